@@ -199,8 +199,8 @@ Result train(const Options& given, soma::Communicator* ranks, soma::train::Pipel
                       .later = &later};
   soma::train::PipelineTrainer trainer(context, task, options);
   Result result{0, trainer.fit(batches, &test)};
-  trainer.gather();  // the whole net, on the first rank
-  if (ranks->rank() == 0) result.hash = soma::state_hash(soma::nn::state_dict(task.parameters()));
+  // The first rank hashes the whole net, whose stages give it one tensor at a time.
+  trainer.on_first([&](soma::TensorSource& tensors) { result.hash = soma::state_hash(tensors); });
   return result;
 }
 

@@ -867,7 +867,8 @@ class Heap {
       poison(block);
     }
     unpoison(block, bytes);
-    in_use_ += block->size;
+    block->used = size;
+    in_use_ += size;
     ++blocks_;
     peak_ = (std::max)(peak_, in_use_);
     return block->data();
@@ -877,7 +878,7 @@ class Heap {
   void deallocate(void* data) {
     auto* block = reinterpret_cast<Block*>(static_cast<std::byte*>(data) - sizeof(Block));
     const Mutex::Lock lock(mutex_);
-    in_use_ -= block->size;
+    in_use_ -= block->used;
     --blocks_;
     if (Block* next = block->next(); next->free) {
       remove(next);
@@ -931,6 +932,9 @@ class Heap {
     const Mutex::Lock lock(mutex_);
     return blocks_;
   }
+  // What was asked for, in whole units with a header each: a block that is a unit larger, because
+  // nothing smaller was free, does not show. So the same requests count the same whatever was there
+  // before.
   std::size_t bytes_in_use() const {
     const Mutex::Lock lock(mutex_);
     return in_use_;
@@ -953,6 +957,7 @@ class Heap {
     Block* previous;   // in memory; nullptr: the first of a slab
     Block *next_free, *previous_free;
     bool free;
+    std::size_t used = 0;  // of `size`, as long as it is not free
 
     std::byte* data() { return reinterpret_cast<std::byte*>(this) + sizeof(Block); }
     Block* next() { return reinterpret_cast<Block*>(reinterpret_cast<std::byte*>(this) + size); }
@@ -7112,22 +7117,62 @@ inline std::vector<std::string> copy_into(const StateDict& source, const StateDi
 
 namespace soma {
 
+// The states of a checkpoint, in the order of their files.
+enum class CheckpointState : std::uint8_t {
+  weights,
+  optimizer,
+  precision,  // amax histories behind scales
+};
+inline constexpr std::array all_checkpoint_states{
+    CheckpointState::weights, CheckpointState::optimizer, CheckpointState::precision};
+
+// A number of parts for each state; 0: the state is whole.
+struct CheckpointParts {
+  std::array<std::size_t, all_checkpoint_states.size()> counts{};
+
+  std::size_t& operator[](CheckpointState state) { return counts[static_cast<std::size_t>(state)]; }
+  std::size_t operator[](CheckpointState state) const {
+    return counts[static_cast<std::size_t>(state)];
+  }
+  bool any() const { return counts != decltype(counts){}; }
+};
+
 struct Checkpoint {
-  StateDict weights{}, optimizer{};
-  StateDict precision{};        // amax histories behind scales
+  StateDict weights{}, optimizer{}, precision{};
   Record progress{"progress"};  // step, epoch, position in the data, scale of the loss ...
   // What has to be the same for the run to go on with the same numbers: the model's shape, a hash
   // of the data, options, the library's version, the mode of arithmetic.
   Record identity{"identity"};
-  // Given to save() only: `optimizer` is empty, and so many parts of it were given to save_part().
-  // 0: it is here. What is loaded is whole.
-  std::size_t optimizer_parts = 0;
+  // Given to save() only: a state that was given to save_part() in so many parts is empty here.
+  // What is loaded is whole.
+  CheckpointParts parts{};
+
+  const StateDict& state(CheckpointState which) const {
+    return which == CheckpointState::weights     ? weights
+           : which == CheckpointState::optimizer ? optimizer
+                                                 : precision;
+  }
+  StateDict& state(CheckpointState which) {
+    return const_cast<StateDict&>(std::as_const(*this).state(which));
+  }
 };
 
-// Of tensors whose rows are cut into `count` parts, the one at place `index`: part after part they
-// are the whole (join_parts() puts them together).
+// One of `count` parts of a state. A tensor is whole in one of them, or some parts that follow each
+// other have rows of it: part after part they are the whole (join_parts() puts them together).
 struct CheckpointPart {
   std::size_t index = 0, count = 1;
+};
+
+// Which entries of weights and optimizer a rank needs.
+class CheckpointNames {
+ public:
+  virtual ~CheckpointNames() = default;
+  virtual bool wants(std::string_view name) const = 0;
+
+ protected:
+  CheckpointNames() = default;
+  CheckpointNames(const CheckpointNames&) = default;
+  CheckpointNames& operator=(const CheckpointNames&) = default;
 };
 
 class CheckpointStore {
@@ -7143,17 +7188,28 @@ class CheckpointStore {
   virtual void save_best(const Checkpoint& checkpoint) = 0;
   virtual bool load_best(Context& context, Checkpoint& checkpoint) = 0;
 
-  // Where ranks share an optimizer's states, each of them writes its own part, with a store of its
-  // own: rank 0 begins and gets a name for the place, all save their parts there, and when the last
-  // is done rank 0 calls save(), with which they become part of the checkpoint. Until then nothing
-  // is seen of them; what was begun and not saved is dropped, at the latest with the store, and
-  // never gets into another checkpoint. Error checkpoint.parts: a store that cannot do that.
-  virtual std::string begin_parts(std::uint64_t /*step*/) { no_parts(); }
-  virtual void save_part(const std::string& /*place*/, const CheckpointPart& /*part*/,
-                         const StateDict& /*optimizer*/) {
+  // Where several ranks have a part of the states each, every one of them writes its own, with a
+  // store of its own: rank 0 begins (`step`: none of the best one) and gets a name for the place,
+  // all save their parts there, and when the last is done rank 0 calls save() or save_best(), with
+  // which they become part of the checkpoint. Until then nothing is seen of them; what was begun
+  // and not saved is dropped, at the latest with the store, and never gets into another checkpoint.
+  // Error checkpoint.parts: a store that cannot do that.
+  virtual std::string begin_parts(std::optional<std::uint64_t> /*step*/) { no_parts(); }
+  virtual void save_part(const std::string& /*place*/, CheckpointState /*which*/,
+                         const CheckpointPart& /*part*/, const StateDict& /*state*/) {
     no_parts();
   }
   virtual void drop_parts() {}
+
+  // And every one reads what it needs: rank 0 finds the newest whole checkpoint, or the best one,
+  // and names its place (empty: there is none); with that name each rank loads the records, the
+  // precision, and those entries of weights and optimizer that it wants, whoever wrote them.
+  virtual std::string find_latest(Context& /*context*/) { no_parts(); }
+  virtual std::string find_best() { no_parts(); }
+  virtual Checkpoint load_named(Context& /*context*/, const std::string& /*place*/,
+                                const CheckpointNames& /*names*/) {
+    no_parts();
+  }
 
  protected:
   CheckpointStore() = default;
@@ -12140,7 +12196,6 @@ class Ranks {
   };
   virtual void begin(const RunDescription&, const Parameters&) {}
   virtual bool from_first(bool mine) { return mine; }
-  virtual Checkpoint from_first(Checkpoint mine) { return mine; }  // what this rank needs of it
 
   // ---- a step
 
@@ -12177,16 +12232,18 @@ class Ranks {
 
   // ---- checkpoints
 
-  // Whether each rank keeps states of its own rows, so that a store has to take parts of them.
-  virtual bool shares_states() const { return false; }
+  // Whether several ranks write parts of the states, so that each has a store, to the same place.
+  virtual bool saves_parts() const { return false; }
   // Whether every rank can write parts where rank 0 does: shows before hours have passed.
   virtual void check_store(CheckpointStore*) {}
-  // Of what this rank has of the parameters or of other states: what the first rank saves.
-  virtual StateDict gather(StateDict own) { return own; }
-  // The optimizer's states, into the checkpoint or, in parts, beside it.
-  virtual void save_states(CheckpointStore*, std::uint64_t /*step*/,
-                           const optim::Optimizer& optimizer, Checkpoint& checkpoint) {
-    checkpoint.optimizer = optimizer.state();
+  // Writes what this rank has to write of its states, and takes out of the checkpoint what is in
+  // parts now: the rest is the first rank's to save. `step`: none of the best one.
+  virtual void save_parts(CheckpointStore*, std::optional<std::uint64_t> /*step*/, Checkpoint&) {}
+  // What this rank needs of the newest checkpoint, or of the best one; false: there is none.
+  enum class Which : std::uint8_t { latest, best };
+  virtual bool load(Context& context, CheckpointStore* store, Which which, Checkpoint& checkpoint) {
+    return which == Which::latest ? store->load_latest(context, checkpoint)
+                                  : store->load_best(context, checkpoint);
   }
 };
 
@@ -12650,7 +12707,7 @@ namespace soma::train {
 
 class BestWeights {
  public:
-  // `in_store`: rank 0 has a store; its own one is nullptr elsewhere.
+  // `in_store`: rank 0 has a store; `store` is this rank's own, or nullptr.
   void begin(CheckpointStore* store, bool in_store) {
     store_ = store;
     in_store_ = in_store;
@@ -12665,15 +12722,13 @@ class BestWeights {
         kept_.set(name, clone(context, tensor));
       return;
     }
-    StateDict weights = ranks.gather(nn::state_dict(parameters));
-    if (ranks.first()) {
-      Checkpoint best;
-      best.weights = std::move(weights);
-      best.progress.set("step", progress.step);
-      best.progress.set("score", progress.best);
-      set_operators(best.progress, context);
-      store_->save_best(best);
-    }
+    Checkpoint best;
+    best.weights = nn::state_dict(parameters);
+    best.progress.set("step", progress.step);
+    best.progress.set("score", progress.best);
+    set_operators(best.progress, context);
+    ranks.save_parts(store_, std::nullopt, best);
+    if (ranks.first()) store_->save_best(best);
     ranks.barrier();
   }
 
@@ -12684,10 +12739,7 @@ class BestWeights {
       return;
     }
     Checkpoint best;
-    const bool found = ranks.first() && store_->load_best(context, best);
-    if (!ranks.from_first(found)) return;
-    best = ranks.from_first(std::move(best));
-    nn::load(parameters, best.weights);
+    if (ranks.load(context, store_, Ranks::Which::best, best)) nn::load(parameters, best.weights);
   }
 
  private:
@@ -12872,11 +12924,9 @@ inline std::uint64_t count_of(std::string_view text) {
   return count;
 }
 
-// Names, types and shapes first, then the elements. Each rank keeps what keeps(name) says: the rest
-// is gone as soon as the others have it.
-template <class Keeps>
-StateDict broadcast_state(Communicator& communicator, Context& context, const StateDict& state,
-                          const Keeps& keeps) {
+// Names, types and shapes first, then the elements.
+inline StateDict broadcast_state(Communicator& communicator, Context& context,
+                                 const StateDict& state) {
   std::vector<std::string> outlines;
   for (const auto& [name, tensor] : state) {
     outlines.push_back(name);
@@ -12894,7 +12944,7 @@ StateDict broadcast_state(Communicator& communicator, Context& context, const St
                                         static_cast<DType>(count_of(outlines[i + 1])));
     if (communicator.rank() == 0) copy(state.at(outlines[i]), tensor);
     if (tensor.bytes() != 0) broadcast(communicator, {tensor.mutable_raw(), tensor.bytes()});
-    if (keeps(outlines[i])) result.set(outlines[i], tensor);
+    result.set(outlines[i], tensor);
   }
   return result;
 }
@@ -12950,23 +13000,15 @@ inline Record broadcast_record(Communicator& communicator, const Record& record)
 
 }  // namespace detail
 
-// Rank 0's checkpoint, on all ranks: what a rank gives is read on rank 0 only. Of weights and
-// optimizer a rank gets the entries that it keeps. Errors as broadcast.
-template <class Keeps>
-Checkpoint broadcast_checkpoint(Communicator& communicator, Context& context,
-                                const Checkpoint& checkpoint, const Keeps& keeps) {
-  const auto all = [](const std::string&) { return true; };
-  return {.weights = detail::broadcast_state(communicator, context, checkpoint.weights, keeps),
-          .optimizer = detail::broadcast_state(communicator, context, checkpoint.optimizer, keeps),
-          .precision = detail::broadcast_state(communicator, context, checkpoint.precision, all),
-          .progress = detail::broadcast_record(communicator, checkpoint.progress),
-          .identity = detail::broadcast_record(communicator, checkpoint.identity)};
-}
-
+// Rank 0's checkpoint, on all ranks: what a rank gives is read on rank 0 only. Errors as broadcast.
 inline Checkpoint broadcast_checkpoint(Communicator& communicator, Context& context,
                                        const Checkpoint& checkpoint) {
-  return broadcast_checkpoint(communicator, context, checkpoint,
-                              [](const std::string&) { return true; });
+  Checkpoint result;
+  for (const CheckpointState which : all_checkpoint_states)
+    result.state(which) = detail::broadcast_state(communicator, context, checkpoint.state(which));
+  result.progress = detail::broadcast_record(communicator, checkpoint.progress);
+  result.identity = detail::broadcast_record(communicator, checkpoint.identity);
+  return result;
 }
 
 }  // namespace soma
@@ -13171,7 +13213,8 @@ struct TrainerOptions {
   // The ranks of a run that several train together (docs/scaling.md), a power of two up to the
   // shards of a batch. Each has a trainer with the same options and a source of the same batches,
   // of which it computes its shards. Only rank 0 needs a store of checkpoints; with shard_optimizer
-  // all have one to the same place, such as CheckpointPartFolder. nullptr: alone.
+  // or several stages all have one to the same place, such as CheckpointPartFolder. nullptr:
+  // alone.
   Communicator* communicator = nullptr;
   std::size_t reduce_bucket_bytes = std::size_t{4} << 20;  // of gradients that travel together
   bool overlap = true;           // gradients travel while backward goes on
@@ -13194,23 +13237,43 @@ struct TrainerOptions {
 
 namespace soma::train {
 
-// Every rank calls it. All parts are there when it returns, on any rank. any(bool): whether it is
-// true on any of them.
+// What one rank writes.
+struct PartToSave {
+  CheckpointState which;
+  CheckpointPart part;
+  StateDict state;
+};
+
+// Takes a state out of a checkpoint that `count` ranks write instead; `mine`: this one too, at
+// place `index`.
+inline void take_part(Checkpoint& checkpoint, CheckpointState which, const CheckpointPart& part,
+                      bool mine, std::vector<PartToSave>& parts) {
+  StateDict own = std::exchange(checkpoint.state(which), {});
+  checkpoint.parts[which] = part.count;
+  if (mine) parts.push_back({which, part, std::move(own)});
+}
+
+// Every rank calls it, with any number of parts. All are there when it returns, on any rank.
+// `step`: none of the best checkpoint. any(bool): whether it is true on any rank.
 template <class Any>
-void save_part(Communicator& communicator, CheckpointStore* store, std::uint64_t step,
-               const CheckpointPart& part, const StateDict& own, const Any& any) {
+void save_parts(Communicator& communicator, CheckpointStore* store,
+                std::optional<std::uint64_t> step, const std::vector<PartToSave>& parts,
+                const Any& any) {
   const bool first = communicator.rank() == 0;
   const std::string place = soma::detail::broadcast_text(
       communicator, first ? store->begin_parts(step) : std::string(), 0);
+  const auto write = [&] {
+    for (const PartToSave& each : parts) store->save_part(place, each.which, each.part, each.state);
+  };
   std::exception_ptr problem;
 #if SOMA_HAS_EXCEPTIONS
   try {
-    store->save_part(place, part, own);
+    write();
   } catch (...) {
     problem = std::current_exception();
   }
 #else
-  store->save_part(place, part, own);
+  write();
 #endif
   if (!any(problem != nullptr)) return;
   // Rank 0 may be ended with the others before it can tidy up.
@@ -13220,6 +13283,15 @@ void save_part(Communicator& communicator, CheckpointStore* store, std::uint64_t
   if (problem != nullptr) std::rethrow_exception(problem);
 #endif
   communicator.barrier();  // ends with what a rank with a problem says
+}
+
+// Whether every rank can write where rank 0 does: each tries, with a part that nobody keeps.
+template <class Any>
+void try_parts(Communicator& communicator, CheckpointStore* store, const Any& any) {
+  const CheckpointPart part{static_cast<std::size_t>(communicator.rank()),
+                            static_cast<std::size_t>(communicator.size())};
+  save_parts(communicator, store, 0, {{CheckpointState::optimizer, part, {}}}, any);
+  if (communicator.rank() == 0) store->drop_parts();
 }
 
 }  // namespace soma::train
@@ -13282,9 +13354,6 @@ class ManyRanks final : public Ranks {
     std::uint8_t flag = mine ? 1 : 0;
     broadcast(communicator_, std::as_writable_bytes(std::span(&flag, 1)));
     return flag != 0;
-  }
-  Checkpoint from_first(Checkpoint mine) override {
-    return broadcast_checkpoint(communicator_, context_, mine);
   }
 
   // Maxima over all ranks, of what decides scales.
@@ -13353,29 +13422,32 @@ class ManyRanks final : public Ranks {
 
   // ---- checkpoints
 
-  bool shares_states() const override { return shards_states_ && count() > 1; }
+  bool saves_parts() const override { return shards_states_ && count() > 1; }
   void check_store(CheckpointStore* store) override {
-    save_part(store, 0, {});
-    if (first()) store->drop_parts();
+    try_parts(communicator_, store, [this](bool mine) { return any(mine); });
   }
-  void save_states(CheckpointStore* store, std::uint64_t step, const optim::Optimizer& optimizer,
-                   Checkpoint& checkpoint) override {
-    if (!shares_states()) return Ranks::save_states(store, step, optimizer, checkpoint);
-    save_part(store, step, optimizer.state());
-    checkpoint.optimizer_parts = static_cast<std::size_t>(count());
+  // Each rank's rows of the moments. The best one has none.
+  void save_parts(CheckpointStore* store, std::optional<std::uint64_t> step,
+                  Checkpoint& checkpoint) override {
+    if (!saves_parts() || !step) return;
+    std::vector<PartToSave> parts;
+    take_part(checkpoint, CheckpointState::optimizer,
+              {place_of_part(communicator_.rank(), count()), static_cast<std::size_t>(count())},
+              true, parts);
+    train::save_parts(communicator_, store, step, parts, [this](bool mine) { return any(mine); });
+  }
+  bool load(Context& context, CheckpointStore* store, Which which,
+            Checkpoint& checkpoint) override {
+    const bool found = first() && Ranks::load(context, store, which, checkpoint);
+    if (!from_first(found)) return false;
+    checkpoint = broadcast_checkpoint(communicator_, context_, checkpoint);
+    return true;
   }
 
  private:
   static RowPartition rows_of(const Parameter& parameter) {
     return RowPartition(parameter.var.shape(), parameter.first_row, parameter.last_row);
   }
-  void save_part(CheckpointStore* store, std::uint64_t step, const StateDict& own) {
-    train::save_part(
-        communicator_, store, step,
-        {place_of_part(communicator_.rank(), count()), static_cast<std::size_t>(count())}, own,
-        [this](bool mine) { return any(mine); });
-  }
-
   // Stays where it is: messages on their way belong to it.
   class RowGather final : public Counted {
    public:
@@ -13622,6 +13694,8 @@ class TrainerBase {
   TrainerBase(Context& context, nn::Task& task, const TrainerOptions& options, MakeParts make);
 
   StepGradients& gradients() { return *gradients_; }
+  // Nothing where a stop has cut it short (evaluations.hpp).
+  std::optional<Evaluation> measure(data::BatchSource& held_out, const StopFlag* stop);
 
  private:
   static void make_plain(Context& context, nn::Task& task, const TrainerOptions& options,
@@ -13637,7 +13711,6 @@ class TrainerBase {
   StepInfo step(const StepSums& sums);
   bool evaluate(data::BatchSource& held_out, Report& report, std::uint64_t epoch,
                 const StopFlag* stop);
-  std::optional<Evaluation> measure(data::BatchSource& held_out, const StopFlag* stop);
   bool evaluation_is_due(const data::BatchSource& batches) const;
   bool stoppable() const { return options_.gradients == nullptr || ranks_->count() == 1; }
   template <class Call>
@@ -13645,7 +13718,7 @@ class TrainerBase {
   void finish(const data::BatchSource& batches, Report& report) const;
 
   // Checkpoints (checkpoints.hpp).
-  Checkpoint checkpoint_of(const data::BatchSource& batches, Ranks& ranks);
+  Checkpoint checkpoint_of(const data::BatchSource& batches);
   void be_patient(const StopFlag* stop);
   void save(const data::BatchSource& batches, const StopFlag* stop);
   void save_alone(const data::BatchSource& batches, const std::exception& reason) noexcept;
@@ -13805,7 +13878,7 @@ inline Record identity_of(const Context& context, const nn::Task& task,
 // nullptr where nothing is evaluated.
 inline Record agreement_of(Record identity, const Parameters& parameters,
                            const data::BatchSource* held_out, const TrainerOptions& options,
-                           std::uint64_t steps, bool shares_states) {
+                           std::uint64_t steps, bool saves_parts) {
   data::ContentHash shapes;
   for (const Parameter& parameter : parameters) {
     const std::string text = parameter.name + " " + parameter.value().describe();
@@ -13825,8 +13898,7 @@ inline Record agreement_of(Record identity, const Parameters& parameters,
   identity.set("reduce_bucket_bytes", options.reduce_bucket_bytes);
   identity.set("shard_optimizer", options.shard_optimizer);
   describe(options.pipeline, identity);
-  if (shares_states)
-    identity.set("checkpoints", options.checkpoints == nullptr ? "none" : "a store");
+  if (saves_parts) identity.set("checkpoints", options.checkpoints == nullptr ? "none" : "a store");
   return identity;
 }
 
@@ -13851,12 +13923,14 @@ inline Record TrainerBase::identity(const data::BatchSource& batches) const {
   return identity_of(context_, task_, batches, options_, schedule_, *optimizer_);
 }
 
-inline Checkpoint TrainerBase::checkpoint_of(const data::BatchSource& batches, Ranks& ranks) {
+// What this rank has of it.
+inline Checkpoint TrainerBase::checkpoint_of(const data::BatchSource& batches) {
   optimizer_->settle();
   Checkpoint checkpoint;
-  checkpoint.weights = ranks.gather(nn::state_dict(parameters()));
+  checkpoint.weights = nn::state_dict(parameters());
+  checkpoint.optimizer = optimizer_->state();
   checkpoint.precision =
-      ranks.gather(precision_.state(parameters().size() != gradients_->model_parameters().size()));
+      precision_.state(parameters().size() != gradients_->model_parameters().size());
   checkpoint.identity = identity(batches);
   progress_.loss_scale = scaler_.scale();
   progress_.loss_scale_good_steps = scaler_.good_steps();
@@ -13865,16 +13939,18 @@ inline Checkpoint TrainerBase::checkpoint_of(const data::BatchSource& batches, R
   return checkpoint;
 }
 
-// While steps are made. Rank 0 saves what is there before it ends the others, which give it time.
+// While steps are made. Rank 0 is the one to speak, and saves what is there before it ends the
+// others, which give it time; where it has parts of that only there is nothing to save alone.
 inline void TrainerBase::be_patient(const StopFlag* stop) {
-  constexpr double time_to_save = 60;
-  ranks_->give_up_after(stop, patience_seconds_ + (ranks_->first() ? 0 : time_to_save));
+  constexpr double time_to_save = 60, time_to_speak = 2;
+  const double others = has_store_ && !ranks_->saves_parts() ? time_to_save : time_to_speak;
+  ranks_->give_up_after(stop, patience_seconds_ + (ranks_->first() ? 0 : others));
 }
 
 inline void TrainerBase::save(const data::BatchSource& batches, const StopFlag* stop) {
   ranks_->give_up_after(nullptr, 0);  // a save is finished, however long it takes
-  Checkpoint checkpoint = checkpoint_of(batches, *ranks_);
-  ranks_->save_states(options_.checkpoints, progress_.step, *optimizer_, checkpoint);
+  Checkpoint checkpoint = checkpoint_of(batches);
+  ranks_->save_parts(options_.checkpoints, progress_.step, checkpoint);
   if (ranks_->first()) options_.checkpoints->save(progress_.step, checkpoint);
   ranks_->barrier();
   be_patient(stop);
@@ -13889,14 +13965,10 @@ inline void TrainerBase::save_alone(const data::BatchSource& batches,
                                     const std::exception& reason) noexcept {
   const auto* known = dynamic_cast<const Error*>(&reason);
   if (known == nullptr || known->id() != error_id::stopped || !between_steps_ || !has_store_ ||
-      !ranks_->first() || ranks_->shares_states() || saved_at_ == progress_.step ||
-      parameters().size() != gradients_->model_parameters().size())
+      !ranks_->first() || ranks_->saves_parts() || saved_at_ == progress_.step)
     return;
   try {
-    Ranks alone;
-    Checkpoint checkpoint = checkpoint_of(batches, alone);
-    checkpoint.optimizer = optimizer_->state();
-    options_.checkpoints->save(progress_.step, checkpoint);
+    options_.checkpoints->save(progress_.step, checkpoint_of(batches));
   } catch (const std::exception& error) {
     context_.log(LogLevel::error, error.what());
   }
@@ -13905,9 +13977,8 @@ inline void TrainerBase::save_alone(const data::BatchSource& batches,
 
 inline void TrainerBase::resume(data::BatchSource& batches) {
   Checkpoint checkpoint;
-  const bool found = ranks_->first() && options_.checkpoints->load_latest(context_, checkpoint);
-  if (!ranks_->from_first(found)) return;
-  load(ranks_->from_first(std::move(checkpoint)), batches);
+  if (ranks_->load(context_, options_.checkpoints, Ranks::Which::latest, checkpoint))
+    load(checkpoint, batches);
 }
 
 inline void TrainerBase::load(const Checkpoint& checkpoint, data::BatchSource& batches) {
@@ -14114,7 +14185,7 @@ inline void TrainerBase::begin(data::BatchSource& batches, const data::BatchSour
     Record make() const override {
       return agreement_of(trainer.identity(batches), trainer.gradients_->model_parameters(),
                           held_out, trainer.options_, trainer.progress_.steps,
-                          trainer.ranks_->shares_states());
+                          trainer.ranks_->saves_parts());
     }
     const TrainerBase& trainer;
     const data::BatchSource& batches;
@@ -14123,7 +14194,7 @@ inline void TrainerBase::begin(data::BatchSource& batches, const data::BatchSour
   ranks_->begin(Description(*this, batches, held_out), gradients_->model_parameters());
   gradients_->begin(batches);
   has_store_ = ranks_->from_first(options_.checkpoints != nullptr);
-  if (has_store_ && ranks_->shares_states()) ranks_->check_store(options_.checkpoints);
+  if (has_store_ && ranks_->saves_parts()) ranks_->check_store(options_.checkpoints);
   best_.begin(options_.checkpoints, has_store_);
   batches.seek({});
   if (options_.resume) resume(batches);
@@ -15632,6 +15703,13 @@ class InitialStore {
  public:
   virtual ~InitialStore() = default;
   virtual void add(const Var& parameter, const Initial* begin, const Initial* end) = 0;
+  // Another beginning of a parameter that was added, or of some rows of it: when it is made,
+  // fill(context, from, to) gives these rows their elements, in fp32. Until then `from` is held and
+  // not read, so that it may lie in a file.
+  using Fill = void (*)(Context& context, const Tensor& from, const Tensor& to);
+  virtual void replace(const Parameter& rows, const Tensor& from, Fill fill) = 0;
+  // And then row i of a whole parameter becomes what its row places[i] was.
+  virtual void order_rows(const Parameter& parameter, const std::vector<std::size_t>& places) = 0;
 
  protected:
   InitialStore() = default;

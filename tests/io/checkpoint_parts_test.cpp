@@ -77,13 +77,14 @@ Checkpoint rest(Context& context, std::uint64_t step, std::size_t parts) {
   checkpoint.weights.set("w", Tensor::full(context, Shape{100}, static_cast<float>(step)));
   checkpoint.progress.set("step", step);
   checkpoint.identity.set("model", "tiny");
-  checkpoint.optimizer_parts = parts;
+  checkpoint.parts[CheckpointState::optimizer] = parts;
   return checkpoint;
 }
 
 void save_part(Context& context, CheckpointStore& store, const std::string& place,
                std::uint64_t step, const CheckpointPart& part, std::size_t rows = 37) {
-  store.save_part(place, part, part_of(states(context, step, rows), part));
+  store.save_part(place, CheckpointState::optimizer, part,
+                  part_of(states(context, step, rows), part));
 }
 
 // All ranks, one after the other.
@@ -98,7 +99,7 @@ void save_all(Context& context, CheckpointFolder& store, const std::string& path
 
 bool is_whole(Context& context, const Checkpoint& checkpoint, std::uint64_t step,
               std::size_t rows = 37) {
-  return checkpoint.progress.count("step") == step && checkpoint.optimizer_parts == 0 &&
+  return checkpoint.progress.count("step") == step && !checkpoint.parts.any() &&
          checkpoint.weights.at("w").span<float>()[99] == static_cast<float>(step) &&
          same(checkpoint.optimizer, states(context, step, rows));
 }
@@ -260,7 +261,9 @@ TEST_CASE("a checkpoint without one of its parts is not made", "[unit][checkpoin
   store.begin_parts(2);
   store.drop_parts();
   check_untouched();
-  CHECK(id_of([&] { store.save_part(place, {2, 2}, states(context, 2)); }) == "checkpoint.parts");
+  CHECK(id_of([&] {
+          store.save_part(place, CheckpointState::optimizer, {2, 2}, states(context, 2));
+        }) == "checkpoint.parts");
 
   Checkpoint checkpoint;
   CHECK(id_of([&] { others.save(2, whole); }) == "checkpoint.parts");

@@ -10,7 +10,9 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 using namespace soma;
 using namespace soma_test;
@@ -51,6 +53,36 @@ TEST_CASE("what is written is what the reference implementation writes",
   save_safetensors(folder / "x", apart, {{"format", "pt"}});
   CHECK(read_text(folder / "x") == text_of(reference_safetensors));
   CHECK(folder.files() == 1);
+}
+
+TEST_CASE("tensors that come one at a time make the same file", "[unit][io][safetensors]") {
+  // Makes each tensor when it is asked for.
+  struct Source final : TensorSource {
+    explicit Source(Context& memory) : context(memory), all(state(memory)) {
+      for (const auto& [name, tensor] : all) outlines.emplace_back(name, tensor.outline());
+    }
+    std::span<const StateDict::Entry> entries() const override { return outlines; }
+    Tensor fetch(std::size_t i) override {
+      const Tensor& tensor = all.at(outlines[i].first);
+      return i == wrong ? Tensor::zeros(context, Shape{5}, tensor.dtype()) : clone(context, tensor);
+    }
+    Context& context;
+    StateDict all;
+    std::vector<StateDict::Entry> outlines{};
+    std::size_t wrong = ~std::size_t{0};
+  };
+  auto context = make_context();
+  const TemporaryFolder folder;
+  Source source(context);
+  context.heap().reset_peak();
+  const std::size_t before = context.heap().bytes_in_use();
+  save_safetensors(folder / "x", source, {{"format", "pt"}});
+  CHECK(read_text(folder / "x") == text_of(reference_safetensors));
+  CHECK(state_hash(source) == state_hash(source.all));
+  CHECK(context.heap().peak_bytes() <= before + 4 * 64);  // of each a block and its count
+  source.wrong = 0;
+  CHECK(id_of([&] { save_safetensors(folder / "x", source); }) == "safetensors.size");
+  CHECK(read_text(folder / "x") == text_of(reference_safetensors));
 }
 
 TEST_CASE("nothing, and much", "[unit][io][safetensors]") {

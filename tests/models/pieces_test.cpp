@@ -132,6 +132,21 @@ TEST_CASE("parameters that are made later are those made at once", "[unit][model
           models::BertClassifier(then, small_bert(2), 2));
   const models::ConvNetConfig images{.height = 8, .width = 8, .blocks = {3}, .hidden = 4};
   compare(models::ConvNet(now, images), models::ConvNet(then, images));
+  // Rows from elsewhere, which are not read before; rows in another order.
+  const nn::Linear drawn(now / "linear", 3, 4), linear(then / "linear", 3, 4);
+  const Tensor from = Tensor::full(context, {2, 3}, 8.0f);
+  later.replace({"rows", linear.weight, 1, 3}, from,
+                [](Context&, const Tensor& source, const Tensor& to) { copy(source, to); });
+  later.order_rows({"weight", linear.weight}, {3, 2, 1, 0});
+  from.mutable_data<float>()[5] = 9;
+  later.make(context, {{"weight", linear.weight}});
+  const auto* made = linear.weight.value().data<float>();
+  const auto* wanted = drawn.weight.value().data<float>();
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK(made[i] == wanted[9 + i]);
+    CHECK(made[9 + i] == wanted[i]);
+  }
+  for (std::size_t i = 3; i < 9; ++i) CHECK(made[i] == (i == 5 ? 9.0f : 8.0f));
   const Var foreign = Var::parameter(context, Tensor::outline_of({2}, DType::fp32));
   CHECK(soma_test::id_of([&] {
           later.make(context, {{"foreign", foreign}});

@@ -194,6 +194,15 @@ TEST_CASE("use and peak are counted", "[unit][heap]") {
   CHECK(none != nullptr);
   heap.deallocate(none);
   CHECK(heap.bytes_in_use() == 0);
+  // In a hole that is one unit larger it counts as much.
+  void* hole = heap.allocate(128);
+  void* behind = heap.allocate(64);
+  heap.deallocate(hole);
+  CHECK(heap.allocate(64) == hole);
+  CHECK(heap.bytes_in_use() == 2 * 128);
+  heap.deallocate(hole);
+  heap.deallocate(behind);
+  CHECK(heap.bytes_in_use() == 0);
 }
 
 TEST_CASE("trim gives back what is not in use, and only that", "[unit][heap]") {

@@ -47,14 +47,14 @@ TEST_CASE("parts that do not belong together are refused", "[unit]") {
   one.set("w.steps", Tensor::scalar(context, std::int64_t{4}));
   other.set("w.first_moment", rows(1));
   CHECK(refused(one, other) ==
-        "join_parts: number of tensors of part 2 is 1, wanted 2, as part 1 has it "
+        "join_parts: number of parts with \"w.steps\" is 1, wanted 2, as of other names "
         "[checkpoint.parts]");
   other.set("w.steps", Tensor::scalar(context, std::int64_t{5}));
   CHECK_THAT(refused(one, other), contains("\"w.steps\" of part 2 is "));
   CHECK_THAT(refused(one, other), contains(" of another value"));
   other.erase("w.steps");
   other.set("v.steps", Tensor::scalar(context, std::int64_t{4}));
-  CHECK_THAT(refused(one, other), contains("\"w.steps\" of part 2 is missing"));
+  CHECK_THAT(refused(one, other), contains("number of parts with \"w.steps\" is 1"));
   other.erase("v.steps");
   other.set("w.steps", Tensor::scalar(context, std::int64_t{4}));
   CHECK(refused(one, other) == "no error");
@@ -65,4 +65,34 @@ TEST_CASE("parts that do not belong together are refused", "[unit]") {
     CHECK_THAT(refused(one, other), contains("\"w.first_moment\" of part 2 is "));
     CHECK_THAT(refused(one, other), contains("[checkpoint.parts]"));
   }
+}
+
+TEST_CASE("parts may have names of their own, each as many parts", "[unit]") {
+  auto context = make_context({.threads = 1});
+  const auto rows = [&](std::size_t count, float value) {
+    return Tensor::full(context, Shape{count, 3}, value);
+  };
+  // Two stages of two ranks; the second has no row of "b" on its second rank.
+  std::vector<StateDict> parts(5);
+  parts[0].set("a", rows(2, 1));
+  parts[1].set("a", rows(1, 2));
+  parts[2].set("b", rows(3, 3));
+  parts[3].set("b", rows(0, 4));
+  const StateDict whole = join_parts(context, parts);  // the fifth has nothing
+  REQUIRE(whole.size() == 2);
+  CHECK(whole.at("a").shape() == Shape{3, 3});
+  CHECK(whole.at("a").span<float>()[6] == 2);
+  CHECK(whole.at("b").raw() == parts[2].at("b").raw());  // not copied
+  CHECK(join_parts(context, std::span<const StateDict>()).empty());
+  parts[4].set("c", rows(1, 5));
+  CHECK_THAT(message_of([&] { join_parts(context, parts); }),
+             contains("number of parts with \"c\" is 1, wanted 2"));
+  parts[4].erase("c");
+  parts[4].set("b", rows(1, 5));
+  CHECK_THAT(message_of([&] { join_parts(context, parts); }),
+             contains("number of parts with \"b\" is 3, wanted 2"));
+  parts[4].erase("b");
+  parts[4].set("a", rows(1, 5));
+  CHECK_THAT(message_of([&] { join_parts(context, parts); }),
+             contains("\"a\" of part 3 is missing"));
 }

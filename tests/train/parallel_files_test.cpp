@@ -55,9 +55,9 @@ std::vector<RankRun> run_in(const std::string& folder, ParallelRun run, const Wa
 // A disk that fails a rank from the n-th part on.
 struct FailingParts final : CheckpointStore {
   FailingParts(const std::string& path, int at) : folder(path), fail_at(at) {}
-  void save_part(const std::string& place, const CheckpointPart& part,
+  void save_part(const std::string& place, CheckpointState which, const CheckpointPart& part,
                  const StateDict& optimizer) override {
-    folder.save_part(place, part, optimizer);
+    folder.save_part(place, which, part, optimizer);
     if (++parts >= fail_at) fail(error_id::file_write, "test", "disk", "full", "room");
   }
   void save(std::uint64_t, const Checkpoint&) override {}

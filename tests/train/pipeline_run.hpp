@@ -5,6 +5,7 @@
 
 #include "train/parallel_run.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -23,9 +24,12 @@ struct PipelineRun {
   std::size_t batch = 16, sequences = 48, shards = 8;
   bool recompute = false, dropout = true, evaluate = false, later = false;
   std::uint64_t stop_after = 0, model_seed = 7;
-  soma::CheckpointStore* store = nullptr;  // of rank 0, or of all where they share moments
+  soma::CheckpointStore* store = nullptr;  // of rank 0, or of all where they write parts
   std::function<void(int rank, soma::train::TrainerOptions&)> change{};
   std::function<void(int rank, const soma::train::StepInfo&)> on_step{};
+  std::function<void(int rank, soma::Context&, soma::train::PipelineTrainer&,
+                     const soma::Parameters&)>
+      behind_fit{};
   double time_limit = 60;
 
   int ranks() const { return plain ? 1 : static_cast<int>(options.pipeline.partitions) * replicas; }
@@ -38,8 +42,21 @@ struct PipelineResult {
   std::string error{}, id{};
   std::size_t bytes = 0, peak_bytes = 0;  // of its context after the last step, and at most
   std::size_t own_parameters = 0;         // numbers of its stage
-  soma::train::StageMemory memory{};      // of its micro-batches in the last step
+  std::size_t save_bytes = 0;  // that saving a checkpoint took beside what a step leaves, at most
+  soma::train::StageMemory memory{};  // of its micro-batches in the last step
   double predicted_seconds = 0, measured_seconds = 0;
+};
+
+// The heap between a step and the checkpoint behind it.
+struct SaveHook final : soma::train::Callback {
+  explicit SaveHook(soma::Context& memory) : heap(memory.heap()) {}
+  void on_step(const soma::train::StepInfo&) override {
+    heap.reset_peak();
+    before = heap.bytes_in_use();
+  }
+  void on_checkpoint(std::uint64_t) override { most = std::max(most, heap.peak_bytes() - before); }
+  soma::Heap& heap;
+  std::size_t before = 0, most = 0;
 };
 
 inline soma::models::BertConfig pipeline_config(const PipelineRun& run) {
@@ -71,7 +88,8 @@ inline PipelineResult run_stage(const PipelineRun& run, int rank, soma::Communic
   train::TrainerOptions options = run.options;
   options.communicator = ranks;
   if (run.later) options.pipeline.later = &later;
-  if (rank == 0 || options.shard_optimizer) options.checkpoints = run.store;
+  const bool parts = options.shard_optimizer || options.pipeline.partitions > 1;
+  if (rank == 0 || parts) options.checkpoints = run.store;
   if (run.change) run.change(rank, options);
   std::optional<train::PipelineTrainer> pipeline;
   std::optional<train::TrainerBase> plain;
@@ -86,11 +104,15 @@ inline PipelineResult run_stage(const PipelineRun& run, int rank, soma::Communic
   StepHook hook(context, rank, steps);
   trainer.add(follower);
   trainer.add(hook);
+  SaveHook saving(context);
+  trainer.add(saving);
   PipelineResult result;
   result.report = trainer.fit(source, run.evaluate ? &held_out : nullptr, &follower.stop);
   result.bytes = hook.bytes;
   result.peak_bytes = context.memory_use().peak_bytes;
+  result.save_bytes = saving.most;
   if (pipeline) {
+    if (run.behind_fit) run.behind_fit(rank, context, *pipeline, task.parameters());
     for (const Parameter& parameter : pipeline->own_parameters())
       result.own_parameters += parameter.value().elements();
     result.memory = pipeline->memory();

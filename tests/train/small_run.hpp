@@ -7,8 +7,10 @@
 #include <soma/state/join_parts.hpp>
 #include <soma/train/trainer.hpp>
 
+#include <array>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -59,53 +61,81 @@ inline std::uint64_t bits_of(soma::Context& context, const soma::Parameters& par
 }
 
 // Keeps checkpoints in memory, as a folder would. Ranks that are threads save their parts to the
-// same one.
+// same one, and read from it what they need.
 class MemoryStore final : public soma::CheckpointStore {
  public:
   explicit MemoryStore(soma::Context& context) : context_(context) {}
   void save(std::uint64_t, const soma::Checkpoint& checkpoint) override {
-    latest_ = copy(checkpoint);
-    if (checkpoint.optimizer_parts != 0) latest_.optimizer = soma::join_parts(context_, parts_);
-    saved_ = parts_.size() == checkpoint.optimizer_parts;
-    parts_.clear();
+    saved_ = take(checkpoint, latest_);
   }
-  std::string begin_parts(std::uint64_t step) override {
-    parts_.clear();
-    return std::to_string(step);
+  void save_best(const soma::Checkpoint& checkpoint) override {
+    has_best_ = take(checkpoint, best_);
   }
-  void save_part(const std::string&, const soma::CheckpointPart& part,
-                 const soma::StateDict& optimizer) override {
+  std::string begin_parts(std::optional<std::uint64_t> step) override {
+    drop_parts();
+    return step ? std::to_string(*step) : "best";
+  }
+  void save_part(const std::string&, soma::CheckpointState which, const soma::CheckpointPart& part,
+                 const soma::StateDict& state) override {
     const std::lock_guard<std::mutex> lock(mutex_);
-    parts_.resize(part.count);
-    parts_.at(part.index) = copy(optimizer);
+    std::vector<soma::StateDict>& parts = parts_of(which);
+    parts.resize(part.count);
+    parts.at(part.index) = copy(context_, state);
   }
-  void drop_parts() override { parts_.clear(); }
+  void drop_parts() override { parts_ = {}; }
   bool load_latest(soma::Context&, soma::Checkpoint& checkpoint) override {
     checkpoint = latest_;
     return saved_;
-  }
-  void save_best(const soma::Checkpoint& checkpoint) override {
-    best_ = copy(checkpoint);
-    has_best_ = true;
   }
   bool load_best(soma::Context&, soma::Checkpoint& checkpoint) override {
     checkpoint = best_;
     return has_best_;
   }
+  std::string find_latest(soma::Context&) override { return saved_ ? "latest" : ""; }
+  std::string find_best() override { return has_best_ ? "best" : ""; }
+  soma::Checkpoint load_named(soma::Context& context, const std::string& place,
+                              const soma::CheckpointNames& names) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const soma::Checkpoint& from = place == "best" ? best_ : latest_;
+    const auto wanted = [&](const std::string& name) { return names.wants(name); };
+    soma::Checkpoint checkpoint;
+    checkpoint.weights = copy(context, from.weights, wanted);
+    checkpoint.optimizer = copy(context, from.optimizer, wanted);
+    checkpoint.precision = copy(context, from.precision);
+    checkpoint.progress = from.progress;
+    checkpoint.identity = from.identity;
+    return checkpoint;
+  }
 
  private:
-  soma::StateDict copy(const soma::StateDict& state) {
+  static bool all(const std::string&) { return true; }
+  template <class Wanted = bool (*)(const std::string&)>
+  static soma::StateDict copy(soma::Context& context, const soma::StateDict& state,
+                              const Wanted& wanted = &all) {
     soma::StateDict copied;
-    for (const auto& [name, tensor] : state) copied.set(name, soma::clone(context_, tensor));
+    for (const auto& [name, tensor] : state)
+      if (wanted(name)) copied.set(name, soma::clone(context, tensor));
     return copied;
   }
-  soma::Checkpoint copy(const soma::Checkpoint& checkpoint) {
-    return {copy(checkpoint.weights), copy(checkpoint.optimizer), copy(checkpoint.precision),
-            checkpoint.progress, checkpoint.identity};
+  std::vector<soma::StateDict>& parts_of(soma::CheckpointState which) {
+    return parts_[static_cast<std::size_t>(which)];
+  }
+  // Whether all parts were there.
+  bool take(const soma::Checkpoint& from, soma::Checkpoint& to) {
+    bool whole = true;
+    to.progress = from.progress;
+    to.identity = from.identity;
+    for (const soma::CheckpointState which : soma::all_checkpoint_states) {
+      whole = whole && parts_of(which).size() == from.parts[which];
+      to.state(which) = from.parts[which] == 0 ? copy(context_, from.state(which))
+                                               : soma::join_parts(context_, parts_of(which));
+    }
+    drop_parts();
+    return whole;
   }
   soma::Context& context_;
   std::mutex mutex_;
-  std::vector<soma::StateDict> parts_{};
+  std::array<std::vector<soma::StateDict>, 3> parts_{};
   soma::Checkpoint latest_{}, best_{};
   bool saved_ = false, has_best_ = false;
 };

@@ -58,7 +58,7 @@ std::size_t max_length(const TrainOptions& options) {
   return (std::min)(usual, soma::models::load_bert_config(options.pretrained).config.positions);
 }
 
-// `later`: makes the first weights of a model from nothing.
+// `later`: makes the first weights, each when it is wanted.
 std::unique_ptr<TextClassifier> make_model(soma::Context& context, const TrainOptions& options,
                                            const TrainingRows& rows, soma::nn::Later* later) {
   const soma::models::TextClassifierOptions settings{.labels = rows.labels,
@@ -176,12 +176,12 @@ void check_pipeline(const soma::train::PipelineOptions& pipeline, Launch& launch
   }
 }
 
-std::unique_ptr<soma::CheckpointStore> open_checkpoints(const TrainOptions& options, int rank,
-                                                        bool shard_optimizer) {
+std::unique_ptr<soma::CheckpointStore> open_checkpoints(
+    const TrainOptions& options, int rank, const soma::train::TrainerOptions& settings) {
   if (options.checkpoint.empty()) return nullptr;
   if (rank == 0) return open_checkpoints(options);
-  // The others read what rank 0 reads.
-  if (!shard_optimizer) return nullptr;
+  // The others read what rank 0 reads, but where they write parts.
+  if (!settings.shard_optimizer && settings.pipeline.partitions == 1) return nullptr;
   return std::make_unique<soma::CheckpointPartFolder>(options.checkpoint);
 }
 
@@ -207,9 +207,8 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
   soma::Context& context = compute.context();
   const TrainingRows rows = training_rows(options);
   check_held_out(options, rows);
-  // Of a model from nothing a rank makes its stage only.
-  soma::nn::Later later;
-  if (pipeline && options.pretrained.empty()) settings.pipeline.later = &later;
+  soma::nn::Later later;  // a rank makes or reads the weights of its stage only
+  if (pipeline) settings.pipeline.later = &later;
   const std::unique_ptr<TextClassifier> model =
       make_model(context, options, rows, settings.pipeline.later);
 
@@ -229,7 +228,7 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
   soma::data::Prefetch prefetched(*source);
 
   const std::unique_ptr<soma::CheckpointStore> checkpoints =
-      open_checkpoints(options, launch.rank(), settings.shard_optimizer);
+      open_checkpoints(options, launch.rank(), settings);
   settings.checkpoints = checkpoints.get();
   std::optional<soma::train::TrainerBase> whole;
   std::optional<soma::train::PipelineTrainer> stages;
@@ -260,24 +259,34 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
 
   const soma::train::Report report = trainer.fit(prefetched, held_out.get(), &stop_requested);
 
-  if (pipeline) {
-    stages->gather();  // the other ranks keep their stages
-    if (launch.rank() != 0) return 0;
-  }
   const Kept kept = what_to_keep(given, report);
-  if (kept == Kept::model && !options.output.empty()) model->save(options.output);
+  std::uint64_t hash = 0;
+  // Stages give their weights to rank 0 one tensor at a time: it has no room for all of them.
+  const auto keep = [&](soma::TensorSource& weights) {
+    if (kept == Kept::model && !options.output.empty()) model->save(options.output, &weights);
+    hash = soma::state_hash(weights);
+  };
+  std::optional<soma::train::Evaluation> tested;
+  if (pipeline) {
+    stages->on_first(keep);
+    if (!rows.test.empty() && !report.interrupted)
+      tested = stages->evaluate(*model->batches(rows.test, batching), &stop_requested);
+    if (launch.rank() != 0) return 0;
+  } else {
+    const soma::StateDict weights = soma::nn::state_dict(model->parameters());
+    soma::StateSource source(weights);
+    keep(source);
+    if (!rows.test.empty() && !report.interrupted && launch.rank() == 0)
+      tested =
+          measure_test(context, *model, *model->batches(rows.test, batching), trainer.precision());
+  }
   if (!options.confusion.empty() && report.evaluated) {
     soma::AtomicFile file("train", options.confusion);
     file.write(soma::confusion_csv(model->labels(), report.metrics.confusion()));
     file.commit();
   }
-  const std::uint64_t hash = soma::state_hash(soma::nn::state_dict(model->parameters()));
   char text[17];
   std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
-  std::optional<soma::train::Evaluation> tested;
-  if (!rows.test.empty() && !report.interrupted && launch.rank() == 0)
-    tested =
-        measure_test(context, *model, *model->batches(rows.test, batching), trainer.precision());
   if (json_log)
     json_log->write([&](JsonLog& log) {
       if (tested) log.tested(*tested);

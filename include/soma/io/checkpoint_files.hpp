@@ -2,9 +2,9 @@
 // The files of one checkpoint: how they are written, checked and read.
 //   weights.safetensors optimizer.safetensors precision.safetensors
 //   progress.json identity.json checksums.txt
-// Where ranks share the optimizer's states, there are their parts instead of the second:
+// Where ranks have parts of a state, there are their files instead of its one:
 //   optimizer-00001-of-00004.safetensors ...
-// Part after part, rows of a tensor are the whole of it; what has no rows is in each. Until the
+// Whose tensors are whole, or rows that follow each other part after part (join_parts). Until the
 // folder is complete, each part has its line of checksums.txt in a file of its own beside it.
 
 #include <soma/io/atomic_folder.hpp>
@@ -15,6 +15,7 @@
 #include <soma/state/join_parts.hpp>
 #include <soma/state/operators.hpp>
 
+#include <array>
 #include <charconv>
 #include <cstddef>
 #include <string>
@@ -27,46 +28,58 @@
 
 namespace soma::detail {
 
-inline constexpr std::string_view part_prefix = "optimizer-", part_separator = "-of-";
+inline constexpr std::string_view part_separator = "-of-";
 inline constexpr std::size_t part_digits = 5, most_parts = 99999;
 
-inline std::string part_file(const CheckpointPart& part) {
+inline std::string_view state_name(CheckpointState state) {
+  constexpr std::array<std::string_view, all_checkpoint_states.size()> names{"weights", "optimizer",
+                                                                             "precision"};
+  return names[static_cast<std::size_t>(state)];
+}
+inline std::string state_file(CheckpointState state) {
+  return std::string(state_name(state)).append(".safetensors");
+}
+inline std::string part_file(CheckpointState state, const CheckpointPart& part) {
   const auto padded = [](std::size_t number) {
     const std::string text = std::to_string(number);
     return std::string(text.size() < part_digits ? part_digits - text.size() : 0, '0') + text;
   };
-  std::string name(part_prefix);
-  name.append(padded(part.index + 1)).append(part_separator).append(padded(part.count));
-  return name.append(".safetensors");
+  std::string name(state_name(state));
+  name.append("-").append(padded(part.index + 1)).append(part_separator);
+  return name.append(padded(part.count)).append(".safetensors");
 }
 
-// In the order of checksums.txt. `parts` 0: the optimizer's states are in one file.
-inline std::vector<std::string> checkpoint_files(std::size_t parts) {
-  std::vector<std::string> names{"weights.safetensors"};
-  if (parts == 0) names.emplace_back("optimizer.safetensors");
-  for (std::size_t i = 0; i < parts; ++i) names.push_back(part_file({i, parts}));
-  for (const char* name : {"precision.safetensors", "progress.json", "identity.json"})
-    names.emplace_back(name);
+// In the order of checksums.txt.
+inline std::vector<std::string> checkpoint_files(const CheckpointParts& parts) {
+  std::vector<std::string> names;
+  for (const CheckpointState state : all_checkpoint_states) {
+    if (parts[state] == 0) names.push_back(state_file(state));
+    for (std::size_t i = 0; i < parts[state]; ++i)
+      names.push_back(part_file(state, {i, parts[state]}));
+  }
+  for (const char* name : {"progress.json", "identity.json"}) names.emplace_back(name);
   return names;
 }
 
 // How many parts the folder's list of checksums names. Where that is damaged it does not match the
 // files, whatever it says here. Error file.read.
-inline std::size_t count_parts(std::string_view operation, const std::string& folder) {
+inline CheckpointParts count_parts(std::string_view operation, const std::string& folder) {
+  CheckpointParts parts;
   struct stat known {};
   const std::string path = folder + "/" + std::string(checksums_name);
-  if (::stat(path.c_str(), &known) != 0 || !S_ISREG(known.st_mode)) return 0;
+  if (::stat(path.c_str(), &known) != 0 || !S_ISREG(known.st_mode)) return parts;
   const auto list = MappedFile::open(operation, path);
   const std::string_view text(reinterpret_cast<const char*>(list->bytes().data()),
                               list->bytes().size());
-  std::string first(part_prefix);
-  first.append(part_digits - 1, '0').append("1").append(part_separator);
-  const std::size_t place = text.find(first);
-  if (place == std::string_view::npos) return 0;
-  const std::string_view number = text.substr(place + first.size(), part_digits);
-  std::size_t count = 0;
-  std::from_chars(number.data(), number.data() + number.size(), count);
-  return count;
+  for (const CheckpointState state : all_checkpoint_states) {
+    std::string first(state_name(state));
+    first.append("-").append(part_digits - 1, '0').append("1").append(part_separator);
+    const std::size_t place = text.find(first);
+    if (place == std::string_view::npos) continue;
+    const std::string_view number = text.substr(place + first.size(), part_digits);
+    std::from_chars(number.data(), number.data() + number.size(), parts[state]);
+  }
+  return parts;
 }
 
 // As checksum_problem(), of all files that belong there.
@@ -86,8 +99,8 @@ inline std::string part_checksum(const std::string& path) { return path + ".chec
 
 // One rank's part, with its checksum, into `place` in the folder of checkpoints.
 inline void write_part(std::string_view operation, const std::string& path,
-                       const std::string& place, const CheckpointPart& part,
-                       const StateDict& optimizer) {
+                       const std::string& place, CheckpointState which, const CheckpointPart& part,
+                       const StateDict& state) {
   const std::string folder = path + "/" + place;
   struct stat known {};
   if (part.index >= part.count || part.count > most_parts)
@@ -98,18 +111,18 @@ inline void write_part(std::string_view operation, const std::string& path,
     fail(error_id::checkpoint_parts, operation, "folder",
          soma::quoted(folder) + ", which is not there",
          "the one that rank 0 has made, in a folder that all ranks share");
-  const std::string name = part_file(part), file = folder + "/" + name;
-  save_safetensors(file, optimizer);
+  const std::string name = part_file(which, part), file = folder + "/" + name;
+  save_safetensors(file, state);
   write_text_file(operation, part_checksum(file), checksum_line_of(operation, folder, name));
 }
 
-// The checksums that were written beside the parts, which are taken away. Error checkpoint.parts
-// names the first part that is not there as its rank has written it.
+// The checksums that were written beside a state's parts, which are taken away. Error
+// checkpoint.parts names the first part that is not there as its rank has written it.
 inline std::string take_part_checksums(std::string_view operation, const AtomicFolder& folder,
-                                       std::size_t parts) {
+                                       CheckpointState which, std::size_t parts) {
   std::string lines;
   for (std::size_t i = 0; i < parts; ++i) {
-    const std::string name = part_file({i, parts}), file = folder / name;
+    const std::string name = part_file(which, {i, parts}), file = folder / name;
     const auto refuse = [&](std::string_view problem) {
       fail(error_id::checkpoint_parts, operation, "part", soma::quoted(file).append(problem),
            "one from each of " + std::to_string(parts) + " ranks, in a folder that all share");
@@ -136,50 +149,56 @@ inline void write_checkpoint(std::string_view operation, AtomicFolder& folder,
   const auto add_checksum = [&](std::string_view name) {
     checksums += checksum_line_of(operation, folder.partial(), name);
   };
-  const auto write_state = [&](std::string_view name, const StateDict& state) {
-    save_safetensors(folder / name, state);
-    add_checksum(name);
+  const auto write_state = [&](CheckpointState which) {
+    if (checkpoint.parts[which] != 0) {
+      checksums += take_part_checksums(operation, folder, which, checkpoint.parts[which]);
+      return;
+    }
+    save_safetensors(folder / state_file(which), checkpoint.state(which));
+    add_checksum(state_file(which));
   };
   const auto write_record = [&](std::string_view name, const Record& record) {
     write_text_file(operation, folder / name, to_json(record).append("\n"));
     add_checksum(name);
   };
-  const std::string parts = take_part_checksums(operation, folder, checkpoint.optimizer_parts);
-  write_state("weights.safetensors", checkpoint.weights);
-  if (parts.empty())
-    write_state("optimizer.safetensors", checkpoint.optimizer);
-  else
-    checksums += parts;
-  write_state("precision.safetensors", checkpoint.precision);
+  for (const CheckpointState state : all_checkpoint_states) write_state(state);
   write_record("progress.json", checkpoint.progress);
   write_record("identity.json", checkpoint.identity);
   write_text_file(operation, folder / checksums_name, checksums);
   folder.commit();
 }
 
-// Of a folder whose checksums match.
+// Of a folder whose checksums match. `names`: the entries of weights and optimizer that are wanted;
+// nullptr: all. Files are mapped, so that nothing is read of the others.
 inline Checkpoint read_checkpoint(Context& context, std::string_view operation,
-                                  const std::string& path) {
-  const std::size_t parts = count_parts(operation, path);
+                                  const std::string& path, const CheckpointNames* names = nullptr) {
+  const CheckpointParts parts = count_parts(operation, path);
   const auto record = [&](std::string_view what) {
     const auto mapped = MappedFile::open(operation, path + "/" + std::string(what) + ".json");
     const std::string_view text(reinterpret_cast<const char*>(mapped->bytes().data()),
                                 mapped->bytes().size());
     return record_from_json(text, std::string(what) + " of " + soma::quoted(path));
   };
-  const auto tensors = [&](const std::string& name) {
-    return load_safetensors(context, path + "/" + name).tensors;
+  const auto tensors = [&](CheckpointState which, const std::string& name) {
+    StateDict all = load_safetensors(context, path + "/" + name).tensors;
+    if (names == nullptr || which == CheckpointState::precision) return all;
+    StateDict wanted;
+    for (const auto& [entry, tensor] : all)
+      if (names->wants(entry)) wanted.set(entry, tensor);
+    return wanted;
   };
-  Record progress = record("progress");
-  check_operators(progress, context);
-  std::vector<StateDict> optimizer;
-  for (std::size_t i = 0; i < parts; ++i) optimizer.push_back(tensors(part_file({i, parts})));
-  if (parts == 0) optimizer.push_back(tensors("optimizer.safetensors"));
-  return {.weights = tensors("weights.safetensors"),
-          .optimizer = join_parts(context, optimizer),
-          .precision = tensors("precision.safetensors"),
-          .progress = std::move(progress),
-          .identity = record("identity")};
+  Checkpoint checkpoint;
+  checkpoint.progress = record("progress");
+  check_operators(checkpoint.progress, context);
+  for (const CheckpointState which : all_checkpoint_states) {
+    std::vector<StateDict> all;
+    for (std::size_t i = 0; i < parts[which]; ++i)
+      all.push_back(tensors(which, part_file(which, {i, parts[which]})));
+    if (parts[which] == 0) all.push_back(tensors(which, state_file(which)));
+    checkpoint.state(which) = join_parts(context, all);
+  }
+  checkpoint.identity = record("identity");
+  return checkpoint;
 }
 
 }  // namespace soma::detail

@@ -32,8 +32,8 @@
 namespace soma {
 
 // The checkpoint in one such folder (".../best"), whoever else uses the others. Tensors are
-// read-only and lie in the mapped files, which may be deleted meanwhile; but those of an optimizer
-// that was saved in parts are whole copies. Errors checkpoint.damaged, file.read;
+// read-only and lie in the mapped files, which may be deleted meanwhile; but those whose rows are
+// in several parts are whole copies. Errors checkpoint.damaged, file.read;
 // checkpoint.operator (the context lacks one that the checkpoint's model ran); safetensors.*,
 // record.json, checkpoint.parts of files that were made by something else.
 inline Checkpoint load_checkpoint(Context& context, std::string_view path) {
@@ -90,13 +90,7 @@ class CheckpointFolder final : public CheckpointStore {
   void save(std::uint64_t step, const Checkpoint& checkpoint) override {
     constexpr std::string_view name = "CheckpointFolder::save";
     std::unique_ptr<AtomicFolder> folder = std::move(parts_);  // gone, whatever happens
-    if (checkpoint.optimizer_parts == 0) {
-      folder.reset();
-      remove_partial();
-    } else if (folder == nullptr || parts_step_ != step) {
-      fail(error_id::checkpoint_parts, name, "step", std::to_string(step),
-           "the one that begin_parts() was called for");
-    }
+    take_begun(name, folder, checkpoint, step);
     const std::vector<std::uint64_t> before = steps();
     // The newest is what a run goes on from: one that began anew would later be thrown back.
     if (!before.empty() && before.back() > step)
@@ -112,17 +106,18 @@ class CheckpointFolder final : public CheckpointStore {
 
   // The place is a new folder, so that a part which a rank of an earlier run still writes has
   // nowhere to go. Errors file.write.
-  std::string begin_parts(std::uint64_t step) override {
+  std::string begin_parts(std::optional<std::uint64_t> step) override {
     drop_parts();
     remove_partial();
-    parts_ = std::make_unique<AtomicFolder>("CheckpointFolder::save", folder_of(step));
+    parts_ = std::make_unique<AtomicFolder>("CheckpointFolder::save",
+                                            step ? folder_of(*step) : best_folder());
     parts_step_ = step;
     return parts_->partial().substr(path_.size() + 1);
   }
   // Rank 0's own; the other ranks have a CheckpointPartFolder. Errors as there.
-  void save_part(const std::string& place, const CheckpointPart& part,
-                 const StateDict& optimizer) override {
-    detail::write_part("CheckpointFolder::save_part", path_, place, part, optimizer);
+  void save_part(const std::string& place, CheckpointState which, const CheckpointPart& part,
+                 const StateDict& state) override {
+    detail::write_part("CheckpointFolder::save_part", path_, place, which, part, state);
   }
   void drop_parts() override { parts_.reset(); }
 
@@ -132,39 +127,48 @@ class CheckpointFolder final : public CheckpointStore {
   // checkpoint.damaged: there are some, and none is whole (then none is renamed). Others as
   // load_checkpoint.
   bool load_latest(Context& context, Checkpoint& checkpoint) override {
-    constexpr std::string_view name = "CheckpointFolder::load_latest";
-    std::vector<std::pair<std::string, std::string>> damaged;
-    const std::vector<std::uint64_t> all = steps();
-    for (std::size_t i = all.size(); i-- > 0;) {
-      const std::string folder = folder_of(all[i]);
-      std::string problem = detail::checkpoint_problem(name, folder);
-      if (problem.empty()) {
-        checkpoint = detail::read_checkpoint(context, name, folder);
-        for (const auto& [path, why] : damaged) set_aside(context, path, why);
-        return true;
-      }
-      damaged.emplace_back(folder, std::move(problem));
-    }
-    if (damaged.empty()) return false;
-    fail(error_id::checkpoint_damaged, name, "folder",
-         soma::quoted(damaged.front().first) + ", which " + damaged.front().second +
-             (damaged.size() > 1 ? ", as " + std::to_string(damaged.size() - 1) + " older ones"
-                                 : std::string()),
-         "a whole checkpoint");
+    Damaged damaged;
+    const std::string folder = newest_whole(damaged);
+    if (folder.empty()) return false;
+    checkpoint = detail::read_checkpoint(context, loading, folder);
+    set_aside(context, damaged);
+    return true;
+  }
+  // As load_latest(), of the name alone: every rank reads for itself. Costs reading all of it once,
+  // for the checksums.
+  std::string find_latest(Context& context) override {
+    Damaged damaged;
+    const std::string folder = newest_whole(damaged);
+    set_aside(context, damaged);
+    return folder.empty() ? folder : folder.substr(path_.size() + 1);
   }
 
   // Errors as of save and load_checkpoint.
   void save_best(const Checkpoint& checkpoint) override {
-    drop_parts();
-    remove_partial();
-    AtomicFolder folder("CheckpointFolder::save_best", path_ + "/best");
-    detail::write_checkpoint("CheckpointFolder::save_best", folder, checkpoint);
+    constexpr std::string_view name = "CheckpointFolder::save_best";
+    std::unique_ptr<AtomicFolder> folder = std::move(parts_);
+    take_begun(name, folder, checkpoint, std::nullopt);
+    if (folder == nullptr) folder = std::make_unique<AtomicFolder>(name, best_folder());
+    detail::write_checkpoint(name, *folder, checkpoint);
   }
   bool load_best(Context& context, Checkpoint& checkpoint) override {
-    std::error_code problem;
-    if (!std::filesystem::exists(path_ + "/best", problem)) return false;
-    checkpoint = load_checkpoint(context, path_ + "/best");
+    if (!has_best()) return false;
+    checkpoint = load_checkpoint(context, best_folder());
     return true;
+  }
+  std::string find_best() override {
+    if (!has_best()) return {};
+    constexpr std::string_view name = "CheckpointFolder::find_best";
+    if (const std::string problem = detail::checkpoint_problem(name, best_folder());
+        !problem.empty())
+      fail(error_id::checkpoint_damaged, name, "folder",
+           soma::quoted(best_folder()) + ", which " + problem, "a whole checkpoint");
+    return std::string(best);
+  }
+  Checkpoint load_named(Context& context, const std::string& place,
+                        const CheckpointNames& names) override {
+    return detail::read_checkpoint(context, "CheckpointFolder::load_named", path_ + "/" + place,
+                                   &names);
   }
 
   // Of all checkpoints, ascending. Error file.read.
@@ -177,8 +181,47 @@ class CheckpointFolder final : public CheckpointStore {
   }
 
  private:
-  static constexpr std::string_view operation = "CheckpointFolder", prefix = "step-";
+  static constexpr std::string_view operation = "CheckpointFolder", prefix = "step-", best = "best";
+  static constexpr std::string_view loading = "CheckpointFolder::load_latest";
   static constexpr std::size_t digits = 10;  // more where a step has more
+
+  // Folders that are not whole, the newest first, and why.
+  using Damaged = std::vector<std::pair<std::string, std::string>>;
+
+  std::string best_folder() const { return path_ + "/" + std::string(best); }
+  bool has_best() const {
+    std::error_code problem;
+    return std::filesystem::exists(best_folder(), problem);
+  }
+  // Empty: there are no checkpoints. Error checkpoint.damaged: there are some, and none is whole.
+  std::string newest_whole(Damaged& damaged) const {
+    const std::vector<std::uint64_t> all = steps();
+    for (std::size_t i = all.size(); i-- > 0;) {
+      const std::string folder = folder_of(all[i]);
+      std::string problem = detail::checkpoint_problem(loading, folder);
+      if (problem.empty()) return folder;
+      damaged.emplace_back(folder, std::move(problem));
+    }
+    if (damaged.empty()) return {};
+    fail(error_id::checkpoint_damaged, loading, "folder",
+         soma::quoted(damaged.front().first) + ", which " + damaged.front().second +
+             (damaged.size() > 1 ? ", as " + std::to_string(damaged.size() - 1) + " older ones"
+                                 : std::string()),
+         "a whole checkpoint");
+  }
+  // Into which a checkpoint goes that has parts: what was begun for it. Of others nothing may be
+  // left. Error checkpoint.parts.
+  void take_begun(std::string_view name, std::unique_ptr<AtomicFolder>& folder,
+                  const Checkpoint& checkpoint, std::optional<std::uint64_t> step) const {
+    if (!checkpoint.parts.any()) {
+      folder.reset();
+      return remove_partial();
+    }
+    if (folder == nullptr || parts_step_ != step)
+      fail(error_id::checkpoint_parts, name, "step",
+           step ? std::to_string(*step) : std::string("that of the best one"),
+           "the one that begin_parts() was called for");
+  }
 
   std::string folder_of(std::uint64_t step) const {
     const std::string number = std::to_string(step);
@@ -210,7 +253,7 @@ class CheckpointFolder final : public CheckpointStore {
   // Whether it is partial_name() of a checkpoint: whatever else has that ending is not ours.
   static bool is_partial(std::string_view name) {
     name = detail::whole_name(name);
-    return name == "best" || step_of(name);
+    return name == best || step_of(name);
   }
   // What a process that was killed has left. Nobody else is at work: the lock is ours.
   void remove_partial() const {
@@ -218,21 +261,23 @@ class CheckpointFolder final : public CheckpointStore {
     for (const std::string& name : names())
       if (is_partial(name)) std::filesystem::remove_all(path_ + "/" + name, problem);
   }
-  static void set_aside(Context& context, const std::string& path, const std::string& why) {
-    std::error_code problem;
-    std::filesystem::remove_all(path + ".damaged", problem);
-    std::filesystem::rename(path, path + ".damaged", problem);
-    context.log(LogLevel::warning, "CheckpointFolder: " + soma::quoted(path) + " " + why +
-                                       "; an older checkpoint is taken, and it is renamed to "
-                                       "\".damaged\"" +
-                                       (problem ? ", which failed" : ""));
+  static void set_aside(Context& context, const Damaged& damaged) {
+    for (const auto& [path, why] : damaged) {
+      std::error_code problem;
+      std::filesystem::remove_all(path + ".damaged", problem);
+      std::filesystem::rename(path, path + ".damaged", problem);
+      context.log(LogLevel::warning, "CheckpointFolder: " + soma::quoted(path) + " " + why +
+                                         "; an older checkpoint is taken, and it is renamed to "
+                                         "\".damaged\"" +
+                                         (problem ? ", which failed" : ""));
+    }
   }
 
   std::string path_;
   CheckpointFolderOptions options_;
   int lock_ = -1;
-  std::unique_ptr<AtomicFolder> parts_{};  // begun, not saved
-  std::uint64_t parts_step_ = 0;
+  std::unique_ptr<AtomicFolder> parts_{};      // begun, not saved
+  std::optional<std::uint64_t> parts_step_{};  // none: of the best one
 };
 
 }  // namespace soma

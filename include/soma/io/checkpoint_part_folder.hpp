@@ -1,5 +1,6 @@
 #pragma once
-// CheckpointPartFolder: where a rank other than 0 writes its part of a shared optimizer's states.
+// CheckpointPartFolder: where a rank other than 0 writes its parts of a checkpoint, and reads what
+// it needs.
 
 #include <soma/io/checkpoint_files.hpp>
 
@@ -10,8 +11,8 @@
 namespace soma {
 
 // The folder that rank 0's CheckpointFolder uses, perhaps under another path or on another machine:
-// both see the same files. Takes no lock, and nothing but parts; whoever calls one of the others
-// gets error checkpoint.parts.
+// both see the same files. Takes no lock, and nothing but parts; whoever calls one of the functions
+// for whole checkpoints gets error checkpoint.parts.
 class CheckpointPartFolder final : public CheckpointStore {
  public:
   explicit CheckpointPartFolder(std::string_view path) : path_(path) {}
@@ -19,9 +20,16 @@ class CheckpointPartFolder final : public CheckpointStore {
   // On the disk when this returns. Costs writing it and reading it back once. Errors
   // checkpoint.parts (what rank 0 has begun is not there), file.write, and those of
   // save_safetensors.
-  void save_part(const std::string& place, const CheckpointPart& part,
-                 const StateDict& optimizer) override {
-    detail::write_part("CheckpointPartFolder::save_part", path_, place, part, optimizer);
+  void save_part(const std::string& place, CheckpointState which, const CheckpointPart& part,
+                 const StateDict& state) override {
+    detail::write_part("CheckpointPartFolder::save_part", path_, place, which, part, state);
+  }
+  // Of a checkpoint that rank 0 has found to be whole. Errors file.read, and those of
+  // load_checkpoint but checkpoint.damaged.
+  Checkpoint load_named(Context& context, const std::string& place,
+                        const CheckpointNames& names) override {
+    return detail::read_checkpoint(context, "CheckpointPartFolder::load_named", path_ + "/" + place,
+                                   &names);
   }
 
   void save(std::uint64_t, const Checkpoint&) override { only_parts("save"); }

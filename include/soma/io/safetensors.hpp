@@ -11,6 +11,7 @@
 #include <soma/io/safetensors_dtype.hpp>
 #include <soma/io/safetensors_header.hpp>
 #include <soma/state/state_dict.hpp>
+#include <soma/state/tensor_source.hpp>
 
 #include <algorithm>
 #include <array>
@@ -181,19 +182,19 @@ inline SafetensorsFile load_safetensors(Context& context, std::span<const std::b
 }
 
 // Writes the bytes that the reference implementation writes, whole or not at all; metadata in the
-// order given. fp32 fp16 bf16 fp8_e4m3fn fp8_e5m2 e8m0 int8 uint8 int32 int64 bool. Errors
-// safetensors.dtype (the other formats have no name there), safetensors.name (not UTF-8,
-// "__metadata__", a key of the metadata twice), safetensors.header (larger than a reader accepts),
-// neuroncore.dry_run, file.write.
-inline void save_safetensors(std::string_view path, const StateDict& tensors,
+// order given. Of the tensors one at a time is held. fp32 fp16 bf16 fp8_e4m3fn fp8_e5m2 e8m0 int8
+// uint8 int32 int64 bool. Errors safetensors.dtype (the other formats have no name there),
+// safetensors.name (not UTF-8, "__metadata__", a key of the metadata twice), safetensors.header
+// (larger than a reader accepts), safetensors.size (a tensor comes in another shape or type than
+// the source said), neuroncore.dry_run, file.write, and those of the source.
+inline void save_safetensors(std::string_view path, TensorSource& tensors,
                              const SafetensorsMetadata& metadata = {}) {
   constexpr std::string_view operation = "save_safetensors";
   using Type = detail::SafetensorsType;
-  std::vector<std::pair<const Type*, const StateDict::Entry*>> order;
-  for (const StateDict::Entry& entry : tensors) {
-    order.emplace_back(&detail::safetensors_type(operation, entry.first, entry.second), &entry);
-    detail::check_numbers(operation, entry.second);
-  }
+  const std::span<const StateDict::Entry> given = tensors.entries();
+  std::vector<std::pair<const Type*, std::size_t>> order;
+  for (std::size_t i = 0; i < given.size(); ++i)
+    order.emplace_back(&detail::safetensors_type(operation, given[i].first, given[i].second), i);
   // Wide elements first keeps all aligned; names are ascending already.
   std::stable_sort(order.begin(), order.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
@@ -203,18 +204,21 @@ inline void save_safetensors(std::string_view path, const StateDict& tensors,
       if (metadata[i].first == metadata[j].first)
         fail(error_id::safetensors_name, operation, "key of the metadata",
              soma::quoted(metadata[i].first), "one that is not there yet");
-  if (tensors.contains("__metadata__"))
-    fail(error_id::safetensors_name, operation, "name", "\"__metadata__\"",
-         "one that the format does not use itself");
 
   std::vector<detail::SafetensorsEntry> entries;
   std::size_t end = 0;
-  for (const auto& [type, entry] : order) {
-    const Shape& shape = entry->second.shape();
+  for (const auto& [type, i] : order) {
+    const auto& [name, tensor] = given[i];
+    if (name == "__metadata__")
+      fail(error_id::safetensors_name, operation, "name", "\"__metadata__\"",
+           "one that the format does not use itself");
     const std::size_t begin = end;
-    end = checked_add(begin, entry->second.bytes(), operation);
-    entries.push_back(
-        {entry->first, std::string(type->name), {shape.begin(), shape.end()}, begin, end});
+    end = checked_add(begin, tensor.bytes(), operation);
+    entries.push_back({name,
+                       std::string(type->name),
+                       {tensor.shape().begin(), tensor.shape().end()},
+                       begin,
+                       end});
   }
   const std::string header = detail::safetensors_header(operation, entries, metadata);
   if (header.size() > detail::safetensors_header_limit)
@@ -225,8 +229,22 @@ inline void save_safetensors(std::string_view path, const StateDict& tensors,
   const std::uint64_t length = header.size();
   file.write(std::as_bytes(std::span(&length, 1)));
   file.write(header);
-  for (const auto& [type, entry] : order) detail::write_elements(file, entry->second);
+  for (const auto& [type, i] : order) {
+    const auto& [name, outline] = given[i];
+    const Tensor tensor = tensors.fetch(i);
+    if (!tensor.defined() || tensor.shape() != outline.shape() || tensor.dtype() != outline.dtype())
+      fail(error_id::safetensors_size, operation, soma::quoted(name), tensor.describe(),
+           outline.describe() + ", as its source said");
+    detail::check_numbers(operation, tensor);
+    detail::write_elements(file, tensor);
+  }
   file.commit();
+}
+
+inline void save_safetensors(std::string_view path, const StateDict& tensors,
+                             const SafetensorsMetadata& metadata = {}) {
+  StateSource source(tensors);
+  save_safetensors(path, source, metadata);
 }
 
 }  // namespace soma

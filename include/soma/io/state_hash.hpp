@@ -5,6 +5,7 @@
 #include <soma/io/payload.hpp>
 #include <soma/io/safetensors_dtype.hpp>
 #include <soma/state/state_dict.hpp>
+#include <soma/state/tensor_source.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -22,8 +23,9 @@ namespace soma {
 // XXH64, seed 0, over the tensors in ascending order of the bytes of their names. For each: name,
 // a zero byte, its dtype's name in safetensors ("F32"), a zero byte, rank (32 bits), sizes (64 bits
 // each), elements in row-major order; all little-endian. Metadata, strides and who owns the memory
-// do not matter. Error safetensors.dtype for the formats that have no name there.
-inline std::uint64_t state_hash(const StateDict& tensors) {
+// do not matter. Of the tensors one at a time is held. Error safetensors.dtype for the formats that
+// have no name there; others are those of the source.
+inline std::uint64_t state_hash(TensorSource& tensors) {
   XXH64_state_t state;
   XXH64_reset(&state, 0);
   const auto add = [&](std::span<const std::byte> bytes) {
@@ -33,16 +35,22 @@ inline std::uint64_t state_hash(const StateDict& tensors) {
   const auto append = [&](const void* number, std::size_t bytes) {
     head.append(static_cast<const char*>(number), bytes);
   };
-  for (const auto& [name, tensor] : tensors) {
+  const std::span<const StateDict::Entry> entries = tensors.entries();
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const auto& [name, tensor] = entries[i];
     head.assign(name).push_back('\0');
     head.append(detail::safetensors_type("state_hash", name, tensor).name).push_back('\0');
     const auto rank = static_cast<std::uint32_t>(tensor.rank());
     append(&rank, sizeof rank);
     for (const std::uint64_t size : tensor.shape()) append(&size, sizeof size);
     add(std::as_bytes(std::span(head)));
-    detail::for_each_piece(tensor, add);
+    detail::for_each_piece(tensors.fetch(i), add);
   }
   return XXH64_digest(&state);
+}
+inline std::uint64_t state_hash(const StateDict& tensors) {
+  StateSource source(tensors);
+  return state_hash(source);
 }
 
 }  // namespace soma

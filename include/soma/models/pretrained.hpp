@@ -8,6 +8,7 @@
 #include <soma/kernels/convert/convert.hpp>
 #include <soma/models/bert_config_json.hpp>
 #include <soma/models/model_files.hpp>
+#include <soma/nn/initial.hpp>
 #include <soma/nn/scope.hpp>
 #include <soma/nn/state.hpp>
 
@@ -16,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,6 +31,9 @@ struct LoadBertOptions {
   // The classifier keeps its initial values even where the file has one: for other labels, or where
   // it is one of another task.
   bool new_classifier = false;
+  // Of a classifier whose parameters are not made yet (nn::Scope::later): this object makes them
+  // from the files, each when it is wanted. The files stay mapped, and nothing is read before.
+  nn::InitialStore* later = nullptr;
 };
 
 // What was not simply read.
@@ -151,12 +156,23 @@ inline void check_claimed_sizes(std::string_view operation, std::string_view fol
          "at most one for each of the " + std::to_string(bytes) + " bytes of the weights");
 }
 
+// Names of the model that look like one, for a message.
+inline std::string near_parameters(Context& context, const Parameters& parameters,
+                                   std::string_view name) {
+  StateDict names;
+  for (const Parameter& parameter : parameters)
+    names.set(parameter.name, Tensor::scalar(context, std::int64_t{0}));
+  return names.near_names(name);
+}
+
 inline LoadedBert load_bert_files(Context& context, const BertClassifier& classifier,
                                   const std::string& source,
                                   const std::vector<SafetensorsFile>& files,
                                   const LoadBertOptions& options) {
   constexpr std::string_view operation = "load_bert";
-  const StateDict target = nn::state_dict(nn::parameters(classifier));
+  const Parameters parameters = nn::parameters(classifier);
+  std::map<std::string_view, const Parameter*> target;  // as their names ascend
+  for (const Parameter& parameter : parameters) target.emplace(parameter.name, &parameter);
   const BertKind kind = classifier.bert.config.kind;
   LoadedBert result;
   // Whether a parameter takes the tensor of that name in a file.
@@ -167,7 +183,7 @@ inline LoadedBert load_bert_files(Context& context, const BertClassifier& classi
     if (!unwanted && !may_be_left_out(known, kind))
       fail(error_id::extra_name, operation, "name",
            soma::quoted(name) + " in " + soma::quoted(source),
-           "a name of the model, " + target.near_names(known));
+           "a name of the model, " + near_parameters(context, parameters, known));
     result.passed_over.push_back(name);
     return false;
   };
@@ -182,26 +198,34 @@ inline LoadedBert load_bert_files(Context& context, const BertClassifier& classi
       }
   }
 
-  for (const auto& [name, to] : target) {
+  for (const auto& [name, parameter] : target) {
     const Tensor* from = given.find(name);
     if (from == nullptr) {
       if (!may_be_fresh(name))
         fail(error_id::missing_name, operation, "name",
              soma::quoted(name) + ", which " + soma::quoted(source) + " lacks",
-             names_instead(name, given, result.passed_over));
-      result.fresh.push_back(name);
+             names_instead(parameter->name, given, result.passed_over));
+      result.fresh.push_back(parameter->name);
       continue;
     }
+    const Tensor to = parameter->value();
     const std::string argument = soma::quoted(name) + " in " + soma::quoted(source);
     if (from->shape() != to.shape())
       fail(error_id::state_shape, operation, argument, from->describe(), to.describe());
     if (!is_floating(from->dtype()))
       fail(error_id::state_dtype, operation, argument, from->describe(), "floating-point numbers");
-    if (!to.storage().writable())
+    if (to.defined() ? !to.storage().writable() : options.later == nullptr)
       fail(error_id::tensor_read_only, operation, soma::quoted(name),
-           to.describe() + " of constant elements", "one that may be written");
+           to.describe() + (to.defined() ? " of constant elements" : " that is not made yet"),
+           "one that may be written");
   }
-  for (const auto& [name, from] : given) convert_tensor(context, from, target.at(name));
+  for (const auto& [name, from] : given) {
+    const Parameter& parameter = *target.at(name);
+    if (const Tensor to = parameter.value(); to.defined())
+      convert_tensor(context, from, to);
+    else
+      options.later->replace(parameter, from, &convert_tensor);
+  }
   return result;
 }
 
@@ -236,9 +260,27 @@ struct SaveBertOptions {
   // Names and contents of more files, such as the tokenizer's.
   std::vector<std::pair<std::string, std::string>> files{};
   data::LabelKind kind = data::LabelKind::one;
+  // The weights, under the classifier's names, where it does not have all of them here: those of
+  // stages on other ranks. nullptr: the classifier's own.
+  TensorSource* weights = nullptr;
 };
 
 namespace detail {
+
+// Whether these are the parameters, by their names. Error state.missing_name.
+inline void check_weights(std::string_view operation, const Parameters& parameters,
+                          std::span<const StateDict::Entry> weights) {
+  std::vector<std::string_view> names;
+  for (const Parameter& parameter : parameters) names.push_back(parameter.name);
+  std::ranges::sort(names);
+  for (std::size_t i = 0; i < (std::max)(names.size(), weights.size()); ++i) {
+    const std::string_view given = i < weights.size() ? weights[i].first : std::string_view();
+    const std::string_view wanted = i < names.size() ? names[i] : std::string_view();
+    if (given != wanted)
+      fail(error_id::missing_name, operation, "weights", soma::quoted(given),
+           soma::quoted(wanted) + ", a parameter of the classifier");
+  }
+}
 
 // All that commit() would take away has to be of an earlier model; only a folder that cannot be
 // replaced in whole keeps the rest. Error file.write.
@@ -270,7 +312,8 @@ inline void check_model_folder(std::string_view operation, std::string_view path
 // Writes the folder `path`: config.json, model.safetensors and `files`, as other libraries read
 // them. An earlier model of that name is replaced, and stays as it was until the new one is whole;
 // a folder with anything but a model's files in it is refused. Errors file.write,
-// models.config_value (not a label for each logit), models.file_name.
+// models.config_value (not a label for each logit), models.file_name; state.missing_name
+// (options.weights are not those of this classifier).
 inline void save_bert(std::string_view path, const BertClassifier& classifier,
                       const SaveBertOptions& options = {}) {
   constexpr std::string_view operation = "save_bert";
@@ -293,6 +336,9 @@ inline void save_bert(std::string_view path, const BertClassifier& classifier,
            "a name without \"/\" that no other file of the model has");
   }
 
+  if (options.weights != nullptr)
+    detail::check_weights(operation, nn::parameters(classifier), options.weights->entries());
+
   AtomicFolder folder(operation, path);
   detail::check_replaced(operation, path, folder, options.files);
   const auto write = [&](std::string_view name, std::string_view content) {
@@ -302,9 +348,12 @@ inline void save_bert(std::string_view path, const BertClassifier& classifier,
   };
   write("config.json", to_json(file));
   for (const auto& [name, content] : options.files) write(name, content);
-  // Other readers ask for this mark.
-  save_safetensors(folder / "model.safetensors", nn::state_dict(nn::parameters(classifier)),
-                   {{"format", "pt"}});
+  const SafetensorsMetadata mark{{"format", "pt"}};  // other readers ask for it
+  const std::string weights = folder / "model.safetensors";
+  if (options.weights != nullptr)
+    save_safetensors(weights, *options.weights, mark);
+  else
+    save_safetensors(weights, nn::state_dict(nn::parameters(classifier)), mark);
   folder.commit();
 }
 

@@ -43,7 +43,8 @@ struct TextClassifierOptions {
   // Of the loss, one for each class (nn/class_weights.hpp); empty: all weigh the same, as
   // they do where a text gets several labels or a number.
   std::vector<float> class_weights{};
-  // nn::Scope::later, of a classifier with initial weights: a stage of a pipeline makes its own.
+  // nn::Scope::later: a stage of a pipeline makes its own weights, initial ones or those of files,
+  // of which it reads no others.
   nn::InitialStore* later = nullptr;
 };
 
@@ -75,9 +76,6 @@ class TextClassifier final : public nn::Task {
   // load_bert and load_tokenizer; models.config_value: a model for which there are too few weights.
   static TextClassifier from_pretrained(Context& context, std::string_view folder,
                                         const TextClassifierOptions& options = {}) {
-    if (options.later != nullptr)
-      fail(error_id::config_value, "TextClassifier", "later", "given",
-           "none: weights come from files");
     BertConfigFile file = load_bert_config(folder);
     text::Tokenizer tokenizer = text::load_tokenizer(folder, file.tokenizer_class);
     file.config.vocabulary = (std::max)(file.config.vocabulary, tokenizer.vocabulary().size());
@@ -89,8 +87,9 @@ class TextClassifier final : public nn::Task {
 
   // What Python's usual libraries load: config.json, model.safetensors, vocab.txt, tokenizer.json,
   // tokenizer_config.json. An earlier model of that name is replaced once the new one is whole; a
-  // folder that holds anything else is refused. Errors of save_bert.
-  void save(std::string_view folder) const {
+  // folder that holds anything else is refused. `weights`: those of all stages, where each is on a
+  // rank of its own (PipelineTrainer::on_first). Errors of save_bert.
+  void save(std::string_view folder, TensorSource* weights = nullptr) const {
     text::TokenizerOptions settings = tokenizer_.options();
     settings.model_max_length = max_length_;
     save_bert(folder, model_,
@@ -99,7 +98,8 @@ class TextClassifier final : public nn::Task {
                .files = {{"vocab.txt", tokenizer_.vocabulary().to_text()},
                          {"tokenizer.json", text::to_tokenizer_json(tokenizer_)},
                          {"tokenizer_config.json", text::to_tokenizer_config(settings)}},
-               .kind = kind_});
+               .kind = kind_,
+               .weights = weights});
   }
 
   const std::vector<std::string>& labels() const { return labels_; }
@@ -241,9 +241,9 @@ class TextClassifier final : public nn::Task {
     const std::vector<std::size_t> places = places_of_labels(file.labels);
     const bool new_classifier = places.empty() || file.other_task || kind_ != file.kind;
     fresh_ = detail::load_bert_files(context, model_, std::string(folder), weights,
-                                     {.new_classifier = new_classifier})
+                                     {.new_classifier = new_classifier, .later = options.later})
                  .fresh;
-    if (!new_classifier) order_classes(places);
+    if (!new_classifier) order_classes(places, options.later);
     pretrained_ = true;
   }
   // Types are left out where the model has none for a second text.
@@ -333,10 +333,17 @@ class TextClassifier final : public nn::Task {
     for (std::size_t i = 0; i < labels_.size() && unnamed; ++i) result.push_back(i);
     return result;
   }
-  // Class i becomes what class places[i] was.
-  void order_classes(const std::vector<std::size_t>& places) {
-    for (const Var& parameter : {model_.classifier.weight, model_.classifier.bias}) {
-      const Tensor to = parameter.value(), from = clone(context_, to);
+  // Class i becomes what class places[i] was. Of parameters that are not made yet, when they are.
+  void order_classes(const std::vector<std::size_t>& places, nn::InitialStore* later) {
+    for (const Parameter& parameter : parameters_) {
+      if (!parameter.var.is(model_.classifier.weight) && !parameter.var.is(model_.classifier.bias))
+        continue;
+      const Tensor to = parameter.value();
+      if (!to.defined()) {
+        later->order_rows(parameter, places);
+        continue;
+      }
+      const Tensor from = clone(context_, to);
       for (std::size_t i = 0; i < places.size(); ++i)
         copy(from.slice(0, places[i], places[i] + 1), to.slice(0, i, i + 1));
     }

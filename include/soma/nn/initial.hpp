@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <vector>
 
 namespace soma::nn {
 
@@ -61,6 +62,13 @@ class InitialStore {
  public:
   virtual ~InitialStore() = default;
   virtual void add(const Var& parameter, const Initial* begin, const Initial* end) = 0;
+  // Another beginning of a parameter that was added, or of some rows of it: when it is made,
+  // fill(context, from, to) gives these rows their elements, in fp32. Until then `from` is held and
+  // not read, so that it may lie in a file.
+  using Fill = void (*)(Context& context, const Tensor& from, const Tensor& to);
+  virtual void replace(const Parameter& rows, const Tensor& from, Fill fill) = 0;
+  // And then row i of a whole parameter becomes what its row places[i] was.
+  virtual void order_rows(const Parameter& parameter, const std::vector<std::size_t>& places) = 0;
 
  protected:
   InitialStore() = default;

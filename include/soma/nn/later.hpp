@@ -1,7 +1,8 @@
 #pragma once
 // Later: initial values that are not made yet. Modules that are built from a Scope with one have
 // parameters with a shape and without elements; make() fills those that are wanted, with the bits
-// that they would have had at once. So a process may hold some pieces of a model only.
+// that they would have had at once. So a process may hold some pieces of a model only, and read
+// those from a file.
 
 #include <soma/nn/initial.hpp>
 #include <soma/ops/built_in.hpp>
@@ -9,6 +10,8 @@
 #include <soma/ops/settings.hpp>
 
 #include <algorithm>
+#include <cstddef>
+#include <string_view>
 #include <vector>
 
 namespace soma::nn {
@@ -20,15 +23,17 @@ class Later final : public InitialStore {
     for (const Parameter& parameter : parameters) {
       const Var& var = parameter.var;
       if (var.value().defined()) continue;
-      const auto found = std::find_if(waiting_.begin(), waiting_.end(),
-                                      [&](const Waiting& each) { return each.var.is(var); });
-      if (found == waiting_.end())
-        fail(error_id::tensor_undefined, "Later::make", soma::quoted(parameter.name),
-             "without elements, and without what they begin as", "one made with this object");
+      const Waiting& waiting = waiting_[find("Later::make", parameter)];
       const DType dtype = var.value().dtype();
-      const Initial* first = found->initial.data();
-      Tensor made =
-          detail::make_initial(context, var.shape(), first, first + found->initial.size());
+      Tensor made = begin(context, waiting);
+      for (const Replacement& each : waiting.replacements)
+        each.fill(context, each.from,
+                  each.whole() ? made : made.slice(0, each.first_row, each.last_row));
+      if (!waiting.places.empty()) {
+        const Tensor before = clone(context, made);
+        for (std::size_t i = 0; i < waiting.places.size(); ++i)
+          copy(before.slice(0, waiting.places[i], waiting.places[i] + 1), made.slice(0, i, i + 1));
+      }
       if (made.dtype() != dtype)
         made = run(context, *context.built_in().cast, CastSetting{.dtype = dtype}, {made})[0];
       var.set_value(made);
@@ -38,12 +43,48 @@ class Later final : public InitialStore {
   void add(const Var& parameter, const Initial* begin, const Initial* end) override {
     waiting_.push_back({parameter, {begin, end}});
   }
+  // Later ones come last. Error tensor.undefined: the parameter was not added.
+  void replace(const Parameter& rows, const Tensor& from, Fill fill) override {
+    waiting_[find("Later::replace", rows)].replacements.push_back(
+        {rows.first_row, rows.last_row, from, fill});
+  }
+  void order_rows(const Parameter& parameter, const std::vector<std::size_t>& places) override {
+    waiting_[find("Later::order_rows", parameter)].places = places;
+  }
 
  private:
+  struct Replacement {
+    std::size_t first_row, last_row;  // as a Parameter has them
+    Tensor from;
+    Fill fill;
+    bool whole() const { return first_row == 0 && last_row == to_end; }
+  };
   struct Waiting {
     Var var;
     std::vector<Initial> initial;
+    std::vector<Replacement> replacements{};
+    std::vector<std::size_t> places{};  // of rows; empty: as they are
   };
+
+  std::size_t find(std::string_view operation, const Parameter& parameter) const {
+    for (std::size_t i = 0; i < waiting_.size(); ++i)
+      if (waiting_[i].var.is(parameter.var)) return i;
+    fail(error_id::tensor_undefined, operation, soma::quoted(parameter.name),
+         "without elements, and without what they begin as", "one made with this object");
+  }
+  // Numbers that would all be replaced at once are not drawn.
+  static Tensor begin(Context& context, const Waiting& waiting) {
+    const Shape& shape = waiting.var.shape();
+    std::size_t replaced = 0;  // rows from the first on
+    for (const Replacement& each : waiting.replacements) {
+      if (each.whole()) return Tensor::empty(context, shape);
+      if (each.first_row <= replaced) replaced = (std::max)(replaced, each.last_row);
+    }
+    if (replaced != 0 && replaced >= shape[0]) return Tensor::empty(context, shape);
+    const Initial* first = waiting.initial.data();
+    return detail::make_initial(context, shape, first, first + waiting.initial.size());
+  }
+
   std::vector<Waiting> waiting_;
 };
 

@@ -24,11 +24,9 @@ inline std::uint64_t count_of(std::string_view text) {
   return count;
 }
 
-// Names, types and shapes first, then the elements. Each rank keeps what keeps(name) says: the rest
-// is gone as soon as the others have it.
-template <class Keeps>
-StateDict broadcast_state(Communicator& communicator, Context& context, const StateDict& state,
-                          const Keeps& keeps) {
+// Names, types and shapes first, then the elements.
+inline StateDict broadcast_state(Communicator& communicator, Context& context,
+                                 const StateDict& state) {
   std::vector<std::string> outlines;
   for (const auto& [name, tensor] : state) {
     outlines.push_back(name);
@@ -46,7 +44,7 @@ StateDict broadcast_state(Communicator& communicator, Context& context, const St
                                         static_cast<DType>(count_of(outlines[i + 1])));
     if (communicator.rank() == 0) copy(state.at(outlines[i]), tensor);
     if (tensor.bytes() != 0) broadcast(communicator, {tensor.mutable_raw(), tensor.bytes()});
-    if (keeps(outlines[i])) result.set(outlines[i], tensor);
+    result.set(outlines[i], tensor);
   }
   return result;
 }
@@ -102,23 +100,15 @@ inline Record broadcast_record(Communicator& communicator, const Record& record)
 
 }  // namespace detail
 
-// Rank 0's checkpoint, on all ranks: what a rank gives is read on rank 0 only. Of weights and
-// optimizer a rank gets the entries that it keeps. Errors as broadcast.
-template <class Keeps>
-Checkpoint broadcast_checkpoint(Communicator& communicator, Context& context,
-                                const Checkpoint& checkpoint, const Keeps& keeps) {
-  const auto all = [](const std::string&) { return true; };
-  return {.weights = detail::broadcast_state(communicator, context, checkpoint.weights, keeps),
-          .optimizer = detail::broadcast_state(communicator, context, checkpoint.optimizer, keeps),
-          .precision = detail::broadcast_state(communicator, context, checkpoint.precision, all),
-          .progress = detail::broadcast_record(communicator, checkpoint.progress),
-          .identity = detail::broadcast_record(communicator, checkpoint.identity)};
-}
-
+// Rank 0's checkpoint, on all ranks: what a rank gives is read on rank 0 only. Errors as broadcast.
 inline Checkpoint broadcast_checkpoint(Communicator& communicator, Context& context,
                                        const Checkpoint& checkpoint) {
-  return broadcast_checkpoint(communicator, context, checkpoint,
-                              [](const std::string&) { return true; });
+  Checkpoint result;
+  for (const CheckpointState which : all_checkpoint_states)
+    result.state(which) = detail::broadcast_state(communicator, context, checkpoint.state(which));
+  result.progress = detail::broadcast_record(communicator, checkpoint.progress);
+  result.identity = detail::broadcast_record(communicator, checkpoint.identity);
+  return result;
 }
 
 }  // namespace soma

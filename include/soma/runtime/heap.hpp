@@ -65,7 +65,8 @@ class Heap {
       poison(block);
     }
     unpoison(block, bytes);
-    in_use_ += block->size;
+    block->used = size;
+    in_use_ += size;
     ++blocks_;
     peak_ = (std::max)(peak_, in_use_);
     return block->data();
@@ -75,7 +76,7 @@ class Heap {
   void deallocate(void* data) {
     auto* block = reinterpret_cast<Block*>(static_cast<std::byte*>(data) - sizeof(Block));
     const Mutex::Lock lock(mutex_);
-    in_use_ -= block->size;
+    in_use_ -= block->used;
     --blocks_;
     if (Block* next = block->next(); next->free) {
       remove(next);
@@ -129,6 +130,9 @@ class Heap {
     const Mutex::Lock lock(mutex_);
     return blocks_;
   }
+  // What was asked for, in whole units with a header each: a block that is a unit larger, because
+  // nothing smaller was free, does not show. So the same requests count the same whatever was there
+  // before.
   std::size_t bytes_in_use() const {
     const Mutex::Lock lock(mutex_);
     return in_use_;
@@ -151,6 +155,7 @@ class Heap {
     Block* previous;   // in memory; nullptr: the first of a slab
     Block *next_free, *previous_free;
     bool free;
+    std::size_t used = 0;  // of `size`, as long as it is not free
 
     std::byte* data() { return reinterpret_cast<std::byte*>(this) + sizeof(Block); }
     Block* next() { return reinterpret_cast<Block*>(reinterpret_cast<std::byte*>(this) + size); }

@@ -5,29 +5,72 @@
 #include <soma/base/record.hpp>
 #include <soma/state/state_dict.hpp>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace soma {
 
+// The states of a checkpoint, in the order of their files.
+enum class CheckpointState : std::uint8_t {
+  weights,
+  optimizer,
+  precision,  // amax histories behind scales
+};
+inline constexpr std::array all_checkpoint_states{
+    CheckpointState::weights, CheckpointState::optimizer, CheckpointState::precision};
+
+// A number of parts for each state; 0: the state is whole.
+struct CheckpointParts {
+  std::array<std::size_t, all_checkpoint_states.size()> counts{};
+
+  std::size_t& operator[](CheckpointState state) { return counts[static_cast<std::size_t>(state)]; }
+  std::size_t operator[](CheckpointState state) const {
+    return counts[static_cast<std::size_t>(state)];
+  }
+  bool any() const { return counts != decltype(counts){}; }
+};
+
 struct Checkpoint {
-  StateDict weights{}, optimizer{};
-  StateDict precision{};        // amax histories behind scales
+  StateDict weights{}, optimizer{}, precision{};
   Record progress{"progress"};  // step, epoch, position in the data, scale of the loss ...
   // What has to be the same for the run to go on with the same numbers: the model's shape, a hash
   // of the data, options, the library's version, the mode of arithmetic.
   Record identity{"identity"};
-  // Given to save() only: `optimizer` is empty, and so many parts of it were given to save_part().
-  // 0: it is here. What is loaded is whole.
-  std::size_t optimizer_parts = 0;
+  // Given to save() only: a state that was given to save_part() in so many parts is empty here.
+  // What is loaded is whole.
+  CheckpointParts parts{};
+
+  const StateDict& state(CheckpointState which) const {
+    return which == CheckpointState::weights     ? weights
+           : which == CheckpointState::optimizer ? optimizer
+                                                 : precision;
+  }
+  StateDict& state(CheckpointState which) {
+    return const_cast<StateDict&>(std::as_const(*this).state(which));
+  }
 };
 
-// Of tensors whose rows are cut into `count` parts, the one at place `index`: part after part they
-// are the whole (join_parts() puts them together).
+// One of `count` parts of a state. A tensor is whole in one of them, or some parts that follow each
+// other have rows of it: part after part they are the whole (join_parts() puts them together).
 struct CheckpointPart {
   std::size_t index = 0, count = 1;
+};
+
+// Which entries of weights and optimizer a rank needs.
+class CheckpointNames {
+ public:
+  virtual ~CheckpointNames() = default;
+  virtual bool wants(std::string_view name) const = 0;
+
+ protected:
+  CheckpointNames() = default;
+  CheckpointNames(const CheckpointNames&) = default;
+  CheckpointNames& operator=(const CheckpointNames&) = default;
 };
 
 class CheckpointStore {
@@ -43,17 +86,28 @@ class CheckpointStore {
   virtual void save_best(const Checkpoint& checkpoint) = 0;
   virtual bool load_best(Context& context, Checkpoint& checkpoint) = 0;
 
-  // Where ranks share an optimizer's states, each of them writes its own part, with a store of its
-  // own: rank 0 begins and gets a name for the place, all save their parts there, and when the last
-  // is done rank 0 calls save(), with which they become part of the checkpoint. Until then nothing
-  // is seen of them; what was begun and not saved is dropped, at the latest with the store, and
-  // never gets into another checkpoint. Error checkpoint.parts: a store that cannot do that.
-  virtual std::string begin_parts(std::uint64_t /*step*/) { no_parts(); }
-  virtual void save_part(const std::string& /*place*/, const CheckpointPart& /*part*/,
-                         const StateDict& /*optimizer*/) {
+  // Where several ranks have a part of the states each, every one of them writes its own, with a
+  // store of its own: rank 0 begins (`step`: none of the best one) and gets a name for the place,
+  // all save their parts there, and when the last is done rank 0 calls save() or save_best(), with
+  // which they become part of the checkpoint. Until then nothing is seen of them; what was begun
+  // and not saved is dropped, at the latest with the store, and never gets into another checkpoint.
+  // Error checkpoint.parts: a store that cannot do that.
+  virtual std::string begin_parts(std::optional<std::uint64_t> /*step*/) { no_parts(); }
+  virtual void save_part(const std::string& /*place*/, CheckpointState /*which*/,
+                         const CheckpointPart& /*part*/, const StateDict& /*state*/) {
     no_parts();
   }
   virtual void drop_parts() {}
+
+  // And every one reads what it needs: rank 0 finds the newest whole checkpoint, or the best one,
+  // and names its place (empty: there is none); with that name each rank loads the records, the
+  // precision, and those entries of weights and optimizer that it wants, whoever wrote them.
+  virtual std::string find_latest(Context& /*context*/) { no_parts(); }
+  virtual std::string find_best() { no_parts(); }
+  virtual Checkpoint load_named(Context& /*context*/, const std::string& /*place*/,
+                                const CheckpointNames& /*names*/) {
+    no_parts();
+  }
 
  protected:
   CheckpointStore() = default;

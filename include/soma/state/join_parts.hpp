@@ -1,5 +1,5 @@
 #pragma once
-// The whole of states whose rows several ranks have some of each.
+// The whole of states that several ranks have parts of: some of the names, or some rows of each.
 
 #include <soma/state/state_dict.hpp>
 
@@ -7,6 +7,7 @@
 #include <cstring>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace soma {
 
@@ -21,47 +22,64 @@ inline bool belong_together(const Tensor& a, const Tensor& b) {
   return true;
 }
 
+[[noreturn]] inline void refuse_part(std::size_t part, std::string_view name,
+                                     const std::string& given, const std::string& wanted) {
+  fail(error_id::checkpoint_parts, "join_parts",
+       soma::quoted(name) + " of part " + std::to_string(part + 1), given, wanted);
+}
+
+// Of these parts, all of which have the name, the rows. One part that has all of them is shared.
+inline Tensor join_rows(Context& context, std::string_view name, std::size_t first,
+                        std::span<const StateDict> parts) {
+  const Tensor& begin = parts.front().at(name);
+  std::size_t rows = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const Tensor& part = parts[i].at(name);
+    if (!belong_together(begin, part))
+      refuse_part(first + i, name, part.describe() + (begin.rank() == 0 ? " of another value" : ""),
+                  begin.describe() + (begin.rank() == 0 ? "" : " but for the number of rows") +
+                      ", as part " + std::to_string(first + 1) + " has it");
+    if (begin.rank() != 0) rows += part.size(0);
+  }
+  if (begin.rank() == 0) return begin;
+  for (const StateDict& part : parts)
+    if (part.at(name).size(0) == rows) return part.at(name);
+  const Tensor joined = Tensor::empty(context, begin.shape().with(0, rows), begin.dtype());
+  std::size_t row = 0;
+  for (const StateDict& part : parts) {
+    const Tensor& own = part.at(name);
+    if (own.elements() != 0) copy(own, joined.slice(0, row, row + own.size(0)));
+    row += own.size(0);
+  }
+  return joined;
+}
+
 }  // namespace detail
 
-// Part after part, along the first dimension; a part may have none of a tensor's rows. A scalar is
-// in every part, the same. At least one part. Error checkpoint.parts: names, types, the other
-// dimensions or scalars differ.
+// Each name is in as many parts as any other, which follow each other: part after part, along the
+// first dimension, they are the whole; a part may have none of a tensor's rows. A scalar is the
+// same in each of them. Tensors that one part has all rows of are shared with it, others copied.
+// Error checkpoint.parts: a name is missing in a part; types, the other dimensions or scalars
+// differ.
 inline StateDict join_parts(Context& context, std::span<const StateDict> parts) {
-  const StateDict& first = parts.front();
-  if (parts.size() == 1) return first;
-  const auto refuse = [](std::size_t part, const std::string& what, const std::string& given,
-                         const std::string& wanted) {
-    fail(error_id::checkpoint_parts, "join_parts", what + " of part " + std::to_string(part + 1),
-         given, wanted + ", as part 1 has it");
-  };
-  for (std::size_t i = 1; i < parts.size(); ++i)
-    if (parts[i].size() != first.size())
-      refuse(i, "number of tensors", std::to_string(parts[i].size()), std::to_string(first.size()));
   StateDict whole;
-  for (const auto& [name, tensor] : first) {
-    std::size_t rows = 0;
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      const Tensor* part = parts[i].find(name);
-      if (part == nullptr) refuse(i, soma::quoted(name), "missing", tensor.describe());
-      if (!detail::belong_together(tensor, *part))
-        refuse(i, soma::quoted(name),
-               part->describe() + (tensor.rank() == 0 ? " of another value" : ""),
-               tensor.describe() + (tensor.rank() == 0 ? "" : " but for the number of rows"));
-      if (tensor.rank() != 0) rows += part->size(0);
+  std::size_t each = 0;  // parts that have the same name
+  for (std::size_t first = 0; first < parts.size(); ++first)
+    for (const auto& [name, tensor] : parts[first]) {
+      if (whole.contains(name)) continue;  // its first part came before
+      std::size_t end = first + 1;
+      while (end < parts.size() && parts[end].contains(name)) ++end;
+      for (std::size_t i = end; i < parts.size(); ++i)
+        if (parts[i].contains(name))
+          detail::refuse_part(end, name, "missing",
+                              tensor.describe() + ", as parts " + std::to_string(first + 1) +
+                                  " and " + std::to_string(i + 1) + " have it");
+      if (each == 0) each = end - first;
+      if (end - first != each)
+        fail(error_id::checkpoint_parts, "join_parts", "number of parts with " + soma::quoted(name),
+             std::to_string(end - first), std::to_string(each) + ", as of other names");
+      whole.set(name, detail::join_rows(context, name, first, parts.subspan(first, end - first)));
     }
-    if (tensor.rank() == 0) {
-      whole.set(name, tensor);
-      continue;
-    }
-    const Tensor joined = Tensor::empty(context, tensor.shape().with(0, rows), tensor.dtype());
-    std::size_t row = 0;
-    for (const StateDict& part : parts) {
-      const Tensor& own = part.at(name);
-      if (own.elements() != 0) copy(own, joined.slice(0, row, row + own.size(0)));
-      row += own.size(0);
-    }
-    whole.set(name, joined);
-  }
   return whole;
 }
 

@@ -7,13 +7,13 @@
 #include <soma/train/progress.hpp>
 #include <soma/train/ranks.hpp>
 
-#include <utility>
+#include <optional>
 
 namespace soma::train {
 
 class BestWeights {
  public:
-  // `in_store`: rank 0 has a store; its own one is nullptr elsewhere.
+  // `in_store`: rank 0 has a store; `store` is this rank's own, or nullptr.
   void begin(CheckpointStore* store, bool in_store) {
     store_ = store;
     in_store_ = in_store;
@@ -28,15 +28,13 @@ class BestWeights {
         kept_.set(name, clone(context, tensor));
       return;
     }
-    StateDict weights = ranks.gather(nn::state_dict(parameters));
-    if (ranks.first()) {
-      Checkpoint best;
-      best.weights = std::move(weights);
-      best.progress.set("step", progress.step);
-      best.progress.set("score", progress.best);
-      set_operators(best.progress, context);
-      store_->save_best(best);
-    }
+    Checkpoint best;
+    best.weights = nn::state_dict(parameters);
+    best.progress.set("step", progress.step);
+    best.progress.set("score", progress.best);
+    set_operators(best.progress, context);
+    ranks.save_parts(store_, std::nullopt, best);
+    if (ranks.first()) store_->save_best(best);
     ranks.barrier();
   }
 
@@ -47,10 +45,7 @@ class BestWeights {
       return;
     }
     Checkpoint best;
-    const bool found = ranks.first() && store_->load_best(context, best);
-    if (!ranks.from_first(found)) return;
-    best = ranks.from_first(std::move(best));
-    nn::load(parameters, best.weights);
+    if (ranks.load(context, store_, Ranks::Which::best, best)) nn::load(parameters, best.weights);
   }
 
  private:

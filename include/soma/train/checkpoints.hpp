@@ -17,12 +17,14 @@ inline Record TrainerBase::identity(const data::BatchSource& batches) const {
   return identity_of(context_, task_, batches, options_, schedule_, *optimizer_);
 }
 
-inline Checkpoint TrainerBase::checkpoint_of(const data::BatchSource& batches, Ranks& ranks) {
+// What this rank has of it.
+inline Checkpoint TrainerBase::checkpoint_of(const data::BatchSource& batches) {
   optimizer_->settle();
   Checkpoint checkpoint;
-  checkpoint.weights = ranks.gather(nn::state_dict(parameters()));
+  checkpoint.weights = nn::state_dict(parameters());
+  checkpoint.optimizer = optimizer_->state();
   checkpoint.precision =
-      ranks.gather(precision_.state(parameters().size() != gradients_->model_parameters().size()));
+      precision_.state(parameters().size() != gradients_->model_parameters().size());
   checkpoint.identity = identity(batches);
   progress_.loss_scale = scaler_.scale();
   progress_.loss_scale_good_steps = scaler_.good_steps();
@@ -31,16 +33,18 @@ inline Checkpoint TrainerBase::checkpoint_of(const data::BatchSource& batches, R
   return checkpoint;
 }
 
-// While steps are made. Rank 0 saves what is there before it ends the others, which give it time.
+// While steps are made. Rank 0 is the one to speak, and saves what is there before it ends the
+// others, which give it time; where it has parts of that only there is nothing to save alone.
 inline void TrainerBase::be_patient(const StopFlag* stop) {
-  constexpr double time_to_save = 60;
-  ranks_->give_up_after(stop, patience_seconds_ + (ranks_->first() ? 0 : time_to_save));
+  constexpr double time_to_save = 60, time_to_speak = 2;
+  const double others = has_store_ && !ranks_->saves_parts() ? time_to_save : time_to_speak;
+  ranks_->give_up_after(stop, patience_seconds_ + (ranks_->first() ? 0 : others));
 }
 
 inline void TrainerBase::save(const data::BatchSource& batches, const StopFlag* stop) {
   ranks_->give_up_after(nullptr, 0);  // a save is finished, however long it takes
-  Checkpoint checkpoint = checkpoint_of(batches, *ranks_);
-  ranks_->save_states(options_.checkpoints, progress_.step, *optimizer_, checkpoint);
+  Checkpoint checkpoint = checkpoint_of(batches);
+  ranks_->save_parts(options_.checkpoints, progress_.step, checkpoint);
   if (ranks_->first()) options_.checkpoints->save(progress_.step, checkpoint);
   ranks_->barrier();
   be_patient(stop);
@@ -55,14 +59,10 @@ inline void TrainerBase::save_alone(const data::BatchSource& batches,
                                     const std::exception& reason) noexcept {
   const auto* known = dynamic_cast<const Error*>(&reason);
   if (known == nullptr || known->id() != error_id::stopped || !between_steps_ || !has_store_ ||
-      !ranks_->first() || ranks_->shares_states() || saved_at_ == progress_.step ||
-      parameters().size() != gradients_->model_parameters().size())
+      !ranks_->first() || ranks_->saves_parts() || saved_at_ == progress_.step)
     return;
   try {
-    Ranks alone;
-    Checkpoint checkpoint = checkpoint_of(batches, alone);
-    checkpoint.optimizer = optimizer_->state();
-    options_.checkpoints->save(progress_.step, checkpoint);
+    options_.checkpoints->save(progress_.step, checkpoint_of(batches));
   } catch (const std::exception& error) {
     context_.log(LogLevel::error, error.what());
   }
@@ -71,9 +71,8 @@ inline void TrainerBase::save_alone(const data::BatchSource& batches,
 
 inline void TrainerBase::resume(data::BatchSource& batches) {
   Checkpoint checkpoint;
-  const bool found = ranks_->first() && options_.checkpoints->load_latest(context_, checkpoint);
-  if (!ranks_->from_first(found)) return;
-  load(ranks_->from_first(std::move(checkpoint)), batches);
+  if (ranks_->load(context_, options_.checkpoints, Ranks::Which::latest, checkpoint))
+    load(checkpoint, batches);
 }
 
 inline void TrainerBase::load(const Checkpoint& checkpoint, data::BatchSource& batches) {

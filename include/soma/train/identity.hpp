@@ -55,7 +55,7 @@ inline Record identity_of(const Context& context, const nn::Task& task,
 // nullptr where nothing is evaluated.
 inline Record agreement_of(Record identity, const Parameters& parameters,
                            const data::BatchSource* held_out, const TrainerOptions& options,
-                           std::uint64_t steps, bool shares_states) {
+                           std::uint64_t steps, bool saves_parts) {
   data::ContentHash shapes;
   for (const Parameter& parameter : parameters) {
     const std::string text = parameter.name + " " + parameter.value().describe();
@@ -75,8 +75,7 @@ inline Record agreement_of(Record identity, const Parameters& parameters,
   identity.set("reduce_bucket_bytes", options.reduce_bucket_bytes);
   identity.set("shard_optimizer", options.shard_optimizer);
   describe(options.pipeline, identity);
-  if (shares_states)
-    identity.set("checkpoints", options.checkpoints == nullptr ? "none" : "a store");
+  if (saves_parts) identity.set("checkpoints", options.checkpoints == nullptr ? "none" : "a store");
   return identity;
 }
 

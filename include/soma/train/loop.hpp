@@ -137,7 +137,7 @@ inline void TrainerBase::begin(data::BatchSource& batches, const data::BatchSour
     Record make() const override {
       return agreement_of(trainer.identity(batches), trainer.gradients_->model_parameters(),
                           held_out, trainer.options_, trainer.progress_.steps,
-                          trainer.ranks_->shares_states());
+                          trainer.ranks_->saves_parts());
     }
     const TrainerBase& trainer;
     const data::BatchSource& batches;
@@ -146,7 +146,7 @@ inline void TrainerBase::begin(data::BatchSource& batches, const data::BatchSour
   ranks_->begin(Description(*this, batches, held_out), gradients_->model_parameters());
   gradients_->begin(batches);
   has_store_ = ranks_->from_first(options_.checkpoints != nullptr);
-  if (has_store_ && ranks_->shares_states()) ranks_->check_store(options_.checkpoints);
+  if (has_store_ && ranks_->saves_parts()) ranks_->check_store(options_.checkpoints);
   best_.begin(options_.checkpoints, has_store_);
   batches.seek({});
   if (options_.resume) resume(batches);

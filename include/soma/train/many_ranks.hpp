@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -82,9 +83,6 @@ class ManyRanks final : public Ranks {
     std::uint8_t flag = mine ? 1 : 0;
     broadcast(communicator_, std::as_writable_bytes(std::span(&flag, 1)));
     return flag != 0;
-  }
-  Checkpoint from_first(Checkpoint mine) override {
-    return broadcast_checkpoint(communicator_, context_, mine);
   }
 
   // Maxima over all ranks, of what decides scales.
@@ -153,29 +151,32 @@ class ManyRanks final : public Ranks {
 
   // ---- checkpoints
 
-  bool shares_states() const override { return shards_states_ && count() > 1; }
+  bool saves_parts() const override { return shards_states_ && count() > 1; }
   void check_store(CheckpointStore* store) override {
-    save_part(store, 0, {});
-    if (first()) store->drop_parts();
+    try_parts(communicator_, store, [this](bool mine) { return any(mine); });
   }
-  void save_states(CheckpointStore* store, std::uint64_t step, const optim::Optimizer& optimizer,
-                   Checkpoint& checkpoint) override {
-    if (!shares_states()) return Ranks::save_states(store, step, optimizer, checkpoint);
-    save_part(store, step, optimizer.state());
-    checkpoint.optimizer_parts = static_cast<std::size_t>(count());
+  // Each rank's rows of the moments. The best one has none.
+  void save_parts(CheckpointStore* store, std::optional<std::uint64_t> step,
+                  Checkpoint& checkpoint) override {
+    if (!saves_parts() || !step) return;
+    std::vector<PartToSave> parts;
+    take_part(checkpoint, CheckpointState::optimizer,
+              {place_of_part(communicator_.rank(), count()), static_cast<std::size_t>(count())},
+              true, parts);
+    train::save_parts(communicator_, store, step, parts, [this](bool mine) { return any(mine); });
+  }
+  bool load(Context& context, CheckpointStore* store, Which which,
+            Checkpoint& checkpoint) override {
+    const bool found = first() && Ranks::load(context, store, which, checkpoint);
+    if (!from_first(found)) return false;
+    checkpoint = broadcast_checkpoint(communicator_, context_, checkpoint);
+    return true;
   }
 
  private:
   static RowPartition rows_of(const Parameter& parameter) {
     return RowPartition(parameter.var.shape(), parameter.first_row, parameter.last_row);
   }
-  void save_part(CheckpointStore* store, std::uint64_t step, const StateDict& own) {
-    train::save_part(
-        communicator_, store, step,
-        {place_of_part(communicator_.rank(), count()), static_cast<std::size_t>(count())}, own,
-        [this](bool mine) { return any(mine); });
-  }
-
   // Stays where it is: messages on their way belong to it.
   class RowGather final : public Counted {
    public:

@@ -61,7 +61,8 @@ struct TrainerOptions {
   // The ranks of a run that several train together (docs/scaling.md), a power of two up to the
   // shards of a batch. Each has a trainer with the same options and a source of the same batches,
   // of which it computes its shards. Only rank 0 needs a store of checkpoints; with shard_optimizer
-  // all have one to the same place, such as CheckpointPartFolder. nullptr: alone.
+  // or several stages all have one to the same place, such as CheckpointPartFolder. nullptr:
+  // alone.
   Communicator* communicator = nullptr;
   std::size_t reduce_bucket_bytes = std::size_t{4} << 20;  // of gradients that travel together
   bool overlap = true;           // gradients travel while backward goes on

@@ -12,6 +12,9 @@
 #include <soma/train/pipeline/evaluate.hpp>
 #include <soma/train/pipeline/report.hpp>
 
+#include <exception>
+#include <optional>
+
 namespace soma::train {
 
 class PipelineTrainer : public TrainerBase {
@@ -26,6 +29,35 @@ class PipelineTrainer : public TrainerBase {
   // The model behind fit(), which leaves each rank its own stage: all of it on the first rank, or
   // on all. Every rank calls it.
   void gather(bool to_all = false) { pipeline().gather(to_all); }
+  // action(TensorSource&), called on the first rank, has the whole model's parameters one tensor at
+  // a time, wherever they are: to save or to hash them where there is no room for all. Every rank
+  // calls it, behind fit(); the others serve until the action is over, however it ends. Errors as
+  // Communicator, and those of the action.
+  template <class Action>
+  void on_first(const Action& action) {
+    StageTensors tensors = pipeline().tensors();
+    if (!tensors.first()) return tensors.serve();
+#if SOMA_HAS_EXCEPTIONS
+    try {
+      action(tensors);
+    } catch (...) {
+      try {
+        tensors.finish();
+      } catch (const std::exception&) {
+        // What ended the action is the error to hear of.
+      }
+      throw;
+    }
+#else
+    action(tensors);
+#endif
+    tensors.finish();
+  }
+  // Of the weights as they are behind fit(), on all ranks, each of which calls it: with the bits of
+  // one process. None: a stop that was requested on any rank has cut it short.
+  std::optional<Evaluation> evaluate(data::BatchSource& source, const StopFlag* stop = nullptr) {
+    return measure(source, stop);
+  }
   // The decision; behind fit().
   const PipelinePlan& plan() { return pipeline().plan(); }
   // Forward and backward of a step in seconds: by the profile (0: there was none), and the median

@@ -15,9 +15,9 @@
 #include <soma/train/evaluate.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
-#include <utility>
 
 namespace soma::train {
 
@@ -58,7 +58,6 @@ class Ranks {
   };
   virtual void begin(const RunDescription&, const Parameters&) {}
   virtual bool from_first(bool mine) { return mine; }
-  virtual Checkpoint from_first(Checkpoint mine) { return mine; }  // what this rank needs of it
 
   // ---- a step
 
@@ -95,16 +94,18 @@ class Ranks {
 
   // ---- checkpoints
 
-  // Whether each rank keeps states of its own rows, so that a store has to take parts of them.
-  virtual bool shares_states() const { return false; }
+  // Whether several ranks write parts of the states, so that each has a store, to the same place.
+  virtual bool saves_parts() const { return false; }
   // Whether every rank can write parts where rank 0 does: shows before hours have passed.
   virtual void check_store(CheckpointStore*) {}
-  // Of what this rank has of the parameters or of other states: what the first rank saves.
-  virtual StateDict gather(StateDict own) { return own; }
-  // The optimizer's states, into the checkpoint or, in parts, beside it.
-  virtual void save_states(CheckpointStore*, std::uint64_t /*step*/,
-                           const optim::Optimizer& optimizer, Checkpoint& checkpoint) {
-    checkpoint.optimizer = optimizer.state();
+  // Writes what this rank has to write of its states, and takes out of the checkpoint what is in
+  // parts now: the rest is the first rank's to save. `step`: none of the best one.
+  virtual void save_parts(CheckpointStore*, std::optional<std::uint64_t> /*step*/, Checkpoint&) {}
+  // What this rank needs of the newest checkpoint, or of the best one; false: there is none.
+  enum class Which : std::uint8_t { latest, best };
+  virtual bool load(Context& context, CheckpointStore* store, Which which, Checkpoint& checkpoint) {
+    return which == Which::latest ? store->load_latest(context, checkpoint)
+                                  : store->load_best(context, checkpoint);
   }
 };
 

@@ -4,29 +4,53 @@
 #include <soma/parallel/agreement.hpp>
 #include <soma/state/checkpoint.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace soma::train {
 
-// Every rank calls it. All parts are there when it returns, on any rank. any(bool): whether it is
-// true on any of them.
+// What one rank writes.
+struct PartToSave {
+  CheckpointState which;
+  CheckpointPart part;
+  StateDict state;
+};
+
+// Takes a state out of a checkpoint that `count` ranks write instead; `mine`: this one too, at
+// place `index`.
+inline void take_part(Checkpoint& checkpoint, CheckpointState which, const CheckpointPart& part,
+                      bool mine, std::vector<PartToSave>& parts) {
+  StateDict own = std::exchange(checkpoint.state(which), {});
+  checkpoint.parts[which] = part.count;
+  if (mine) parts.push_back({which, part, std::move(own)});
+}
+
+// Every rank calls it, with any number of parts. All are there when it returns, on any rank.
+// `step`: none of the best checkpoint. any(bool): whether it is true on any rank.
 template <class Any>
-void save_part(Communicator& communicator, CheckpointStore* store, std::uint64_t step,
-               const CheckpointPart& part, const StateDict& own, const Any& any) {
+void save_parts(Communicator& communicator, CheckpointStore* store,
+                std::optional<std::uint64_t> step, const std::vector<PartToSave>& parts,
+                const Any& any) {
   const bool first = communicator.rank() == 0;
   const std::string place = soma::detail::broadcast_text(
       communicator, first ? store->begin_parts(step) : std::string(), 0);
+  const auto write = [&] {
+    for (const PartToSave& each : parts) store->save_part(place, each.which, each.part, each.state);
+  };
   std::exception_ptr problem;
 #if SOMA_HAS_EXCEPTIONS
   try {
-    store->save_part(place, part, own);
+    write();
   } catch (...) {
     problem = std::current_exception();
   }
 #else
-  store->save_part(place, part, own);
+  write();
 #endif
   if (!any(problem != nullptr)) return;
   // Rank 0 may be ended with the others before it can tidy up.
@@ -36,6 +60,15 @@ void save_part(Communicator& communicator, CheckpointStore* store, std::uint64_t
   if (problem != nullptr) std::rethrow_exception(problem);
 #endif
   communicator.barrier();  // ends with what a rank with a problem says
+}
+
+// Whether every rank can write where rank 0 does: each tries, with a part that nobody keeps.
+template <class Any>
+void try_parts(Communicator& communicator, CheckpointStore* store, const Any& any) {
+  const CheckpointPart part{static_cast<std::size_t>(communicator.rank()),
+                            static_cast<std::size_t>(communicator.size())};
+  save_parts(communicator, store, 0, {{CheckpointState::optimizer, part, {}}}, any);
+  if (communicator.rank() == 0) store->drop_parts();
 }
 
 }  // namespace soma::train

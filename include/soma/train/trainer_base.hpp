@@ -64,6 +64,8 @@ class TrainerBase {
   TrainerBase(Context& context, nn::Task& task, const TrainerOptions& options, MakeParts make);
 
   StepGradients& gradients() { return *gradients_; }
+  // Nothing where a stop has cut it short (evaluations.hpp).
+  std::optional<Evaluation> measure(data::BatchSource& held_out, const StopFlag* stop);
 
  private:
   static void make_plain(Context& context, nn::Task& task, const TrainerOptions& options,
@@ -79,7 +81,6 @@ class TrainerBase {
   StepInfo step(const StepSums& sums);
   bool evaluate(data::BatchSource& held_out, Report& report, std::uint64_t epoch,
                 const StopFlag* stop);
-  std::optional<Evaluation> measure(data::BatchSource& held_out, const StopFlag* stop);
   bool evaluation_is_due(const data::BatchSource& batches) const;
   bool stoppable() const { return options_.gradients == nullptr || ranks_->count() == 1; }
   template <class Call>
@@ -87,7 +88,7 @@ class TrainerBase {
   void finish(const data::BatchSource& batches, Report& report) const;
 
   // Checkpoints (checkpoints.hpp).
-  Checkpoint checkpoint_of(const data::BatchSource& batches, Ranks& ranks);
+  Checkpoint checkpoint_of(const data::BatchSource& batches);
   void be_patient(const StopFlag* stop);
   void save(const data::BatchSource& batches, const StopFlag* stop);
   void save_alone(const data::BatchSource& batches, const std::exception& reason) noexcept;

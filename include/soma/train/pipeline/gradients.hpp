@@ -6,6 +6,7 @@
 #include <soma/train/pipeline/planner.hpp>
 #include <soma/train/pipeline/ranks.hpp>
 #include <soma/train/pipeline/stage.hpp>
+#include <soma/train/pipeline/tensors.hpp>
 #include <soma/train/step_gradients.hpp>
 
 #include <algorithm>
@@ -155,6 +156,13 @@ class PipelineGradients final : public StepGradients {
 
   // Gives the first rank (or all) the whole model; the other stages keep theirs. Collective.
   void gather(bool to_all);
+  // The whole model, one tensor at a time, for the first rank.
+  StageTensors tensors() {
+    const Parameters& all = task_.parameters();
+    std::vector<std::size_t> stages = stages_of_;
+    stages.resize(all.size());  // of a run that has not begun
+    return StageTensors(context_, groups_, all, stages);
+  }
 
  private:
   void check() const;

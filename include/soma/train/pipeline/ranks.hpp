@@ -2,15 +2,14 @@
 // PipelineRanks: the other ranks of a pipeline, as the trainer's loop sees them: replicas of a
 // stage do together what ManyRanks does, stages have different parameters.
 
-#include <soma/parallel/broadcast_checkpoint.hpp>
 #include <soma/train/many_ranks.hpp>
 #include <soma/train/pipeline/groups.hpp>
 #include <soma/train/save_part.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,8 +22,7 @@ class PipelineRanks final : public Ranks {
  public:
   // Errors train.options, parallel.ranks.
   PipelineRanks(Context& context, const TrainerOptions& options)
-      : context_(context),
-        groups_(options),
+      : groups_(options),
         same_stage_(context, groups_.replicas(),
                     GradientReducerOptions{.bucket_bytes = options.reduce_bucket_bytes,
                                            .overlap = options.overlap,
@@ -46,6 +44,10 @@ class PipelineRanks final : public Ranks {
   void barrier() override { groups_.world().barrier(); }
   void abort(std::string_view reason) override { groups_.world().abort(reason); }
   bool any(bool mine) override { return groups_.any(mine); }
+  void give_up_after(const StopFlag* stop, double seconds) override {
+    for (Communicator* each : {&groups_.world(), &groups_.pipeline(), &groups_.replicas()})
+      each->give_up_after(stop, seconds);
+  }
 
   void check(const nn::Task& task, const optim::Optimizer* optimizer) const override {
     same_stage_.check(task, optimizer);
@@ -62,41 +64,53 @@ class PipelineRanks final : public Ranks {
     broadcast(groups_.world(), std::as_writable_bytes(std::span(&flag, 1)));
     return flag != 0;
   }
-  Checkpoint from_first(Checkpoint mine) override {
-    return broadcast_checkpoint(groups_.world(), context_, mine,
-                                [this](const std::string& name) { return !is_foreign(name); });
-  }
 
-  bool shares_states() const override { return same_stage_.shares_states(); }
+  // With several stages each has its own parameters, and writes and reads those.
+  bool saves_parts() const override { return has_stages() || same_stage_.saves_parts(); }
   void check_store(CheckpointStore* store) override {
-    save_parts(store, 0, {});
-    if (first()) store->drop_parts();
+    try_parts(groups_.world(), store, [this](bool mine) { return any(mine); });
   }
-  void save_states(CheckpointStore* store, std::uint64_t step, const optim::Optimizer& optimizer,
-                   Checkpoint& checkpoint) override {
-    StateDict own = optimizer.state();
-    if (!shares_states()) {
-      checkpoint.optimizer = gather(std::move(own));
-      return;
+  void save_parts(CheckpointStore* store, std::optional<std::uint64_t> step,
+                  Checkpoint& checkpoint) override {
+    if (!has_stages()) return same_stage_.save_parts(store, step, checkpoint);
+    // Weights and scales of a stage are the same on its replicas, and moments where those do not
+    // share them: the first replica writes.
+    const CheckpointPart stage{groups_.stage(), groups_.partitions()};
+    const bool first_replica = groups_.replica() == 0;
+    std::vector<PartToSave> parts;
+    take_part(checkpoint, CheckpointState::weights, stage, first_replica, parts);
+    if (step) {
+      const bool shared = same_stage_.saves_parts();
+      const auto replicas = static_cast<int>(groups_.replica_count());
+      const CheckpointPart rows{groups_.stage() * groups_.replica_count() +
+                                    place_of_part(static_cast<int>(groups_.replica()), replicas),
+                                static_cast<std::size_t>(count())};
+      take_part(checkpoint, CheckpointState::optimizer, shared ? rows : stage,
+                shared || first_replica, parts);
+      take_part(checkpoint, CheckpointState::precision, stage, first_replica, parts);
     }
-    add_empty(own);
-    save_parts(store, step, own);
-    checkpoint.optimizer_parts = static_cast<std::size_t>(count());
+    train::save_parts(groups_.world(), store, step, parts, [this](bool mine) { return any(mine); });
   }
-  // What stages have different parts of, together on the first rank: tensor by tensor from the
-  // first replica of each. Elsewhere what it was.
-  StateDict gather(StateDict own) override {
-    Communicator& world = groups_.world();
-    for (std::size_t stage = 1; stage < groups_.partitions(); ++stage) {
-      const int from = groups_.first_of(stage);
-      if (world.rank() == from) send_state(world, own);
-      if (world.rank() == 0) receive_state(world, from, own);
-    }
-    return own;
+  bool load(Context& context, CheckpointStore* store, Which which,
+            Checkpoint& checkpoint) override {
+    if (!has_stages()) return same_stage_.load(context, store, which, checkpoint);
+    std::string place;
+    if (first()) place = which == Which::latest ? store->find_latest(context) : store->find_best();
+    place = soma::detail::broadcast_text(groups_.world(), std::move(place), 0);
+    if (place.empty()) return false;
+    checkpoint = store->load_named(context, place, OwnNames(*this));
+    return true;
   }
 
  private:
+  struct OwnNames final : CheckpointNames {
+    explicit OwnNames(const PipelineRanks& own) : ranks(own) {}
+    bool wants(std::string_view name) const override { return !ranks.is_foreign(name); }
+    const PipelineRanks& ranks;
+  };
+
   const PipelineGroups& groups() const { return groups_; }
+  bool has_stages() const { return groups_.partitions() > 1; }
 
   // Whether an entry of a checkpoint belongs to a parameter of another stage: by the longest name
   // of a parameter that it begins with.
@@ -114,87 +128,6 @@ class PipelineRanks final : public Ranks {
            });
   }
 
-  // ---- states, from rank to rank: names, types and shapes, then elements
-
-  static std::string outline_of(const StateDict& state) {
-    std::vector<std::string> words;
-    for (const auto& [name, tensor] : state) {
-      words.push_back(name);
-      words.push_back(std::to_string(static_cast<unsigned>(tensor.dtype())));
-      std::vector<std::string> sizes;
-      for (const std::size_t size : tensor.shape()) sizes.push_back(std::to_string(size));
-      words.push_back(soma::detail::join(sizes));
-      // Numbers of steps go with it.
-      const bool steps = tensor.rank() == 0 && tensor.dtype() == DType::int64;
-      words.push_back(steps ? std::to_string(*tensor.data<std::int64_t>()) : std::string());
-    }
-    return soma::detail::join(words);
-  }
-  template <class Each>
-  static void for_outlines(std::string_view text, const Each& each) {
-    const std::vector<std::string> words = soma::detail::split(text);
-    for (std::size_t i = 0; i + 3 < words.size(); i += 4) {
-      std::vector<std::size_t> sizes;
-      for (const std::string& size : soma::detail::split(words[i + 2]))
-        sizes.push_back(static_cast<std::size_t>(soma::detail::count_of(size)));
-      each(words[i], static_cast<DType>(soma::detail::count_of(words[i + 1])),
-           Shape(std::span<const std::size_t>(sizes)), words[i + 3]);
-    }
-  }
-  void send_state(Communicator& world, const StateDict& state) const {
-    const std::string text = outline_of(state);
-    const std::uint64_t length = text.size();
-    world.send(0, collective_tag, std::as_bytes(std::span(&length, 1)));
-    world.send(0, collective_tag, std::as_bytes(std::span(text)));
-    for (const auto& [name, tensor] : state) {
-      const Tensor whole = contiguous(context_, tensor);
-      if (whole.bytes() != 0) world.send(0, collective_tag, {whole.raw(), whole.bytes()});
-    }
-  }
-  void receive_state(Communicator& world, int from, StateDict& all) const {
-    std::uint64_t length = 0;
-    world.receive(from, collective_tag, std::as_writable_bytes(std::span(&length, 1)));
-    std::string text(static_cast<std::size_t>(length), ' ');
-    world.receive(from, collective_tag, std::as_writable_bytes(std::span(text)));
-    for_outlines(text,
-                 [&](const std::string& name, DType dtype, const Shape& shape, const std::string&) {
-                   const Tensor tensor = Tensor::empty(context_, shape, dtype);
-                   if (tensor.bytes() != 0)
-                     world.receive(from, collective_tag, {tensor.mutable_raw(), tensor.bytes()});
-                   all.set(name, tensor);
-                 });
-  }
-
-  // ---- parts of a checkpoint
-
-  // The entries of other stages, with no rows: then the parts of all ranks have the same names.
-  void add_empty(StateDict& own) {
-    Communicator& pipeline = groups_.pipeline();
-    const std::string mine = outline_of(own);
-    for (int stage = 0; stage < pipeline.size(); ++stage) {
-      const bool root = stage == pipeline.rank();
-      const std::string text =
-          soma::detail::broadcast_text(pipeline, root ? mine : std::string(), stage);
-      if (root) continue;
-      for_outlines(text, [&](const std::string& name, DType dtype, const Shape& shape,
-                             const std::string& steps) {
-        if (shape.rank() == 0)
-          own.set(name, Tensor::scalar(context_,
-                                       static_cast<std::int64_t>(soma::detail::count_of(steps))));
-        else
-          own.set(name, Tensor::empty(context_, shape.with(0, 0), dtype));
-      });
-    }
-  }
-  void save_parts(CheckpointStore* store, std::uint64_t step, const StateDict& own) {
-    const auto replicas = static_cast<int>(groups_.replica_count());
-    const std::size_t place = groups_.stage() * groups_.replica_count() +
-                              place_of_part(static_cast<int>(groups_.replica()), replicas);
-    save_part(groups_.world(), store, step, {place, static_cast<std::size_t>(count())}, own,
-              [this](bool mine) { return any(mine); });
-  }
-
-  Context& context_;
   PipelineGroups groups_;
   ManyRanks same_stage_;
   const Parameters *all_ = nullptr, *own_ = nullptr;

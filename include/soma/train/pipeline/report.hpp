@@ -32,6 +32,7 @@ inline double PipelineGradients::predicted_activations() const {
   std::uint64_t bytes = first == 0 ? 0 : plan_.pieces[first - 1].boundary_bytes;
   for (std::size_t i = first; i < plan_.end_piece(groups_.stage()); ++i)
     bytes += plan_.pieces[i].saved_bytes;
+  if (bytes != 0 && !groups_.last_stage()) bytes += detail::handle_bytes(context_);
   return static_cast<double>(bytes) *
          static_cast<double>(
              in_flight(options_.pipeline, options_.pipeline.microbatches, groups_.stage()));

@@ -172,6 +172,7 @@ class PipelineStage final : private TapeHook {
     }
     const std::size_t before = context_.heap().bytes_in_use();
     const nn::Task::Forward made = compute(flight.tape, x, work.part);
+    if (last_) x = Var();  // the loss is what is left of it
     bytes += context_.heap().bytes_in_use() - before;
     memory_.bytes.push_back(bytes);
     memory_.held += bytes;

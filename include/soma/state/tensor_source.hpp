@@ -1,0 +1,40 @@
+#pragma once
+// TensorSource: named tensors that need not be in memory at once, such as those of a model whose
+// stages are on several ranks. Names, types and shapes are known; elements come one tensor at a
+// time.
+
+#include <soma/state/state_dict.hpp>
+
+#include <cstddef>
+#include <span>
+
+namespace soma {
+
+class TensorSource {
+ public:
+  virtual ~TensorSource() = default;
+  TensorSource(const TensorSource&) = delete;
+  TensorSource& operator=(const TensorSource&) = delete;
+
+  // Ascending by name. Tensors may be outlines, which have no elements.
+  virtual std::span<const StateDict::Entry> entries() const = 0;
+  // Tensor i of them with its elements. Whoever holds on to it holds memory.
+  virtual Tensor fetch(std::size_t i) = 0;
+
+ protected:
+  TensorSource() = default;
+};
+
+// Of tensors that are there; the state outlives it.
+class StateSource final : public TensorSource {
+ public:
+  explicit StateSource(const StateDict& state) : entries_(state.begin(), state.end()) {}
+
+  std::span<const StateDict::Entry> entries() const override { return entries_; }
+  Tensor fetch(std::size_t i) override { return entries_[i].second; }
+
+ private:
+  std::span<const StateDict::Entry> entries_;
+};
+
+}  // namespace soma
