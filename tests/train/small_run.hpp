@@ -101,7 +101,8 @@ class MemoryStore final : public soma::CheckpointStore {
   }
   soma::Checkpoint copy(const soma::Checkpoint& checkpoint) {
     return {copy(checkpoint.weights), copy(checkpoint.optimizer), copy(checkpoint.precision),
-            checkpoint.progress, checkpoint.identity};
+            checkpoint.progress,      checkpoint.identity,        0,
+            copy(checkpoint.task)};
   }
   soma::Context& context_;
   std::mutex mutex_;

@@ -2,6 +2,7 @@
 // The files of one checkpoint: how they are written, checked and read.
 //   weights.safetensors optimizer.safetensors precision.safetensors
 //   progress.json identity.json checksums.txt
+//   task.safetensors                              where the task keeps something beside weights
 // Where ranks share the optimizer's states, there are their parts instead of the second:
 //   optimizer-00001-of-00004.safetensors ...
 // Part after part, rows of a tensor are the whole of it; what has no rows is in each. Until the
@@ -40,25 +41,33 @@ inline std::string part_file(const CheckpointPart& part) {
   return name.append(".safetensors");
 }
 
+inline constexpr const char* task_file = "task.safetensors";
+
 // In the order of checksums.txt. `parts` 0: the optimizer's states are in one file.
-inline std::vector<std::string> checkpoint_files(std::size_t parts) {
+inline std::vector<std::string> checkpoint_files(std::size_t parts, bool has_task) {
   std::vector<std::string> names{"weights.safetensors"};
   if (parts == 0) names.emplace_back("optimizer.safetensors");
   for (std::size_t i = 0; i < parts; ++i) names.push_back(part_file({i, parts}));
   for (const char* name : {"precision.safetensors", "progress.json", "identity.json"})
     names.emplace_back(name);
+  if (has_task) names.emplace_back(task_file);
   return names;
 }
 
-// How many parts the folder's list of checksums names. Where that is damaged it does not match the
-// files, whatever it says here. Error file.read.
-inline std::size_t count_parts(std::string_view operation, const std::string& folder) {
+// The folder's list of checksums. Where that is damaged it does not match the files, whatever it
+// names. Error file.read.
+inline std::string read_checksums(std::string_view operation, const std::string& folder) {
   struct stat known {};
   const std::string path = folder + "/" + std::string(checksums_name);
-  if (::stat(path.c_str(), &known) != 0 || !S_ISREG(known.st_mode)) return 0;
+  if (::stat(path.c_str(), &known) != 0 || !S_ISREG(known.st_mode)) return {};
   const auto list = MappedFile::open(operation, path);
-  const std::string_view text(reinterpret_cast<const char*>(list->bytes().data()),
-                              list->bytes().size());
+  return {reinterpret_cast<const char*>(list->bytes().data()), list->bytes().size()};
+}
+inline bool names_task(std::string_view checksums) {
+  return checksums.find(std::string("  ").append(task_file).append("\n")) != checksums.npos;
+}
+// How many parts it names.
+inline std::size_t count_parts(std::string_view text) {
   std::string first(part_prefix);
   first.append(part_digits - 1, '0').append("1").append(part_separator);
   const std::size_t place = text.find(first);
@@ -71,7 +80,8 @@ inline std::size_t count_parts(std::string_view operation, const std::string& fo
 
 // As checksum_problem(), of all files that belong there.
 inline std::string checkpoint_problem(std::string_view operation, const std::string& folder) {
-  return checksum_problem(operation, folder, checkpoint_files(count_parts(operation, folder)));
+  const std::string list = read_checksums(operation, folder);
+  return checksum_problem(operation, folder, checkpoint_files(count_parts(list), names_task(list)));
 }
 
 inline void write_text_file(std::string_view operation, const std::string& path,
@@ -153,6 +163,7 @@ inline void write_checkpoint(std::string_view operation, AtomicFolder& folder,
   write_state("precision.safetensors", checkpoint.precision);
   write_record("progress.json", checkpoint.progress);
   write_record("identity.json", checkpoint.identity);
+  if (!checkpoint.task.empty()) write_state(task_file, checkpoint.task);
   write_text_file(operation, folder / checksums_name, checksums);
   folder.commit();
 }
@@ -160,7 +171,8 @@ inline void write_checkpoint(std::string_view operation, AtomicFolder& folder,
 // Of a folder whose checksums match.
 inline Checkpoint read_checkpoint(Context& context, std::string_view operation,
                                   const std::string& path) {
-  const std::size_t parts = count_parts(operation, path);
+  const std::string list = read_checksums(operation, path);
+  const std::size_t parts = count_parts(list);
   const auto record = [&](std::string_view what) {
     const auto mapped = MappedFile::open(operation, path + "/" + std::string(what) + ".json");
     const std::string_view text(reinterpret_cast<const char*>(mapped->bytes().data()),
@@ -179,7 +191,8 @@ inline Checkpoint read_checkpoint(Context& context, std::string_view operation,
           .optimizer = join_parts(context, optimizer),
           .precision = tensors("precision.safetensors"),
           .progress = std::move(progress),
-          .identity = record("identity")};
+          .identity = record("identity"),
+          .task = names_task(list) ? tensors(task_file) : StateDict()};
 }
 
 }  // namespace soma::detail

@@ -112,7 +112,8 @@ Checkpoint broadcast_checkpoint(Communicator& communicator, Context& context,
           .optimizer = detail::broadcast_state(communicator, context, checkpoint.optimizer, keeps),
           .precision = detail::broadcast_state(communicator, context, checkpoint.precision, all),
           .progress = detail::broadcast_record(communicator, checkpoint.progress),
-          .identity = detail::broadcast_record(communicator, checkpoint.identity)};
+          .identity = detail::broadcast_record(communicator, checkpoint.identity),
+          .task = detail::broadcast_state(communicator, context, checkpoint.task, all)};
 }
 
 inline Checkpoint broadcast_checkpoint(Communicator& communicator, Context& context,

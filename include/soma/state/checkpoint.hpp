@@ -22,6 +22,7 @@ struct Checkpoint {
   // Given to save() only: `optimizer` is empty, and so many parts of it were given to save_part().
   // 0: it is here. What is loaded is whole.
   std::size_t optimizer_parts = 0;
+  StateDict task{};  // what the task keeps beside weights; of most it is empty
 };
 
 // Of tensors whose rows are cut into `count` parts, the one at place `index`: part after part they
