@@ -14,7 +14,7 @@ void RunReport::print(std::ostream& out) const {
   const soma::nn::ClassSampler::Times& times = model_.sampler().times();
   const auto share = [&](const char* what, double seconds) {
     out << "  " << what
-        << std::string(26 - std::min<std::size_t>(26, std::string(what).size()), ' ')
+        << std::string(34 - std::min<std::size_t>(33, std::string(what).size()), ' ')
         << fixed(100 * seconds / seconds_, 1) << " %\n";
   };
   out << "rows of classes that a step touches: "

@@ -66,14 +66,19 @@ void tune(soma::Context& context, const TrainOptions& options,
     const bool fits =
         !soma::nn::uses_index(kind) ||
         soma::nn::class_index_bytes(points.classes, tables, codes) <= options.index_mib << 20;
-    if (fits) trials.push_back({sampler});
+    // Of few classes several sizes are the same.
+    const bool known = std::any_of(trials.begin(), trials.end(), [&](const Trial& other) {
+      return other.sampler.kind == kind && other.sampler.set == sampler.set &&
+             other.sampler.index.tables == tables && other.sampler.index.codes == codes;
+    });
+    if (fits && !known) trials.push_back({sampler});
   };
   using soma::nn::Sampler;
   const std::size_t codes = soma::nn::class_index_codes(points.classes);
   add(Sampler::full, points.classes, 1, codes);
-  for (const std::size_t set : {1024, 2048, 4096}) add(Sampler::uniform, set, 1, codes);
-  for (const std::size_t set : {2048, 4096})
-    for (const std::size_t tables : {16, 32}) add(Sampler::lsh_shared, set, tables, codes);
+  for (const std::size_t set : {1024u, 2048u, 4096u}) add(Sampler::uniform, set, 1, codes);
+  for (const std::size_t set : {2048u, 4096u})
+    for (const std::size_t tables : {16u, 32u}) add(Sampler::lsh_shared, set, tables, codes);
   if (codes > 1) add(Sampler::lsh_shared, 2048, 32, codes - 1);
 
   soma::models::ExtremeClassifier model(context, base);

@@ -127,8 +127,7 @@ class ClassSampler {
       chosen.add(static_cast<std::size_t>(label));
     if (chosen.size() > options_.set) refuse_labels("batch", chosen.size());
     if (options_.kind == Sampler::lsh_shared && index_->built()) {
-      const std::size_t count = queries.size(0);
-      chosen.add_colliding(*index_, index_->buckets_of(queries), count, 0, count, step);
+      chosen.add_colliding(context_, *index_, index_->buckets_of(queries), queries.size(0), step);
     }
     chosen.fill(draws(step, 0));
     const std::span<const std::int32_t> ids = chosen.ascending();

@@ -287,6 +287,11 @@ class RowReader {
         ++labels;
       } else if (!name.empty()) {
         if (labels == 0 && !several) return problem("a line without label");
+        // Mostly nothing but text is left: one piece, up to its last word.
+        if (row.text.empty() && line.find(prefix, word) == line.npos) {
+          row.text = line.substr(word, line.find_last_not_of(spaces) + 1 - word);
+          break;
+        }
         if (!row.text.empty())
           row.text += behind_label ? std::string_view(" ") : line.substr(at, word - at);
         row.text += name;
