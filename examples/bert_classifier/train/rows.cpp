@@ -80,6 +80,7 @@ namespace {
 TrainingRows read_rows(const TrainOptions& options, const soma::text::DataFiles& files) {
   soma::text::ReadOptions settings;
   settings.rows = row_options(options.data);
+  settings.rows.reads_ahead = options.compute.threads != 1;
   // The fast kind chooses nothing by held-out rows: unless it is asked to, it learns from all.
   const double usual = options.kind == "fast" ? 0 : settings.held_out_share;
   settings.held_out_share = options.data.held_out_share.value_or(usual);

@@ -1,7 +1,7 @@
 #pragma once
 // ClassSampler: which of very many classes a batch is trained against: its labels, and classes that
-// are to be told from them. One set serves the whole batch, so that its arithmetic is dense; or each
-// point has a set of its own. Needs add_sparse(context) (soma/sparse.hpp).
+// are to be told from them. One set serves the whole batch, so that its arithmetic is dense; or
+// each point has a set of its own. Needs add_sparse(context) (soma/sparse.hpp).
 
 #include <soma/autograd/list_loss.hpp>
 #include <soma/base/record.hpp>

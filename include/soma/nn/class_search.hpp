@@ -1,7 +1,8 @@
 #pragma once
-// ClassSearch: the likeliest of very many classes without looking at all of them. Candidates are the
-// classes with the longest rows, which win wherever they are frequent, and those that collide with
-// the query in an index of hashes, which see directions and not lengths; their logits are exact.
+// ClassSearch: the likeliest of very many classes without looking at all of them. Candidates are
+// the classes with the longest rows, which win wherever they are frequent, and those that collide
+// with the query in an index of hashes, which sees directions and not lengths. Their logits are
+// exact.
 // Needs add_sparse(context) (soma/sparse.hpp).
 
 #include <soma/nn/class_candidates.hpp>

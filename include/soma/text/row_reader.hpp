@@ -29,7 +29,9 @@ class RowReader {
   // file.read, text.file_format, text.column, text.header, and those of next().
   explicit RowReader(std::string_view path, const RowOptions& options = {},
                      std::string_view operation = "RowReader")
-      : RowReader(ByteSource::open(operation, path, options.stop), options) {}
+      : RowReader(ByteSource::open(operation, path, options.stop,
+                                   options.reads_ahead ? ReadAhead::yes : ReadAhead::no),
+                  options) {}
   // The same for what is in memory already, and outlives the object.
   static RowReader of_memory(std::string_view content, const RowOptions& options,
                              std::string_view operation = "RowReader") {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The commands of extreme_classifier: what it trains is saved, measured and answered with; a run that ends early goes on.
-# Usage: bash tests/examples/extreme_classifier.sh PROGRAM WORK_FOLDER
+# Usage: bash tests/examples/extreme_classifier/run.sh PROGRAM WORK_FOLDER
 set -euo pipefail
 program=$1 work=$2
 rm -rf "$work"
