@@ -163,7 +163,7 @@ def napkin(work, train, test, seed):
 
 def extreme(program, train, test, epochs, seed):
     seconds, text = cpu_of([str(pathlib.Path(program).with_name("extreme_classifier")), "train", f"--data={train}",
-                            f"--test={test}", f"--epochs={epochs}", f"--seed={seed}", "--threads=1"])
+                            f"--test={test}", f"--epochs={epochs}", f"--seed={seed}", "--batch-size=64", "--threads=1"])
     found = re.search(r"P@1 ([\d.]+), P@3 ([\d.]+), P@5 ([\d.]+)", text)
     return seconds, *map(float, found.groups())
 

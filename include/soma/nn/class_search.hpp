@@ -49,7 +49,7 @@ class BestClasses {
 struct ClassSearchOptions {
   ClassIndexOptions index{};
   std::size_t head = 2048;        // classes with the longest rows that every answer looks at
-  std::size_t candidates = 8192;  // at most, with these
+  std::size_t candidates = 4096;  // at most, with these
 };
 
 class ClassSearch {
