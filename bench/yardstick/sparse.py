@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 import resource
+import shutil
 import subprocess
 import sys
 
@@ -117,15 +118,90 @@ def wabbit(train, test, epochs, seed):
     return tuple(map(float, text.split()))
 
 
+NAPKIN = """
+import gzip, resource, sys
+import numpy, scipy.sparse
+from napkinxc.models import PLT
+from napkinxc.measures import precision_at_k
+train, test, seed, folder = sys.argv[1:]
+def points(path):
+    opened = gzip.open if path.endswith(".gz") else open
+    data, ids, ends, labels = [], [], [0], []
+    with opened(path, "rt") as file:
+        _, features, _ = map(int, next(file).split())
+        for line in file:
+            head, *rest = line.rstrip("\\n").split(" ")
+            if ":" in head:
+                head, rest = "", [head, *rest]
+            labels.append([int(label) for label in head.split(",") if label])
+            for word in filter(None, rest):
+                feature, value = word.split(":")
+                ids.append(int(feature))
+                data.append(float(value))
+            ends.append(len(ids))
+    return scipy.sparse.csr_matrix((numpy.array(data, dtype=numpy.float32), ids, ends), shape=(len(labels), features)), labels
+def cpu():
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+start = cpu()
+x, y = points(train)
+model = PLT(folder, seed=int(seed), threads=1)
+model.fit(x, y)
+seconds = cpu() - start
+x, y = points(test)
+best = model.predict(x, top_k=5)
+print(seconds, *precision_at_k(y, best, k=5)[[0, 2, 4]])
+"""
+
+
+def napkin(work, train, test, seed):
+    folder = work / "napkin"
+    shutil.rmtree(folder, ignore_errors=True)
+    _, text = cpu_of([sys.executable, "-c", NAPKIN, train, test, str(seed), str(folder)])
+    return tuple(map(float, text.split()[-4:]))
+
+
+def extreme(program, train, test, epochs, seed):
+    seconds, text = cpu_of([str(pathlib.Path(program).with_name("extreme_classifier")), "train", f"--data={train}",
+                            f"--test={test}", f"--epochs={epochs}", f"--seed={seed}", "--batch-size=64", "--threads=1"])
+    found = re.search(r"P@1 ([\d.]+), P@3 ([\d.]+), P@5 ([\d.]+)", text)
+    return seconds, *map(float, found.groups())
+
+
+def compare_points(program, work, name, train, test, epochs, rounds):
+    runs = {"ours": lambda seed: extreme(program, train, test, epochs, seed),
+            "napkinXC": lambda seed: napkin(work, train, test, seed)}
+    for each, measured in results_of(runs, rounds).items():
+        least = min(one[0] for one in measured)
+        means = [f"{sum(one[i] for one in measured) / len(measured):.4f}" for i in (1, 2, 3)]
+        print("\t".join([name, each, f"{least:.2f}", *means]), flush=True)
+
+
+def results_of(runs, rounds):
+    """Of each peer that runs, in turns: what it gave for each seed."""
+    results = {}
+    for seed in range(1, rounds + 1):
+        for each, run in runs.items():
+            try:
+                results.setdefault(each, []).append(run(seed))
+            except subprocess.CalledProcessError as error:
+                if seed == 1:
+                    print(f"{each} is left out: {error.stderr.decode().splitlines()[-1:]}", file=sys.stderr)
+    return {each: measured for each, measured in results.items() if measured}
+
+
 def main():
     rounds = [int(word.split("=")[1]) for word in sys.argv if word.startswith("--rounds=")]
     rounds = rounds[0] if rounds else 3
     words = [word for word in sys.argv[1:] if not word.startswith("--rounds=")]
     program, work = words[0], pathlib.Path(words[1])
-    print("set\tprogram\tCPU seconds\taccuracy\tp50 us\tp99 us")
+    print("set\tprogram\tCPU seconds\taccuracy, or P@1, P@3, P@5\tp50 us\tp99 us")
     for argument in words[2:]:
         name, paths = argument.split("=", 1)
         train, test, *epochs = paths.split(",")
+        if train.removesuffix(".gz").endswith(".xmc"):
+            compare_points(program, work, name, train, test, int(epochs[0]) if epochs else 10, rounds)
+            continue
         epochs = int(epochs[0]) if epochs else 5
         converted = [str(work / f"{name}.{part}.txt") for part in ("train", "test")]
         convert(train, converted[0])
@@ -133,17 +209,7 @@ def main():
         runs = {"ours": lambda seed: ours(program, work, train, test, seed),
                 "fastText": lambda seed: fasttext(work, *converted, epochs, seed),
                 "VW": lambda seed: wabbit(*converted, epochs, seed)}
-        results = {each: [] for each in runs}
-        for seed in range(1, rounds + 1):
-            for each, run in runs.items():
-                try:
-                    results[each].append(run(seed))
-                except subprocess.CalledProcessError as error:
-                    if seed == 1:
-                        print(f"{each}: {error.stderr.decode().splitlines()[-1:]}", file=sys.stderr)
-        for each, measured in results.items():
-            if not measured:
-                continue
+        for each, measured in results_of(runs, rounds).items():
             least = min(one[0] for one in measured)
             accuracy = sum(one[1] for one in measured) / len(measured)
             times = [f"{min(one[i] for one in measured) * 1e6:.1f}" for i in (2, 3) if len(measured[0]) > i]

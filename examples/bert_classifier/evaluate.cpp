@@ -5,12 +5,12 @@
 #include "bert_classifier/compute.hpp"
 #include "bert_classifier/fast/fast.hpp"
 #include "bert_classifier/predict_lines.hpp"
+#include "bert_classifier/results.hpp"
 #include "bert_classifier/train/outputs.hpp"
 #include "bert_classifier/train/rows.hpp"
 #include "bert_classifier/trained_model.hpp"
 
 #include <soma/base/fixed.hpp>
-#include <soma/io/confusion_csv.hpp>
 #include <soma/io/precision_json.hpp>
 #include <soma/io/record_json.hpp>
 #include <soma/models/fast_classifier.hpp>
@@ -87,40 +87,16 @@ int evaluate(const EvaluateOptions& options) {
                "loss of " + soma::quoted(options.model), std::to_string(result.loss),
                "a finite number: broken weights?");
 
-  if (!options.confusion.empty()) {
-    soma::AtomicFile file("evaluate", options.confusion);
-    file.write(soma::confusion_csv(model.labels(), metrics.confusion()));
-    file.commit();
-  }
+  write_confusion("evaluate", options.confusion, model.labels(), metrics);
   if (!has_classes) return print_values(result, options.json);
-  const soma::metrics::Interval interval = metrics.accuracy_interval();
   if (options.json) {
-    soma::Record record("evaluation");
-    record.set("rows", metrics.cases());
-    record.set("accuracy", metrics.accuracy());
-    record.set("accuracy_low", interval.low);
-    record.set("accuracy_high", interval.high);
-    record.set("macro_f1", metrics.macro_f1());
-    record.set("majority_share", metrics.majority_share());
-    if (metrics.classes() == 2) record.set("auc", metrics.area_under_curve());
-    record.set("loss", result.loss);
-    record.set("seconds", result.seconds);
-    std::cout << soma::to_json(record) << '\n';
+    soma::Record more;
+    more.set("seconds", result.seconds);
+    print_json(metrics, result.loss, more);
     return 0;
   }
-  using soma::detail::fixed;
-  std::cout << "accuracy " << fixed(metrics.accuracy(), 4) << " (95 %: " << fixed(interval.low, 4)
-            << " to " << fixed(interval.high, 4) << "), macro F1 " << fixed(metrics.macro_f1(), 4);
-  if (metrics.classes() == 2) std::cout << ", AUC " << fixed(metrics.area_under_curve(), 4);
-  std::cout << ", loss " << fixed(result.loss, 4) << ", " << metrics.cases() << " rows\n";
-  if (metrics.only_prediction())
-    std::cout << "predicts one class only, " << model.labels()[*metrics.only_prediction()]
-              << "; always guessing the most frequent one gets "
-              << fixed(metrics.majority_share(), 4) << '\n';
-  std::cout << "class\tprecision\trecall\tF1\n";
-  for (std::size_t i = 0; i < metrics.classes(); ++i)
-    std::cout << model.labels()[i] << '\t' << fixed(metrics.precision(i), 4) << '\t'
-              << fixed(metrics.recall(i), 4) << '\t' << fixed(metrics.f1(i), 4) << '\n';
+  print_summary(metrics, model.labels(), result.loss);
+  print_classes(metrics, model.labels());
   return 0;
 }
 

@@ -158,6 +158,50 @@ TEST_CASE("sets hold the labels, each class once, and are a function of seed and
   }
 }
 
+TEST_CASE("each point has a set of its own, a function of its query, its labels and the step",
+          "[unit]") {
+  std::vector<std::vector<std::int32_t>> first;
+  for (const int threads : {1, 8}) {
+    auto context = make_context({.threads = threads});
+    add_sparse(context);
+    const Tensor weight = random_tensor(context, Shape{2000, 32}, "rows");
+    // The last query is row 1234, which is no label: its set has to find it.
+    const Tensor queries = random_tensor(context, Shape{3, 32}, "queries");
+    copy(weight.slice(0, 1234, 1235), queries.slice(0, 2, 3));
+    nn::ClassSampler sampler(context, 2000, 32,
+                             {.kind = nn::Sampler::lsh_per_sample,
+                              .set = 64,
+                              .seed = 5,
+                              .refresh_every = 2,
+                              .index = {.tables = 8, .codes = 2, .seed = 5}});
+    const std::vector<std::vector<std::int32_t>> labels = {{7, 1999}, {}, {0, 7, 300}};
+    std::vector<std::vector<std::int32_t>> sets;
+    for (std::uint32_t step = 0; step < 4; ++step) {
+      const ClassSets all = sampler.sample_each(lists(context, labels), queries, weight, step);
+      REQUIRE(all.classes.sequences.count() == 3);
+      for (std::size_t i = 0; i < labels.size(); ++i) {
+        const auto ids = all.classes.rows.span<std::int32_t>().subspan(64 * i, 64);
+        CHECK(std::set<std::int32_t>(ids.begin(), ids.end()).size() == 64);
+        CHECK(std::is_sorted(ids.begin(), ids.end()));
+        const auto places = all.labels.list(i);
+        REQUIRE(places.size() == labels[i].size());
+        for (std::size_t k = 0; k < places.size(); ++k)
+          CHECK(ids[static_cast<std::size_t>(places[k])] == labels[i][k]);
+        if (i == 2 && step >= 2) CHECK(std::binary_search(ids.begin(), ids.end(), 1234));
+        sets.emplace_back(ids.begin(), ids.end());
+      }
+    }
+    for (std::size_t i = 1; i < sets.size(); ++i) CHECK(sets[i] != sets[i - 1]);
+    if (threads == 1) first = sets;
+    CHECK(sets == first);
+    const std::vector<std::int32_t> many(65, 1);
+    CHECK(id_of([&] { sampler.sample_each(lists(context, {many}), queries, weight, 0); }) ==
+          "train.options");
+    CHECK(id_of([&] { sampler.sample_each(lists(context, {{2000}}), queries, weight, 0); }) ==
+          "data.labels");
+  }
+}
+
 TEST_CASE("colliding classes point where the queries point", "[unit]") {
   auto context = make_context({.threads = 1});
   add_sparse(context);

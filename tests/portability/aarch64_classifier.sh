@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# bert_classifier cross-built for aarch64, five steps under qemu: in portable math its weights have the hash of this machine's.
+# bert_classifier cross-built for aarch64, five steps of each kind of model under qemu: in portable math the weights have the
+# hash of this machine's.
 # Usage: bash tests/portability/aarch64_classifier.sh WORK_FOLDER
 # Needs g++-aarch64-linux-gnu, qemu-user-static and the libraries for that architecture (dpkg --add-architecture arm64:
 # libhwy-dev:arm64 libutf8proc-dev:arm64 zlib1g-dev:arm64). Exit code 77: something is missing, the last line says what.
@@ -37,11 +38,17 @@ build "$work/there" -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 -
 awk 'BEGIN { for (i = 0; i < 200; ++i) print "the lamp number " i " is " (i % 2 ? "fine" : "awful") "\t" (i % 2 ? "good" : "bad") }' >"$work/rows.tsv"
 train() { # train <program>... : five steps, and the hash of the weights
   rm -rf "$work/model"
-  "$@" train --data "$work/rows.tsv" --preset tiny --vocab-size 200 --max-steps 5 --math portable --threads 1 --quiet --output "$work/model" >&2
+  "$@" train --data "$work/rows.tsv" "${kind[@]}" --max-steps 5 --math portable --threads 1 --quiet --output "$work/model" >&2
   sha256sum <"$work/model/model.safetensors"
 }
-here=$(train "$work/here/examples/bert_classifier")
-there=$(train "$emulator" -L / "$work/there/examples/bert_classifier")
-echo "this machine: $here"
-echo "aarch64:      $there"
-[ "$here" = "$there" ]
+compare() { # compare <name> <options of the kind of model>...
+  local name=$1 here there
+  shift
+  kind=("$@")
+  here=$(train "$work/here/examples/bert_classifier")
+  there=$(train "$emulator" -L / "$work/there/examples/bert_classifier")
+  printf '%s\n' "$name" "this machine: $here" "aarch64:      $there"
+  [ "$here" = "$there" ]
+}
+compare bert --preset tiny --vocab-size 200
+compare fast --model-kind fast

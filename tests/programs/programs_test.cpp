@@ -102,7 +102,8 @@ void check_sample(Context& context, const Operator& op, const OperatorSamples& s
 // of 64 bits.
 bool only_on_host(const Operator& op) {
   return op.name == "quantize" || op.name == "sparse::list_loss" ||
-         op.name == "sparse::full_softmax";
+         op.name == "sparse::full_softmax" || op.name == "sparse::bag_logits" ||
+         op.name == "sparse::bag_loss";
 }
 bool only_on_host(const Operator& op, const Sample& sample) {
   if (op.name == "cast") return sample.inputs[0].dtype == DType::int64;

@@ -94,34 +94,44 @@ TEST_CASE("a format is found by the name or the first line", "[unit][text]") {
 TEST_CASE("gzip is read like what is in it", "[unit][text]") {
   const TemporaryFolder folder;
   const std::string content = many_rows(0, 50000);
+  // Unpacked by the reader, and by a thread of its own.
+  const bool ahead = GENERATE(false, true);
+  text::ReadOptions options;
+  options.rows.reads_ahead = ahead;
   write_gzip(folder / "rows.tsv.gz", content);
   write_text(folder / "rows.tsv", content);
-  const LabelledText packed = read_labelled(folder / "rows.tsv.gz");
+  const LabelledText packed = read_labelled(folder / "rows.tsv.gz", options);
   const LabelledText plain = read_labelled(folder / "rows.tsv");
   CHECK(packed.train().size() + packed.held_out().size() == 50000);
   CHECK(texts_of(packed.train()) == texts_of(plain.train()));
+  {
+    text::RowReader reader(folder / "rows.tsv.gz", options.rows);  // ends before the file does
+    text::Row row;
+    CHECK(reader.next(row));
+  }
   // Two packed files in one are one.
   const std::string bytes = read_text(folder / "rows.tsv.gz");
   write_text(folder / "twice.tsv.gz", bytes + bytes);
-  CHECK(read_labelled(folder / "twice.tsv.gz").train().size() == 2 * packed.train().size());
+  CHECK(read_labelled(folder / "twice.tsv.gz", options).train().size() ==
+        2 * packed.train().size());
 
   write_text(folder / "short.tsv.gz", bytes.substr(0, bytes.size() / 2));
-  CHECK(id_of([&] { read_labelled(folder / "short.tsv.gz"); }) == "text.file_gzip");
+  CHECK(id_of([&] { read_labelled(folder / "short.tsv.gz", options); }) == "text.file_gzip");
   std::string damaged = bytes;
   damaged[damaged.size() / 2] = static_cast<char>(damaged[damaged.size() / 2] ^ 0x55);
   write_text(folder / "damaged.tsv.gz", damaged);
-  CHECK(id_of([&] { read_labelled(folder / "damaged.tsv.gz"); }) == "text.file_gzip");
+  CHECK(id_of([&] { read_labelled(folder / "damaged.tsv.gz", options); }) == "text.file_gzip");
   // What follows is no further file, whichever byte of its head is damaged; but for zeros.
   for (const std::size_t at : {0u, 1u, 2u}) {
     damaged = bytes;
     damaged[at] = static_cast<char>(damaged[at] ^ 1);
     write_text(folder / "second.tsv.gz", bytes + damaged);
-    CHECK(id_of([&] { read_labelled(folder / "second.tsv.gz"); }) == "text.file_gzip");
+    CHECK(id_of([&] { read_labelled(folder / "second.tsv.gz", options); }) == "text.file_gzip");
   }
   write_text(folder / "rest.tsv.gz", bytes + std::string(100000, '\0') + "x");
-  CHECK(id_of([&] { read_labelled(folder / "rest.tsv.gz"); }) == "text.file_gzip");
+  CHECK(id_of([&] { read_labelled(folder / "rest.tsv.gz", options); }) == "text.file_gzip");
   write_text(folder / "filled.tsv.gz", bytes + std::string(100000, '\0'));
-  CHECK(read_labelled(folder / "filled.tsv.gz").train().size() == packed.train().size());
+  CHECK(read_labelled(folder / "filled.tsv.gz", options).train().size() == packed.train().size());
 }
 
 TEST_CASE("a first line longer than what is looked at", "[unit][text]") {

@@ -55,6 +55,10 @@ TEST_CASE("a quoted empty text is a record, a blank line is none", "[unit][text]
 TEST_CASE("rows of fastText", "[unit][text]") {
   CHECK(rows_of("__label__2 Great CD: \"x\"\n__label__a\tb \n", Format::fasttext) ==
         "2: Great CD: \"x\" @1|a: b @2|");
+  // Spaces between words stay; a label is a word of its own.
+  CHECK(rows_of("  __label__a   x  y\tz \t\n__label__b x__label__c  y \nx __label__d y\n",
+                {.format = Format::fasttext, .skip_bad_rows = true}) ==
+        "a: x  y\tz @1|b: x__label__c  y @2|");
   CHECK(refusal("__label__1 __label__2 text\n", Format::fasttext) ==
         "RowReader: line 1 of \"memory\" is a line with several labels, wanted one "
         "__label__<name> in front of the text [text.row_label]");

@@ -60,3 +60,20 @@ TEST_CASE("invalid bytes are replaced as other decoders do it", "[unit][text][ut
   CHECK(is_utf8(""));
   CHECK(is_utf8("a\xC3\xA9\xF0\x9F\x98\x80"));
 }
+
+TEST_CASE("the first byte that is wrong is found, wherever it stands", "[unit][text][utf8]") {
+  for (std::size_t size = 1; size < 40; ++size) {
+    const std::string good(size, 'x');
+    CHECK(find_invalid_utf8(good) == std::string_view::npos);
+    for (std::size_t at = 0; at < size; ++at)
+      for (const char byte : {'\0', '\x80', '\xFF', '\x7F', '\x01'}) {
+        std::string text = good;
+        text[at] = byte;
+        CHECK(find_invalid_utf8(text) ==
+              (byte == '\x7F' || byte == '\x01' ? std::string_view::npos : at));
+        text.insert(at, "\xC3\xA9");
+        CHECK(find_invalid_utf8(text) ==
+              (byte == '\x7F' || byte == '\x01' ? std::string_view::npos : at + 2));
+      }
+  }
+}

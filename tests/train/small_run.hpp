@@ -102,6 +102,7 @@ class MemoryStore final : public soma::CheckpointStore {
     checkpoint.weights = copy(context, from.weights, wanted);
     checkpoint.optimizer = copy(context, from.optimizer, wanted);
     checkpoint.precision = copy(context, from.precision);
+    checkpoint.task = copy(context, from.task);
     checkpoint.progress = from.progress;
     checkpoint.identity = from.identity;
     return checkpoint;

@@ -4,12 +4,11 @@
 #include "bert_classifier/commands.hpp"
 #include "bert_classifier/compute.hpp"
 #include "bert_classifier/fast/fast.hpp"
+#include "bert_classifier/results.hpp"
 #include "bert_classifier/train/outputs.hpp"
 #include "bert_classifier/train/rows.hpp"
 
 #include <soma/base/fixed.hpp>
-#include <soma/io/confusion_csv.hpp>
-#include <soma/io/record_json.hpp>
 #include <soma/metrics/classification.hpp>
 #include <soma/models/fast_classifier.hpp>
 #include <soma/runtime/clock.hpp>
@@ -61,37 +60,19 @@ int evaluate_fast(const EvaluateOptions& options) {
   loss /= static_cast<double>(rows.size());
   std::sort(times.begin(), times.end());
 
-  if (!options.confusion.empty()) {
-    soma::AtomicFile file("evaluate", options.confusion);
-    file.write(soma::confusion_csv(model.labels(), metrics.confusion()));
-    file.commit();
-  }
-  const soma::metrics::Interval interval = metrics.accuracy_interval();
+  write_confusion("evaluate", options.confusion, model.labels(), metrics);
   if (options.json) {
-    soma::Record record("evaluation");
-    record.set("rows", metrics.cases());
-    record.set("accuracy", metrics.accuracy());
-    record.set("accuracy_low", interval.low);
-    record.set("accuracy_high", interval.high);
-    record.set("macro_f1", metrics.macro_f1());
-    if (metrics.classes() == 2) record.set("auc", metrics.area_under_curve());
-    record.set("loss", loss);
-    record.set("seconds", seconds);
-    record.set("text_seconds_p50", percentile(times, 0.5));
-    record.set("text_seconds_p99", percentile(times, 0.99));
-    std::cout << soma::to_json(record) << '\n';
+    soma::Record more;
+    more.set("seconds", seconds);
+    more.set("text_seconds_p50", percentile(times, 0.5));
+    more.set("text_seconds_p99", percentile(times, 0.99));
+    print_json(metrics, loss, more);
     return 0;
   }
   using soma::detail::fixed;
-  std::cout << "accuracy " << fixed(metrics.accuracy(), 4) << " (95 %: " << fixed(interval.low, 4)
-            << " to " << fixed(interval.high, 4) << "), macro F1 " << fixed(metrics.macro_f1(), 4);
-  if (metrics.classes() == 2) std::cout << ", AUC " << fixed(metrics.area_under_curve(), 4);
-  std::cout << ", loss " << fixed(loss, 4) << ", " << metrics.cases() << " rows\n"
-            << "a text took " << fixed(percentile(times, 0.5) * 1e6, 1) << " us (p50), "
-            << fixed(percentile(times, 0.99) * 1e6, 1) << " us (p99)\n"
-            << "class\tprecision\trecall\tF1\n";
-  for (std::size_t i = 0; i < metrics.classes(); ++i)
-    std::cout << model.labels()[i] << '\t' << fixed(metrics.precision(i), 4) << '\t'
-              << fixed(metrics.recall(i), 4) << '\t' << fixed(metrics.f1(i), 4) << '\n';
+  print_summary(metrics, model.labels(), loss);
+  std::cout << "a text took " << fixed(percentile(times, 0.5) * 1e6, 1) << " us (p50), "
+            << fixed(percentile(times, 0.99) * 1e6, 1) << " us (p99)\n";
+  print_classes(metrics, model.labels());
   return 0;
 }

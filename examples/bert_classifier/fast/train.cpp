@@ -4,6 +4,7 @@
 #include "bert_classifier/commands.hpp"
 #include "bert_classifier/compute.hpp"
 #include "bert_classifier/fast/fast.hpp"
+#include "bert_classifier/results.hpp"
 #include "bert_classifier/train/ending.hpp"
 #include "bert_classifier/train/logs.hpp"
 #include "bert_classifier/train/outputs.hpp"
@@ -12,15 +13,11 @@
 #include "bert_classifier/train/trainer_options.hpp"
 
 #include <soma/data/prefetch.hpp>
-#include <soma/io/confusion_csv.hpp>
-#include <soma/io/state_hash.hpp>
 #include <soma/models/fast_classifier.hpp>
-#include <soma/nn/state.hpp>
 #include <soma/sparse.hpp>
 #include <soma/train/console_progress.hpp>
 #include <soma/train/trainer.hpp>
 
-#include <cstdio>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -121,25 +118,19 @@ int train_fast(const TrainOptions& given, const TrainOptions& options, Launch& l
 
   const Kept kept = what_to_keep(given, report);
   if (kept == Kept::model && !options.output.empty()) model.save(options.output);
-  if (!options.confusion.empty() && report.evaluated) {
-    soma::AtomicFile file("train", options.confusion);
-    file.write(soma::confusion_csv(model.labels(), report.metrics.confusion()));
-    file.commit();
-  }
-  const std::uint64_t hash = soma::state_hash(soma::nn::state_dict(model.parameters()));
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
+  if (report.evaluated) write_confusion("train", options.confusion, model.labels(), report.metrics);
+  const std::string hash = weights_hash(model.parameters());
   std::optional<soma::train::Evaluation> tested;
   if (test != nullptr && !report.interrupted)
     tested = measure_test(context, model, *test, trainer.precision());
   if (json_log)
     json_log->write([&](JsonLog& log) {
       if (tested) log.tested(*tested);
-      log.done(report, text);
+      log.done(report, hash);
     });
   std::cout << report;
   if (tested) print_test(*tested);
-  std::cout << "  weights hash      " << text << '\n';
+  std::cout << "  weights hash      " << hash << '\n';
   compute.report(std::cout);
   return say_ending(given, launch, report, kept, 0);
 }

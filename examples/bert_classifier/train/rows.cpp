@@ -80,13 +80,14 @@ namespace {
 TrainingRows read_rows(const TrainOptions& options, const soma::text::DataFiles& files) {
   soma::text::ReadOptions settings;
   settings.rows = row_options(options.data);
+  settings.rows.reads_ahead = options.compute.threads != 1;
   // The fast kind chooses nothing by held-out rows: unless it is asked to, it learns from all.
   const double usual = options.kind == "fast" ? 0 : settings.held_out_share;
   settings.held_out_share = options.data.held_out_share.value_or(usual);
   settings.read_test = !options.data.files.test.empty();
-  const soma::text::LabelledText text = soma::text::read_labelled(files, settings);
+  soma::text::LabelledText text = soma::text::read_labelled(files, settings);
   report_skipped(text.skipped());
-  return {{text.train().begin(), text.train().end()},
+  return {text.release_train(),
           {text.held_out().begin(), text.held_out().end()},
           {text.test().begin(), text.test().end()},
           text.labels(),

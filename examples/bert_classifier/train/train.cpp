@@ -4,6 +4,7 @@
 #include "bert_classifier/commands.hpp"
 #include "bert_classifier/compute.hpp"
 #include "bert_classifier/fast/fast.hpp"
+#include "bert_classifier/results.hpp"
 #include "bert_classifier/train/class_weights.hpp"
 #include "bert_classifier/train/ending.hpp"
 #include "bert_classifier/train/logs.hpp"
@@ -16,9 +17,7 @@
 #include <soma/data/prefetch.hpp>
 #include <soma/io/atomic_file.hpp>
 #include <soma/io/checkpoint_part_folder.hpp>
-#include <soma/io/confusion_csv.hpp>
 #include <soma/io/precision_json.hpp>
-#include <soma/io/state_hash.hpp>
 #include <soma/models/text_classifier.hpp>
 #include <soma/pipeline.hpp>
 #include <soma/runtime/host.hpp>
@@ -260,11 +259,11 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
   const soma::train::Report report = trainer.fit(prefetched, held_out.get(), &stop_requested);
 
   const Kept kept = what_to_keep(given, report);
-  std::uint64_t hash = 0;
+  std::string hash;
   // Stages give their weights to rank 0 one tensor at a time: it has no room for all of them.
   const auto keep = [&](soma::TensorSource& weights) {
     if (kept == Kept::model && !options.output.empty()) model->save(options.output, &weights);
-    hash = soma::state_hash(weights);
+    hash = weights_hash(weights);
   };
   std::optional<soma::train::Evaluation> tested;
   if (pipeline) {
@@ -280,21 +279,16 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
       tested =
           measure_test(context, *model, *model->batches(rows.test, batching), trainer.precision());
   }
-  if (!options.confusion.empty() && report.evaluated) {
-    soma::AtomicFile file("train", options.confusion);
-    file.write(soma::confusion_csv(model->labels(), report.metrics.confusion()));
-    file.commit();
-  }
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
+  if (report.evaluated)
+    write_confusion("train", options.confusion, model->labels(), report.metrics);
   if (json_log)
     json_log->write([&](JsonLog& log) {
       if (tested) log.tested(*tested);
-      log.done(report, text);
+      log.done(report, hash);
     });
   std::cout << report;
   if (tested) print_test(*tested);
-  std::cout << "  weights hash      " << text << '\n';
+  std::cout << "  weights hash      " << hash << '\n';
   compute.report(std::cout);
   return say_ending(given, launch, report, kept, steps);
 }

@@ -53,4 +53,26 @@ inline Var sampled_bce(Tape& tape, const Var& h, const Var& weight, const Var& b
   return sampled_loss(tape, h, weight, bias, set, {ListLoss::binary, reduction});
 }
 
+// A set of classes for each sample: int32 numbers, those of a sample ascending, each once; and its
+// labels as places among them.
+struct ClassSets {
+  Ragged classes;
+  data::LabelLists labels;
+};
+
+// The same loss where row b of h has a set of its own, number b. A step reads and touches the rows
+// of the union of the sets, and its products are vectors by vectors: a set that the batch shares
+// costs less for as many logits. With all classes in each set it is the exact loss. Errors
+// operator.value (an id that is no class, a label that is no place), tensor.shape, tensor.dtype.
+inline Var sampled_cross_entropy(Tape& tape, const Var& h, const Var& weight, const Var& bias,
+                                 const ClassSets& sets,
+                                 LossReduction reduction = LossReduction::mean) {
+  const SparseOperators& operators =
+      *sparse_table(tape.context(), "sampled_cross_entropy").operators;
+  const Var logits =
+      tape.apply(*operators.bag_logits, {}, {tape.constant(sets.classes), h, weight, bias});
+  return tape.apply(*operators.bag_loss, BagLossSetting{reduction},
+                    {logits, tape.constant(sets.labels.offsets), tape.constant(sets.labels.ids)});
+}
+
 }  // namespace soma

@@ -29,6 +29,8 @@ struct Batch {
   std::uint64_t index = 0;  // in its epoch, from 0
   // Some shards of a batch (part_of): a task's loss is the sum then, not the mean.
   bool part = false;
+  // Of a part: the lists of the whole batch, for tasks that choose by all of them.
+  LabelLists whole_label_lists{};
 };
 
 // The batch that comes next. After the last one of an epoch it names a batch that is not there:

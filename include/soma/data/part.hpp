@@ -26,6 +26,7 @@ inline Batch part_of(Context& context, const Batch& batch, std::size_t first, st
   if (batch.labels.defined())
     part.labels = batch.labels.slice(0, whole.sequence_bounds()[first],
                                      whole.sequence_bounds()[first + count]);
+  part.whole_label_lists = batch.part ? batch.whole_label_lists : batch.label_lists;
   if (batch.label_lists.defined())
     part.label_lists = batch.label_lists.part(context, whole.sequence_bounds()[first],
                                               whole.sequence_bounds()[first + count]);

@@ -2,6 +2,7 @@
 // The files of one checkpoint: how they are written, checked and read.
 //   weights.safetensors optimizer.safetensors precision.safetensors
 //   progress.json identity.json checksums.txt
+//   task.safetensors                            where the task keeps something beside weights
 // Where ranks have parts of a state, there are their files instead of its one:
 //   optimizer-00001-of-00004.safetensors ...
 // Whose tensors are whole, or rows that follow each other part after part (join_parts). Until the
@@ -33,7 +34,7 @@ inline constexpr std::size_t part_digits = 5, most_parts = 99999;
 
 inline std::string_view state_name(CheckpointState state) {
   constexpr std::array<std::string_view, all_checkpoint_states.size()> names{"weights", "optimizer",
-                                                                             "precision"};
+                                                                             "precision", "task"};
   return names[static_cast<std::size_t>(state)];
 }
 inline std::string state_file(CheckpointState state) {
@@ -50,9 +51,10 @@ inline std::string part_file(CheckpointState state, const CheckpointPart& part) 
 }
 
 // In the order of checksums.txt.
-inline std::vector<std::string> checkpoint_files(const CheckpointParts& parts) {
+inline std::vector<std::string> checkpoint_files(const CheckpointParts& parts, bool has_task) {
   std::vector<std::string> names;
   for (const CheckpointState state : all_checkpoint_states) {
+    if (state == CheckpointState::task && !has_task) continue;
     if (parts[state] == 0) names.push_back(state_file(state));
     for (std::size_t i = 0; i < parts[state]; ++i)
       names.push_back(part_file(state, {i, parts[state]}));
@@ -61,16 +63,21 @@ inline std::vector<std::string> checkpoint_files(const CheckpointParts& parts) {
   return names;
 }
 
-// How many parts the folder's list of checksums names. Where that is damaged it does not match the
-// files, whatever it says here. Error file.read.
-inline CheckpointParts count_parts(std::string_view operation, const std::string& folder) {
-  CheckpointParts parts;
+// The folder's list of checksums. Where that is damaged it does not match the files, whatever it
+// names. Error file.read.
+inline std::string read_checksums(std::string_view operation, const std::string& folder) {
   struct stat known {};
   const std::string path = folder + "/" + std::string(checksums_name);
-  if (::stat(path.c_str(), &known) != 0 || !S_ISREG(known.st_mode)) return parts;
+  if (::stat(path.c_str(), &known) != 0 || !S_ISREG(known.st_mode)) return {};
   const auto list = MappedFile::open(operation, path);
-  const std::string_view text(reinterpret_cast<const char*>(list->bytes().data()),
-                              list->bytes().size());
+  return {reinterpret_cast<const char*>(list->bytes().data()), list->bytes().size()};
+}
+inline bool names_task(std::string_view checksums) {
+  return checksums.find("  " + state_file(CheckpointState::task) + "\n") != checksums.npos;
+}
+// How many parts of each state it names.
+inline CheckpointParts count_parts(std::string_view text) {
+  CheckpointParts parts;
   for (const CheckpointState state : all_checkpoint_states) {
     std::string first(state_name(state));
     first.append("-").append(part_digits - 1, '0').append("1").append(part_separator);
@@ -84,7 +91,8 @@ inline CheckpointParts count_parts(std::string_view operation, const std::string
 
 // As checksum_problem(), of all files that belong there.
 inline std::string checkpoint_problem(std::string_view operation, const std::string& folder) {
-  return checksum_problem(operation, folder, checkpoint_files(count_parts(operation, folder)));
+  const std::string list = read_checksums(operation, folder);
+  return checksum_problem(operation, folder, checkpoint_files(count_parts(list), names_task(list)));
 }
 
 inline void write_text_file(std::string_view operation, const std::string& path,
@@ -154,6 +162,7 @@ inline void write_checkpoint(std::string_view operation, AtomicFolder& folder,
       checksums += take_part_checksums(operation, folder, which, checkpoint.parts[which]);
       return;
     }
+    if (which == CheckpointState::task && checkpoint.task.empty()) return;
     save_safetensors(folder / state_file(which), checkpoint.state(which));
     add_checksum(state_file(which));
   };
@@ -172,7 +181,8 @@ inline void write_checkpoint(std::string_view operation, AtomicFolder& folder,
 // nullptr: all. Files are mapped, so that nothing is read of the others.
 inline Checkpoint read_checkpoint(Context& context, std::string_view operation,
                                   const std::string& path, const CheckpointNames* names = nullptr) {
-  const CheckpointParts parts = count_parts(operation, path);
+  const std::string list = read_checksums(operation, path);
+  const CheckpointParts parts = count_parts(list);
   const auto record = [&](std::string_view what) {
     const auto mapped = MappedFile::open(operation, path + "/" + std::string(what) + ".json");
     const std::string_view text(reinterpret_cast<const char*>(mapped->bytes().data()),
@@ -181,7 +191,8 @@ inline Checkpoint read_checkpoint(Context& context, std::string_view operation,
   };
   const auto tensors = [&](CheckpointState which, const std::string& name) {
     StateDict all = load_safetensors(context, path + "/" + name).tensors;
-    if (names == nullptr || which == CheckpointState::precision) return all;
+    const bool whole = which == CheckpointState::precision || which == CheckpointState::task;
+    if (names == nullptr || whole) return all;
     StateDict wanted;
     for (const auto& [entry, tensor] : all)
       if (names->wants(entry)) wanted.set(entry, tensor);
@@ -191,6 +202,7 @@ inline Checkpoint read_checkpoint(Context& context, std::string_view operation,
   checkpoint.progress = record("progress");
   check_operators(checkpoint.progress, context);
   for (const CheckpointState which : all_checkpoint_states) {
+    if (which == CheckpointState::task && !names_task(list)) continue;
     std::vector<StateDict> all;
     for (std::size_t i = 0; i < parts[which]; ++i)
       all.push_back(tensors(which, part_file(which, {i, parts[which]})));

@@ -6,14 +6,20 @@
 
 #include <soma/autograd/embedding_bag.hpp>
 #include <soma/autograd/list_loss.hpp>
+#include <soma/kernels/sparse/args.hpp>
 #include <soma/nn/class_sampler.hpp>
+#include <soma/nn/class_search.hpp>
 #include <soma/nn/init.hpp>
 #include <soma/nn/scope.hpp>
 #include <soma/nn/task.hpp>
+#include <soma/ops/ranges.hpp>
+#include <soma/ops/support.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -33,9 +39,8 @@ class ExtremeClassifier final : public nn::Task {
  public:
   // Errors models.config_value (no features, classes or width), those of ClassSampler.
   ExtremeClassifier(Context& context, const ExtremeOptions& options)
-      : context_(context),
-        options_(checked(options)),
-        sampler_(context, options.classes, options.width, options.sampler) {
+      : context_(context), options_(checked(options)) {
+    use_sampler(options.sampler);
     const nn::Scope scope{context, options.seed};
     const auto normal = [&](std::size_t rows, float deviation, std::string_view site) {
       return Var::parameter(
@@ -52,7 +57,13 @@ class ExtremeClassifier final : public nn::Task {
   }
 
   const ExtremeOptions& options() const { return options_; }
-  const nn::ClassSampler& sampler() const { return sampler_; }
+  const nn::ClassSampler& sampler() const { return *sampler_; }
+  // Another sampler from the next batch on. Errors as of ClassSampler: the one before stays.
+  void use_sampler(const nn::SamplerOptions& sampler) {
+    sampler_ = std::make_unique<nn::ClassSampler>(context_, options_.classes, options_.width,
+                                                  sampler);
+    options_.sampler = sampler;
+  }
 
   const Parameters& parameters() const override { return parameters_; }
   double learning_rate() const override { return 1e-3; }
@@ -63,47 +74,98 @@ class ExtremeClassifier final : public nn::Task {
            "a list for each point");
     const Var h = hidden(tape, batch);
     const LossReduction reduction = batch.part ? LossReduction::sum : LossReduction::mean;
+    const std::uint32_t step = tape.options().step;
     if (options_.sampler.kind == nn::Sampler::full || !tape.options().training)
       return {
           full_softmax_loss(tape, h, classes_, reshape(tape, class_bias_, Shape{options_.classes}),
                             batch.label_lists, reduction),
           {}};
+    if (options_.sampler.kind == nn::Sampler::lsh_per_sample) {
+      const ClassSets sets =
+          sampler_->sample_each(batch.label_lists, h.value(), classes_.value(), step);
+      return {sampled_cross_entropy(tape, h, classes_, class_bias_, sets, reduction), {}};
+    }
+    // The set of a part is that of its batch.
+    const data::LabelLists& whole = batch.part ? batch.whole_label_lists : batch.label_lists;
+    if (!whole.defined())
+      fail(error_id::train_label, "ExtremeClassifier", "labels of the whole batch", "not defined",
+           "a list for each point (data::part_of)");
     const ClassSet set =
-        sampler_.sample(batch.label_lists, h.value(), classes_.value(), tape.options().step);
+        sampler_->sample(whole, batch.label_lists, h.value(), classes_.value(), step);
     return {sampled_cross_entropy(tape, h, classes_, class_bias_, set, reduction), {}};
   }
-  // A sampled set holds the labels of the whole batch, of which a rank sees its part only.
-  bool takes_parts() const override { return options_.sampler.kind == nn::Sampler::full; }
+  // An index goes by the queries of the whole batch, of which a rank has its part only.
+  bool takes_parts() const override { return !nn::uses_index(options_.sampler.kind); }
+  StateDict state() const override { return sampler_->state(); }
+  void load_state(const StateDict& state) override {
+    sampler_->load_state(state, classes_.value());
+  }
   void describe(Record& identity) const override {
     identity.set("model", "extreme_classifier");
     identity.set("features", options_.features);
     identity.set("classes", options_.classes);
     identity.set("width", options_.width);
-    sampler_.describe(identity);
+    sampler_->describe(identity);
   }
 
   // The likeliest `count` classes of each point, the likeliest first; of equal ones the smaller
   // number. Looks at all classes, a panel at a time.
-  std::vector<std::vector<std::int32_t>> top(const data::Batch& batch, std::size_t count) const {
+  std::vector<std::vector<nn::FoundClass>> top(const data::Batch& batch, std::size_t count) const {
     constexpr std::size_t panel = 8192;
     Tape tape(context_, {.record = false, .training = false});
     const Var h = hidden(tape, batch);
     const std::size_t points = h.value().size(0);
-    using Found = std::vector<std::pair<float, std::int32_t>>;
-    std::vector<Found> best(points);
+    std::vector<nn::BestClasses> best(points, nn::BestClasses(count));
     for (std::size_t first = 0; first < options_.classes; first += panel) {
       const std::size_t end = (std::min)(first + panel, options_.classes);
       const Tensor bias = class_bias_.value().slice(0, first, end).reshape(Shape{end - first});
       const Tensor logits =
           linear(tape, h, tape.constant(classes_.value().slice(0, first, end)), tape.constant(bias))
               .value();
-      for (std::size_t i = 0; i < points; ++i)
-        keep_best(logits.data<float>() + i * (end - first), end - first, first, count, best[i]);
+      soma::detail::for_ranges(context_, points, end - first,
+                               [&](std::size_t begin, std::size_t last) {
+                                 for (std::size_t i = begin; i < last; ++i) {
+                                   const float* row = logits.data<float>() + i * (end - first);
+                                   for (std::size_t c = first; c < end; ++c)
+                                     best[i].add(row[c - first], static_cast<std::int32_t>(c));
+                                 }
+                               });
     }
-    std::vector<std::vector<std::int32_t>> result(points);
-    for (std::size_t i = 0; i < points; ++i)
-      for (const auto& [negative, id] : best[i]) result[i].push_back(id);
+    std::vector<std::vector<nn::FoundClass>> result;
+    for (const nn::BestClasses& one : best) result.push_back(one.classes());
     return result;
+  }
+
+  // What the last layer reads of a point: its features, and their values where they have some.
+  // Without a tape, in microseconds. Error operator.value: a feature that is none.
+  void hidden_of(std::span<const std::int32_t> ids, std::span<const float> values,
+                 std::vector<float>& h) const {
+    const FloatEnvironment environment;
+    for (const std::int32_t id : ids)
+      if (id < 0 || static_cast<std::size_t>(id) >= options_.features)
+        fail(error_id::operator_value, "ExtremeClassifier", "feature", std::to_string(id),
+             "0 to " + std::to_string(options_.features) + " - 1");
+    h.resize(options_.width);
+    const std::array<std::size_t, 2> offsets{0, ids.size()};
+    sparse_table(context_, "ExtremeClassifier")
+        .kernels->bag({.last = 1,
+                       .columns = options_.width,
+                       .table = soma::detail::operand(features_.value()),
+                       .ids = ids.data(),
+                       .weights = values.empty() ? nullptr : values.data(),
+                       .offsets = offsets.data(),
+                       .y = {.data = h.data(), .row_stride = options_.width}});
+    const float* bias = bias_.value().data<float>();
+    for (std::size_t i = 0; i < h.size(); ++i) h[i] = (std::max)(h[i] + bias[i], 0.0f);
+  }
+  // Answers by hashes: of this model, as its weights are now. While it is used nobody trains.
+  nn::ClassSearch search(const nn::ClassSearchOptions& options = {}) const {
+    return {context_, classes_.value(), class_bias_.value(), options};
+  }
+  // What the last layer reads of a batch, [points, width].
+  Tensor hidden_of(const data::Batch& batch) const {
+    Tape tape(context_, {.record = false, .training = false});
+    return hidden(tape, batch).value();
   }
 
  private:
@@ -123,20 +185,10 @@ class ExtremeClassifier final : public nn::Task {
         embedding_bag(tape, features_, tape.constant(batch.inputs), BagMode::sum, values);
     return relu(tape, add(tape, sums, bias_));
   }
-  // Into a list that is sorted by (-logit, class) and holds `count` at most.
-  static void keep_best(const float* logits, std::size_t width, std::size_t first,
-                        std::size_t count, std::vector<std::pair<float, std::int32_t>>& best) {
-    for (std::size_t c = 0; c < width; ++c) {
-      if (best.size() == count && !(-logits[c] < best.back().first)) continue;
-      const std::pair one(-logits[c], static_cast<std::int32_t>(first + c));
-      best.insert(std::upper_bound(best.begin(), best.end(), one), one);
-      if (best.size() > count) best.pop_back();
-    }
-  }
 
   Context& context_;
   ExtremeOptions options_;
-  nn::ClassSampler sampler_;
+  std::unique_ptr<nn::ClassSampler> sampler_{};
   Var features_, bias_, classes_, class_bias_;
   Parameters parameters_;
 };

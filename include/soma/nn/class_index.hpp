@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace soma::nn {
@@ -40,6 +41,9 @@ constexpr std::size_t class_index_bytes(std::size_t classes, std::size_t tables,
 // A bucket holds its classes in ascending order. Not thread-safe.
 class ClassIndex {
  public:
+  // Of the hashes: another number gives the same rows other buckets.
+  static constexpr std::uint64_t version = 1;
+
   // Of rows [classes, columns]. Errors operator.value (no classes, 2^32 or more, columns beyond
   // 1024, tables or codes out of range), context.no_sparse.
   ClassIndex(Context& context, std::size_t classes, std::size_t columns,
@@ -77,10 +81,7 @@ class ClassIndex {
 
   // Hashes all rows of weight [classes, columns], fp32.
   void rebuild(const Tensor& weight) {
-    soma::detail::for_ranges(context_, classes_, tables_ * codes_,
-                             [&](std::size_t begin, std::size_t end) {
-                               hash(weight.data<float>(), begin, end, buckets_.data(), classes_);
-                             });
+    hash_all(weight);
     sort_all();
   }
   // The same tables, where only the rows of these numbers have changed since.
@@ -108,6 +109,51 @@ class ClassIndex {
     sort_all();
   }
 
+  // As it was before the first rebuild().
+  void clear() { built_ = false; }
+
+  // The buckets in which these rows are, int32 [rows, tables].
+  Tensor buckets_of_rows(std::span<const std::int64_t> rows) const {
+    const Tensor result = Tensor::empty(context_, Shape{rows.size(), tables_}, DType::int32);
+    auto* to = result.mutable_data<std::int32_t>();
+    for (const std::int64_t row : rows)
+      for (std::size_t table = 0; table < tables_; ++table)
+        *to++ = buckets_[table * classes_ + static_cast<std::size_t>(row)];
+    return result;
+  }
+  // Tables that have these rows, int64 ascending, in buckets that buckets_of_rows() gave, and all
+  // others where `weight` says. Errors state.shape, state.dtype, operator.value.
+  void restore(const Tensor& weight, const Tensor& rows, const Tensor& buckets) {
+    constexpr std::string_view operation = "ClassIndex::restore";
+    if (rows.rank() != 1 || buckets.shape() != Shape{rows.elements(), tables_})
+      fail(error_id::state_shape, operation, "rows and buckets",
+           rows.describe() + " and " + buckets.describe(),
+           "numbers, and for each " + std::to_string(tables_) + " buckets");
+    if (rows.dtype() != DType::int64 || buckets.dtype() != DType::int32)
+      fail(error_id::state_dtype, operation, "rows and buckets",
+           rows.describe() + " and " + buckets.describe(), "int64 and int32");
+    const auto check = [&](std::string_view name, std::int64_t value, std::int64_t least,
+                           std::size_t most) {
+      if (value < least || static_cast<std::uint64_t>(value) >= most)
+        fail(error_id::operator_value, operation, name, std::to_string(value),
+             std::to_string(least) + " to " + std::to_string(most) + " - 1");
+    };
+    std::int64_t least = 0;
+    for (const std::int64_t row : rows.span<std::int64_t>()) {
+      check("rows", row, least, classes_);
+      least = row + 1;
+    }
+    for (const std::int32_t bucket : buckets.span<std::int32_t>())
+      check("buckets", bucket, 0, bucket_count());
+    hash_all(weight);
+    const std::int32_t* from = buckets.data<std::int32_t>();
+    for (const std::int64_t row : rows.span<std::int64_t>())
+      for (std::size_t table = 0; table < tables_; ++table)
+        buckets_[table * classes_ + static_cast<std::size_t>(row)] =
+            static_cast<std::uint16_t>(*from++);
+    sort_all();
+  }
+
   // The classes of a bucket.
   std::span<const std::uint32_t> bucket(std::size_t table, std::size_t bucket) const {
     const std::uint32_t* start = starts_.data() + table * (bucket_count() + 1) + bucket;
@@ -115,13 +161,23 @@ class ClassIndex {
   }
   // The buckets of queries [n, columns], fp32: of table t and query i number t * n + i.
   std::vector<std::uint16_t> buckets_of(const Tensor& queries) const {
-    const std::size_t count = queries.size(0);
-    std::vector<std::uint16_t> found(tables_ * count);
-    hash(queries.data<float>(), 0, count, found.data(), count);
+    std::vector<std::uint16_t> found;
+    find_buckets(queries.data<float>(), queries.size(0), found);
     return found;
+  }
+  void find_buckets(const float* queries, std::size_t count,
+                    std::vector<std::uint16_t>& found) const {
+    found.resize(tables_ * count);
+    hash(queries, 0, count, found.data(), count);
   }
 
  private:
+  void hash_all(const Tensor& weight) {
+    soma::detail::for_ranges(context_, classes_, tables_ * codes_,
+                             [&](std::size_t begin, std::size_t end) {
+                               hash(weight.data<float>(), begin, end, buckets_.data(), classes_);
+                             });
+  }
   void hash(const float* rows, std::size_t first, std::size_t last, std::uint16_t* buckets,
             std::size_t stride) const {
     sparse_table(context_, "ClassIndex")

@@ -1,18 +1,23 @@
 #pragma once
-// ClassSampler: which of very many classes a batch is trained against. One set serves the whole
-// batch, so that its arithmetic is dense: the batch's labels, and classes that are to be told from
-// them. Needs add_sparse(context) (soma/sparse.hpp).
+// ClassSampler: which of very many classes a batch is trained against: its labels, and classes that
+// are to be told from them. One set serves the whole batch, so that its arithmetic is dense; or
+// each point has a set of its own. Needs add_sparse(context) (soma/sparse.hpp).
 
 #include <soma/autograd/list_loss.hpp>
 #include <soma/base/record.hpp>
 #include <soma/data/labels.hpp>
+#include <soma/nn/class_candidates.hpp>
 #include <soma/nn/class_index.hpp>
 #include <soma/numeric/draw_sequence.hpp>
+#include <soma/ops/ranges.hpp>
+#include <soma/runtime/clock.hpp>
+#include <soma/state/state_dict.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,14 +28,19 @@ enum class Sampler : std::uint8_t {
   full,        // all classes: no set is drawn
   uniform,     // labels, then classes drawn evenly
   lsh_shared,  // labels, then those that collide with most of the batch's queries, then drawn ones
+  lsh_per_sample,  // the same for each point alone
 };
-inline constexpr std::string_view sampler_names[] = {"full", "uniform", "lsh_shared"};
+inline constexpr std::string_view sampler_names[] = {"full", "uniform", "lsh_shared",
+                                                     "lsh_per_sample"};
+constexpr bool uses_index(Sampler kind) {
+  return kind == Sampler::lsh_shared || kind == Sampler::lsh_per_sample;
+}
 
 struct SamplerOptions {
   Sampler kind = Sampler::uniform;
-  std::size_t set = 2048;  // classes of a batch
+  std::size_t set = 2048;  // classes of a batch; of lsh_per_sample: of a point
   std::uint64_t seed = 0;
-  // Of lsh_shared: steps between refreshes of the index. Until the first of them, when rows are
+  // Where there is an index: steps between its refreshes. Until the first of them, when rows are
   // still as they were drawn and tell nothing, the set is drawn evenly.
   std::uint64_t refresh_every = 50;
   ClassIndexOptions index{};
@@ -42,7 +52,8 @@ struct SamplerOptions {
 inline SamplerOptions sampler_options_for(std::size_t classes, std::size_t width,
                                           std::size_t memory, Sampler kind, std::uint64_t seed) {
   SamplerOptions options{.kind = kind, .seed = seed};
-  options.set = (std::min)(classes, std::size_t{2048});
+  // A batch of 256 touches about as many rows with 256 classes a point as a set costs products.
+  options.set = (std::min)(classes, std::size_t{kind == Sampler::lsh_per_sample ? 256u : 2048u});
   options.index.seed = seed;
   options.index.codes = class_index_codes(classes);
   options.index.tables = 32;
@@ -69,11 +80,9 @@ class ClassSampler {
     };
     if (options.set == 0 || options.set > classes)
       refuse("set", options.set, "1 to the number of classes, " + std::to_string(classes));
-    place_.assign(classes, none);
-    if (options.kind != Sampler::lsh_shared) return;
+    if (!uses_index(options.kind)) return;
     if (options.refresh_every == 0) refuse("refresh_every", 0, "at least 1");
     index_.emplace(context, classes, width, options.index);
-    hits_.assign(classes, 0);
     changed_mark_.assign(classes, 0);
   }
 
@@ -88,127 +97,197 @@ class ClassSampler {
     record.set("sampler.refresh_every", options_.refresh_every);
     record.set("sampler.tables", index_->tables());
     record.set("sampler.codes", index_->codes());
+    record.set("sampler.hash_version", ClassIndex::version);
   }
+
+  // How long the calls so far took, by the clock.
+  struct Times {
+    double refreshing = 0, choosing = 0;
+  };
+  const Times& times() const { return times_; }
 
   // The set of a batch: a function of the labels, the seed, the number of the step and, of
   // lsh_shared, of what the queries [B, width] and the rows of `weight` have been. Error
   // train.options: more different labels than the set has room for; data.labels: one that is no
-  // class.
+  // class. Not of lsh_per_sample.
   ClassSet sample(const data::LabelLists& labels, const Tensor& queries, const Tensor& weight,
                   std::uint32_t step) {
-    chosen_.clear();
-    for (const std::int32_t label : labels.ids.span<std::int32_t>()) {
-      if (label < 0 || static_cast<std::size_t>(label) >= classes_)
-        fail(error_id::data_labels, "ClassSampler", "label", std::to_string(label),
-             "0 to " + std::to_string(classes_) + " - 1");
-      choose(static_cast<std::size_t>(label));
+    return sample(labels, labels, queries, weight, step);
+  }
+  // The same for a part of a batch, such as a rank has: the set holds all labels of the batch, and
+  // the lists are those of the part.
+  ClassSet sample(const data::LabelLists& batch, const data::LabelLists& part,
+                  const Tensor& queries, const Tensor& weight, std::uint32_t step) {
+    check_labels(batch);
+    if (options_.kind == Sampler::lsh_shared) refresh(weight, step);
+    const std::int64_t start = monotonic_nanoseconds();
+    ClassCandidates& chosen = candidates(1).front();
+    chosen.begin(options_.set);
+    for (const std::int32_t label : batch.ids.span<std::int32_t>())
+      chosen.add(static_cast<std::size_t>(label));
+    if (chosen.size() > options_.set) refuse_labels("batch", chosen.size());
+    if (options_.kind == Sampler::lsh_shared && index_->built()) {
+      chosen.add_colliding(context_, *index_, index_->buckets_of(queries), queries.size(0), step);
     }
-    if (chosen_.size() > options_.set)
-      fail(
-          error_id::train_options, "ClassSampler", "labels of a batch",
-          std::to_string(chosen_.size()) + " different ones",
-          "at most the set's " + std::to_string(options_.set) + " (a larger set, smaller batches)");
-    if (options_.kind == Sampler::lsh_shared) {
-      refresh(weight, step);
-      if (index_->built()) choose_colliding(queries, step);
-    }
-    fill(step);
-    std::sort(chosen_.begin(), chosen_.end());
-    for (std::size_t i = 0; i < chosen_.size(); ++i)
-      place_[static_cast<std::size_t>(chosen_[i])] = static_cast<std::int32_t>(i);
+    chosen.fill(draws(step, 0));
+    const std::span<const std::int32_t> ids = chosen.ascending();
+    const std::vector<std::int64_t> wide(ids.begin(), ids.end());
     ClassSet set;
-    set.classes =
-        Tensor::from(context_, std::span<const std::int64_t>(chosen_), Shape{chosen_.size()});
-    set.labels.offsets = labels.offsets;
-    set.labels.ids = Tensor::empty(context_, labels.ids.shape(), DType::int32);
-    const std::span<const std::int32_t> ids = labels.ids.span<std::int32_t>();
-    // Places ascend where labels do.
-    for (std::size_t i = 0; i < ids.size(); ++i)
-      set.labels.ids.mutable_data<std::int32_t>()[i] = place_[static_cast<std::size_t>(ids[i])];
-    for (const std::int64_t id : chosen_) {
-      place_[static_cast<std::size_t>(id)] = none;
-      if (index_ && changed_mark_[static_cast<std::size_t>(id)] == 0) {
-        changed_mark_[static_cast<std::size_t>(id)] = 1;
-        changed_.push_back(id);
-      }
-    }
+    set.classes = Tensor::from(context_, std::span<const std::int64_t>(wide), Shape{wide.size()});
+    set.labels.offsets = part.offsets;
+    set.labels.ids = Tensor::empty(context_, part.ids.shape(), DType::int32);
+    put_places(chosen, part.ids.span<std::int32_t>(), set.labels.ids.mutable_data<std::int32_t>());
+    note_changed(ids);
+    times_.choosing += static_cast<double>(monotonic_nanoseconds() - start) * 1e-9;
     return set;
   }
 
- private:
-  static constexpr std::int32_t none = -1, taken = 0;
+  // A set for each point: its labels, those that collide most with its own query, and classes that
+  // are drawn for it. Errors as sample(), of the labels of one point.
+  ClassSets sample_each(const data::LabelLists& labels, const Tensor& queries, const Tensor& weight,
+                        std::uint32_t step) {
+    check_labels(labels);
+    for (std::size_t i = 0; i < labels.count(); ++i)
+      if (labels.list(i).size() > options_.set) refuse_labels("point", labels.list(i).size());
+    refresh(weight, step);
+    const std::int64_t start = monotonic_nanoseconds();
+    const std::size_t points = labels.count(), size = options_.set;
+    const std::vector<std::uint16_t> buckets =
+        index_->built() ? index_->buckets_of(queries) : std::vector<std::uint16_t>();
+    ClassSets sets;
+    const std::vector<std::size_t> lengths(points, size);
+    sets.classes.sequences = Sequences::from_lengths(context_, lengths);
+    sets.classes.rows = Tensor::empty(context_, Shape{points * size}, DType::int32);
+    sets.labels.offsets = labels.offsets;
+    sets.labels.ids = Tensor::empty(context_, labels.ids.shape(), DType::int32);
+    auto* ids = sets.classes.rows.mutable_data<std::int32_t>();
+    auto* places = sets.labels.ids.mutable_data<std::int32_t>();
+    const std::span<const std::int64_t> offsets = labels.offsets.span<std::int64_t>();
+    const std::size_t tasks = soma::detail::worthwhile_tasks(context_, points, points * size * 32,
+                                                             soma::detail::operations_worth_a_task);
+    const std::span<ClassCandidates> chosen = candidates(tasks);
+    parallel(context_, static_cast<int>(tasks), [&](int number) {
+      const auto task = static_cast<std::size_t>(number);
+      ClassCandidates& own = chosen[task];
+      for (std::size_t i = soma::detail::even_border(points, tasks, task);
+           i < soma::detail::even_border(points, tasks, task + 1); ++i) {
+        own.begin(size);
+        for (const std::int32_t label : labels.list(i)) own.add(static_cast<std::size_t>(label));
+        if (index_->built()) own.add_colliding(*index_, buckets, points, i, i + 1, step);
+        own.fill(draws(step, i + 1));
+        const std::span<const std::int32_t> set = own.ascending();
+        std::copy(set.begin(), set.end(), ids + i * size);
+        put_places(own, labels.list(i), places + offsets[i]);
+      }
+    });
+    note_changed(sets.classes.rows.span<std::int32_t>());
+    times_.choosing += static_cast<double>(monotonic_nanoseconds() - start) * 1e-9;
+    return sets;
+  }
 
-  void choose(std::size_t id) {
-    if (place_[id] != none) return;
-    place_[id] = taken;
-    chosen_.push_back(static_cast<std::int64_t>(id));
+  // What the next sets depend on beside weights, seed and step: the buckets of the rows that have
+  // changed since the index was refreshed. The other rows still hash to theirs. Empty without an
+  // index, or before it is built.
+  StateDict state() const {
+    StateDict state;
+    if (!index_ || !index_->built()) return state;
+    std::vector<std::int64_t> rows = changed_;
+    std::sort(rows.begin(), rows.end());
+    state.set("sampler.rows",
+              Tensor::from(context_, std::span<const std::int64_t>(rows), Shape{rows.size()}));
+    state.set("sampler.buckets", index_->buckets_of_rows(rows));
+    return state;
+  }
+  // `weight` as it was when state() was called. Errors state.missing_name, state.extra_name,
+  // state.shape, state.dtype, operator.value (rows or buckets that cannot be): nothing is changed.
+  void load_state(const StateDict& state, const Tensor& weight) {
+    const bool built = index_ && !state.empty();
+    if (state.size() != (built ? 2u : 0u))
+      fail(error_id::extra_name, "ClassSampler::load_state", "state",
+           std::to_string(state.size()) + " entries",
+           built ? "\"sampler.rows\" and \"sampler.buckets\"" : "none: this sampler has no index");
+    if (!index_) return;
+    std::vector<std::int64_t> rows;
+    if (built) {
+      const Tensor& ids = state.at("sampler.rows");
+      if (ids.dtype() != DType::int64)
+        fail(error_id::state_dtype, "ClassSampler::load_state", "sampler.rows", ids.describe(),
+             "int64");
+      index_->restore(weight, ids, state.at("sampler.buckets"));
+      const std::span<const std::int64_t> all = ids.span<std::int64_t>();
+      rows.assign(all.begin(), all.end());
+    } else {
+      index_->clear();
+    }
+    forget_changed();
+    changed_ = std::move(rows);
+    for (const std::int64_t id : changed_) changed_mark_[static_cast<std::size_t>(id)] = 1;
+  }
+
+ private:
+  void check_labels(const data::LabelLists& labels) const {
+    for (const std::int32_t label : labels.ids.span<std::int32_t>())
+      if (label < 0 || static_cast<std::size_t>(label) >= classes_)
+        fail(error_id::data_labels, "ClassSampler", "label", std::to_string(label),
+             "0 to " + std::to_string(classes_) + " - 1");
+  }
+  [[noreturn]] void refuse_labels(std::string_view whose, std::size_t count) const {
+    fail(error_id::train_options, "ClassSampler", std::string("labels of a ").append(whose),
+         std::to_string(count) + " different ones",
+         "at most the set's " + std::to_string(options_.set) + " (a larger set, smaller batches)");
+  }
+  static void put_places(const ClassCandidates& chosen, std::span<const std::int32_t> labels,
+                         std::int32_t* places) {
+    // Places ascend where labels do.
+    for (const std::int32_t label : labels)
+      *places++ = chosen.place(static_cast<std::size_t>(label));
+  }
+  // Of a batch's set, 0; of a point's, its number + 1. Far apart: none takes 2^32 words.
+  DrawSequence draws(std::uint32_t step, std::uint64_t whose) const {
+    return DrawSequence({.seed = options_.seed,
+                         .stream = stream_id("classes", "sampler"),
+                         .step = step,
+                         .index = whose << 32});
+  }
+  std::span<ClassCandidates> candidates(std::size_t count) {
+    while (candidates_.size() < count) candidates_.emplace_back(classes_);
+    return std::span(candidates_).first(count);
   }
 
   // Rows change where they were in a set, and nowhere else.
+  void note_changed(std::span<const std::int32_t> ids) {
+    if (!index_) return;
+    for (const std::int32_t id : ids) {
+      if (changed_mark_[static_cast<std::size_t>(id)] != 0) continue;
+      changed_mark_[static_cast<std::size_t>(id)] = 1;
+      changed_.push_back(id);
+    }
+  }
+  void forget_changed() {
+    for (const std::int64_t id : changed_) changed_mark_[static_cast<std::size_t>(id)] = 0;
+    changed_.clear();
+  }
   void refresh(const Tensor& weight, std::uint32_t step) {
     if (step == 0 || step % options_.refresh_every != 0) return;
+    const std::int64_t start = monotonic_nanoseconds();
     if (index_->built()) {
       std::sort(changed_.begin(), changed_.end());
       index_->refresh(weight, changed_);
     } else {
       index_->rebuild(weight);
     }
-    for (const std::int64_t id : changed_) changed_mark_[static_cast<std::size_t>(id)] = 0;
-    changed_.clear();
-  }
-
-  // Those with most collisions first; among equals the order is a mixture of number and step.
-  void choose_colliding(const Tensor& queries, std::uint32_t step) {
-    const std::size_t count = queries.size(0);
-    const std::vector<std::uint16_t> buckets = index_->buckets_of(queries);
-    found_.clear();
-    std::uint16_t most = 0;
-    for (std::size_t table = 0; table < index_->tables(); ++table)
-      for (std::size_t i = 0; i < count; ++i)
-        for (const std::uint32_t id : index_->bucket(table, buckets[table * count + i])) {
-          if (hits_[id] == 0) found_.push_back(id);
-          if (hits_[id] != 0xFFFF) ++hits_[id];
-          most = (std::max)(most, hits_[id]);
-        }
-    std::vector<std::size_t> with(std::size_t{most} + 1);
-    for (const std::uint32_t id : found_) ++with[hits_[id]];
-    std::size_t room = options_.set - chosen_.size();
-    std::size_t least = most;  // all with more than that have room
-    while (least > 0 && with[least] <= room) room -= with[least--];
-    equal_.clear();
-    for (const std::uint32_t id : found_) {
-      if (hits_[id] > least) choose(id);
-      if (hits_[id] == least && least != 0) equal_.push_back({mixed(id, step), id});
-      hits_[id] = 0;
-    }
-    std::sort(equal_.begin(), equal_.end());
-    for (const auto& [key, id] : equal_)
-      if (chosen_.size() < options_.set) choose(id);
-  }
-  static constexpr std::uint64_t mixed(std::uint64_t id, std::uint64_t step) {
-    std::uint64_t x = (id + (step << 32)) * 0x9E3779B97F4A7C15u;
-    x = (x ^ x >> 32) * 0xD6E8FEB86659FD93u;
-    return x ^ x >> 32;
-  }
-
-  void fill(std::uint32_t step) {
-    DrawSequence draws({.seed = options_.seed,
-                        .stream = stream_id("classes", "sampler"),
-                        .step = step,
-                        .index = 0});
-    while (chosen_.size() < options_.set) choose(draws.below(static_cast<std::uint32_t>(classes_)));
+    forget_changed();
+    times_.refreshing += static_cast<double>(monotonic_nanoseconds() - start) * 1e-9;
   }
 
   Context& context_;
   std::size_t classes_;
   SamplerOptions options_;
   std::optional<ClassIndex> index_;
-  std::vector<std::int64_t> chosen_, changed_;
-  std::vector<std::int32_t> place_;  // of each class in the set
-  std::vector<std::uint16_t> hits_;
-  std::vector<std::uint8_t> changed_mark_;
-  std::vector<std::uint32_t> found_;
-  std::vector<std::pair<std::uint64_t, std::uint32_t>> equal_;
+  std::vector<ClassCandidates> candidates_{};  // one for each thread that chooses
+  std::vector<std::int64_t> changed_{};        // since the index was refreshed
+  std::vector<std::uint8_t> changed_mark_{};
+  Times times_{};
 };
 
 }  // namespace soma::nn

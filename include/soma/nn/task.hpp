@@ -11,6 +11,7 @@
 #include <soma/nn/class_weights.hpp>
 #include <soma/nn/pieces.hpp>
 #include <soma/nn/scope.hpp>
+#include <soma/state/state_dict.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -68,6 +69,15 @@ class Task {
   virtual double useful_flops(const data::Batch&) const { return 0; }
   // What decides numbers beside parameters and data: checkpoints and other ranks have to agree.
   virtual void describe(Record&) const {}
+  // What steps have left in the task beside its parameters and what later ones depend on: kept in
+  // checkpoints, and given back once the parameters are those of that step.
+  virtual StateDict state() const { return {}; }
+  // Error state.extra_name: the task keeps no such thing.
+  virtual void load_state(const StateDict& state) {
+    if (!state.empty())
+      fail(error_id::extra_name, "Task::load_state", "state", soma::quoted(state.begin()->first),
+           "nothing: this task keeps its parameters alone");
+  }
 };
 
 // Whether each class label is one of the classes or ignored. Error train.label names the sequence

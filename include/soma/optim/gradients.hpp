@@ -36,12 +36,7 @@ class SquaredBlocks {
   std::size_t pieces() const { return pieces_.size(); }
   void square(const Kernels& kernels, std::size_t index) {
     Piece& piece = pieces_[index];
-    const std::size_t row = row_elements_ * size_of(values_.dtype());
-    SumSquaresArgs args{.count = piece.rows * row_elements_,
-                        .x = values_.raw() + piece.begin * row,
-                        .dtype = values_.dtype()};
-    kernels.reduce.sum_squares(args);
-    piece.squares = args.result;
+    piece.squares = squares_of(kernels, piece.block, piece.own);
   }
   // Along the tree. A block of which nothing is here adds 0, which changes no sum of squares.
   double sum() const {
@@ -55,8 +50,12 @@ class SquaredBlocks {
   }
 
  private:
+  // Elements of a part of the tree that one thread adds up: many rows of a table that is looked up
+  // in, since each of them is a block by itself.
+  static constexpr std::size_t elements_of_piece = 8192;
+
   struct Piece {
-    std::size_t begin, rows;  // of the values
+    RowBlock block, own;  // `own`: of the values
     double squares;
     unsigned sums;  // of neighbours in the tree, complete with this piece
   };
@@ -71,12 +70,32 @@ class SquaredBlocks {
                                                      static_cast<std::int64_t>(row)) -
                                     numbers_);
   }
+  // Halves of which nothing is here add nothing: a row that is alone needs no smaller block.
+  bool is_leaf(const RowBlock& block, const RowBlock& own) const {
+    return own.rows == 1 || !block.splits(row_elements_);
+  }
+  // Of the values in `own`, which lie in the block: along the tree.
+  double squares_of(const Kernels& kernels, const RowBlock& block, const RowBlock& own) const {
+    if (is_leaf(block, own)) {
+      const std::size_t row = row_elements_ * size_of(values_.dtype());
+      SumSquaresArgs args{.count = own.rows * row_elements_,
+                          .x = values_.raw() + own.begin * row,
+                          .dtype = values_.dtype()};
+      kernels.reduce.sum_squares(args);
+      return args.result;
+    }
+    const std::size_t middle = place(block.upper().begin, own);
+    const RowBlock lower{own.begin, middle - own.begin}, upper{middle, own.end() - middle};
+    if (lower.rows == 0) return squares_of(kernels, block.upper(), upper);
+    if (upper.rows == 0) return squares_of(kernels, block.lower(), lower);
+    const double first = squares_of(kernels, block.lower(), lower);
+    return first + squares_of(kernels, block.upper(), upper);
+  }
   // `own`: the values that lie in the block.
   void add_pieces(const RowBlock& block, const RowBlock& own) {
     if (own.rows == 0) return;
-    // Halves of which nothing is here add nothing: a row that is alone needs no smaller block.
-    if (own.rows == 1 || !block.splits(row_elements_)) {
-      pieces_.push_back({own.begin, own.rows, 0, 0});
+    if (is_leaf(block, own) || own.rows * row_elements_ <= elements_of_piece) {
+      pieces_.push_back({block, own, 0, 0});
       return;
     }
     const std::size_t middle = place(block.upper().begin, own);

@@ -5,9 +5,11 @@
 // A dense gradient touches all rows. Weight decay would have to touch all rows as well, so groups
 // with weight_decay are refused. Needs add_sparse(context) (soma/sparse.hpp).
 
+#include <soma/ops/ranges.hpp>
 #include <soma/ops/sparse/table.hpp>
 #include <soma/optim/optimizer.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -119,8 +121,15 @@ class RowOptimizer : public Optimizer {
   }
   void make_states(detail::Slot& slot) const {
     for (std::size_t i = 0; i < state_names_.size(); ++i)
-      if (Tensor& state = i == 0 ? slot.first : slot.second; !state.defined())
-        state = Tensor::zeros(context_, state_shape(slot));
+      if (Tensor& state = i == 0 ? slot.first : slot.second; !state.defined()) {
+        state = Tensor::empty(context_, state_shape(slot));
+        // Memory that is written for the first time costs more than the writing.
+        float* numbers = state.mutable_data<float>();
+        soma::detail::for_ranges(context_, state.elements(), 1,
+                                 [&](std::size_t begin, std::size_t end) {
+                                   std::fill(numbers + begin, numbers + end, 0.0f);
+                                 });
+      }
   }
   const Tensor& entry(const StateDict& state, const std::string& name, const Shape& shape,
                       DType dtype) const {

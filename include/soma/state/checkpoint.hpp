@@ -20,9 +20,11 @@ enum class CheckpointState : std::uint8_t {
   weights,
   optimizer,
   precision,  // amax histories behind scales
+  task,       // what the task keeps beside weights; of most it is empty, and has no file then
 };
 inline constexpr std::array all_checkpoint_states{
-    CheckpointState::weights, CheckpointState::optimizer, CheckpointState::precision};
+    CheckpointState::weights, CheckpointState::optimizer, CheckpointState::precision,
+    CheckpointState::task};
 
 // A number of parts for each state; 0: the state is whole.
 struct CheckpointParts {
@@ -36,7 +38,7 @@ struct CheckpointParts {
 };
 
 struct Checkpoint {
-  StateDict weights{}, optimizer{}, precision{};
+  StateDict weights{}, optimizer{}, precision{}, task{};
   Record progress{"progress"};  // step, epoch, position in the data, scale of the loss ...
   // What has to be the same for the run to go on with the same numbers: the model's shape, a hash
   // of the data, options, the library's version, the mode of arithmetic.
@@ -48,7 +50,8 @@ struct Checkpoint {
   const StateDict& state(CheckpointState which) const {
     return which == CheckpointState::weights     ? weights
            : which == CheckpointState::optimizer ? optimizer
-                                                 : precision;
+           : which == CheckpointState::precision ? precision
+                                                 : task;
   }
   StateDict& state(CheckpointState which) {
     return const_cast<StateDict&>(std::as_const(*this).state(which));
@@ -101,7 +104,7 @@ class CheckpointStore {
 
   // And every one reads what it needs: rank 0 finds the newest whole checkpoint, or the best one,
   // and names its place (empty: there is none); with that name each rank loads the records, the
-  // precision, and those entries of weights and optimizer that it wants, whoever wrote them.
+  // precision, the task's state, and those entries of weights and optimizer that it wants, whoever wrote them.
   virtual std::string find_latest(Context& /*context*/) { no_parts(); }
   virtual std::string find_best() { no_parts(); }
   virtual Checkpoint load_named(Context& /*context*/, const std::string& /*place*/,

@@ -1,16 +1,25 @@
 #pragma once
 // ByteSource: the bytes of a file one after the other, unpacked if they are gzip (which the content
 // says, not the name), or of a text in memory. Needs zlib. POSIX.
+//
+// Unpacking takes about as long as cutting rows: with ReadAhead::yes a thread of the source does it
+// ahead of the reader, who gets the same bytes and errors.
 
 #include <soma/base/file_error.hpp>
 #include <soma/runtime/stop_flag.hpp>
 
 #include <cerrno>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <iterator>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -28,16 +37,22 @@ struct FileState {
   friend bool operator==(const FileState&, const FileState&) = default;
 };
 
+enum class ReadAhead : std::uint8_t { no, yes };  // yes: the permission to run a thread
+
 class ByteSource {
  public:
   // `operation` names the caller in messages, and outlives the object, as does the flag that ends
-  // the reading (nullptr: none). Error file.read.
+  // the reading (nullptr: none). Errors file.read, executor.thread_start.
   static ByteSource open(std::string_view operation, std::string_view path,
-                         const StopFlag* stop = nullptr) {
+                         const StopFlag* stop = nullptr, ReadAhead ahead = ReadAhead::no) {
     ByteSource source(operation, std::string(path));
     source.stop_ = stop;
     source.open_file();
-    return source;
+    if (ahead == ReadAhead::no || source.unpacker_ == nullptr) return source;
+    ByteSource reader(operation, source.name_);
+    reader.state_ = source.state_;
+    reader.ahead_ = std::make_unique<Ahead>(std::move(source));
+    return reader;
   }
   // The text outlives the object.
   static ByteSource of_memory(std::string_view operation, std::string_view text) {
@@ -98,6 +113,101 @@ class ByteSource {
     std::vector<char> packed{};
   };
 
+  // Blocks of a packed file, made by a thread while those before are read.
+  class Ahead {
+   public:
+    explicit Ahead(ByteSource source) : source_(std::make_unique<ByteSource>(std::move(source))) {
+#if SOMA_HAS_EXCEPTIONS
+      try {
+        thread_ = std::thread([this] { work(); });
+      } catch (const std::system_error& error) {
+        fail(error_id::thread_start, source_->operation_, "thread",
+             std::string("refused by the system (") + error.what() + ")", "one thread");
+      }
+#else
+      thread_ = std::thread([this] { work(); });
+#endif
+    }
+    ~Ahead() {
+      {
+        const std::lock_guard lock(mutex_);
+        stopping_ = true;
+      }
+      room_.notify_one();
+      thread_.join();
+    }
+    Ahead(const Ahead&) = delete;
+    Ahead& operator=(const Ahead&) = delete;
+
+    // The next block, in `buffer`; empty at the end. Errors as refill(), behind the blocks before.
+    std::string_view take(std::vector<char>& buffer) {
+      std::unique_lock lock(mutex_);
+      filled_.wait(lock, [this] { return ready_ != 0 || ended_; });
+      if (ready_ == 0) {
+        if (problem_) std::rethrow_exception(problem_);
+        return {};
+      }
+      Block& block = blocks_[first_];
+      block.bytes.swap(buffer);
+      const std::size_t count = block.count;
+      first_ = (first_ + 1) % std::size(blocks_);
+      --ready_;
+      lock.unlock();
+      room_.notify_one();
+      return {buffer.data(), count};
+    }
+
+   private:
+    struct Block {
+      std::vector<char> bytes{};
+      std::size_t count = 0;
+    };
+
+    // The bytes of a block change owners; the source gets those of one that was read.
+    bool make(Block& block) {
+      if (!source_->refill()) return false;
+      block.count = source_->window_.size();
+      block.bytes.swap(source_->buffer_);
+      source_->buffer_.resize(buffer_bytes);
+      return true;
+    }
+    void work() {
+      std::unique_lock lock(mutex_);
+      while (true) {
+        room_.wait(lock, [this] { return stopping_ || ready_ < std::size(blocks_); });
+        if (stopping_) return;
+        Block& block = blocks_[(first_ + ready_) % std::size(blocks_)];
+        lock.unlock();
+        bool more = false;
+        std::exception_ptr problem;
+#if SOMA_HAS_EXCEPTIONS
+        try {
+          more = make(block);
+        } catch (...) {
+          problem = std::current_exception();
+        }
+#else
+        more = make(block);
+#endif
+        lock.lock();
+        if (more) ++ready_;
+        ended_ = !more;
+        problem_ = problem;
+        filled_.notify_one();
+        if (!more) return;
+      }
+    }
+
+    std::unique_ptr<ByteSource> source_;
+    std::mutex mutex_{};  // of everything below
+    std::condition_variable filled_{}, room_{};
+    Block blocks_[4]{};
+    std::size_t first_ = 0, ready_ = 0;
+    bool stopping_ = false, ended_ = false;
+    std::exception_ptr problem_{};
+    std::thread thread_{};
+  };
+
   ByteSource(std::string_view operation, std::string name)
       : operation_(operation), name_(std::move(name)) {}
 
@@ -139,6 +249,11 @@ class ByteSource {
   }
 
   bool refill() {
+    if (ahead_ != nullptr) {
+      window_ = ahead_->take(buffer_);
+      at_ = 0;
+      return !window_.empty();
+    }
     if (file_ == nullptr) return false;
     check_stop(stop_, operation_);  // a few packed bytes can hold many
     const std::size_t count = unpacker_ == nullptr ? read(buffer_.data()) : unpack();
@@ -215,6 +330,7 @@ class ByteSource {
   static constexpr std::string_view gzip_mark = "\x1f\x8b";
   std::unique_ptr<File> file_;
   std::unique_ptr<Unpacker> unpacker_;  // of a file that is gzip
+  std::unique_ptr<Ahead> ahead_{};      // who has it, if it is read ahead
   FileState state_;
   std::vector<char> buffer_;
   std::string_view window_;  // of the buffer, or the text in memory

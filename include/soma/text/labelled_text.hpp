@@ -129,6 +129,8 @@ class LabelledText {
   std::span<const LabelledRow> train() const { return train_; }
   std::span<const LabelledRow> held_out() const { return held_out_; }
   std::span<const LabelledRow> test() const { return test_; }  // empty without test files
+  // The rows themselves: train() is empty from then on.
+  std::vector<LabelledRow> release_train() { return std::exchange(train_, {}); }
   // Their names, ascending: 2 before 10 if all are whole numbers, else by bytes. Rows with numbers
   // have none.
   const std::vector<std::string>& labels() const { return labels_; }

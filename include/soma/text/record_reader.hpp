@@ -42,8 +42,8 @@ class RecordReader {
   bool next_line(Record& record) {
     return next_of(record, [&] {
       std::string& field = record.fields.emplace_back();
-      for (int byte = bytes_.next(); byte >= 0 && byte != '\n'; byte = bytes_.next())
-        append(record, field, byte);
+      while (append_line(record, field)) {
+      }
       if (field.ends_with('\r')) field.pop_back();
     });
   }
@@ -93,6 +93,18 @@ class RecordReader {
     return true;
   }
 
+  // What is there of the line, and its end; whether there may be more of it.
+  bool append_line(Record& record, std::string& field) {
+    const std::string_view ahead = bytes_.ahead();
+    const std::size_t end = ahead.find('\n');
+    const std::string_view part = ahead.substr(0, end);
+    const std::size_t room = limit_ - (std::min)(size_, limit_);
+    field.append(part.substr(0, room));
+    size_ += (std::min)(part.size(), room);
+    if (part.size() > room) count_byte(record);
+    bytes_.skip(part.size() + (end == ahead.npos ? 0 : 1));
+    return end == ahead.npos && !ahead.empty();
+  }
   void append(Record& record, std::string& field, int byte) {
     if (count_byte(record)) field.push_back(static_cast<char>(byte));
   }

@@ -29,7 +29,9 @@ class RowReader {
   // file.read, text.file_format, text.column, text.header, and those of next().
   explicit RowReader(std::string_view path, const RowOptions& options = {},
                      std::string_view operation = "RowReader")
-      : RowReader(ByteSource::open(operation, path, options.stop), options) {}
+      : RowReader(ByteSource::open(operation, path, options.stop,
+                                   options.reads_ahead ? ReadAhead::yes : ReadAhead::no),
+                  options) {}
   // The same for what is in memory already, and outlives the object.
   static RowReader of_memory(std::string_view content, const RowOptions& options,
                              std::string_view operation = "RowReader") {
@@ -287,6 +289,11 @@ class RowReader {
         ++labels;
       } else if (!name.empty()) {
         if (labels == 0 && !several) return problem("a line without label");
+        // Mostly nothing but text is left: one piece, up to its last word.
+        if (row.text.empty() && line.find(prefix, word) == line.npos) {
+          row.text = line.substr(word, line.find_last_not_of(spaces) + 1 - word);
+          break;
+        }
         if (!row.text.empty())
           row.text += behind_label ? std::string_view(" ") : line.substr(at, word - at);
         row.text += name;

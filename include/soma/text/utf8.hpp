@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <string_view>
 
@@ -50,9 +51,22 @@ inline bool is_utf8(std::string_view text) {
   return true;
 }
 
+// Whether the eight bytes from there on are ASCII and none is zero.
+inline bool are_plain_ascii(const char* bytes) {
+  constexpr std::uint64_t ones = 0x0101010101010101u, highs = ones << 7;
+  std::uint64_t word;
+  std::memcpy(&word, bytes, sizeof word);
+  // Below 0x80, a byte borrows from its highest bit if it is zero.
+  return ((word | (word - ones)) & highs) == 0;
+}
+
 // Where the first byte lies that is zero or begins no valid sequence; npos: the text has none.
 inline std::size_t find_invalid_utf8(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
+    if (text.size() - at >= 8 && are_plain_ascii(text.data() + at)) {
+      at += 8;
+      continue;
+    }
     const CodePoint point = decode_utf8(text, at);
     if (!point.valid || point.value == 0) return at;
     at += point.bytes;

@@ -26,6 +26,7 @@ inline Checkpoint TrainerBase::checkpoint_of(const data::BatchSource& batches) {
   checkpoint.precision =
       precision_.state(parameters().size() != gradients_->model_parameters().size());
   checkpoint.identity = identity(batches);
+  checkpoint.task = task_.state();
   progress_.loss_scale = scaler_.scale();
   progress_.loss_scale_good_steps = scaler_.good_steps();
   progress_.write(checkpoint.progress);
@@ -84,6 +85,7 @@ inline void TrainerBase::load(const Checkpoint& checkpoint, data::BatchSource& b
   precision_.load_state(checkpoint.precision);
   scaler_.restore(loaded.loss_scale, loaded.loss_scale_good_steps);
   nn::load(parameters(), checkpoint.weights, {.extra_names_are_errors = true});
+  task_.load_state(checkpoint.task);
   batches.seek(loaded.position);
   const std::uint64_t before = std::exchange(loaded.steps, progress_.steps);
   progress_ = loaded;

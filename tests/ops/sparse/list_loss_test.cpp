@@ -85,7 +85,8 @@ ClassSet all_classes(Context& context, const std::vector<std::vector<std::int32_
 TEST_CASE("losses with lists of labels pass the checks of operators", "[unit][grad]") {
   auto context = make_context({.threads = 1});
   add_sparse(context);
-  for (const char* const name : {"sparse::list_loss", "sparse::full_softmax"}) {
+  for (const char* const name :
+       {"sparse::list_loss", "sparse::full_softmax", "sparse::bag_logits", "sparse::bag_loss"}) {
     const testing::Report report = testing::check_operator(context, name);
     INFO(report);
     CHECK(report.passed());
@@ -142,6 +143,82 @@ TEST_CASE("over all classes sampled losses are the dense ones", "[unit][grad]") 
                              lists(context, several));
   });
   CHECK(distance(shared, streamed_several) < 1e-6);
+
+  // A set for each sample, all of which are all classes.
+  const auto each = [&](const std::vector<std::vector<std::int32_t>>& lists_of_labels) {
+    return result_of(context, [&](Tape& tape, const Layer& layer) {
+      std::vector<std::int32_t> ids(classes);
+      std::iota(ids.begin(), ids.end(), 0);
+      const std::vector<std::vector<std::int32_t>> sets(batch, ids);
+      return sampled_cross_entropy(
+          tape, layer.h, layer.weight, layer.bias,
+          ClassSets{make_ragged<std::int32_t>(context, sets), lists(context, lists_of_labels)});
+    });
+  };
+  CHECK(distance(each(labels), dense) < 1e-6);
+  CHECK(distance(each(several), streamed_several) < 1e-6);
+}
+
+TEST_CASE("samples with sets of their own reach the rows of these alone, the same on any threads",
+          "[unit][invariance]") {
+  const std::vector<std::vector<std::int32_t>> sets = {{1, 7}, {}, {0, 7, 4999}, {7}};
+  const std::vector<std::vector<std::int32_t>> labels = {{1}, {}, {0, 2}, {0}};
+  std::vector<std::byte> one;
+  for (const int threads : {1, 2, 8}) {
+    auto context = make_context({.threads = threads});
+    add_sparse(context);
+    const Var h = random_parameter(context, Shape{4, 300}, "h");
+    const Var weight = random_parameter(context, Shape{classes, 300}, "w");
+    const Var bias = random_parameter(context, Shape{classes, 1}, "b");
+    Tape tape(context);
+    const auto loss_of = [&](const auto& own, const auto& lists_of_labels) {
+      return sampled_cross_entropy(
+          tape, h, weight, bias,
+          ClassSets{make_ragged<std::int32_t>(context, own), lists(context, lists_of_labels)});
+    };
+    const Var loss = loss_of(std::span(sets), labels);
+    // By hand: log(sum of exponentials) - mean of the labels' logits, over the sets.
+    double wanted = 0;
+    for (std::size_t i = 0; i < sets.size(); ++i) {
+      std::vector<double> logits;
+      double sum = 0;
+      for (const std::int32_t id : sets[i]) {
+        double logit = static_cast<double>(bias.value().data<float>()[id]);
+        for (std::size_t k = 0; k < 300; ++k)
+          logit += static_cast<double>(h.value().data<float>()[i * 300 + k]) *
+                   static_cast<double>(
+                       weight.value().data<float>()[static_cast<std::size_t>(id) * 300 + k]);
+        logits.push_back(logit);
+        sum += std::exp(logit);
+      }
+      for (const std::int32_t place : labels[i])
+        wanted += (std::log(sum) - logits[static_cast<std::size_t>(place)]) /
+                  static_cast<double>(labels[i].size()) / 4;
+    }
+    // 300 products of numbers below 1 are rounded, by half of a unit of a number below 300.
+    CHECK(std::abs(static_cast<double>(loss.value().data<float>()[0]) - wanted) < 300 * 0x1p-20);
+    tape.backward(loss);
+    for (const Var& var : {weight, bias}) {
+      const auto rows = var.gradient().rows.span<std::int64_t>();
+      CHECK(std::vector<std::int64_t>(rows.begin(), rows.end()) ==
+            std::vector<std::int64_t>{0, 1, 7, 4999});
+    }
+    const std::vector<std::byte> bits =
+        soma_test::gradient_bits(context, {{"h", h}, {"w", weight}, {"b", bias}});
+    if (threads == 1) one = bits;
+    CHECK(bits == one);
+    const auto id_with = [&](const std::vector<std::int32_t>& own, std::int32_t place) {
+      return id_of([&] {
+        const std::vector<std::vector<std::int32_t>> changed = {own, {}, {}, {}};
+        loss_of(std::span(changed), std::vector<std::vector<std::int32_t>>{{place}, {}, {}, {}});
+      });
+    };
+    CHECK(id_with({1, 2}, 1) == "no error");
+    CHECK(id_with({1, 2}, 2) == "operator.value");
+    CHECK(id_with({1, 2}, -1) == "operator.value");
+    CHECK(id_with({1, 5000}, 0) == "operator.value");
+    CHECK(id_with({-1, 2}, 0) == "operator.value");
+  }
 }
 
 TEST_CASE("a sampled loss reaches the rows of its set alone", "[unit]") {

@@ -36,6 +36,19 @@ struct BagGradientArgs {
   float* out = nullptr;                     // [last, columns]
 };
 
+// y[i] for i from offsets[b] to offsets[b + 1], of bags first ... last - 1: row b of x times row
+// ids[i] of the table, plus bias[ids[i]]. Products add up by fused multiply-adds in 16 lanes, which
+// meet pairwise; the bias comes last.
+struct BagDotsArgs {
+  std::size_t first = 0, last = 0, columns = 0;
+  const float* x = nullptr;      // [bags, columns]
+  const float* table = nullptr;  // [rows, columns]
+  const float* bias = nullptr;   // [rows]; nullptr: zeros
+  const std::int32_t* ids = nullptr;
+  const std::size_t* offsets = nullptr;
+  float* y = nullptr;  // as ids
+};
+
 // Some rows of a parameter [R, columns] in fp32, and the gradient of each: row i of the gradient
 // belongs to row rows[i] of the parameter, or to row i where rows is nullptr.
 struct TouchedRows {
@@ -109,6 +122,7 @@ struct DwtaArgs {
 struct SparseKernels {
   void (*bag)(const BagArgs&) noexcept;
   void (*bag_gradient)(const BagGradientArgs&) noexcept;
+  void (*bag_dots)(const BagDotsArgs&) noexcept;
   void (*row_sgd)(const RowSgdArgs&) noexcept;
   void (*row_adagrad)(const RowAdagradArgs&) noexcept;
   void (*row_adam)(const RowAdamArgs&) noexcept;

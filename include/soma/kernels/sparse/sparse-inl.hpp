@@ -9,6 +9,7 @@
 
 #include <soma/base/config.hpp>
 #include <soma/kernels/sparse/args.hpp>
+#include <soma/kernels/sparse/bag_dots-inl.hpp>
 #include <soma/kernels/sparse/bags-inl.hpp>
 #include <soma/kernels/sparse/dwta-inl.hpp>
 #include <soma/kernels/sparse/lazy_adam-inl.hpp>
@@ -23,6 +24,7 @@ namespace HWY_NAMESPACE {
 [[maybe_unused]] static constexpr SparseKernels sparse_kernels{
     .bag = bag_entry,
     .bag_gradient = bag_gradient_entry,
+    .bag_dots = bag_dots_entry,
     .row_sgd = row_sgd_entry,
     .row_adagrad = row_adagrad_entry,
     .row_adam = row_adam_entry,

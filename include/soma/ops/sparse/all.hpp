@@ -1,6 +1,8 @@
 #pragma once
 // The operators of sparse training. Included by whoever calls add_sparse(), and by nobody else.
 
+#include <soma/ops/sparse/bag_logits.hpp>
+#include <soma/ops/sparse/bag_loss.hpp>
 #include <soma/ops/sparse/embedding_bag.hpp>
 #include <soma/ops/sparse/full_softmax.hpp>
 #include <soma/ops/sparse/list_loss.hpp>
@@ -22,6 +24,8 @@ constexpr SparseOperators sparse_operators_of(const List& list,
           .row_lazy_adam_step = &list[7],
           .list_loss = &list[5],
           .full_softmax = &list[6],
+          .bag_logits = &list[8],
+          .bag_loss = &list[9],
           .all = all};
 }
 

@@ -1,8 +1,10 @@
 #pragma once
 // Where each id occurs in the bags of a batch, in time that grows with the ids alone.
 
+#include <soma/ops/ranges.hpp>
 #include <soma/ops/rows/embedding.hpp>
 #include <soma/runtime/heap_vector.hpp>
+#include <soma/runtime/parallel.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -55,45 +57,75 @@ inline BagOccurrences bag_occurrences(Context& context, const Tensor& ids, const
   if (count > 0x7FFFFFFFu)
     fail(error_id::operator_value, "embedding bag backward", "ids", std::to_string(count),
          "fewer than 2^31");
-  HeapVector<std::uint64_t> keys(count, context.heap());  // id, and place in the batch
-  const auto take = [&](const auto* values) {
-    for (std::size_t i = 0; i < count; ++i)
-      keys[i] = static_cast<std::uint64_t>(values[i]) << 32 | i;
-  };
-  if (ids.dtype() == DType::int32)
-    take(ids.data<std::int32_t>());
-  else
-    take(ids.data<std::int64_t>());
-  sort_by_upper_half(keys, rows <= 1 ? 0 : static_cast<int>(std::bit_width(rows - 1)),
-                     context.heap());
   HeapVector<std::int32_t> bag_of(count, context.heap());
   for (std::size_t bag = 0; bag < bags.count(); ++bag)
     std::fill(bag_of.begin() + bags.begin(bag), bag_of.begin() + bags.end(bag),
               static_cast<std::int32_t>(bag));
+  // Each task sorts the ids of a range of rows.
+  struct Part {
+    explicit Part(Heap& heap) : keys(heap) {}
+    HeapVector<std::uint64_t> keys;  // id, and place in the batch
+    std::size_t distinct = 0;
+  };
+  const std::size_t tasks = worthwhile_tasks(context, count, count * 8, operations_worth_a_task);
+  HeapVector<Part> parts(context.heap());
+  for (std::size_t task = 0; task < tasks; ++task) parts.push_back(Part(context.heap()));
+  const int bits = rows <= 1 ? 0 : static_cast<int>(std::bit_width(rows - 1));
+  parallel(context, static_cast<int>(tasks), [&](int number) {
+    const auto task = static_cast<std::size_t>(number);
+    Part& part = parts[task];
+    // Which part an id belongs to cannot be foreseen, so no branch depends on it.
+    part.keys.resize(count + 1);
+    const std::uint64_t least = even_border(rows, tasks, task),
+                        width = even_border(rows, tasks, task + 1) - least;
+    std::size_t own = 0;
+    const auto take = [&](const auto* values) {
+      for (std::size_t i = 0; i < count; ++i) {
+        const auto id = static_cast<std::uint64_t>(values[i]);
+        part.keys[own] = id << 32 | i;
+        own += id - least < width ? 1u : 0u;
+      }
+    };
+    if (ids.dtype() == DType::int32)
+      take(ids.data<std::int32_t>());
+    else
+      take(ids.data<std::int64_t>());
+    part.keys.resize(own);
+    sort_by_upper_half(part.keys, bits, context.heap());
+    for (std::size_t i = 0; i < part.keys.size(); ++i)
+      part.distinct += i == 0 || part.keys[i] >> 32 != part.keys[i - 1] >> 32 ? 1u : 0u;
+  });
 
+  std::size_t distinct = 0;
+  for (const Part& part : parts) distinct += part.distinct;
   BagOccurrences result;
   result.bags = Tensor::empty(context, Shape{count}, DType::int32);
   if (weights.defined()) result.weights = Tensor::empty(context, Shape{count});
+  result.ids = Tensor::empty(context, Shape{distinct}, DType::int64);
+  result.starts = Tensor::empty(context, Shape{distinct + 1}, DType::int64);
   auto* list = result.bags.mutable_data<std::int32_t>();
   float* factors = weights.defined() ? result.weights.mutable_data<float>() : nullptr;
   const float* given = weights.defined() ? weights.data<float>() : nullptr;
-  std::size_t distinct = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto place = static_cast<std::size_t>(keys[i] & 0xFFFFFFFFu);
-    list[i] = bag_of[place];
-    if (factors != nullptr) factors[i] = given[place];
-    distinct += i == 0 || keys[i] >> 32 != keys[i - 1] >> 32 ? 1u : 0u;
-  }
-  result.ids = Tensor::empty(context, Shape{distinct}, DType::int64);
-  result.starts = Tensor::empty(context, Shape{distinct + 1}, DType::int64);
   auto* id = result.ids.mutable_data<std::int64_t>();
   auto* start = result.starts.mutable_data<std::int64_t>();
-  for (std::size_t i = 0; i < count; ++i) {
-    if (i != 0 && keys[i] >> 32 == keys[i - 1] >> 32) continue;
-    *id++ = static_cast<std::int64_t>(keys[i] >> 32);
-    *start++ = static_cast<std::int64_t>(i);
-  }
-  *start = static_cast<std::int64_t>(count);
+  start[distinct] = static_cast<std::int64_t>(count);
+  parallel(context, static_cast<int>(tasks), [&](int number) {
+    const auto task = static_cast<std::size_t>(number);
+    std::size_t at = 0, row = 0;  // of the parts before
+    for (std::size_t before = 0; before < task; ++before) {
+      at += parts[before].keys.size();
+      row += parts[before].distinct;
+    }
+    const HeapVector<std::uint64_t>& keys = parts[task].keys;
+    for (std::size_t i = 0; i < keys.size(); ++i, ++at) {
+      const auto place = static_cast<std::size_t>(keys[i] & 0xFFFFFFFFu);
+      list[at] = bag_of[place];
+      if (factors != nullptr) factors[at] = given[place];
+      if (i != 0 && keys[i] >> 32 == keys[i - 1] >> 32) continue;
+      id[row] = static_cast<std::int64_t>(keys[i] >> 32);
+      start[row++] = static_cast<std::int64_t>(at);
+    }
+  });
   return result;
 }
 

@@ -44,25 +44,31 @@ inline void list_loss_shape(const ShapeCall& call) {
   call.outputs[1] = {logits.shape(), DType::fp32};
 }
 
-// Error operator.value.
-inline void check_label_columns(const Tensor& offsets, const Tensor& columns, std::size_t width) {
-  const auto refuse = [](std::string_view argument, std::int64_t given, std::string_view wanted) {
-    fail(error_id::operator_value, list_loss_name, argument, std::to_string(given), wanted);
+// Lists of numbers that ascend, each below width_of(its row). Error operator.value.
+template <class WidthOf>
+void check_label_lists(std::string_view operation, const Tensor& offsets, const Tensor& columns,
+                       const WidthOf& width_of) {
+  const auto refuse = [&](std::string_view argument, std::int64_t given, std::string_view wanted) {
+    fail(error_id::operator_value, operation, argument, std::to_string(given), wanted);
   };
   const std::span<const std::int64_t> at = offsets.span<std::int64_t>();
   const std::span<const std::int32_t> all = columns.span<std::int32_t>();
   if (at.front() != 0 || static_cast<std::uint64_t>(at.back()) != all.size())
     refuse("offsets", at.back(), "0 to the number of columns");
   for (std::size_t i = 0; i + 1 < at.size(); ++i) {
-    if (at[i + 1] < at[i]) refuse("offsets", at[i + 1], "ascending numbers");
+    if (at[i + 1] < at[i] || at[i + 1] > at.back())
+      refuse("offsets", at[i + 1], "ascending numbers");
     std::int64_t before = -1;
     for (std::int64_t k = at[i]; k < at[i + 1]; ++k) {
       const std::int64_t column = all[static_cast<std::size_t>(k)];
-      if (column <= before || static_cast<std::uint64_t>(column) >= width)
+      if (column <= before || static_cast<std::uint64_t>(column) >= width_of(i))
         refuse("columns", column, "ascending numbers below the number of logits");
       before = column;
     }
   }
+}
+inline void check_label_columns(const Tensor& offsets, const Tensor& columns, std::size_t width) {
+  check_label_lists(list_loss_name, offsets, columns, [&](std::size_t) { return width; });
 }
 
 // The sum of the rows' losses: within a shard in order, shards in the fixed tree; in double.
@@ -79,6 +85,33 @@ inline double tree_of_rows(const Sequences& sequences, std::span<const double> r
       waiting[count - 2] += waiting[count - 1];
   }
   return waiting[0];
+}
+
+// Cross entropy of a row of logits whose softmax is `shares`, where each label has the same share;
+// 0 without labels or logits. log(sum) comes from the likeliest one, whose share is at least 1 / S.
+inline double softmax_loss_of(std::span<const float> logits, const float* shares,
+                              std::span<const std::int32_t> labels) {
+  if (labels.empty() || logits.empty()) return 0;
+  const auto best =
+      static_cast<std::size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  const double total =
+      static_cast<double>(logits[best]) - std::log(static_cast<double>(shares[best]));
+  double loss = 0;
+  for (const std::int32_t label : labels)
+    loss += total - static_cast<double>(logits[static_cast<std::size_t>(label)]);
+  return loss / static_cast<double>(labels.size());
+}
+
+// Its gradient times `scale`: (share - y / labels) * scale, zeros without labels.
+inline void softmax_loss_gradient_of(std::span<const float> shares,
+                                     std::span<const std::int32_t> labels, float scale, float* to) {
+  if (labels.empty()) {
+    std::fill(to, to + shares.size(), 0.0f);
+    return;
+  }
+  for (std::size_t c = 0; c < shares.size(); ++c) to[c] = shares[c] * scale;
+  const float share = scale / static_cast<float>(labels.size());
+  for (const std::int32_t label : labels) to[label] -= share;
 }
 
 inline void list_loss_host(const OperatorCall& call) {
@@ -105,16 +138,7 @@ inline void list_loss_host(const OperatorCall& call) {
                                                  static_cast<std::size_t>(at[i + 1] - at[i]));
       double loss = 0;
       if (softmax) {
-        if (labels.empty() || width == 0) {
-          losses[i] = 0;
-          continue;
-        }
-        // log(sum) from the likeliest column, whose probability is at least 1 / S.
-        const auto best = static_cast<std::size_t>(std::max_element(z, z + width) - z);
-        const float* p = notes.data<float>() + i * width;
-        const double total = static_cast<double>(z[best]) - std::log(static_cast<double>(p[best]));
-        for (const std::int32_t label : labels) loss += total - static_cast<double>(z[label]);
-        loss /= static_cast<double>(labels.size());
+        loss = softmax_loss_of({z, width}, notes.data<float>() + i * width, labels);
       } else {
         // max(z, 0) - z y + log(1 + exp(-|z|))
         for (std::size_t c = 0; c < width; ++c) {
@@ -153,14 +177,14 @@ inline void list_loss_gradient(const GradientCall& call) {
     for (std::size_t i = begin; i < end; ++i) {
       const float* p = notes.data<float>() + i * width;
       float* to = out + i * width;
-      const auto labels = static_cast<float>(at[i + 1] - at[i]);
-      if (softmax && labels == 0) {
-        std::fill(to, to + width, 0.0f);
+      const std::span<const std::int32_t> labels(column + at[i],
+                                                 static_cast<std::size_t>(at[i + 1] - at[i]));
+      if (softmax) {
+        softmax_loss_gradient_of({p, width}, labels, scale, to);
         continue;
       }
       for (std::size_t c = 0; c < width; ++c) to[c] = p[c] * scale;
-      const float share = softmax ? scale / labels : scale;
-      for (std::int64_t k = at[i]; k < at[i + 1]; ++k) to[column[k]] -= share;
+      for (const std::int32_t label : labels) to[label] -= scale;
     }
   });
   call.input_gradients[0] = {gradient, {}};

@@ -19,7 +19,7 @@ struct SparseKernels;  // kernels/sparse/args.hpp
 struct SparseOperators {
   const Operator *embedding_bag, *embedding_bag_backward;
   const Operator *row_sgd_step, *row_adagrad_step, *row_adam_step, *row_lazy_adam_step;
-  const Operator *list_loss, *full_softmax;
+  const Operator *list_loss, *full_softmax, *bag_logits, *bag_loss;
   std::span<const Operator* const> all;
 };
 
@@ -57,6 +57,10 @@ enum class ListLoss : std::uint8_t {
 struct ListLossSetting {
   ListLoss loss = ListLoss::softmax;
   LossReduction reduction = LossReduction::mean;  // over all rows; or their sum
+};
+
+struct BagLossSetting {
+  LossReduction reduction = LossReduction::mean;  // over all bags; or their sum
 };
 
 // Steps of the rows that have a gradient. Members that an optimizer has no use for are not read.

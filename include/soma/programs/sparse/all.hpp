@@ -25,12 +25,14 @@ inline constexpr std::array sparse_records = {
     with_program(ops::embedding_bag, 0), with_program(ops::embedding_bag_backward, 1),
     with_program(ops::row_sgd_step, 2), with_program(ops::row_adagrad_step, 3),
     with_program(ops::row_adam_step, 4),
-    // These run on the host: lists of labels, and rows that are each at a step of their own.
-    ops::list_loss, ops::full_softmax, ops::row_lazy_adam_step};
+    // These run on the host: lists of labels, sets of classes of each sample, and rows that are
+    // each at a step of their own.
+    ops::list_loss, ops::full_softmax, ops::row_lazy_adam_step, ops::bag_logits, ops::bag_loss};
 
 inline constexpr std::array<const Operator*, sparse_records.size()> sparse_list = {
     &sparse_records[0], &sparse_records[1], &sparse_records[2], &sparse_records[3],
-    &sparse_records[4], &sparse_records[5], &sparse_records[6], &sparse_records[7]};
+    &sparse_records[4], &sparse_records[5], &sparse_records[6], &sparse_records[7],
+    &sparse_records[8], &sparse_records[9]};
 
 inline constexpr SparseOperators sparse_operators =
     soma::detail::sparse_operators_of(sparse_records, sparse_list);

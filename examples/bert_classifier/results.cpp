@@ -1,0 +1,71 @@
+#include "bert_classifier/results.hpp"
+
+#include <soma/base/fixed.hpp>
+#include <soma/io/atomic_file.hpp>
+#include <soma/io/confusion_csv.hpp>
+#include <soma/io/record_json.hpp>
+#include <soma/io/state_hash.hpp>
+#include <soma/nn/state.hpp>
+
+#include <cstdio>
+#include <iostream>
+
+using soma::detail::fixed;
+
+void write_confusion(const char* operation, const std::string& path,
+                     const std::vector<std::string>& labels,
+                     const soma::metrics::Classification& metrics) {
+  if (path.empty()) return;
+  soma::AtomicFile file(operation, path);
+  file.write(soma::confusion_csv(labels, metrics.confusion()));
+  file.commit();
+}
+
+std::string weights_hash(soma::TensorSource& weights) {
+  const std::uint64_t hash = soma::state_hash(weights);
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
+  return text;
+}
+std::string weights_hash(const soma::Parameters& parameters) {
+  const soma::StateDict weights = soma::nn::state_dict(parameters);
+  soma::StateSource source(weights);
+  return weights_hash(source);
+}
+
+void print_json(const soma::metrics::Classification& metrics, double loss,
+                const soma::Record& more) {
+  const soma::metrics::Interval interval = metrics.accuracy_interval();
+  soma::Record record("evaluation");
+  record.set("rows", metrics.cases());
+  record.set("accuracy", metrics.accuracy());
+  record.set("accuracy_low", interval.low);
+  record.set("accuracy_high", interval.high);
+  record.set("macro_f1", metrics.macro_f1());
+  record.set("majority_share", metrics.majority_share());
+  if (metrics.classes() == 2) record.set("auc", metrics.area_under_curve());
+  record.set("loss", loss);
+  for (const auto& [name, value] : more.entries()) record.set(name, value.number);
+  std::cout << soma::to_json(record) << '\n';
+}
+
+void print_summary(const soma::metrics::Classification& metrics,
+                   const std::vector<std::string>& labels, double loss) {
+  const soma::metrics::Interval interval = metrics.accuracy_interval();
+  std::cout << "accuracy " << fixed(metrics.accuracy(), 4) << " (95 %: " << fixed(interval.low, 4)
+            << " to " << fixed(interval.high, 4) << "), macro F1 " << fixed(metrics.macro_f1(), 4);
+  if (metrics.classes() == 2) std::cout << ", AUC " << fixed(metrics.area_under_curve(), 4);
+  std::cout << ", loss " << fixed(loss, 4) << ", " << metrics.cases() << " rows\n";
+  if (metrics.only_prediction())
+    std::cout << "predicts one class only, " << labels[*metrics.only_prediction()]
+              << "; always guessing the most frequent one gets "
+              << fixed(metrics.majority_share(), 4) << '\n';
+}
+
+void print_classes(const soma::metrics::Classification& metrics,
+                   const std::vector<std::string>& labels) {
+  std::cout << "class\tprecision\trecall\tF1\n";
+  for (std::size_t i = 0; i < metrics.classes(); ++i)
+    std::cout << labels[i] << '\t' << fixed(metrics.precision(i), 4) << '\t'
+              << fixed(metrics.recall(i), 4) << '\t' << fixed(metrics.f1(i), 4) << '\n';
+}

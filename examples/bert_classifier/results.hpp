@@ -1,0 +1,27 @@
+// What train and evaluate say of a model, whichever kind it is.
+#pragma once
+
+#include <soma/autograd/parameter.hpp>
+#include <soma/base/record.hpp>
+#include <soma/metrics/classification.hpp>
+
+#include <string>
+#include <vector>
+
+// The counts of each pair of classes, as a file; an empty path: nothing. Error file.write.
+void write_confusion(const char* operation, const std::string& path,
+                     const std::vector<std::string>& labels,
+                     const soma::metrics::Classification& metrics);
+
+// Of all weights, in 16 hexadecimal digits.
+std::string weights_hash(soma::TensorSource& weights);
+std::string weights_hash(const soma::Parameters& parameters);
+
+// A line of one JSON object: what was counted, the loss, then what `more` has.
+void print_json(const soma::metrics::Classification& metrics, double loss,
+                const soma::Record& more);
+// The lines that sum up, and a table with a line for each class.
+void print_summary(const soma::metrics::Classification& metrics,
+                   const std::vector<std::string>& labels, double loss);
+void print_classes(const soma::metrics::Classification& metrics,
+                   const std::vector<std::string>& labels);

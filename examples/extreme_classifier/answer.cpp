@@ -1,0 +1,144 @@
+// extreme_classifier evaluate and predict.
+
+#include "extreme_classifier/options.hpp"
+#include "extreme_classifier/synthetic.hpp"
+
+#include <soma/base/fixed.hpp>
+#include <soma/models/extreme_files.hpp>
+#include <soma/runtime/clock.hpp>
+#include <soma/sparse.hpp>
+#include <soma/text/xmc_reader.hpp>
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <vector>
+
+namespace {
+
+using soma::detail::fixed;
+using soma::models::ExtremeClassifier;
+using soma::nn::FoundClass;
+
+soma::data::SparsePoints points_of(const AnswerOptions& options, const ExtremeClassifier& model) {
+  const soma::models::ExtremeOptions& sizes = model.options();
+  return options.data.empty() ? synthetic::points(options.test_points, sizes.features,
+                                                  sizes.classes, options.seed + 1)
+                              : soma::text::read_xmc(options.data, {.features = sizes.features,
+                                                                    .classes = sizes.classes});
+}
+
+soma::nn::ClassSearch search_of(const AnswerOptions& options, const ExtremeClassifier& model) {
+  soma::nn::ClassSearchOptions settings{.index = model.options().sampler.index,
+                                        .head = options.head,
+                                        .candidates = options.candidates};
+  if (options.tables != 0) settings.index.tables = options.tables;
+  if (options.codes != 0) settings.index.codes = options.codes;
+  return model.search(settings);
+}
+
+// From a point's features to its likeliest classes, one point at a time.
+class OneByOne {
+ public:
+  OneByOne(const ExtremeClassifier& model, const soma::data::SparsePoints& points,
+           soma::nn::ClassSearch& search)
+      : model_(model), points_(points), search_(search) {}
+  std::vector<FoundClass> operator()(std::size_t point, std::size_t count) {
+    const std::size_t first = points_.offsets[point], last = points_.offsets[point + 1];
+    const auto values = points_.values.empty()
+                            ? std::span<const float>()
+                            : std::span(points_.values).subspan(first, last - first);
+    model_.hidden_of(std::span(points_.ids).subspan(first, last - first), values, h_);
+    return search_.top(h_.data(), count);
+  }
+
+ private:
+  const ExtremeClassifier& model_;
+  const soma::data::SparsePoints& points_;
+  soma::nn::ClassSearch& search_;
+  std::vector<float> h_{};
+};
+
+// Microseconds of each of some calls, in order.
+class Latencies {
+ public:
+  template <class Call>
+  void measure(const Call& call) {
+    const std::int64_t start = soma::monotonic_nanoseconds();
+    call();
+    times_.push_back(static_cast<double>(soma::monotonic_nanoseconds() - start) * 1e-3);
+  }
+  std::string text() {
+    std::sort(times_.begin(), times_.end());
+    const auto at = [&](double share) {
+      return times_[static_cast<std::size_t>(share * static_cast<double>(times_.size() - 1))];
+    };
+    return fixed(at(0.5), 0) + " us (p50), " + fixed(at(0.99), 0) + " us (p99)";
+  }
+
+ private:
+  std::vector<double> times_{};
+};
+
+}  // namespace
+
+int evaluate(const AnswerOptions& options) {
+  auto context = soma::make_context({.threads = options.threads});
+  soma::add_sparse(context);
+  const auto model = soma::models::load_extreme_classifier(context, options.model);
+  const soma::data::SparsePoints points = points_of(options, *model);
+  std::cout << "all classes: " << precision_of(*model, context, points, options.batch_size).text()
+            << std::endl;
+  if (!options.sparse) return 0;
+
+  soma::nn::ClassSearch search = search_of(options, *model);
+  OneByOne answer(*model, points, search);
+  Precision precision;
+  Latencies sparse, dense;
+  for (std::size_t i = 0; i < points.count(); ++i) {
+    soma::check_stop(&stop_requested, "evaluate");
+    std::vector<FoundClass> best;
+    sparse.measure([&] { best = answer(i, 5); });
+    precision.add(best, points.labels.list(i));
+  }
+  // A point through all classes takes long where there are many of them.
+  soma::data::PointSource one(context, points, {.batch_sequences = 1, .shuffle = false});
+  soma::data::Batch batch;
+  for (std::size_t i = 0; i < 30 && one.next(batch); ++i)
+    dense.measure([&] { static_cast<void>(model->top(batch, 5)); });
+  std::cout << "by hashes:   " << precision.text() << '\n'
+            << search.index().tables() << " tables of 8^" << search.index().codes()
+            << " buckets, the " << search.options().head << " longest rows, up to "
+            << search.options().candidates << " candidates\na point took " << sparse.text()
+            << "; through all classes " << dense.text() << '\n';
+  return 0;
+}
+
+int predict(const AnswerOptions& options) {
+  auto context = soma::make_context({.threads = options.threads});
+  soma::add_sparse(context);
+  const auto model = soma::models::load_extreme_classifier(context, options.model);
+  const soma::data::SparsePoints points = points_of(options, *model);
+  const auto print = [](const std::vector<FoundClass>& best) {
+    for (std::size_t k = 0; k < best.size(); ++k)
+      std::cout << (k == 0 ? "" : " ") << best[k].id << ':'
+                << fixed(static_cast<double>(best[k].logit), 4);
+    std::cout << '\n';
+  };
+  if (options.sparse) {
+    soma::nn::ClassSearch search = search_of(options, *model);
+    OneByOne answer(*model, points, search);
+    for (std::size_t i = 0; i < points.count(); ++i) {
+      soma::check_stop(&stop_requested, "predict");
+      print(answer(i, options.top));
+    }
+    return 0;
+  }
+  soma::data::PointSource source(context, points,
+                                 {.batch_sequences = options.batch_size, .shuffle = false});
+  for (soma::data::Batch batch; source.next(batch);) {
+    soma::check_stop(&stop_requested, "predict");
+    for (const std::vector<FoundClass>& best : model->top(batch, options.top)) print(best);
+  }
+  return 0;
+}

@@ -1,0 +1,110 @@
+// extreme_classifier train.
+
+#include "extreme_classifier/options.hpp"
+#include "extreme_classifier/report.hpp"
+#include "extreme_classifier/synthetic.hpp"
+
+#include <soma/base/fixed.hpp>
+#include <soma/data/prefetch.hpp>
+#include <soma/io/checkpoint_folder.hpp>
+#include <soma/models/extreme_files.hpp>
+#include <soma/runtime/usage.hpp>
+#include <soma/sparse.hpp>
+#include <soma/text/xmc_reader.hpp>
+#include <soma/train/trainer.hpp>
+
+#include <iostream>
+#include <optional>
+
+namespace {
+
+void print_choice(const soma::models::ExtremeOptions& chosen) {
+  const soma::nn::SamplerOptions& sampler = chosen.sampler;
+  std::cout << "classes " << chosen.classes << ", features " << chosen.features << ", width "
+            << chosen.width << ", sampler "
+            << soma::nn::sampler_names[static_cast<std::size_t>(sampler.kind)];
+  if (sampler.kind != soma::nn::Sampler::full) std::cout << ", set " << sampler.set;
+  if (soma::nn::uses_index(sampler.kind))
+    std::cout << ", " << sampler.index.tables << " tables of 8^" << sampler.index.codes
+              << " buckets";
+  std::cout << std::endl;
+}
+
+// Two runs would mix in a folder that has checkpoints: without --resume it is refused.
+std::optional<soma::CheckpointFolder>& open_checkpoints(
+    const TrainOptions& options, std::optional<soma::CheckpointFolder>& folder) {
+  if (options.checkpoint.empty()) return folder;
+  folder.emplace(options.checkpoint);
+  if (const auto steps = folder->steps(); !options.resume && !steps.empty())
+    soma::fail(soma::error_id::checkpoint_step, "train", "--checkpoint",
+               soma::quoted(options.checkpoint) + ", which has a checkpoint of step " +
+                   std::to_string(steps.back()),
+               "--resume to go on from it, or another folder");
+  return folder;
+}
+
+}  // namespace
+
+int train(const TrainOptions& options) {
+  if (!options.output.empty()) soma::models::check_model_folder("train", options.output);
+  std::optional<soma::CheckpointFolder> checkpoints;
+  open_checkpoints(options, checkpoints);
+  auto context = soma::make_context({.threads = options.threads});
+  soma::add_sparse(context);
+  const bool made_up = options.data.empty();
+  const soma::data::SparsePoints points =
+      made_up ? synthetic::points(options.points, options.features, options.classes, options.seed)
+              : soma::text::read_xmc(options.data);
+  soma::data::SparsePoints test;
+  if (made_up)
+    test =
+        synthetic::points(options.test_points, options.features, options.classes, options.seed + 1);
+  else if (!options.test.empty())
+    test = soma::text::read_xmc(options.test,
+                                {.features = points.features, .classes = points.classes});
+  if (options.tune) {
+    tune(context, options, points);
+    return 0;
+  }
+
+  soma::models::ExtremeClassifier model(context, model_options(options, points));
+  print_choice(model.options());
+  soma::optim::RowAdam optimizer(context, model.parameters());
+  soma::data::PointSource source(context, points,
+                                 {.batch_sequences = options.batch_size, .seed = options.seed});
+  soma::data::Prefetch prefetched(source);
+  soma::train::TrainerOptions settings{.epochs = options.epochs,
+                                       .max_steps = options.max_steps,
+                                       .learning_rate = options.learning_rate,
+                                       .seed = options.seed};
+  settings.clip = 0;
+  settings.schedule.decay = soma::optim::Decay::constant;
+  settings.optimizer = &optimizer;
+  settings.checkpoints = checkpoints ? &*checkpoints : nullptr;
+  settings.checkpoint_every = options.checkpoint_every;
+  settings.resume = options.resume;
+  soma::train::TrainerBase trainer(context, model, settings);
+  std::optional<RunReport> details;
+  if (options.report) trainer.add(details.emplace(context, model));
+  const double start = cpu_seconds();
+  const soma::train::Report report = trainer.fit(prefetched, nullptr, &stop_requested);
+  const double seconds = cpu_seconds() - start;
+  std::cout << report.sequences << " points in " << soma::detail::fixed(seconds, 2)
+            << " CPU seconds, " << soma::detail::fixed(report.train_seconds, 2) << " by the clock: "
+            << soma::detail::fixed(static_cast<double>(report.sequences) / seconds, 0)
+            << " a CPU second; loss " << soma::detail::fixed(report.loss, 4) << ", memory "
+            << (soma::peak_resident_bytes() >> 20) << " MiB" << std::endl;
+  if (details) details->print(std::cout);
+  details.reset();  // and with it the profiler
+  if (report.interrupted) {
+    std::cerr << "train: interrupted at step " << report.steps
+              << (checkpoints ? "; go on with --resume\n"
+                              : ", without --checkpoint: all is lost\n");
+    return 1;
+  }
+  if (!options.output.empty()) soma::models::save_extreme_classifier(model, options.output);
+  if (options.report) print_recall(std::cout, context, model, test.count() != 0 ? test : points);
+  if (test.count() != 0)
+    std::cout << precision_of(model, context, test, options.batch_size).text() << std::endl;
+  return 0;
+}

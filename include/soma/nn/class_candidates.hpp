@@ -1,0 +1,146 @@
+#pragma once
+// ClassCandidates: puts a set of classes together, one at a time, each once: those that are named,
+// then those that collide with queries in an index, then drawn ones.
+
+#include <soma/nn/class_index.hpp>
+#include <soma/numeric/draw_sequence.hpp>
+#include <soma/ops/ranges.hpp>
+#include <soma/runtime/parallel.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace soma::nn {
+
+// Memory: 6 bytes for each class that there is. One thread at a time.
+class ClassCandidates {
+ public:
+  explicit ClassCandidates(std::size_t classes) : place_(classes, none), hits_(classes, 0) {}
+
+  // An empty set with room for so many.
+  void begin(std::size_t room) {
+    for (const std::int32_t id : chosen_) place_[static_cast<std::size_t>(id)] = none;
+    chosen_.clear();
+    room_ = room;
+  }
+  // A class that there is. It is taken even where the set is full.
+  void add(std::size_t id) {
+    if (place_[id] != none) return;
+    place_[id] = taken;
+    chosen_.push_back(static_cast<std::int32_t>(id));
+  }
+  std::size_t size() const { return chosen_.size(); }
+
+  // Those that share most buckets with queries first ... last - 1 of `count`, whose buckets these
+  // are (ClassIndex::buckets_of); among equals the order is a mixture of number and step.
+  void add_colliding(const ClassIndex& index, std::span<const std::uint16_t> buckets,
+                     std::size_t count, std::size_t first, std::size_t last, std::uint64_t step) {
+    if (parts_.empty()) parts_.resize(1);
+    count_hits(index, buckets, count, first, last, 0, place_.size(), parts_[0]);
+    take_found(std::span(parts_).first(1), step);
+  }
+  // The same of all queries, on the context's threads: each counts the hits of some classes.
+  void add_colliding(Context& context, const ClassIndex& index,
+                     std::span<const std::uint16_t> buckets, std::size_t count,
+                     std::uint64_t step) {
+    const std::size_t tasks = soma::detail::worthwhile_tasks(
+        context, place_.size(), index.tables() * count * 64, soma::detail::operations_worth_a_task);
+    if (parts_.size() < tasks) parts_.resize(tasks);
+    parallel(context, static_cast<int>(tasks), [&](int number) {
+      const auto task = static_cast<std::size_t>(number);
+      count_hits(index, buckets, count, 0, count,
+                 soma::detail::even_border(place_.size(), tasks, task),
+                 soma::detail::even_border(place_.size(), tasks, task + 1), parts_[task]);
+    });
+    take_found(std::span(parts_).first(tasks), step);
+  }
+  // Until the set is full, which has to have no more room than there are classes.
+  void fill(DrawSequence draws) {
+    while (chosen_.size() < room_) add(draws.below(static_cast<std::uint32_t>(place_.size())));
+  }
+
+  // The set, in the order in which it was put together, or ascending from then on.
+  std::span<const std::int32_t> classes() const { return chosen_; }
+  std::span<const std::int32_t> ascending() {
+    std::sort(chosen_.begin(), chosen_.end());
+    for (std::size_t i = 0; i < chosen_.size(); ++i)
+      place_[static_cast<std::size_t>(chosen_[i])] = static_cast<std::int32_t>(i);
+    return chosen_;
+  }
+  // Of a class of the set, after ascending().
+  std::int32_t place(std::size_t id) const { return place_[id]; }
+
+ private:
+  static constexpr std::int32_t none = -1, taken = 0;
+
+  // Classes that queries have met.
+  struct Found {
+    std::vector<std::uint32_t> ids{};
+    std::vector<std::size_t> with{};  // how many of them have so many hits
+  };
+
+  // Of the classes from `least` on, below `end`.
+  void count_hits(const ClassIndex& index, std::span<const std::uint16_t> buckets,
+                  std::size_t count, std::size_t first, std::size_t last, std::size_t least,
+                  std::size_t end, Found& found) {
+    found.ids.clear();
+    std::uint16_t most = 0;
+    const bool all = least == 0 && end == place_.size();
+    for (std::size_t table = 0; table < index.tables(); ++table)
+      for (std::size_t i = first; i < last; ++i) {
+        std::span<const std::uint32_t> ids = index.bucket(table, buckets[table * count + i]);
+        if (!all) {
+          const auto from = std::lower_bound(ids.begin(), ids.end(), least);
+          ids = {from, std::lower_bound(from, ids.end(), end)};
+        }
+        for (const std::uint32_t id : ids) {
+          if (hits_[id] == 0) found.ids.push_back(id);
+          if (hits_[id] != 0xFFFF) ++hits_[id];
+          most = (std::max)(most, hits_[id]);
+        }
+      }
+    found.with.assign(std::size_t{most} + 1, 0);
+    for (const std::uint32_t id : found.ids) ++found.with[hits_[id]];
+  }
+  // Those with most hits that have room.
+  void take_found(std::span<const Found> parts, std::uint64_t step) {
+    with_.clear();
+    for (const Found& part : parts) {
+      if (with_.size() < part.with.size()) with_.resize(part.with.size());
+      for (std::size_t hits = 0; hits < part.with.size(); ++hits) with_[hits] += part.with[hits];
+    }
+    std::size_t room = room_ > chosen_.size() ? room_ - chosen_.size() : 0;
+    std::size_t least = with_.size() - 1;  // all with more than that have room
+    while (least > 0 && with_[least] <= room) room -= with_[least--];
+    equal_.clear();
+    for (const Found& part : parts)
+      for (const std::uint32_t id : part.ids) {
+        if (hits_[id] > least) add(id);
+        if (hits_[id] == least && least != 0) equal_.push_back({mixed(id, step), id});
+        hits_[id] = 0;
+      }
+    std::sort(equal_.begin(), equal_.end());
+    for (const auto& [key, id] : equal_)
+      if (chosen_.size() < room_) add(id);
+  }
+
+  static constexpr std::uint64_t mixed(std::uint64_t id, std::uint64_t step) {
+    std::uint64_t x = (id + (step << 32)) * 0x9E3779B97F4A7C15u;
+    x = (x ^ x >> 32) * 0xD6E8FEB86659FD93u;
+    return x ^ x >> 32;
+  }
+
+  std::vector<std::int32_t> place_;  // of each class in the set
+  std::vector<std::uint16_t> hits_;
+  std::vector<std::int32_t> chosen_{};
+  std::vector<Found> parts_{};       // of each task
+  std::vector<std::size_t> with_{};  // classes with so many hits, of all parts
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> equal_{};
+  std::size_t room_ = 0;
+};
+
+}  // namespace soma::nn

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# The commands of extreme_classifier: what it trains is saved, measured and answered with; a run that ends early goes on.
+# Usage: bash tests/examples/extreme_classifier/run.sh PROGRAM WORK_FOLDER
+set -euo pipefail
+program=$1 work=$2
+rm -rf "$work"
+mkdir -p "$work"
+fail() {
+  printf '%s\n' "$*" >&2
+  exit 1
+}
+sizes=(--classes 2000 --features 3000 --points 2048 --refresh-every 3 --threads 2)
+for sampler in lsh_shared lsh_per_sample; do
+  set_size=1024
+  [ "$sampler" = lsh_shared ] || set_size=256
+  all=("${sizes[@]}" --sampler "$sampler" --set "$set_size")
+  "$program" train "${all[@]}" --report --output "$work/$sampler" >"$work/$sampler.log"
+  grep -q '^P@1 0' "$work/$sampler.log" || fail "$sampler: no P@1"
+  grep -q 'rows of classes that a step touches' "$work/$sampler.log" || fail "$sampler: no report"
+  grep -q 'of the likeliest 100 among' "$work/$sampler.log" || fail "$sampler: no recall"
+  # Four of eight steps, between two refreshes, and the rest: the same model.
+  "$program" train "${all[@]}" --max-steps 4 --checkpoint "$work/kept" >/dev/null
+  "$program" train "${all[@]}" --checkpoint "$work/kept" --resume --output "$work/resumed" >/dev/null
+  cmp "$work/$sampler/model.safetensors" "$work/resumed/model.safetensors"
+  if "$program" train "${all[@]}" --checkpoint "$work/kept" >/dev/null 2>"$work/error"; then fail "two runs in one folder"; fi
+  grep -q 'checkpoint.step' "$work/error" || fail "another error: $(cat "$work/error")"
+  rm -rf "$work/kept"
+done
+# By all classes and by hashes that look at all of them: the same answers.
+"$program" evaluate --model "$work/lsh_shared" --points 200 --sparse --candidates 2000 --head 2000 >"$work/evaluated"
+[ "$(sed -n 's/^all classes: *//p' "$work/evaluated")" = "$(sed -n 's/^by hashes: *//p' "$work/evaluated")" ] ||
+  fail "other answers: $(cat "$work/evaluated")"
+printf '1 3000 2000\n5,7 0:1 17:0.25 2999:2\n' >"$work/points.xmc"
+"$program" predict --model "$work/lsh_shared" --top 3 "$work/points.xmc" >"$work/dense"
+"$program" predict --model "$work/lsh_shared" --top 3 --sparse --candidates 2000 --head 2000 "$work/points.xmc" >"$work/sparse"
+[ "$(wc -w <"$work/dense")" = 3 ] || fail "not three classes: $(cat "$work/dense")"
+[ "$(tr ' ' '\n' <"$work/dense" | cut -d: -f1)" = "$(tr ' ' '\n' <"$work/sparse" | cut -d: -f1)" ] || fail "other classes"
+code=0
+"$program" predict --model "$work/nothing" "$work/points.xmc" 2>/dev/null || code=$?
+[ "$code" = 1 ] || fail "a model that is not there: exit code $code"
+"$program" predict 2>/dev/null && fail "no model given" || [ $? = 2 ] || fail "not exit code 2"
+"$program" train --classes 500 --features 900 --points 512 --tune >"$work/tuned"
+grep -q '^recommended: --sampler ' "$work/tuned" || fail "no recommendation: $(cat "$work/tuned")"
