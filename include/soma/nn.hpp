@@ -8,6 +8,7 @@
 #include <soma/api.hpp>
 #include <soma/autograd/choosing.hpp>
 #include <soma/autograd/losses.hpp>
+#include <soma/nn/batch_norm.hpp>
 #include <soma/nn/convolutions.hpp>
 #include <soma/nn/norms.hpp>
 #include <soma/nn/sequential.hpp>

@@ -112,6 +112,7 @@ bool only_on_host(const Operator& op) {
                                         "top_k",
                                         "where",
                                         "average_pool",
+                                        "batch_norm",
                                         "nll_loss",
                                         "cosine_loss"};
   return std::find(std::begin(names), std::end(names), op.name) != std::end(names);

@@ -29,6 +29,7 @@
 #include <soma/ops/product/matmul.hpp>
 #include <soma/ops/product/quantize.hpp>
 #include <soma/ops/product/quantized_linear.hpp>
+#include <soma/ops/rows/batch_norm.hpp>
 #include <soma/ops/rows/embedding.hpp>
 #include <soma/ops/rows/norm.hpp>
 #include <soma/ops/rows/reduce.hpp>
@@ -93,6 +94,7 @@ constexpr auto list_operators(std::index_sequence<unary...>, std::index_sequence
                     &ops::top_k,
                     &ops::where,
                     &ops::average_pool,
+                    &ops::batch_norm,
                     &ops::convolution_transpose,
                     &ops::nll_loss,
                     &ops::cosine_loss,
@@ -112,7 +114,7 @@ inline constexpr BasicOperators basic_operators{
     .where = &ops::where,
     .average_pool = &ops::average_pool,
     .convolution_transpose = &ops::convolution_transpose,
-    .batch_norm = nullptr,
+    .batch_norm = &ops::batch_norm,
     .nll_loss = &ops::nll_loss,
     .cosine_loss = &ops::cosine_loss,
     .rms_step = &ops::rms_step,

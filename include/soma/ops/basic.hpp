@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace soma {
 
@@ -62,6 +63,27 @@ struct AveragePoolSetting {
 struct TransposedSetting {
   ConvolutionSetting steps{};
   std::size_t extra_height = 0, extra_width = 0;  // rows and columns behind the result's last
+};
+
+// Sums over all ranks that share a batch: what a norm over a whole batch needs. A trainer brings it
+// (TapeOptions::batch_sums).
+class BatchSums {
+ public:
+  virtual ~BatchSums() = default;
+  // Each number becomes the sum of those of all ranks, in the order of the shard tree. Every rank
+  // calls it, in the same order and with as many numbers.
+  virtual void add(std::span<float> numbers) = 0;
+
+ protected:
+  BatchSums() = default;
+  BatchSums(const BatchSums&) = default;
+  BatchSums& operator=(const BatchSums&) = default;
+};
+
+struct BatchNormSetting {
+  float epsilon = 1e-5f;
+  bool given = false;         // mean and variance are inputs, not those of the batch
+  BatchSums* sums = nullptr;  // of the other ranks; nullptr: x is the whole batch
 };
 
 struct CosineLossSetting {
