@@ -55,9 +55,9 @@ void check_close(Context& context, const Tensor& given, const json& wanted, doub
   CHECK(worst <= roundings * 0x1p-24 * largest);
 }
 
-using Inputs = std::vector<Var>;
-using Outputs = std::vector<Var>;
-using Function = std::function<Outputs(Tape&, const Inputs&)>;
+using Arguments = std::vector<Var>;
+using Results = std::vector<Var>;
+using Function = std::function<Results(Tape&, const Arguments&)>;
 
 Var whole(Tape& tape, const Var& numbers, DType dtype) {
   std::vector<std::int64_t> values;
@@ -70,7 +70,7 @@ Var whole(Tape& tape, const Var& numbers, DType dtype) {
 }
 
 Function batch_norm() {
-  return [](Tape& tape, const Inputs& in) -> Outputs {
+  return [](Tape& tape, const Arguments& in) -> Results {
     nn::BatchNorm layer(nn::Scope{tape.context()}, in[1].shape()[0]);
     layer.weight = in[1];
     layer.bias = in[2];
@@ -82,7 +82,7 @@ Function batch_norm() {
 std::map<std::string, Function> functions() {
   std::map<std::string, Function> all;
   const auto one = [&](const std::string& name, auto function) {
-    all[name] = [function](Tape& tape, const Inputs& in) -> Outputs {
+    all[name] = [function](Tape& tape, const Arguments& in) -> Results {
       return {function(tape, in[0])};
     };
   };
@@ -107,72 +107,74 @@ std::map<std::string, Function> functions() {
   one("adaptive_average_pool",
       [](Tape& t, const Var& x) { return adaptive_average_pool2d(t, x, 3, 4); });
 
-  const auto extremes = [](const Extremes& found) -> Outputs {
+  const auto extremes = [](const Extremes& found) -> Results {
     return {found.values, found.indices};
   };
-  all["max 1"] = [=](Tape& t, const Inputs& in) { return extremes(soma::max(t, in[0], 1)); };
-  all["min 0"] = [=](Tape& t, const Inputs& in) { return extremes(soma::min(t, in[0], 0)); };
-  all["top_k 2 of 3"] = [=](Tape& t, const Inputs& in) { return extremes(top_k(t, in[0], 3, 2)); };
-  all["gather 1"] = [](Tape& t, const Inputs& in) -> Outputs {
+  all["max 1"] = [=](Tape& t, const Arguments& in) { return extremes(soma::max(t, in[0], 1)); };
+  all["min 0"] = [=](Tape& t, const Arguments& in) { return extremes(soma::min(t, in[0], 0)); };
+  all["top_k 2 of 3"] = [=](Tape& t, const Arguments& in) {
+    return extremes(top_k(t, in[0], 3, 2));
+  };
+  all["gather 1"] = [](Tape& t, const Arguments& in) -> Results {
     return {gather(t, in[0], 1, whole(t, in[1], DType::int64))};
   };
-  all["index_select 1"] = [](Tape& t, const Inputs& in) -> Outputs {
+  all["index_select 1"] = [](Tape& t, const Arguments& in) -> Results {
     return {index_select(t, in[0], 1, whole(t, in[1], DType::int64))};
   };
-  all["where"] = [](Tape& t, const Inputs& in) -> Outputs {
+  all["where"] = [](Tape& t, const Arguments& in) -> Results {
     return {where(t, whole(t, in[2], DType::uint8), in[0], in[1])};
   };
-  all["stack 1"] = [](Tape& t, const Inputs& in) -> Outputs {
+  all["stack 1"] = [](Tape& t, const Arguments& in) -> Results {
     return {stack(t, {in[0], in[1]}, 1)};
   };
 
   for (const LossReduction how : {LossReduction::mean, LossReduction::sum}) {
     const std::string end = how == LossReduction::mean ? " mean" : " sum";
-    all["l1" + end] = [how](Tape& t, const Inputs& in) -> Outputs {
+    all["l1" + end] = [how](Tape& t, const Arguments& in) -> Results {
       return {l1_loss(t, in[0], in[1], how)};
     };
-    all["smooth_l1" + end] = [how](Tape& t, const Inputs& in) -> Outputs {
+    all["smooth_l1" + end] = [how](Tape& t, const Arguments& in) -> Results {
       return {smooth_l1_loss(t, in[0], in[1], 0.5f, how)};
     };
-    all["huber" + end] = [how](Tape& t, const Inputs& in) -> Outputs {
+    all["huber" + end] = [how](Tape& t, const Arguments& in) -> Results {
       return {huber_loss(t, in[0], in[1], 1.5f, how)};
     };
-    all["hinge" + end] = [how](Tape& t, const Inputs& in) -> Outputs {
+    all["hinge" + end] = [how](Tape& t, const Arguments& in) -> Results {
       return {hinge_loss(t, in[0], in[1], 1, how)};
     };
-    all["kl_div" + end] = [how](Tape& t, const Inputs& in) -> Outputs {
+    all["kl_div" + end] = [how](Tape& t, const Arguments& in) -> Results {
       return {kl_div(t, in[0], in[1], how)};
     };
-    all["nll" + end] = [how](Tape& t, const Inputs& in) -> Outputs {
+    all["nll" + end] = [how](Tape& t, const Arguments& in) -> Results {
       return {
           nll_loss(t, in[0], whole(t, in[1], DType::int64), {.reduction = how, .ignore_index = 2})};
     };
-    all["cosine" + end] = [how](Tape& t, const Inputs& in) -> Outputs {
+    all["cosine" + end] = [how](Tape& t, const Arguments& in) -> Results {
       return {cosine_embedding_loss(t, in[0], in[1], in[2], -0.25f, how)};
     };
   }
-  all["kl_div batch mean"] = [](Tape& t, const Inputs& in) -> Outputs {
+  all["kl_div batch mean"] = [](Tape& t, const Arguments& in) -> Results {
     return {kl_div_batch_mean(t, in[0], in[1])};
   };
 
-  all["group_norm"] = [](Tape& t, const Inputs& in) -> Outputs {
+  all["group_norm"] = [](Tape& t, const Arguments& in) -> Results {
     nn::GroupNorm layer(nn::Scope{t.context()}, 2, 4);
     layer.weight = in[1];
     layer.bias = in[2];
     return {layer(t, in[0])};
   };
-  all["rms_norm"] = [](Tape& t, const Inputs& in) -> Outputs {
+  all["rms_norm"] = [](Tape& t, const Arguments& in) -> Results {
     nn::RmsNorm layer(nn::Scope{t.context()}, 6);
     layer.weight = in[1];
     return {layer(t, in[0])};
   };
-  all["conv1d"] = [](Tape& t, const Inputs& in) -> Outputs {
+  all["conv1d"] = [](Tape& t, const Arguments& in) -> Results {
     nn::Conv1d layer(nn::Scope{t.context()}, 3, 4, 3, {.stride = 2, .pad = 1});
     layer.weight = in[1];
     layer.bias = in[2];
     return {layer(t, in[0])};
   };
-  all["conv_transpose2d"] = [](Tape& t, const Inputs& in) -> Outputs {
+  all["conv_transpose2d"] = [](Tape& t, const Arguments& in) -> Results {
     return {conv_transpose2d(t, in[0], in[1], in[2], {{2, 2, 1, 1}, 1, 1})};
   };
   for (const char* name : {"batch_norm 2d", "batch_norm 1d", "batch_norm 1d of signals"})
@@ -208,14 +210,14 @@ TEST_CASE("functions, losses and layers have PyTorch's results and gradients", "
     REQUIRE(all.contains(name));
     auto context = make_context({.threads = 2});
     Tape tape(context);
-    Inputs inputs;
+    Arguments inputs;
     const std::size_t variables = entry["gradients"].size();
     for (const json& input : entry["inputs"]) {
       const Tensor value = fp32(context, input);
       inputs.push_back(inputs.size() < variables ? Var::parameter(context, value)
                                                  : tape.constant(value));
     }
-    const Outputs outputs = all.at(name)(tape, inputs);
+    const Results outputs = all.at(name)(tape, inputs);
     // Sums of up to 90 terms of magnitude up to 4, and what they are divided by.
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       INFO("output " << i);

@@ -16,7 +16,8 @@ struct Conv1dOptions {
   bool bias = true;
 };
 
-// Signals [N, in, L] to [N, out, L'] with L' = (L + 2 pad - kernel) / stride + 1: images of one row.
+// Signals [N, in, L] to [N, out, L'] with L' = (L + 2 pad - kernel) / stride + 1: images of one
+// row.
 class Conv1d {
  public:
   Conv1d() = default;

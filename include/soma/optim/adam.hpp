@@ -1,6 +1,6 @@
 #pragma once
-// Adam (arXiv 1412.6980), with weight decay that is added to the gradient. AdamW has the decay apart
-// from it, which is the better choice where weights decay at all.
+// Adam (arXiv 1412.6980), with weight decay that is added to the gradient. AdamW has the decay
+// apart from it, which is the better choice where weights decay at all.
 
 #include <soma/optim/optimizer.hpp>
 

@@ -1,5 +1,5 @@
-// Norms of channels: rows of planes [N * C, H W], whose channels share statistics over a batch. Each
-// entry works on rows by themselves; what belongs to a channel is added up by the caller.
+// Norms of channels: rows of planes [N * C, H W], whose channels share statistics over a batch.
+// Each entry works on rows by themselves; what belongs to a channel is added up by the caller.
 
 #if defined(SOMA_KERNELS_NORM_CHANNELS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_NORM_CHANNELS_INL_HPP

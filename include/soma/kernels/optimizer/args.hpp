@@ -87,8 +87,8 @@ struct LambArgs {
   float rate_times_trust = 0;                     // second part
 };
 
-// RMSprop and Adagrad: g += weight_decay * w; v = keep * v + add * g^2; s = g / (sqrt(v) + epsilon);
-// w -= rate * s, or with momentum b = momentum * b + s; w -= rate * b.
+// RMSprop and Adagrad: g += weight_decay * w; v = keep * v + add * g^2;
+// s = g / (sqrt(v) + epsilon); w -= rate * s, or with momentum b = momentum * b + s; w -= rate * b.
 struct RmsArgs {
   StepRows rows{};
   StateRun weight{}, v{}, momentum_state{};  // momentum_state.data nullptr: momentum 0

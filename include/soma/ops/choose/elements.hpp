@@ -11,7 +11,8 @@
 
 namespace soma::detail {
 
-// A row-major tensor seen along one dimension: element (o, i, n) lies at (o * size + i) * inner + n.
+// A row-major tensor seen along one dimension: element (o, i, n) lies at
+// (o * size + i) * inner + n.
 struct Along {
   std::size_t outer = 1, size = 1, inner = 1;
 

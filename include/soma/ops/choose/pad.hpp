@@ -17,7 +17,7 @@ namespace soma {
 
 namespace detail {
 
-// A setting speaks of the last dimensions: its entry i of the dimension `most` - 1 - i from the end.
+// A setting speaks of the last dimensions: its entry i of the one that `most` - 1 - i follow.
 inline Shape padded_shape(const Shape& x, const PadSetting& setting) {
   Shape shape = x;
   for (std::size_t i = 0; i < PadSetting::most; ++i) {

@@ -102,7 +102,7 @@ inline constexpr Operator where{.name = "where",
 
 }  // namespace ops
 
-// An element of dy goes to the input that was chosen there; an input that was repeated gets the sum.
+// An element of dy goes to the input that was chosen there; one that was repeated gets the sum.
 inline void detail::where_gradient(const GradientCall& call) {
   const Tensor& dy = call.output_gradients[0];
   const Tensor zero = Tensor::zeros(call.context, Shape{}, dy.dtype());
