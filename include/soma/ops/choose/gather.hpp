@@ -1,6 +1,7 @@
 #pragma once
 // gather: elements of x along one dimension, by numbers:
-// y[.., i, ..] = x[.., index[.., i, ..], ..]. Index has the rank of x and, in the other dimensions, at most its sizes.
+// y[.., i, ..] = x[.., index[.., i, ..], ..]. Index has the rank of x and, in the other dimensions,
+// at most its sizes.
 
 #include <soma/ops/basic.hpp>
 #include <soma/ops/choose/elements.hpp>
