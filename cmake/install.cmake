@@ -18,7 +18,7 @@ endif()
 if(SOMA_USE_SINGLE_INCLUDE)
   install(FILES "${PROJECT_SOURCE_DIR}/single_include/soma/soma.hpp"
                 "${PROJECT_SOURCE_DIR}/single_include/soma/neuroncore.hpp"
-                "${PROJECT_SOURCE_DIR}/single_include/soma/sparse.hpp"
+                "${PROJECT_SOURCE_DIR}/single_include/soma/nn.hpp"
                 "${PROJECT_SOURCE_DIR}/single_include/soma/sparse.hpp"
                 "${PROJECT_SOURCE_DIR}/single_include/soma/train.hpp"
           DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/soma")

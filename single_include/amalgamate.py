@@ -35,6 +35,7 @@ VERSION = re.compile(r"#define SOMA_VERSION_(MAJOR|MINOR|PATCH) +(\d+)")
 PRODUCTS = (
     ("soma.hpp", ("soma/train.hpp", "soma/train/console_progress.hpp", "soma/data/prefetch.hpp", "soma/soma.hpp"),
      "<soma/soma.hpp> and <soma/train.hpp> in one file"),
+    ("nn.hpp", ("soma/nn.hpp",), "<soma/nn.hpp> in one file, on top of the single soma.hpp"),
     ("neuroncore.hpp", ("soma/neuroncore.hpp",), "<soma/neuroncore.hpp> in one file, on top of the single soma.hpp"),
     ("sparse.hpp", ("soma/sparse.hpp",),
      "<soma/sparse.hpp> in one file, on top of the single soma.hpp and neuroncore.hpp"),

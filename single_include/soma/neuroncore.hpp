@@ -6,6 +6,7 @@
 #pragma once
 
 #include <soma/soma.hpp>
+#include <soma/nn.hpp>
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -7433,6 +7434,13 @@ inline void dropout(Core& core, const OperatorCall& call) {
 }
 
 }  // namespace soma::programs
+// ---- soma/programs/element/parametric.hpp
+// Element-wise functions with a setting: a few instructions of the Vector engine. Powers run on the
+// host: the engine that has them (GpSimd) has no digits to spare.
+
+// ---- soma/programs/element/unary_backward.hpp
+// Gradients of element-wise functions: dx = dy f'(x), tile by tile.
+
 // ---- soma/programs/element/unary.hpp
 // Element-wise functions of one tensor: one activation of the Scalar engine where it has the
 // function, a few instructions of it and the Vector engine where not.
@@ -7553,6 +7561,18 @@ inline void laplace_tile(Core& core, const Tile& y, const Tile& x, Scratch& scra
   core.vector.tensor_scalar(y, value, Alu::multiply, 0.5f, Alu::add, 0.5f);
 }
 
+// exp(min(x, 0)).
+inline void exponential_below_zero(Core& core, const Tile& y, const Tile& x) {
+  core.vector.tensor_scalar(y, x, Alu::minimum, 0, Alu::none, {}, {.reverse0 = true});
+  core.scalar.activation(y, y, Function::exp);
+}
+
+// (x + 3) / 6 within 0 to 1; `value` is fp32.
+inline void hard_sigmoid_tile(Core& core, const Tile& y, const Tile& x, const Tile& value) {
+  core.vector.tensor_scalar(value, x, Alu::add, 3, Alu::maximum, 0, {.reverse1 = true})
+      .tensor_scalar(y, value, Alu::minimum, 6, Alu::multiply, 1.0f / 6, {.reverse0 = true});
+}
+
 // y = f(x), for a tile.
 inline void unary_tile(Core& core, Unary function, const Tile& y, const Tile& x, Scratch& scratch) {
   switch (function) {
@@ -7590,12 +7610,53 @@ inline void unary_tile(Core& core, Unary function, const Tile& y, const Tile& x,
     }
     case Unary::laplace:
       return laplace_tile(core, y, x, scratch);
+    case Unary::elu: {  // max(x, 0) + (exp(min(x, 0)) - 1)
+      const Tile value = scratch.like(0, x);
+      exponential_below_zero(core, value, x);
+      core.vector.tensor_scalar(value, value, Alu::subtract, 1)
+          .scalar_tensor_tensor(y, x, Alu::maximum, 0, Alu::add, value);
+      return;
+    }
+    case Unary::hard_sigmoid:
+      return hard_sigmoid_tile(core, y, x, scratch.like(0, x));
+    case Unary::hard_swish: {
+      const Tile gate = scratch.like(0, x), value = scratch.like(1, x);
+      hard_sigmoid_tile(core, gate, x, value);
+      core.vector.tensor_scalar(value, x, Alu::maximum, -3, Alu::none, {}, {.reverse0 = true})
+          .tensor_tensor(y, value, gate, Alu::multiply);
+      return;
+    }
+    case Unary::hard_tanh:
+      return clamp(core, y, x, -1, 1);
     default:
       core.scalar.activation(y, x, function_of(function));
   }
 }
 
-// ---- backward: dx = dy f'(x), for a tile
+// ---- programs
+
+inline void run_unary(Core& core, const OperatorCall& call, Unary function) {
+  const Tensor x = contiguous(call.context, call.inputs[0]);
+  const HbmView from = flat_view(x), to = flat_target(call.outputs[0]);
+  const ElementTiles tiles(x.elements());
+  Pair in = tiles.pair(core, x.dtype()), out = tiles.pair(core, to.dtype());
+  Scratch scratch(core, tiles.partitions(), tiles.width());
+  tiles.for_each([&](std::size_t first, std::size_t rows, std::size_t columns) {
+    const Tile source = in.next(rows, columns), result = out.next(rows, columns);
+    core.dma.load(source, element_block(from, first, rows, columns));
+    unary_tile(core, function, result, source, scratch);
+    core.dma.queue(store_queue).store(element_block(to, first, rows, columns), result);
+  });
+}
+
+template <Unary function>
+void unary(Core& core, const OperatorCall& call) {
+  run_unary(core, call, function);
+}
+
+}  // namespace soma::programs
+
+namespace soma::programs {
 
 // x sigmoid(v) with v = x (a + b x^2): s + s (1 - s) x (a + 3 b x^2). Beyond 12 the derivative is 0
 // or 1, and so is that at 12.
@@ -7640,9 +7701,10 @@ inline void mish_derivative(Core& core, const Tile& slope, const Tile& x, Scratc
       .tensor_tensor(slope, slope, near, Alu::add);
 }
 
-// dx = dy where x lies above 0, and below `most` where it is not none, or 0 whatever dy is.
-inline void cut_gradient(Core& core, const Tile& dx, const Tile& x, const Tile& dy, bool from_zero,
-                         Alu upper, float most, Scratch& scratch) {
+// dx = dy, or 0 whatever dy is, where x lies at or below `least` (not where `lower` is none), or
+// where `upper` says so of x and `most`.
+inline void cut_gradient(Core& core, const Tile& dx, const Tile& x, const Tile& dy, Alu lower,
+                         float least, Alu upper, float most, Scratch& scratch) {
   const Tile flags = scratch.like(2, x), mask = flags.as(DType::int32), value = scratch.like(1, x);
   const auto select = [&](Alu outside, float bound) {  // a product with 0 may be NaN
     core.vector.tensor_scalar(mask, x, outside, bound, Alu::subtract, 1);  // -1: all ones
@@ -7650,7 +7712,7 @@ inline void cut_gradient(Core& core, const Tile& dx, const Tile& x, const Tile& 
                               Alu::bitwise_and);
   };
   core.scalar.copy(value, dy);
-  if (from_zero) select(Alu::less_equal, 0);
+  if (lower != Alu::none) select(lower, least);
   if (upper != Alu::none) select(upper, most);
   core.scalar.copy(dx, value);
 }
@@ -7704,16 +7766,16 @@ inline void unary_backward_tile(Core& core, Unary function, const Tile& dx, cons
       sine_tile(core, slope, x, scratch);
       return scaled(slope, Alu::multiply, -1);
     case Unary::relu:
-      return cut_gradient(core, dx, x, dy, true, Alu::none, 0, scratch);
+      return cut_gradient(core, dx, x, dy, Alu::less_equal, 0, Alu::none, 0, scratch);
     case Unary::relu6:
-      return cut_gradient(core, dx, x, dy, true, Alu::greater_equal, 6, scratch);
+      return cut_gradient(core, dx, x, dy, Alu::less_equal, 0, Alu::greater_equal, 6, scratch);
     case Unary::relu_squared:
       scaled_to(slope, x, Alu::multiply, 2);
-      return cut_gradient(core, dx, x, slope, true, Alu::none, 0, scratch);
+      return cut_gradient(core, dx, x, slope, Alu::less_equal, 0, Alu::none, 0, scratch);
     case Unary::gelu_clipped:
       core.scalar.activation(slope, x, Function::gelu_dx);
       core.vector.tensor_tensor(slope, slope, dy, Alu::multiply);
-      return cut_gradient(core, dx, x, slope, false, Alu::greater, gelu_clip, scratch);
+      return cut_gradient(core, dx, x, slope, Alu::none, 0, Alu::greater, gelu_clip, scratch);
     case Unary::leaky_relu:  // 1 above zero
       core.vector.tensor_scalar(slope, x, Alu::greater, 0, Alu::multiply, 1 - leaky_slope)
           .scalar_tensor_tensor(dx, slope, Alu::add, leaky_slope, Alu::multiply, dy);
@@ -7742,23 +7804,25 @@ inline void unary_backward_tile(Core& core, Unary function, const Tile& dx, cons
       core.vector.tensor_scalar(slope, x, Alu::subtract, laplace_middle);
       core.scalar.activation(slope, slope, Function::erf_dx, {.scale = laplace_scale});
       return scaled(slope, Alu::multiply, laplace_scale / 2);
+    case Unary::elu:
+      exponential_below_zero(core, slope, x);
+      core.vector.tensor_tensor(dx, slope, dy, Alu::multiply);
+      return;
+    case Unary::hard_sigmoid:
+      core.vector.tensor_scalar(slope, dy, Alu::multiply, 1.0f / 6);
+      return cut_gradient(core, dx, x, slope, Alu::less_equal, -3, Alu::greater_equal, 3, scratch);
+    case Unary::hard_swish: {  // x / 3 + 1/2, and from 3 on 1: there half is taken off again
+      const Tile half = scratch.like(3, x);
+      clamp(core, slope, x, -3, 3);
+      core.vector.tensor_scalar(half, x, Alu::greater_equal, 3, Alu::multiply, -0.5f)
+          .tensor_scalar(slope, slope, Alu::multiply, 1.0f / 3, Alu::add, 0.5f)
+          .tensor_tensor(slope, slope, half, Alu::add)
+          .tensor_tensor(slope, slope, dy, Alu::multiply);
+      return cut_gradient(core, dx, x, slope, Alu::less_equal, -3, Alu::none, 0, scratch);
+    }
+    case Unary::hard_tanh:
+      return cut_gradient(core, dx, x, dy, Alu::less_equal, -1, Alu::greater_equal, 1, scratch);
   }
-}
-
-// ---- programs
-
-inline void run_unary(Core& core, const OperatorCall& call, Unary function) {
-  const Tensor x = contiguous(call.context, call.inputs[0]);
-  const HbmView from = flat_view(x), to = flat_target(call.outputs[0]);
-  const ElementTiles tiles(x.elements());
-  Pair in = tiles.pair(core, x.dtype()), out = tiles.pair(core, to.dtype());
-  Scratch scratch(core, tiles.partitions(), tiles.width());
-  tiles.for_each([&](std::size_t first, std::size_t rows, std::size_t columns) {
-    const Tile source = in.next(rows, columns), result = out.next(rows, columns);
-    core.dma.load(source, element_block(from, first, rows, columns));
-    unary_tile(core, function, result, source, scratch);
-    core.dma.queue(store_queue).store(element_block(to, first, rows, columns), result);
-  });
 }
 
 inline void run_unary_backward(Core& core, const OperatorCall& call, Unary function) {
@@ -7780,12 +7844,76 @@ inline void run_unary_backward(Core& core, const OperatorCall& call, Unary funct
 }
 
 template <Unary function>
-void unary(Core& core, const OperatorCall& call) {
-  run_unary(core, call, function);
-}
-template <Unary function>
 void unary_backward(Core& core, const OperatorCall& call) {
   run_unary_backward(core, call, function);
+}
+
+}  // namespace soma::programs
+
+namespace soma::programs {
+
+namespace detail {
+
+inline void parametric_tile(Core& core, const ClampSetting& setting, const Tile& y, const Tile& x,
+                            Scratch&) {
+  clamp(core, y, x, setting.low, setting.high);
+}
+// max(x, 0) + slope min(x, 0).
+inline void parametric_tile(Core& core, const LeakySetting& setting, const Tile& y, const Tile& x,
+                            Scratch& scratch) {
+  const Tile below = scratch.like(0, x);
+  core.vector
+      .tensor_scalar(below, x, Alu::minimum, 0, Alu::multiply, setting.slope, {.reverse0 = true})
+      .scalar_tensor_tensor(y, x, Alu::maximum, 0, Alu::add, below);
+}
+
+inline void parametric_backward_tile(Core& core, const ClampSetting& setting, const Tile& dx,
+                                     const Tile& x, const Tile& dy, Scratch& scratch) {
+  cut_gradient(core, dx, x, dy, Alu::less, setting.low, Alu::greater, setting.high, scratch);
+}
+inline void parametric_backward_tile(Core& core, const LeakySetting& setting, const Tile& dx,
+                                     const Tile& x, const Tile& dy, Scratch& scratch) {
+  const Tile slope = scratch.like(0, x);
+  core.vector.tensor_scalar(slope, x, Alu::greater, 0, Alu::multiply, 1 - setting.slope)
+      .scalar_tensor_tensor(dx, slope, Alu::add, setting.slope, Alu::multiply, dy);
+}
+
+}  // namespace detail
+
+template <class Setting>
+void parametric(Core& core, const OperatorCall& call) {
+  const auto& setting = call.attributes.as<Setting>();
+  const Tensor x = contiguous(call.context, call.inputs[0]);
+  const HbmView from = flat_view(x), to = flat_target(call.outputs[0]);
+  const ElementTiles tiles(x.elements());
+  Pair in = tiles.pair(core, x.dtype()), out = tiles.pair(core, to.dtype());
+  Scratch scratch(core, tiles.partitions(), tiles.width());
+  tiles.for_each([&](std::size_t first, std::size_t rows, std::size_t columns) {
+    const Tile source = in.next(rows, columns), result = out.next(rows, columns);
+    core.dma.load(source, element_block(from, first, rows, columns));
+    detail::parametric_tile(core, setting, result, source, scratch);
+    core.dma.queue(store_queue).store(element_block(to, first, rows, columns), result);
+  });
+}
+
+template <class Setting>
+void parametric_backward(Core& core, const OperatorCall& call) {
+  const auto& setting = call.attributes.as<Setting>();
+  const Tensor x = contiguous(call.context, call.inputs[0]);
+  const Tensor dy = contiguous(call.context, call.inputs[1]);
+  const HbmView from = flat_view(x), gradients = flat_view(dy), to = flat_target(call.outputs[0]);
+  const ElementTiles tiles(x.elements());
+  Pair in = tiles.pair(core, x.dtype()), gradient_in = tiles.pair(core, dy.dtype());
+  Pair out = tiles.pair(core, to.dtype());
+  Scratch scratch(core, tiles.partitions(), tiles.width());
+  tiles.for_each([&](std::size_t first, std::size_t rows, std::size_t columns) {
+    const Tile source = in.next(rows, columns), gradient = gradient_in.next(rows, columns);
+    const Tile result = out.next(rows, columns);
+    core.dma.load(source, element_block(from, first, rows, columns))
+        .load(gradient, element_block(gradients, first, rows, columns));
+    detail::parametric_backward_tile(core, setting, result, source, gradient, scratch);
+    core.dma.queue(store_queue).store(element_block(to, first, rows, columns), result);
+  });
 }
 
 }  // namespace soma::programs
@@ -8713,14 +8841,56 @@ class Total {
 
 namespace soma::programs {
 
+// t (log t - x), and zero where t is, whatever the product with it.
+inline void divergence_tile(Core& core, const Tile& y, const Tile& x, const Tile& target,
+                            Scratch& scratch) {
+  const Tile logarithm = scratch.like(3, x), mask = scratch.like(2, x).as(DType::int32);
+  logarithm_tile(core, logarithm, target, scratch);
+  core.vector.tensor_tensor(logarithm, logarithm, x, Alu::subtract)
+      .tensor_tensor(y, logarithm, target, Alu::multiply)
+      .tensor_scalar(mask, target, Alu::equal, 0, Alu::subtract, 1);  // -1: all ones
+  core.vector.tensor_tensor(y.as(DType::int32), y.as(DType::int32), mask, Alu::bitwise_and);
+}
+
 // loss (fp32) of x and target; sum [P, 1] = its sum.
-inline void element_loss_tile(Core& core, ElementLoss loss, const Tile& result, const Tile& x,
-                              const Tile& target, const Tile& sum, Scratch& scratch) {
-  const Tile wide = scratch.like(0, x);
-  if (loss == ElementLoss::squared_error) {
-    core.vector.tensor_tensor(wide, x, target, Alu::subtract);
-    core.scalar.activation_reduce(result, wide, Function::square, sum);
-    return;
+inline void element_loss_tile(Core& core, const ElementLossSetting& setting, const Tile& result,
+                              const Tile& x, const Tile& target, const Tile& sum,
+                              Scratch& scratch) {
+  const Tile wide = scratch.like(4, x);
+  const float p = setting.parameter;
+  switch (setting.loss) {
+    case ElementLoss::squared_error:
+      core.vector.tensor_tensor(wide, x, target, Alu::subtract);
+      core.scalar.activation_reduce(result, wide, Function::square, sum);
+      return;
+    case ElementLoss::absolute_error:
+      core.vector.tensor_tensor(wide, x, target, Alu::subtract);
+      core.scalar.activation_reduce(result, wide, Function::absolute, sum);
+      return;
+    case ElementLoss::huber:
+    case ElementLoss::smooth_absolute: {  // n (d - n / 2) with n = min(d, p)
+      const Tile near = scratch.like(1, x);
+      core.vector.tensor_tensor(wide, x, target, Alu::subtract)
+          .tensor_scalar(wide, wide, Alu::absolute, 0)
+          .tensor_scalar(near, wide, Alu::minimum, p, Alu::none, {}, {.reverse0 = true})
+          .scalar_tensor_tensor(wide, near, Alu::multiply, -0.5f, Alu::add, wide)
+          .tensor_tensor(wide, wide, near, Alu::multiply);
+      if (setting.loss == ElementLoss::smooth_absolute)
+        core.vector.tensor_scalar(wide, wide, Alu::multiply, 1 / p);
+      core.scalar.activation_reduce(result, wide, Function::copy, sum);
+      return;
+    }
+    case ElementLoss::hinge:
+      core.vector.scalar_tensor_tensor(wide, x, Alu::multiply, -1, Alu::multiply, target)
+          .tensor_scalar(wide, wide, Alu::add, p, Alu::maximum, 0, {.reverse1 = true});
+      core.scalar.activation_reduce(result, wide, Function::copy, sum);
+      return;
+    case ElementLoss::divergence:
+      divergence_tile(core, wide, x, target, scratch);
+      core.scalar.activation_reduce(result, wide, Function::copy, sum);
+      return;
+    case ElementLoss::binary_cross_entropy_logits:
+      break;
   }
   // |x| w + log(1 + exp(-|x|)), where w is the target's share on the other side of x: 1 - t for x
   // of zero or more, else t. A share of zero takes nothing, of an infinity neither: the product is
@@ -8757,7 +8927,7 @@ inline void element_loss(Core& core, const OperatorCall& call) {
     const Tile result = out.next(rows, columns), sum = sums.next(rows, 1);
     core.dma.load(source, element_block(values, first, rows, columns))
         .load(target, element_block(targets, first, rows, columns));
-    element_loss_tile(core, setting.loss, result, source, target, sum, scratch);
+    element_loss_tile(core, setting, result, source, target, sum, scratch);
     if (each)
       core.dma.queue(store_queue).store(element_block(to, first, rows, columns), result);
     else
@@ -8777,10 +8947,51 @@ inline Tile repeated_number(Core& core, const Tensor& number, std::size_t partit
   return tile;
 }
 
-// (x - t) 2 factor, or (sigmoid(x) - t) factor.
+// The slope of a loss without its constant factor.
+inline void element_loss_slope(Core& core, const ElementLossSetting& setting, const Tile& slope,
+                               const Tile& x, const Tile& target) {
+  const float p = setting.parameter;
+  switch (setting.loss) {
+    case ElementLoss::squared_error:
+      core.vector.tensor_tensor(slope, x, target, Alu::subtract);
+      return;
+    case ElementLoss::binary_cross_entropy_logits:
+      core.scalar.activation(slope, x, Function::sigmoid);
+      core.vector.tensor_tensor(slope, slope, target, Alu::subtract);
+      return;
+    case ElementLoss::absolute_error:
+      core.vector.tensor_tensor(slope, x, target, Alu::subtract);
+      core.scalar.activation(slope, slope, Function::sign);
+      return;
+    case ElementLoss::huber:
+    case ElementLoss::smooth_absolute:
+      core.vector.tensor_tensor(slope, x, target, Alu::subtract);
+      return clamp(core, slope, slope, -p, p);
+    case ElementLoss::hinge:  // t where t x < p
+      core.vector.tensor_tensor(slope, x, target, Alu::multiply)
+          .scalar_tensor_tensor(slope, slope, Alu::less, p, Alu::multiply, target);
+      return;
+    case ElementLoss::divergence:
+      core.scalar.copy(slope, target);
+      return;
+  }
+}
+inline float slope_constant(const ElementLossSetting& setting) {
+  switch (setting.loss) {
+    case ElementLoss::squared_error:
+      return 2;
+    case ElementLoss::smooth_absolute:
+      return 1 / setting.parameter;
+    case ElementLoss::hinge:
+    case ElementLoss::divergence:
+      return -1;
+    default:
+      return 1;
+  }
+}
+
 inline void element_loss_backward(Core& core, const OperatorCall& call) {
   const auto& setting = call.attributes.as<ElementLossSetting>();
-  const bool squared = setting.loss == ElementLoss::squared_error;
   const Tensor x = contiguous(call.context, call.inputs[0]);
   const Tensor t = contiguous(call.context, call.inputs[1]);
   const Tensor dloss = contiguous(call.context, call.inputs[2]);
@@ -8791,7 +9002,7 @@ inline void element_loss_backward(Core& core, const OperatorCall& call) {
   Pair in = tiles.pair(core, x.dtype()), target_in = tiles.pair(core, t.dtype());
   Pair out = tiles.pair(core, to.dtype());
   Scratch scratch(core, tiles.partitions(), tiles.width());
-  const float constant = squared ? 2 : 1;
+  const float constant = slope_constant(setting);
   std::optional<Pair> factor_in;
   Tile factor;
   if (each)
@@ -8805,8 +9016,7 @@ inline void element_loss_backward(Core& core, const OperatorCall& call) {
     const Tile result = out.next(rows, columns), wide = scratch.like(0, source);
     core.dma.load(source, element_block(values, first, rows, columns))
         .load(target, element_block(targets, first, rows, columns));
-    if (!squared) core.scalar.activation(wide, source, Function::sigmoid);
-    core.vector.tensor_tensor(wide, squared ? source : wide, target, Alu::subtract);
+    element_loss_slope(core, setting, wide, source, target);
     if (each) {
       const Tile own = factor_in->next(rows, columns);
       core.dma.load(own, element_block(factors, first, rows, columns));
@@ -9459,10 +9669,10 @@ class Moments {
   struct Result {
     Tile m, inverse;  // fp32; `inverse` may be overwritten
   };
-  Result of(const StepPart& part) {
+  Result of(const StepPart& part) { return of(part, step_.gradient(part)); }
+  Result of(const StepPart& part, const Tile& g) {
     using soma::detail::StepSite;
     const Setting& setting = step_.setting();
-    const Tile g = step_.gradient(part);
     const Tile stored_m = first_.load(part), stored_v = second_.load(part);
     const Tile m = first_.wide(stored_m), v = second_.wide(stored_v);
     const Tile share = step_.of(shares_, part), root = step_.of(roots_, part);
@@ -9495,9 +9705,16 @@ inline void adam_step(Core& core, const OperatorCall& call) {
   const AdamSetting& setting = step.setting();
   StepState weight(core, call.inputs[0], step.largest());
   Moments<AdamSetting> moments(core, call, step);
+  const Tile sums = setting.coupled_decay != 0 ? step.scratch() : Tile();
   step.for_parts([&](const StepPart& part) {
     const Tile w = weight.load(part);
-    const auto [m, inverse] = moments.of(part);
+    Tile g = step.gradient(part);
+    if (setting.coupled_decay != 0) {
+      const Tile sum = step.of(sums, part);
+      core.vector.scalar_tensor_tensor(sum, w, Alu::multiply, setting.coupled_decay, Alu::add, g);
+      g = sum;
+    }
+    const auto [m, inverse] = moments.of(part, g);
     core.vector
         .scalar_tensor_tensor(inverse, m, Alu::multiply, -setting.step_size, Alu::multiply, inverse)
         .scalar_tensor_tensor(
@@ -10434,6 +10651,12 @@ constexpr auto list_programs(std::index_sequence<unary...>, std::index_sequence<
                       {&programs::unary_backward<static_cast<Unary>(unary)>}}...,
       OperatorProgram{&ops::binary<static_cast<Binary>(binary)>,
                       {&programs::binary<static_cast<Binary>(binary)>}}...,
+      OperatorProgram{&ops::parametric<soma::detail::Clamp>, {&programs::parametric<ClampSetting>}},
+      OperatorProgram{&ops::parametric_backward<soma::detail::Clamp>,
+                      {&programs::parametric_backward<ClampSetting>}},
+      OperatorProgram{&ops::parametric<soma::detail::Leaky>, {&programs::parametric<LeakySetting>}},
+      OperatorProgram{&ops::parametric_backward<soma::detail::Leaky>,
+                      {&programs::parametric_backward<LeakySetting>}},
       OperatorProgram{&ops::cast, {&programs::cast}},
       OperatorProgram{&ops::cross_entropy, {&programs::cross_entropy}},
       OperatorProgram{&ops::cross_entropy_backward, {&programs::cross_entropy_backward}},

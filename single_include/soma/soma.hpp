@@ -4383,6 +4383,7 @@ auto in_layer([[maybe_unused]] std::string_view layer, const Run& run) {
 
 namespace soma {
 
+class BatchSums;         // ops/basic.hpp
 class GradientReceiver;  // autograd/var.hpp
 class ProductFormats;    // ops/product_formats.hpp
 
@@ -4414,6 +4415,8 @@ struct TapeOptions {
   // Gets the gradients of parameters; without one they are added to the parameters.
   GradientReceiver* receiver = nullptr;
   TapeHook* hook = nullptr;
+  // Where ranks share a batch: how norms over the whole of it add up.
+  BatchSums* batch_sums = nullptr;
 };
 
 }  // namespace soma
@@ -4848,6 +4851,10 @@ enum class Unary : std::uint8_t {
   relu6,         // relu, at most 6
   relu_squared,  // relu(x)^2
   laplace,       // the normal distribution's sum up to x, about 0.707107 with deviation 0.282095
+  elu,           // x, below zero exp(x) - 1
+  hard_sigmoid,  // (x + 3) / 6, within 0 to 1
+  hard_swish,    // x hard_sigmoid(x)
+  hard_tanh,     // x, within -1 to 1
 };
 
 // Beside the formulas, which are in kernels/reference/element.hpp: the operator's name, and from
@@ -4882,6 +4889,10 @@ inline constexpr UnaryFunction unary_functions[] = {
     {Unary::relu6, "relu6"},
     {Unary::relu_squared, "relu_squared"},
     {Unary::laplace, "laplace"},
+    {Unary::elu, "elu"},
+    {Unary::hard_sigmoid, "hard_sigmoid"},
+    {Unary::hard_swish, "hard_swish"},
+    {Unary::hard_tanh, "hard_tanh"},
 };
 inline constexpr std::size_t unary_count = std::size(unary_functions);
 
@@ -4902,7 +4913,8 @@ inline constexpr float gelu_clip = 10;       // the most that gelu_clipped gives
 // Whether the function is constant somewhere: there its gradient is 0 whatever dy is.
 constexpr bool is_cut_off(Unary function) {
   return function == Unary::relu || function == Unary::relu6 || function == Unary::relu_squared ||
-         function == Unary::gelu_clipped;
+         function == Unary::gelu_clipped || function == Unary::hard_sigmoid ||
+         function == Unary::hard_swish || function == Unary::hard_tanh;
 }
 
 // The function that a linear layer applies as an activation.
@@ -4980,6 +4992,8 @@ struct ElementKernels {
 
 namespace soma {
 
+struct BasicOperators;  // ops/basic.hpp
+
 struct BuiltInOperators {
   const Operator* unary[unary_count];
   const Operator* binary[binary_count];
@@ -4987,6 +5001,7 @@ struct BuiltInOperators {
       *element_loss, *embedding, *linear, *matmul, *max_pool, *norm, *quantize, *quantized_linear,
       *reduce, *reshape, *sequence_first, *slice, *softmax, *transpose;
   const Operator *sgd_step, *adam_step, *lamb_step;
+  const BasicOperators* basic;
   std::span<const Operator* const> all;  // these, and those that their gradients use
 
   // What a tape needs besides: adding gradients up, in the order in which they come; all rows of a
@@ -5455,12 +5470,24 @@ struct CrossEntropyArgs {
 enum class ElementLoss : std::uint8_t {
   squared_error,                // (x - t)^2
   binary_cross_entropy_logits,  // max(x, 0) - x t + log(1 + exp(-|x|)); at infinities its limits
+  absolute_error,               // |x - t|; the slope is 0 where they are equal
+  huber,            // d^2 / 2 with d = |x - t| up to the parameter p, beyond it p (d - p / 2)
+  smooth_absolute,  // huber / p
+  hinge,            // max(0, p - t x); the slope is 0 where that is 0
+  divergence,       // t (log t - x), 0 where t is
 };
+
+// Whether the parameter of an element loss is read.
+constexpr bool has_parameter(ElementLoss loss) {
+  return loss == ElementLoss::huber || loss == ElementLoss::smooth_absolute ||
+         loss == ElementLoss::hinge;
+}
 
 // `rows` x `columns` elements; loss is fp32, contiguous.
 struct ElementLossArgs {
   ElementLoss loss = ElementLoss::squared_error;
   std::size_t rows = 0, columns = 0;
+  float parameter = 1;
   MatrixOperand x{}, target{};
   float* losses = nullptr;  // forward
   // backward: dx = d(loss)/dx * (factors ? factors[row * columns + column] : factor)
@@ -6052,6 +6079,7 @@ struct ElementLossSetting {
   LossReduction reduction = LossReduction::mean;
   // What a mean divides by; 0: the elements of this call.
   double denominator = 0;
+  float parameter = 1;  // of losses that have one (kernels/loss/args.hpp)
 };
 
 struct ConvolutionSetting {
@@ -6111,6 +6139,7 @@ struct AdamSetting {
   float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
   float one_minus_beta1 = 0.1f, one_minus_beta2 = 0.001f;
   float decay_factor = 1, step_size = 0, inverse_root_correction2 = 1, gradient_factor = 1;
+  float coupled_decay = 0;    // this times the weight is added to the gradient: Adam
   std::size_t first_row = 0;  // of the parameter, where the tensors are some rows of it
   Rounding weight{}, state{};
   std::uint64_t seed = 0;
@@ -8025,12 +8054,28 @@ struct SoftmaxArgs {
   MatrixTarget dx{};
 };
 
+// Rows of planes, adjacent fp32: row r belongs to channel (first_row + r) % channels. What each
+// entry reads and writes: kernels/norm/channels-inl.hpp.
+struct ChannelArgs {
+  std::size_t rows = 0, columns = 0, channels = 1, first_row = 0;
+  const float *x = nullptr, *dy = nullptr;
+  float* y = nullptr;                                                                // y, or dx
+  float *sums = nullptr, *squares = nullptr;                                         // rows
+  const float *mean = nullptr, *rstd = nullptr, *scale = nullptr, *shift = nullptr;  // channels
+  const float *mean_dy = nullptr, *mean_dy_xhat = nullptr;                           // channels
+};
+
 struct NormKernels {
   void (*forward)(const NormArgs&) noexcept;
   void (*backward)(const NormArgs&) noexcept;
   void (*backward_parameters)(const NormArgs&) noexcept;
   void (*softmax)(const SoftmaxArgs&) noexcept;
   void (*softmax_backward)(const SoftmaxArgs&) noexcept;
+  // mean and squared deviations of each row; y; sums of dy and of dy * xhat; dx
+  void (*channel_moments)(const ChannelArgs&) noexcept;
+  void (*channel_forward)(const ChannelArgs&) noexcept;
+  void (*channel_sums)(const ChannelArgs&) noexcept;
+  void (*channel_backward)(const ChannelArgs&) noexcept;
 };
 
 }  // namespace soma
@@ -8097,6 +8142,8 @@ struct AdamArgs {
   float decay_factor = 1;                                  // 1 - rate * weight_decay
   float step_size = 0;                                     // rate / correction1
   float inverse_root_correction2 = 1;                      // 1 / sqrt(correction2)
+  // Adam (arXiv 1412.6980): this times w is added to the gradient first. Not with marked rows.
+  float coupled_decay = 0;
   const std::uint8_t* live = nullptr;  // of each row; 0: m and v are zero. nullptr: none is marked
 };
 
@@ -8115,11 +8162,21 @@ struct LambArgs {
   float rate_times_trust = 0;                     // second part
 };
 
+// RMSprop and Adagrad: g += weight_decay * w; v = keep * v + add * g^2;
+// s = g / (sqrt(v) + epsilon); w -= rate * s, or with momentum b = momentum * b + s; w -= rate * b.
+struct RmsArgs {
+  StepRows rows{};
+  StateRun weight{}, v{}, momentum_state{};  // momentum_state.data nullptr: momentum 0
+  GradientRun gradient{};
+  float rate = 0, keep = 1, add = 1, epsilon = 1e-8f, momentum = 0, weight_decay = 0;
+};
+
 struct OptimizerKernels {
   void (*sgd)(const SgdArgs&) noexcept;
   void (*adam)(const AdamArgs&) noexcept;
   void (*lamb_update)(LambArgs&) noexcept;
   void (*lamb_apply)(const LambArgs&) noexcept;
+  void (*rms)(const RmsArgs&) noexcept;
 };
 
 }  // namespace soma
@@ -10062,10 +10119,10 @@ class Optimizer {
       };
       if (!is_named(".steps") && !is_named(moments[0]) && !is_named(moments[1])) continue;
       slot.steps = steps_of(entry(state, name + ".steps", used), name);
-      for (std::size_t i = 0; i < this->moments(); ++i)
+      for (std::size_t i = 0; i < moments_of(slot); ++i)
         (i == 0 ? slot.first : slot.second) =
             copy_moment(entry(state, std::string(name).append(moments[i]), used),
-                        std::string(name).append(moments[i]), slot);
+                        std::string(name).append(moments[i]), slot, i);
     }
     for (const auto& [name, tensor] : state)
       if (std::find(used.begin(), used.end(), name) == used.end())
@@ -10086,6 +10143,11 @@ class Optimizer {
   }
   // How many of the two moments a parameter has that has been stepped.
   virtual std::size_t moments() const { return 0; }
+  // The same of one parameter, and the shapes of these moments, where they are not the parameter's.
+  virtual std::size_t moments_of(const detail::Slot&) const { return moments(); }
+  virtual Shape moment_shape(const detail::Slot& slot, std::size_t) const {
+    return slot.parameter.value().shape();
+  }
   // Error operator.value: backward has left no gradient in any parameter. To be called by step().
   void check_gradients() const {
     for (const detail::Slot& slot : slots_)
@@ -10144,8 +10206,9 @@ class Optimizer {
            std::to_string(number), "at least 1");
     return static_cast<std::uint64_t>(number);
   }
-  Tensor copy_moment(const Tensor& saved, const std::string& name, const detail::Slot& slot) const {
-    const Shape shape = slot.parameter.value().shape();
+  Tensor copy_moment(const Tensor& saved, const std::string& name, const detail::Slot& slot,
+                     std::size_t moment) const {
+    const Shape shape = moment_shape(slot, moment);
     // Of a number without rows: one row, where ranks shared it (Slot::rows_of).
     const bool as_row = shape.rank() == 0 && saved.shape() == Shape{1};
     const Tensor whole = as_row ? saved.reshape(shape) : saved;
@@ -12238,8 +12301,9 @@ class Ranks {
   // What backward multiplies this rank's loss by, so that the gradients of all ranks add up to
   // `whole` times that of the batch's mean loss.
   virtual float weight_of(float whole, double /*count*/) const { return whole; }
-  // TapeOptions::receiver.
+  // TapeOptions::receiver and TapeOptions::batch_sums.
   virtual GradientReceiver* receiver() { return nullptr; }
+  virtual BatchSums* batch_sums() { return nullptr; }
   // Waits until the gradients of all ranks have met.
   virtual void finish_gradients() {}
   virtual ReductionTimes reduction_times() const { return {}; }
@@ -12816,6 +12880,114 @@ inline Batch part_of(Context& context, const Batch& batch, std::size_t first, st
 }
 
 }  // namespace soma::data
+// ---- soma/ops/basic.hpp
+// BasicOperators: operators beside those of BuiltInOperators that every context has too, and their
+// settings. They stand apart so that api.hpp does not read them: soma/nn.hpp does.
+
+namespace soma {
+
+struct BasicOperators {
+  // element by element
+  const Operator *clamp, *power, *leaky_relu;
+  // choosing and arranging
+  const Operator *gather, *pad, *top_k, *where;
+  // images
+  const Operator *average_pool, *convolution_transpose;
+  // statistics of a whole batch
+  const Operator* batch_norm;
+  // losses
+  const Operator *nll_loss, *cosine_loss;
+  // optimizer steps
+  const Operator *rms_step, *adafactor_step;
+};
+
+struct ClampSetting {
+  float low = 0, high = 0;
+};
+struct PowerSetting {
+  float exponent = 1;
+};
+struct LeakySetting {
+  float slope = 0.01f;  // below zero
+};
+
+struct GatherSetting {
+  std::size_t dimension = 0;
+};
+
+struct TopKSetting {
+  std::size_t dimension = 0, k = 1;
+  bool smallest = false;
+};
+
+// So many elements of `value` before and behind each dimension.
+struct PadSetting {
+  static constexpr std::size_t most = 4;  // dimensions that a call may pad: the last ones
+  std::size_t before[most] = {}, behind[most] = {};
+  float value = 0;
+};
+
+struct AveragePoolSetting {
+  std::size_t kernel_height = 2, kernel_width = 2;
+  ConvolutionSetting steps{.stride_height = 2, .stride_width = 2};
+  bool count_padding = true;  // the zeros around the image count among those that are averaged
+  // Not 0: so many windows that cover the image evenly, of any size; the rest is not read then.
+  std::size_t out_height = 0, out_width = 0;
+};
+
+struct TransposedSetting {
+  ConvolutionSetting steps{};
+  std::size_t extra_height = 0, extra_width = 0;  // rows and columns behind the result's last
+};
+
+// Sums over all ranks that share a batch: what a norm over a whole batch needs. A trainer brings it
+// (TapeOptions::batch_sums).
+class BatchSums {
+ public:
+  virtual ~BatchSums() = default;
+  // Each number becomes the sum of those of all ranks, in the order of the shard tree. Every rank
+  // calls it, in the same order and with as many numbers.
+  virtual void add(std::span<float> numbers) = 0;
+
+ protected:
+  BatchSums() = default;
+  BatchSums(const BatchSums&) = default;
+  BatchSums& operator=(const BatchSums&) = default;
+};
+
+struct BatchNormSetting {
+  float epsilon = 1e-5f;
+  bool given = false;         // mean and variance are inputs, not those of the batch
+  BatchSums* sums = nullptr;  // of the other ranks; nullptr: x is the whole batch
+};
+
+struct CosineLossSetting {
+  float margin = 0;  // -1 to 1
+  LossReduction reduction = LossReduction::mean;
+  double denominator = 0;  // what a mean divides by; 0: the rows of this call
+};
+
+// Adagrad and RMSprop: v = keep v + add g^2, w -= rate g / (sqrt(v) + epsilon).
+struct RmsSetting {
+  float rate = 0, keep = 1, add = 1, epsilon = 1e-8f, momentum = 0, weight_decay = 0;
+  float gradient_factor = 1;
+  std::size_t first_row = 0;  // of the parameter, where the tensors are some rows of it
+  Rounding weight{}, state{};
+  std::uint64_t seed = 0;
+  std::uint32_t stream = 0, step = 0;
+};
+
+struct AdafactorSetting {
+  // `share` of what is remembered of squares is new; the others are those of adafactor_step.hpp.
+  double rate = 0, share = 1, floor = 0, least_scale = 1e-3, clip = 1, relative_step = 0;
+  float weight_decay = 0, gradient_factor = 1;
+  std::size_t first_row = 0;   // always: norms are those of whole parameters
+  Rounding weight{}, state{};  // states are fp32
+  std::uint64_t seed = 0;
+  std::uint32_t stream = 0, step = 0;
+};
+
+}  // namespace soma
 // ---- soma/parallel/agreement.hpp
 // Before ranks train together: do all of them have the same settings, the same data, the same
 // weights? A difference is refused on all of them, with the same words.
@@ -13408,6 +13580,7 @@ class ManyRanks final : public Ranks {
     return count == 0 ? 0 : whole / static_cast<float>(count);
   }
   GradientReceiver* receiver() override { return &reducer_; }
+  BatchSums* batch_sums() override { return &batch_sums_; }
   void finish_gradients() override { reducer_.finish(); }
   ReductionTimes reduction_times() const override { return reducer_.times(); }
   // In the order of the shards.
@@ -13481,6 +13654,18 @@ class ManyRanks final : public Ranks {
   static RowPartition rows_of(const Parameter& parameter) {
     return RowPartition(parameter.var.shape(), parameter.first_row, parameter.last_row);
   }
+
+  class SumsOfRanks final : public BatchSums {
+   public:
+    explicit SumsOfRanks(ManyRanks& ranks) : ranks_(ranks) {}
+    void add(std::span<float> numbers) override {
+      all_reduce(ranks_.communicator_, ranks_.context_.heap(), numbers);
+    }
+
+   private:
+    ManyRanks& ranks_;
+  };
+
   // Stays where it is: messages on their way belong to it.
   class RowGather final : public Counted {
    public:
@@ -13505,6 +13690,7 @@ class ManyRanks final : public Ranks {
   Communicator& communicator_;
   bool shards_states_;
   GradientReducer reducer_;
+  SumsOfRanks batch_sums_{*this};
 };
 
 inline Owned<Ranks> make_ranks(Context& context, const TrainerOptions& options) {
@@ -13612,7 +13798,8 @@ class TapeGradients final : public StepGradients {
         tape_(context, {.seed = seed,
                         .activations = precision.activations(),
                         .precision = &precision,
-                        .receiver = ranks.receiver()}) {}
+                        .receiver = ranks.receiver(),
+                        .batch_sums = ranks.batch_sums()}) {}
 
   const Parameters& parameters() const override { return task_.parameters(); }
 
@@ -18547,7 +18734,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void map_rows(std::size_t rows, std::size_t
                                                    const MatrixOperand* const* inputs,
                                                    std::size_t input_count, float factor,
                                                    const MatrixTarget& y, MapLoop loop) {
-  constexpr std::size_t most = 3;
+  constexpr std::size_t most = 4;
   ChunkBuffer buffers[most];
   MatrixReader readers[most];
   MatrixWriter writer(y);
@@ -19156,6 +19343,22 @@ HWY_INLINE V laplace_derivative_lanes(DF d, V x) {
   return hn::Mul(decay, hn::Set(d, 1.41421252f));  // 1 / (0.282095 sqrt(2 pi))
 }
 
+// x, below zero exp(x) - 1 = 2 t / (1 - t) with t = tanh(x / 2): it keeps its digits near zero. To
+// 4 ulp.
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V elu_lanes(DF d, V x) {
+  const V t = tanh_lanes(d, hn::Mul(x, hn::Set(d, 0.5f)));
+  const V below = hn::Div(hn::Add(t, t), hn::Sub(hn::Set(d, 1.0f), t));
+  return hn::IfThenElse(hn::Gt(x, hn::Zero(d)), x, below);
+}
+
+// (x + 3) / 6, within 0 to 1; within 2^-23.
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V hard_sigmoid_lanes(DF d, V x) {
+  const V shifted = clamp_lanes(d, hn::Add(x, hn::Set(d, 3.0f)), 0.0f, 6.0f);
+  return hn::Div(shifted, hn::Set(d, 6.0f));
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace soma
 HWY_AFTER_NAMESPACE();
@@ -19200,6 +19403,11 @@ HWY_INLINE V unary_lanes(DF d, V x) {
     return hn::Mul(y, y);
   }
   if constexpr (kFunction == Unary::laplace) return laplace_lanes(d, x);
+  if constexpr (kFunction == Unary::elu) return elu_lanes(d, x);
+  if constexpr (kFunction == Unary::hard_sigmoid) return hard_sigmoid_lanes(d, x);
+  if constexpr (kFunction == Unary::hard_swish)
+    return hn::Mul(at_least_lanes(d, x, -3.0f), hard_sigmoid_lanes(d, x));
+  if constexpr (kFunction == Unary::hard_tanh) return clamp_lanes(d, x, -1.0f, 1.0f);
 }
 
 // 0 at zero, and NaN of NaN, as x itself there.
@@ -19235,6 +19443,13 @@ HWY_INLINE V unary_derivative_lanes(DF d, V x) {
   if constexpr (kFunction == Unary::relu6) return one;
   if constexpr (kFunction == Unary::relu_squared) return hn::Add(x, x);
   if constexpr (kFunction == Unary::laplace) return laplace_derivative_lanes(d, x);
+  if constexpr (kFunction == Unary::elu)
+    return hn::IfThenElse(hn::Gt(x, hn::Zero(d)), one, exp_lanes(d, x));
+  if constexpr (kFunction == Unary::hard_sigmoid) return hn::Set(d, 1.0f / 6);
+  if constexpr (kFunction == Unary::hard_swish)
+    return hn::IfThenElse(hn::Ge(x, hn::Set(d, 3.0f)), one,
+                          fused(d, x, hn::Set(d, 1.0f / 3), hn::Set(d, 0.5f)));
+  if constexpr (kFunction == Unary::hard_tanh) return one;
 }
 
 // NaN where either is NaN; of equal ones (zeros of both signs too) maximum and minimum give b.
@@ -19254,6 +19469,9 @@ HWY_INLINE V binary_lanes(DF, V a, V b) {
 template <Unary kFunction, class DF, class V = hn::Vec<DF>>
 HWY_INLINE hn::Mask<DF> cut_off_lanes(DF d, V x) {
   if constexpr (kFunction == Unary::gelu_clipped) return hn::Gt(x, hn::Set(d, gelu_clip));
+  if constexpr (kFunction == Unary::hard_swish) return hn::Le(x, hn::Set(d, -3.0f));
+  if constexpr (kFunction == Unary::hard_sigmoid) return hn::Ge(hn::Abs(x), hn::Set(d, 3.0f));
+  if constexpr (kFunction == Unary::hard_tanh) return hn::Ge(hn::Abs(x), hn::Set(d, 1.0f));
   const hn::Mask<DF> below = hn::Le(x, hn::Zero(d));
   if constexpr (kFunction == Unary::relu6) return hn::Or(below, hn::Ge(x, hn::Set(d, 6.0f)));
   return below;
@@ -26862,12 +27080,128 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void binary_cross_entropy_gradient_loop(con
                  });
 }
 
+// |x - t|, and its slope sign(x - t), 0 where both are equal and NaN where one is.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void absolute_error_loop(const float* const* in, float* out,
+                                                              std::size_t count) {
+  map_vectors<2>({in[0], in[1]}, out, count,
+                 [](FloatVector x, FloatVector t) HWY_ATTR { return hn::Abs(hn::Sub(x, t)); });
+}
+HWY_NOINLINE HWY_MAYBE_UNUSED static void absolute_error_gradient_loop(const float* const* in,
+                                                                       float* out,
+                                                                       std::size_t count) {
+  map_vectors<3>({in[0], in[1], in[2]}, out, count,
+                 [](FloatVector x, FloatVector t, FloatVector factor) HWY_ATTR {
+                   const Floats d;
+                   const FloatVector v = hn::Sub(x, t), zero = hn::Zero(d), one = hn::Set(d, 1.0f);
+                   const FloatVector below = hn::IfThenElse(hn::Lt(v, zero), hn::Neg(one), v);
+                   return hn::Mul(hn::IfThenElse(hn::Gt(v, zero), one, below), factor);
+                 });
+}
+
+// n (d - n / 2) with d = |x - t| and n = min(d, p): d^2 / 2 up to p, p (d - p / 2) beyond.
+HWY_INLINE FloatVector huber_lanes(FloatVector x, FloatVector t, FloatVector p) {
+  const FloatVector d = hn::Abs(hn::Sub(x, t));
+  const FloatVector n = hn::IfThenElse(hn::Gt(d, p), p, d);
+  return hn::Mul(n, hn::Sub(d, hn::Mul(n, hn::Set(Floats(), 0.5f))));
+}
+// x - t, within -p to p.
+HWY_INLINE FloatVector huber_slope_lanes(FloatVector x, FloatVector t, FloatVector p) {
+  const FloatVector v = hn::Sub(x, t);
+  const FloatVector most = hn::IfThenElse(hn::Gt(v, p), p, v);
+  return hn::IfThenElse(hn::Lt(most, hn::Neg(p)), hn::Neg(p), most);
+}
+HWY_NOINLINE HWY_MAYBE_UNUSED static void huber_loop(const float* const* in, float* out,
+                                                     std::size_t count) {
+  map_vectors<3>({in[0], in[1], in[2]}, out, count,
+                 [](FloatVector x, FloatVector t, FloatVector p)
+                     HWY_ATTR { return huber_lanes(x, t, p); });
+}
+HWY_NOINLINE HWY_MAYBE_UNUSED static void huber_gradient_loop(const float* const* in, float* out,
+                                                              std::size_t count) {
+  map_vectors<4>({in[0], in[1], in[2], in[3]}, out, count,
+                 [](FloatVector x, FloatVector t, FloatVector factor, FloatVector p)
+                     HWY_ATTR { return hn::Mul(huber_slope_lanes(x, t, p), factor); });
+}
+HWY_NOINLINE HWY_MAYBE_UNUSED static void smooth_absolute_loop(const float* const* in, float* out,
+                                                               std::size_t count) {
+  map_vectors<3>({in[0], in[1], in[2]}, out, count,
+                 [](FloatVector x, FloatVector t, FloatVector p)
+                     HWY_ATTR { return hn::Div(huber_lanes(x, t, p), p); });
+}
+HWY_NOINLINE HWY_MAYBE_UNUSED static void smooth_absolute_gradient_loop(const float* const* in,
+                                                                        float* out,
+                                                                        std::size_t count) {
+  map_vectors<4>({in[0], in[1], in[2], in[3]}, out, count,
+                 [](FloatVector x, FloatVector t, FloatVector factor, FloatVector p)
+                     HWY_ATTR { return hn::Mul(hn::Div(huber_slope_lanes(x, t, p), p), factor); });
+}
+
+// max(0, p - t x).
+HWY_NOINLINE HWY_MAYBE_UNUSED static void hinge_loop(const float* const* in, float* out,
+                                                     std::size_t count) {
+  map_vectors<3>({in[0], in[1], in[2]}, out, count,
+                 [](FloatVector x, FloatVector t, FloatVector p) HWY_ATTR {
+                   const Floats d;
+                   return at_least_lanes(d, fused(d, hn::Neg(t), x, p), 0.0f);
+                 });
+}
+HWY_NOINLINE HWY_MAYBE_UNUSED static void hinge_gradient_loop(const float* const* in, float* out,
+                                                              std::size_t count) {
+  map_vectors<4>({in[0], in[1], in[2], in[3]}, out, count,
+                 [](FloatVector x, FloatVector t, FloatVector factor, FloatVector p) HWY_ATTR {
+                   const Floats d;
+                   const FloatVector missing = fused(d, hn::Neg(t), x, p);
+                   const FloatVector slope =
+                       hn::IfThenElse(hn::Le(missing, hn::Zero(d)), hn::Zero(d), hn::Neg(t));
+                   return hn::Mul(slope, factor);
+                 });
+}
+
+// t (log t - x). A target of zero takes nothing, of an infinite x neither.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void divergence_loop(const float* const* in, float* out,
+                                                          std::size_t count) {
+  map_vectors<2>({in[0], in[1]}, out, count, [](FloatVector x, FloatVector t) HWY_ATTR {
+    const Floats d;
+    const FloatVector loss = hn::Mul(t, hn::Sub(log_lanes(d, t), x));
+    return hn::IfThenElse(hn::Eq(t, hn::Zero(d)), hn::Zero(d), loss);
+  });
+}
+HWY_NOINLINE HWY_MAYBE_UNUSED static void divergence_gradient_loop(const float* const* in,
+                                                                   float* out, std::size_t count) {
+  map_vectors<2>({in[1], in[2]}, out, count, [](FloatVector t, FloatVector factor) HWY_ATTR {
+    return hn::Mul(hn::Neg(t), factor);
+  });
+}
+
+struct ElementLossLoops {
+  MapLoop forward, backward;
+};
+static inline ElementLossLoops element_loss_loops(ElementLoss loss) {
+  switch (loss) {
+    case ElementLoss::squared_error:
+      break;
+    case ElementLoss::binary_cross_entropy_logits:
+      return {binary_cross_entropy_loop, binary_cross_entropy_gradient_loop};
+    case ElementLoss::absolute_error:
+      return {absolute_error_loop, absolute_error_gradient_loop};
+    case ElementLoss::huber:
+      return {huber_loop, huber_gradient_loop};
+    case ElementLoss::smooth_absolute:
+      return {smooth_absolute_loop, smooth_absolute_gradient_loop};
+    case ElementLoss::hinge:
+      return {hinge_loop, hinge_gradient_loop};
+    case ElementLoss::divergence:
+      return {divergence_loop, divergence_gradient_loop};
+  }
+  return {squared_error_loop, squared_error_gradient_loop};
+}
+
 static inline void element_loss_kernel(const ElementLossArgs& args) noexcept {
-  const MatrixOperand* inputs[] = {&args.x, &args.target};
+  const MatrixOperand parameter{.data = &args.parameter, .row_stride = 0, .column_stride = 0};
+  const MatrixOperand* inputs[] = {&args.x, &args.target, &parameter};
   const MatrixTarget losses{.data = args.losses, .row_stride = args.columns};
-  map_rows(
-      args.rows, args.columns, inputs, 2, 1, losses,
-      args.loss == ElementLoss::squared_error ? squared_error_loop : binary_cross_entropy_loop);
+  map_rows(args.rows, args.columns, inputs, has_parameter(args.loss) ? 3 : 2, 1, losses,
+           element_loss_loops(args.loss).forward);
 }
 
 static inline void element_loss_backward_kernel(const ElementLossArgs& args) noexcept {
@@ -26875,10 +27209,10 @@ static inline void element_loss_backward_kernel(const ElementLossArgs& args) noe
   const MatrixOperand factors{.data = own ? args.factors : &args.factor,
                               .row_stride = own ? args.columns : 0,
                               .column_stride = own ? std::size_t{1} : 0};
-  const MatrixOperand* inputs[] = {&args.x, &args.target, &factors};
-  map_rows(args.rows, args.columns, inputs, 3, 1, args.dx,
-           args.loss == ElementLoss::squared_error ? squared_error_gradient_loop
-                                                   : binary_cross_entropy_gradient_loop);
+  const MatrixOperand parameter{.data = &args.parameter, .row_stride = 0, .column_stride = 0};
+  const MatrixOperand* inputs[] = {&args.x, &args.target, &factors, &parameter};
+  map_rows(args.rows, args.columns, inputs, has_parameter(args.loss) ? 4 : 3, 1, args.dx,
+           element_loss_loops(args.loss).backward);
 }
 
 static constexpr LossKernels loss_kernels{cross_entropy_kernel, cross_entropy_backward_kernel,
@@ -26899,6 +27233,132 @@ HWY_AFTER_NAMESPACE();
 #undef SOMA_KERNELS_NORM_NORM_INL_HPP
 #else
 #define SOMA_KERNELS_NORM_NORM_INL_HPP
+#endif
+
+// ---- soma/kernels/norm/channels-inl.hpp
+// Norms of channels: rows of planes [N * C, H W], whose channels share statistics over a batch.
+// Each entry works on rows by themselves; what belongs to a channel is added up by the caller.
+
+#if defined(SOMA_KERNELS_NORM_CHANNELS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_NORM_CHANNELS_INL_HPP
+#undef SOMA_KERNELS_NORM_CHANNELS_INL_HPP
+#else
+#define SOMA_KERNELS_NORM_CHANNELS_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// The sums of x - mean and of its square.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void add_channel_deviations(const float* x, std::size_t count,
+                                                                 float mean, LaneSums<2>& sums) {
+  const FloatVector center = hn::Set(Floats(), mean);
+  accumulate<2, 1>({x}, count, sums, [&](FloatVector* sum, FloatVector v) HWY_ATTR {
+    const FloatVector d = hn::Sub(v, center);
+    sum[0] = hn::Add(sum[0], d);
+    sum[1] = fused(Floats(), d, d, sum[1]);
+  });
+}
+
+// A first mean m, then with the sums d of x - m and q of its squares: mean = m + d / n, and the
+// squares of the deviations from it are q - d^2 / n.
+static inline void channel_moments_kernel(const ChannelArgs& args) noexcept {
+  const auto count = static_cast<float>(args.columns);
+  for (std::size_t row = 0; row < args.rows; ++row) {
+    const float* x = args.x + row * args.columns;
+    LaneSums<1> whole;
+    add_run(x, args.columns, whole);
+    const float first = whole.total() / count;
+    LaneSums<2> rest;
+    add_channel_deviations(x, args.columns, first, rest);
+    const float d = rest.total(0), step = d / count;
+    args.sums[row] = first + step;
+    const Floats tag;
+    const float squares =
+        hn::GetLane(fused(tag, hn::Set(tag, -d), hn::Set(tag, step), hn::Set(tag, rest.total(1))));
+    args.squares[row] = squares < 0 ? 0 : squares;  // NaN stays
+  }
+}
+
+HWY_NOINLINE HWY_MAYBE_UNUSED static void channel_forward_run(const float* x, std::size_t count,
+                                                              float mean, float scale, float shift,
+                                                              float* out) {
+  const Floats d;
+  const FloatVector center = hn::Set(d, mean), by = hn::Set(d, scale), plus = hn::Set(d, shift);
+  map_vectors<1>({x}, out, count, [&](FloatVector v) HWY_ATTR {
+    return fused(Floats(), hn::Sub(v, center), by, plus);
+  });
+}
+
+// y = (x - mean) * scale + shift.
+static inline void channel_forward_kernel(const ChannelArgs& args) noexcept {
+  for (std::size_t row = 0; row < args.rows; ++row) {
+    const std::size_t c = (args.first_row + row) % args.channels;
+    channel_forward_run(args.x + row * args.columns, args.columns, args.mean[c], args.scale[c],
+                        args.shift[c], args.y + row * args.columns);
+  }
+}
+
+HWY_NOINLINE HWY_MAYBE_UNUSED static void add_channel_gradients(const float* x, const float* dy,
+                                                                std::size_t count, float mean,
+                                                                float rstd, LaneSums<2>& sums) {
+  const Floats d;
+  const FloatVector center = hn::Set(d, mean), by = hn::Set(d, rstd);
+  accumulate<2, 2, from_memory>(
+      {x, dy}, count, sums, [&](FloatVector* sum, FloatVector v, FloatVector g) HWY_ATTR {
+        sum[0] = hn::Add(sum[0], g);
+        sum[1] = fused(Floats(), g, hn::Mul(hn::Sub(v, center), by), sum[1]);
+      });
+}
+
+// The sums of dy and of dy * xhat, xhat = (x - mean) * rstd.
+static inline void channel_sums_kernel(const ChannelArgs& args) noexcept {
+  for (std::size_t row = 0; row < args.rows; ++row) {
+    const std::size_t c = (args.first_row + row) % args.channels;
+    LaneSums<2> sums;
+    add_channel_gradients(args.x + row * args.columns, args.dy + row * args.columns, args.columns,
+                          args.mean[c], args.rstd[c], sums);
+    args.sums[row] = sums.total(0);
+    args.squares[row] = sums.total(1);
+  }
+}
+
+struct ChannelFactors {
+  float mean, rstd, scale, mean_dy, mean_dy_xhat;
+};
+HWY_NOINLINE HWY_MAYBE_UNUSED static void channel_backward_run(const float* x, const float* dy,
+                                                               std::size_t count,
+                                                               const ChannelFactors& by,
+                                                               float* out) {
+  const Floats d;
+  const FloatVector center = hn::Set(d, by.mean), rstd = hn::Set(d, by.rstd);
+  const FloatVector scale = hn::Set(d, by.scale), offset = hn::Set(d, by.mean_dy);
+  const FloatVector slope = hn::Set(d, -by.mean_dy_xhat);
+  map_vectors<2>({x, dy}, out, count, [&](FloatVector v, FloatVector g) HWY_ATTR {
+    const FloatVector xhat = hn::Mul(hn::Sub(v, center), rstd);
+    return hn::Mul(scale, fused(Floats(), xhat, slope, hn::Sub(g, offset)));
+  });
+}
+
+// dx = scale * (dy - mean_dy - xhat * mean_dy_xhat).
+static inline void channel_backward_kernel(const ChannelArgs& args) noexcept {
+  for (std::size_t row = 0; row < args.rows; ++row) {
+    const std::size_t c = (args.first_row + row) % args.channels;
+    channel_backward_run(
+        args.x + row * args.columns, args.dy + row * args.columns, args.columns,
+        {args.mean[c], args.rstd[c], args.scale[c], args.mean_dy[c], args.mean_dy_xhat[c]},
+        args.y + row * args.columns);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
 #endif
 
 #include <hwy/highway.h>
@@ -27139,9 +27599,10 @@ static inline void norm_backward_parameters_kernel(const NormArgs& args) noexcep
   }
 }
 
-static constexpr NormKernels norm_kernels{norm_forward_kernel, norm_backward_kernel,
-                                          norm_backward_parameters_kernel, softmax_kernel,
-                                          softmax_backward_kernel};
+static constexpr NormKernels norm_kernels{
+    norm_forward_kernel,    norm_backward_kernel,    norm_backward_parameters_kernel,
+    softmax_kernel,         softmax_backward_kernel, channel_moments_kernel,
+    channel_forward_kernel, channel_sums_kernel,     channel_backward_kernel};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace soma
@@ -27277,6 +27738,96 @@ static inline void load_chunk(StepRun& run, std::size_t first, std::size_t count
 static inline void store_chunk(const StepRun& run, std::size_t first, std::size_t count,
                                ConvertBuffers& scratch) {
   store_run(run.target, first, count, run.next, scratch);
+}
+
+// x, or zero where its magnitude is below `smallest`, which keeps NaN. Compared as integers: many
+// processors take thirty times as long over subnormal operands.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V zero_below(D d, float smallest, V x) {
+  const hn::RebindToSigned<D> di;
+  const auto magnitude = hn::BitCast(di, hn::Abs(x));
+  const auto below = hn::Lt(magnitude, hn::BitCast(di, hn::Set(d, smallest)));
+  return hn::IfThenZeroElse(hn::RebindMask(d, below), x);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+// ---- soma/kernels/optimizer/rms-inl.hpp
+// Steps that divide by the root of a mean of squares: RMSprop, and Adagrad of their sum.
+
+#if defined(SOMA_KERNELS_OPTIMIZER_RMS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_OPTIMIZER_RMS_INL_HPP
+#undef SOMA_KERNELS_OPTIMIZER_RMS_INL_HPP
+#else
+#define SOMA_KERNELS_OPTIMIZER_RMS_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// ---- RMSprop and Adagrad:  g = fma(weight_decay, w, gradient * factor)
+//                            v = fma(keep, v, add * g * g), from left to right
+//                            s = g / (sqrt(v) + epsilon), b = fma(momentum, b, s)
+//                            w = fma(-rate, b, w), without momentum fma(-rate, s, w)
+// b is 0 below smallest_first_moment, v below smallest_second_moment where g is 0 and v shrinks.
+
+// `momentum` is nullptr without momentum.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void rms_chunk(const RmsArgs& args, const float* gradient,
+                                                    const StepRun& weight, const StepRun& squares,
+                                                    const StepRun* momentum, std::size_t count) {
+  const StepLanes d;
+  const auto factor = hn::Set(d, args.gradient.factor), decay = hn::Set(d, args.weight_decay);
+  const auto keep = hn::Set(d, args.keep), add = hn::Set(d, args.add);
+  const auto epsilon = hn::Set(d, args.epsilon), rate = hn::Set(d, -args.rate);
+  const auto memory = hn::Set(d, args.momentum), zero = hn::Zero(d);
+  const bool shrinks = args.keep < 1;
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+    const auto w = load_bytes(d, weight.values + i);
+    const auto g = fused(d, decay, w, hn::Mul(load_bytes(d, gradient + i), factor));
+    auto v = fused(d, keep, load_bytes(d, squares.values + i), hn::Mul(hn::Mul(add, g), g));
+    if (shrinks) v = hn::IfThenElse(hn::Eq(g, zero), zero_below(d, smallest_second_moment, v), v);
+    auto step = hn::Div(g, hn::Add(hn::Sqrt(v), epsilon));
+    if (momentum != nullptr) {
+      step = zero_below(d, smallest_first_moment,
+                        fused(d, memory, load_bytes(d, momentum->values + i), step));
+      store_bytes(d, step, momentum->next + i);
+    }
+    store_bytes(d, v, squares.next + i);
+    store_bytes(d, fused(d, rate, step, w), weight.next + i);
+  }
+}
+
+static inline void rms(const RmsArgs& args) noexcept {
+  const bool has_momentum = args.momentum_state.data != nullptr;
+  GradientSource gradient;
+  StepRun weight, squares, momentum;
+  open_gradient(args.gradient, gradient);
+  open_run(args.weight, weight);
+  open_run(args.v, squares);
+  if (has_momentum) open_run(args.momentum_state, momentum);
+  ConvertBuffers scratch;
+  const auto step = [&](const StepChunk& chunk) {
+    const std::size_t first = chunk.first, count = chunk.count;
+    const float* g = load_gradient(gradient, chunk, scratch);
+    load_chunk(weight, first, count, scratch);
+    load_chunk(squares, first, count, scratch);
+    if (has_momentum) load_chunk(momentum, first, count, scratch);
+    rms_chunk(args, g, weight, squares, has_momentum ? &momentum : nullptr, whole_groups(count));
+    store_chunk(weight, first, count, scratch);
+    store_chunk(squares, first, count, scratch);
+    if (has_momentum) store_chunk(momentum, first, count, scratch);
+  };
+  if (has_momentum)
+    for_step_chunks(args.rows, args.gradient, nullptr, step, weight, squares, momentum);
+  else
+    for_step_chunks(args.rows, args.gradient, nullptr, step, weight, squares);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -27460,16 +28011,6 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// x, or zero where its magnitude is below `smallest`, which keeps NaN. Compared as integers: many
-// processors take thirty times as long over subnormal operands.
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE V zero_below(D d, float smallest, V x) {
-  const hn::RebindToSigned<D> di;
-  const auto magnitude = hn::BitCast(di, hn::Abs(x));
-  const auto below = hn::Lt(magnitude, hn::BitCast(di, hn::Set(d, smallest)));
-  return hn::IfThenZeroElse(hn::RebindMask(d, below), x);
-}
-
 // ---- SGD:  g = fma(weight_decay, w, gradient * factor)
 //            b = fma(momentum, b, (1 - dampening) * g), or g in the first step; 0 below
 //                smallest_first_moment
@@ -27609,6 +28150,29 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void adam_chunk(const AdamArgs& args, const
   }
 }
 
+// Adam: the same with g = fma(coupled_decay, w, gradient * factor).
+HWY_NOINLINE HWY_MAYBE_UNUSED static void coupled_adam_chunk(
+    const AdamArgs& args, const float* gradient, const FloatLanes weight, const FloatLanes m_run,
+    const FloatLanes v_run, std::size_t count) {
+  const StepLanes d;
+  MomentFactors moments = moment_factors(args);
+  moments.gradient = 1;
+  const auto factor = hn::Set(d, args.gradient.factor), coupled = hn::Set(d, args.coupled_decay);
+  const auto decay = hn::Set(d, args.decay_factor), size = hn::Set(d, args.step_size);
+  const auto correction = hn::Set(d, args.inverse_root_correction2);
+  const auto epsilon = hn::Set(d, args.epsilon);
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+    auto m = m_run.load(d, i), v = v_run.load(d, i);
+    const auto w = weight.load(d, i);
+    step_moments(d, moments, fused(d, coupled, w, hn::Mul(load_bytes(d, gradient + i), factor)), m,
+                 v);
+    const auto step = hn::Div(hn::Mul(size, m), fused(d, hn::Sqrt(v), correction, epsilon));
+    m_run.store(d, m, i);
+    v_run.store(d, v, i);
+    weight.store(d, fused(d, decay, w, hn::Neg(step)), i);
+  }
+}
+
 // The same where gradient and moments are zero, which stay so.
 template <class Lanes>
 HWY_NOINLINE HWY_MAYBE_UNUSED static void adam_decay_chunk(const AdamArgs& args, const Lanes weight,
@@ -27642,7 +28206,8 @@ static inline void adam(const AdamArgs& args) noexcept {
     if (!chunk.live && stays) return;
     const float* g = chunk.live ? load_gradient(gradient, chunk, scratch) : nullptr;
     const std::size_t whole = whole_groups(count);
-    if (all_drawn && whole == count) {
+    const bool coupled = args.coupled_decay != 0;
+    if (all_drawn && whole == count && !coupled) {
       const DrawnBf16Lanes w(weight, first, count, words.weight);
       if (chunk.live)
         adam_chunk(args, g, w, DrawnBf16Lanes(m, first, count, words.m),
@@ -27655,7 +28220,10 @@ static inline void adam(const AdamArgs& args) noexcept {
     if (chunk.live) {
       load_chunk(m, first, count, scratch);
       load_chunk(v, first, count, scratch);
-      adam_chunk(args, g, FloatLanes(weight), FloatLanes(m), FloatLanes(v), whole);
+      if (coupled)
+        coupled_adam_chunk(args, g, FloatLanes(weight), FloatLanes(m), FloatLanes(v), whole);
+      else
+        adam_chunk(args, g, FloatLanes(weight), FloatLanes(m), FloatLanes(v), whole);
       store_chunk(m, first, count, scratch);
       store_chunk(v, first, count, scratch);
     } else {
@@ -27753,6 +28321,7 @@ static inline void lamb_apply(const LambArgs& args) noexcept {
     .adam = adam,
     .lamb_update = lamb_update,
     .lamb_apply = lamb_apply,
+    .rms = rms,
 };
 
 }  // namespace HWY_NAMESPACE
@@ -29346,6 +29915,67 @@ inline void detail::attention_gradient(const GradientCall& call) {
 }
 
 }  // namespace soma
+// ---- soma/ops/choose/gather.hpp
+// gather: elements of x along one dimension, by numbers:
+// y[.., i, ..] = x[.., index[.., i, ..], ..]. Index has the rank of x and, in the other dimensions,
+// at most its sizes.
+
+// ---- soma/ops/choose/elements.hpp
+// What operators share that choose elements without computing: elements as bytes of one width, and
+// a dimension with what lies before and behind it.
+
+namespace soma::detail {
+
+// A row-major tensor seen along one dimension: element (o, i, n) lies at
+// (o * size + i) * inner + n.
+struct Along {
+  std::size_t outer = 1, size = 1, inner = 1;
+
+  Along(const Shape& shape, std::size_t dimension) : size(shape[dimension]) {
+    for (std::size_t i = 0; i < dimension; ++i) outer *= shape[i];
+    for (std::size_t i = dimension + 1; i < shape.rank(); ++i) inner *= shape[i];
+  }
+};
+
+// Error tensor.index.
+inline void check_dimension(std::string_view operation, const Tensor& x, std::size_t dimension) {
+  if (dimension >= x.rank())
+    fail(error_id::tensor_index, operation, "dimension", std::to_string(dimension),
+         "below the rank of " + x.describe());
+}
+
+// Calls function(T()) with a number of as many bytes as the elements of a type have.
+template <class Function>
+void with_element_width(DType dtype, const Function& function) {
+  switch (size_of(dtype)) {
+    case 1:
+      return function(std::uint8_t());
+    case 2:
+      return function(std::uint16_t());
+    case 4:
+      return function(std::uint32_t());
+    default:
+      return function(std::uint64_t());
+  }
+}
+template <class T>
+const T* codes(const Tensor& tensor) {
+  return reinterpret_cast<const T*>(tensor.raw());
+}
+template <class T>
+T* mutable_codes(const Tensor& tensor) {
+  return reinterpret_cast<T*>(tensor.mutable_raw());
+}
+
+}  // namespace soma::detail
+// ---- soma/ops/rows/embedding.hpp
+// Embedding: rows of a table [V, C] chosen by ids of any shape; [..., C] comes out. The gradient
+// has the rows that were touched and no others.
+
+// ---- soma/ops/optimizer/accumulate.hpp
+// Adding gradients up: dense and sparse, in the order in which they come. What is added is added by
+// operators that write their first input, as optimizer steps do.
+
 // ---- soma/ops/element/binary.hpp
 // Element-wise functions of two tensors with NumPy's broadcasting: y = f(a, b), of a's type.
 
@@ -29429,6 +30059,14 @@ T unary(Unary function, T x) {
       return x < 0 ? T(0) : x * x;
     case Unary::laplace:
       return std::erfc(-laplace_argument(x) / std::numbers::sqrt2_v<T>) / 2;
+    case Unary::elu:
+      return x > 0 ? x : std::expm1(x);
+    case Unary::hard_sigmoid:
+      return x < -3 ? T(0) : x > 3 ? T(1) : (x + 3) / 6;
+    case Unary::hard_swish:
+      return x < -3 ? T(0) : x > 3 ? x : x * (x + 3) / 6;
+    case Unary::hard_tanh:
+      return x < -1 ? T(-1) : x > 1 ? T(1) : x;
   }
   return x;
 }
@@ -29504,6 +30142,14 @@ T unary_derivative(Unary function, T x) {
       const T t = laplace_argument(x);
       return std::exp(-t * t / 2) / (T(0.282095) * std::sqrt(2 * std::numbers::pi_v<T>));
     }
+    case Unary::elu:
+      return x > 0 ? T(1) : std::exp(x);
+    case Unary::hard_sigmoid:
+      return x <= -3 || x >= 3 ? T(0) : T(1) / 6;
+    case Unary::hard_swish:
+      return x <= -3 ? T(0) : x >= 3 ? T(1) : x / 3 + T(0.5);
+    case Unary::hard_tanh:
+      return x <= -1 || x >= 1 ? T(0) : T(1);
   }
   return x;
 }
@@ -29516,9 +30162,14 @@ template <class T>
 T unary_gradient(Unary function, T x, T dy) {
   if (function == Unary::reciprocal) return dy * (1 / x) * -(1 / x);
   if (function == Unary::relu) return x <= 0 ? std::copysign(T(0), dy) : dy;
-  const bool above =
-      (function == Unary::gelu_clipped && x > T(gelu_clip)) || (function == Unary::relu6 && x >= 6);
-  const bool below = (function == Unary::relu6 || function == Unary::relu_squared) && x <= 0;
+  const bool above = (function == Unary::gelu_clipped && x > T(gelu_clip)) ||
+                     (function == Unary::relu6 && x >= 6) ||
+                     (function == Unary::hard_sigmoid && x >= 3) ||
+                     (function == Unary::hard_tanh && x >= 1);
+  const bool below =
+      ((function == Unary::relu6 || function == Unary::relu_squared) && x <= 0) ||
+      ((function == Unary::hard_sigmoid || function == Unary::hard_swish) && x <= -3) ||
+      (function == Unary::hard_tanh && x <= -1);
   if (above || below) return std::copysign(T(0), dy);
   return dy * unary_derivative(function, x);
 }
@@ -30119,6 +30770,1092 @@ inline void add_into(Context& context, const Tensor& total, const Tensor& more) 
 
 }  // namespace detail
 }  // namespace soma
+
+namespace soma {
+
+namespace detail {
+
+inline void check_total(std::string_view operation, const Tensor& total) {
+  check_floating(operation, "total", total);
+  if (!total.contiguous())
+    fail(error_id::tensor_not_contiguous, operation, "total", total.describe() + " with gaps",
+         "row-major elements");
+}
+
+// Inputs total and more, of one shape: total += more.
+inline void accumulate_shape(const ShapeCall& call) {
+  check_total("accumulate", call.inputs[0]);
+  check_floating("accumulate", "more", call.inputs[1]);
+  check_shape("accumulate", "more", call.inputs[1], call.inputs[0].shape());
+}
+inline void accumulate_host(const OperatorCall& call) {
+  add_into(call.context, call.inputs[0], call.inputs[1]);
+}
+
+// Inputs total [R, ...], values [r, ...], rows [r] and, where the total is itself of some rows,
+// total_rows [R]; numbers of rows are int64, ascending, each once. Row rows[i] of the total
+// += row i of values.
+inline void accumulate_rows_shape(const ShapeCall& call) {
+  constexpr std::string_view name = "accumulate rows";
+  const Tensor &total = call.inputs[0], &values = call.inputs[1], &rows = call.inputs[2];
+  check_total(name, total);
+  check_min_rank(name, "total", total, 1);
+  check_floating(name, "values", values);
+  const auto check_rows = [&](std::string_view argument, const Tensor& numbers) {
+    check_rank(name, argument, numbers, 1);
+    if (numbers.dtype() != DType::int64 || !numbers.contiguous())
+      fail(error_id::tensor_dtype, name, argument, numbers.describe(), "contiguous int64");
+  };
+  check_rows("rows", rows);
+  check_shape(name, "values", values, total.shape().with(0, rows.size(0)));
+  if (call.inputs.size() < 4 || !call.inputs[3].defined()) return;
+  check_rows("total_rows", call.inputs[3]);
+  check_shape(name, "total_rows", call.inputs[3], Shape{total.size(0)});
+}
+
+// Calls each(i, row): row i of values belongs to that row of the total. Error operator.value.
+template <class Each>
+void for_each_row_pair(const Tensor& total, const Tensor& rows, const Tensor& total_rows,
+                       const Each& each) {
+  const std::size_t count = total.size(0);
+  const std::span<const std::int64_t> wanted = rows.span<std::int64_t>();
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (total_rows.defined())
+      while (at < count && total_rows.data<std::int64_t>()[at] != wanted[i]) ++at;
+    else
+      at = wanted[i] < 0 ? count : static_cast<std::size_t>(wanted[i]);
+    if (at >= count)
+      fail(error_id::operator_value, "accumulate rows", "rows[" + std::to_string(i) + "]",
+           std::to_string(wanted[i]), "a row of total, " + total.describe());
+    each(i, at);
+  }
+}
+
+inline void add_rows(Context& context, const Tensor& total, const Gradient& more,
+                     const Tensor& total_rows = {}) {
+  for_each_row_pair(total, more.rows, total_rows, [&](std::size_t i, std::size_t row) {
+    add_into(context, total.select(0, row), more.values.select(0, i));
+  });
+}
+
+inline void accumulate_rows_host(const OperatorCall& call) {
+  add_rows(call.context, call.inputs[0], {call.inputs[1], call.inputs[2]},
+           call.inputs.size() > 3 ? call.inputs[3] : Tensor());
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator accumulate{.name = "accumulate",
+                                     .min_inputs = 2,
+                                     .max_inputs = 2,
+                                     .outputs = 0,
+                                     .shape = &detail::accumulate_shape,
+                                     .host = &detail::accumulate_host};
+
+inline constexpr Operator accumulate_rows{.name = "accumulate rows",
+                                          .min_inputs = 3,
+                                          .max_inputs = 4,
+                                          .outputs = 0,
+                                          .shape = &detail::accumulate_rows_shape,
+                                          .host = &detail::accumulate_rows_host};
+
+}  // namespace ops
+
+namespace detail {
+
+inline Tensor to_dense(Context& context, const Gradient& gradient, const Shape& shape) {
+  if (!gradient.sparse()) return gradient.values;
+  const Tensor result = Tensor::zeros(context, shape);
+  run(context, ops::accumulate_rows, {}, {result, gradient.values, gradient.rows});
+  return result;
+}
+
+// The union of the rows of two sparse gradients.
+inline Gradient merge_sparse(Context& context, const Gradient& a, const Gradient& b) {
+  const std::span<const std::int64_t> x = a.rows.span<std::int64_t>();
+  const std::span<const std::int64_t> y = b.rows.span<std::int64_t>();
+  HeapVector<std::int64_t> rows(context.heap());
+  rows.reserve(x.size() + y.size());
+  std::set_union(x.begin(), x.end(), y.begin(), y.end(), std::back_inserter(rows));
+  const Gradient result{
+      Tensor::zeros(context, a.values.shape().with(0, rows.size())),
+      Tensor::from(context, std::span<const std::int64_t>(rows), Shape{rows.size()})};
+  for (const Gradient* source : {&a, &b})
+    run(context, ops::accumulate_rows, {},
+        {result.values, source->values, source->rows, result.rows});
+  return result;
+}
+
+// total += more. Adds in place only where nobody else can see the total.
+inline void accumulate(Context& context, Gradient& total, Gradient more) {
+  if (!more.defined()) return;
+  if (!total.defined()) {
+    total = std::move(more);
+    return;
+  }
+  if (total.sparse() && more.sparse()) {
+    total = merge_sparse(context, total, more);
+    return;
+  }
+  if (total.sparse()) std::swap(total, more);  // a sum of two numbers has no order
+  if (!total.values.storage().unique() || !total.values.contiguous())
+    total.values = clone(context, total.values);
+  if (more.sparse())
+    run(context, ops::accumulate_rows, {}, {total.values, more.values, more.rows});
+  else
+    run(context, ops::accumulate, {}, {total.values, more.values});
+}
+
+}  // namespace detail
+}  // namespace soma
+
+namespace soma {
+
+namespace detail {
+
+inline std::int64_t index_at(const Tensor& ids, std::size_t i) {
+  return ids.dtype() == DType::int32 ? std::int64_t{ids.data<std::int32_t>()[i]}
+                                     : ids.data<std::int64_t>()[i];
+}
+
+inline void embedding_shape(const ShapeCall& call) {
+  const Tensor &table = call.inputs[0], &ids = call.inputs[1];
+  check_rank("embedding", "table", table, 2);
+  check_floating("embedding", "table", table);
+  check_index_type("embedding", "ids", ids);
+  std::array<std::size_t, max_rank + 1> sizes{};
+  *std::copy(ids.shape().begin(), ids.shape().end(), sizes.begin()) = table.size(1);
+  call.outputs[0] = {Shape(std::span<const std::size_t>(sizes.data(), ids.rank() + 1)),
+                     table.dtype()};
+}
+
+// Error operator.value.
+inline void check_ids(const Tensor& table, const Tensor& ids) {
+  const std::size_t rows = table.size(0), count = ids.elements();
+  const auto check = [&](const auto* values) {
+    for (std::size_t i = 0; i < count; ++i)
+      if (const std::int64_t id = values[i]; id < 0 || static_cast<std::uint64_t>(id) >= rows)
+        fail(error_id::operator_value, "embedding", "ids[" + std::to_string(i) + "]",
+             std::to_string(id), "0 to " + std::to_string(rows) + " - 1");
+  };
+  if (ids.dtype() == DType::int32)
+    check(ids.data<std::int32_t>());
+  else
+    check(ids.data<std::int64_t>());
+}
+
+inline void embedding_host(const OperatorCall& call) {
+  const Tensor table = call.inputs[0];
+  const Tensor ids = contiguous(call.context, call.inputs[1]);
+  const std::size_t rows = ids.elements(), columns = table.size(1);
+  check_ids(table, ids);
+  const MatrixTarget to = target(call.outputs[0]);
+  for_ranges(call.context, rows, columns, [&](std::size_t begin, std::size_t end) {
+    call.context.kernels().embedding.gather({.rows = end - begin,
+                                             .columns = columns,
+                                             .table = operand(table),
+                                             .ids = ids.raw() + begin * size_of(ids.dtype()),
+                                             .id_dtype = ids.dtype(),
+                                             .y = part(to, begin, 0)});
+  });
+}
+
+// The rows of dy that belong to each id: for id number k in ascending order, list[starts[k]] to
+// list[starts[k + 1]], in ascending order.
+struct Occurrences {
+  Tensor list;    // int32, of all rows of dy
+  Tensor starts;  // int64, one more than ids
+  Tensor ids;     // int64
+};
+
+inline Occurrences occurrences(Context& context, const Tensor& ids) {
+  const std::size_t count = ids.elements();
+  if (count > 0x7FFFFFFFu)
+    fail(error_id::operator_value, "embedding backward", "ids", std::to_string(count),
+         "fewer than 2^31");
+  Occurrences result;
+  result.list = Tensor::empty(context, Shape{count}, DType::int32);
+  const std::span<std::int32_t> list = result.list.mutable_span<std::int32_t>();
+  // The comparisons below are many: they read plain numbers.
+  const Tensor copied = Tensor::empty(context, Shape{count}, DType::int64);
+  const std::span<std::int64_t> values = copied.mutable_span<std::int64_t>();
+  for (std::size_t i = 0; i < count; ++i) {
+    list[i] = static_cast<std::int32_t>(i);
+    values[i] = index_at(ids, i);
+  }
+  const auto id = [&](std::int32_t i) { return values[static_cast<std::size_t>(i)]; };
+  std::sort(list.begin(), list.end(), [&](std::int32_t a, std::int32_t b) {
+    const std::int64_t x = id(a), y = id(b);
+    return x != y ? x < y : a < b;
+  });
+  const auto begins = [&](std::size_t i) { return i == 0 || id(list[i]) != id(list[i - 1]); };
+  std::size_t rows = 0;
+  for (std::size_t i = 0; i < count; ++i) rows += begins(i) ? 1u : 0u;
+  result.ids = Tensor::empty(context, Shape{rows}, DType::int64);
+  result.starts = Tensor::empty(context, Shape{rows + 1}, DType::int64);
+  auto* numbers = result.ids.mutable_data<std::int64_t>();
+  auto* starts = result.starts.mutable_data<std::int64_t>();
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!begins(i)) continue;
+    *numbers++ = id(list[i]);
+    *starts++ = static_cast<std::int64_t>(i);
+  }
+  *starts = static_cast<std::int64_t>(count);
+  return result;
+}
+
+// Inputs dy, and list and starts as in Occurrences; the output is, for each id, the sum of its rows
+// of dy, in fp32.
+inline void embedding_backward_shape(const ShapeCall& call) {
+  constexpr std::string_view name = "embedding backward";
+  const Tensor &dy = call.inputs[0], &list = call.inputs[1], &starts = call.inputs[2];
+  check_min_rank(name, "dy", dy, 1);
+  check_floating(name, "dy", dy);
+  check_shape(name, "list", list, Shape{dy.shape().rows()});
+  check_rank(name, "starts", starts, 1);
+  if (list.dtype() != DType::int32 || !list.contiguous())
+    fail(error_id::tensor_dtype, name, "list", list.describe(), "contiguous int32");
+  if (starts.dtype() != DType::int64 || !starts.contiguous() || starts.size(0) == 0)
+    fail(error_id::tensor_dtype, name, "starts", starts.describe(),
+         "contiguous int64, one more than there are ids");
+  call.outputs[0] = {Shape{starts.size(0) - 1, dy.shape().columns()}, DType::fp32};
+}
+
+// Error operator.value.
+inline void check_occurrences(const Tensor& list, const Tensor& starts) {
+  const auto rows = static_cast<std::int64_t>(list.elements());
+  const auto refuse = [&](std::string_view argument, std::int64_t given) {
+    fail(error_id::operator_value, "embedding backward", argument, std::to_string(given),
+         "the " + std::to_string(rows) + " rows of dy, in ascending order for each id");
+  };
+  std::int64_t at = 0;
+  for (const std::int64_t start : starts.span<std::int64_t>()) {
+    if (start < at || start > rows) refuse("starts", start);
+    at = start;
+  }
+  for (const std::int32_t row : list.span<std::int32_t>())
+    if (row < 0 || row >= rows) refuse("list", row);
+}
+
+// Within a shard rows add up in ascending order, shards meet in the fixed tree.
+inline void embedding_backward_host(const OperatorCall& call) {
+  Context& context = call.context;
+  const Tensor dy = regular(context, call.inputs[0]);
+  const Tensor &list = call.inputs[1], &sums = call.outputs[0];
+  const std::int64_t* starts = call.inputs[2].data<std::int64_t>();
+  check_occurrences(list, call.inputs[2]);
+  // The kernel's numbers have no sign.
+  const auto* numbers = reinterpret_cast<const std::uint32_t*>(list.data<std::int32_t>());
+  const std::size_t rows = sums.size(0), columns = sums.size(1);
+  const RowSegments segments(call.sequences, list.elements());
+  float* out = sums.mutable_data<float>();
+  for_ranges(
+      context, rows, columns * (list.elements() / (std::max)(rows, std::size_t{1}) + 1),
+      [&](std::size_t begin, std::size_t end) {
+        std::array<std::size_t, max_shards + 1> bounds{};
+        const Segments& shards = segments.get();
+        for (std::size_t row = begin; row < end; ++row) {
+          const std::uint32_t* first = numbers + starts[row];
+          const std::uint32_t* last = numbers + starts[row + 1];
+          for (std::size_t s = 0; s <= shards.count; ++s)
+            bounds[s] =
+                static_cast<std::size_t>(std::lower_bound(first, last, shards.bounds[s]) - first);
+          context.kernels().embedding.gather_sum({.columns = columns,
+                                                  .x = operand(dy),
+                                                  .list = first,
+                                                  .count = static_cast<std::size_t>(last - first),
+                                                  .segments = {bounds.data(), shards.count},
+                                                  .out = out + row * columns});
+        }
+      });
+}
+
+inline void embedding_gradient(const GradientCall& call);
+
+inline OperatorSamples embedding_samples() {
+  OperatorSamples result;
+  const auto add = [&](std::size_t rows, std::size_t columns, const Shape& ids, bool dense,
+                       std::vector<std::size_t> lengths) {
+    const double error = static_cast<double>(ids.elements() + 1) * 0x1p-24;
+    result.samples.push_back({.name = std::to_string(rows) + " rows, ids " + to_string(ids),
+                              .inputs = {{.shape = Shape{rows, columns}},
+                                         {.shape = ids,
+                                          .dtype = dense ? DType::int64 : DType::int32,
+                                          .low = 0,
+                                          .high = static_cast<double>(rows - 1)}},
+                              .attributes = EmbeddingSetting{dense},
+                              .lengths = std::move(lengths),
+                              .error = 0,
+                              .gradient_error = error});
+  };
+  add(7, 5, Shape{23}, false, {5, 0, 11, 7});
+  add(3, 33, Shape{40}, true, {});
+  add(4, 3, Shape{2, 5}, false, {});
+  add(4, 3, Shape{0}, true, {});
+  result.reference = [](const Sample&, const std::vector<ReferenceTensor>& inputs) {
+    const std::size_t columns = inputs[0].shape[1];
+    std::vector<std::size_t> sizes(inputs[1].shape.begin(), inputs[1].shape.end());
+    sizes.push_back(columns);
+    ReferenceTensor y{Shape(sizes), {}};
+    for (const double id : inputs[1].values)
+      for (std::size_t c = 0; c < columns; ++c)
+        y.values.push_back(inputs[0].values[static_cast<std::size_t>(id) * columns + c]);
+    return std::vector<ReferenceTensor>{y};
+  };
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator embedding_backward{.name = "embedding backward",
+                                             .min_inputs = 3,
+                                             .max_inputs = 3,
+                                             .shape = &detail::embedding_backward_shape,
+                                             .host = &detail::embedding_backward_host};
+
+inline constexpr Operator embedding{.name = "embedding",
+                                    .min_inputs = 2,
+                                    .max_inputs = 2,
+                                    .keeps_inputs = 2,
+                                    .shape = &detail::embedding_shape,
+                                    .host = &detail::embedding_host,
+                                    .gradient = &detail::embedding_gradient,
+                                    .samples = &detail::embedding_samples};
+
+}  // namespace ops
+
+inline void detail::embedding_gradient(const GradientCall& call) {
+  const Occurrences all = occurrences(call.context, contiguous(call.context, call.inputs[1]));
+  const Tensor dy = contiguous(call.context, call.output_gradients[0]);
+  Gradient gradient{
+      run(call.context, ops::embedding_backward, {}, {dy, all.list, all.starts}, call.sequences)[0],
+      all.ids};
+  if (call.attributes.as<EmbeddingSetting>().dense_gradient)
+    gradient = {to_dense(call.context, gradient, call.inputs[0].shape()), {}};
+  call.input_gradients[0] = gradient;
+}
+
+}  // namespace soma
+
+namespace soma {
+
+namespace detail {
+
+inline void gather_shape(const ShapeCall& call) {
+  const std::size_t dimension = call.attributes.as<GatherSetting>().dimension;
+  const Tensor &x = call.inputs[0], &index = call.inputs[1];
+  check_floating("gather", "x", x);
+  check_index_type("gather", "index", index);
+  check_dimension("gather", x, dimension);
+  check_rank("gather", "index", index, x.rank());
+  for (std::size_t d = 0; d < x.rank(); ++d)
+    if (d != dimension && index.size(d) > x.size(d))
+      fail(error_id::tensor_shape, "gather", "index", index.describe(),
+           "at most the sizes of x, " + x.describe() + ", but for dimension " +
+               std::to_string(dimension));
+  call.outputs[0] = {index.shape(), x.dtype()};
+}
+
+// x without what no index can reach: the sizes of index but along the dimension. A view.
+inline Tensor gather_reach(const Tensor& x, const Shape& index, std::size_t dimension) {
+  Tensor reach = x;
+  for (std::size_t d = 0; d < x.rank(); ++d)
+    if (d != dimension) reach = reach.slice(d, 0, index[d]);
+  return reach;
+}
+
+// Error operator.value.
+inline void check_gather_index(const Tensor& index, std::size_t size) {
+  for (std::size_t i = 0; i < index.elements(); ++i)
+    if (const std::int64_t at = index_at(index, i);
+        at < 0 || static_cast<std::uint64_t>(at) >= size)
+      fail(error_id::operator_value, "gather", "index[" + std::to_string(i) + "]",
+           std::to_string(at), "0 to " + std::to_string(size) + " - 1");
+}
+
+// Calls move(y, x) with the places of each element of y, those of a line in ascending order.
+template <class Move>
+void for_gathered(Context& context, const Along& x, const Along& y, const Tensor& index,
+                  const Move& move) {
+  for_ranges(context, y.outer * y.inner, y.size, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t line = begin; line < end; ++line) {
+      const std::size_t outer = line / y.inner, inner = line % y.inner;
+      for (std::size_t i = 0; i < y.size; ++i) {
+        const std::size_t to = (outer * y.size + i) * y.inner + inner;
+        const auto from = static_cast<std::size_t>(index_at(index, to));
+        move(to, (outer * x.size + from) * x.inner + inner);
+      }
+    }
+  });
+}
+
+inline void gather_host(const OperatorCall& call) {
+  const std::size_t dimension = call.attributes.as<GatherSetting>().dimension;
+  const Tensor index = contiguous(call.context, call.inputs[1]);
+  check_gather_index(index, call.inputs[0].size(dimension));
+  if (index.elements() == 0) return;
+  const Tensor x = contiguous(call.context, gather_reach(call.inputs[0], index.shape(), dimension));
+  with_element_width(x.dtype(), [&](auto width) {
+    using T = decltype(width);
+    const T* from = codes<T>(x);
+    T* y = mutable_codes<T>(call.outputs[0]);
+    for_gathered(call.context, Along(x.shape(), dimension), Along(index.shape(), dimension), index,
+                 [&](std::size_t to, std::size_t at) { y[to] = from[at]; });
+  });
+}
+
+// An element that was chosen several times gets the sum of those gradients, in fp32 and in the
+// order in which they stand along the dimension.
+inline void gather_gradient(const GradientCall& call) {
+  const std::size_t dimension = call.attributes.as<GatherSetting>().dimension;
+  const Tensor index = contiguous(call.context, call.inputs[1]);
+  const Tensor dx = Tensor::zeros(call.context, call.inputs[0].shape());
+  if (index.elements() != 0) {
+    const Tensor dy = plain(call.context, call.output_gradients[0]);
+    const Tensor reach = gather_reach(dx, index.shape(), dimension);
+    const Tensor sums = reach.contiguous() ? reach : Tensor::zeros(call.context, reach.shape());
+    float* to = sums.mutable_data<float>();
+    const float* from = dy.data<float>();
+    for_gathered(call.context, Along(sums.shape(), dimension), Along(index.shape(), dimension),
+                 index, [&](std::size_t at, std::size_t chosen) { to[chosen] += from[at]; });
+    if (!reach.contiguous()) copy(sums, reach);
+  }
+  const DType dtype = call.inputs[0].dtype();
+  call.input_gradients[0].values = dtype == DType::fp32 ? dx : in_type(call.context, dx, dtype);
+}
+
+inline OperatorSamples gather_samples() {
+  OperatorSamples result;
+  const auto add = [&](const Shape& x, const Shape& index, std::size_t dimension) {
+    result.samples.push_back({.name = to_string(x) + " " + to_string(index),
+                              .inputs = {{.shape = x},
+                                         {.shape = index,
+                                          .dtype = dimension == 0 ? DType::int32 : DType::int64,
+                                          .low = 0,
+                                          .high = static_cast<double>(x[dimension]) - 1}},
+                              .attributes = GatherSetting{dimension},
+                              .lengths = {},
+                              .error = 0,
+                              .gradient_error = static_cast<double>(index.elements()) * 0x1p-24});
+  };
+  add({7}, {11}, 0);
+  add({5, 33}, {5, 4}, 1);
+  add({4, 3, 2}, {2, 9, 2}, 1);
+  add({4, 6}, {3, 5}, 0);
+  add({3, 4}, {0, 4}, 0);
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    const std::size_t dimension = sample.attributes.as<GatherSetting>().dimension;
+    const Shape &x = inputs[0].shape, &shape = inputs[1].shape;
+    const Strides strides = x.strides();
+    ReferenceTensor y{shape, {}};
+    for (std::size_t i = 0; i < shape.elements(); ++i) {
+      std::size_t rest = i, from = 0;
+      for (std::size_t d = shape.rank(); d-- > 0; rest /= shape[d])
+        from += (d == dimension ? static_cast<std::size_t>(inputs[1].values[i]) : rest % shape[d]) *
+                strides[d];
+      y.values.push_back(inputs[0].values[from]);
+    }
+    return std::vector<ReferenceTensor>{y};
+  };
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator gather{.name = "gather",
+                                 .min_inputs = 2,
+                                 .max_inputs = 2,
+                                 .keeps_inputs = 2,
+                                 .shape = &detail::gather_shape,
+                                 .host = &detail::gather_host,
+                                 .gradient = &detail::gather_gradient,
+                                 .samples = &detail::gather_samples};
+
+}  // namespace ops
+}  // namespace soma
+// ---- soma/ops/choose/pad.hpp
+// pad: x among elements of one value, before and behind its last dimensions (at most four).
+
+namespace soma {
+
+namespace detail {
+
+// A setting speaks of the last dimensions: its entry i of the one that `most` - 1 - i follow.
+inline Shape padded_shape(const Shape& x, const PadSetting& setting) {
+  Shape shape = x;
+  for (std::size_t i = 0; i < PadSetting::most; ++i) {
+    const std::size_t before = setting.before[i], behind = setting.behind[i];
+    if (before == 0 && behind == 0) continue;
+    if (x.rank() + i < PadSetting::most)
+      fail(error_id::tensor_rank, "pad", "x", to_string(x), "a dimension for each that is padded");
+    const std::size_t dimension = x.rank() + i - PadSetting::most;
+    shape =
+        shape.with(dimension, checked_add(x[dimension], checked_add(before, behind, "pad"), "pad"));
+  }
+  return shape;
+}
+// The part of a padded tensor that is x: a view.
+inline Tensor inside_padding(const Tensor& y, const Shape& x, const PadSetting& setting) {
+  Tensor inside = y;
+  for (std::size_t i = 0; i < PadSetting::most; ++i) {
+    if (x.rank() + i < PadSetting::most) continue;
+    const std::size_t dimension = x.rank() + i - PadSetting::most;
+    inside = inside.slice(dimension, setting.before[i], setting.before[i] + x[dimension]);
+  }
+  return inside;
+}
+
+inline void pad_shape(const ShapeCall& call) {
+  check_floating("pad", "x", call.inputs[0]);
+  call.outputs[0] = {padded_shape(call.inputs[0].shape(), call.attributes.as<PadSetting>()),
+                     call.inputs[0].dtype()};
+}
+inline void pad_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<PadSetting>();
+  const Tensor &x = call.inputs[0], &y = call.outputs[0];
+  if (y.elements() == 0) return;
+  const Tensor value =
+      in_type(call.context, Tensor::scalar(call.context, setting.value), y.dtype());
+  with_element_width(y.dtype(), [&](auto width) {
+    using T = decltype(width);
+    std::fill_n(mutable_codes<T>(y), y.elements(), *codes<T>(value));
+  });
+  copy(x, inside_padding(y, x.shape(), setting));
+}
+inline void pad_gradient(const GradientCall& call) {
+  call.input_gradients[0].values = inside_padding(call.output_gradients[0], call.inputs[0].shape(),
+                                                  call.attributes.as<PadSetting>());
+}
+
+inline OperatorSamples pad_samples() {
+  OperatorSamples result;
+  const auto add = [&](const Shape& x, const PadSetting& setting) {
+    result.samples.push_back({.name = to_string(x),
+                              .inputs = {{.shape = x}},
+                              .attributes = setting,
+                              .lengths = {},
+                              .error = 0,
+                              .gradient_error = 2 * 0x1p-24});
+  };
+  add({5}, {{0, 0, 0, 2}, {0, 0, 0, 3}, 0.5f});
+  add({3, 4}, {{0, 0, 1, 0}, {0, 0, 0, 2}, -2});
+  add({2, 3, 4, 2}, {{1, 0, 2, 1}, {0, 2, 0, 1}, 0});
+  add({0, 3}, {{0, 0, 1, 0}, {0, 0, 0, 1}, 1});
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    const auto& setting = sample.attributes.as<PadSetting>();
+    const Shape &x = inputs[0].shape, shape = padded_shape(x, setting);
+    const Strides strides = x.strides();
+    ReferenceTensor y{shape, {}};
+    for (std::size_t i = 0; i < shape.elements(); ++i) {
+      std::size_t rest = i, from = 0;
+      bool inside = true;
+      for (std::size_t d = shape.rank(); d-- > 0; rest /= shape[d]) {
+        const std::size_t entry = d + PadSetting::most - x.rank(), at = rest % shape[d];
+        const bool own = at >= setting.before[entry] && at < setting.before[entry] + x[d];
+        inside = inside && own;
+        if (own) from += (at - setting.before[entry]) * strides[d];
+      }
+      y.values.push_back(inside ? inputs[0].values[from] : static_cast<double>(setting.value));
+    }
+    return std::vector<ReferenceTensor>{y};
+  };
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator pad{.name = "pad",
+                              .shape = &detail::pad_shape,
+                              .host = &detail::pad_host,
+                              .gradient = &detail::pad_gradient,
+                              .samples = &detail::pad_samples};
+
+}  // namespace ops
+}  // namespace soma
+// ---- soma/ops/choose/top_k.hpp
+// top_k: the k largest (or smallest) elements along one dimension, in order, and where they stood.
+// Of equal ones the first comes first; NaN comes before all numbers, either way. The gradient goes
+// to the elements that were chosen.
+
+namespace soma {
+
+namespace detail {
+
+// Outputs: the elements, of x's type, and their numbers along the dimension, int64.
+inline void top_k_shape(const ShapeCall& call) {
+  const auto& setting = call.attributes.as<TopKSetting>();
+  const Tensor& x = call.inputs[0];
+  check_floating("top_k", "x", x);
+  check_dimension("top_k", x, setting.dimension);
+  if (setting.k > x.size(setting.dimension))
+    fail(error_id::operator_value, "top_k", "k", std::to_string(setting.k),
+         "at most the size of dimension " + std::to_string(setting.dimension) + " of " +
+             x.describe());
+  const Shape shape = x.shape().with(setting.dimension, setting.k);
+  call.outputs[0] = {shape, x.dtype()};
+  call.outputs[1] = {shape, DType::int64};
+}
+
+// Whether element `a` of a line, whose elements lie `step` apart, comes before element `b`.
+struct ComesBefore {
+  const float* line;
+  std::size_t step;
+  bool smallest;
+  bool value(float x, float y) const {
+    const bool x_is_nan = x != x, y_is_nan = y != y;
+    if (x_is_nan || y_is_nan) return x_is_nan && !y_is_nan;
+    return smallest ? x < y : x > y;
+  }
+  bool operator()(std::int64_t a, std::int64_t b) const {
+    const float x = line[static_cast<std::size_t>(a) * step],
+                y = line[static_cast<std::size_t>(b) * step];
+    return value(x, y) || (!value(y, x) && a < b);
+  }
+};
+
+// The first of a run of lines, element by element: lines lie beside each other.
+inline void first_of_lines(const float* x, const Along& along, bool smallest, std::size_t lines,
+                           std::int64_t* chosen) {
+  const ComesBefore before{x, along.inner, smallest};
+  std::fill_n(chosen, lines, std::int64_t{0});
+  for (std::size_t i = 1; i < along.size; ++i)
+    for (std::size_t n = 0; n < lines; ++n)
+      if (before.value(x[i * along.inner + n],
+                       x[static_cast<std::size_t>(chosen[n]) * along.inner + n]))
+        chosen[n] = static_cast<std::int64_t>(i);
+}
+
+inline void top_k_numbers(const OperatorCall& call, const Along& along, const float* x) {
+  const auto& setting = call.attributes.as<TopKSetting>();
+  auto* chosen = call.outputs[1].mutable_data<std::int64_t>();
+  const std::size_t k = setting.k, lines = along.outer * along.inner;
+  for_ranges(call.context, lines, along.size * (k == 1 ? 1 : 8),
+             [&](std::size_t begin, std::size_t end) {
+               HeapVector<std::int64_t> order(call.context.heap());
+               if (k > 1) order.resize(along.size);
+               for (std::size_t line = begin; line < end;) {
+                 const std::size_t outer = line / along.inner, inner = line % along.inner;
+                 const float* from = x + outer * along.size * along.inner + inner;
+                 std::int64_t* to = chosen + outer * k * along.inner + inner;
+                 if (k == 1) {
+                   const std::size_t beside = (std::min)(along.inner - inner, end - line);
+                   first_of_lines(from, along, setting.smallest, beside, to);
+                   line += beside;
+                   continue;
+                 }
+                 for (std::size_t i = 0; i < along.size; ++i)
+                   order[i] = static_cast<std::int64_t>(i);
+                 std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(k),
+                                   order.end(), ComesBefore{from, along.inner, setting.smallest});
+                 for (std::size_t i = 0; i < k; ++i) to[i * along.inner] = order[i];
+                 ++line;
+               }
+             });
+}
+
+// Calls move(place of output element, place in x) for all that were chosen.
+template <class Move>
+void for_chosen(Context& context, const Along& along, std::size_t k, const std::int64_t* chosen,
+                const Move& move) {
+  for_ranges(context, along.outer * k, along.inner, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t row = begin; row < end; ++row)
+      for (std::size_t n = 0; n < along.inner; ++n) {
+        const std::size_t at = row * along.inner + n;
+        const auto i = static_cast<std::size_t>(chosen[at]);
+        move(at, (row / k * along.size + i) * along.inner + n);
+      }
+  });
+}
+
+inline void top_k_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<TopKSetting>();
+  if (call.outputs[0].elements() == 0) return;
+  const Tensor x = contiguous(call.context, call.inputs[0]);
+  const Along along(x.shape(), setting.dimension);
+  top_k_numbers(call, along, plain(call.context, x).data<float>());
+  const std::int64_t* chosen = call.outputs[1].data<std::int64_t>();
+  with_element_width(x.dtype(), [&](auto width) {
+    using T = decltype(width);
+    const T* from = codes<T>(x);
+    T* y = mutable_codes<T>(call.outputs[0]);
+    for_chosen(call.context, along, setting.k, chosen,
+               [&](std::size_t to, std::size_t at) { y[to] = from[at]; });
+  });
+}
+
+inline void top_k_gradient(const GradientCall& call) {
+  const auto& setting = call.attributes.as<TopKSetting>();
+  if (!call.output_gradients[0].defined()) return;
+  const Tensor dy = contiguous(call.context, call.output_gradients[0]);
+  const Tensor dx = Tensor::zeros(call.context, call.inputs[0].shape(), dy.dtype());
+  if (dy.elements() != 0)
+    with_element_width(dy.dtype(), [&](auto width) {
+      using T = decltype(width);
+      const T* from = codes<T>(dy);
+      T* to = mutable_codes<T>(dx);
+      for_chosen(call.context, Along(dx.shape(), setting.dimension), setting.k,
+                 call.outputs[1].data<std::int64_t>(),
+                 [&](std::size_t at, std::size_t chosen) { to[chosen] = from[at]; });
+    });
+  call.input_gradients[0].values = dx;
+}
+
+inline OperatorSamples top_k_samples() {
+  OperatorSamples result;
+  const auto add = [&](const Shape& x, const TopKSetting& setting) {
+    // Values far enough apart that no step of a difference quotient changes their order.
+    std::vector<double> values;
+    for (std::size_t i = 0; i < x.elements(); ++i)
+      values.push_back(static_cast<double>(i * 37 % 101) * 0.0625 - 3);
+    result.samples.push_back({.name = to_string(x) + " " + std::to_string(setting.k),
+                              .inputs = {{.shape = x, .values = values}},
+                              .attributes = setting,
+                              .lengths = {},
+                              .error = 0,
+                              .gradient_error = 2 * 0x1p-24});
+  };
+  add({9}, {0, 1, false});
+  add({5, 13}, {1, 1, true});
+  add({5, 13}, {1, 4, false});
+  add({3, 6, 4}, {1, 3, true});
+  add({3, 6, 4}, {0, 1, false});
+  add({0, 4}, {1, 2, false});
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    const auto& setting = sample.attributes.as<TopKSetting>();
+    const Along along(inputs[0].shape, setting.dimension);
+    const Shape shape = inputs[0].shape.with(setting.dimension, setting.k);
+    ReferenceTensor values{shape, {}}, numbers{shape, {}};
+    for (std::size_t i = 0; i < shape.elements(); ++i) {  // counts those that come before
+      const std::size_t n = i % along.inner, rank = i / along.inner % setting.k;
+      const std::size_t outer = i / along.inner / setting.k;
+      const auto at = [&](std::size_t j) {
+        return inputs[0].values[(outer * along.size + j) * along.inner + n];
+      };
+      for (std::size_t j = 0; j < along.size; ++j) {
+        std::size_t before = 0;
+        for (std::size_t other = 0; other < along.size; ++other)
+          before += (setting.smallest ? at(other) < at(j) : at(other) > at(j)) ||
+                            (at(other) == at(j) && other < j)
+                        ? 1u
+                        : 0u;
+        if (before != rank) continue;
+        values.values.push_back(at(j));
+        numbers.values.push_back(static_cast<double>(j));
+      }
+    }
+    return std::vector<ReferenceTensor>{values, numbers};
+  };
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator top_k{.name = "top_k",
+                                .outputs = 2,
+                                .keeps_outputs = 2,
+                                .shape = &detail::top_k_shape,
+                                .host = &detail::top_k_host,
+                                .gradient = &detail::top_k_gradient,
+                                .samples = &detail::top_k_samples};
+
+}  // namespace ops
+}  // namespace soma
+// ---- soma/ops/choose/where.hpp
+// where: y = a where the condition is not 0, else b. The three broadcast like NumPy's.
+
+namespace soma {
+
+namespace detail {
+
+inline Shape where_result(const Shape& condition, const Shape& a, const Shape& b) {
+  return broadcast(broadcast(condition, a, "where"), b, "where");
+}
+
+inline void where_shape(const ShapeCall& call) {
+  const Tensor &condition = call.inputs[0], &a = call.inputs[1], &b = call.inputs[2];
+  if (size_of(condition.dtype()) != 1 || is_floating(condition.dtype()))
+    fail(error_id::tensor_dtype, "where", "condition", condition.describe(), "bool, uint8 or int8");
+  check_floating("where", "a", a);
+  if (b.dtype() != a.dtype())
+    fail(error_id::tensor_dtype, "where", "b", b.describe(), "the type of a, " + a.describe());
+  call.outputs[0] = {where_result(condition.shape(), a.shape(), b.shape()), a.dtype()};
+}
+
+inline void where_host(const OperatorCall& call) {
+  const Shape& shape = call.outputs[0].shape();
+  const auto whole = [&](const Tensor& tensor) {
+    return contiguous(call.context, tensor.broadcast_to(shape));
+  };
+  const Tensor condition = whole(call.inputs[0]), a = whole(call.inputs[1]),
+               b = whole(call.inputs[2]);
+  with_element_width(a.dtype(), [&](auto width) {
+    using T = decltype(width);
+    const auto* chooses = codes<std::uint8_t>(condition);
+    const T *first = codes<T>(a), *second = codes<T>(b);
+    T* y = mutable_codes<T>(call.outputs[0]);
+    for_ranges(call.context, shape.elements(), 1, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) y[i] = chooses[i] != 0 ? first[i] : second[i];
+    });
+  });
+}
+
+inline void where_gradient(const GradientCall& call);
+
+inline OperatorSamples where_samples() {
+  OperatorSamples result;
+  const auto add = [&](const Shape& condition, const Shape& a, const Shape& b) {
+    const Shape shape = where_result(condition, a, b);
+    result.samples.push_back(
+        {.name = to_string(condition) + " " + to_string(a) + " " + to_string(b),
+         .inputs = {{.shape = condition, .dtype = DType::uint8, .low = 0, .high = 1},
+                    {.shape = a},
+                    {.shape = b}},
+         .attributes = {},
+         .lengths = {},
+         .error = 0,
+         .gradient_error = static_cast<double>(shape.elements() + 1) * 0x1p-24});
+  };
+  add({}, {}, {});
+  add({7, 33}, {7, 33}, {7, 33});
+  add({5, 1}, {3}, {});
+  add({3}, {2, 1, 3}, {4, 1});
+  add({0, 3}, {3}, {1});
+  result.reference = [](const Sample&, const std::vector<ReferenceTensor>& inputs) {
+    const Shape shape = where_result(inputs[0].shape, inputs[1].shape, inputs[2].shape);
+    ReferenceTensor y{shape, {}};
+    const auto at = [&](const ReferenceTensor& x, std::size_t index) {
+      std::size_t offset = 0, step = 1;
+      for (std::size_t d = shape.rank(), e = x.shape.rank(); d-- > 0 && e > 0; index /= shape[d]) {
+        --e;
+        if (x.shape[e] != 1) offset += index % shape[d] * step;
+        step *= x.shape[e];
+      }
+      return x.values[offset];
+    };
+    for (std::size_t i = 0; i < shape.elements(); ++i)
+      y.values.push_back(at(inputs[0], i) != 0 ? at(inputs[1], i) : at(inputs[2], i));
+    return std::vector<ReferenceTensor>{y};
+  };
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator where{.name = "where",
+                                .min_inputs = 3,
+                                .max_inputs = 3,
+                                .keeps_inputs = 1,
+                                .shape = &detail::where_shape,
+                                .host = &detail::where_host,
+                                .gradient = &detail::where_gradient,
+                                .samples = &detail::where_samples};
+
+}  // namespace ops
+
+// An element of dy goes to the input that was chosen there; one that was repeated gets the sum.
+inline void detail::where_gradient(const GradientCall& call) {
+  const Tensor& dy = call.output_gradients[0];
+  const Tensor zero = Tensor::zeros(call.context, Shape{}, dy.dtype());
+  for (std::size_t i = 1; i < 3; ++i) {
+    if (!call.wanted[i]) continue;
+    const Tensor chosen = run(call.context, ops::where, {},
+                              {call.inputs[0], i == 1 ? dy : zero, i == 1 ? zero : dy})[0];
+    call.input_gradients[i].values =
+        sum_to(call.context, chosen, call.inputs[i].shape(), call.sequences);
+  }
+}
+
+}  // namespace soma
+// ---- soma/ops/element/parametric.hpp
+// Element-wise functions with a setting: y = clamp(x, low, high), x^exponent, and leaky ReLU with
+// any slope. y has x's type; computed in fp32 (powers in double), rounded once.
+
+namespace soma {
+
+namespace detail {
+
+// x, within low to high; NaN stays.
+struct Clamp {
+  static constexpr std::string_view name = "clamp", backward_name = "clamp backward";
+  using Setting = ClampSetting;
+  static void check(const Setting& setting) {
+    if (!(setting.low <= setting.high))
+      fail(error_id::operator_value, name, "low",
+           std::to_string(setting.low) + ", above high, " + std::to_string(setting.high),
+           "at most high");
+  }
+  template <class T>
+  static T value(const Setting& setting, T x) {
+    const T low = static_cast<T>(setting.low), high = static_cast<T>(setting.high);
+    return x < low ? low : x > high ? high : x;
+  }
+  // At the bounds the gradient passes.
+  static float gradient(const Setting& setting, float x, float dy) {
+    return x < setting.low || x > setting.high ? 0 : dy;
+  }
+};
+
+// x^exponent, and dy exponent x^(exponent - 1), which is 0 where the exponent is. Zeros, infinities
+// and NaN as IEEE 754's pow; of x below zero a number where the exponent is whole, else NaN.
+struct Power {
+  static constexpr std::string_view name = "power", backward_name = "power backward";
+  using Setting = PowerSetting;
+  static void check(const Setting& setting) {
+    if (!std::isfinite(setting.exponent))
+      fail(error_id::operator_value, name, "exponent", std::to_string(setting.exponent),
+           "a finite number");
+  }
+  static double power(double x, double exponent) {
+    const double size = std::fabs(exponent);
+    if (!(size < 0x1p40) || size != std::floor(size)) return portable_pow(x, exponent);
+    const double whole = portable_power(x, static_cast<std::uint64_t>(size));
+    return exponent < 0 ? 1 / whole : whole;
+  }
+  template <class T>
+  static T value(const Setting& setting, T x) {
+    return static_cast<T>(power(static_cast<double>(x), static_cast<double>(setting.exponent)));
+  }
+  static float gradient(const Setting& setting, float x, float dy) {
+    const auto exponent = static_cast<double>(setting.exponent);
+    if (exponent == 0) return 0;
+    const double slope = exponent * power(static_cast<double>(x), exponent - 1);
+    return static_cast<float>(static_cast<double>(dy) * slope);
+  }
+};
+
+// x, below zero slope x. At zero the gradient is that below.
+struct Leaky {
+  static constexpr std::string_view name = "leaky_relu with slope",
+                                    backward_name = "leaky_relu with slope backward";
+  using Setting = LeakySetting;
+  static void check(const Setting& setting) {
+    if (!std::isfinite(setting.slope))
+      fail(error_id::operator_value, name, "slope", std::to_string(setting.slope),
+           "a finite number");
+  }
+  template <class T>
+  static T value(const Setting& setting, T x) {
+    return x < 0 ? x * static_cast<T>(setting.slope) : x;
+  }
+  static float gradient(const Setting& setting, float x, float dy) {
+    return x > 0 ? dy : dy * setting.slope;
+  }
+};
+
+template <class Function>
+void parametric_shape(const ShapeCall& call) {
+  check_floating(Function::name, "x", call.inputs[0]);
+  Function::check(call.attributes.as<typename Function::Setting>());
+  call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
+}
+template <class Function>
+void parametric_host(const OperatorCall& call) {
+  run_chunks(call, [](const Chunk& chunk) {
+    const auto setting = chunk.attributes.as<typename Function::Setting>();
+    for (std::size_t i = 0; i < chunk.count; ++i)
+      chunk.output[i] = Function::value(setting, chunk.inputs[0][i]);
+  });
+}
+template <class Function>
+void parametric_backward_shape(const ShapeCall& call) {
+  check_shape(Function::backward_name, "dy", call.inputs[1], call.inputs[0].shape());
+  call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
+}
+template <class Function>
+void parametric_backward_host(const OperatorCall& call) {
+  run_chunks(call, [](const Chunk& chunk) {
+    const auto setting = chunk.attributes.as<typename Function::Setting>();
+    for (std::size_t i = 0; i < chunk.count; ++i)
+      chunk.output[i] = Function::gradient(setting, chunk.inputs[0][i], chunk.inputs[1][i]);
+  });
+}
+template <class Function>
+void parametric_gradient(const GradientCall& call);
+
+inline OperatorSamples parametric_inputs(std::vector<Attributes> settings, double low,
+                                         double high) {
+  OperatorSamples result;
+  for (const Attributes& setting : settings)
+    for (const Shape& shape : {Shape{}, Shape{0, 3}, Shape{7, 31}, Shape{2, 3, 17}})
+      result.samples.push_back({.name = to_string(shape),
+                                .inputs = {{.shape = shape, .low = low, .high = high}},
+                                .attributes = setting,
+                                .lengths = {},
+                                .error = 2 * 0x1p-24,
+                                .gradient_error = 4 * 0x1p-24});
+  return result;
+}
+template <class Function>
+OperatorSamples parametric_samples() {
+  OperatorSamples result;
+  if constexpr (std::is_same_v<Function, Clamp>)
+    result = parametric_inputs({ClampSetting{-0.7f, 1.3f}}, -2, 2);
+  else if constexpr (std::is_same_v<Function, Power>)
+    result = parametric_inputs({PowerSetting{3}, PowerSetting{-0.5f}, PowerSetting{1.7f}}, 0.3, 2);
+  else
+    result = parametric_inputs({LeakySetting{0.2f}}, -2, 2);
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    const auto& setting = sample.attributes.as<typename Function::Setting>();
+    std::vector<ReferenceTensor> outputs{inputs[0]};
+    for (double& x : outputs[0].values) {
+      if constexpr (std::is_same_v<Function, Power>)
+        x = std::pow(x, static_cast<double>(setting.exponent));
+      else
+        x = Function::value(setting, x);
+    }
+    return outputs;
+  };
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+// Inputs x, dy; output dx.
+template <class Function>
+inline constexpr Operator parametric_backward{.name = Function::backward_name,
+                                              .min_inputs = 2,
+                                              .max_inputs = 2,
+                                              .shape = &detail::parametric_backward_shape<Function>,
+                                              .host = &detail::parametric_backward_host<Function>};
+
+template <class Function>
+inline constexpr Operator parametric{.name = Function::name,
+                                     .keeps_inputs = 1,
+                                     .shape = &detail::parametric_shape<Function>,
+                                     .host = &detail::parametric_host<Function>,
+                                     .gradient = &detail::parametric_gradient<Function>,
+                                     .samples = &detail::parametric_samples<Function>};
+
+}  // namespace ops
+
+template <class Function>
+void detail::parametric_gradient(const GradientCall& call) {
+  call.input_gradients[0].values =
+      run(call.context, ops::parametric_backward<Function>, call.attributes,
+          {call.inputs[0], call.output_gradients[0]})[0];
+}
+
+}  // namespace soma
+// ---- soma/ops/image/average_pool.hpp
+// Average pooling of images [N, C, H, W] of any floating type. With a kernel: the mean of each
+// window; zeros around the image count, or the mean is over the pixels that are there. Adaptive:
+// window i of n covers the pixels floor(i H / n) to ceil((i + 1) H / n), less one.
+
 // ---- soma/ops/image/convolution.hpp
 // 2-D convolution (cross-correlation, as everywhere in the field) through the matrix product: x
 // [N, C, H, W], weight [O, C, kernel height, kernel width], bias [O]; y [N, O, H', W'] with
@@ -30536,18 +32273,10 @@ inline void add_parts(Context& context, const Tensor& parts) {
       add_into(context, parts.select(0, i), parts.select(0, i + step));
 }
 
-inline void convolution_backward_host(const OperatorCall& call) {
-  Context& context = call.context;
-  const Tensor x = contiguous(context, call.inputs[0]),
-               weight = contiguous(context, call.inputs[1]);
-  const Tensor dy = contiguous(context, call.inputs[2]);
-  const Window window = convolution_window(x, weight, call.attributes.as<ConvolutionSetting>());
-  const ConvolutionSizes sizes = convolution_sizes(window, weight.size(0));
-  const std::size_t images = x.size(0);
-  float* dx = call.outputs[0].mutable_data<float>();
-
-  // dcolumns = dy^T W, folded back.
-  for_images(context, images, sizes, [&](std::size_t i, std::byte* workspace) {
+// dx of each image: dcolumns = dy^T W, folded back.
+inline void fold_images(Context& context, const Tensor& dy, const Tensor& weight,
+                        const Window& window, const ConvolutionSizes& sizes, float* dx) {
+  for_images(context, dy.size(0), sizes, [&](std::size_t i, std::byte* workspace) {
     GemmArgs args{.m = sizes.pixels, .n = sizes.patch, .k = sizes.outputs};
     args.a = {.data = dy.data<float>() + i * sizes.result,
               .row_stride = 1,
@@ -30559,6 +32288,17 @@ inline void convolution_backward_host(const OperatorCall& call) {
     context.kernels().image.fold(
         {.window = window, .columns = sizes.columns(workspace), .image = dx + i * sizes.image});
   });
+}
+
+inline void convolution_backward_host(const OperatorCall& call) {
+  Context& context = call.context;
+  const Tensor x = contiguous(context, call.inputs[0]),
+               weight = contiguous(context, call.inputs[1]);
+  const Tensor dy = contiguous(context, call.inputs[2]);
+  const Window window = convolution_window(x, weight, call.attributes.as<ConvolutionSetting>());
+  const ConvolutionSizes sizes = convolution_sizes(window, weight.size(0));
+  const std::size_t images = x.size(0);
+  fold_images(context, dy, weight, window, sizes, call.outputs[0].mutable_data<float>());
 
   // dW = sum over images of dy columns, images of a shard in order; dbias likewise, over pixels
   // first.
@@ -30679,6 +32419,341 @@ inline void detail::convolution_gradient(const GradientCall& call) {
     if (call.wanted[i]) call.input_gradients[i].values = gradients[i];
 }
 
+}  // namespace soma
+
+namespace soma {
+
+namespace detail {
+
+// Pixels of one dimension that a window covers, and by how much their sum is divided along it.
+struct PoolSpan {
+  std::size_t begin, end, counted;
+};
+// One dimension of a pool.
+struct PoolAxis {
+  std::size_t size, out, kernel, stride, pad;
+  bool adaptive, count_padding;
+
+  PoolSpan span(std::size_t index) const {
+    if (adaptive) {
+      const std::size_t begin = even_border(size, out, index);
+      const std::size_t scaled = size % out * (index + 1);
+      const std::size_t end = size / out * (index + 1) + scaled / out + (scaled % out != 0 ? 1 : 0);
+      return {begin, end, end - begin};
+    }
+    const std::size_t first = index * stride;  // of the padded image
+    const std::size_t begin = first > pad ? first - pad : 0;
+    const std::size_t end = (std::min)(size, (std::max)(first + kernel, pad) - pad);
+    return {begin, (std::max)(begin, end), count_padding ? kernel : end - begin};
+  }
+};
+struct PoolAxes {
+  PoolAxis height, width;
+};
+
+// Errors as window_of(), and operator.value.
+inline PoolAxes pool_axes(const Shape& x, const AveragePoolSetting& setting) {
+  const bool adaptive = setting.out_height != 0 || setting.out_width != 0;
+  if (adaptive) {
+    if (setting.out_height == 0 || setting.out_width == 0)
+      fail(error_id::operator_value, "average_pool", "out_height, out_width",
+           std::to_string(setting.out_height) + ", " + std::to_string(setting.out_width),
+           "both 0, or neither");
+    if (x[2] == 0 || x[3] == 0)
+      fail(error_id::tensor_shape, "average_pool", "x", to_string(x),
+           "images of one pixel at least");
+    return {{x[2], setting.out_height, 0, 0, 0, true, true},
+            {x[3], setting.out_width, 0, 0, 0, true, true}};
+  }
+  const ConvolutionSetting& steps = setting.steps;
+  const Window window =
+      window_of("average_pool", x, setting.kernel_height, setting.kernel_width, steps);
+  const bool padding = setting.count_padding;
+  return {{x[2], window.out_height, setting.kernel_height, steps.stride_height, steps.pad_height,
+           false, padding},
+          {x[3], window.out_width, setting.kernel_width, steps.stride_width, steps.pad_width, false,
+           padding}};
+}
+
+inline void average_pool_shape(const ShapeCall& call) {
+  const Tensor& x = call.inputs[0];
+  check_rank("average_pool", "x", x, 4);
+  check_floating("average_pool", "x", x);
+  const PoolAxes axes = pool_axes(x.shape(), call.attributes.as<AveragePoolSetting>());
+  call.outputs[0] = {Shape{x.size(0), x.size(1), axes.height.out, axes.width.out}, x.dtype()};
+}
+
+// Calls each(index of the window, first row and column, rows, columns, pixels that count).
+template <class Each>
+void for_windows(const PoolAxes& axes, const Each& each) {
+  for (std::size_t i = 0; i < axes.height.out; ++i) {
+    const PoolSpan rows = axes.height.span(i);
+    for (std::size_t j = 0; j < axes.width.out; ++j) {
+      const PoolSpan columns = axes.width.span(j);
+      each(i * axes.width.out + j, rows, columns,
+           static_cast<float>(rows.counted * columns.counted));
+    }
+  }
+}
+
+// A sum runs over the pixels of a window, row by row.
+inline void average_pool_plain(const OperatorCall& call) {
+  const Tensor& x = call.inputs[0];
+  const PoolAxes axes = pool_axes(x.shape(), call.attributes.as<AveragePoolSetting>());
+  const std::size_t width = x.size(3), image = x.size(2) * width;
+  const std::size_t result = axes.height.out * axes.width.out;
+  float* out = call.outputs[0].mutable_data<float>();
+  for_ranges(call.context, x.size(0) * x.size(1), image, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t plane = begin; plane < end; ++plane) {
+      const float* pixels = x.data<float>() + plane * image;
+      float* y = out + plane * result;
+      for_windows(
+          axes, [&](std::size_t at, const PoolSpan& rows, const PoolSpan& columns, float counted) {
+            float sum = 0;
+            for (std::size_t r = rows.begin; r < rows.end; ++r)
+              for (std::size_t c = columns.begin; c < columns.end; ++c)
+                sum += pixels[r * width + c];
+            y[at] = sum / counted;
+          });
+    }
+  });
+}
+inline void average_pool_host(const OperatorCall& call) {
+  with_plain_tensors(call, 0, average_pool_plain);
+}
+
+// Each pixel of a window gets an equal part of its gradient; windows add up in ascending order.
+inline void average_pool_gradient(const GradientCall& call) {
+  with_plain_tensors(call, [](const GradientCall& plain_call) {
+    const Shape& shape = plain_call.inputs[0].shape();
+    const PoolAxes axes = pool_axes(shape, plain_call.attributes.as<AveragePoolSetting>());
+    const std::size_t width = shape[3], image = shape[2] * width;
+    const std::size_t result = axes.height.out * axes.width.out;
+    const Tensor dx = Tensor::zeros(plain_call.context, shape);
+    float* to = dx.mutable_data<float>();
+    const Tensor dy = contiguous(plain_call.context, plain_call.output_gradients[0]);
+    for_ranges(plain_call.context, shape[0] * shape[1], image,
+               [&](std::size_t begin, std::size_t end) {
+                 for (std::size_t plane = begin; plane < end; ++plane) {
+                   float* pixels = to + plane * image;
+                   const float* from = dy.data<float>() + plane * result;
+                   for_windows(axes, [&](std::size_t at, const PoolSpan& rows,
+                                         const PoolSpan& columns, float counted) {
+                     const float part = from[at] / counted;
+                     for (std::size_t r = rows.begin; r < rows.end; ++r)
+                       for (std::size_t c = columns.begin; c < columns.end; ++c)
+                         pixels[r * width + c] += part;
+                   });
+                 }
+               });
+    plain_call.input_gradients[0].values = dx;
+  });
+}
+
+inline OperatorSamples average_pool_samples() {
+  OperatorSamples result;
+  const auto add = [&](const Shape& shape, const AveragePoolSetting& setting) {
+    result.samples.push_back({.name = to_string(shape),
+                              .inputs = {{.shape = shape}},
+                              .attributes = setting,
+                              .lengths = {},
+                              .error = static_cast<double>(shape[2] * shape[3] + 1) * 0x1p-24,
+                              .gradient_error = 16 * 0x1p-24});
+  };
+  add({2, 3, 4, 6}, {});
+  add({1, 2, 5, 5}, {3, 3, {1, 1, 1, 1}, true});
+  add({1, 2, 5, 6}, {3, 2, {2, 2, 1, 1}, false});
+  add({2, 2, 7, 5}, {.out_height = 3, .out_width = 5});
+  add({1, 1, 2, 3}, {.out_height = 4, .out_width = 1});
+  add({0, 1, 4, 4}, {});
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    const auto& setting = sample.attributes.as<AveragePoolSetting>();
+    const Shape& x = inputs[0].shape;
+    const PoolAxes axes = pool_axes(x, setting);
+    const bool adaptive = setting.out_height != 0;
+    ReferenceTensor y{Shape{x[0], x[1], axes.height.out, axes.width.out}, {}};
+    // A pixel belongs to an adaptive window where the window's two ends, as fractions, enclose a
+    // part of it.
+    const auto covers = [&](const PoolAxis& axis, std::size_t window, std::size_t pixel) {
+      if (adaptive)
+        return (pixel + 1) * axis.out > window * axis.size &&
+               pixel * axis.out < (window + 1) * axis.size;
+      return pixel + axis.pad >= window * axis.stride &&
+             pixel + axis.pad < window * axis.stride + axis.kernel;
+    };
+    for (std::size_t plane = 0; plane < x[0] * x[1]; ++plane)
+      for (std::size_t i = 0; i < axes.height.out; ++i)
+        for (std::size_t j = 0; j < axes.width.out; ++j) {
+          double sum = 0, count = 0;
+          for (std::size_t r = 0; r < x[2]; ++r)
+            for (std::size_t c = 0; c < x[3]; ++c) {
+              if (!covers(axes.height, i, r) || !covers(axes.width, j, c)) continue;
+              sum += inputs[0].values[(plane * x[2] + r) * x[3] + c];
+              ++count;
+            }
+          if (!adaptive && setting.count_padding)
+            count = static_cast<double>(setting.kernel_height * setting.kernel_width);
+          y.values.push_back(sum / count);
+        }
+    return std::vector<ReferenceTensor>{y};
+  };
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator average_pool{.name = "average_pool",
+                                       .shape = &detail::average_pool_shape,
+                                       .host = &detail::average_pool_host,
+                                       .gradient = &detail::average_pool_gradient,
+                                       .samples = &detail::average_pool_samples};
+
+}  // namespace ops
+}  // namespace soma
+// ---- soma/ops/image/convolution_transpose.hpp
+// Transposed 2-D convolution: what a convolution's gradient does to its result. x [N, C, H, W],
+// weight [C, O, kernel height, kernel width]; y [N, O, H', W'] with
+// H' = (H - 1) stride - 2 pad + kernel + extra. On a device it is made of the operators of
+// convolutions, which that has.
+
+namespace soma {
+
+namespace detail {
+
+// The result's height or width. Errors operator.value, tensor.shape, base.size_overflow.
+inline std::size_t transposed_size(std::size_t size, std::size_t kernel, std::size_t stride,
+                                   std::size_t pad, std::size_t extra) {
+  constexpr std::string_view name = "convolution_transpose";
+  if (stride == 0) fail(error_id::operator_value, name, "stride", "0", "1 or more");
+  if (extra >= stride)
+    fail(error_id::operator_value, name, "extra", std::to_string(extra),
+         "below the stride, " + std::to_string(stride));
+  if (size == 0) fail(error_id::tensor_shape, name, "x", "no pixels", "one at least");
+  const std::size_t padded =
+      checked_add(checked_multiply(size - 1, stride, name), checked_add(kernel, extra, name), name);
+  const std::size_t off = checked_multiply(2, pad, name);
+  if (kernel == 0 || pad >= kernel || off >= padded)
+    fail(error_id::tensor_shape, name, "kernel",
+         std::to_string(kernel) + " with padding " + std::to_string(pad),
+         "more than the padding, and a result of one pixel at least");
+  return padded - off;
+}
+
+inline Shape transposed_shape(const Shape& x, const Shape& weight,
+                              const TransposedSetting& setting) {
+  const ConvolutionSetting& steps = setting.steps;
+  return Shape{
+      x[0], weight[1],
+      transposed_size(x[2], weight[2], steps.stride_height, steps.pad_height, setting.extra_height),
+      transposed_size(x[3], weight[3], steps.stride_width, steps.pad_width, setting.extra_width)};
+}
+
+inline void convolution_transpose_shape(const ShapeCall& call) {
+  const Tensor &x = call.inputs[0], &weight = call.inputs[1];
+  check_rank("convolution_transpose", "x", x, 4);
+  check_floating("convolution_transpose", "x", x);
+  check_rank("convolution_transpose", "weight", weight, 4);
+  check_floating("convolution_transpose", "weight", weight);
+  if (weight.size(0) != x.size(1))
+    fail(error_id::tensor_shape, "convolution_transpose", "x", x.describe(),
+         std::to_string(weight.size(0)) + " channels for the weight, " + weight.describe());
+  call.outputs[0] = {
+      transposed_shape(x.shape(), weight.shape(), call.attributes.as<TransposedSetting>()),
+      x.dtype()};
+}
+
+inline void convolution_transpose_fp32(const OperatorCall& call) {
+  const Tensor x = contiguous(call.context, call.inputs[0]),
+               weight = contiguous(call.context, call.inputs[1]);
+  const Window window =
+      convolution_window(call.outputs[0], weight, call.attributes.as<TransposedSetting>().steps);
+  fold_images(call.context, x, weight, window, convolution_sizes(window, weight.size(0)),
+              call.outputs[0].mutable_data<float>());
+}
+
+// The convolution from y to x has x as the gradient of its result. The other gradients, which a
+// device computes all the same, are not wanted: they come from an image of zeros.
+inline void convolution_transpose_host(const OperatorCall& call) {
+  if (call.context.device() == nullptr)
+    return compute_in_fp32(call, convolution_transpose_fp32, cast_host);
+  const auto& setting = call.attributes.as<TransposedSetting>();
+  const Tensor image =
+      Tensor::zeros(call.context, call.outputs[0].shape(), call.outputs[0].dtype());
+  const Outputs gradients = run(call.context, ops::convolution_backward, setting.steps,
+                                {image, call.inputs[1], call.inputs[0]}, call.sequences);
+  copy(gradients[0], call.outputs[0]);
+}
+
+// dx is the convolution of dy; the weight's gradient is that of this convolution where x is the
+// gradient of its result.
+inline void convolution_transpose_gradient(const GradientCall& call) {
+  const auto& setting = call.attributes.as<TransposedSetting>();
+  const Tensor &x = call.inputs[0], &weight = call.inputs[1], &dy = call.output_gradients[0];
+  if (call.wanted[0])
+    call.input_gradients[0].values =
+        run(call.context, ops::convolution, setting.steps, {dy, weight}, call.sequences)[0];
+  if (call.wanted[1])
+    call.input_gradients[1].values = run(call.context, ops::convolution_backward, setting.steps,
+                                         {dy, weight, x}, call.sequences)[1];
+}
+
+inline OperatorSamples convolution_transpose_samples() {
+  OperatorSamples result;
+  const auto add = [&](const Shape& x, const Shape& weight, const TransposedSetting& setting) {
+    const double error =
+        static_cast<double>(weight.elements() * 4 + x.elements() * 4 + 8) * 0x1p-24;
+    result.samples.push_back({.name = to_string(x) + " " + to_string(weight),
+                              .inputs = {{.shape = x}, {.shape = weight}},
+                              .attributes = setting,
+                              .lengths = {},
+                              .error = error,
+                              .gradient_error = error});
+  };
+  add({1, 1, 3, 3}, {1, 1, 3, 3}, {});
+  add({2, 3, 4, 3}, {3, 2, 3, 2}, {{.stride_height = 2, .stride_width = 3, .pad_height = 1}, 1, 0});
+  add({0, 2, 3, 3}, {2, 3, 2, 2}, {});
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    const auto& setting = sample.attributes.as<TransposedSetting>();
+    const Shape &x = inputs[0].shape, &w = inputs[1].shape;
+    ReferenceTensor y{transposed_shape(x, w, setting), {}};
+    const Shape& shape = y.shape;
+    y.values.assign(shape.elements(), 0.0);
+    for (std::size_t n = 0; n < x[0]; ++n)
+      for (std::size_t c = 0; c < x[1]; ++c)
+        for (std::size_t i = 0; i < x[2] * x[3]; ++i)
+          for (std::size_t o = 0; o < w[1]; ++o)
+            for (std::size_t k = 0; k < w[2] * w[3]; ++k) {
+              const std::size_t row = i / x[3] * setting.steps.stride_height + k / w[3];
+              const std::size_t column = i % x[3] * setting.steps.stride_width + k % w[3];
+              const std::size_t up = setting.steps.pad_height, left = setting.steps.pad_width;
+              if (row < up || row >= up + shape[2] || column < left || column >= left + shape[3])
+                continue;
+              y.values[((n * shape[1] + o) * shape[2] + row - up) * shape[3] + column - left] +=
+                  inputs[0].values[(n * x[1] + c) * x[2] * x[3] + i] *
+                  inputs[1].values[(c * w[1] + o) * w[2] * w[3] + k];
+            }
+    return std::vector<ReferenceTensor>{y};
+  };
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator convolution_transpose{.name = "convolution_transpose",
+                                                .min_inputs = 2,
+                                                .max_inputs = 2,
+                                                .keeps_inputs = 3,
+                                                .composite = true,
+                                                .shape = &detail::convolution_transpose_shape,
+                                                .host = &detail::convolution_transpose_host,
+                                                .gradient = &detail::convolution_transpose_gradient,
+                                                .samples = &detail::convolution_transpose_samples};
+
+}  // namespace ops
 }  // namespace soma
 // ---- soma/ops/image/max_pool.hpp
 // Max pooling of images [N, C, H, W] of any floating type: the largest of each window. The gradient
@@ -30816,9 +32891,11 @@ inline void detail::max_pool_gradient(const GradientCall& call) {
 }
 
 }  // namespace soma
-// ---- soma/ops/loss/cross_entropy.hpp
-// Cross entropy of logits [..., classes] with class labels [...]: the negative log likelihood of
-// the label under softmax(logits), with label smoothing (arXiv 1512.00567).
+// ---- soma/ops/loss/cosine.hpp
+// The cosine loss of pairs of rows a, b [N, C] with marks [N]: 1 - cos for a mark of 1,
+// max(0, cos - margin) for -1, else 0, where
+//     cos = a.b / sqrt((a.a + e) (b.b + e)), e = 1e-12,
+// so that the cosine with a row of zeros is 0. As torch.nn.CosineEmbeddingLoss. Sums are in double.
 
 // ---- soma/ops/loss/loss.hpp
 // What losses share: how the losses of rows or elements become one number. A total is a sum in the
@@ -30849,347 +32926,155 @@ inline double reduced_loss(const ReferenceTensor& losses, LossReduction reductio
 
 }  // namespace detail
 }  // namespace soma
-// ---- soma/ops/rows/embedding.hpp
-// Embedding: rows of a table [V, C] chosen by ids of any shape; [..., C] comes out. The gradient
-// has the rows that were touched and no others.
-
-// ---- soma/ops/optimizer/accumulate.hpp
-// Adding gradients up: dense and sparse, in the order in which they come. What is added is added by
-// operators that write their first input, as optimizer steps do.
 
 namespace soma {
 
 namespace detail {
 
-inline void check_total(std::string_view operation, const Tensor& total) {
-  check_floating(operation, "total", total);
-  if (!total.contiguous())
-    fail(error_id::tensor_not_contiguous, operation, "total", total.describe() + " with gaps",
-         "row-major elements");
+inline constexpr double cosine_floor = 1e-12;
+
+inline void cosine_shape(const ShapeCall& call) {
+  const auto& setting = call.attributes.as<CosineLossSetting>();
+  const Tensor &a = call.inputs[0], &b = call.inputs[1], &marks = call.inputs[2];
+  check_rank("cosine_loss", "a", a, 2);
+  check_floating("cosine_loss", "a", a);
+  check_floating("cosine_loss", "b", b);
+  check_shape("cosine_loss", "b", b, a.shape());
+  check_floating("cosine_loss", "marks", marks);
+  check_shape("cosine_loss", "marks", marks, Shape{a.size(0)});
+  if (!(setting.margin >= -1 && setting.margin <= 1))
+    fail(error_id::operator_value, "cosine_loss", "margin", std::to_string(setting.margin),
+         "-1 to 1");
+  call.outputs[0] = {setting.reduction == LossReduction::none ? Shape{a.size(0)} : Shape{},
+                     DType::fp32};
 }
 
-// Inputs total and more, of one shape: total += more.
-inline void accumulate_shape(const ShapeCall& call) {
-  check_total("accumulate", call.inputs[0]);
-  check_floating("accumulate", "more", call.inputs[1]);
-  check_shape("accumulate", "more", call.inputs[1], call.inputs[0].shape());
-}
-inline void accumulate_host(const OperatorCall& call) {
-  add_into(call.context, call.inputs[0], call.inputs[1]);
-}
+// Of one pair of rows. Products of two floats are exact in double, so a sum has the same bits with
+// fused multiply-adds and without.
+struct CosineRow {
+  double squares_a = cosine_floor, squares_b = cosine_floor, cosine = 0, inverse = 0;
 
-// Inputs total [R, ...], values [r, ...], rows [r] and, where the total is itself of some rows,
-// total_rows [R]; numbers of rows are int64, ascending, each once. Row rows[i] of the total
-// += row i of values.
-inline void accumulate_rows_shape(const ShapeCall& call) {
-  constexpr std::string_view name = "accumulate rows";
-  const Tensor &total = call.inputs[0], &values = call.inputs[1], &rows = call.inputs[2];
-  check_total(name, total);
-  check_min_rank(name, "total", total, 1);
-  check_floating(name, "values", values);
-  const auto check_rows = [&](std::string_view argument, const Tensor& numbers) {
-    check_rank(name, argument, numbers, 1);
-    if (numbers.dtype() != DType::int64 || !numbers.contiguous())
-      fail(error_id::tensor_dtype, name, argument, numbers.describe(), "contiguous int64");
-  };
-  check_rows("rows", rows);
-  check_shape(name, "values", values, total.shape().with(0, rows.size(0)));
-  if (call.inputs.size() < 4 || !call.inputs[3].defined()) return;
-  check_rows("total_rows", call.inputs[3]);
-  check_shape(name, "total_rows", call.inputs[3], Shape{total.size(0)});
-}
-
-// Calls each(i, row): row i of values belongs to that row of the total. Error operator.value.
-template <class Each>
-void for_each_row_pair(const Tensor& total, const Tensor& rows, const Tensor& total_rows,
-                       const Each& each) {
-  const std::size_t count = total.size(0);
-  const std::span<const std::int64_t> wanted = rows.span<std::int64_t>();
-  std::size_t at = 0;
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    if (total_rows.defined())
-      while (at < count && total_rows.data<std::int64_t>()[at] != wanted[i]) ++at;
-    else
-      at = wanted[i] < 0 ? count : static_cast<std::size_t>(wanted[i]);
-    if (at >= count)
-      fail(error_id::operator_value, "accumulate rows", "rows[" + std::to_string(i) + "]",
-           std::to_string(wanted[i]), "a row of total, " + total.describe());
-    each(i, at);
+  CosineRow(const float* a, const float* b, std::size_t count) {
+    double product = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto x = static_cast<double>(a[i]), y = static_cast<double>(b[i]);
+      product += x * y;
+      squares_a += x * x;
+      squares_b += y * y;
+    }
+    inverse = 1 / std::sqrt(rounded(squares_a * squares_b));
+    cosine = rounded(product * inverse);
   }
-}
-
-inline void add_rows(Context& context, const Tensor& total, const Gradient& more,
-                     const Tensor& total_rows = {}) {
-  for_each_row_pair(total, more.rows, total_rows, [&](std::size_t i, std::size_t row) {
-    add_into(context, total.select(0, row), more.values.select(0, i));
-  });
-}
-
-inline void accumulate_rows_host(const OperatorCall& call) {
-  add_rows(call.context, call.inputs[0], {call.inputs[1], call.inputs[2]},
-           call.inputs.size() > 3 ? call.inputs[3] : Tensor());
-}
-
-}  // namespace detail
-
-namespace ops {
-
-inline constexpr Operator accumulate{.name = "accumulate",
-                                     .min_inputs = 2,
-                                     .max_inputs = 2,
-                                     .outputs = 0,
-                                     .shape = &detail::accumulate_shape,
-                                     .host = &detail::accumulate_host};
-
-inline constexpr Operator accumulate_rows{.name = "accumulate rows",
-                                          .min_inputs = 3,
-                                          .max_inputs = 4,
-                                          .outputs = 0,
-                                          .shape = &detail::accumulate_rows_shape,
-                                          .host = &detail::accumulate_rows_host};
-
-}  // namespace ops
-
-namespace detail {
-
-inline Tensor to_dense(Context& context, const Gradient& gradient, const Shape& shape) {
-  if (!gradient.sparse()) return gradient.values;
-  const Tensor result = Tensor::zeros(context, shape);
-  run(context, ops::accumulate_rows, {}, {result, gradient.values, gradient.rows});
-  return result;
-}
-
-// The union of the rows of two sparse gradients.
-inline Gradient merge_sparse(Context& context, const Gradient& a, const Gradient& b) {
-  const std::span<const std::int64_t> x = a.rows.span<std::int64_t>();
-  const std::span<const std::int64_t> y = b.rows.span<std::int64_t>();
-  HeapVector<std::int64_t> rows(context.heap());
-  rows.reserve(x.size() + y.size());
-  std::set_union(x.begin(), x.end(), y.begin(), y.end(), std::back_inserter(rows));
-  const Gradient result{
-      Tensor::zeros(context, a.values.shape().with(0, rows.size())),
-      Tensor::from(context, std::span<const std::int64_t>(rows), Shape{rows.size()})};
-  for (const Gradient* source : {&a, &b})
-    run(context, ops::accumulate_rows, {},
-        {result.values, source->values, source->rows, result.rows});
-  return result;
-}
-
-// total += more. Adds in place only where nobody else can see the total.
-inline void accumulate(Context& context, Gradient& total, Gradient more) {
-  if (!more.defined()) return;
-  if (!total.defined()) {
-    total = std::move(more);
-    return;
+  double loss(float mark, double margin) const {
+    if (mark == 1) return 1 - cosine;
+    return mark == -1 && !(cosine - margin <= 0) ? cosine - margin : 0;
   }
-  if (total.sparse() && more.sparse()) {
-    total = merge_sparse(context, total, more);
-    return;
+  // d loss / d cos; 0 where the margin is just kept.
+  double slope(float mark, double margin) const {
+    if (mark == 1) return -1;
+    return mark == -1 && !(cosine - margin <= 0) ? 1 : 0;
   }
-  if (total.sparse()) std::swap(total, more);  // a sum of two numbers has no order
-  if (!total.values.storage().unique() || !total.values.contiguous())
-    total.values = clone(context, total.values);
-  if (more.sparse())
-    run(context, ops::accumulate_rows, {}, {total.values, more.values, more.rows});
-  else
-    run(context, ops::accumulate, {}, {total.values, more.values});
-}
-
-}  // namespace detail
-}  // namespace soma
-
-namespace soma {
-
-namespace detail {
-
-inline std::int64_t index_at(const Tensor& ids, std::size_t i) {
-  return ids.dtype() == DType::int32 ? std::int64_t{ids.data<std::int32_t>()[i]}
-                                     : ids.data<std::int64_t>()[i];
-}
-
-inline void embedding_shape(const ShapeCall& call) {
-  const Tensor &table = call.inputs[0], &ids = call.inputs[1];
-  check_rank("embedding", "table", table, 2);
-  check_floating("embedding", "table", table);
-  check_index_type("embedding", "ids", ids);
-  std::array<std::size_t, max_rank + 1> sizes{};
-  *std::copy(ids.shape().begin(), ids.shape().end(), sizes.begin()) = table.size(1);
-  call.outputs[0] = {Shape(std::span<const std::size_t>(sizes.data(), ids.rank() + 1)),
-                     table.dtype()};
-}
-
-// Error operator.value.
-inline void check_ids(const Tensor& table, const Tensor& ids) {
-  const std::size_t rows = table.size(0), count = ids.elements();
-  const auto check = [&](const auto* values) {
-    for (std::size_t i = 0; i < count; ++i)
-      if (const std::int64_t id = values[i]; id < 0 || static_cast<std::uint64_t>(id) >= rows)
-        fail(error_id::operator_value, "embedding", "ids[" + std::to_string(i) + "]",
-             std::to_string(id), "0 to " + std::to_string(rows) + " - 1");
-  };
-  if (ids.dtype() == DType::int32)
-    check(ids.data<std::int32_t>());
-  else
-    check(ids.data<std::int64_t>());
-}
-
-inline void embedding_host(const OperatorCall& call) {
-  const Tensor table = call.inputs[0];
-  const Tensor ids = contiguous(call.context, call.inputs[1]);
-  const std::size_t rows = ids.elements(), columns = table.size(1);
-  check_ids(table, ids);
-  const MatrixTarget to = target(call.outputs[0]);
-  for_ranges(call.context, rows, columns, [&](std::size_t begin, std::size_t end) {
-    call.context.kernels().embedding.gather({.rows = end - begin,
-                                             .columns = columns,
-                                             .table = operand(table),
-                                             .ids = ids.raw() + begin * size_of(ids.dtype()),
-                                             .id_dtype = ids.dtype(),
-                                             .y = part(to, begin, 0)});
-  });
-}
-
-// The rows of dy that belong to each id: for id number k in ascending order, list[starts[k]] to
-// list[starts[k + 1]], in ascending order.
-struct Occurrences {
-  Tensor list;    // int32, of all rows of dy
-  Tensor starts;  // int64, one more than ids
-  Tensor ids;     // int64
 };
 
-inline Occurrences occurrences(Context& context, const Tensor& ids) {
-  const std::size_t count = ids.elements();
-  if (count > 0x7FFFFFFFu)
-    fail(error_id::operator_value, "embedding backward", "ids", std::to_string(count),
-         "fewer than 2^31");
-  Occurrences result;
-  result.list = Tensor::empty(context, Shape{count}, DType::int32);
-  const std::span<std::int32_t> list = result.list.mutable_span<std::int32_t>();
-  // The comparisons below are many: they read plain numbers.
-  const Tensor copied = Tensor::empty(context, Shape{count}, DType::int64);
-  const std::span<std::int64_t> values = copied.mutable_span<std::int64_t>();
-  for (std::size_t i = 0; i < count; ++i) {
-    list[i] = static_cast<std::int32_t>(i);
-    values[i] = index_at(ids, i);
-  }
-  const auto id = [&](std::int32_t i) { return values[static_cast<std::size_t>(i)]; };
-  std::sort(list.begin(), list.end(), [&](std::int32_t a, std::int32_t b) {
-    const std::int64_t x = id(a), y = id(b);
-    return x != y ? x < y : a < b;
+inline void cosine_plain(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<CosineLossSetting>();
+  const std::size_t rows = call.inputs[0].size(0), columns = call.inputs[0].size(1);
+  const bool each = setting.reduction == LossReduction::none;
+  const Tensor losses = each ? call.outputs[0] : Tensor::empty(call.context, Shape{rows});
+  float* loss = losses.mutable_data<float>();
+  const float *a = call.inputs[0].data<float>(), *b = call.inputs[1].data<float>();
+  const float* marks = call.inputs[2].data<float>();
+  for_ranges(call.context, rows, columns * 4, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t row = begin; row < end; ++row)
+      loss[row] = static_cast<float>(CosineRow(a + row * columns, b + row * columns, columns)
+                                         .loss(marks[row], static_cast<double>(setting.margin)));
   });
-  const auto begins = [&](std::size_t i) { return i == 0 || id(list[i]) != id(list[i - 1]); };
-  std::size_t rows = 0;
-  for (std::size_t i = 0; i < count; ++i) rows += begins(i) ? 1u : 0u;
-  result.ids = Tensor::empty(context, Shape{rows}, DType::int64);
-  result.starts = Tensor::empty(context, Shape{rows + 1}, DType::int64);
-  auto* numbers = result.ids.mutable_data<std::int64_t>();
-  auto* starts = result.starts.mutable_data<std::int64_t>();
-  for (std::size_t i = 0; i < count; ++i) {
-    if (!begins(i)) continue;
-    *numbers++ = id(list[i]);
-    *starts++ = static_cast<std::int64_t>(i);
+  if (!each)
+    *call.outputs[0].mutable_data<float>() =
+        ordered_sum(call.context, losses, call.sequences) /
+        loss_denominator(setting.reduction, setting.denominator, rows);
+}
+inline void cosine_host(const OperatorCall& call) { with_plain_tensors(call, 0, cosine_plain); }
+
+// d cos / d a = b / sqrt(...) - cos a / (a.a + e), and the same for b.
+inline void cosine_gradient_plain(const GradientCall& call) {
+  const auto& setting = call.attributes.as<CosineLossSetting>();
+  if (call.wanted[2])
+    fail(error_id::not_differentiable, "cosine_loss", "marks", "a variable with a gradient",
+         "a constant (Tape::detach)");
+  const std::size_t rows = call.inputs[0].size(0), columns = call.inputs[0].size(1);
+  const bool each = setting.reduction == LossReduction::none;
+  const Tensor dloss = contiguous(call.context, call.output_gradients[0]);
+  const float all =
+      each ? 0
+           : dloss.item<float>() / loss_denominator(setting.reduction, setting.denominator, rows);
+  const float* sides[] = {call.inputs[0].data<float>(), call.inputs[1].data<float>()};
+  const float* marks = call.inputs[2].data<float>();
+  for (std::size_t side = 0; side < 2; ++side) {
+    if (!call.wanted[side]) continue;
+    const Tensor gradient = Tensor::empty(call.context, call.inputs[0].shape());
+    float* to = gradient.mutable_data<float>();
+    for_ranges(call.context, rows, columns * 8, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t row = begin; row < end; ++row) {
+        const float *own = sides[side] + row * columns, *other = sides[1 - side] + row * columns;
+        const CosineRow pair(own, other, columns);
+        const double slope = pair.slope(marks[row], static_cast<double>(setting.margin));
+        const double factor =
+            rounded(slope * static_cast<double>(each ? dloss.data<float>()[row] : all));
+        const double with_other = rounded(factor * pair.inverse);
+        const double with_own = rounded(factor * pair.cosine) / pair.squares_a;
+        for (std::size_t i = 0; i < columns; ++i)
+          to[row * columns + i] =
+              static_cast<float>(rounded(with_other * static_cast<double>(other[i])) -
+                                 rounded(with_own * static_cast<double>(own[i])));
+      }
+    });
+    call.input_gradients[side].values = gradient;
   }
-  *starts = static_cast<std::int64_t>(count);
-  return result;
+}
+inline void cosine_gradient(const GradientCall& call) {
+  with_plain_tensors(call, cosine_gradient_plain);
 }
 
-// Inputs dy, and list and starts as in Occurrences; the output is, for each id, the sum of its rows
-// of dy, in fp32.
-inline void embedding_backward_shape(const ShapeCall& call) {
-  constexpr std::string_view name = "embedding backward";
-  const Tensor &dy = call.inputs[0], &list = call.inputs[1], &starts = call.inputs[2];
-  check_min_rank(name, "dy", dy, 1);
-  check_floating(name, "dy", dy);
-  check_shape(name, "list", list, Shape{dy.shape().rows()});
-  check_rank(name, "starts", starts, 1);
-  if (list.dtype() != DType::int32 || !list.contiguous())
-    fail(error_id::tensor_dtype, name, "list", list.describe(), "contiguous int32");
-  if (starts.dtype() != DType::int64 || !starts.contiguous() || starts.size(0) == 0)
-    fail(error_id::tensor_dtype, name, "starts", starts.describe(),
-         "contiguous int64, one more than there are ids");
-  call.outputs[0] = {Shape{starts.size(0) - 1, dy.shape().columns()}, DType::fp32};
-}
-
-// Error operator.value.
-inline void check_occurrences(const Tensor& list, const Tensor& starts) {
-  const auto rows = static_cast<std::int64_t>(list.elements());
-  const auto refuse = [&](std::string_view argument, std::int64_t given) {
-    fail(error_id::operator_value, "embedding backward", argument, std::to_string(given),
-         "the " + std::to_string(rows) + " rows of dy, in ascending order for each id");
-  };
-  std::int64_t at = 0;
-  for (const std::int64_t start : starts.span<std::int64_t>()) {
-    if (start < at || start > rows) refuse("starts", start);
-    at = start;
-  }
-  for (const std::int32_t row : list.span<std::int32_t>())
-    if (row < 0 || row >= rows) refuse("list", row);
-}
-
-// Within a shard rows add up in ascending order, shards meet in the fixed tree.
-inline void embedding_backward_host(const OperatorCall& call) {
-  Context& context = call.context;
-  const Tensor dy = regular(context, call.inputs[0]);
-  const Tensor &list = call.inputs[1], &sums = call.outputs[0];
-  const std::int64_t* starts = call.inputs[2].data<std::int64_t>();
-  check_occurrences(list, call.inputs[2]);
-  // The kernel's numbers have no sign.
-  const auto* numbers = reinterpret_cast<const std::uint32_t*>(list.data<std::int32_t>());
-  const std::size_t rows = sums.size(0), columns = sums.size(1);
-  const RowSegments segments(call.sequences, list.elements());
-  float* out = sums.mutable_data<float>();
-  for_ranges(
-      context, rows, columns * (list.elements() / (std::max)(rows, std::size_t{1}) + 1),
-      [&](std::size_t begin, std::size_t end) {
-        std::array<std::size_t, max_shards + 1> bounds{};
-        const Segments& shards = segments.get();
-        for (std::size_t row = begin; row < end; ++row) {
-          const std::uint32_t* first = numbers + starts[row];
-          const std::uint32_t* last = numbers + starts[row + 1];
-          for (std::size_t s = 0; s <= shards.count; ++s)
-            bounds[s] =
-                static_cast<std::size_t>(std::lower_bound(first, last, shards.bounds[s]) - first);
-          context.kernels().embedding.gather_sum({.columns = columns,
-                                                  .x = operand(dy),
-                                                  .list = first,
-                                                  .count = static_cast<std::size_t>(last - first),
-                                                  .segments = {bounds.data(), shards.count},
-                                                  .out = out + row * columns});
-        }
-      });
-}
-
-inline void embedding_gradient(const GradientCall& call);
-
-inline OperatorSamples embedding_samples() {
+inline OperatorSamples cosine_samples() {
   OperatorSamples result;
-  const auto add = [&](std::size_t rows, std::size_t columns, const Shape& ids, bool dense,
+  const auto add = [&](const Shape& shape, const CosineLossSetting& setting,
                        std::vector<std::size_t> lengths) {
-    const double error = static_cast<double>(ids.elements() + 1) * 0x1p-24;
-    result.samples.push_back({.name = std::to_string(rows) + " rows, ids " + to_string(ids),
-                              .inputs = {{.shape = Shape{rows, columns}},
-                                         {.shape = ids,
-                                          .dtype = dense ? DType::int64 : DType::int32,
-                                          .low = 0,
-                                          .high = static_cast<double>(rows - 1)}},
-                              .attributes = EmbeddingSetting{dense},
-                              .lengths = std::move(lengths),
-                              .error = 0,
-                              .gradient_error = error});
+    std::vector<double> marks;
+    for (std::size_t i = 0; i < shape[0]; ++i)
+      marks.push_back(i % 3 == 0 ? 1 : i % 3 == 1 ? -1 : 0);
+    result.samples.push_back(
+        {.name = to_string(shape),
+         .inputs = {{.shape = shape},
+                    {.shape = shape},
+                    {.shape = Shape{shape[0]}, .values = marks, .differentiable = false}},
+         .attributes = setting,
+         .lengths = std::move(lengths),
+         .error = static_cast<double>(shape[0] + 4) * 0x1p-24,
+         .gradient_error = 8 * 0x1p-24});
   };
-  add(7, 5, Shape{23}, false, {5, 0, 11, 7});
-  add(3, 33, Shape{40}, true, {});
-  add(4, 3, Shape{2, 5}, false, {});
-  add(4, 3, Shape{0}, true, {});
-  result.reference = [](const Sample&, const std::vector<ReferenceTensor>& inputs) {
+  add({7, 5}, {}, {});
+  add({8, 33}, {-0.5f, LossReduction::sum, 0}, {3, 0, 5});
+  add({4, 3}, {0.25f, LossReduction::none, 0}, {});
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    const auto& setting = sample.attributes.as<CosineLossSetting>();
     const std::size_t columns = inputs[0].shape[1];
-    std::vector<std::size_t> sizes(inputs[1].shape.begin(), inputs[1].shape.end());
-    sizes.push_back(columns);
-    ReferenceTensor y{Shape(sizes), {}};
-    for (const double id : inputs[1].values)
-      for (std::size_t c = 0; c < columns; ++c)
-        y.values.push_back(inputs[0].values[static_cast<std::size_t>(id) * columns + c]);
-    return std::vector<ReferenceTensor>{y};
+    ReferenceTensor losses{Shape{inputs[0].shape[0]}, {}};
+    for (std::size_t row = 0; row < losses.shape[0]; ++row) {
+      double product = 0, a = 1e-12, b = 1e-12;
+      for (std::size_t i = row * columns; i < (row + 1) * columns; ++i) {
+        product += inputs[0].values[i] * inputs[1].values[i];
+        a += inputs[0].values[i] * inputs[0].values[i];
+        b += inputs[1].values[i] * inputs[1].values[i];
+      }
+      const double cosine = product / std::sqrt(a * b), mark = inputs[2].values[row];
+      const double above = cosine - static_cast<double>(setting.margin);
+      losses.values.push_back(mark == 1 ? 1 - cosine : mark == -1 && above > 0 ? above : 0);
+    }
+    if (setting.reduction == LossReduction::none) return std::vector<ReferenceTensor>{losses};
+    return std::vector<ReferenceTensor>{
+        {Shape{},
+         {reduced_loss(losses, setting.reduction, static_cast<double>(losses.values.size()))}}};
   };
   return result;
 }
@@ -31198,35 +33083,20 @@ inline OperatorSamples embedding_samples() {
 
 namespace ops {
 
-inline constexpr Operator embedding_backward{.name = "embedding backward",
-                                             .min_inputs = 3,
-                                             .max_inputs = 3,
-                                             .shape = &detail::embedding_backward_shape,
-                                             .host = &detail::embedding_backward_host};
-
-inline constexpr Operator embedding{.name = "embedding",
-                                    .min_inputs = 2,
-                                    .max_inputs = 2,
-                                    .keeps_inputs = 2,
-                                    .shape = &detail::embedding_shape,
-                                    .host = &detail::embedding_host,
-                                    .gradient = &detail::embedding_gradient,
-                                    .samples = &detail::embedding_samples};
+inline constexpr Operator cosine_loss{.name = "cosine_loss",
+                                      .min_inputs = 3,
+                                      .max_inputs = 3,
+                                      .keeps_inputs = 7,
+                                      .shape = &detail::cosine_shape,
+                                      .host = &detail::cosine_host,
+                                      .gradient = &detail::cosine_gradient,
+                                      .samples = &detail::cosine_samples};
 
 }  // namespace ops
-
-inline void detail::embedding_gradient(const GradientCall& call) {
-  const Occurrences all = occurrences(call.context, contiguous(call.context, call.inputs[1]));
-  const Tensor dy = contiguous(call.context, call.output_gradients[0]);
-  Gradient gradient{
-      run(call.context, ops::embedding_backward, {}, {dy, all.list, all.starts}, call.sequences)[0],
-      all.ids};
-  if (call.attributes.as<EmbeddingSetting>().dense_gradient)
-    gradient = {to_dense(call.context, gradient, call.inputs[0].shape()), {}};
-  call.input_gradients[0] = gradient;
-}
-
 }  // namespace soma
+// ---- soma/ops/loss/cross_entropy.hpp
+// Cross entropy of logits [..., classes] with class labels [...]: the negative log likelihood of
+// the label under softmax(logits), with label smoothing (arXiv 1512.00567).
 
 namespace soma {
 
@@ -31409,7 +33279,160 @@ inline void detail::cross_entropy_gradient(const GradientCall& call) {
 
 }  // namespace soma
 // ---- soma/ops/loss/element_loss.hpp
-// Element-wise losses: mean squared error, and binary cross entropy of logits with probabilities.
+// Element-wise losses: squared and absolute errors, Huber's and hinge, divergence of probabilities,
+// binary cross entropy of logits with probabilities. Formulas: kernels/loss/args.hpp.
+
+// ---- soma/kernels/reference/loss.hpp
+// Losses as plain scalar code, to compare kernels with.
+
+// ---- soma/kernels/reference/norm.hpp
+// Layer norm, RMS norm and softmax of one row as plain scalar code, to compare kernels with.
+
+namespace soma::reference {
+
+template <class T>
+struct Moments {
+  T mean = 0, rstd = 0;
+};
+
+template <class T>
+Moments<T> moments(std::span<const T> x, bool rms, T epsilon) {
+  const T count = static_cast<T>(x.size());
+  Moments<T> result;
+  if (!rms) {
+    for (const T value : x) result.mean += value;
+    result.mean /= count;
+  }
+  T squares = 0;
+  for (const T value : x) squares += (value - result.mean) * (value - result.mean);
+  result.rstd = 1 / std::sqrt(squares / count + epsilon);
+  return result;
+}
+
+// gamma and beta may be empty: ones and zeros.
+template <class T>
+void norm(std::span<const T> x, const Moments<T>& m, std::span<const T> gamma,
+          std::span<const T> beta, std::span<T> y) {
+  for (std::size_t i = 0; i < x.size(); ++i)
+    y[i] = (x[i] - m.mean) * m.rstd * (gamma.empty() ? T(1) : gamma[i]) +
+           (beta.empty() ? T(0) : beta[i]);
+}
+
+template <class T>
+void norm_backward(std::span<const T> x, const Moments<T>& m, bool rms, std::span<const T> gamma,
+                   std::span<const T> dy, std::span<T> dx) {
+  const T count = static_cast<T>(x.size());
+  T mean_g = 0, mean_g_xhat = 0;
+  const auto g = [&](std::size_t i) { return dy[i] * (gamma.empty() ? T(1) : gamma[i]); };
+  const auto xhat = [&](std::size_t i) { return (x[i] - m.mean) * m.rstd; };
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    mean_g += rms ? T(0) : g(i) / count;
+    mean_g_xhat += g(i) * xhat(i) / count;
+  }
+  for (std::size_t i = 0; i < x.size(); ++i)
+    dx[i] = m.rstd * (g(i) - mean_g - xhat(i) * mean_g_xhat);
+}
+
+template <class T>
+T log_sum_exp(std::span<const T> x) {
+  const T largest = *std::max_element(x.begin(), x.end());
+  T sum = 0;
+  for (const T value : x) sum += std::exp(value - largest);
+  return largest + std::log(sum);
+}
+
+template <class T>
+void softmax(std::span<const T> x, bool logarithm, std::span<T> y) {
+  const T rest = log_sum_exp(x);
+  for (std::size_t i = 0; i < x.size(); ++i) y[i] = logarithm ? x[i] - rest : std::exp(x[i] - rest);
+}
+
+template <class T>
+void softmax_backward(std::span<const T> y, std::span<const T> dy, bool logarithm,
+                      std::span<T> dx) {
+  T sum = 0;
+  for (std::size_t i = 0; i < y.size(); ++i) sum += logarithm ? dy[i] : y[i] * dy[i];
+  for (std::size_t i = 0; i < y.size(); ++i)
+    dx[i] = logarithm ? dy[i] - std::exp(y[i]) * sum : y[i] * (dy[i] - sum);
+}
+
+}  // namespace soma::reference
+
+namespace soma::reference {
+
+template <class T>
+T cross_entropy(std::span<const T> x, std::size_t label, T smoothing) {
+  const T rest = log_sum_exp(x);
+  T mean = 0;
+  for (const T value : x) mean += value / static_cast<T>(x.size());
+  const T from_label = rest - x[label];
+  return smoothing == 0 ? from_label : (1 - smoothing) * from_label + smoothing * (rest - mean);
+}
+
+template <class T>
+void cross_entropy_backward(std::span<const T> x, std::size_t label, T smoothing, T factor,
+                            std::span<T> dx) {
+  const T rest = log_sum_exp(x);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const T target = (i == label ? 1 - smoothing : T(0)) + smoothing / static_cast<T>(x.size());
+    dx[i] = factor * (std::exp(x[i] - rest) - target);
+  }
+}
+
+template <class T>
+T element_loss(ElementLoss loss, T x, T target, T parameter = 1) {
+  const T size = std::fabs(x - target);
+  const T huber = size > parameter ? parameter * (size - parameter / 2) : size * size / 2;
+  switch (loss) {
+    case ElementLoss::squared_error:
+      return (x - target) * (x - target);
+    case ElementLoss::absolute_error:
+      return size;
+    case ElementLoss::huber:
+      return huber;
+    case ElementLoss::smooth_absolute:
+      return huber / parameter;
+    case ElementLoss::hinge:
+      return parameter - target * x < 0 ? T(0) : parameter - target * x;
+    case ElementLoss::divergence:
+      return target == 0 ? T(0) : target * (std::log(target) - x);
+    case ElementLoss::binary_cross_entropy_logits:
+      break;
+  }
+  if (std::isinf(x)) {  // its limit
+    const T other = x > 0 ? 1 - target : target;
+    return other == 0 ? T(0) : std::fabs(x) * other;
+  }
+  return (x > 0 ? x : 0) - x * target + std::log1p(std::exp(-std::fabs(x)));
+}
+
+template <class T>
+T element_loss_derivative(ElementLoss loss, T x, T target, T parameter = 1) {
+  const T difference = x - target;
+  const T within = difference > parameter    ? parameter
+                   : difference < -parameter ? -parameter
+                                             : difference;
+  switch (loss) {
+    case ElementLoss::squared_error:
+      return 2 * difference;
+    case ElementLoss::absolute_error:
+      return difference > 0 ? T(1) : difference < 0 ? T(-1) : difference;
+    case ElementLoss::huber:
+      return within;
+    case ElementLoss::smooth_absolute:
+      return within / parameter;
+    case ElementLoss::hinge:
+      return parameter - target * x <= 0 ? T(0) : -target;
+    case ElementLoss::divergence:
+      return -target;
+    case ElementLoss::binary_cross_entropy_logits:
+      break;
+  }
+  const T tail = 1 / (1 + std::exp(std::fabs(x)));
+  return x > 0 ? (1 - target) - tail : tail - target;
+}
+
+}  // namespace soma::reference
 
 namespace soma {
 
@@ -31420,6 +33443,11 @@ inline void element_loss_shape(const ShapeCall& call) {
   check_floating("element_loss", "x", call.inputs[0]);
   check_floating("element_loss", "target", call.inputs[1]);
   check_shape("element_loss", "target", call.inputs[1], call.inputs[0].shape());
+  const float parameter = setting.parameter;
+  const bool hinge = setting.loss == ElementLoss::hinge;
+  if (has_parameter(setting.loss) && !(std::isfinite(parameter) && (hinge || parameter > 0)))
+    fail(error_id::operator_value, "element_loss", "parameter", std::to_string(parameter),
+         hinge ? "a finite number" : "a finite number above 0");
   call.outputs[0] = {setting.reduction == LossReduction::none ? call.inputs[0].shape() : Shape{},
                      DType::fp32};
 }
@@ -31436,6 +33464,7 @@ inline void element_loss_host(const OperatorCall& call) {
     context.kernels().loss.element_loss({.loss = setting.loss,
                                          .rows = end - begin,
                                          .columns = columns,
+                                         .parameter = setting.parameter,
                                          .x = part(operand(x), begin, 0),
                                          .target = part(operand(t), begin, 0),
                                          .losses = out + begin * columns});
@@ -31467,6 +33496,7 @@ inline void element_loss_backward_host(const OperatorCall& call) {
         {.loss = setting.loss,
          .rows = end - begin,
          .columns = columns,
+         .parameter = setting.parameter,
          .x = part(operand(x), begin, 0),
          .target = part(operand(t), begin, 0),
          .factor = factor,
@@ -31479,16 +33509,26 @@ inline void element_loss_gradient(const GradientCall& call);
 
 inline OperatorSamples element_loss_samples() {
   OperatorSamples result;
-  for (const ElementLoss loss :
-       {ElementLoss::squared_error, ElementLoss::binary_cross_entropy_logits})
+  struct Named {
+    ElementLoss loss;
+    std::string_view name;
+    float parameter = 1;
+  };
+  for (const Named& each : {Named{ElementLoss::squared_error, "squared error"},
+                            {ElementLoss::binary_cross_entropy_logits, "binary cross entropy"},
+                            {ElementLoss::absolute_error, "absolute error"},
+                            {ElementLoss::huber, "huber", 1.5f},
+                            {ElementLoss::smooth_absolute, "smooth absolute error", 0.5f},
+                            {ElementLoss::hinge, "hinge", 0.75f},
+                            {ElementLoss::divergence, "divergence"}})
     for (const LossReduction reduction :
          {LossReduction::mean, LossReduction::sum, LossReduction::none}) {
       const double error = 64 * 0x1p-24;
       result.samples.push_back(
-          {.name = loss == ElementLoss::squared_error ? "squared error" : "binary cross entropy",
+          {.name = std::string(each.name),
            .inputs = {{.shape = Shape{5, 7}, .low = -3, .high = 3},
                       {.shape = Shape{5, 7}, .low = 0, .high = 1, .differentiable = false}},
-           .attributes = ElementLossSetting{loss, reduction, 0},
+           .attributes = ElementLossSetting{each.loss, reduction, 0, each.parameter},
            .lengths = {},
            .error = error,
            .gradient_error = error});
@@ -31498,10 +33538,8 @@ inline OperatorSamples element_loss_samples() {
     ReferenceTensor losses{inputs[0].shape, {}};
     for (std::size_t i = 0; i < inputs[0].values.size(); ++i) {
       const double x = inputs[0].values[i], t = inputs[1].values[i];
-      losses.values.push_back(setting.loss == ElementLoss::squared_error
-                                  ? (x - t) * (x - t)
-                                  : (std::max)(x, 0.0) - x * t +
-                                        std::log1p(std::exp(-std::fabs(x))));
+      losses.values.push_back(
+          reference::element_loss(setting.loss, x, t, static_cast<double>(setting.parameter)));
     }
     if (setting.reduction == LossReduction::none) return std::vector<ReferenceTensor>{losses};
     return std::vector<ReferenceTensor>{
@@ -31543,26 +33581,142 @@ inline void detail::element_loss_gradient(const GradientCall& call) {
 }
 
 }  // namespace soma
-// ---- soma/ops/optimizer/finite.hpp
-// Whether a tensor holds NaN or infinity.
+// ---- soma/ops/loss/nll.hpp
+// Negative log likelihood of log probabilities [..., classes] with class labels [...]: for each row
+// -x[label]. Settings as those of cross_entropy, without label smoothing. At -infinity, a label
+// that cannot be, the loss is infinite.
 
 namespace soma {
 
-// True for integers, and for tensors without elements.
-inline bool all_finite(Context& context, const Tensor& tensor) {
-  if (!is_floating(tensor.dtype())) return true;
-  const Tensor x = contiguous(context, tensor);
-  std::atomic<bool> finite{true};
-  detail::for_ranges(context, x.elements(), 1, [&](std::size_t begin, std::size_t end) {
-    FiniteArgs args{
-        .count = end - begin, .x = x.raw() + begin * size_of(x.dtype()), .dtype = x.dtype()};
-    context.kernels().reduce.all_finite(args);
-    if (!args.finite) finite.store(false, std::memory_order_relaxed);
-  });
-  return finite.load();
+namespace detail {
+
+inline void nll_shape(const ShapeCall& call) {
+  const auto& setting = call.attributes.as<CrossEntropySetting>();
+  const Tensor &x = call.inputs[0], &labels = call.inputs[1];
+  check_min_rank("nll_loss", "x", x, 1);
+  check_floating("nll_loss", "x", x);
+  check_index_type("nll_loss", "labels", labels);
+  if (labels.elements() != x.shape().rows())
+    fail(error_id::tensor_shape, "nll_loss", "labels", labels.describe(),
+         "one for each row of x, " + x.describe());
+  if (setting.label_smoothing != 0)
+    fail(error_id::operator_value, "nll_loss", "label_smoothing",
+         std::to_string(setting.label_smoothing), "0 (cross_entropy has it)");
+  const Shape rows = x.shape().without(x.rank() - 1);
+  call.outputs[0] = {setting.reduction == LossReduction::none ? rows : Shape{}, DType::fp32};
 }
 
+// Calls each(row, place of its label) for the rows that count.
+template <class Each>
+void for_labels(const CrossEntropySetting& setting, const Tensor& labels, std::size_t classes,
+                const Each& each) {
+  for (std::size_t row = 0; row < labels.elements(); ++row)
+    if (const std::int64_t label = index_at(labels, row); label != setting.ignore_index)
+      each(row, row * classes + static_cast<std::size_t>(label));
+}
+
+inline void nll_plain(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<CrossEntropySetting>();
+  const Tensor &x = call.inputs[0], &labels = call.inputs[1];
+  const std::size_t classes = x.shape().columns();
+  const std::size_t counted = counted_labels(setting, labels, classes);
+  const bool each = setting.reduction == LossReduction::none;
+  const Tensor losses =
+      each ? call.outputs[0] : Tensor::empty(call.context, Shape{x.shape().rows()});
+  float* loss = losses.mutable_data<float>();
+  for (std::size_t row = 0; row < losses.elements(); ++row) loss[row] = 0;
+  for_labels(setting, labels, classes,
+             [&](std::size_t row, std::size_t at) { loss[row] = -x.data<float>()[at]; });
+  if (!each)
+    *call.outputs[0].mutable_data<float>() =
+        ordered_sum(call.context, losses, call.sequences) /
+        loss_denominator(setting.reduction, setting.denominator, counted);
+}
+inline void nll_host(const OperatorCall& call) { with_plain_tensors(call, 0, nll_plain); }
+
+inline void nll_gradient(const GradientCall& call) {
+  const auto& setting = call.attributes.as<CrossEntropySetting>();
+  const Tensor labels = contiguous(call.context, call.inputs[1]);
+  const Tensor dloss = contiguous(call.context, call.output_gradients[0]);
+  const std::size_t classes = call.inputs[0].shape().columns();
+  const bool each = setting.reduction == LossReduction::none;
+  const float all =
+      each ? 0
+           : -dloss.item<float>() / loss_denominator(setting.reduction, setting.denominator,
+                                                     counted_labels(setting, labels, classes));
+  const Tensor dx = Tensor::zeros(call.context, call.inputs[0].shape());
+  float* to = dx.mutable_data<float>();
+  for_labels(setting, labels, classes, [&](std::size_t row, std::size_t at) {
+    to[at] = each ? -dloss.data<float>()[row] : all;
+  });
+  const DType dtype = call.inputs[0].dtype();
+  call.input_gradients[0].values = dtype == DType::fp32 ? dx : in_type(call.context, dx, dtype);
+}
+
+inline OperatorSamples nll_samples() {
+  OperatorSamples result;
+  const auto add = [&](const Shape& x, const CrossEntropySetting& setting,
+                       std::vector<double> labels, std::vector<std::size_t> lengths) {
+    const double error = static_cast<double>(x.elements() + 2) * 0x1p-24;
+    result.samples.push_back(
+        {.name = to_string(x),
+         .inputs = {{.shape = x, .low = -3, .high = 0},
+                    {.shape = Shape{labels.size()}, .dtype = DType::int64, .values = labels}},
+         .attributes = setting,
+         .lengths = std::move(lengths),
+         .error = error,
+         .gradient_error = error});
+  };
+  add({5, 3}, {}, {0, 2, 1, 1, 0}, {});
+  add({5, 3}, {.reduction = LossReduction::sum}, {0, -100, 1, 1, 0}, {2, 3});
+  add({4, 37}, {.ignore_index = 7}, {0, 36, 7, 12}, {});
+  add({3, 2}, {.reduction = LossReduction::none}, {1, 0, 1}, {});
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    const auto& setting = sample.attributes.as<CrossEntropySetting>();
+    const std::size_t columns = inputs[0].shape.columns();
+    ReferenceTensor losses{Shape{inputs[0].shape.rows()}, {}};
+    double counted = 0;
+    for (std::size_t row = 0; row < losses.shape[0]; ++row) {
+      const auto label = static_cast<std::int64_t>(inputs[1].values[row]);
+      const bool counts = label != setting.ignore_index;
+      counted += counts ? 1 : 0;
+      losses.values.push_back(
+          counts ? -inputs[0].values[row * columns + static_cast<std::size_t>(label)] : 0);
+    }
+    if (setting.reduction == LossReduction::none) return std::vector<ReferenceTensor>{losses};
+    return std::vector<ReferenceTensor>{
+        {Shape{}, {reduced_loss(losses, setting.reduction, counted)}}};
+  };
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator nll_loss{.name = "nll_loss",
+                                   .min_inputs = 2,
+                                   .max_inputs = 2,
+                                   .keeps_inputs = 2,
+                                   .shape = &detail::nll_shape,
+                                   .host = &detail::nll_host,
+                                   .gradient = &detail::nll_gradient,
+                                   .samples = &detail::nll_samples};
+
+}  // namespace ops
 }  // namespace soma
+// ---- soma/ops/optimizer/adafactor_step.hpp
+// Adafactor's step (arXiv 1804.04235, as torch.optim.Adafactor): the squares of a matrix's gradient
+// are remembered as the means of its rows and of its columns. With g the gradient, of a parameter
+// [..., R, C] in matrices of R x C:
+//     r += share (mean of g^2 over columns - r), c += share (mean over rows - c),
+//     v = r c / max(mean of r, floor);   of a vector  v += share (g^2 - v)
+//     u = g / sqrt(max(v, floor^2))
+//     w -= rate * weight_decay * w + s u / max(1, rms(u) / clip),
+//     s = relative_step * max(least_scale, rms(w)).
+// Sums are in double: over a row or a column in ascending order, of squares of the whole parameter
+// by rows, then over those. A sparse gradient counts as zero elsewhere.
+
 // ---- soma/ops/optimizer/optimizer_steps.hpp
 // Optimizer steps: operators without outputs, which write their inputs. Each updates one parameter
 // and its states; rows without a gradient (a sparse one) are stepped with a gradient of zero, so
@@ -31726,7 +33880,7 @@ inline const std::uint8_t* live_rows(const OperatorCall& call, const AdamSetting
   const Tensor live = input_or_none(call.inputs, 5);
   const auto keeps_zero = [](float beta) { return beta >= 0 && beta < 1; };
   const bool usable = keeps_zero(setting.beta1) && keeps_zero(setting.beta2) &&
-                      std::isfinite(setting.gradient_factor);
+                      setting.coupled_decay == 0 && std::isfinite(setting.gradient_factor);
   return live.defined() && usable ? live.data<std::uint8_t>() : nullptr;
 }
 
@@ -31759,6 +33913,7 @@ inline void adam_host(const OperatorCall& call) {
     args.decay_factor = setting.decay_factor;
     args.step_size = setting.step_size;
     args.inverse_root_correction2 = setting.inverse_root_correction2;
+    args.coupled_decay = setting.coupled_decay;
     if (live != nullptr) args.live = live + run.first_row;
     call.context.kernels().optimizer.adam(args);
   });
@@ -31862,6 +34017,296 @@ inline constexpr Operator lamb_step{.name = "lamb step",
                                     .outputs = 0,
                                     .shape = &detail::step_shape<LambSetting, 2>,
                                     .host = &detail::lamb_host};
+
+}  // namespace ops
+}  // namespace soma
+
+namespace soma {
+
+namespace detail {
+
+// A parameter as matrices; a vector, or a single number, is one row, and is not factored.
+struct FactoredShape {
+  std::size_t matrices = 1, rows = 1, columns = 1;
+  bool factored = false;
+
+  explicit FactoredShape(const Shape& shape) : factored(shape.rank() > 1) {
+    columns = shape.columns();
+    if (!factored) return;
+    rows = shape[shape.rank() - 2];
+    for (std::size_t i = 0; i + 2 < shape.rank(); ++i) matrices *= shape[i];
+  }
+  // Of the two states; a vector has one, of its own shape.
+  Shape first(const Shape& weight) const { return factored ? Shape{matrices, rows} : weight; }
+  Shape second() const { return Shape{matrices, columns}; }
+};
+
+inline void adafactor_shape(const ShapeCall& call) {
+  constexpr std::string_view name = "adafactor step";
+  step_shape<AdafactorSetting, 0>(call);
+  const Tensor& weight = call.inputs[0];
+  const FactoredShape sizes(weight.shape());
+  const auto check = [&](std::size_t i, const Shape& wanted) {
+    const Tensor state = input_or_none(call.inputs, i);
+    if (!state.defined())
+      fail(error_id::operator_inputs, name, input_name(i), "not defined", "a state");
+    check_shape(name, "state", state, wanted);
+    check_fp32(name, "state", state);
+    if (!state.contiguous())
+      fail(error_id::tensor_not_contiguous, name, "state", state.describe() + " with gaps",
+           "row-major elements");
+  };
+  check(3, sizes.first(weight.shape()));
+  if (sizes.factored) check(4, sizes.second());
+}
+
+// old + share (next - old), as lerp.
+inline float mixed(float old, double next, double share) {
+  return static_cast<float>(
+      std::fma(share, next - static_cast<double>(old), static_cast<double>(old)));
+}
+
+class AdafactorStep {
+ public:
+  explicit AdafactorStep(const OperatorCall& call)
+      : context_(call.context),
+        setting_(call.attributes.as<AdafactorSetting>()),
+        weight_(call.inputs[0]),
+        sizes_(weight_.shape()),
+        update_(dense_gradient(call)),
+        u_(update_.mutable_data<float>()),
+        first_(call.inputs[3].mutable_data<float>()),
+        second_(sizes_.factored ? call.inputs[4].mutable_data<float>() : nullptr) {}
+
+  void run() {
+    if (weight_.elements() == 0) return;
+    if (sizes_.factored)
+      step_means();
+    else
+      step_squares();
+    const double update_size = root_mean_square(update_);
+    const double weight_size = root_mean_square(plain(context_, weight_));
+    const double scale = setting_.relative_step * (std::max)(setting_.least_scale, weight_size);
+    const double clipped = scale / (std::max)(1.0, update_size / setting_.clip);
+    apply(clipped);
+  }
+
+ private:
+  // Of its own: it becomes the update.
+  static Tensor dense_gradient(const OperatorCall& call) {
+    const auto& setting = call.attributes.as<AdafactorSetting>();
+    const Tensor rows = input_or_none(call.inputs, 2);
+    touched_rows(call.inputs[0], rows);
+    const Tensor gradient = Tensor::zeros(call.context, call.inputs[0].shape());
+    if (rows.defined())
+      add_rows(call.context, gradient, {call.inputs[1], rows});
+    else
+      copy(plain(call.context, call.inputs[1]), gradient);
+    if (setting.gradient_factor != 1)
+      for (float& g : gradient.mutable_span<float>()) g *= setting.gradient_factor;
+    return gradient;
+  }
+
+  void step_means() {
+    const std::size_t rows = sizes_.rows, columns = sizes_.columns, matrix = rows * columns;
+    const double share = setting_.share;
+    for_ranges(context_, sizes_.matrices * rows, columns, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t row = begin; row < end; ++row) {
+        double sum = 0;  // squares of floats are exact in double
+        for (std::size_t c = 0; c < columns; ++c) {
+          const auto g = static_cast<double>(u_[row * columns + c]);
+          sum += g * g;
+        }
+        first_[row] = mixed(first_[row], sum / static_cast<double>(columns), share);
+      }
+    });
+    for_ranges(context_, sizes_.matrices * columns, rows, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) {
+        const float* from = u_ + i / columns * matrix + i % columns;
+        double sum = 0;
+        for (std::size_t r = 0; r < rows; ++r) {
+          const auto g = static_cast<double>(from[r * columns]);
+          sum += g * g;
+        }
+        second_[i] = mixed(second_[i], sum / static_cast<double>(rows), share);
+      }
+    });
+    for (std::size_t m = 0; m < sizes_.matrices; ++m) {
+      double mean = 0;
+      for (std::size_t r = 0; r < rows; ++r) mean += static_cast<double>(first_[m * rows + r]);
+      const double inverse = 1 / (std::max)(mean / static_cast<double>(rows), setting_.floor);
+      for_ranges(context_, rows, columns * 8, [&](std::size_t begin, std::size_t end) {
+        for (std::size_t r = begin; r < end; ++r) {
+          const double of_row = static_cast<double>(first_[m * rows + r]) * inverse;
+          float* u = u_ + m * matrix + r * columns;
+          for (std::size_t c = 0; c < columns; ++c)
+            u[c] = divided(u[c], of_row * static_cast<double>(second_[m * columns + c]));
+        }
+      });
+    }
+  }
+  void step_squares() {
+    const double share = setting_.share;
+    for_ranges(context_, sizes_.columns, 8, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) {
+        const auto g = static_cast<double>(u_[i]);
+        first_[i] = mixed(first_[i], g * g, share);
+        u_[i] = divided(u_[i], static_cast<double>(first_[i]));
+      }
+    });
+  }
+  float divided(float g, double square) const {
+    const double least = setting_.floor * setting_.floor;
+    return static_cast<float>(static_cast<double>(g) / std::sqrt((std::max)(square, least)));
+  }
+
+  // Of all elements: rows in order, then the sums of the rows.
+  double root_mean_square(const Tensor& tensor) const {
+    const float* x = tensor.data<float>();
+    const std::size_t columns = sizes_.columns, rows = tensor.elements() / columns;
+    HeapVector<double> sums(context_.heap());
+    sums.resize(rows);
+    for_ranges(context_, rows, columns, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t row = begin; row < end; ++row) {
+        double sum = 0;
+        for (std::size_t c = 0; c < columns; ++c) {
+          const auto value = static_cast<double>(x[row * columns + c]);
+          sum += value * value;
+        }
+        sums[row] = sum;
+      }
+    });
+    double total = 0;
+    for (const double sum : sums) total += sum;
+    return std::sqrt(total / static_cast<double>(tensor.elements()));
+  }
+
+  // w -= scale u, after w -= rate weight_decay w. Rows are apart where weights are rounded by
+  // draws: those are keyed by row and column of the parameter as a matrix.
+  void apply(double scale) {
+    const Tensor& weight = weight_;
+    std::byte* weights = weight.mutable_raw();
+    const std::size_t elements = weight.elements();
+    const bool by_row = draws(setting_.weight);
+    const std::size_t columns = weight.rank() == 0 ? 1 : elements / weight.size(0);
+    const std::size_t block = by_row ? columns : 4096, blocks = (elements + block - 1) / block;
+    const double decay = rounded(setting_.rate * static_cast<double>(setting_.weight_decay));
+    if (decay != 0) {  // both at once, so that a weight is rounded once
+      const Tensor now = plain(context_, weight);
+      const float* w = now.data<float>();
+      for_ranges(context_, elements, 2, [&](std::size_t begin, std::size_t end) {
+        for (std::size_t i = begin; i < end; ++i)
+          u_[i] = static_cast<float>(std::fma(scale, static_cast<double>(u_[i]),
+                                              rounded(decay * static_cast<double>(w[i]))));
+      });
+    }
+    const float factor = decay != 0 ? 1 : static_cast<float>(scale);
+    for_ranges(context_, blocks, block * 4, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) {
+        const StepRun run{.begin = i * block, .draw_index = by_row ? parameter_index(i, 0) : 0};
+        LambArgs args{.count = (std::min)(block, elements - i * block)};
+        args.weight = state_run(weight, weights, setting_.weight, setting_, StepSite::weight, run);
+        args.update = u_ + run.begin;
+        args.rate_times_trust = factor;
+        context_.kernels().optimizer.lamb_apply(args);
+      }
+    });
+  }
+
+  Context& context_;
+  const AdafactorSetting& setting_;
+  const Tensor& weight_;
+  FactoredShape sizes_;
+  Tensor update_;
+  float *u_, *first_, *second_;
+};
+
+inline void adafactor_host(const OperatorCall& call) { AdafactorStep(call).run(); }
+
+}  // namespace detail
+
+namespace ops {
+
+// Inputs weight, gradient values, gradient rows (may be left out), means of rows and of columns; of
+// a vector its squares alone. States are fp32.
+inline constexpr Operator adafactor_step{.name = "adafactor step",
+                                         .min_inputs = 2,
+                                         .max_inputs = 5,
+                                         .outputs = 0,
+                                         .shape = &detail::adafactor_shape,
+                                         .host = &detail::adafactor_host};
+
+}  // namespace ops
+}  // namespace soma
+// ---- soma/ops/optimizer/finite.hpp
+// Whether a tensor holds NaN or infinity.
+
+namespace soma {
+
+// True for integers, and for tensors without elements.
+inline bool all_finite(Context& context, const Tensor& tensor) {
+  if (!is_floating(tensor.dtype())) return true;
+  const Tensor x = contiguous(context, tensor);
+  std::atomic<bool> finite{true};
+  detail::for_ranges(context, x.elements(), 1, [&](std::size_t begin, std::size_t end) {
+    FiniteArgs args{
+        .count = end - begin, .x = x.raw() + begin * size_of(x.dtype()), .dtype = x.dtype()};
+    context.kernels().reduce.all_finite(args);
+    if (!args.finite) finite.store(false, std::memory_order_relaxed);
+  });
+  return finite.load();
+}
+
+}  // namespace soma
+// ---- soma/ops/optimizer/rms_step.hpp
+// The step of RMSprop and Adagrad (RmsArgs): an operator without outputs, which writes its inputs,
+// as those of optimizer_steps.hpp.
+
+namespace soma {
+
+namespace detail {
+
+inline void rms_shape(const ShapeCall& call) {
+  call.attributes.as<RmsSetting>().momentum != 0 ? step_shape<RmsSetting, 2>(call)
+                                                 : step_shape<RmsSetting, 1>(call);
+}
+
+inline void rms_host(const OperatorCall& call) {
+  const auto& setting = call.attributes.as<RmsSetting>();
+  const Tensor &weight = call.inputs[0], &squares = call.inputs[3];
+  const Tensor momentum = setting.momentum != 0 ? call.inputs[4] : Tensor();
+  std::byte *weights = weight.mutable_raw(), *seconds = squares.mutable_raw();
+  std::byte* momenta = momentum.defined() ? momentum.mutable_raw() : nullptr;
+  for_step_runs(call, setting, [&](const StepRun& run) {
+    RmsArgs args{.rows = run.rows};
+    args.weight = state_run(weight, weights, setting.weight, setting, StepSite::weight, run);
+    args.v = state_run(squares, seconds, setting.state, setting, StepSite::second, run);
+    if (momenta != nullptr)
+      args.momentum_state =
+          state_run(momentum, momenta, setting.state, setting, StepSite::first, run);
+    args.gradient = run.gradient;
+    args.rate = setting.rate;
+    args.keep = setting.keep;
+    args.add = setting.add;
+    args.epsilon = setting.epsilon;
+    args.momentum = setting.momentum;
+    args.weight_decay = setting.weight_decay;
+    call.context.kernels().optimizer.rms(args);
+  });
+}
+
+}  // namespace detail
+
+namespace ops {
+
+// Inputs weight, gradient values, gradient rows (may be left out), squares, momentum (may be left
+// out).
+inline constexpr Operator rms_step{.name = "rms step",
+                                   .min_inputs = 2,
+                                   .max_inputs = 5,
+                                   .outputs = 0,
+                                   .shape = &detail::rms_shape,
+                                   .host = &detail::rms_host};
 
 }  // namespace ops
 }  // namespace soma
@@ -33436,6 +35881,307 @@ inline constexpr Operator quantized_linear{.name = "quantized_linear",
 
 }  // namespace ops
 }  // namespace soma
+// ---- soma/ops/rows/batch_norm.hpp
+// Batch norm (arXiv 1502.03167) of x [N, C, ...]: y = (x - mean) / sqrt(variance + epsilon) * gamma
+// + beta, where mean and biased variance are those of a channel over the whole batch, or given.
+//
+// A plane (an image's channel) has a mean and a sum of squared deviations of its own; those of a
+// channel are put together from them, as sums over the images in the order of the shards, and over
+// the ranks that share the batch along the same tree. So neither threads nor ranks show in a bit.
+
+namespace soma {
+
+namespace detail {
+
+// Inputs x, gamma, beta; with given statistics mean and variance. Outputs y; the statistics that
+// were used, [3, C]: mean, 1 / deviation, unbiased variance; how many elements a channel has in the
+// whole batch.
+inline void batch_norm_shape(const ShapeCall& call) {
+  constexpr std::string_view name = "batch_norm";
+  const auto& setting = call.attributes.as<BatchNormSetting>();
+  const Tensor& x = call.inputs[0];
+  check_min_rank(name, "x", x, 2);
+  check_floating(name, "x", x);
+  const Shape channels{x.size(1)};
+  constexpr std::string_view arguments[] = {"x", "gamma", "beta", "mean", "variance"};
+  for (std::size_t i = 1; i < (setting.given ? 5u : 3u); ++i) {
+    const Tensor vector = input_or_none(call.inputs, i);
+    if (!vector.defined())
+      fail(error_id::operator_inputs, name, arguments[i], "not defined", "a tensor");
+    check_floating(name, arguments[i], vector);
+    check_shape(name, arguments[i], vector, channels);
+  }
+  if (!(setting.epsilon >= 0))
+    fail(error_id::operator_value, name, "epsilon", std::to_string(setting.epsilon), "0 or more");
+  call.outputs[0] = {x.shape(), x.dtype()};
+  call.outputs[1] = {Shape{3, x.size(1)}, DType::fp32};
+  call.outputs[2] = {Shape{}, DType::int64};
+}
+
+// Planes of x, fp32 and row-major.
+struct Planes {
+  std::size_t images, channels, pixels;
+
+  explicit Planes(const Shape& shape) : images(shape[0]), channels(shape[1]), pixels(1) {
+    for (std::size_t i = 2; i < shape.rank(); ++i) pixels *= shape[i];
+  }
+  // Calls kernel(args) for parts of all planes; `args` says what is the same for all.
+  template <class Entry>
+  void run(Context& context, ChannelArgs args, const Entry& entry) const {
+    args.columns = pixels;
+    args.channels = channels;
+    for_ranges(context, images * channels, pixels * 2, [&](std::size_t begin, std::size_t end) {
+      ChannelArgs part = args;
+      const std::size_t first = begin * pixels;
+      part.rows = end - begin;
+      part.first_row = begin;
+      part.x += first;
+      if (part.dy != nullptr) part.dy += first;
+      if (part.y != nullptr) part.y += first;
+      if (part.sums != nullptr) part.sums += begin;
+      if (part.squares != nullptr) part.squares += begin;
+      entry(part);
+    });
+  }
+};
+
+// Of [images, channels] numbers the sums over the images: those of this rank, then of all.
+class ChannelSums {
+ public:
+  ChannelSums(const OperatorCall& call, std::size_t vectors, std::size_t channels)
+      : context_(call.context),
+        sequences_(call.sequences),
+        channels_(channels),
+        own_(Tensor::zeros(call.context, Shape{vectors * channels + 2})) {}
+  ChannelSums(const GradientCall& call, std::size_t vectors, std::size_t channels)
+      : context_(call.context),
+        sequences_(call.sequences),
+        channels_(channels),
+        own_(Tensor::zeros(call.context, Shape{vectors * channels + 2})) {}
+
+  void add(std::size_t vector, const Tensor& planes) {
+    column_sums(context_, planes, sequences_, of(vector));
+  }
+  float* of(std::size_t vector) const { return own_.mutable_data<float>() + vector * channels_; }
+  // A number that every rank has a part of, exactly: up to 2^36 in two floats.
+  void set_count(std::size_t count) {
+    float* parts = own_.mutable_data<float>() + own_.elements() - 2;
+    parts[0] = static_cast<float>(count / count_unit);
+    parts[1] = static_cast<float>(count % count_unit);
+  }
+  std::size_t count() const {
+    const float* parts = own_.data<float>() + own_.elements() - 2;
+    return static_cast<std::size_t>(parts[0]) * count_unit + static_cast<std::size_t>(parts[1]);
+  }
+  void share(BatchSums* ranks) {
+    if (ranks != nullptr) ranks->add(own_.mutable_span<float>());
+  }
+
+ private:
+  static constexpr std::size_t count_unit = 4096;
+  Context& context_;
+  const Sequences& sequences_;
+  std::size_t channels_;
+  Tensor own_;
+};
+
+// The statistics of the whole batch. Error operator.value: a single element.
+inline std::size_t batch_statistics(const OperatorCall& call, const Planes& planes,
+                                    const float* x) {
+  Context& context = call.context;
+  const auto& setting = call.attributes.as<BatchNormSetting>();
+  const std::size_t channels = planes.channels;
+  const Tensor means = Tensor::empty(context, Shape{planes.images, channels});
+  const Tensor squares = Tensor::empty(context, Shape{planes.images, channels});
+  float *of_planes = means.mutable_data<float>(), *deviations = squares.mutable_data<float>();
+  planes.run(context, {.x = x, .sums = of_planes, .squares = deviations},
+             [&](const ChannelArgs& args) { context.kernels().norm.channel_moments(args); });
+
+  ChannelSums sums(call, 1, channels);
+  sums.add(0, means);
+  sums.set_count(planes.images);
+  sums.share(setting.sums);
+  const std::size_t images = sums.count(), count = images * planes.pixels;
+  if (count < 2)
+    fail(error_id::operator_value, "batch_norm", "x",
+         std::to_string(count) + " elements of a channel in the whole batch",
+         "2 or more in training");
+  float* mean = call.outputs[1].mutable_data<float>();
+  for (std::size_t c = 0; c < channels; ++c) mean[c] = sums.of(0)[c] / static_cast<float>(images);
+
+  // Around the channel's mean: a plane's squares, and those of its own mean.
+  const auto pixels = static_cast<float>(planes.pixels);
+  for (std::size_t i = 0; i < planes.images * channels; ++i) {
+    const float d = of_planes[i] - mean[i % channels], scaled = pixels * d;
+    deviations[i] = std::fma(scaled, d, deviations[i]);
+  }
+  ChannelSums total(call, 1, channels);
+  total.add(0, squares);
+  total.share(setting.sums);
+  float *rstd = mean + channels, *unbiased = rstd + channels;
+  for (std::size_t c = 0; c < channels; ++c) {
+    const float variance = total.of(0)[c] / static_cast<float>(count);
+    rstd[c] = 1 / std::sqrt(variance + setting.epsilon);
+    unbiased[c] = total.of(0)[c] / static_cast<float>(count - 1);
+  }
+  return count;
+}
+
+inline void batch_norm_plain(const OperatorCall& call) {
+  Context& context = call.context;
+  const auto& setting = call.attributes.as<BatchNormSetting>();
+  const Planes planes(call.inputs[0].shape());
+  const std::size_t channels = planes.channels;
+  const float* x = call.inputs[0].data<float>();
+  float *mean = call.outputs[1].mutable_data<float>(), *rstd = mean + channels;
+  std::size_t count = 0;
+  if (setting.given) {
+    const float *given = call.inputs[3].data<float>(), *variance = call.inputs[4].data<float>();
+    for (std::size_t c = 0; c < channels; ++c) {
+      mean[c] = given[c];
+      rstd[c] = 1 / std::sqrt(variance[c] + setting.epsilon);
+      rstd[channels + c] = variance[c];
+    }
+  } else {
+    count = batch_statistics(call, planes, x);
+  }
+  *call.outputs[2].mutable_data<std::int64_t>() = static_cast<std::int64_t>(count);
+  const Tensor scales = Tensor::empty(context, Shape{channels});
+  const float* gamma = call.inputs[1].data<float>();
+  for (std::size_t c = 0; c < channels; ++c) scales.mutable_data<float>()[c] = rstd[c] * gamma[c];
+  planes.run(context,
+             {.x = x,
+              .y = call.outputs[0].mutable_data<float>(),
+              .mean = mean,
+              .scale = scales.data<float>(),
+              .shift = call.inputs[2].data<float>()},
+             [&](const ChannelArgs& args) { context.kernels().norm.channel_forward(args); });
+}
+inline void batch_norm_host(const OperatorCall& call) {
+  with_plain_tensors(call, 0, batch_norm_plain);
+}
+
+// dgamma = sum of dy xhat, dbeta = sum of dy, of this rank's images;
+// dx = gamma rstd (dy - mean of dy - xhat mean of dy xhat), means over the whole batch.
+inline void batch_norm_gradient_plain(const GradientCall& call) {
+  Context& context = call.context;
+  const auto& setting = call.attributes.as<BatchNormSetting>();
+  const Planes planes(call.inputs[0].shape());
+  const std::size_t channels = planes.channels;
+  const Tensor dy = contiguous(context, call.output_gradients[0]);
+  const float *x = call.inputs[0].data<float>(), *mean = call.outputs[1].data<float>();
+  const float* rstd = mean + channels;
+  const Tensor of_dy = Tensor::empty(context, Shape{planes.images, channels});
+  const Tensor of_products = Tensor::empty(context, Shape{planes.images, channels});
+  planes.run(context,
+             {.x = x,
+              .dy = dy.data<float>(),
+              .sums = of_dy.mutable_data<float>(),
+              .squares = of_products.mutable_data<float>(),
+              .mean = mean,
+              .rstd = rstd},
+             [&](const ChannelArgs& args) { context.kernels().norm.channel_sums(args); });
+  ChannelSums sums(call, 2, channels);
+  sums.add(0, of_dy);
+  sums.add(1, of_products);
+  for (std::size_t i = 1; i < 3; ++i) {
+    if (!call.wanted[i]) continue;
+    call.input_gradients[i].values = Tensor::empty(context, Shape{channels});
+    std::copy_n(sums.of(2 - i), channels, call.input_gradients[i].values.mutable_data<float>());
+  }
+  if (!call.wanted[0]) return;
+  const Tensor scales = Tensor::empty(context, Shape{channels});
+  const float* gamma = call.inputs[1].data<float>();
+  if (!setting.given) sums.share(setting.sums);
+  const auto count = static_cast<float>(*call.outputs[2].data<std::int64_t>());
+  for (std::size_t c = 0; c < channels; ++c) {
+    scales.mutable_data<float>()[c] = rstd[c] * gamma[c];
+    for (std::size_t i = 0; i < 2; ++i) sums.of(i)[c] = setting.given ? 0 : sums.of(i)[c] / count;
+  }
+  const Tensor dx = Tensor::empty(context, call.inputs[0].shape());
+  planes.run(context,
+             {.x = x,
+              .dy = dy.data<float>(),
+              .y = dx.mutable_data<float>(),
+              .mean = mean,
+              .rstd = rstd,
+              .scale = scales.data<float>(),
+              .mean_dy = sums.of(0),
+              .mean_dy_xhat = sums.of(1)},
+             [&](const ChannelArgs& args) { context.kernels().norm.channel_backward(args); });
+  call.input_gradients[0].values = dx;
+}
+inline void batch_norm_gradient(const GradientCall& call) {
+  with_plain_tensors(call, batch_norm_gradient_plain);
+}
+
+inline OperatorSamples batch_norm_samples() {
+  OperatorSamples result;
+  const auto add = [&](const Shape& shape, bool given, std::vector<std::size_t> lengths) {
+    const Shape channels{shape[1]};
+    const double error = static_cast<double>(shape.elements() / shape[1] + 64) * 0x1p-24;
+    Sample sample{.name = to_string(shape) + (given ? " given" : ""),
+                  .inputs = {{.shape = shape, .low = -2, .high = 3},
+                             {.shape = channels, .low = 0.5, .high = 2},
+                             {.shape = channels}},
+                  .attributes = BatchNormSetting{1e-3f, given, nullptr},
+                  .lengths = std::move(lengths),
+                  .error = error,
+                  .gradient_error = 4 * error};
+    if (given) {
+      sample.inputs.push_back({.shape = channels, .differentiable = false});
+      sample.inputs.push_back({.shape = channels, .low = 0.5, .high = 2, .differentiable = false});
+    }
+    result.samples.push_back(std::move(sample));
+  };
+  add({6, 3}, false, {});
+  add({5, 2, 3, 4}, false, {2, 1, 1, 1});
+  add({3, 4, 33}, false, {});
+  add({4, 3, 5}, true, {});
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    const auto& setting = sample.attributes.as<BatchNormSetting>();
+    const Planes planes(inputs[0].shape);
+    ReferenceTensor y{inputs[0]};
+    for (std::size_t c = 0; c < planes.channels; ++c) {
+      std::vector<std::size_t> own;
+      for (std::size_t i = 0; i < y.values.size(); ++i)
+        if (i / planes.pixels % planes.channels == c) own.push_back(i);
+      double mean = 0, variance = 0;
+      const auto count = static_cast<double>(own.size());
+      for (const std::size_t i : own) mean += inputs[0].values[i] / count;
+      for (const std::size_t i : own)
+        variance += (inputs[0].values[i] - mean) * (inputs[0].values[i] - mean) / count;
+      if (setting.given) {
+        mean = inputs[3].values[c];
+        variance = inputs[4].values[c];
+      }
+      const double deviation = std::sqrt(variance + static_cast<double>(setting.epsilon));
+      for (const std::size_t i : own)
+        y.values[i] =
+            (inputs[0].values[i] - mean) / deviation * inputs[1].values[c] + inputs[2].values[c];
+    }
+    return std::vector<ReferenceTensor>{y};
+  };
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator batch_norm{.name = "batch_norm",
+                                     .min_inputs = 3,
+                                     .max_inputs = 5,
+                                     .outputs = 3,
+                                     .keeps_inputs = 3,
+                                     .keeps_outputs = 6,
+                                     .shape = &detail::batch_norm_shape,
+                                     .host = &detail::batch_norm_host,
+                                     .gradient = &detail::batch_norm_gradient,
+                                     .samples = &detail::batch_norm_samples};
+
+}  // namespace ops
+}  // namespace soma
 // ---- soma/ops/rows/norm.hpp
 // Layer norm and RMS norm over the last dimension: y = (x - mean) / sqrt(variance + epsilon) *
 // gamma + beta; RMS norm leaves out mean and beta.
@@ -34031,10 +36777,43 @@ constexpr auto list_operators(std::index_sequence<unary...>, std::index_sequence
                     &ops::transpose,
                     &ops::sgd_step,
                     &ops::adam_step,
-                    &ops::lamb_step};
+                    &ops::lamb_step,
+                    &ops::parametric<Clamp>,
+                    &ops::parametric_backward<Clamp>,
+                    &ops::parametric<Power>,
+                    &ops::parametric_backward<Power>,
+                    &ops::parametric<Leaky>,
+                    &ops::parametric_backward<Leaky>,
+                    &ops::gather,
+                    &ops::pad,
+                    &ops::top_k,
+                    &ops::where,
+                    &ops::average_pool,
+                    &ops::batch_norm,
+                    &ops::convolution_transpose,
+                    &ops::nll_loss,
+                    &ops::cosine_loss,
+                    &ops::rms_step,
+                    &ops::adafactor_step};
 }
 inline constexpr auto operator_list = list_operators(std::make_index_sequence<unary_count>(),
                                                      std::make_index_sequence<binary_count>());
+
+inline constexpr BasicOperators basic_operators{
+    .clamp = &ops::parametric<Clamp>,
+    .power = &ops::parametric<Power>,
+    .leaky_relu = &ops::parametric<Leaky>,
+    .gather = &ops::gather,
+    .pad = &ops::pad,
+    .top_k = &ops::top_k,
+    .where = &ops::where,
+    .average_pool = &ops::average_pool,
+    .convolution_transpose = &ops::convolution_transpose,
+    .batch_norm = &ops::batch_norm,
+    .nll_loss = &ops::nll_loss,
+    .cosine_loss = &ops::cosine_loss,
+    .rms_step = &ops::rms_step,
+    .adafactor_step = &ops::adafactor_step};
 
 template <std::size_t... unary, std::size_t... binary>
 constexpr BuiltInOperators make_built_in(std::index_sequence<unary...>,
@@ -34064,6 +36843,7 @@ constexpr BuiltInOperators make_built_in(std::index_sequence<unary...>,
           .sgd_step = &ops::sgd_step,
           .adam_step = &ops::adam_step,
           .lamb_step = &ops::lamb_step,
+          .basic = &basic_operators,
           .all = operator_list,
           .accumulate = &accumulate,
           .to_dense = &to_dense,

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <soma/soma.hpp>
+#include <soma/nn.hpp>
 #include <soma/neuroncore.hpp>
 #include <algorithm>
 #include <array>

@@ -1,5 +1,6 @@
 // Optimizers and gradients that cannot be are refused before they reach a kernel.
 
+#include <soma/nn.hpp>
 #include <soma/soma.hpp>
 
 #include "catch.hpp"
@@ -35,6 +36,18 @@ struct Fixture {
   std::string refused(const optim::SgdOptions& options) {
     return id_of([&] { optim::Sgd(context, parameters, options); });
   }
+  std::string refused(const optim::AdamOptions& options) {
+    return id_of([&] { optim::Adam(context, parameters, 0.0f, options); });
+  }
+  std::string refused(const optim::RmsPropOptions& options) {
+    return id_of([&] { optim::RmsProp(context, parameters, options); });
+  }
+  std::string refused(const optim::AdagradOptions& options) {
+    return id_of([&] { optim::Adagrad(context, parameters, options); });
+  }
+  std::string refused(const optim::AdafactorOptions& options) {
+    return id_of([&] { optim::Adafactor(context, parameters, options); });
+  }
   std::string refused_groups(const std::vector<optim::Group>& groups) {
     return id_of([&] { optim::Sgd(context, groups); });
   }
@@ -63,6 +76,7 @@ TEST_CASE("settings that would make weights NaN are refused", "[unit][optim]") {
   Fixture f;
   check_adam<optim::AdamWOptions>(f);
   check_adam<optim::LambOptions>(f);
+  check_adam<optim::AdamOptions>(f);
   CHECK(f.refused(optim::SgdOptions{.momentum = 1.5f, .dampening = -1}) == "no error");
   for (const float momentum : {-0.5f, infinite})
     CHECK(f.refused(optim::SgdOptions{.momentum = momentum}) == "operator.value");
@@ -231,12 +245,68 @@ TEST_CASE("damaged and half states of optimizers are refused by name", "[unit][o
                                             optim::SgdOptions{.momentum = 0.9f});
       },
       {"w.steps", "w.first_moment"});
+  check_states([](Fixture& f) { return std::make_unique<optim::Adam>(f.context, f.parameters); },
+               both);
+  check_states(
+      [](Fixture& f) {
+        return std::make_unique<optim::RmsProp>(f.context, f.parameters,
+                                                optim::RmsPropOptions{.momentum = 0.9f});
+      },
+      both);
+  check_states([](Fixture& f) { return std::make_unique<optim::Adagrad>(f.context, f.parameters); },
+               {"w.steps", "w.first_moment"});
   // Without momentum there is no moment: one that is given is not this optimizer's.
   check_states([](Fixture& f) { return std::make_unique<optim::Sgd>(f.context, f.parameters); },
                {"w.steps"});
   States plain([](Fixture& f) { return std::make_unique<optim::Sgd>(f.context, f.parameters); });
   CHECK(plain.refused("w.first_moment", plain.f.ones(Shape{6, 4})).find("state.extra_name") !=
         std::string::npos);
+}
+
+TEST_CASE("Adafactor's states are means of rows and columns, and are checked", "[unit][optim]") {
+  const auto make = [](Fixture& f) {
+    return std::make_unique<optim::Adafactor>(f.context, f.parameters);
+  };
+  States s(make);
+  CHECK(s.whole.find("w.first_moment")->shape() == Shape{1, 6});
+  CHECK(s.whole.find("w.second_moment")->shape() == Shape{1, 4});
+  for (const std::string name : {"w.first_moment", "w.second_moment"}) {
+    CHECK(s.refused(name, s.f.ones(Shape{6, 4})).find("[state.shape]") != std::string::npos);
+    CHECK(s.refused(name, Tensor()).find("[state.missing_name]") != std::string::npos);
+  }
+  // What is loaded goes on as if nothing had happened.
+  States other(make);
+  other.optimizer->load_state(s.whole);
+  for (States* each : {&s, &other}) each->optimizer->step({.rate = 0.1});
+  CHECK(soma_test::bits(s.f.context, s.f.w.value()) ==
+        soma_test::bits(other.f.context, other.f.w.value()));
+  Fixture f;
+  CHECK(f.refused(optim::AdafactorOptions{.clip = 0}) == "operator.value");
+  CHECK(f.refused(optim::AdafactorOptions{.beta2_decay = 0.5}) == "operator.value");
+  CHECK(f.refused(optim::AdagradOptions{.rate_decay = -1}) == "operator.value");
+  CHECK(f.refused(optim::RmsPropOptions{.alpha = 1}) == "operator.value");
+}
+
+TEST_CASE("Adafactor steps a sparse gradient as the dense one, over any threads", "[unit][optim]") {
+  std::vector<std::byte> first;
+  for (const bool sparse : {false, true})
+    for (const int threads : {1, 3}) {
+      auto context = make_context({.threads = threads});
+      const Var w = Var::parameter(context, soma_test::random_tensor(context, Shape{300, 40}, "w"));
+      optim::Adafactor optimizer(context, {{.parameters = {{"w", w}}, .weight_decay = 0.01f}});
+      for (int i = 0; i < 3; ++i) {
+        const Gradient gradient{
+            soma_test::random_tensor(context, Shape{2, 40}, "g" + std::to_string(i)),
+            Tensor::from<std::int64_t>(context, {i, 200 + i}, Shape{2})};
+        w.set_gradient(
+            sparse ? gradient
+                   : Gradient{context.built_in().to_dense(context, gradient, w.shape()), {}});
+        optimizer.step({.rate = 0.01, .gradient_factor = 0.5f});
+      }
+      const auto now = soma_test::bits(context, w.value());
+      if (first.empty()) first = now;
+      CHECK(now == first);
+    }
 }
 
 TEST_CASE("a gradient that is none of its variable is refused", "[unit][optim]") {

@@ -1,6 +1,7 @@
 // How optimizers store numbers: sparse gradients mean what dense ones do, narrow states and weights
 // are rounded the same way whatever the threads and the target, and without bias.
 
+#include <soma/nn.hpp>
 #include <soma/soma.hpp>
 #include <soma/state/join_parts.hpp>
 
@@ -54,6 +55,23 @@ const Kind kinds[] = {
        return stepper(std::make_shared<optim::Lamb>(
            context, std::vector<optim::Group>{{.parameters = parameters, .weight_decay = 0.01f}},
            optim::LambOptions{.storage = storage}));
+     }},
+    {"adam",
+     [](Context& context, const Parameters& parameters, const optim::StepStorage& storage) {
+       return stepper(std::make_shared<optim::Adam>(context, parameters, 0.01f,
+                                                    optim::AdamOptions{.storage = storage}));
+     }},
+    {"rmsprop",
+     [](Context& context, const Parameters& parameters, const optim::StepStorage& storage) {
+       return stepper(std::make_shared<optim::RmsProp>(
+           context, std::vector<optim::Group>{{.parameters = parameters, .weight_decay = 0.01f}},
+           optim::RmsPropOptions{.momentum = 0.9f, .storage = storage}));
+     }},
+    {"adagrad",
+     [](Context& context, const Parameters& parameters, const optim::StepStorage& storage) {
+       return stepper(std::make_shared<optim::Adagrad>(
+           context, parameters,
+           optim::AdagradOptions{.initial_square = 0.125f, .storage = storage}));
      }},
 };
 

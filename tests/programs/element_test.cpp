@@ -121,10 +121,12 @@ TEST_CASE("element-wise programs treat special values as the host does", "[unit]
       Shape{12});
   const Tensor ordinary = Tensor::full(context, Shape{12}, 0.5f);
   for (const Unary unary :
-       {Unary::square_root, Unary::logarithm, Unary::reciprocal, Unary::exponential,
-        Unary::absolute, Unary::relu, Unary::gelu, Unary::gelu_tanh, Unary::silu, Unary::softplus,
-        Unary::gelu_sigmoid, Unary::gelu_clipped, Unary::mish, Unary::leaky_relu, Unary::relu6,
-        Unary::relu_squared, Unary::laplace})
+       {Unary::square_root, Unary::logarithm,  Unary::reciprocal,   Unary::exponential,
+        Unary::absolute,    Unary::relu,       Unary::gelu,         Unary::gelu_tanh,
+        Unary::silu,        Unary::softplus,   Unary::gelu_sigmoid, Unary::gelu_clipped,
+        Unary::mish,        Unary::leaky_relu, Unary::relu6,        Unary::relu_squared,
+        Unary::laplace,     Unary::elu,        Unary::hard_sigmoid, Unary::hard_swish,
+        Unary::hard_tanh})
     expect(*context.built_in().unary[static_cast<std::size_t>(unary)], {x});
   expect(ops::unary_backward<Unary::relu>, {x, ordinary});
   for (const float bad : {infinity, -infinity, nan, 0.5f}) {
@@ -135,7 +137,9 @@ TEST_CASE("element-wise programs treat special values as the host does", "[unit]
   for (const Operator* cut :
        {&ops::unary_backward<Unary::relu_squared>, &ops::unary_backward<Unary::gelu_clipped>,
         &ops::unary_backward<Unary::gelu_sigmoid>, &ops::unary_backward<Unary::mish>,
-        &ops::unary_backward<Unary::leaky_relu>, &ops::unary_backward<Unary::laplace>})
+        &ops::unary_backward<Unary::leaky_relu>, &ops::unary_backward<Unary::laplace>,
+        &ops::unary_backward<Unary::elu>, &ops::unary_backward<Unary::hard_sigmoid>,
+        &ops::unary_backward<Unary::hard_swish>, &ops::unary_backward<Unary::hard_tanh>})
     expect(*cut, {x, ordinary});
   expect(ops::unary_backward<Unary::gelu_tanh>, {x, ordinary});
   expect(ops::unary_backward<Unary::tanh>, {x, ordinary});

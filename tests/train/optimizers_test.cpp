@@ -1,7 +1,10 @@
 // These tests train with optimizers other than AdamW, a test's own among them: over threads and
 // ranks, with shared states, interrupted and resumed.
 
+#include <soma/optim/adafactor.hpp>
+#include <soma/optim/adam.hpp>
 #include <soma/optim/lamb.hpp>
+#include <soma/optim/rmsprop.hpp>
 #include <soma/optim/sgd.hpp>
 #include <soma/soma.hpp>
 #include <soma/train/trainer.hpp>
@@ -47,7 +50,9 @@ class SignDescent final : public optim::Optimizer {
   bool steps_rows_alone() const override { return true; }
 };
 
-enum class Kind { sgd, momentum, lamb, own };
+enum class Kind { sgd, momentum, lamb, own, adam, rmsprop, adagrad, adafactor };
+
+bool steps_whole(Kind kind) { return kind == Kind::lamb || kind == Kind::adafactor; }
 
 std::unique_ptr<optim::Optimizer> make(Kind kind, Context& context, const Parameters& parameters) {
   switch (kind) {
@@ -59,13 +64,25 @@ std::unique_ptr<optim::Optimizer> make(Kind kind, Context& context, const Parame
     case Kind::lamb:
       return std::make_unique<optim::Lamb>(
           context, std::vector<optim::Group>{{.parameters = parameters, .weight_decay = 0.01f}});
+    case Kind::adam:
+      return std::make_unique<optim::Adam>(context, parameters, 0.01f);
+    case Kind::rmsprop:
+      return std::make_unique<optim::RmsProp>(context, parameters,
+                                              optim::RmsPropOptions{.momentum = 0.5f});
+    case Kind::adagrad:
+      return std::make_unique<optim::Adagrad>(context, parameters);
+    case Kind::adafactor:
+      return std::make_unique<optim::Adafactor>(context, parameters);
     case Kind::own:
       break;
   }
   return std::make_unique<SignDescent>(context, parameters);
 }
 
-double rate_of(Kind kind) { return kind == Kind::own ? 1e-3 : kind == Kind::lamb ? 1e-2 : 0.1; }
+double rate_of(Kind kind) {
+  if (kind == Kind::own || kind == Kind::adam || kind == Kind::rmsprop) return 1e-3;
+  return steps_whole(kind) || kind == Kind::adagrad ? 1e-2 : 0.1;
+}
 
 struct Result {
   std::uint64_t before = 0, bits = 0;  // of the weights
@@ -128,7 +145,8 @@ Result train_on(const Settings& settings) {
 }  // namespace
 
 TEST_CASE("any optimizer trains: the same bits over threads, ranks and interruptions", "[unit]") {
-  for (const Kind kind : {Kind::sgd, Kind::momentum, Kind::lamb, Kind::own}) {
+  for (const Kind kind : {Kind::sgd, Kind::momentum, Kind::lamb, Kind::own, Kind::adam,
+                          Kind::rmsprop, Kind::adagrad, Kind::adafactor}) {
     INFO("optimizer " << static_cast<int>(kind));
     const Result one = train_on({.kind = kind});
     CHECK(one.error == "");
@@ -143,7 +161,7 @@ TEST_CASE("any optimizer trains: the same bits over threads, ranks and interrupt
             11);
       CHECK(train_on({.kind = kind, .store = &store, .resume = true}).bits == one.bits);
     }
-    if (kind == Kind::lamb) continue;
+    if (steps_whole(kind)) continue;
     CHECK(train_on({.kind = kind, .ranks = 4, .shard = true}).bits == one.bits);
     MemoryStore store(context);
     train_on({.kind = kind, .ranks = 4, .shard = true, .stop_after = 11, .store = &store});

@@ -7,6 +7,7 @@
 
 namespace soma {
 
+class BatchSums;         // ops/basic.hpp
 class GradientReceiver;  // autograd/var.hpp
 class ProductFormats;    // ops/product_formats.hpp
 
@@ -38,6 +39,8 @@ struct TapeOptions {
   // Gets the gradients of parameters; without one they are added to the parameters.
   GradientReceiver* receiver = nullptr;
   TapeHook* hook = nullptr;
+  // Where ranks share a batch: how norms over the whole of it add up.
+  BatchSums* batch_sums = nullptr;
 };
 
 }  // namespace soma

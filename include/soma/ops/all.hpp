@@ -2,21 +2,34 @@
 // All built-in operators. Included by whoever makes contexts, and by nobody else.
 
 #include <soma/ops/attention/attention.hpp>
+#include <soma/ops/basic.hpp>
 #include <soma/ops/built_in.hpp>
+#include <soma/ops/choose/gather.hpp>
+#include <soma/ops/choose/pad.hpp>
+#include <soma/ops/choose/top_k.hpp>
+#include <soma/ops/choose/where.hpp>
 #include <soma/ops/element/binary.hpp>
 #include <soma/ops/element/dropout.hpp>
+#include <soma/ops/element/parametric.hpp>
 #include <soma/ops/element/unary.hpp>
+#include <soma/ops/image/average_pool.hpp>
 #include <soma/ops/image/convolution.hpp>
+#include <soma/ops/image/convolution_transpose.hpp>
 #include <soma/ops/image/max_pool.hpp>
+#include <soma/ops/loss/cosine.hpp>
 #include <soma/ops/loss/cross_entropy.hpp>
 #include <soma/ops/loss/element_loss.hpp>
+#include <soma/ops/loss/nll.hpp>
 #include <soma/ops/optimizer/accumulate.hpp>
+#include <soma/ops/optimizer/adafactor_step.hpp>
 #include <soma/ops/optimizer/finite.hpp>
 #include <soma/ops/optimizer/optimizer_steps.hpp>
+#include <soma/ops/optimizer/rms_step.hpp>
 #include <soma/ops/product/linear.hpp>
 #include <soma/ops/product/matmul.hpp>
 #include <soma/ops/product/quantize.hpp>
 #include <soma/ops/product/quantized_linear.hpp>
+#include <soma/ops/rows/batch_norm.hpp>
 #include <soma/ops/rows/embedding.hpp>
 #include <soma/ops/rows/norm.hpp>
 #include <soma/ops/rows/reduce.hpp>
@@ -69,10 +82,43 @@ constexpr auto list_operators(std::index_sequence<unary...>, std::index_sequence
                     &ops::transpose,
                     &ops::sgd_step,
                     &ops::adam_step,
-                    &ops::lamb_step};
+                    &ops::lamb_step,
+                    &ops::parametric<Clamp>,
+                    &ops::parametric_backward<Clamp>,
+                    &ops::parametric<Power>,
+                    &ops::parametric_backward<Power>,
+                    &ops::parametric<Leaky>,
+                    &ops::parametric_backward<Leaky>,
+                    &ops::gather,
+                    &ops::pad,
+                    &ops::top_k,
+                    &ops::where,
+                    &ops::average_pool,
+                    &ops::batch_norm,
+                    &ops::convolution_transpose,
+                    &ops::nll_loss,
+                    &ops::cosine_loss,
+                    &ops::rms_step,
+                    &ops::adafactor_step};
 }
 inline constexpr auto operator_list = list_operators(std::make_index_sequence<unary_count>(),
                                                      std::make_index_sequence<binary_count>());
+
+inline constexpr BasicOperators basic_operators{
+    .clamp = &ops::parametric<Clamp>,
+    .power = &ops::parametric<Power>,
+    .leaky_relu = &ops::parametric<Leaky>,
+    .gather = &ops::gather,
+    .pad = &ops::pad,
+    .top_k = &ops::top_k,
+    .where = &ops::where,
+    .average_pool = &ops::average_pool,
+    .convolution_transpose = &ops::convolution_transpose,
+    .batch_norm = &ops::batch_norm,
+    .nll_loss = &ops::nll_loss,
+    .cosine_loss = &ops::cosine_loss,
+    .rms_step = &ops::rms_step,
+    .adafactor_step = &ops::adafactor_step};
 
 template <std::size_t... unary, std::size_t... binary>
 constexpr BuiltInOperators make_built_in(std::index_sequence<unary...>,
@@ -102,6 +148,7 @@ constexpr BuiltInOperators make_built_in(std::index_sequence<unary...>,
           .sgd_step = &ops::sgd_step,
           .adam_step = &ops::adam_step,
           .lamb_step = &ops::lamb_step,
+          .basic = &basic_operators,
           .all = operator_list,
           .accumulate = &accumulate,
           .to_dense = &to_dense,

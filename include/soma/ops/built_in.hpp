@@ -10,6 +10,8 @@
 
 namespace soma {
 
+struct BasicOperators;  // ops/basic.hpp
+
 struct BuiltInOperators {
   const Operator* unary[unary_count];
   const Operator* binary[binary_count];
@@ -17,6 +19,7 @@ struct BuiltInOperators {
       *element_loss, *embedding, *linear, *matmul, *max_pool, *norm, *quantize, *quantized_linear,
       *reduce, *reshape, *sequence_first, *slice, *softmax, *transpose;
   const Operator *sgd_step, *adam_step, *lamb_step;
+  const BasicOperators* basic;
   std::span<const Operator* const> all;  // these, and those that their gradients use
 
   // What a tape needs besides: adding gradients up, in the order in which they come; all rows of a

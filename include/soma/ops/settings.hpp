@@ -105,6 +105,7 @@ struct ElementLossSetting {
   LossReduction reduction = LossReduction::mean;
   // What a mean divides by; 0: the elements of this call.
   double denominator = 0;
+  float parameter = 1;  // of losses that have one (kernels/loss/args.hpp)
 };
 
 struct ConvolutionSetting {
@@ -164,6 +165,7 @@ struct AdamSetting {
   float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
   float one_minus_beta1 = 0.1f, one_minus_beta2 = 0.001f;
   float decay_factor = 1, step_size = 0, inverse_root_correction2 = 1, gradient_factor = 1;
+  float coupled_decay = 0;    // this times the weight is added to the gradient: Adam
   std::size_t first_row = 0;  // of the parameter, where the tensors are some rows of it
   Rounding weight{}, state{};
   std::uint64_t seed = 0;

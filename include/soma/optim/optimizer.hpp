@@ -201,10 +201,10 @@ class Optimizer {
       };
       if (!is_named(".steps") && !is_named(moments[0]) && !is_named(moments[1])) continue;
       slot.steps = steps_of(entry(state, name + ".steps", used), name);
-      for (std::size_t i = 0; i < this->moments(); ++i)
+      for (std::size_t i = 0; i < moments_of(slot); ++i)
         (i == 0 ? slot.first : slot.second) =
             copy_moment(entry(state, std::string(name).append(moments[i]), used),
-                        std::string(name).append(moments[i]), slot);
+                        std::string(name).append(moments[i]), slot, i);
     }
     for (const auto& [name, tensor] : state)
       if (std::find(used.begin(), used.end(), name) == used.end())
@@ -225,6 +225,11 @@ class Optimizer {
   }
   // How many of the two moments a parameter has that has been stepped.
   virtual std::size_t moments() const { return 0; }
+  // The same of one parameter, and the shapes of these moments, where they are not the parameter's.
+  virtual std::size_t moments_of(const detail::Slot&) const { return moments(); }
+  virtual Shape moment_shape(const detail::Slot& slot, std::size_t) const {
+    return slot.parameter.value().shape();
+  }
   // Error operator.value: backward has left no gradient in any parameter. To be called by step().
   void check_gradients() const {
     for (const detail::Slot& slot : slots_)
@@ -283,8 +288,9 @@ class Optimizer {
            std::to_string(number), "at least 1");
     return static_cast<std::uint64_t>(number);
   }
-  Tensor copy_moment(const Tensor& saved, const std::string& name, const detail::Slot& slot) const {
-    const Shape shape = slot.parameter.value().shape();
+  Tensor copy_moment(const Tensor& saved, const std::string& name, const detail::Slot& slot,
+                     std::size_t moment) const {
+    const Shape shape = moment_shape(slot, moment);
     // Of a number without rows: one row, where ranks shared it (Slot::rows_of).
     const bool as_row = shape.rank() == 0 && saved.shape() == Shape{1};
     const Tensor whole = as_row ? saved.reshape(shape) : saved;

@@ -6,7 +6,9 @@
 #include <soma/programs/attention/attention_backward.hpp>
 #include <soma/programs/element/binary.hpp>
 #include <soma/programs/element/dropout.hpp>
+#include <soma/programs/element/parametric.hpp>
 #include <soma/programs/element/unary.hpp>
+#include <soma/programs/element/unary_backward.hpp>
 #include <soma/programs/image/convolution.hpp>
 #include <soma/programs/image/convolution_backward.hpp>
 #include <soma/programs/image/max_pool.hpp>
@@ -52,6 +54,12 @@ constexpr auto list_programs(std::index_sequence<unary...>, std::index_sequence<
                       {&programs::unary_backward<static_cast<Unary>(unary)>}}...,
       OperatorProgram{&ops::binary<static_cast<Binary>(binary)>,
                       {&programs::binary<static_cast<Binary>(binary)>}}...,
+      OperatorProgram{&ops::parametric<soma::detail::Clamp>, {&programs::parametric<ClampSetting>}},
+      OperatorProgram{&ops::parametric_backward<soma::detail::Clamp>,
+                      {&programs::parametric_backward<ClampSetting>}},
+      OperatorProgram{&ops::parametric<soma::detail::Leaky>, {&programs::parametric<LeakySetting>}},
+      OperatorProgram{&ops::parametric_backward<soma::detail::Leaky>,
+                      {&programs::parametric_backward<LeakySetting>}},
       OperatorProgram{&ops::cast, {&programs::cast}},
       OperatorProgram{&ops::cross_entropy, {&programs::cross_entropy}},
       OperatorProgram{&ops::cross_entropy_backward, {&programs::cross_entropy_backward}},

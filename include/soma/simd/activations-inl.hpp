@@ -87,6 +87,22 @@ HWY_INLINE V laplace_derivative_lanes(DF d, V x) {
   return hn::Mul(decay, hn::Set(d, 1.41421252f));  // 1 / (0.282095 sqrt(2 pi))
 }
 
+// x, below zero exp(x) - 1 = 2 t / (1 - t) with t = tanh(x / 2): it keeps its digits near zero. To
+// 4 ulp.
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V elu_lanes(DF d, V x) {
+  const V t = tanh_lanes(d, hn::Mul(x, hn::Set(d, 0.5f)));
+  const V below = hn::Div(hn::Add(t, t), hn::Sub(hn::Set(d, 1.0f), t));
+  return hn::IfThenElse(hn::Gt(x, hn::Zero(d)), x, below);
+}
+
+// (x + 3) / 6, within 0 to 1; within 2^-23.
+template <class DF, class V = hn::Vec<DF>>
+HWY_INLINE V hard_sigmoid_lanes(DF d, V x) {
+  const V shifted = clamp_lanes(d, hn::Add(x, hn::Set(d, 3.0f)), 0.0f, 6.0f);
+  return hn::Div(shifted, hn::Set(d, 6.0f));
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace soma
 HWY_AFTER_NAMESPACE();

@@ -3,6 +3,7 @@
 
 #include <soma/base/owned.hpp>
 #include <soma/data/part.hpp>
+#include <soma/ops/basic.hpp>
 #include <soma/parallel/agreement.hpp>
 #include <soma/parallel/broadcast_checkpoint.hpp>
 #include <soma/parallel/gradient_reducer.hpp>
@@ -104,6 +105,7 @@ class ManyRanks final : public Ranks {
     return count == 0 ? 0 : whole / static_cast<float>(count);
   }
   GradientReceiver* receiver() override { return &reducer_; }
+  BatchSums* batch_sums() override { return &batch_sums_; }
   void finish_gradients() override { reducer_.finish(); }
   ReductionTimes reduction_times() const override { return reducer_.times(); }
   // In the order of the shards.
@@ -177,6 +179,18 @@ class ManyRanks final : public Ranks {
   static RowPartition rows_of(const Parameter& parameter) {
     return RowPartition(parameter.var.shape(), parameter.first_row, parameter.last_row);
   }
+
+  class SumsOfRanks final : public BatchSums {
+   public:
+    explicit SumsOfRanks(ManyRanks& ranks) : ranks_(ranks) {}
+    void add(std::span<float> numbers) override {
+      all_reduce(ranks_.communicator_, ranks_.context_.heap(), numbers);
+    }
+
+   private:
+    ManyRanks& ranks_;
+  };
+
   // Stays where it is: messages on their way belong to it.
   class RowGather final : public Counted {
    public:
@@ -201,6 +215,7 @@ class ManyRanks final : public Ranks {
   Communicator& communicator_;
   bool shards_states_;
   GradientReducer reducer_;
+  SumsOfRanks batch_sums_{*this};
 };
 
 inline Owned<Ranks> make_ranks(Context& context, const TrainerOptions& options) {

@@ -68,8 +68,9 @@ class Ranks {
   // What backward multiplies this rank's loss by, so that the gradients of all ranks add up to
   // `whole` times that of the batch's mean loss.
   virtual float weight_of(float whole, double /*count*/) const { return whole; }
-  // TapeOptions::receiver.
+  // TapeOptions::receiver and TapeOptions::batch_sums.
   virtual GradientReceiver* receiver() { return nullptr; }
+  virtual BatchSums* batch_sums() { return nullptr; }
   // Waits until the gradients of all ranks have met.
   virtual void finish_gradients() {}
   virtual ReductionTimes reduction_times() const { return {}; }

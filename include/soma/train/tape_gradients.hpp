@@ -27,7 +27,8 @@ class TapeGradients final : public StepGradients {
         tape_(context, {.seed = seed,
                         .activations = precision.activations(),
                         .precision = &precision,
-                        .receiver = ranks.receiver()}) {}
+                        .receiver = ranks.receiver(),
+                        .batch_sums = ranks.batch_sums()}) {}
 
   const Parameters& parameters() const override { return task_.parameters(); }
 

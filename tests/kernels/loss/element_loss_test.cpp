@@ -22,8 +22,28 @@ namespace {
 
 constexpr double u = 0x1p-24;
 constexpr float infinity = std::numeric_limits<float>::infinity();
-constexpr ElementLoss element_losses[] = {ElementLoss::squared_error,
-                                          ElementLoss::binary_cross_entropy_logits};
+constexpr ElementLoss smooth_losses[] = {ElementLoss::squared_error,
+                                         ElementLoss::binary_cross_entropy_logits};
+constexpr ElementLoss bent_losses[] = {ElementLoss::absolute_error, ElementLoss::huber,
+                                       ElementLoss::smooth_absolute, ElementLoss::hinge,
+                                       ElementLoss::divergence};
+
+// Loss and slope of one element.
+struct OneLoss {
+  float loss, slope;
+};
+OneLoss one_loss(const Target& target, ElementLoss loss, float x, float t, float parameter) {
+  const std::vector<float> xs{x}, ts{t};
+  std::vector<float> losses(1), dx(1);
+  ElementLossArgs args{.loss = loss, .rows = 1, .columns = 1, .parameter = parameter};
+  args.x = plain(xs, 1);
+  args.target = plain(ts, 1);
+  args.losses = losses.data();
+  args.dx = plain_target(dx, 1);
+  target.kernels->loss.element_loss(args);
+  target.kernels->loss.element_loss_backward(args);
+  return {losses[0], dx[0]};
+}
 
 }  // namespace
 
@@ -36,7 +56,7 @@ TEST_CASE("element losses agree with the reference", "[unit][loss]") {
   for (std::size_t i = 0; i < size; i += 3) t[i] = std::fabs(std::round(t[i] / 2));
   x[0] = 0, x[3] = -100, x[6] = 100, x[7] = -0.0f;
   for (const Target& target : any.targets().targets)
-    for (const ElementLoss loss : element_losses)
+    for (const ElementLoss loss : smooth_losses)
       for (const bool own : {false, true}) {
         std::vector<float> losses(size), dx(size);
         ElementLossArgs args;
@@ -83,6 +103,66 @@ TEST_CASE("element losses agree with the reference", "[unit][loss]") {
       }
 }
 
+TEST_CASE("losses with corners agree with the reference", "[unit][loss]") {
+  auto any = make_context();
+  RandomFloats random(57, 4), wide(58, 4);
+  const std::vector<float> x = random.many(200), t = wide.many(200);
+  for (const Target& target : any.targets().targets)
+    for (const ElementLoss loss : bent_losses)
+      for (const float parameter : {0.5f, 1.0f, 3.0f}) {
+        INFO(std::string(target.name) << ": loss " << static_cast<int>(loss) << ", " << parameter);
+        double worst = 0, worst_slope = 0;
+        for (std::size_t i = 0; i < x.size(); ++i) {
+          const double a = x[i];
+          const float other = loss == ElementLoss::divergence ? std::fabs(t[i]) : t[i];
+          const double b = other, p = parameter;
+          const OneLoss given = one_loss(target, loss, x[i], other, parameter);
+          // What cancels: five roundings of the largest term, 1.8 u of a logarithm.
+          const double scale = 1 + std::fabs(a) + std::fabs(b);
+          const double most =
+              loss == ElementLoss::absolute_error ? scale : scale * scale + p * scale;
+          worst = (std::max)(worst, std::fabs(given.loss - reference::element_loss(loss, a, b, p)) /
+                                        (6 * u * most / (std::min)(p, 1.0)));
+          const double slope = reference::element_loss_derivative(loss, a, b, p);
+          worst_slope = (std::max)(
+              worst_slope, std::fabs(given.slope - slope) / (4 * u * scale / (std::min)(p, 1.0)));
+        }
+        CHECK(worst <= 1);
+        CHECK(worst_slope <= 1);
+      }
+}
+
+TEST_CASE("losses with corners at ties and infinities", "[unit][loss]") {
+  auto any = make_context();
+  for (const Target& target : any.targets().targets) {
+    INFO(std::string(target.name));
+    const auto of = [&](ElementLoss loss, float x, float t) {
+      return one_loss(target, loss, x, t, 2);
+    };
+    for (const ElementLoss loss :
+         {ElementLoss::absolute_error, ElementLoss::huber, ElementLoss::smooth_absolute}) {
+      CHECK(of(loss, 3, 3).loss == 0);
+      CHECK(of(loss, 3, 3).slope == 0);
+      CHECK(of(loss, infinity, 1).loss == infinity);
+      CHECK(of(loss, -infinity, 1).loss == infinity);
+      const float steepest = loss == ElementLoss::huber ? 2 : 1;
+      CHECK(of(loss, infinity, 1).slope == steepest);
+      CHECK(of(loss, -infinity, 1).slope == -steepest);
+      CHECK(std::isnan(of(loss, infinity, infinity).loss));
+      CHECK(std::isnan(of(loss, std::nanf(""), 1).slope));
+    }
+    CHECK(of(ElementLoss::hinge, 2, 1).loss == 0);  // just at the margin
+    CHECK(of(ElementLoss::hinge, 2, 1).slope == 0);
+    CHECK(of(ElementLoss::hinge, infinity, 1).loss == 0);
+    CHECK(of(ElementLoss::hinge, infinity, -1).loss == infinity);
+    CHECK(of(ElementLoss::hinge, infinity, -1).slope == 1);
+    CHECK(of(ElementLoss::divergence, -infinity, 0).loss == 0);
+    CHECK(of(ElementLoss::divergence, -infinity, 0.5f).loss == infinity);
+    CHECK(of(ElementLoss::divergence, 0, 1).loss == 0);
+    CHECK(of(ElementLoss::divergence, -3, 0.5f).slope == -0.5f);
+  }
+}
+
 TEST_CASE("binary cross entropy at its ends", "[unit][loss]") {
   auto any = make_context();
   const float largest = std::numeric_limits<float>::max();
@@ -121,7 +201,10 @@ TEST_CASE("element losses take operands and gradients of every type and layout",
   auto any = make_context();
   const std::size_t rows = 3, columns = 523;
   for (const Target& target : any.targets().targets)
-    for (const ElementLoss loss : element_losses)
+    for (const ElementLoss loss :
+         {ElementLoss::squared_error, ElementLoss::binary_cross_entropy_logits,
+          ElementLoss::absolute_error, ElementLoss::huber, ElementLoss::smooth_absolute,
+          ElementLoss::hinge, ElementLoss::divergence})
       for (const DType dtype : floating_dtypes)
         for (const Layout layout : layouts) {
           RandomFloats random(56);

@@ -40,6 +40,10 @@ enum class Unary : std::uint8_t {
   relu6,         // relu, at most 6
   relu_squared,  // relu(x)^2
   laplace,       // the normal distribution's sum up to x, about 0.707107 with deviation 0.282095
+  elu,           // x, below zero exp(x) - 1
+  hard_sigmoid,  // (x + 3) / 6, within 0 to 1
+  hard_swish,    // x hard_sigmoid(x)
+  hard_tanh,     // x, within -1 to 1
 };
 
 // Beside the formulas, which are in kernels/reference/element.hpp: the operator's name, and from
@@ -74,6 +78,10 @@ inline constexpr UnaryFunction unary_functions[] = {
     {Unary::relu6, "relu6"},
     {Unary::relu_squared, "relu_squared"},
     {Unary::laplace, "laplace"},
+    {Unary::elu, "elu"},
+    {Unary::hard_sigmoid, "hard_sigmoid"},
+    {Unary::hard_swish, "hard_swish"},
+    {Unary::hard_tanh, "hard_tanh"},
 };
 inline constexpr std::size_t unary_count = std::size(unary_functions);
 
@@ -94,7 +102,8 @@ inline constexpr float gelu_clip = 10;       // the most that gelu_clipped gives
 // Whether the function is constant somewhere: there its gradient is 0 whatever dy is.
 constexpr bool is_cut_off(Unary function) {
   return function == Unary::relu || function == Unary::relu6 || function == Unary::relu_squared ||
-         function == Unary::gelu_clipped;
+         function == Unary::gelu_clipped || function == Unary::hard_sigmoid ||
+         function == Unary::hard_swish || function == Unary::hard_tanh;
 }
 
 // The function that a linear layer applies as an activation.

@@ -51,6 +51,11 @@ HWY_INLINE V unary_lanes(DF d, V x) {
     return hn::Mul(y, y);
   }
   if constexpr (kFunction == Unary::laplace) return laplace_lanes(d, x);
+  if constexpr (kFunction == Unary::elu) return elu_lanes(d, x);
+  if constexpr (kFunction == Unary::hard_sigmoid) return hard_sigmoid_lanes(d, x);
+  if constexpr (kFunction == Unary::hard_swish)
+    return hn::Mul(at_least_lanes(d, x, -3.0f), hard_sigmoid_lanes(d, x));
+  if constexpr (kFunction == Unary::hard_tanh) return clamp_lanes(d, x, -1.0f, 1.0f);
 }
 
 // 0 at zero, and NaN of NaN, as x itself there.
@@ -86,6 +91,13 @@ HWY_INLINE V unary_derivative_lanes(DF d, V x) {
   if constexpr (kFunction == Unary::relu6) return one;
   if constexpr (kFunction == Unary::relu_squared) return hn::Add(x, x);
   if constexpr (kFunction == Unary::laplace) return laplace_derivative_lanes(d, x);
+  if constexpr (kFunction == Unary::elu)
+    return hn::IfThenElse(hn::Gt(x, hn::Zero(d)), one, exp_lanes(d, x));
+  if constexpr (kFunction == Unary::hard_sigmoid) return hn::Set(d, 1.0f / 6);
+  if constexpr (kFunction == Unary::hard_swish)
+    return hn::IfThenElse(hn::Ge(x, hn::Set(d, 3.0f)), one,
+                          fused(d, x, hn::Set(d, 1.0f / 3), hn::Set(d, 0.5f)));
+  if constexpr (kFunction == Unary::hard_tanh) return one;
 }
 
 // NaN where either is NaN; of equal ones (zeros of both signs too) maximum and minimum give b.
@@ -105,6 +117,9 @@ HWY_INLINE V binary_lanes(DF, V a, V b) {
 template <Unary kFunction, class DF, class V = hn::Vec<DF>>
 HWY_INLINE hn::Mask<DF> cut_off_lanes(DF d, V x) {
   if constexpr (kFunction == Unary::gelu_clipped) return hn::Gt(x, hn::Set(d, gelu_clip));
+  if constexpr (kFunction == Unary::hard_swish) return hn::Le(x, hn::Set(d, -3.0f));
+  if constexpr (kFunction == Unary::hard_sigmoid) return hn::Ge(hn::Abs(x), hn::Set(d, 3.0f));
+  if constexpr (kFunction == Unary::hard_tanh) return hn::Ge(hn::Abs(x), hn::Set(d, 1.0f));
   const hn::Mask<DF> below = hn::Le(x, hn::Zero(d));
   if constexpr (kFunction == Unary::relu6) return hn::Or(below, hn::Ge(x, hn::Set(d, 6.0f)));
   return below;

@@ -32,12 +32,24 @@ struct CrossEntropyArgs {
 enum class ElementLoss : std::uint8_t {
   squared_error,                // (x - t)^2
   binary_cross_entropy_logits,  // max(x, 0) - x t + log(1 + exp(-|x|)); at infinities its limits
+  absolute_error,               // |x - t|; the slope is 0 where they are equal
+  huber,            // d^2 / 2 with d = |x - t| up to the parameter p, beyond it p (d - p / 2)
+  smooth_absolute,  // huber / p
+  hinge,            // max(0, p - t x); the slope is 0 where that is 0
+  divergence,       // t (log t - x), 0 where t is
 };
+
+// Whether the parameter of an element loss is read.
+constexpr bool has_parameter(ElementLoss loss) {
+  return loss == ElementLoss::huber || loss == ElementLoss::smooth_absolute ||
+         loss == ElementLoss::hinge;
+}
 
 // `rows` x `columns` elements; loss is fp32, contiguous.
 struct ElementLossArgs {
   ElementLoss loss = ElementLoss::squared_error;
   std::size_t rows = 0, columns = 0;
+  float parameter = 1;
   MatrixOperand x{}, target{};
   float* losses = nullptr;  // forward
   // backward: dx = d(loss)/dx * (factors ? factors[row * columns + column] : factor)

@@ -213,12 +213,128 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void binary_cross_entropy_gradient_loop(con
                  });
 }
 
+// |x - t|, and its slope sign(x - t), 0 where both are equal and NaN where one is.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void absolute_error_loop(const float* const* in, float* out,
+                                                              std::size_t count) {
+  map_vectors<2>({in[0], in[1]}, out, count,
+                 [](FloatVector x, FloatVector t) HWY_ATTR { return hn::Abs(hn::Sub(x, t)); });
+}
+HWY_NOINLINE HWY_MAYBE_UNUSED static void absolute_error_gradient_loop(const float* const* in,
+                                                                       float* out,
+                                                                       std::size_t count) {
+  map_vectors<3>({in[0], in[1], in[2]}, out, count,
+                 [](FloatVector x, FloatVector t, FloatVector factor) HWY_ATTR {
+                   const Floats d;
+                   const FloatVector v = hn::Sub(x, t), zero = hn::Zero(d), one = hn::Set(d, 1.0f);
+                   const FloatVector below = hn::IfThenElse(hn::Lt(v, zero), hn::Neg(one), v);
+                   return hn::Mul(hn::IfThenElse(hn::Gt(v, zero), one, below), factor);
+                 });
+}
+
+// n (d - n / 2) with d = |x - t| and n = min(d, p): d^2 / 2 up to p, p (d - p / 2) beyond.
+HWY_INLINE FloatVector huber_lanes(FloatVector x, FloatVector t, FloatVector p) {
+  const FloatVector d = hn::Abs(hn::Sub(x, t));
+  const FloatVector n = hn::IfThenElse(hn::Gt(d, p), p, d);
+  return hn::Mul(n, hn::Sub(d, hn::Mul(n, hn::Set(Floats(), 0.5f))));
+}
+// x - t, within -p to p.
+HWY_INLINE FloatVector huber_slope_lanes(FloatVector x, FloatVector t, FloatVector p) {
+  const FloatVector v = hn::Sub(x, t);
+  const FloatVector most = hn::IfThenElse(hn::Gt(v, p), p, v);
+  return hn::IfThenElse(hn::Lt(most, hn::Neg(p)), hn::Neg(p), most);
+}
+HWY_NOINLINE HWY_MAYBE_UNUSED static void huber_loop(const float* const* in, float* out,
+                                                     std::size_t count) {
+  map_vectors<3>({in[0], in[1], in[2]}, out, count,
+                 [](FloatVector x, FloatVector t, FloatVector p)
+                     HWY_ATTR { return huber_lanes(x, t, p); });
+}
+HWY_NOINLINE HWY_MAYBE_UNUSED static void huber_gradient_loop(const float* const* in, float* out,
+                                                              std::size_t count) {
+  map_vectors<4>({in[0], in[1], in[2], in[3]}, out, count,
+                 [](FloatVector x, FloatVector t, FloatVector factor, FloatVector p)
+                     HWY_ATTR { return hn::Mul(huber_slope_lanes(x, t, p), factor); });
+}
+HWY_NOINLINE HWY_MAYBE_UNUSED static void smooth_absolute_loop(const float* const* in, float* out,
+                                                               std::size_t count) {
+  map_vectors<3>({in[0], in[1], in[2]}, out, count,
+                 [](FloatVector x, FloatVector t, FloatVector p)
+                     HWY_ATTR { return hn::Div(huber_lanes(x, t, p), p); });
+}
+HWY_NOINLINE HWY_MAYBE_UNUSED static void smooth_absolute_gradient_loop(const float* const* in,
+                                                                        float* out,
+                                                                        std::size_t count) {
+  map_vectors<4>({in[0], in[1], in[2], in[3]}, out, count,
+                 [](FloatVector x, FloatVector t, FloatVector factor, FloatVector p)
+                     HWY_ATTR { return hn::Mul(hn::Div(huber_slope_lanes(x, t, p), p), factor); });
+}
+
+// max(0, p - t x).
+HWY_NOINLINE HWY_MAYBE_UNUSED static void hinge_loop(const float* const* in, float* out,
+                                                     std::size_t count) {
+  map_vectors<3>({in[0], in[1], in[2]}, out, count,
+                 [](FloatVector x, FloatVector t, FloatVector p) HWY_ATTR {
+                   const Floats d;
+                   return at_least_lanes(d, fused(d, hn::Neg(t), x, p), 0.0f);
+                 });
+}
+HWY_NOINLINE HWY_MAYBE_UNUSED static void hinge_gradient_loop(const float* const* in, float* out,
+                                                              std::size_t count) {
+  map_vectors<4>({in[0], in[1], in[2], in[3]}, out, count,
+                 [](FloatVector x, FloatVector t, FloatVector factor, FloatVector p) HWY_ATTR {
+                   const Floats d;
+                   const FloatVector missing = fused(d, hn::Neg(t), x, p);
+                   const FloatVector slope =
+                       hn::IfThenElse(hn::Le(missing, hn::Zero(d)), hn::Zero(d), hn::Neg(t));
+                   return hn::Mul(slope, factor);
+                 });
+}
+
+// t (log t - x). A target of zero takes nothing, of an infinite x neither.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void divergence_loop(const float* const* in, float* out,
+                                                          std::size_t count) {
+  map_vectors<2>({in[0], in[1]}, out, count, [](FloatVector x, FloatVector t) HWY_ATTR {
+    const Floats d;
+    const FloatVector loss = hn::Mul(t, hn::Sub(log_lanes(d, t), x));
+    return hn::IfThenElse(hn::Eq(t, hn::Zero(d)), hn::Zero(d), loss);
+  });
+}
+HWY_NOINLINE HWY_MAYBE_UNUSED static void divergence_gradient_loop(const float* const* in,
+                                                                   float* out, std::size_t count) {
+  map_vectors<2>({in[1], in[2]}, out, count, [](FloatVector t, FloatVector factor) HWY_ATTR {
+    return hn::Mul(hn::Neg(t), factor);
+  });
+}
+
+struct ElementLossLoops {
+  MapLoop forward, backward;
+};
+static inline ElementLossLoops element_loss_loops(ElementLoss loss) {
+  switch (loss) {
+    case ElementLoss::squared_error:
+      break;
+    case ElementLoss::binary_cross_entropy_logits:
+      return {binary_cross_entropy_loop, binary_cross_entropy_gradient_loop};
+    case ElementLoss::absolute_error:
+      return {absolute_error_loop, absolute_error_gradient_loop};
+    case ElementLoss::huber:
+      return {huber_loop, huber_gradient_loop};
+    case ElementLoss::smooth_absolute:
+      return {smooth_absolute_loop, smooth_absolute_gradient_loop};
+    case ElementLoss::hinge:
+      return {hinge_loop, hinge_gradient_loop};
+    case ElementLoss::divergence:
+      return {divergence_loop, divergence_gradient_loop};
+  }
+  return {squared_error_loop, squared_error_gradient_loop};
+}
+
 static inline void element_loss_kernel(const ElementLossArgs& args) noexcept {
-  const MatrixOperand* inputs[] = {&args.x, &args.target};
+  const MatrixOperand parameter{.data = &args.parameter, .row_stride = 0, .column_stride = 0};
+  const MatrixOperand* inputs[] = {&args.x, &args.target, &parameter};
   const MatrixTarget losses{.data = args.losses, .row_stride = args.columns};
-  map_rows(
-      args.rows, args.columns, inputs, 2, 1, losses,
-      args.loss == ElementLoss::squared_error ? squared_error_loop : binary_cross_entropy_loop);
+  map_rows(args.rows, args.columns, inputs, has_parameter(args.loss) ? 3 : 2, 1, losses,
+           element_loss_loops(args.loss).forward);
 }
 
 static inline void element_loss_backward_kernel(const ElementLossArgs& args) noexcept {
@@ -226,10 +342,10 @@ static inline void element_loss_backward_kernel(const ElementLossArgs& args) noe
   const MatrixOperand factors{.data = own ? args.factors : &args.factor,
                               .row_stride = own ? args.columns : 0,
                               .column_stride = own ? std::size_t{1} : 0};
-  const MatrixOperand* inputs[] = {&args.x, &args.target, &factors};
-  map_rows(args.rows, args.columns, inputs, 3, 1, args.dx,
-           args.loss == ElementLoss::squared_error ? squared_error_gradient_loop
-                                                   : binary_cross_entropy_gradient_loop);
+  const MatrixOperand parameter{.data = &args.parameter, .row_stride = 0, .column_stride = 0};
+  const MatrixOperand* inputs[] = {&args.x, &args.target, &factors, &parameter};
+  map_rows(args.rows, args.columns, inputs, has_parameter(args.loss) ? 4 : 3, 1, args.dx,
+           element_loss_loops(args.loss).backward);
 }
 
 static constexpr LossKernels loss_kernels{cross_entropy_kernel, cross_entropy_backward_kernel,

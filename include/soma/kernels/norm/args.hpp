@@ -64,12 +64,28 @@ struct SoftmaxArgs {
   MatrixTarget dx{};
 };
 
+// Rows of planes, adjacent fp32: row r belongs to channel (first_row + r) % channels. What each
+// entry reads and writes: kernels/norm/channels-inl.hpp.
+struct ChannelArgs {
+  std::size_t rows = 0, columns = 0, channels = 1, first_row = 0;
+  const float *x = nullptr, *dy = nullptr;
+  float* y = nullptr;                                                                // y, or dx
+  float *sums = nullptr, *squares = nullptr;                                         // rows
+  const float *mean = nullptr, *rstd = nullptr, *scale = nullptr, *shift = nullptr;  // channels
+  const float *mean_dy = nullptr, *mean_dy_xhat = nullptr;                           // channels
+};
+
 struct NormKernels {
   void (*forward)(const NormArgs&) noexcept;
   void (*backward)(const NormArgs&) noexcept;
   void (*backward_parameters)(const NormArgs&) noexcept;
   void (*softmax)(const SoftmaxArgs&) noexcept;
   void (*softmax_backward)(const SoftmaxArgs&) noexcept;
+  // mean and squared deviations of each row; y; sums of dy and of dy * xhat; dx
+  void (*channel_moments)(const ChannelArgs&) noexcept;
+  void (*channel_forward)(const ChannelArgs&) noexcept;
+  void (*channel_sums)(const ChannelArgs&) noexcept;
+  void (*channel_backward)(const ChannelArgs&) noexcept;
 };
 
 }  // namespace soma

@@ -11,6 +11,7 @@
 
 #include <soma/base/config.hpp>
 #include <soma/kernels/norm/args.hpp>
+#include <soma/kernels/norm/channels-inl.hpp>
 #include <soma/kernels/norm/softmax-inl.hpp>
 #include <soma/kernels/reduce/segment_tree-inl.hpp>
 #include <soma/kernels/rows/matrix_io-inl.hpp>
@@ -259,9 +260,10 @@ static inline void norm_backward_parameters_kernel(const NormArgs& args) noexcep
   }
 }
 
-static constexpr NormKernels norm_kernels{norm_forward_kernel, norm_backward_kernel,
-                                          norm_backward_parameters_kernel, softmax_kernel,
-                                          softmax_backward_kernel};
+static constexpr NormKernels norm_kernels{
+    norm_forward_kernel,    norm_backward_kernel,    norm_backward_parameters_kernel,
+    softmax_kernel,         softmax_backward_kernel, channel_moments_kernel,
+    channel_forward_kernel, channel_sums_kernel,     channel_backward_kernel};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace soma

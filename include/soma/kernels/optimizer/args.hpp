@@ -67,6 +67,8 @@ struct AdamArgs {
   float decay_factor = 1;                                  // 1 - rate * weight_decay
   float step_size = 0;                                     // rate / correction1
   float inverse_root_correction2 = 1;                      // 1 / sqrt(correction2)
+  // Adam (arXiv 1412.6980): this times w is added to the gradient first. Not with marked rows.
+  float coupled_decay = 0;
   const std::uint8_t* live = nullptr;  // of each row; 0: m and v are zero. nullptr: none is marked
 };
 
@@ -85,11 +87,21 @@ struct LambArgs {
   float rate_times_trust = 0;                     // second part
 };
 
+// RMSprop and Adagrad: g += weight_decay * w; v = keep * v + add * g^2;
+// s = g / (sqrt(v) + epsilon); w -= rate * s, or with momentum b = momentum * b + s; w -= rate * b.
+struct RmsArgs {
+  StepRows rows{};
+  StateRun weight{}, v{}, momentum_state{};  // momentum_state.data nullptr: momentum 0
+  GradientRun gradient{};
+  float rate = 0, keep = 1, add = 1, epsilon = 1e-8f, momentum = 0, weight_decay = 0;
+};
+
 struct OptimizerKernels {
   void (*sgd)(const SgdArgs&) noexcept;
   void (*adam)(const AdamArgs&) noexcept;
   void (*lamb_update)(LambArgs&) noexcept;
   void (*lamb_apply)(const LambArgs&) noexcept;
+  void (*rms)(const RmsArgs&) noexcept;
 };
 
 }  // namespace soma

@@ -121,6 +121,16 @@ static inline void store_chunk(const StepRun& run, std::size_t first, std::size_
   store_run(run.target, first, count, run.next, scratch);
 }
 
+// x, or zero where its magnitude is below `smallest`, which keeps NaN. Compared as integers: many
+// processors take thirty times as long over subnormal operands.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V zero_below(D d, float smallest, V x) {
+  const hn::RebindToSigned<D> di;
+  const auto magnitude = hn::BitCast(di, hn::Abs(x));
+  const auto below = hn::Lt(magnitude, hn::BitCast(di, hn::Set(d, smallest)));
+  return hn::IfThenZeroElse(hn::RebindMask(d, below), x);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace soma
 HWY_AFTER_NAMESPACE();

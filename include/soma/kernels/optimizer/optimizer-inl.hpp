@@ -15,6 +15,7 @@
 #include <soma/base/config.hpp>
 #include <soma/kernels/optimizer/args.hpp>
 #include <soma/kernels/optimizer/chunks-inl.hpp>
+#include <soma/kernels/optimizer/rms-inl.hpp>
 #include <soma/kernels/reduce/lane_sums-inl.hpp>
 #include <soma/simd/memory-inl.hpp>
 #include <soma/simd/normal-inl.hpp>
@@ -29,16 +30,6 @@ HWY_BEFORE_NAMESPACE();
 namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-// x, or zero where its magnitude is below `smallest`, which keeps NaN. Compared as integers: many
-// processors take thirty times as long over subnormal operands.
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE V zero_below(D d, float smallest, V x) {
-  const hn::RebindToSigned<D> di;
-  const auto magnitude = hn::BitCast(di, hn::Abs(x));
-  const auto below = hn::Lt(magnitude, hn::BitCast(di, hn::Set(d, smallest)));
-  return hn::IfThenZeroElse(hn::RebindMask(d, below), x);
-}
 
 // ---- SGD:  g = fma(weight_decay, w, gradient * factor)
 //            b = fma(momentum, b, (1 - dampening) * g), or g in the first step; 0 below
@@ -179,6 +170,29 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void adam_chunk(const AdamArgs& args, const
   }
 }
 
+// Adam: the same with g = fma(coupled_decay, w, gradient * factor).
+HWY_NOINLINE HWY_MAYBE_UNUSED static void coupled_adam_chunk(
+    const AdamArgs& args, const float* gradient, const FloatLanes weight, const FloatLanes m_run,
+    const FloatLanes v_run, std::size_t count) {
+  const StepLanes d;
+  MomentFactors moments = moment_factors(args);
+  moments.gradient = 1;
+  const auto factor = hn::Set(d, args.gradient.factor), coupled = hn::Set(d, args.coupled_decay);
+  const auto decay = hn::Set(d, args.decay_factor), size = hn::Set(d, args.step_size);
+  const auto correction = hn::Set(d, args.inverse_root_correction2);
+  const auto epsilon = hn::Set(d, args.epsilon);
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+    auto m = m_run.load(d, i), v = v_run.load(d, i);
+    const auto w = weight.load(d, i);
+    step_moments(d, moments, fused(d, coupled, w, hn::Mul(load_bytes(d, gradient + i), factor)), m,
+                 v);
+    const auto step = hn::Div(hn::Mul(size, m), fused(d, hn::Sqrt(v), correction, epsilon));
+    m_run.store(d, m, i);
+    v_run.store(d, v, i);
+    weight.store(d, fused(d, decay, w, hn::Neg(step)), i);
+  }
+}
+
 // The same where gradient and moments are zero, which stay so.
 template <class Lanes>
 HWY_NOINLINE HWY_MAYBE_UNUSED static void adam_decay_chunk(const AdamArgs& args, const Lanes weight,
@@ -212,7 +226,8 @@ static inline void adam(const AdamArgs& args) noexcept {
     if (!chunk.live && stays) return;
     const float* g = chunk.live ? load_gradient(gradient, chunk, scratch) : nullptr;
     const std::size_t whole = whole_groups(count);
-    if (all_drawn && whole == count) {
+    const bool coupled = args.coupled_decay != 0;
+    if (all_drawn && whole == count && !coupled) {
       const DrawnBf16Lanes w(weight, first, count, words.weight);
       if (chunk.live)
         adam_chunk(args, g, w, DrawnBf16Lanes(m, first, count, words.m),
@@ -225,7 +240,10 @@ static inline void adam(const AdamArgs& args) noexcept {
     if (chunk.live) {
       load_chunk(m, first, count, scratch);
       load_chunk(v, first, count, scratch);
-      adam_chunk(args, g, FloatLanes(weight), FloatLanes(m), FloatLanes(v), whole);
+      if (coupled)
+        coupled_adam_chunk(args, g, FloatLanes(weight), FloatLanes(m), FloatLanes(v), whole);
+      else
+        adam_chunk(args, g, FloatLanes(weight), FloatLanes(m), FloatLanes(v), whole);
       store_chunk(m, first, count, scratch);
       store_chunk(v, first, count, scratch);
     } else {
@@ -323,6 +341,7 @@ static inline void lamb_apply(const LambArgs& args) noexcept {
     .adam = adam,
     .lamb_update = lamb_update,
     .lamb_apply = lamb_apply,
+    .rms = rms,
 };
 
 }  // namespace HWY_NAMESPACE

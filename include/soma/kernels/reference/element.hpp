@@ -81,6 +81,14 @@ T unary(Unary function, T x) {
       return x < 0 ? T(0) : x * x;
     case Unary::laplace:
       return std::erfc(-laplace_argument(x) / std::numbers::sqrt2_v<T>) / 2;
+    case Unary::elu:
+      return x > 0 ? x : std::expm1(x);
+    case Unary::hard_sigmoid:
+      return x < -3 ? T(0) : x > 3 ? T(1) : (x + 3) / 6;
+    case Unary::hard_swish:
+      return x < -3 ? T(0) : x > 3 ? x : x * (x + 3) / 6;
+    case Unary::hard_tanh:
+      return x < -1 ? T(-1) : x > 1 ? T(1) : x;
   }
   return x;
 }
@@ -156,6 +164,14 @@ T unary_derivative(Unary function, T x) {
       const T t = laplace_argument(x);
       return std::exp(-t * t / 2) / (T(0.282095) * std::sqrt(2 * std::numbers::pi_v<T>));
     }
+    case Unary::elu:
+      return x > 0 ? T(1) : std::exp(x);
+    case Unary::hard_sigmoid:
+      return x <= -3 || x >= 3 ? T(0) : T(1) / 6;
+    case Unary::hard_swish:
+      return x <= -3 ? T(0) : x >= 3 ? T(1) : x / 3 + T(0.5);
+    case Unary::hard_tanh:
+      return x <= -1 || x >= 1 ? T(0) : T(1);
   }
   return x;
 }
@@ -168,9 +184,14 @@ template <class T>
 T unary_gradient(Unary function, T x, T dy) {
   if (function == Unary::reciprocal) return dy * (1 / x) * -(1 / x);
   if (function == Unary::relu) return x <= 0 ? std::copysign(T(0), dy) : dy;
-  const bool above =
-      (function == Unary::gelu_clipped && x > T(gelu_clip)) || (function == Unary::relu6 && x >= 6);
-  const bool below = (function == Unary::relu6 || function == Unary::relu_squared) && x <= 0;
+  const bool above = (function == Unary::gelu_clipped && x > T(gelu_clip)) ||
+                     (function == Unary::relu6 && x >= 6) ||
+                     (function == Unary::hard_sigmoid && x >= 3) ||
+                     (function == Unary::hard_tanh && x >= 1);
+  const bool below =
+      ((function == Unary::relu6 || function == Unary::relu_squared) && x <= 0) ||
+      ((function == Unary::hard_sigmoid || function == Unary::hard_swish) && x <= -3) ||
+      (function == Unary::hard_tanh && x <= -1);
   if (above || below) return std::copysign(T(0), dy);
   return dy * unary_derivative(function, x);
 }

@@ -30,8 +30,25 @@ void cross_entropy_backward(std::span<const T> x, std::size_t label, T smoothing
 }
 
 template <class T>
-T element_loss(ElementLoss loss, T x, T target) {
-  if (loss == ElementLoss::squared_error) return (x - target) * (x - target);
+T element_loss(ElementLoss loss, T x, T target, T parameter = 1) {
+  const T size = std::fabs(x - target);
+  const T huber = size > parameter ? parameter * (size - parameter / 2) : size * size / 2;
+  switch (loss) {
+    case ElementLoss::squared_error:
+      return (x - target) * (x - target);
+    case ElementLoss::absolute_error:
+      return size;
+    case ElementLoss::huber:
+      return huber;
+    case ElementLoss::smooth_absolute:
+      return huber / parameter;
+    case ElementLoss::hinge:
+      return parameter - target * x < 0 ? T(0) : parameter - target * x;
+    case ElementLoss::divergence:
+      return target == 0 ? T(0) : target * (std::log(target) - x);
+    case ElementLoss::binary_cross_entropy_logits:
+      break;
+  }
   if (std::isinf(x)) {  // its limit
     const T other = x > 0 ? 1 - target : target;
     return other == 0 ? T(0) : std::fabs(x) * other;
@@ -40,8 +57,27 @@ T element_loss(ElementLoss loss, T x, T target) {
 }
 
 template <class T>
-T element_loss_derivative(ElementLoss loss, T x, T target) {
-  if (loss == ElementLoss::squared_error) return 2 * (x - target);
+T element_loss_derivative(ElementLoss loss, T x, T target, T parameter = 1) {
+  const T difference = x - target;
+  const T within = difference > parameter    ? parameter
+                   : difference < -parameter ? -parameter
+                                             : difference;
+  switch (loss) {
+    case ElementLoss::squared_error:
+      return 2 * difference;
+    case ElementLoss::absolute_error:
+      return difference > 0 ? T(1) : difference < 0 ? T(-1) : difference;
+    case ElementLoss::huber:
+      return within;
+    case ElementLoss::smooth_absolute:
+      return within / parameter;
+    case ElementLoss::hinge:
+      return parameter - target * x <= 0 ? T(0) : -target;
+    case ElementLoss::divergence:
+      return -target;
+    case ElementLoss::binary_cross_entropy_logits:
+      break;
+  }
   const T tail = 1 / (1 + std::exp(std::fabs(x)));
   return x > 0 ? (1 - target) - tail : tail - target;
 }

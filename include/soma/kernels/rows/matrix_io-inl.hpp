@@ -269,7 +269,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void map_rows(std::size_t rows, std::size_t
                                                    const MatrixOperand* const* inputs,
                                                    std::size_t input_count, float factor,
                                                    const MatrixTarget& y, MapLoop loop) {
-  constexpr std::size_t most = 3;
+  constexpr std::size_t most = 4;
   ChunkBuffer buffers[most];
   MatrixReader readers[most];
   MatrixWriter writer(y);

@@ -165,18 +165,10 @@ inline void add_parts(Context& context, const Tensor& parts) {
       add_into(context, parts.select(0, i), parts.select(0, i + step));
 }
 
-inline void convolution_backward_host(const OperatorCall& call) {
-  Context& context = call.context;
-  const Tensor x = contiguous(context, call.inputs[0]),
-               weight = contiguous(context, call.inputs[1]);
-  const Tensor dy = contiguous(context, call.inputs[2]);
-  const Window window = convolution_window(x, weight, call.attributes.as<ConvolutionSetting>());
-  const ConvolutionSizes sizes = convolution_sizes(window, weight.size(0));
-  const std::size_t images = x.size(0);
-  float* dx = call.outputs[0].mutable_data<float>();
-
-  // dcolumns = dy^T W, folded back.
-  for_images(context, images, sizes, [&](std::size_t i, std::byte* workspace) {
+// dx of each image: dcolumns = dy^T W, folded back.
+inline void fold_images(Context& context, const Tensor& dy, const Tensor& weight,
+                        const Window& window, const ConvolutionSizes& sizes, float* dx) {
+  for_images(context, dy.size(0), sizes, [&](std::size_t i, std::byte* workspace) {
     GemmArgs args{.m = sizes.pixels, .n = sizes.patch, .k = sizes.outputs};
     args.a = {.data = dy.data<float>() + i * sizes.result,
               .row_stride = 1,
@@ -188,6 +180,17 @@ inline void convolution_backward_host(const OperatorCall& call) {
     context.kernels().image.fold(
         {.window = window, .columns = sizes.columns(workspace), .image = dx + i * sizes.image});
   });
+}
+
+inline void convolution_backward_host(const OperatorCall& call) {
+  Context& context = call.context;
+  const Tensor x = contiguous(context, call.inputs[0]),
+               weight = contiguous(context, call.inputs[1]);
+  const Tensor dy = contiguous(context, call.inputs[2]);
+  const Window window = convolution_window(x, weight, call.attributes.as<ConvolutionSetting>());
+  const ConvolutionSizes sizes = convolution_sizes(window, weight.size(0));
+  const std::size_t images = x.size(0);
+  fold_images(context, dy, weight, window, sizes, call.outputs[0].mutable_data<float>());
 
   // dW = sum over images of dy columns, images of a shard in order; dbias likewise, over pixels
   // first.

@@ -1,6 +1,8 @@
 #pragma once
-// Element-wise losses: mean squared error, and binary cross entropy of logits with probabilities.
+// Element-wise losses: squared and absolute errors, Huber's and hinge, divergence of probabilities,
+// binary cross entropy of logits with probabilities. Formulas: kernels/loss/args.hpp.
 
+#include <soma/kernels/reference/loss.hpp>
 #include <soma/ops/loss/loss.hpp>
 #include <soma/ops/rows/reduce.hpp>
 #include <soma/ops/run.hpp>
@@ -8,9 +10,10 @@
 #include <soma/ops/settings.hpp>
 #include <soma/ops/support.hpp>
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace soma {
@@ -22,6 +25,11 @@ inline void element_loss_shape(const ShapeCall& call) {
   check_floating("element_loss", "x", call.inputs[0]);
   check_floating("element_loss", "target", call.inputs[1]);
   check_shape("element_loss", "target", call.inputs[1], call.inputs[0].shape());
+  const float parameter = setting.parameter;
+  const bool hinge = setting.loss == ElementLoss::hinge;
+  if (has_parameter(setting.loss) && !(std::isfinite(parameter) && (hinge || parameter > 0)))
+    fail(error_id::operator_value, "element_loss", "parameter", std::to_string(parameter),
+         hinge ? "a finite number" : "a finite number above 0");
   call.outputs[0] = {setting.reduction == LossReduction::none ? call.inputs[0].shape() : Shape{},
                      DType::fp32};
 }
@@ -38,6 +46,7 @@ inline void element_loss_host(const OperatorCall& call) {
     context.kernels().loss.element_loss({.loss = setting.loss,
                                          .rows = end - begin,
                                          .columns = columns,
+                                         .parameter = setting.parameter,
                                          .x = part(operand(x), begin, 0),
                                          .target = part(operand(t), begin, 0),
                                          .losses = out + begin * columns});
@@ -69,6 +78,7 @@ inline void element_loss_backward_host(const OperatorCall& call) {
         {.loss = setting.loss,
          .rows = end - begin,
          .columns = columns,
+         .parameter = setting.parameter,
          .x = part(operand(x), begin, 0),
          .target = part(operand(t), begin, 0),
          .factor = factor,
@@ -81,16 +91,26 @@ inline void element_loss_gradient(const GradientCall& call);
 
 inline OperatorSamples element_loss_samples() {
   OperatorSamples result;
-  for (const ElementLoss loss :
-       {ElementLoss::squared_error, ElementLoss::binary_cross_entropy_logits})
+  struct Named {
+    ElementLoss loss;
+    std::string_view name;
+    float parameter = 1;
+  };
+  for (const Named& each : {Named{ElementLoss::squared_error, "squared error"},
+                            {ElementLoss::binary_cross_entropy_logits, "binary cross entropy"},
+                            {ElementLoss::absolute_error, "absolute error"},
+                            {ElementLoss::huber, "huber", 1.5f},
+                            {ElementLoss::smooth_absolute, "smooth absolute error", 0.5f},
+                            {ElementLoss::hinge, "hinge", 0.75f},
+                            {ElementLoss::divergence, "divergence"}})
     for (const LossReduction reduction :
          {LossReduction::mean, LossReduction::sum, LossReduction::none}) {
       const double error = 64 * 0x1p-24;
       result.samples.push_back(
-          {.name = loss == ElementLoss::squared_error ? "squared error" : "binary cross entropy",
+          {.name = std::string(each.name),
            .inputs = {{.shape = Shape{5, 7}, .low = -3, .high = 3},
                       {.shape = Shape{5, 7}, .low = 0, .high = 1, .differentiable = false}},
-           .attributes = ElementLossSetting{loss, reduction, 0},
+           .attributes = ElementLossSetting{each.loss, reduction, 0, each.parameter},
            .lengths = {},
            .error = error,
            .gradient_error = error});
@@ -100,10 +120,8 @@ inline OperatorSamples element_loss_samples() {
     ReferenceTensor losses{inputs[0].shape, {}};
     for (std::size_t i = 0; i < inputs[0].values.size(); ++i) {
       const double x = inputs[0].values[i], t = inputs[1].values[i];
-      losses.values.push_back(setting.loss == ElementLoss::squared_error
-                                  ? (x - t) * (x - t)
-                                  : (std::max)(x, 0.0) - x * t +
-                                        std::log1p(std::exp(-std::fabs(x))));
+      losses.values.push_back(
+          reference::element_loss(setting.loss, x, t, static_cast<double>(setting.parameter)));
     }
     if (setting.reduction == LossReduction::none) return std::vector<ReferenceTensor>{losses};
     return std::vector<ReferenceTensor>{

@@ -176,7 +176,7 @@ inline const std::uint8_t* live_rows(const OperatorCall& call, const AdamSetting
   const Tensor live = input_or_none(call.inputs, 5);
   const auto keeps_zero = [](float beta) { return beta >= 0 && beta < 1; };
   const bool usable = keeps_zero(setting.beta1) && keeps_zero(setting.beta2) &&
-                      std::isfinite(setting.gradient_factor);
+                      setting.coupled_decay == 0 && std::isfinite(setting.gradient_factor);
   return live.defined() && usable ? live.data<std::uint8_t>() : nullptr;
 }
 
@@ -209,6 +209,7 @@ inline void adam_host(const OperatorCall& call) {
     args.decay_factor = setting.decay_factor;
     args.step_size = setting.step_size;
     args.inverse_root_correction2 = setting.inverse_root_correction2;
+    args.coupled_decay = setting.coupled_decay;
     if (live != nullptr) args.live = live + run.first_row;
     call.context.kernels().optimizer.adam(args);
   });

@@ -3,6 +3,7 @@
 // Scalar engine.
 
 #include <soma/ops/loss/element_loss.hpp>
+#include <soma/programs/element/unary.hpp>
 #include <soma/programs/loss/total.hpp>
 
 #include <cstddef>
@@ -10,14 +11,56 @@
 
 namespace soma::programs {
 
+// t (log t - x), and zero where t is, whatever the product with it.
+inline void divergence_tile(Core& core, const Tile& y, const Tile& x, const Tile& target,
+                            Scratch& scratch) {
+  const Tile logarithm = scratch.like(3, x), mask = scratch.like(2, x).as(DType::int32);
+  logarithm_tile(core, logarithm, target, scratch);
+  core.vector.tensor_tensor(logarithm, logarithm, x, Alu::subtract)
+      .tensor_tensor(y, logarithm, target, Alu::multiply)
+      .tensor_scalar(mask, target, Alu::equal, 0, Alu::subtract, 1);  // -1: all ones
+  core.vector.tensor_tensor(y.as(DType::int32), y.as(DType::int32), mask, Alu::bitwise_and);
+}
+
 // loss (fp32) of x and target; sum [P, 1] = its sum.
-inline void element_loss_tile(Core& core, ElementLoss loss, const Tile& result, const Tile& x,
-                              const Tile& target, const Tile& sum, Scratch& scratch) {
-  const Tile wide = scratch.like(0, x);
-  if (loss == ElementLoss::squared_error) {
-    core.vector.tensor_tensor(wide, x, target, Alu::subtract);
-    core.scalar.activation_reduce(result, wide, Function::square, sum);
-    return;
+inline void element_loss_tile(Core& core, const ElementLossSetting& setting, const Tile& result,
+                              const Tile& x, const Tile& target, const Tile& sum,
+                              Scratch& scratch) {
+  const Tile wide = scratch.like(4, x);
+  const float p = setting.parameter;
+  switch (setting.loss) {
+    case ElementLoss::squared_error:
+      core.vector.tensor_tensor(wide, x, target, Alu::subtract);
+      core.scalar.activation_reduce(result, wide, Function::square, sum);
+      return;
+    case ElementLoss::absolute_error:
+      core.vector.tensor_tensor(wide, x, target, Alu::subtract);
+      core.scalar.activation_reduce(result, wide, Function::absolute, sum);
+      return;
+    case ElementLoss::huber:
+    case ElementLoss::smooth_absolute: {  // n (d - n / 2) with n = min(d, p)
+      const Tile near = scratch.like(1, x);
+      core.vector.tensor_tensor(wide, x, target, Alu::subtract)
+          .tensor_scalar(wide, wide, Alu::absolute, 0)
+          .tensor_scalar(near, wide, Alu::minimum, p, Alu::none, {}, {.reverse0 = true})
+          .scalar_tensor_tensor(wide, near, Alu::multiply, -0.5f, Alu::add, wide)
+          .tensor_tensor(wide, wide, near, Alu::multiply);
+      if (setting.loss == ElementLoss::smooth_absolute)
+        core.vector.tensor_scalar(wide, wide, Alu::multiply, 1 / p);
+      core.scalar.activation_reduce(result, wide, Function::copy, sum);
+      return;
+    }
+    case ElementLoss::hinge:
+      core.vector.scalar_tensor_tensor(wide, x, Alu::multiply, -1, Alu::multiply, target)
+          .tensor_scalar(wide, wide, Alu::add, p, Alu::maximum, 0, {.reverse1 = true});
+      core.scalar.activation_reduce(result, wide, Function::copy, sum);
+      return;
+    case ElementLoss::divergence:
+      divergence_tile(core, wide, x, target, scratch);
+      core.scalar.activation_reduce(result, wide, Function::copy, sum);
+      return;
+    case ElementLoss::binary_cross_entropy_logits:
+      break;
   }
   // |x| w + log(1 + exp(-|x|)), where w is the target's share on the other side of x: 1 - t for x
   // of zero or more, else t. A share of zero takes nothing, of an infinity neither: the product is
@@ -54,7 +97,7 @@ inline void element_loss(Core& core, const OperatorCall& call) {
     const Tile result = out.next(rows, columns), sum = sums.next(rows, 1);
     core.dma.load(source, element_block(values, first, rows, columns))
         .load(target, element_block(targets, first, rows, columns));
-    element_loss_tile(core, setting.loss, result, source, target, sum, scratch);
+    element_loss_tile(core, setting, result, source, target, sum, scratch);
     if (each)
       core.dma.queue(store_queue).store(element_block(to, first, rows, columns), result);
     else
@@ -74,10 +117,51 @@ inline Tile repeated_number(Core& core, const Tensor& number, std::size_t partit
   return tile;
 }
 
-// (x - t) 2 factor, or (sigmoid(x) - t) factor.
+// The slope of a loss without its constant factor.
+inline void element_loss_slope(Core& core, const ElementLossSetting& setting, const Tile& slope,
+                               const Tile& x, const Tile& target) {
+  const float p = setting.parameter;
+  switch (setting.loss) {
+    case ElementLoss::squared_error:
+      core.vector.tensor_tensor(slope, x, target, Alu::subtract);
+      return;
+    case ElementLoss::binary_cross_entropy_logits:
+      core.scalar.activation(slope, x, Function::sigmoid);
+      core.vector.tensor_tensor(slope, slope, target, Alu::subtract);
+      return;
+    case ElementLoss::absolute_error:
+      core.vector.tensor_tensor(slope, x, target, Alu::subtract);
+      core.scalar.activation(slope, slope, Function::sign);
+      return;
+    case ElementLoss::huber:
+    case ElementLoss::smooth_absolute:
+      core.vector.tensor_tensor(slope, x, target, Alu::subtract);
+      return clamp(core, slope, slope, -p, p);
+    case ElementLoss::hinge:  // t where t x < p
+      core.vector.tensor_tensor(slope, x, target, Alu::multiply)
+          .scalar_tensor_tensor(slope, slope, Alu::less, p, Alu::multiply, target);
+      return;
+    case ElementLoss::divergence:
+      core.scalar.copy(slope, target);
+      return;
+  }
+}
+inline float slope_constant(const ElementLossSetting& setting) {
+  switch (setting.loss) {
+    case ElementLoss::squared_error:
+      return 2;
+    case ElementLoss::smooth_absolute:
+      return 1 / setting.parameter;
+    case ElementLoss::hinge:
+    case ElementLoss::divergence:
+      return -1;
+    default:
+      return 1;
+  }
+}
+
 inline void element_loss_backward(Core& core, const OperatorCall& call) {
   const auto& setting = call.attributes.as<ElementLossSetting>();
-  const bool squared = setting.loss == ElementLoss::squared_error;
   const Tensor x = contiguous(call.context, call.inputs[0]);
   const Tensor t = contiguous(call.context, call.inputs[1]);
   const Tensor dloss = contiguous(call.context, call.inputs[2]);
@@ -88,7 +172,7 @@ inline void element_loss_backward(Core& core, const OperatorCall& call) {
   Pair in = tiles.pair(core, x.dtype()), target_in = tiles.pair(core, t.dtype());
   Pair out = tiles.pair(core, to.dtype());
   Scratch scratch(core, tiles.partitions(), tiles.width());
-  const float constant = squared ? 2 : 1;
+  const float constant = slope_constant(setting);
   std::optional<Pair> factor_in;
   Tile factor;
   if (each)
@@ -102,8 +186,7 @@ inline void element_loss_backward(Core& core, const OperatorCall& call) {
     const Tile result = out.next(rows, columns), wide = scratch.like(0, source);
     core.dma.load(source, element_block(values, first, rows, columns))
         .load(target, element_block(targets, first, rows, columns));
-    if (!squared) core.scalar.activation(wide, source, Function::sigmoid);
-    core.vector.tensor_tensor(wide, squared ? source : wide, target, Alu::subtract);
+    element_loss_slope(core, setting, wide, source, target);
     if (each) {
       const Tile own = factor_in->next(rows, columns);
       core.dma.load(own, element_block(factors, first, rows, columns));

@@ -254,10 +254,10 @@ class Moments {
   struct Result {
     Tile m, inverse;  // fp32; `inverse` may be overwritten
   };
-  Result of(const StepPart& part) {
+  Result of(const StepPart& part) { return of(part, step_.gradient(part)); }
+  Result of(const StepPart& part, const Tile& g) {
     using soma::detail::StepSite;
     const Setting& setting = step_.setting();
-    const Tile g = step_.gradient(part);
     const Tile stored_m = first_.load(part), stored_v = second_.load(part);
     const Tile m = first_.wide(stored_m), v = second_.wide(stored_v);
     const Tile share = step_.of(shares_, part), root = step_.of(roots_, part);
@@ -290,9 +290,16 @@ inline void adam_step(Core& core, const OperatorCall& call) {
   const AdamSetting& setting = step.setting();
   StepState weight(core, call.inputs[0], step.largest());
   Moments<AdamSetting> moments(core, call, step);
+  const Tile sums = setting.coupled_decay != 0 ? step.scratch() : Tile();
   step.for_parts([&](const StepPart& part) {
     const Tile w = weight.load(part);
-    const auto [m, inverse] = moments.of(part);
+    Tile g = step.gradient(part);
+    if (setting.coupled_decay != 0) {
+      const Tile sum = step.of(sums, part);
+      core.vector.scalar_tensor_tensor(sum, w, Alu::multiply, setting.coupled_decay, Alu::add, g);
+      g = sum;
+    }
+    const auto [m, inverse] = moments.of(part, g);
     core.vector
         .scalar_tensor_tensor(inverse, m, Alu::multiply, -setting.step_size, Alu::multiply, inverse)
         .scalar_tensor_tensor(

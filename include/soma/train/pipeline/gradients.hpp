@@ -39,7 +39,10 @@ class PipelineGradients final : public StepGradients {
         plan_(known_plan(pieces_, task.parameters(), options.pipeline)),
         stage_(
             context, task, groups_.pipeline(),
-            {.seed = options.seed, .activations = precision.activations(), .precision = &precision},
+            {.seed = options.seed,
+             .activations = precision.activations(),
+             .precision = &precision,
+             .batch_sums = ranks.same_stage().batch_sums()},
             *ranks.same_stage().receiver()) {
     check();
     if (ranks.first()) decided_ = read_decision(options.pipeline, context, plan_);

@@ -1,0 +1,17 @@
+#pragma once
+// Layers, functions, losses and optimizers beside those of api.hpp. Opt-in beside soma.hpp: units
+// that do without it need not read it.
+//
+//   #include <soma/nn.hpp>
+//   #include <soma/soma.hpp>
+
+#include <soma/api.hpp>
+#include <soma/autograd/choosing.hpp>
+#include <soma/autograd/losses.hpp>
+#include <soma/nn/batch_norm.hpp>
+#include <soma/nn/convolutions.hpp>
+#include <soma/nn/norms.hpp>
+#include <soma/nn/sequential.hpp>
+#include <soma/optim/adafactor.hpp>
+#include <soma/optim/adam.hpp>
+#include <soma/optim/rmsprop.hpp>

@@ -1,0 +1,115 @@
+#pragma once
+// BasicOperators: operators beside those of BuiltInOperators that every context has too, and their
+// settings. They stand apart so that api.hpp does not read them: soma/nn.hpp does.
+
+#include <soma/ops/operator.hpp>
+#include <soma/ops/settings.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace soma {
+
+struct BasicOperators {
+  // element by element
+  const Operator *clamp, *power, *leaky_relu;
+  // choosing and arranging
+  const Operator *gather, *pad, *top_k, *where;
+  // images
+  const Operator *average_pool, *convolution_transpose;
+  // statistics of a whole batch
+  const Operator* batch_norm;
+  // losses
+  const Operator *nll_loss, *cosine_loss;
+  // optimizer steps
+  const Operator *rms_step, *adafactor_step;
+};
+
+struct ClampSetting {
+  float low = 0, high = 0;
+};
+struct PowerSetting {
+  float exponent = 1;
+};
+struct LeakySetting {
+  float slope = 0.01f;  // below zero
+};
+
+struct GatherSetting {
+  std::size_t dimension = 0;
+};
+
+struct TopKSetting {
+  std::size_t dimension = 0, k = 1;
+  bool smallest = false;
+};
+
+// So many elements of `value` before and behind each dimension.
+struct PadSetting {
+  static constexpr std::size_t most = 4;  // dimensions that a call may pad: the last ones
+  std::size_t before[most] = {}, behind[most] = {};
+  float value = 0;
+};
+
+struct AveragePoolSetting {
+  std::size_t kernel_height = 2, kernel_width = 2;
+  ConvolutionSetting steps{.stride_height = 2, .stride_width = 2};
+  bool count_padding = true;  // the zeros around the image count among those that are averaged
+  // Not 0: so many windows that cover the image evenly, of any size; the rest is not read then.
+  std::size_t out_height = 0, out_width = 0;
+};
+
+struct TransposedSetting {
+  ConvolutionSetting steps{};
+  std::size_t extra_height = 0, extra_width = 0;  // rows and columns behind the result's last
+};
+
+// Sums over all ranks that share a batch: what a norm over a whole batch needs. A trainer brings it
+// (TapeOptions::batch_sums).
+class BatchSums {
+ public:
+  virtual ~BatchSums() = default;
+  // Each number becomes the sum of those of all ranks, in the order of the shard tree. Every rank
+  // calls it, in the same order and with as many numbers.
+  virtual void add(std::span<float> numbers) = 0;
+
+ protected:
+  BatchSums() = default;
+  BatchSums(const BatchSums&) = default;
+  BatchSums& operator=(const BatchSums&) = default;
+};
+
+struct BatchNormSetting {
+  float epsilon = 1e-5f;
+  bool given = false;         // mean and variance are inputs, not those of the batch
+  BatchSums* sums = nullptr;  // of the other ranks; nullptr: x is the whole batch
+};
+
+struct CosineLossSetting {
+  float margin = 0;  // -1 to 1
+  LossReduction reduction = LossReduction::mean;
+  double denominator = 0;  // what a mean divides by; 0: the rows of this call
+};
+
+// Adagrad and RMSprop: v = keep v + add g^2, w -= rate g / (sqrt(v) + epsilon).
+struct RmsSetting {
+  float rate = 0, keep = 1, add = 1, epsilon = 1e-8f, momentum = 0, weight_decay = 0;
+  float gradient_factor = 1;
+  std::size_t first_row = 0;  // of the parameter, where the tensors are some rows of it
+  Rounding weight{}, state{};
+  std::uint64_t seed = 0;
+  std::uint32_t stream = 0, step = 0;
+};
+
+struct AdafactorSetting {
+  // `share` of what is remembered of squares is new; the others are those of adafactor_step.hpp.
+  double rate = 0, share = 1, floor = 0, least_scale = 1e-3, clip = 1, relative_step = 0;
+  float weight_decay = 0, gradient_factor = 1;
+  std::size_t first_row = 0;   // always: norms are those of whole parameters
+  Rounding weight{}, state{};  // states are fp32
+  std::uint64_t seed = 0;
+  std::uint32_t stream = 0, step = 0;
+};
+
+}  // namespace soma

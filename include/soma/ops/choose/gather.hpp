@@ -1,0 +1,156 @@
+#pragma once
+// gather: elements of x along one dimension, by numbers:
+// y[.., i, ..] = x[.., index[.., i, ..], ..]. Index has the rank of x and, in the other dimensions,
+// at most its sizes.
+
+#include <soma/ops/basic.hpp>
+#include <soma/ops/choose/elements.hpp>
+#include <soma/ops/plain_call.hpp>
+#include <soma/ops/rows/embedding.hpp>
+#include <soma/ops/run.hpp>
+#include <soma/ops/samples.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace soma {
+
+namespace detail {
+
+inline void gather_shape(const ShapeCall& call) {
+  const std::size_t dimension = call.attributes.as<GatherSetting>().dimension;
+  const Tensor &x = call.inputs[0], &index = call.inputs[1];
+  check_floating("gather", "x", x);
+  check_index_type("gather", "index", index);
+  check_dimension("gather", x, dimension);
+  check_rank("gather", "index", index, x.rank());
+  for (std::size_t d = 0; d < x.rank(); ++d)
+    if (d != dimension && index.size(d) > x.size(d))
+      fail(error_id::tensor_shape, "gather", "index", index.describe(),
+           "at most the sizes of x, " + x.describe() + ", but for dimension " +
+               std::to_string(dimension));
+  call.outputs[0] = {index.shape(), x.dtype()};
+}
+
+// x without what no index can reach: the sizes of index but along the dimension. A view.
+inline Tensor gather_reach(const Tensor& x, const Shape& index, std::size_t dimension) {
+  Tensor reach = x;
+  for (std::size_t d = 0; d < x.rank(); ++d)
+    if (d != dimension) reach = reach.slice(d, 0, index[d]);
+  return reach;
+}
+
+// Error operator.value.
+inline void check_gather_index(const Tensor& index, std::size_t size) {
+  for (std::size_t i = 0; i < index.elements(); ++i)
+    if (const std::int64_t at = index_at(index, i);
+        at < 0 || static_cast<std::uint64_t>(at) >= size)
+      fail(error_id::operator_value, "gather", "index[" + std::to_string(i) + "]",
+           std::to_string(at), "0 to " + std::to_string(size) + " - 1");
+}
+
+// Calls move(y, x) with the places of each element of y, those of a line in ascending order.
+template <class Move>
+void for_gathered(Context& context, const Along& x, const Along& y, const Tensor& index,
+                  const Move& move) {
+  for_ranges(context, y.outer * y.inner, y.size, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t line = begin; line < end; ++line) {
+      const std::size_t outer = line / y.inner, inner = line % y.inner;
+      for (std::size_t i = 0; i < y.size; ++i) {
+        const std::size_t to = (outer * y.size + i) * y.inner + inner;
+        const auto from = static_cast<std::size_t>(index_at(index, to));
+        move(to, (outer * x.size + from) * x.inner + inner);
+      }
+    }
+  });
+}
+
+inline void gather_host(const OperatorCall& call) {
+  const std::size_t dimension = call.attributes.as<GatherSetting>().dimension;
+  const Tensor index = contiguous(call.context, call.inputs[1]);
+  check_gather_index(index, call.inputs[0].size(dimension));
+  if (index.elements() == 0) return;
+  const Tensor x = contiguous(call.context, gather_reach(call.inputs[0], index.shape(), dimension));
+  with_element_width(x.dtype(), [&](auto width) {
+    using T = decltype(width);
+    const T* from = codes<T>(x);
+    T* y = mutable_codes<T>(call.outputs[0]);
+    for_gathered(call.context, Along(x.shape(), dimension), Along(index.shape(), dimension), index,
+                 [&](std::size_t to, std::size_t at) { y[to] = from[at]; });
+  });
+}
+
+// An element that was chosen several times gets the sum of those gradients, in fp32 and in the
+// order in which they stand along the dimension.
+inline void gather_gradient(const GradientCall& call) {
+  const std::size_t dimension = call.attributes.as<GatherSetting>().dimension;
+  const Tensor index = contiguous(call.context, call.inputs[1]);
+  const Tensor dx = Tensor::zeros(call.context, call.inputs[0].shape());
+  if (index.elements() != 0) {
+    const Tensor dy = plain(call.context, call.output_gradients[0]);
+    const Tensor reach = gather_reach(dx, index.shape(), dimension);
+    const Tensor sums = reach.contiguous() ? reach : Tensor::zeros(call.context, reach.shape());
+    float* to = sums.mutable_data<float>();
+    const float* from = dy.data<float>();
+    for_gathered(call.context, Along(sums.shape(), dimension), Along(index.shape(), dimension),
+                 index, [&](std::size_t at, std::size_t chosen) { to[chosen] += from[at]; });
+    if (!reach.contiguous()) copy(sums, reach);
+  }
+  const DType dtype = call.inputs[0].dtype();
+  call.input_gradients[0].values = dtype == DType::fp32 ? dx : in_type(call.context, dx, dtype);
+}
+
+inline OperatorSamples gather_samples() {
+  OperatorSamples result;
+  const auto add = [&](const Shape& x, const Shape& index, std::size_t dimension) {
+    result.samples.push_back({.name = to_string(x) + " " + to_string(index),
+                              .inputs = {{.shape = x},
+                                         {.shape = index,
+                                          .dtype = dimension == 0 ? DType::int32 : DType::int64,
+                                          .low = 0,
+                                          .high = static_cast<double>(x[dimension]) - 1}},
+                              .attributes = GatherSetting{dimension},
+                              .lengths = {},
+                              .error = 0,
+                              .gradient_error = static_cast<double>(index.elements()) * 0x1p-24});
+  };
+  add({7}, {11}, 0);
+  add({5, 33}, {5, 4}, 1);
+  add({4, 3, 2}, {2, 9, 2}, 1);
+  add({4, 6}, {3, 5}, 0);
+  add({3, 4}, {0, 4}, 0);
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    const std::size_t dimension = sample.attributes.as<GatherSetting>().dimension;
+    const Shape &x = inputs[0].shape, &shape = inputs[1].shape;
+    const Strides strides = x.strides();
+    ReferenceTensor y{shape, {}};
+    for (std::size_t i = 0; i < shape.elements(); ++i) {
+      std::size_t rest = i, from = 0;
+      for (std::size_t d = shape.rank(); d-- > 0; rest /= shape[d])
+        from += (d == dimension ? static_cast<std::size_t>(inputs[1].values[i]) : rest % shape[d]) *
+                strides[d];
+      y.values.push_back(inputs[0].values[from]);
+    }
+    return std::vector<ReferenceTensor>{y};
+  };
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator gather{.name = "gather",
+                                 .min_inputs = 2,
+                                 .max_inputs = 2,
+                                 .keeps_inputs = 2,
+                                 .shape = &detail::gather_shape,
+                                 .host = &detail::gather_host,
+                                 .gradient = &detail::gather_gradient,
+                                 .samples = &detail::gather_samples};
+
+}  // namespace ops
+}  // namespace soma

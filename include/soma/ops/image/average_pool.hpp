@@ -1,0 +1,207 @@
+#pragma once
+// Average pooling of images [N, C, H, W] of any floating type. With a kernel: the mean of each
+// window; zeros around the image count, or the mean is over the pixels that are there. Adaptive:
+// window i of n covers the pixels floor(i H / n) to ceil((i + 1) H / n), less one.
+
+#include <soma/ops/basic.hpp>
+#include <soma/ops/image/convolution.hpp>
+#include <soma/ops/plain_call.hpp>
+#include <soma/ops/run.hpp>
+#include <soma/ops/samples.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace soma {
+
+namespace detail {
+
+// Pixels of one dimension that a window covers, and by how much their sum is divided along it.
+struct PoolSpan {
+  std::size_t begin, end, counted;
+};
+// One dimension of a pool.
+struct PoolAxis {
+  std::size_t size, out, kernel, stride, pad;
+  bool adaptive, count_padding;
+
+  PoolSpan span(std::size_t index) const {
+    if (adaptive) {
+      const std::size_t begin = even_border(size, out, index);
+      const std::size_t scaled = size % out * (index + 1);
+      const std::size_t end = size / out * (index + 1) + scaled / out + (scaled % out != 0 ? 1 : 0);
+      return {begin, end, end - begin};
+    }
+    const std::size_t first = index * stride;  // of the padded image
+    const std::size_t begin = first > pad ? first - pad : 0;
+    const std::size_t end = (std::min)(size, (std::max)(first + kernel, pad) - pad);
+    return {begin, (std::max)(begin, end), count_padding ? kernel : end - begin};
+  }
+};
+struct PoolAxes {
+  PoolAxis height, width;
+};
+
+// Errors as window_of(), and operator.value.
+inline PoolAxes pool_axes(const Shape& x, const AveragePoolSetting& setting) {
+  const bool adaptive = setting.out_height != 0 || setting.out_width != 0;
+  if (adaptive) {
+    if (setting.out_height == 0 || setting.out_width == 0)
+      fail(error_id::operator_value, "average_pool", "out_height, out_width",
+           std::to_string(setting.out_height) + ", " + std::to_string(setting.out_width),
+           "both 0, or neither");
+    if (x[2] == 0 || x[3] == 0)
+      fail(error_id::tensor_shape, "average_pool", "x", to_string(x),
+           "images of one pixel at least");
+    return {{x[2], setting.out_height, 0, 0, 0, true, true},
+            {x[3], setting.out_width, 0, 0, 0, true, true}};
+  }
+  const ConvolutionSetting& steps = setting.steps;
+  const Window window =
+      window_of("average_pool", x, setting.kernel_height, setting.kernel_width, steps);
+  const bool padding = setting.count_padding;
+  return {{x[2], window.out_height, setting.kernel_height, steps.stride_height, steps.pad_height,
+           false, padding},
+          {x[3], window.out_width, setting.kernel_width, steps.stride_width, steps.pad_width, false,
+           padding}};
+}
+
+inline void average_pool_shape(const ShapeCall& call) {
+  const Tensor& x = call.inputs[0];
+  check_rank("average_pool", "x", x, 4);
+  check_floating("average_pool", "x", x);
+  const PoolAxes axes = pool_axes(x.shape(), call.attributes.as<AveragePoolSetting>());
+  call.outputs[0] = {Shape{x.size(0), x.size(1), axes.height.out, axes.width.out}, x.dtype()};
+}
+
+// Calls each(index of the window, first row and column, rows, columns, pixels that count).
+template <class Each>
+void for_windows(const PoolAxes& axes, const Each& each) {
+  for (std::size_t i = 0; i < axes.height.out; ++i) {
+    const PoolSpan rows = axes.height.span(i);
+    for (std::size_t j = 0; j < axes.width.out; ++j) {
+      const PoolSpan columns = axes.width.span(j);
+      each(i * axes.width.out + j, rows, columns,
+           static_cast<float>(rows.counted * columns.counted));
+    }
+  }
+}
+
+// A sum runs over the pixels of a window, row by row.
+inline void average_pool_plain(const OperatorCall& call) {
+  const Tensor& x = call.inputs[0];
+  const PoolAxes axes = pool_axes(x.shape(), call.attributes.as<AveragePoolSetting>());
+  const std::size_t width = x.size(3), image = x.size(2) * width;
+  const std::size_t result = axes.height.out * axes.width.out;
+  float* out = call.outputs[0].mutable_data<float>();
+  for_ranges(call.context, x.size(0) * x.size(1), image, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t plane = begin; plane < end; ++plane) {
+      const float* pixels = x.data<float>() + plane * image;
+      float* y = out + plane * result;
+      for_windows(
+          axes, [&](std::size_t at, const PoolSpan& rows, const PoolSpan& columns, float counted) {
+            float sum = 0;
+            for (std::size_t r = rows.begin; r < rows.end; ++r)
+              for (std::size_t c = columns.begin; c < columns.end; ++c)
+                sum += pixels[r * width + c];
+            y[at] = sum / counted;
+          });
+    }
+  });
+}
+inline void average_pool_host(const OperatorCall& call) {
+  with_plain_tensors(call, 0, average_pool_plain);
+}
+
+// Each pixel of a window gets an equal part of its gradient; windows add up in ascending order.
+inline void average_pool_gradient(const GradientCall& call) {
+  with_plain_tensors(call, [](const GradientCall& plain_call) {
+    const Shape& shape = plain_call.inputs[0].shape();
+    const PoolAxes axes = pool_axes(shape, plain_call.attributes.as<AveragePoolSetting>());
+    const std::size_t width = shape[3], image = shape[2] * width;
+    const std::size_t result = axes.height.out * axes.width.out;
+    const Tensor dx = Tensor::zeros(plain_call.context, shape);
+    float* to = dx.mutable_data<float>();
+    const Tensor dy = contiguous(plain_call.context, plain_call.output_gradients[0]);
+    for_ranges(plain_call.context, shape[0] * shape[1], image,
+               [&](std::size_t begin, std::size_t end) {
+                 for (std::size_t plane = begin; plane < end; ++plane) {
+                   float* pixels = to + plane * image;
+                   const float* from = dy.data<float>() + plane * result;
+                   for_windows(axes, [&](std::size_t at, const PoolSpan& rows,
+                                         const PoolSpan& columns, float counted) {
+                     const float part = from[at] / counted;
+                     for (std::size_t r = rows.begin; r < rows.end; ++r)
+                       for (std::size_t c = columns.begin; c < columns.end; ++c)
+                         pixels[r * width + c] += part;
+                   });
+                 }
+               });
+    plain_call.input_gradients[0].values = dx;
+  });
+}
+
+inline OperatorSamples average_pool_samples() {
+  OperatorSamples result;
+  const auto add = [&](const Shape& shape, const AveragePoolSetting& setting) {
+    result.samples.push_back({.name = to_string(shape),
+                              .inputs = {{.shape = shape}},
+                              .attributes = setting,
+                              .lengths = {},
+                              .error = static_cast<double>(shape[2] * shape[3] + 1) * 0x1p-24,
+                              .gradient_error = 16 * 0x1p-24});
+  };
+  add({2, 3, 4, 6}, {});
+  add({1, 2, 5, 5}, {3, 3, {1, 1, 1, 1}, true});
+  add({1, 2, 5, 6}, {3, 2, {2, 2, 1, 1}, false});
+  add({2, 2, 7, 5}, {.out_height = 3, .out_width = 5});
+  add({1, 1, 2, 3}, {.out_height = 4, .out_width = 1});
+  add({0, 1, 4, 4}, {});
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    const auto& setting = sample.attributes.as<AveragePoolSetting>();
+    const Shape& x = inputs[0].shape;
+    const PoolAxes axes = pool_axes(x, setting);
+    const bool adaptive = setting.out_height != 0;
+    ReferenceTensor y{Shape{x[0], x[1], axes.height.out, axes.width.out}, {}};
+    // A pixel belongs to an adaptive window where the window's two ends, as fractions, enclose a
+    // part of it.
+    const auto covers = [&](const PoolAxis& axis, std::size_t window, std::size_t pixel) {
+      if (adaptive)
+        return (pixel + 1) * axis.out > window * axis.size &&
+               pixel * axis.out < (window + 1) * axis.size;
+      return pixel + axis.pad >= window * axis.stride &&
+             pixel + axis.pad < window * axis.stride + axis.kernel;
+    };
+    for (std::size_t plane = 0; plane < x[0] * x[1]; ++plane)
+      for (std::size_t i = 0; i < axes.height.out; ++i)
+        for (std::size_t j = 0; j < axes.width.out; ++j) {
+          double sum = 0, count = 0;
+          for (std::size_t r = 0; r < x[2]; ++r)
+            for (std::size_t c = 0; c < x[3]; ++c) {
+              if (!covers(axes.height, i, r) || !covers(axes.width, j, c)) continue;
+              sum += inputs[0].values[(plane * x[2] + r) * x[3] + c];
+              ++count;
+            }
+          if (!adaptive && setting.count_padding)
+            count = static_cast<double>(setting.kernel_height * setting.kernel_width);
+          y.values.push_back(sum / count);
+        }
+    return std::vector<ReferenceTensor>{y};
+  };
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator average_pool{.name = "average_pool",
+                                       .shape = &detail::average_pool_shape,
+                                       .host = &detail::average_pool_host,
+                                       .gradient = &detail::average_pool_gradient,
+                                       .samples = &detail::average_pool_samples};
+
+}  // namespace ops
+}  // namespace soma

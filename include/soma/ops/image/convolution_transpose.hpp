@@ -1,0 +1,152 @@
+#pragma once
+// Transposed 2-D convolution: what a convolution's gradient does to its result. x [N, C, H, W],
+// weight [C, O, kernel height, kernel width]; y [N, O, H', W'] with
+// H' = (H - 1) stride - 2 pad + kernel + extra. On a device it is made of the operators of
+// convolutions, which that has.
+
+#include <soma/ops/basic.hpp>
+#include <soma/ops/image/convolution.hpp>
+#include <soma/ops/run.hpp>
+#include <soma/ops/samples.hpp>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace soma {
+
+namespace detail {
+
+// The result's height or width. Errors operator.value, tensor.shape, base.size_overflow.
+inline std::size_t transposed_size(std::size_t size, std::size_t kernel, std::size_t stride,
+                                   std::size_t pad, std::size_t extra) {
+  constexpr std::string_view name = "convolution_transpose";
+  if (stride == 0) fail(error_id::operator_value, name, "stride", "0", "1 or more");
+  if (extra >= stride)
+    fail(error_id::operator_value, name, "extra", std::to_string(extra),
+         "below the stride, " + std::to_string(stride));
+  if (size == 0) fail(error_id::tensor_shape, name, "x", "no pixels", "one at least");
+  const std::size_t padded =
+      checked_add(checked_multiply(size - 1, stride, name), checked_add(kernel, extra, name), name);
+  const std::size_t off = checked_multiply(2, pad, name);
+  if (kernel == 0 || pad >= kernel || off >= padded)
+    fail(error_id::tensor_shape, name, "kernel",
+         std::to_string(kernel) + " with padding " + std::to_string(pad),
+         "more than the padding, and a result of one pixel at least");
+  return padded - off;
+}
+
+inline Shape transposed_shape(const Shape& x, const Shape& weight,
+                              const TransposedSetting& setting) {
+  const ConvolutionSetting& steps = setting.steps;
+  return Shape{
+      x[0], weight[1],
+      transposed_size(x[2], weight[2], steps.stride_height, steps.pad_height, setting.extra_height),
+      transposed_size(x[3], weight[3], steps.stride_width, steps.pad_width, setting.extra_width)};
+}
+
+inline void convolution_transpose_shape(const ShapeCall& call) {
+  const Tensor &x = call.inputs[0], &weight = call.inputs[1];
+  check_rank("convolution_transpose", "x", x, 4);
+  check_floating("convolution_transpose", "x", x);
+  check_rank("convolution_transpose", "weight", weight, 4);
+  check_floating("convolution_transpose", "weight", weight);
+  if (weight.size(0) != x.size(1))
+    fail(error_id::tensor_shape, "convolution_transpose", "x", x.describe(),
+         std::to_string(weight.size(0)) + " channels for the weight, " + weight.describe());
+  call.outputs[0] = {
+      transposed_shape(x.shape(), weight.shape(), call.attributes.as<TransposedSetting>()),
+      x.dtype()};
+}
+
+inline void convolution_transpose_fp32(const OperatorCall& call) {
+  const Tensor x = contiguous(call.context, call.inputs[0]),
+               weight = contiguous(call.context, call.inputs[1]);
+  const Window window =
+      convolution_window(call.outputs[0], weight, call.attributes.as<TransposedSetting>().steps);
+  fold_images(call.context, x, weight, window, convolution_sizes(window, weight.size(0)),
+              call.outputs[0].mutable_data<float>());
+}
+
+// The convolution from y to x has x as the gradient of its result. The other gradients, which a
+// device computes all the same, are not wanted: they come from an image of zeros.
+inline void convolution_transpose_host(const OperatorCall& call) {
+  if (call.context.device() == nullptr)
+    return compute_in_fp32(call, convolution_transpose_fp32, cast_host);
+  const auto& setting = call.attributes.as<TransposedSetting>();
+  const Tensor image =
+      Tensor::zeros(call.context, call.outputs[0].shape(), call.outputs[0].dtype());
+  const Outputs gradients = run(call.context, ops::convolution_backward, setting.steps,
+                                {image, call.inputs[1], call.inputs[0]}, call.sequences);
+  copy(gradients[0], call.outputs[0]);
+}
+
+// dx is the convolution of dy; the weight's gradient is that of this convolution where x is the
+// gradient of its result.
+inline void convolution_transpose_gradient(const GradientCall& call) {
+  const auto& setting = call.attributes.as<TransposedSetting>();
+  const Tensor &x = call.inputs[0], &weight = call.inputs[1], &dy = call.output_gradients[0];
+  if (call.wanted[0])
+    call.input_gradients[0].values =
+        run(call.context, ops::convolution, setting.steps, {dy, weight}, call.sequences)[0];
+  if (call.wanted[1])
+    call.input_gradients[1].values = run(call.context, ops::convolution_backward, setting.steps,
+                                         {dy, weight, x}, call.sequences)[1];
+}
+
+inline OperatorSamples convolution_transpose_samples() {
+  OperatorSamples result;
+  const auto add = [&](const Shape& x, const Shape& weight, const TransposedSetting& setting) {
+    const double error =
+        static_cast<double>(weight.elements() * 4 + x.elements() * 4 + 8) * 0x1p-24;
+    result.samples.push_back({.name = to_string(x) + " " + to_string(weight),
+                              .inputs = {{.shape = x}, {.shape = weight}},
+                              .attributes = setting,
+                              .lengths = {},
+                              .error = error,
+                              .gradient_error = error});
+  };
+  add({1, 1, 3, 3}, {1, 1, 3, 3}, {});
+  add({2, 3, 4, 3}, {3, 2, 3, 2}, {{.stride_height = 2, .stride_width = 3, .pad_height = 1}, 1, 0});
+  add({0, 2, 3, 3}, {2, 3, 2, 2}, {});
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    const auto& setting = sample.attributes.as<TransposedSetting>();
+    const Shape &x = inputs[0].shape, &w = inputs[1].shape;
+    ReferenceTensor y{transposed_shape(x, w, setting), {}};
+    const Shape& shape = y.shape;
+    y.values.assign(shape.elements(), 0.0);
+    for (std::size_t n = 0; n < x[0]; ++n)
+      for (std::size_t c = 0; c < x[1]; ++c)
+        for (std::size_t i = 0; i < x[2] * x[3]; ++i)
+          for (std::size_t o = 0; o < w[1]; ++o)
+            for (std::size_t k = 0; k < w[2] * w[3]; ++k) {
+              const std::size_t row = i / x[3] * setting.steps.stride_height + k / w[3];
+              const std::size_t column = i % x[3] * setting.steps.stride_width + k % w[3];
+              const std::size_t up = setting.steps.pad_height, left = setting.steps.pad_width;
+              if (row < up || row >= up + shape[2] || column < left || column >= left + shape[3])
+                continue;
+              y.values[((n * shape[1] + o) * shape[2] + row - up) * shape[3] + column - left] +=
+                  inputs[0].values[(n * x[1] + c) * x[2] * x[3] + i] *
+                  inputs[1].values[(c * w[1] + o) * w[2] * w[3] + k];
+            }
+    return std::vector<ReferenceTensor>{y};
+  };
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator convolution_transpose{.name = "convolution_transpose",
+                                                .min_inputs = 2,
+                                                .max_inputs = 2,
+                                                .keeps_inputs = 3,
+                                                .composite = true,
+                                                .shape = &detail::convolution_transpose_shape,
+                                                .host = &detail::convolution_transpose_host,
+                                                .gradient = &detail::convolution_transpose_gradient,
+                                                .samples = &detail::convolution_transpose_samples};
+
+}  // namespace ops
+}  // namespace soma

@@ -1,0 +1,316 @@
+#pragma once
+// Batch norm (arXiv 1502.03167) of x [N, C, ...]: y = (x - mean) / sqrt(variance + epsilon) * gamma
+// + beta, where mean and biased variance are those of a channel over the whole batch, or given.
+//
+// A plane (an image's channel) has a mean and a sum of squared deviations of its own; those of a
+// channel are put together from them, as sums over the images in the order of the shards, and over
+// the ranks that share the batch along the same tree. So neither threads nor ranks show in a bit.
+
+#include <soma/ops/basic.hpp>
+#include <soma/ops/plain_call.hpp>
+#include <soma/ops/rows/reduce.hpp>
+#include <soma/ops/run.hpp>
+#include <soma/ops/samples.hpp>
+#include <soma/ops/support.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace soma {
+
+namespace detail {
+
+// Inputs x, gamma, beta; with given statistics mean and variance. Outputs y; the statistics that
+// were used, [3, C]: mean, 1 / deviation, unbiased variance; how many elements a channel has in the
+// whole batch.
+inline void batch_norm_shape(const ShapeCall& call) {
+  constexpr std::string_view name = "batch_norm";
+  const auto& setting = call.attributes.as<BatchNormSetting>();
+  const Tensor& x = call.inputs[0];
+  check_min_rank(name, "x", x, 2);
+  check_floating(name, "x", x);
+  const Shape channels{x.size(1)};
+  constexpr std::string_view arguments[] = {"x", "gamma", "beta", "mean", "variance"};
+  for (std::size_t i = 1; i < (setting.given ? 5u : 3u); ++i) {
+    const Tensor vector = input_or_none(call.inputs, i);
+    if (!vector.defined())
+      fail(error_id::operator_inputs, name, arguments[i], "not defined", "a tensor");
+    check_floating(name, arguments[i], vector);
+    check_shape(name, arguments[i], vector, channels);
+  }
+  if (!(setting.epsilon >= 0))
+    fail(error_id::operator_value, name, "epsilon", std::to_string(setting.epsilon), "0 or more");
+  call.outputs[0] = {x.shape(), x.dtype()};
+  call.outputs[1] = {Shape{3, x.size(1)}, DType::fp32};
+  call.outputs[2] = {Shape{}, DType::int64};
+}
+
+// Planes of x, fp32 and row-major.
+struct Planes {
+  std::size_t images, channels, pixels;
+
+  explicit Planes(const Shape& shape) : images(shape[0]), channels(shape[1]), pixels(1) {
+    for (std::size_t i = 2; i < shape.rank(); ++i) pixels *= shape[i];
+  }
+  // Calls kernel(args) for parts of all planes; `args` says what is the same for all.
+  template <class Entry>
+  void run(Context& context, ChannelArgs args, const Entry& entry) const {
+    args.columns = pixels;
+    args.channels = channels;
+    for_ranges(context, images * channels, pixels * 2, [&](std::size_t begin, std::size_t end) {
+      ChannelArgs part = args;
+      const std::size_t first = begin * pixels;
+      part.rows = end - begin;
+      part.first_row = begin;
+      part.x += first;
+      if (part.dy != nullptr) part.dy += first;
+      if (part.y != nullptr) part.y += first;
+      if (part.sums != nullptr) part.sums += begin;
+      if (part.squares != nullptr) part.squares += begin;
+      entry(part);
+    });
+  }
+};
+
+// Of [images, channels] numbers the sums over the images: those of this rank, then of all.
+class ChannelSums {
+ public:
+  ChannelSums(const OperatorCall& call, std::size_t vectors, std::size_t channels)
+      : context_(call.context),
+        sequences_(call.sequences),
+        channels_(channels),
+        own_(Tensor::zeros(call.context, Shape{vectors * channels + 2})) {}
+  ChannelSums(const GradientCall& call, std::size_t vectors, std::size_t channels)
+      : context_(call.context),
+        sequences_(call.sequences),
+        channels_(channels),
+        own_(Tensor::zeros(call.context, Shape{vectors * channels + 2})) {}
+
+  void add(std::size_t vector, const Tensor& planes) {
+    column_sums(context_, planes, sequences_, of(vector));
+  }
+  float* of(std::size_t vector) const { return own_.mutable_data<float>() + vector * channels_; }
+  // A number that every rank has a part of, exactly: up to 2^36 in two floats.
+  void set_count(std::size_t count) {
+    float* parts = own_.mutable_data<float>() + own_.elements() - 2;
+    parts[0] = static_cast<float>(count / count_unit);
+    parts[1] = static_cast<float>(count % count_unit);
+  }
+  std::size_t count() const {
+    const float* parts = own_.data<float>() + own_.elements() - 2;
+    return static_cast<std::size_t>(parts[0]) * count_unit + static_cast<std::size_t>(parts[1]);
+  }
+  void share(BatchSums* ranks) {
+    if (ranks != nullptr) ranks->add(own_.mutable_span<float>());
+  }
+
+ private:
+  static constexpr std::size_t count_unit = 4096;
+  Context& context_;
+  const Sequences& sequences_;
+  std::size_t channels_;
+  Tensor own_;
+};
+
+// The statistics of the whole batch. Error operator.value: a single element.
+inline std::size_t batch_statistics(const OperatorCall& call, const Planes& planes,
+                                    const float* x) {
+  Context& context = call.context;
+  const auto& setting = call.attributes.as<BatchNormSetting>();
+  const std::size_t channels = planes.channels;
+  const Tensor means = Tensor::empty(context, Shape{planes.images, channels});
+  const Tensor squares = Tensor::empty(context, Shape{planes.images, channels});
+  float *of_planes = means.mutable_data<float>(), *deviations = squares.mutable_data<float>();
+  planes.run(context, {.x = x, .sums = of_planes, .squares = deviations},
+             [&](const ChannelArgs& args) { context.kernels().norm.channel_moments(args); });
+
+  ChannelSums sums(call, 1, channels);
+  sums.add(0, means);
+  sums.set_count(planes.images);
+  sums.share(setting.sums);
+  const std::size_t images = sums.count(), count = images * planes.pixels;
+  if (count < 2)
+    fail(error_id::operator_value, "batch_norm", "x",
+         std::to_string(count) + " elements of a channel in the whole batch",
+         "2 or more in training");
+  float* mean = call.outputs[1].mutable_data<float>();
+  for (std::size_t c = 0; c < channels; ++c) mean[c] = sums.of(0)[c] / static_cast<float>(images);
+
+  // Around the channel's mean: a plane's squares, and those of its own mean.
+  const auto pixels = static_cast<float>(planes.pixels);
+  for (std::size_t i = 0; i < planes.images * channels; ++i) {
+    const float d = of_planes[i] - mean[i % channels], scaled = pixels * d;
+    deviations[i] = std::fma(scaled, d, deviations[i]);
+  }
+  ChannelSums total(call, 1, channels);
+  total.add(0, squares);
+  total.share(setting.sums);
+  float *rstd = mean + channels, *unbiased = rstd + channels;
+  for (std::size_t c = 0; c < channels; ++c) {
+    const float variance = total.of(0)[c] / static_cast<float>(count);
+    rstd[c] = 1 / std::sqrt(variance + setting.epsilon);
+    unbiased[c] = total.of(0)[c] / static_cast<float>(count - 1);
+  }
+  return count;
+}
+
+inline void batch_norm_plain(const OperatorCall& call) {
+  Context& context = call.context;
+  const auto& setting = call.attributes.as<BatchNormSetting>();
+  const Planes planes(call.inputs[0].shape());
+  const std::size_t channels = planes.channels;
+  const float* x = call.inputs[0].data<float>();
+  float *mean = call.outputs[1].mutable_data<float>(), *rstd = mean + channels;
+  std::size_t count = 0;
+  if (setting.given) {
+    const float *given = call.inputs[3].data<float>(), *variance = call.inputs[4].data<float>();
+    for (std::size_t c = 0; c < channels; ++c) {
+      mean[c] = given[c];
+      rstd[c] = 1 / std::sqrt(variance[c] + setting.epsilon);
+      rstd[channels + c] = variance[c];
+    }
+  } else {
+    count = batch_statistics(call, planes, x);
+  }
+  *call.outputs[2].mutable_data<std::int64_t>() = static_cast<std::int64_t>(count);
+  const Tensor scales = Tensor::empty(context, Shape{channels});
+  const float* gamma = call.inputs[1].data<float>();
+  for (std::size_t c = 0; c < channels; ++c) scales.mutable_data<float>()[c] = rstd[c] * gamma[c];
+  planes.run(context,
+             {.x = x,
+              .y = call.outputs[0].mutable_data<float>(),
+              .mean = mean,
+              .scale = scales.data<float>(),
+              .shift = call.inputs[2].data<float>()},
+             [&](const ChannelArgs& args) { context.kernels().norm.channel_forward(args); });
+}
+inline void batch_norm_host(const OperatorCall& call) {
+  with_plain_tensors(call, 0, batch_norm_plain);
+}
+
+// dgamma = sum of dy xhat, dbeta = sum of dy, of this rank's images;
+// dx = gamma rstd (dy - mean of dy - xhat mean of dy xhat), means over the whole batch.
+inline void batch_norm_gradient_plain(const GradientCall& call) {
+  Context& context = call.context;
+  const auto& setting = call.attributes.as<BatchNormSetting>();
+  const Planes planes(call.inputs[0].shape());
+  const std::size_t channels = planes.channels;
+  const Tensor dy = contiguous(context, call.output_gradients[0]);
+  const float *x = call.inputs[0].data<float>(), *mean = call.outputs[1].data<float>();
+  const float* rstd = mean + channels;
+  const Tensor of_dy = Tensor::empty(context, Shape{planes.images, channels});
+  const Tensor of_products = Tensor::empty(context, Shape{planes.images, channels});
+  planes.run(context,
+             {.x = x,
+              .dy = dy.data<float>(),
+              .sums = of_dy.mutable_data<float>(),
+              .squares = of_products.mutable_data<float>(),
+              .mean = mean,
+              .rstd = rstd},
+             [&](const ChannelArgs& args) { context.kernels().norm.channel_sums(args); });
+  ChannelSums sums(call, 2, channels);
+  sums.add(0, of_dy);
+  sums.add(1, of_products);
+  for (std::size_t i = 1; i < 3; ++i) {
+    if (!call.wanted[i]) continue;
+    call.input_gradients[i].values = Tensor::empty(context, Shape{channels});
+    std::copy_n(sums.of(2 - i), channels, call.input_gradients[i].values.mutable_data<float>());
+  }
+  if (!call.wanted[0]) return;
+  const Tensor scales = Tensor::empty(context, Shape{channels});
+  const float* gamma = call.inputs[1].data<float>();
+  if (!setting.given) sums.share(setting.sums);
+  const auto count = static_cast<float>(*call.outputs[2].data<std::int64_t>());
+  for (std::size_t c = 0; c < channels; ++c) {
+    scales.mutable_data<float>()[c] = rstd[c] * gamma[c];
+    for (std::size_t i = 0; i < 2; ++i) sums.of(i)[c] = setting.given ? 0 : sums.of(i)[c] / count;
+  }
+  const Tensor dx = Tensor::empty(context, call.inputs[0].shape());
+  planes.run(context,
+             {.x = x,
+              .dy = dy.data<float>(),
+              .y = dx.mutable_data<float>(),
+              .mean = mean,
+              .rstd = rstd,
+              .scale = scales.data<float>(),
+              .mean_dy = sums.of(0),
+              .mean_dy_xhat = sums.of(1)},
+             [&](const ChannelArgs& args) { context.kernels().norm.channel_backward(args); });
+  call.input_gradients[0].values = dx;
+}
+inline void batch_norm_gradient(const GradientCall& call) {
+  with_plain_tensors(call, batch_norm_gradient_plain);
+}
+
+inline OperatorSamples batch_norm_samples() {
+  OperatorSamples result;
+  const auto add = [&](const Shape& shape, bool given, std::vector<std::size_t> lengths) {
+    const Shape channels{shape[1]};
+    const double error = static_cast<double>(shape.elements() / shape[1] + 64) * 0x1p-24;
+    Sample sample{.name = to_string(shape) + (given ? " given" : ""),
+                  .inputs = {{.shape = shape, .low = -2, .high = 3},
+                             {.shape = channels, .low = 0.5, .high = 2},
+                             {.shape = channels}},
+                  .attributes = BatchNormSetting{1e-3f, given, nullptr},
+                  .lengths = std::move(lengths),
+                  .error = error,
+                  .gradient_error = 4 * error};
+    if (given) {
+      sample.inputs.push_back({.shape = channels, .differentiable = false});
+      sample.inputs.push_back({.shape = channels, .low = 0.5, .high = 2, .differentiable = false});
+    }
+    result.samples.push_back(std::move(sample));
+  };
+  add({6, 3}, false, {});
+  add({5, 2, 3, 4}, false, {2, 1, 1, 1});
+  add({3, 4, 33}, false, {});
+  add({4, 3, 5}, true, {});
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    const auto& setting = sample.attributes.as<BatchNormSetting>();
+    const Planes planes(inputs[0].shape);
+    ReferenceTensor y{inputs[0]};
+    for (std::size_t c = 0; c < planes.channels; ++c) {
+      std::vector<std::size_t> own;
+      for (std::size_t i = 0; i < y.values.size(); ++i)
+        if (i / planes.pixels % planes.channels == c) own.push_back(i);
+      double mean = 0, variance = 0;
+      const auto count = static_cast<double>(own.size());
+      for (const std::size_t i : own) mean += inputs[0].values[i] / count;
+      for (const std::size_t i : own)
+        variance += (inputs[0].values[i] - mean) * (inputs[0].values[i] - mean) / count;
+      if (setting.given) {
+        mean = inputs[3].values[c];
+        variance = inputs[4].values[c];
+      }
+      const double deviation = std::sqrt(variance + static_cast<double>(setting.epsilon));
+      for (const std::size_t i : own)
+        y.values[i] =
+            (inputs[0].values[i] - mean) / deviation * inputs[1].values[c] + inputs[2].values[c];
+    }
+    return std::vector<ReferenceTensor>{y};
+  };
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator batch_norm{.name = "batch_norm",
+                                     .min_inputs = 3,
+                                     .max_inputs = 5,
+                                     .outputs = 3,
+                                     .keeps_inputs = 3,
+                                     .keeps_outputs = 6,
+                                     .shape = &detail::batch_norm_shape,
+                                     .host = &detail::batch_norm_host,
+                                     .gradient = &detail::batch_norm_gradient,
+                                     .samples = &detail::batch_norm_samples};
+
+}  // namespace ops
+}  // namespace soma

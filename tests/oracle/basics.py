@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""Writes basics.json: functions, losses, layers and optimizers of PyTorch in float64, with their gradients.
+
+Usage: python3 tests/oracle/basics.py [FILE]
+Needs the Python package torch (CPU). README.md says what the file holds.
+"""
+
+import json
+import pathlib
+import sys
+
+import torch
+import torch.nn.functional as F
+
+MASK = 2**64 - 1
+
+
+def splitmix64(x):
+    z = (x + 0x9E3779B97F4A7C15) & MASK
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & MASK
+    z = (z ^ z >> 27) * 0x94D049BB133111EB & MASK
+    return z ^ z >> 31
+
+
+class Numbers:
+    """Multiples of 1/64, exact in fp32, a new stream for each case."""
+
+    def __init__(self, name):
+        self.at = splitmix64(sum(ord(letter) << 7 * (i % 8) for i, letter in enumerate(name)))
+
+    def next(self, low, high):
+        self.at = splitmix64(self.at)
+        return low + (self.at >> 20) % ((high - low) * 64 + 1) / 64
+
+    def tensor(self, shape, low=-2, high=2):
+        count = 1
+        for size in shape:
+            count *= size
+        values = torch.tensor([self.next(low, high) for _ in range(count)], dtype=torch.float64)
+        return values.reshape(shape)
+
+    def whole(self, shape, high):
+        return (self.tensor(shape, 0, 64) * 64).long() % high
+
+
+def stored(tensor):
+    values = tensor.detach().reshape(-1).tolist()
+    return {"shape": list(tensor.shape), "values": [float(f"{value:.12g}") for value in values]}
+
+
+CASES = []
+
+
+def case(name, function, *inputs, constants=()):
+    """`function(*inputs, *constants)` gives one tensor or several, the first of which is differentiated."""
+    leaves = [tensor.clone().requires_grad_(True) for tensor in inputs]
+    outputs = function(*leaves, *constants)
+    outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+    dy = Numbers(name + " dy").tensor(list(outputs[0].shape), -1, 1)
+    gradients = torch.autograd.grad(outputs[0], leaves, dy)
+    CASES.append({"name": name, "inputs": [stored(t) for t in [*inputs, *constants]],
+                  "outputs": [stored(t) for t in outputs], "dy": stored(dy),
+                  "gradients": [stored(t) for t in gradients]})
+
+
+def functions():
+    def plain(name, function, low=-5, high=5):
+        case(name, function, Numbers(name).tensor([3, 7], low, high))
+
+    plain("elu", F.elu)
+    plain("hard_sigmoid", F.hardsigmoid)
+    plain("hard_swish", F.hardswish)
+    plain("hard_tanh", F.hardtanh)
+    plain("leaky_relu", lambda x: F.leaky_relu(x, 0.25))
+    plain("clamp", lambda x: x.clamp(-1.25, 2.5))
+    plain("pow 3", lambda x: x.pow(3))
+    plain("pow 1.5", lambda x: x.pow(1.5), 1, 4)
+    plain("pow -2", lambda x: x.pow(-2), 1, 4)
+    plain("softmax 0", lambda x: x.softmax(0))
+    plain("log_softmax 0", lambda x: x.log_softmax(0))
+    n = Numbers("choose")
+    x = n.tensor([3, 4, 5])
+    case("max 1", lambda t: tuple(t.max(1)), x)
+    case("min 0", lambda t: tuple(t.min(0)), x)
+    case("top_k 2 of 3", lambda t: tuple(t.topk(3, 2)), x)
+    case("gather 1", lambda t, i: t.gather(1, i), x, constants=[n.whole([3, 6, 5], 4)])
+    case("index_select 1", lambda t, i: t.index_select(1, i), x, constants=[n.whole([6], 4)])
+    case("where", lambda a, b, c: torch.where(c != 0, a, b), n.tensor([3, 4]), n.tensor([4]),
+         constants=[n.whole([3, 4], 2)])
+    case("pad", lambda t: F.pad(t, (1, 2, 0, 3), value=0.5), n.tensor([2, 3, 4]))
+    case("stack 1", lambda a, b: torch.stack([a, b], 1), n.tensor([2, 3]), n.tensor([2, 3]))
+
+
+def losses():
+    n = Numbers("losses")
+    x, t = n.tensor([4, 5], -3, 3), n.tensor([4, 5], -3, 3)
+    signs = n.whole([4, 5], 2).double() * 2 - 1
+    q, p = n.tensor([4, 5], -3, -1), n.tensor([4, 5], 1, 3)
+    p = (p / p.sum(1, keepdim=True)).float().double()
+    marks = torch.tensor([1, -1, 1, -1], dtype=torch.float64)
+    for how in "mean", "sum":
+        case(f"l1 {how}", lambda a, b: F.l1_loss(a, b, reduction=how), x, constants=[t])
+        case(f"smooth_l1 {how}", lambda a, b: F.smooth_l1_loss(a, b, reduction=how, beta=0.5), x, constants=[t])
+        case(f"huber {how}", lambda a, b: F.huber_loss(a, b, reduction=how, delta=1.5), x, constants=[t])
+        case(f"hinge {how}", lambda a, b: getattr((1 - a * b).clamp(min=0), how)(), x, constants=[signs])
+        case(f"kl_div {how}", lambda a, b: F.kl_div(a, b, reduction=how), q, constants=[p])
+        case(f"nll {how}", lambda a, b: F.nll_loss(a, b, reduction=how, ignore_index=2), q,
+             constants=[n.whole([4], 5)])
+        case(f"cosine {how}",
+             lambda a, b, m: F.cosine_embedding_loss(a, b, m, margin=-0.25, reduction=how), x, t, constants=[marks])
+    case("kl_div batch mean", lambda a, b: F.kl_div(a, b, reduction="batchmean"), q, constants=[p])
+
+
+def layers():
+    n = Numbers("layers")
+    image, scale, shift = n.tensor([3, 4, 5, 6]), n.tensor([4], 1, 2), n.tensor([4])
+    case("group_norm", lambda x, w, b: F.group_norm(x, 2, w, b), image, scale, shift)
+    case("rms_norm", lambda x, w: F.rms_norm(x, [6], w, 1e-5), image, n.tensor([6], 1, 2))
+    case("average_pool", lambda x: F.avg_pool2d(x, (2, 3), (2, 2), (1, 1)), image)
+    case("average_pool own pixels", lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False), image)
+    case("adaptive_average_pool", lambda x: F.adaptive_avg_pool2d(x, (3, 4)), image)
+    case("conv1d", lambda x, w, b: F.conv1d(x, w, b, 2, 1), n.tensor([2, 3, 9]), n.tensor([4, 3, 3]), n.tensor([4]))
+    case("conv_transpose2d", lambda x, w, b: F.conv_transpose2d(x, w, b, 2, 1, 1), n.tensor([2, 3, 4, 3]),
+         n.tensor([3, 2, 3, 3]), n.tensor([2]))
+
+    def batch_norm(x, w, b):
+        mean, variance = torch.zeros(w.shape, dtype=torch.float64), torch.ones(w.shape, dtype=torch.float64)
+        return F.batch_norm(x, mean, variance, w, b, True, 0.1, 1e-5), mean, variance
+
+    case("batch_norm 2d", batch_norm, image, scale, shift)
+    case("batch_norm 1d", batch_norm, n.tensor([7, 4]), scale, shift)
+    case("batch_norm 1d of signals", batch_norm, n.tensor([3, 4, 5]), scale, shift)
+
+
+def optimizers():
+    """Six steps of a matrix with weight decay and of a vector at half the rate."""
+    steps = 6
+    kinds = {
+        "adam": lambda groups: torch.optim.Adam(groups, betas=(0.85, 0.98), eps=1e-6),
+        "rmsprop": lambda groups: torch.optim.RMSprop(groups, alpha=0.9, eps=1e-6),
+        "rmsprop momentum": lambda groups: torch.optim.RMSprop(groups, alpha=0.9, eps=1e-6, momentum=0.5),
+        "adagrad": lambda groups: torch.optim.Adagrad(groups, lr_decay=0.1, initial_accumulator_value=0.25, eps=1e-6),
+        "adafactor": lambda groups: torch.optim.Adafactor(groups, eps=(2**-23, 1e-3)),
+    }
+    found = []
+    for name, make in kinds.items():
+        n = Numbers("optimizer")
+        weights = [n.tensor([3, 4]), n.tensor([5])]
+        gradients = [[n.tensor([3, 4]), n.tensor([5])] for _ in range(steps)]
+        parameters = [torch.nn.Parameter(w.clone()) for w in weights]
+        optimizer = make([{"params": [parameters[0]], "lr": 0.05, "weight_decay": 0.125},
+                          {"params": [parameters[1]], "lr": 0.025, "weight_decay": 0}])
+        for own in gradients:
+            for parameter, gradient in zip(parameters, own):
+                parameter.grad = gradient.clone()
+            optimizer.step()
+        found.append({"name": name, "weights": [stored(w) for w in weights],
+                      "gradients": [[stored(g) for g in own] for own in gradients],
+                      "after": [stored(p) for p in parameters]})
+    return found
+
+
+def main():
+    file = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).with_name("basics.json")
+    functions()
+    losses()
+    layers()
+    lines = ['{"torch": ' + json.dumps(torch.__version__.split("+")[0]) + ',', '"cases": [']
+    lines.append(",\n".join(json.dumps(entry) for entry in CASES))
+    lines.append('],\n"optimizers": [')
+    lines.append(",\n".join(json.dumps(entry) for entry in optimizers()))
+    lines.append("]}")
+    file.write_text("\n".join(lines) + "\n")
+
+
+main()

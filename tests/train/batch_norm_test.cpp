@@ -1,0 +1,96 @@
+// A model with batch norm on several ranks: the statistics are the whole batch's, with the bits of
+// one process.
+
+#include <soma/data/array_source.hpp>
+#include <soma/nn.hpp>
+#include <soma/parallel/in_process.hpp>
+
+#include "catch.hpp"
+#include "train/small_run.hpp"
+
+#include <cstdint>
+#include <exception>
+#include <string>
+#include <thread>
+#include <vector>
+
+using namespace soma;
+using namespace soma_test;
+
+namespace {
+
+nn::Sequential make_model(const nn::Scope& root) {
+  nn::Sequential model;
+  model
+      .add("conv",
+           nn::Conv2d(root / "conv", 2, 4, 3, {.setting = {.pad_height = 1, .pad_width = 1}}))
+      .add("norm", nn::BatchNorm2d(root / "norm", 4))
+      .add("bend", [](Tape& tape, const Var& x) { return relu(tape, x); })
+      .add("pool", nn::AdaptiveAveragePool2d(2, 2))
+      .add("flat", nn::Flatten())
+      .add("group", nn::GroupNorm(root / "group", 4, 16))
+      .add("dense", nn::Linear(root / "dense", 16, 8))
+      .add("norm1", nn::BatchNorm1d(root / "norm1", 8))
+      .add("last", nn::Linear(root / "last", 8, 3));
+  return model;
+}
+
+struct Result {
+  std::uint64_t bits = 0;  // of all parameters, running statistics among them
+  double loss = 0;         // of an evaluation
+  std::string error{};
+};
+
+Result train_rank(Communicator* communicator, int threads, std::size_t accumulate) {
+  auto context = make_context({.threads = threads});
+  const nn::Sequential model = make_model(nn::Scope{context, 11});
+  nn::ClassificationTask task(model, 3);
+  const Tensor images =
+      nn::normal(context, Shape{45, 2, 6, 5}, 1, {.seed = 4, .stream = stream_id("x", "test")});
+  std::vector<std::int64_t> labels;
+  for (std::size_t i = 0; i < 45; ++i) labels.push_back(static_cast<std::int64_t>(i * 7 % 3));
+  const Tensor classes = Tensor::from(context, labels, Shape{45});
+  // The last batch is short: some shards, and some ranks, have no image.
+  data::ArraySource source(context, images, classes, {.batch_sequences = 20, .seed = 3});
+  data::ArraySource validation(context, images, classes, {.batch_sequences = 9, .shuffle = false});
+  train::TrainerBase trainer(context, task,
+                             {.epochs = 2,
+                              .accumulate = accumulate,
+                              .learning_rate = 1e-2,
+                              .seed = 5,
+                              .communicator = communicator});
+  const train::Report report = trainer.fit(source, &validation);
+  return {bits_of(context, task.parameters()), report.evaluation_loss, {}};
+}
+
+}  // namespace
+
+TEST_CASE("batch norm on ranks has the bits of one process", "[unit]") {
+  for (const std::size_t accumulate : {1u, 2u}) {
+    const Result one = train_rank(nullptr, 1, accumulate);
+    CHECK(train_rank(nullptr, 3, accumulate).bits == one.bits);
+    for (const int ranks : {2, 8}) {
+      INFO(ranks << " ranks, " << accumulate << " batches a step");
+      InProcessGroup group(ranks);
+      std::vector<Result> results(static_cast<std::size_t>(ranks));
+      std::vector<std::thread> threads;
+      for (int rank = 0; rank < ranks; ++rank)
+        threads.emplace_back([&, rank] {
+          Result& result = results[static_cast<std::size_t>(rank)];
+          try {
+            InProcessCommunicator communicator(group, rank);
+            communicator.set_time_limit(60);
+            result = train_rank(&communicator, 1 + rank % 2, accumulate);
+          } catch (const std::exception& error) {
+            result.error = error.what();
+          }
+        });
+      for (std::thread& thread : threads) thread.join();
+      for (const Result& result : results) {
+        CHECK(result.error == "");
+        CHECK(result.bits == one.bits);
+        CHECK(result.loss == one.loss);
+      }
+    }
+  }
+}
