@@ -83,6 +83,13 @@ if(SOMA_WITH_TENSORBOARD AND TARGET soma::protozero)
   target_link_libraries(soma_tensorboard INTERFACE soma soma::protozero)
 endif()
 
+if(SOMA_WITH_IMAGES AND SOMA_IMAGES_FOUND)
+  add_library(soma_images INTERFACE)
+  add_library(soma::images ALIAS soma_images)
+  set_target_properties(soma_images PROPERTIES EXPORT_NAME images)
+  target_link_libraries(soma_images INTERFACE soma PNG::PNG JPEG::JPEG)
+endif()
+
 if(SOMA_WITH_MPI AND SOMA_MPI_FOUND)
   add_library(soma_mpi INTERFACE)
   add_library(soma::mpi ALIAS soma_mpi)
