@@ -158,6 +158,7 @@ int main(int count, char** given) {
   try {
     app.parse(count, given);
     auto context = soma::make_context({.threads = options.threads});
+    std::cout.precision(8);
     if (options.load.empty()) {
       train(context, options);
       return 0;

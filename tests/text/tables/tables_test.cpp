@@ -106,6 +106,29 @@ TEST_CASE("what is wrong with a table is said with its line", "[unit]") {
   CHECK(id_of([] { text::read_table("/nowhere/a.csv"); }) == "file.read");
 }
 
+TEST_CASE("whatever bytes a table has, it is read or refused by id", "[unit]") {
+  const auto check = [](const std::string& content) {
+    std::string id;
+    try {
+      const Table table = read_table_text(content);
+      for (const text::TableColumn& column : table.columns)
+        CHECK(column.numbers.size() + column.codes.size() == table.rows);
+      return;
+    } catch (const Error& error) {
+      id = error.id().name;
+    }
+    CHECK((id.starts_with("text.") || id.starts_with("table.")));
+  };
+  const std::string whole(houses);
+  for (std::size_t length = 0; length < whole.size(); ++length) check(whole.substr(0, length));
+  for (std::size_t at = 0; at < whole.size(); ++at)
+    for (const char letter : {'\0', '"', ',', '\n', '\r', '9', '\xff'}) {
+      std::string damaged = whole;
+      damaged[at] = letter;
+      check(damaged);
+    }
+}
+
 TEST_CASE("a net gets standardised numbers, ones for categories, and zeros for what is missing",
           "[unit]") {
   auto context = make_context({.threads = 1});

@@ -123,7 +123,7 @@ inline Pixels decode_jpeg(const ImageSource& source, const ImageOptions& options
   Pixels pixels = pixels_for(source, options, decoder.height(), decoder.width());
   if (!decoder.read_pixels(pixels.values.data(), grey)) source.damaged(decoder.message());
   if (options.channels != 4) return pixels;
-  // Three bytes a pixel become four, from the end on, so that none is overwritten before it is read.
+  // Three bytes a pixel become four, from the end on: none is overwritten before it is read.
   for (std::size_t i = pixels.height * pixels.width; i-- > 0;) {
     std::uint8_t* to = pixels.values.data() + 4 * i;
     const std::uint8_t* from = pixels.values.data() + 3 * i;

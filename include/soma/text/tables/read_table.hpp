@@ -257,11 +257,11 @@ class TableReader {
 }  // namespace detail
 
 // Reads a table: RFC 4180, also gzip; the first row names the columns, spaces around cells are none
-// of them, blank lines are nothing. The file is read twice. Errors text.row_columns, text.row_quote,
-// text.row_encoding, text.row_too_long, all with file and line; table.column (names that are empty,
-// twice there, all numbers, or that options give and the header lacks), table.cell (no number in a
-// column that is said to hold numbers), table.categories, table.size, text.file_empty, file.read,
-// text.file_gzip, text.file_changed, runtime.stopped.
+// of them, blank lines are nothing. The file is read twice. Errors text.row_columns,
+// text.row_quote, text.row_encoding, text.row_too_long, all with file and line; table.column (names
+// that are empty, twice there, all numbers, or that options give and the header lacks), table.cell
+// (no number in a column that is said to hold numbers), table.categories, table.size,
+// text.file_empty, file.read, text.file_gzip, text.file_changed, runtime.stopped.
 inline Table read_table(std::string_view path, const TableOptions& options = {}) {
   FileState first;
   bool again = false;

@@ -28,6 +28,7 @@ struct Chart {
   std::vector<Curve> curves{};
   bool legend = true;
   double least_room = 0;  // above and below the curves, in values
+  Range along{};          // values of x that the axis has even where no curve does
 };
 
 struct ChartBox {
@@ -79,7 +80,7 @@ inline void draw_chart(SvgCanvas& canvas, const Chart& chart, const ChartBox& bo
   constexpr double left = 60, right = 130, above = 24, below = 40, line = 18;
   const double end = box.left + box.width - (chart.legend ? right : 0);
   std::vector<Curve> curves;
-  Range xs, ys;
+  Range xs = chart.along, ys;
   for (const Curve& curve : chart.curves) {
     if (curves.size() == most_curves) break;
     curves.push_back(curve);

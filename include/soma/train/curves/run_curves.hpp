@@ -115,6 +115,7 @@ class RunCurves final : public Callback {
     std::vector<Chart> charts{std::move(loss)};
     if (!metrics.curves.empty()) charts.push_back(std::move(metrics));
     charts.push_back(std::move(rate));
+    for (Chart& chart : charts) chart.along = steps();
     return svg_of_charts(options_.title, charts, data_id, data());
   }
   // Writes the files that the options name. Error file.write.
@@ -150,6 +151,14 @@ class RunCurves final : public Callback {
     file.commit();
   }
 
+  // From 0 to the last step: common to all charts.
+  Range steps() const {
+    Range range;
+    range.add(0);
+    for (const Named& curve : curves_)
+      if (!curve.series.empty()) range.add(static_cast<double>(curve.series.points().back().last));
+    return range;
+  }
   static std::vector<CurvePoint> points_of(const Series& series) {
     std::vector<CurvePoint> points;
     for (const Series::Point& point : series.points())
