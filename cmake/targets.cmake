@@ -41,6 +41,7 @@ set(soma_dispatch_sources
   quantize.cpp
   random.cpp
   reduce.cpp
+  sequence.cpp
   sparse.cpp)
 list(TRANSFORM soma_dispatch_sources PREPEND "${PROJECT_SOURCE_DIR}/include/soma/dispatch/")
 add_library(soma_dispatch ${soma_dispatch_sources})  # static, or shared with BUILD_SHARED_LIBS

@@ -101,11 +101,13 @@ void check_sample(Context& context, const Operator& op, const OperatorSamples& s
 // It has no program, or one that refuses the sample: the core has neither integer sums nor integers
 // of 64 bits.
 bool only_on_host(const Operator& op) {
-  return op.name == "quantize" || op.name == "sparse::list_loss" ||
-         op.name == "sparse::full_softmax";
+  return op.name == "gru" || op.name == "lstm" || op.name == "rotary" || op.name == "quantize" ||
+         op.name == "sparse::list_loss" || op.name == "sparse::full_softmax";
 }
 bool only_on_host(const Operator& op, const Sample& sample) {
   if (op.name == "cast") return sample.inputs[0].dtype == DType::int64;
+  if (op.name == "attention")  // with a mask, or queries that are other rows
+    return !sample.inputs[2].left_out || !sample.inputs[3].left_out;
   return op.name == "matmul" && sample.attributes.as<MatmulSetting>().output == DType::int32;
 }
 
