@@ -17,6 +17,8 @@ std::string svg_picture(const std::vector<PolicySummary>& all, const std::string
 
   soma::train::Chart losses{
       .title = "training loss", .x_title = "share of the run", .legend = false, .least_room = 1e-3};
+  losses.along.add(0);
+  losses.along.add(1);
   soma::train::Range range;
   for (std::size_t i = 0; i < all.size(); ++i) {
     soma::train::Curve curve{.style = i};
