@@ -3,8 +3,8 @@
 
 #include <soma/runtime/stop_flag.hpp>
 #include <soma/text/columns.hpp>
-#include <soma/text/labelled_text.hpp>
 #include <soma/text/record_reader.hpp>
+#include <soma/text/rows/sort_labels.hpp>
 #include <soma/text/tables/table.hpp>
 #include <soma/text/utf8.hpp>
 
