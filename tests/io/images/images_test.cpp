@@ -13,6 +13,7 @@
 #include <fstream>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <unistd.h>
@@ -185,6 +186,19 @@ TEST_CASE("a damaged image is an error, or an image of the size that it says", "
         });
         CHECK((id == "no error" || id.starts_with("image.")));
       }
+  }
+}
+
+TEST_CASE("no pixel of a PNG changes unseen", "[unit]") {
+  auto context = make_context({.threads = 1});
+  const Bytes file = png_of(gradient(12, 10, 3), 12, 10, PNG_FORMAT_RGB);
+  const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
+  const std::size_t begin = text.find("IDAT") + 4, end = text.find("IEND") - 4;
+  REQUIRE(begin < end);
+  for (std::size_t at = begin; at < end; ++at) {
+    Bytes damaged = file;
+    damaged[at] = static_cast<std::uint8_t>(damaged[at] ^ 0x10);
+    CHECK(id_of([&] { decode(context, damaged); }) == "image.damaged");
   }
 }
 

@@ -44,8 +44,6 @@ inline Pixels decode_png(const ImageSource& source, const ImageOptions& options)
   const int stride = 0;  // rows without room between them
   if (png_image_finish_read(&png.image, &white, pixels.values.data(), stride, nullptr) == 0)
     source.damaged(png.message());
-  // What libpng could read and complains of, as a wrong checksum.
-  if (PNG_IMAGE_FAILED(png.image)) source.damaged(png.message());
   return pixels;
 }
 
