@@ -4,6 +4,10 @@
 //
 //   build/release/bin/soma_bench --benchmark_filter=ladder/attention --benchmark_repetitions=7
 //
+// Beside it, causal attention and the full one: 1,024 tokens, 4 heads of 64, forward and backward.
+//
+//   build/release/bin/soma_bench --benchmark_filter=attention_1024 --benchmark_repetitions=7
+//
 // This file is compiled for this machine alone (-march=native).
 
 #include <soma/kernels/gemm/multiply.hpp>
@@ -137,7 +141,27 @@ void climb(benchmark::State& state, const Rung& rung) {
                          benchmark::Counter::kIsRate);
 }
 
+// One sequence through the operators, forward and backward.
+void attend(benchmark::State& state, const soma::AttentionSetting& setting) {
+  constexpr std::size_t tokens = 1024, channels = 256;
+  soma::Context& one = context();
+  const soma::Tensor qkv = soma::Tensor::empty(one, soma::Shape{tokens, 3 * channels}),
+                     dout = soma::Tensor::empty(one, soma::Shape{tokens, channels});
+  soma::fill_normal(one, {qkv.mutable_data<float>(), qkv.elements()}, {.seed = 1});
+  soma::fill_normal(one, {dout.mutable_data<float>(), dout.elements()}, {.seed = 2});
+  const std::size_t lengths[] = {tokens};
+  const soma::Sequences sequences = soma::Sequences::from_lengths(one, lengths);
+  for (auto _ : state) {
+    const soma::Outputs y = soma::run(one, soma::ops::attention, setting, {qkv}, sequences);
+    benchmark::DoNotOptimize(
+        soma::run(one, soma::ops::attention_backward, setting, {qkv, y[0], y[1], dout}, sequences));
+  }
+}
+
 const int registered = [] {
+  benchmark::RegisterBenchmark("attention_1024/full", attend, soma::AttentionSetting{.heads = 4});
+  benchmark::RegisterBenchmark("attention_1024/causal", attend,
+                               soma::AttentionSetting{.heads = 4, .causal = true});
   for (const Rung& rung : rungs)
     benchmark::RegisterBenchmark((std::string("ladder/attention/") + rung.name).c_str(), climb,
                                  rung);

@@ -1,6 +1,6 @@
 # Libraries behind soma::soma. A target that exists already (superbuild, FetchContent) is taken as it is.
 set(soma_install_hint
-    "on Debian: apt-get install libhwy-dev libmsgsl-dev libxtensor-dev nlohmann-json3-dev libxxhash-dev libutf8proc-dev zlib1g-dev libprotozero-dev libopenmpi-dev openmpi-bin catch2")
+    "on Debian: apt-get install libhwy-dev libmsgsl-dev libxtensor-dev nlohmann-json3-dev libxxhash-dev libutf8proc-dev zlib1g-dev libprotozero-dev libpng-dev libjpeg-dev libopenmpi-dev openmpi-bin catch2")
 
 find_package(Threads REQUIRED)
 
@@ -57,6 +57,13 @@ if(SOMA_WITH_TENSORBOARD)
   include("${CMAKE_CURRENT_LIST_DIR}/soma-protozero.cmake")
   if(NOT SOMA_WITH_TENSORBOARD STREQUAL "AUTO" AND NOT TARGET soma::protozero)
     message(FATAL_ERROR "SOMA_WITH_TENSORBOARD needs protozero's headers (${soma_install_hint})")
+  endif()
+endif()
+
+if(SOMA_WITH_IMAGES)
+  include("${CMAKE_CURRENT_LIST_DIR}/soma-image-libraries.cmake")
+  if(NOT SOMA_WITH_IMAGES STREQUAL "AUTO" AND NOT SOMA_IMAGES_FOUND)
+    message(FATAL_ERROR "SOMA_WITH_IMAGES needs libpng >= 1.6 and libjpeg (${soma_install_hint})")
   endif()
 endif()
 

@@ -62,6 +62,9 @@ soma_has_package() {
     libcli11-dev) soma_has_header CLI/CLI.hpp ;;
     libboost-dev) soma_has_header boost/beast/http/parser.hpp ;;
     libprotozero-dev) soma_has_header protozero/pbf_writer.hpp ;;
+    libpng-dev) soma_has_header png.h ;;
+    libjpeg-dev) soma_has_header jpeglib.h ;;
+    chromium) soma_has_command chromium || soma_has_command chromium-browser || soma_has_command google-chrome ;;
     libopenmpi-dev) soma_has_command mpicxx ;;
     openmpi-bin) soma_has_command mpirun ;;
     iproute2) soma_has_command ip ;;

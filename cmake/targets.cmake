@@ -41,6 +41,7 @@ set(soma_dispatch_sources
   quantize.cpp
   random.cpp
   reduce.cpp
+  sequence.cpp
   sparse.cpp)
 list(TRANSFORM soma_dispatch_sources PREPEND "${PROJECT_SOURCE_DIR}/include/soma/dispatch/")
 add_library(soma_dispatch ${soma_dispatch_sources})  # static, or shared with BUILD_SHARED_LIBS
@@ -81,6 +82,13 @@ if(SOMA_WITH_TENSORBOARD AND TARGET soma::protozero)
   add_library(soma::tensorboard ALIAS soma_tensorboard)
   set_target_properties(soma_tensorboard PROPERTIES EXPORT_NAME tensorboard)
   target_link_libraries(soma_tensorboard INTERFACE soma soma::protozero)
+endif()
+
+if(SOMA_WITH_IMAGES AND SOMA_IMAGES_FOUND)
+  add_library(soma_images INTERFACE)
+  add_library(soma::images ALIAS soma_images)
+  set_target_properties(soma_images PROPERTIES EXPORT_NAME images)
+  target_link_libraries(soma_images INTERFACE soma PNG::PNG JPEG::JPEG)
 endif()
 
 if(SOMA_WITH_MPI AND SOMA_MPI_FOUND)

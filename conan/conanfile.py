@@ -22,12 +22,15 @@ BEHIND = {
     "io": {"nlohmann_json": "[>=3.10 <4]", "xxhash": "[>=0.8.0 <1]"},
     "text": {"nlohmann_json": "[>=3.10 <4]", "utf8proc": "[>=2.6 <3]", "zlib": "[>=1.2.11 <2]"},
     "tensorboard": {"protozero": "[>=1.7 <2]"},
+    "images": {"libpng": "[>=1.6.37 <2]", "libjpeg-turbo": "[>=2.1 <4]"},
     "mpi": {"openmpi": "[>=4 <6]"},
 }
 # Components of the packages, where a package has more than what is needed, and what a program links where the
 # library is the system's.
-TARGETS = {"highway": "highway::hwy", "ms-gsl": "ms-gsl::_ms-gsl", "xxhash": "xxhash::libxxhash"}
-SYSTEM_LIBRARIES = {"highway": ["hwy"], "utf8proc": ["utf8proc"], "zlib": ["z"]}
+TARGETS = {"highway": "highway::hwy", "ms-gsl": "ms-gsl::_ms-gsl", "xxhash": "xxhash::libxxhash",
+           "libjpeg-turbo": "libjpeg-turbo::jpeg"}
+SYSTEM_LIBRARIES = {"highway": ["hwy"], "utf8proc": ["utf8proc"], "zlib": ["z"], "libpng": ["png"],
+                    "libjpeg-turbo": ["jpeg"]}
 
 
 class SomaConan(ConanFile):
@@ -58,6 +61,7 @@ class SomaConan(ConanFile):
         "with_io": False,
         "with_text": False,
         "with_tensorboard": False,
+        "with_images": False,
         "with_mpi": False,
     }
     no_copy_source = True

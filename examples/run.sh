@@ -11,6 +11,8 @@ Builds an example and runs it with the arguments given.
   bert_classifier   the default: trains a text classifier, saves it in build/reviews_model, and asks it. Arguments go to
                     `bert_classifier train`, for example: bash examples/run.sh --data reviews.tsv --output model
   digits            trains two networks to read digits (bash examples/run.sh digits --help)
+  tabular_regression  predicts a column of a table (bash examples/run.sh tabular_regression --help)
+  character_model   learns which character follows, and writes text (bash examples/run.sh character_model --help)
   mnist_pipeline    a net of digits, cut into stages (bash examples/run.sh mnist_pipeline --help)
   custom_operator   three operators of one's own in a classifier of digits
   precision_study   trains one task in several number formats and compares (bash examples/run.sh precision_study --help)
@@ -26,7 +28,7 @@ fi
 
 example=bert_classifier
 case ${1:-} in
-  bert_classifier | numeric_tour | digits | mnist_pipeline | custom_operator | precision_study)
+  bert_classifier | numeric_tour | digits | mnist_pipeline | tabular_regression | character_model | custom_operator | precision_study)
     example=$1
     shift
     ;;
@@ -44,7 +46,10 @@ fi
 if [ "$example" = mnist_pipeline ]; then
   packages+=(nlohmann-json3-dev libxxhash-dev)
 fi
-if [ "$example" = precision_study ]; then
+if [ "$example" = character_model ]; then
+  packages+=(nlohmann-json3-dev libxxhash-dev libcli11-dev)
+fi
+if [ "$example" = precision_study ] || [ "$example" = tabular_regression ]; then
   packages+=(nlohmann-json3-dev libxxhash-dev libutf8proc-dev zlib1g-dev libcli11-dev)
 fi
 soma_require "${packages[@]}"

@@ -31,6 +31,8 @@ REQUIRED = {
     "utf8proc": "2.9.0",
     "zlib": "1.3.1",
     "protozero": "1.7.1",
+    "libpng": "1.6.50",
+    "libjpeg-turbo": "3.1.0",
     "openmpi": "4.1.6",
 }
 

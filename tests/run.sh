@@ -35,7 +35,7 @@ source cmake/requirements.sh
 
 soma_say "[1/3] compiler, CMake, Ninja, Python, libraries, MPI, Catch2"
 soma_require g++ cmake ninja-build libhwy-dev libmsgsl-dev libxtensor-dev nlohmann-json3-dev libxxhash-dev \
-  libutf8proc-dev zlib1g-dev libprotozero-dev libcli11-dev libboost-dev libopenmpi-dev openmpi-bin \
+  libutf8proc-dev zlib1g-dev libprotozero-dev libpng-dev libjpeg-dev libcli11-dev libboost-dev libopenmpi-dev openmpi-bin \
   iproute2 catch2 python3 python3-venv pkg-config
 soma_say "[2/3] building into build/$preset"
 soma_build "$preset" "build/$preset"

@@ -70,6 +70,9 @@ def torch_cases(folder, threads):
     if folder is None:
         return
     sst2, reviews = folder / "lengths_sst2.txt", folder / "lengths_amazon_polarity.txt"
+    for kind in ("gru", "lstm"):
+        words = [kind, 32, 256, threads, sst2]
+        yield f"{kind}/sst2 32/256 wide", "seconds", 20, words, words
     for name, model, size, longest, source, paddings, steps in (
             ("base/reviews 8", "base", 8, 128, reviews, ("max", "sorted"), 2),
             ("base/reviews 32", "base", 32, 128, reviews, ("max", "sorted"), 1),

@@ -2,6 +2,7 @@
 
 #include <soma/data/token_source.hpp>
 #include <soma/models/bert.hpp>
+#include <soma/nn/recurrent.hpp>
 #include <soma/ops/profiler.hpp>
 #include <soma/runtime/parallel.hpp>
 #include <soma/runtime/usage.hpp>
@@ -27,11 +28,13 @@ constexpr const char* usage =
     R"(usage: soma_yardstick step MODEL[+recompute] PRECISION BATCH MAX_LENGTH THREADS LENGTHS|full
        soma_yardstick linear M N K DTYPE THREADS forward|dx|dw
        soma_yardstick infer MODEL TOKENS THREADS
+       soma_yardstick gru|lstm BATCH WIDTH THREADS LENGTHS
        soma_yardstick profile and the words of a step
 
 MODEL is base, minilm or tiny, LENGTHS a file with a number of tokens a line. Each line on standard
-input makes one measurement, answered by a line of JSON: of a step, of as many steps as the line
-says; of the others, of 0.2 seconds. profile prints where the time of ten steps goes, and ends.
+input makes one measurement, answered by a line of JSON: of a step and of a recurrent layer, of as
+many steps as the line says; of the others, of 0.2 seconds. profile prints where the time of ten
+steps goes, and ends.
 )";
 
 using soma::models::BertConfig;
@@ -263,6 +266,47 @@ int infer(char** arguments) {
   repeat(work, [&](double each) { answer(context, each, static_cast<double>(tokens), 0, false); });
 }
 
+// ---- a recurrent layer, forward and backward
+
+template <class Layer>
+int recurrent(char** arguments) {
+  const std::size_t batch = std::strtoul(arguments[0], nullptr, 10),
+                    width = std::strtoul(arguments[1], nullptr, 10);
+  auto context = soma::make_context({.threads = std::atoi(arguments[2])});
+  const std::vector<std::size_t> lengths = read_lengths(arguments[3], SIZE_MAX);
+  const Layer layer(soma::nn::Scope{context, 1}, width, width);
+  const soma::Parameters parameters = soma::nn::parameters(layer);
+  soma::Tape tape(context);
+  std::size_t at = 0;
+  double seconds = 0, tokens = 0;
+  const auto one = [&] {
+    const std::size_t batches = (std::max)(lengths.size() / batch, std::size_t{1});
+    std::vector<std::size_t> group;
+    for (std::size_t i = 0; i < batch; ++i)
+      group.push_back(lengths[(at % batches * batch + i) % lengths.size()]);
+    ++at;
+    const soma::Sequences sequences = soma::Sequences::from_lengths(context, group);
+    const auto x = soma::Tensor::empty(context, {sequences.rows(), width});
+    soma::fill_normal(context, x.mutable_span<float>(), {.seed = at});
+    const double start = now();
+    tape.reset();
+    const soma::Var rows = tape.with_sequences(soma::Var::parameter(context, x), sequences);
+    tape.backward(soma::sum(tape, layer(tape, rows).rows));
+    seconds += now() - start;
+    tokens += static_cast<double>(sequences.rows());
+    soma::clear_gradients(parameters);
+  };
+  one();
+  for (std::string line; std::getline(std::cin, line);) {
+    seconds = tokens = 0;
+    for (int left = std::atoi(line.c_str()); left > 0; --left) one();
+    // Products of x and of states, and twice as many backward.
+    const double gates = static_cast<double>(parameters[0].value().size(0));
+    answer(context, seconds, tokens, 12 * tokens * static_cast<double>(width) * gates, false);
+  }
+  return 0;
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -274,6 +318,8 @@ int main(int count, char** arguments) {
   if (kind == "step" && count == 8) return step(arguments + 2, false);
   if (kind == "profile" && count == 8) return step(arguments + 2, true);
   if (kind == "linear" && count == 8) return linear(arguments + 2);
+  if (kind == "gru" && count == 6) return recurrent<soma::nn::Gru>(arguments + 2);
+  if (kind == "lstm" && count == 6) return recurrent<soma::nn::Lstm>(arguments + 2);
   if (kind == "infer" && count == 5) return infer(arguments + 2);
   std::cerr << usage;
   return 2;

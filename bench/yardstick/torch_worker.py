@@ -3,12 +3,14 @@
     torch_worker.py step MODEL fp32|bf16 BATCH MAX_LENGTH THREADS LENGTHS|full max|batch|sorted
     torch_worker.py linear M N K fp32|bf16 THREADS forward|dx|dw
     torch_worker.py infer MODEL TOKENS THREADS
+    torch_worker.py gru|lstm BATCH WIDTH THREADS LENGTHS
 
 And once, for a whole epoch of fine-tuning a pretrained model (a folder) on labelled rows:
 
     torch_worker.py epoch MODEL_FOLDER TRAIN.tsv HELD_OUT.tsv THREADS batch|sorted
 """
 
+import functools
 import json
 import random
 import resource
@@ -125,6 +127,32 @@ def infer(model, tokens, threads):
             answer(seconds / rounds, int(tokens), 0)
 
 
+def recurrent(kind, size, width, threads, source):
+    """Packed sequences, forward and backward; the same batches as soma_worker.cpp."""
+    torch.set_num_threads(int(threads))
+    size, width, at = int(size), int(width), 0
+    with open(source, encoding="ascii") as file:
+        groups = batches([int(line) for line in file], size, "batch")
+    module = kind(width, width)
+
+    def one():
+        nonlocal at
+        group = groups[at % len(groups)]
+        at += 1
+        x = torch.randn(sum(group), width, requires_grad=True)
+        start = time.perf_counter()
+        packed = torch.nn.utils.rnn.pack_sequence(x.split(group), enforce_sorted=False)
+        module(packed)[0].data.sum().backward()
+        elapsed = time.perf_counter() - start
+        module.zero_grad()
+        return elapsed, sum(group)
+
+    one()
+    for line in sys.stdin:
+        done = [one() for _ in range(int(line))]
+        answer(sum(elapsed for elapsed, _ in done), sum(tokens for _, tokens in done), 0)
+
+
 def read_rows(path, tokenizer):
     """Token ids and label of each row, text<TAB>label."""
     with open(path, encoding="utf-8") as file:
@@ -179,4 +207,6 @@ def epoch(folder, train, held_out, threads, padding):
 
 if __name__ == "__main__":
     torch.manual_seed(1)
-    {"step": step, "linear": linear, "infer": infer, "epoch": epoch}[sys.argv[1]](*sys.argv[2:])
+    {"step": step, "linear": linear, "infer": infer, "epoch": epoch,
+     "gru": functools.partial(recurrent, torch.nn.GRU),
+     "lstm": functools.partial(recurrent, torch.nn.LSTM)}[sys.argv[1]](*sys.argv[2:])

@@ -36,6 +36,8 @@ MOST = 2.5  # for a header that is not named below
 MOST_BY_NAME = {"soma/api.hpp": 3.0, "soma/soma.hpp": 5.0, "soma/neuroncore.hpp": 7.5, "soma/neuroncore_clock.hpp": 9.0, "soma/sparse.hpp": 7.5, "soma/testing.hpp": 4.0,
                 "soma/nn.hpp": 4.0,
                 "soma/train.hpp": 4.25,
+                "soma/curves.hpp": 4.25, "soma/train/curves/run_curves.hpp": 4.25,
+                "soma/images.hpp": 5.0, "soma/io/images/load_image.hpp": 5.0,
                 **{f"soma/train/{name}.hpp": 4.25 for name in ("evaluate_ranks", "ranks", "trainer", "trainer_base",
                                                                "loop", "many_ranks", "pipeline/groups", "pipeline/links",
                                                                "pipeline/ranks", "pipeline/stage")}}
@@ -52,13 +54,16 @@ MOST_WITH_IO = {"soma/io/json_text.hpp": 5.0, "soma/io/record_json.hpp": 6.0, "s
                 "soma/models/bert_config_json.hpp": 8.0, "soma/models/pretrained.hpp": 9.0}
 # As above: in text/, JSON stands behind tokenizer_settings.hpp and, for readers of rows, json_row.hpp. Training needs
 # maps, sets and a queue.
-MOST_WITH_TEXT = {"soma/text/json_row.hpp": 5.0, "soma/text/row_reader.hpp": 5.5, "soma/text/labelled_text.hpp": 6.5,
+MOST_WITH_TEXT = {"soma/tables.hpp": 8.0, "soma/text/tables/read_table.hpp": 5.0,
+                  "soma/text/tables/table_encoder.hpp": 8.0,
+                  "soma/text/json_row.hpp": 5.0, "soma/text/row_reader.hpp": 5.5, "soma/text/labelled_text.hpp": 6.5,
                   "soma/text/stream_source.hpp": 6.5, "soma/text/train_vocabulary.hpp": 4.0,
                   "soma/text/tokenizer_settings.hpp": 7.5, "soma/text/tokenizer_json.hpp": 8.5, "soma/text.hpp": 13.0}
 # Readers, tokenizer files and weights, with a model over them.
 MOST_WITH_MODELS = {"soma/models/extreme_files.hpp": 16.0, "soma/models/fast_classifier.hpp": 16.0, "soma/models/fast_options.hpp": 8.0, "soma/models/text_classifier.hpp": 13.0, "soma/models.hpp": 18.0}
 TENSORBOARD = "#include <protozero/pbf_writer.hpp>\n"
 WITH_TENSORBOARD = {"soma/tensorboard.hpp", "soma/io/tensorboard.hpp"}
+IMAGES = "#include <png.h>\n#include <cstdio>\n#include <jpeglib.h>\n"
 MPI = "#include <mpi.h>\n"
 WITH_MPI = {"soma/mpi.hpp", "soma/parallel/mpi.hpp"}
 MOST_SOMA_DISPATCHED = 3.0
@@ -138,7 +143,7 @@ def reached(root, header):
     return found
 
 
-def cases(root, every, has_xtensor, has_io, has_text, has_tensorboard, has_mpi):
+def cases(root, every, has_xtensor, has_io, has_text, has_tensorboard, has_mpi, has_images):
     """(label, text, flags, most)"""
     interface = reached(root, "soma/api.hpp")
     for header in house.headers(root):
@@ -148,13 +153,15 @@ def cases(root, every, has_xtensor, has_io, has_text, has_tensorboard, has_mpi):
             continue
         if header == "soma/xtensor.hpp" or (header in MOST_WITH_IO and not has_io):
             continue
-        if header.startswith("soma/text") and not has_text:
+        if header.startswith(("soma/text", "soma/tables")) and not has_text:
             continue
         if header in MOST_WITH_MODELS and not (has_io and has_text):
             continue
         if header in WITH_TENSORBOARD and not has_tensorboard:
             continue
         if header in WITH_MPI and not has_mpi:
+            continue
+        if header.startswith(("soma/images", "soma/io/images/")) and not has_images:
             continue
         most = {**MOST_BY_NAME, **MOST_WITH_IO, **MOST_WITH_TEXT, **MOST_WITH_MODELS}.get(header, MOST)
         yield header, include(header), [], most
@@ -176,7 +183,7 @@ def main():
 
     problems = []
     print(f"{'ratio':>6} {'most':>6} {'seconds':>8}  header")
-    has = (found(XTENSOR), found(IO), found(TEXT), found(TENSORBOARD), found(MPI))
+    has = (found(XTENSOR), found(IO), found(TEXT), found(TENSORBOARD), found(MPI), found(IMAGES))
     for label, text, flags, most in cases(options.root, options.all, *has):
         if most is None:
             most, time, plain = compiler.beside_xtensor(text)

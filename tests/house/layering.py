@@ -3,7 +3,7 @@
 
 A file includes its own folder and folders of a lower number. Foreign libraries have their places: Highway in -inl
 files and in dispatch/, xtensor in xtensor.hpp, JSON and xxHash in io/ and above, protozero in io/tensorboard.hpp,
-MPI in parallel/mpi.hpp, <iostream> nowhere.
+libpng and libjpeg in io/images/, MPI in parallel/mpi.hpp, <iostream> nowhere.
 """
 
 import re
@@ -73,6 +73,8 @@ def check_include(name, bracket, used, exists, report):
         report(f"<{used}>: JSON, xxHash and utf8proc belong in io/, text/ and above")
     elif used.startswith("protozero/") and name != "soma/io/tensorboard.hpp":
         report(f"<{used}>: protozero belongs in soma/io/tensorboard.hpp")
+    elif used in ("png.h", "jpeglib.h") and not name.startswith("soma/io/images/"):
+        report(f"<{used}>: libpng and libjpeg belong in soma/io/images/")
     elif used == "mpi.h" and name != "soma/parallel/mpi.hpp":
         report("<mpi.h>: MPI belongs in soma/parallel/mpi.hpp")
     elif used == "iostream":

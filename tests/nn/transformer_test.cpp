@@ -249,6 +249,30 @@ TEST_CASE("an encoder is its layers, one after the other", "[unit][transformer]"
   }
 }
 
+TEST_CASE("a causal encoder's rows depend on what is before them", "[unit][transformer]") {
+  auto context = make_context({.threads = 2});
+  nn::TransformerOptions options = small;
+  options.causal = true;
+  const nn::TransformerEncoder encoder(nn::Scope{context, 4}, options);
+  randomise(context, nn::parameters(encoder));
+  const Sequences sequences = Sequences::from_lengths(context, std::vector<std::size_t>{40, 3, 1});
+  const Tensor x = random_tensor(context, Shape{44, 12}, "x"), changed = clone(context, x);
+  float* const row = changed.mutable_data<float>() + 37 * 12;
+  for (std::size_t c = 0; c < 12; ++c) row[c] += 1;
+  std::vector<float> results[2];
+  for (const std::size_t way : {0u, 1u}) {
+    Tape tape(context);
+    const Tensor& rows = way == 0 ? x : changed;
+    results[way] = values(context, encoder(tape, tape.constant(rows, sequences)).value());
+  }
+  for (std::size_t i = 0; i < 44 * 12; ++i)
+    CHECK((results[0][i] == results[1][i]) == (i / 12 < 37 || i / 12 >= 40));
+  Tape tape(context);
+  CHECK(soma_test::id_of([&] {
+          encoder(tape, tape.constant(x, sequences), {.first_rows = true});
+        }) == "operator.value");
+}
+
 TEST_CASE("a recomputed encoder has the same bits and needs less", "[unit][transformer]") {
   for (const bool norm_first : {false, true}) {
     auto context = make_context({.threads = 2});

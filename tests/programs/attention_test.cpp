@@ -2,6 +2,7 @@
 // kernels.
 
 #include "programs/device_run.hpp"
+#include "support/errors.hpp"
 
 #include <cmath>
 #include <cstring>
@@ -14,14 +15,19 @@ using soma_test::run_on_device;
 namespace {
 
 void check_attention(std::size_t heads, std::size_t width, const std::vector<std::size_t>& lengths,
-                     float probability, DType dtype, bool apart = false, bool first_rows = false) {
+                     float probability, DType dtype, bool apart = false, bool first_rows = false,
+                     bool causal = false) {
   auto context = make_context({.threads = 2});
   const Sequences sequences = Sequences::from_lengths(context, lengths, {.first_ordinal = 3});
   const AttentionSetting setting{
-      heads, {.probability = probability, .draw = {.seed = 1, .stream = 2, .step = 3}}, first_rows};
+      heads,
+      {.probability = probability, .draw = {.seed = 1, .stream = 2, .step = 3}},
+      first_rows,
+      causal};
   INFO(heads << " heads of " << width << ", " << sequences.rows() << " rows, longest "
              << sequences.longest() << ", " << probability << " " << to_string(dtype)
-             << (apart ? ", queries apart" : "") << (first_rows ? ", first rows" : ""));
+             << (apart ? ", queries apart" : "") << (first_rows ? ", first rows" : "")
+             << (causal ? ", causal" : ""));
   const std::size_t results = first_rows ? sequences.count() : sequences.rows();
   const Tensor qkv =
       random_of(context, Shape{sequences.rows(), (apart ? 2 : 3) * heads * width}, dtype, "qkv", 2);
@@ -85,6 +91,37 @@ TEST_CASE("attention's programs take first rows as queries", "[unit][programs]")
     check_attention(1, 600, {150, 20}, probability, DType::fp32, true, true);  // in pieces
     check_attention(1, 4, {}, probability, DType::fp32, true, true);
   }
+}
+
+TEST_CASE("attention's programs are causal", "[unit][programs]") {
+  const auto check = [](std::size_t width, const std::vector<std::size_t>& lengths,
+                        float probability, DType dtype, bool apart = false) {
+    check_attention(1, width, lengths, probability, dtype, apart, false, true);
+  };
+  check(20, {5, 0, 3, 100, 30, 129, 513, 1}, 0.25f, DType::fp32);
+  check(20, {40, 3, 260}, 0, DType::bf16);
+  check(16, {2200, 7}, 0, DType::fp32);         // two passes
+  check(600, {150, 20}, 0, DType::fp32, true);  // in pieces
+}
+
+TEST_CASE("attention's programs refuse what only the host has", "[unit][programs]") {
+  auto context = make_context({.threads = 1});
+  const Sequences sequences = Sequences::from_lengths(context, std::vector<std::size_t>{2});
+  const Tensor kv = random_of(context, Shape{2, 16}, DType::fp32, "kv"),
+               q = random_of(context, Shape{2, 8}, DType::fp32, "q"),
+               mask = Tensor::full<std::uint8_t>(context, Shape{4}, 1),
+               begins = Tensor::from<std::int64_t>(context, {0, 2}, {2});
+  const auto says = [&](const std::vector<Tensor>& inputs) {
+    return soma_test::message_of([&] {
+      run_on_device(context, ops::attention, AttentionSetting{.heads = 1}, inputs, sequences);
+    });
+  };
+  CHECK(says({kv, q, mask}) ==
+        "attention: mask is [4] uint8 on a NeuronCore, wanted none: only the host has it "
+        "[operator.value]");
+  CHECK(says({kv, q, {}, begins}) ==
+        "attention: query_begins is [2] int64 on a NeuronCore, wanted none: only the host has it "
+        "[operator.value]");
 }
 
 TEST_CASE("rows of a pack do not see each other's sequences", "[unit][programs]") {

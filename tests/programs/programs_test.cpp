@@ -116,11 +116,16 @@ bool only_on_host(const Operator& op) {
                                         "average_pool",
                                         "batch_norm",
                                         "nll_loss",
-                                        "cosine_loss"};
+                                        "cosine_loss",
+                                        "gru",
+                                        "lstm",
+                                        "rotary"};
   return std::find(std::begin(names), std::end(names), op.name) != std::end(names);
 }
 bool only_on_host(const Operator& op, const Sample& sample) {
   if (op.name == "cast") return sample.inputs[0].dtype == DType::int64;
+  if (op.name == "attention")  // with a mask, or queries that are other rows
+    return !sample.inputs[2].left_out || !sample.inputs[3].left_out;
   return op.name == "matmul" && sample.attributes.as<MatmulSetting>().output == DType::int32;
 }
 

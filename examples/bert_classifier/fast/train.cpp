@@ -4,6 +4,7 @@
 #include "bert_classifier/commands.hpp"
 #include "bert_classifier/compute.hpp"
 #include "bert_classifier/fast/fast.hpp"
+#include "bert_classifier/report/report.hpp"
 #include "bert_classifier/results.hpp"
 #include "bert_classifier/train/ending.hpp"
 #include "bert_classifier/train/logs.hpp"
@@ -92,6 +93,8 @@ int train_fast(const TrainOptions& given, const TrainOptions& options, Launch& l
   batching.shuffle = false;
   const auto held_out = rows.held_out.empty() ? nullptr : model.batches(rows.held_out, batching);
   const auto test = rows.test.empty() || !first ? nullptr : model.batches(rows.test, batching);
+  std::vector<soma::text::LabelledRow> reported;
+  if (!options.report.empty()) reported = std::move(rows.held_out);
   rows = {};
   soma::data::Prefetch prefetched(*source);
 
@@ -113,6 +116,9 @@ int train_fast(const TrainOptions& given, const TrainOptions& options, Launch& l
     trainer.add(json_log.emplace(options.log_json, options.resume, launch.rank(), launch.size()));
   std::optional<Expendable<TensorBoardLog>> tensorboard;
   if (!options.tensorboard.empty()) trainer.add(tensorboard.emplace(options.tensorboard));
+  std::optional<Expendable<soma::train::RunCurves>> curves;
+  if (!options.plot.empty() || !options.report.empty())
+    trainer.add(curves.emplace(curves_options(options)));
 
   const soma::train::Report report = trainer.fit(prefetched, held_out.get(), &stop_requested);
 
@@ -128,6 +134,17 @@ int train_fast(const TrainOptions& given, const TrainOptions& options, Launch& l
       if (tested) log.tested(*tested);
       log.done(report, hash);
     });
+  const std::string picture = end_curves(curves, options);
+  if (!options.report.empty())
+    write_report(options,
+                 {.run = report,
+                  .tested = tested,
+                  .picture = picture,
+                  .labels = model.labels(),
+                  .held_out = reported,
+                  .kind = soma::data::LabelKind::one,
+                  .ask = [&](std::span<const std::string_view> texts,
+                             std::span<const std::string_view>) { return model.predict(texts); }});
   std::cout << report;
   if (tested) print_test(*tested);
   std::cout << "  weights hash      " << hash << '\n';

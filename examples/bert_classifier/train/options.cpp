@@ -238,6 +238,14 @@ void add_options(CLI::App& command, TrainOptions& options) {
        "event files; a folder for each run, which --resume goes on in", "DIR");
   path("--log-json", options.log_json, "an object a step, one at the end", "FILE");
   path("--confusion", options.confusion, "held-out rows by class and prediction, as CSV", "FILE");
+  path("--plot", options.plot,
+       "curves of loss, metrics and learning rate as an SVG picture, which grows with the run and "
+       "goes on with --resume",
+       "FILE");
+  path("--report", options.report,
+       "one HTML page of the run: curves, results, confusion matrix, and the held-out texts that "
+       "the model got wrong most confidently",
+       "FILE");
   path("--profile", options.profile,
        "print where the time of a step goes, write its trace for ui.perfetto.dev", "FILE");
   real("--price-per-hour", options.price_per_hour, "of the machine, for the cost in the report", 0,

@@ -77,6 +77,7 @@ struct TrainOptions {
   std::size_t reviews = 240000;
   std::size_t stream = 0;  // rows of the buffer; 0: all rows are read at once
   bool quiet = false;
+  std::string plot, report;
 };
 
 struct EvaluateOptions {

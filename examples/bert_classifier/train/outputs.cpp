@@ -36,6 +36,8 @@ void refuse_inside_output(const TrainOptions& options) {
                                    {"--log-json", options.log_json},
                                    {"--tensorboard", options.tensorboard},
                                    {"--confusion", options.confusion},
+                                   {"--plot", options.plot},
+                                   {"--report", options.report},
                                    {"--profile", options.profile}}) {
     if (path.empty() || model.empty()) continue;
     const std::filesystem::path other = resolved(path);
@@ -103,14 +105,18 @@ void try_outputs(const TrainOptions& options, bool keeps_checkpoints) {
   refuse_same({{"--log-json", options.log_json},
                {"--confusion", options.confusion},
                {"--profile", options.profile},
+               {"--plot", options.plot},
+               {"--report", options.report},
                {"--checkpoint", options.checkpoint},
                {"--tensorboard", options.tensorboard},
                {"--data", options.data.data},
                {"--dev", options.data.dev}},
-              3);
+              5);
   if (!options.output.empty()) soma::models::check_model_folder("train", options.output);
   try_whole_file("train", options.confusion);
   try_whole_file("train", options.profile);
+  try_whole_file("train", options.plot);
+  try_whole_file("train", options.report);
   try_growing_file("train", options.log_json);
   try_folder("train", options.tensorboard);
   if (options.checkpoint.empty() || !keeps_checkpoints) return;

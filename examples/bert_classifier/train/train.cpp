@@ -4,6 +4,7 @@
 #include "bert_classifier/commands.hpp"
 #include "bert_classifier/compute.hpp"
 #include "bert_classifier/fast/fast.hpp"
+#include "bert_classifier/report/report.hpp"
 #include "bert_classifier/results.hpp"
 #include "bert_classifier/train/class_weights.hpp"
 #include "bert_classifier/train/ending.hpp"
@@ -38,6 +39,7 @@
 namespace {
 
 using soma::models::TextClassifier;
+using Texts = std::span<const std::string_view>;
 
 // What is made up is never read twice: there is always more of it. Its names are many, and a small
 // vocabulary has the pieces that new names are made of.
@@ -157,8 +159,9 @@ std::uint64_t steps_of(const soma::data::BatchSource& source, const TrainingRows
 
 // Of ranks but 0.
 TrainOptions without_outputs(TrainOptions options) {
-  for (std::string* path : {&options.output, &options.confusion, &options.profile,
-                            &options.log_json, &options.tensorboard})
+  for (std::string* path :
+       {&options.output, &options.confusion, &options.profile, &options.log_json,
+        &options.tensorboard, &options.plot, &options.report})
     path->clear();
   options.quiet = true;
   return options;
@@ -255,6 +258,9 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
     trainer.add(json_log.emplace(options.log_json, options.resume, launch.rank(), launch.size()));
   std::optional<Expendable<TensorBoardLog>> tensorboard;
   if (!options.tensorboard.empty()) trainer.add(tensorboard.emplace(options.tensorboard));
+  std::optional<Expendable<soma::train::RunCurves>> curves;
+  if (!options.plot.empty() || !options.report.empty())
+    trainer.add(curves.emplace(curves_options(options)));
 
   const soma::train::Report report = trainer.fit(prefetched, held_out.get(), &stop_requested);
 
@@ -286,6 +292,17 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
       if (tested) log.tested(*tested);
       log.done(report, hash);
     });
+  const std::string picture = end_curves(curves, options);
+  if (!options.report.empty())
+    write_report(options, {.run = report,
+                           .tested = tested,
+                           .picture = picture,
+                           .labels = model->labels(),
+                           .held_out = rows.held_out,
+                           .kind = model->kind(),
+                           .ask = [&](Texts texts, Texts pairs) {
+                             return model->predict(texts, soma::DType::fp32, pairs);
+                           }});
   std::cout << report;
   if (tested) print_test(*tested);
   std::cout << "  weights hash      " << hash << '\n';

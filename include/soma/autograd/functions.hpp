@@ -137,10 +137,11 @@ inline Var conv2d(Tape& tape, const Var& x, const Var& weight, const Var& bias =
 inline Var max_pool2d(Tape& tape, const Var& x, const MaxPoolSetting& setting = {}) {
   return tape.apply(*tape.operators().max_pool, setting, {x});
 }
-// `qkv` holds keys and values alone where `queries` are apart.
+// `qkv` holds keys and values alone where `queries` are apart. `mask` has a flag for each query and
+// key of a sequence (ops/attention/attention.hpp).
 inline Var attention(Tape& tape, const Var& qkv, const AttentionSetting& setting,
-                     const Var& queries = {}) {
-  const Var y = tape.apply(*tape.operators().attention, setting, {qkv, queries});
+                     const Var& queries = {}, const Var& mask = {}) {
+  const Var y = tape.apply(*tape.operators().attention, setting, {qkv, queries, mask});
   return setting.first_rows ? tape.with_sequences(y, qkv.sequences().summary(tape.context())) : y;
 }
 

@@ -84,6 +84,10 @@ inline constexpr ErrorId safetensors_size{"safetensors.size"};
 inline constexpr ErrorId safetensors_value{"safetensors.value"};
 inline constexpr ErrorId safetensors_name{"safetensors.name"};
 inline constexpr ErrorId csv_size{"csv.size"};
+inline constexpr ErrorId image_format{"image.format"};
+inline constexpr ErrorId image_size{"image.size"};
+inline constexpr ErrorId image_damaged{"image.damaged"};
+inline constexpr ErrorId image_folder{"image.folder"};
 
 inline constexpr ErrorId operator_attributes{"operator.attributes"};
 inline constexpr ErrorId operator_inputs{"operator.inputs"};
@@ -153,6 +157,7 @@ inline constexpr ErrorId data_feature{"data.feature"};
 inline constexpr ErrorId data_empty{"data.empty"};
 inline constexpr ErrorId data_position{"data.position"};
 inline constexpr ErrorId data_too_long{"data.too_long"};
+inline constexpr ErrorId data_split{"data.split"};
 
 inline constexpr ErrorId text_file_format{"text.file_format"};
 inline constexpr ErrorId text_file_gzip{"text.file_gzip"};
@@ -176,6 +181,13 @@ inline constexpr ErrorId text_xmc_header{"text.xmc_header"};
 inline constexpr ErrorId text_xmc_row{"text.xmc_row"};
 inline constexpr ErrorId text_one_class{"text.one_class"};
 inline constexpr ErrorId text_split{"text.split"};
+
+inline constexpr ErrorId table_column{"table.column"};
+inline constexpr ErrorId table_cell{"table.cell"};
+inline constexpr ErrorId table_categories{"table.categories"};
+inline constexpr ErrorId table_size{"table.size"};
+inline constexpr ErrorId table_rows{"table.rows"};
+inline constexpr ErrorId table_json{"table.json"};
 
 inline constexpr ErrorId parallel_argument{"parallel.argument"};
 inline constexpr ErrorId parallel_ranks{"parallel.ranks"};

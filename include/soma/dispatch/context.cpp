@@ -69,6 +69,7 @@ struct Tables {
       fill_image(target, table);
       fill_optimizer(target, table);
       fill_quantize(target, table);
+      fill_sequence(target, table);
       fill_for<HWY_TARGETS, TargetFamily>(target, targets[count]);
       targets[count].bf16 = bf16_choice(cpu, targets[count].bf16_dot_rate != nullptr);
       targets[count++].kernels = &table;

@@ -25,6 +25,7 @@ void fill_embedding(std::int64_t target, Kernels& kernels);
 void fill_image(std::int64_t target, Kernels& kernels);
 void fill_optimizer(std::int64_t target, Kernels& kernels);
 void fill_quantize(std::int64_t target, Kernels& kernels);
+void fill_sequence(std::int64_t target, Kernels& kernels);
 
 // Calls Family<target>::fill(part), if `targets` has that bit. Family is specialised in each
 // target's pass.

@@ -20,6 +20,7 @@
 #include <soma/kernels/quantize/quantize-inl.hpp>
 #include <soma/kernels/random/random-inl.hpp>
 #include <soma/kernels/reduce/reduce-inl.hpp>
+#include <soma/kernels/sequence/sequence-inl.hpp>
 #include <soma/kernels/table.hpp>
 #include <soma/runtime/bf16_products.hpp>
 #include <soma/runtime/context.hpp>
@@ -57,6 +58,7 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
         .image = HWY_NAMESPACE::image_kernels,
         .optimizer = HWY_NAMESPACE::optimizer_kernels,
         .quantize = HWY_NAMESPACE::quantize_kernel,
+        .sequence = HWY_NAMESPACE::sequence_kernels,
     };
     static const Target target{hwy::TargetName(HWY_TARGET),
                                &kernels,

@@ -15,6 +15,7 @@
 #include <soma/kernels/optimizer/args.hpp>
 #include <soma/kernels/quantize/args.hpp>
 #include <soma/kernels/reduce/args.hpp>
+#include <soma/kernels/sequence/args.hpp>
 #include <soma/numeric/draw.hpp>
 #include <soma/simd/codec_params.hpp>
 
@@ -70,6 +71,7 @@ struct Kernels {
   ImageKernels image;
   OptimizerKernels optimizer;
   void (*quantize)(const QuantizeArgs&) noexcept;
+  SequenceKernels sequence;
 };
 
 }  // namespace soma

@@ -1,7 +1,9 @@
 #pragma once
-// MultiHeadAttention and TransformerEncoder (arXiv 1706.03762), over ragged batches.
+// MultiHeadAttention and TransformerEncoder (arXiv 1706.03762), over ragged batches and [B, T, C].
 
 #include <soma/nn/layers.hpp>
+#include <soma/nn/sequence_rows.hpp>
+#include <soma/ops/sequence/settings.hpp>
 
 #include <array>
 #include <cstddef>
@@ -21,6 +23,10 @@ struct TransformerOptions {
   bool norm_first = false;  // before each part, as in arXiv 2002.04745, instead of after it
   float deviation = 0.02f;  // of initial weights
   bool attention_output_dropout = true;  // `dropout` also behind the attention's output
+  bool causal = false;                   // a row sees itself and the rows before it in its sequence
+  // Above 0: queries and keys are turned by rotary positions (arXiv 2104.09864) of that base, 10000
+  // as a rule. Heads then have an even width.
+  float rotary_base = 0;
 };
 
 // Queries, keys and values of all heads come from one matrix product: weight is [3 C, C], queries
@@ -33,6 +39,8 @@ class MultiHeadAttention {
   MultiHeadAttention(const Scope& scope, const TransformerOptions& options,
                      bool queries_apart = false)
       : heads(options.heads),
+        causal(options.causal),
+        rotary_base(options.rotary_base),
         site(scope),
         probabilities(scope / "probabilities", options.attention_dropout),
         output_dropout(scope / "output", options.attention_output_dropout ? options.dropout : 0),
@@ -67,7 +75,8 @@ class MultiHeadAttention {
       queries = sequence_first(tape, slice(tape, all, 1, 0, width));
       all = slice(tape, all, 1, width);
     }
-    const AttentionSetting setting{heads, probabilities.setting(tape), first.defined()};
+    if (rotary_base > 0) turn(tape, all, queries);
+    const AttentionSetting setting{heads, probabilities.setting(tape), first.defined(), causal};
     return output(tape, attention(tape, all, setting, queries),
                   {.dropout = output_dropout.setting(tape)}, residual);
   }
@@ -91,6 +100,8 @@ class MultiHeadAttention {
   }
 
   std::size_t heads = 1;
+  bool causal = false;
+  float rotary_base = 0;
   ProductSite site;  // of the projections
   Dropout probabilities, output_dropout;
   Linear output;
@@ -98,6 +109,15 @@ class MultiHeadAttention {
   Linear query;      // where queries are apart
 
  private:
+  // Queries and keys by their positions. A first row has position 0: it stays as it is.
+  void turn(Tape& tape, Var& all, Var& queries) const {
+    const std::size_t width = weight.shape()[1], parts = queries.defined() ? 1 : 2;
+    const auto turned = [&](const Var& x, const RotarySetting& setting) {
+      return tape.apply(*tape.operators().rotary, setting, {x});
+    };
+    all = turned(all, {.heads = parts * heads, .columns = parts * width, .base = rotary_base});
+    if (queries.defined()) queries = turned(queries, {.heads = heads, .base = rotary_base});
+  }
   static constexpr ProjectionNames projection_names = {"query", "key", "value"};
   // The projections that are one matrix.
   std::span<const char* const> names_together() const {
@@ -181,7 +201,8 @@ struct EncoderSetting {
   bool first_rows = false;
 };
 
-// The last layer's queries are apart: there it may be that few of them are asked for.
+// The last layer's queries are apart: there it may be that few of them are asked for. Rows of x
+// form sequences, [rows, C]; or x is a batch [B, T, C], as is the result, or [B, C] of first rows.
 class TransformerEncoder {
  public:
   TransformerEncoder() = default;
@@ -190,10 +211,13 @@ class TransformerEncoder {
       layers.emplace_back(scope / "layer" / std::to_string(i), options, i + 1 == options.layers);
   }
   Var operator()(Tape& tape, Var x, const EncoderSetting& setting = {}) const {
+    const SequenceRows batch(tape, x);
+    x = batch.rows();
     for (std::size_t i = 0; i < layers.size(); ++i) x = run_layer(i, tape, x, setting);
-    return layers.empty() && setting.first_rows ? sequence_first(tape, x) : x;
+    if (setting.first_rows) return layers.empty() ? sequence_first(tape, x) : x;
+    return batch.back(tape, x);
   }
-  // One layer of it.
+  // One layer of it, of rows that form sequences.
   Var run_layer(std::size_t i, Tape& tape, const Var& x, const EncoderSetting& setting = {}) const {
     if (i + 1 == layers.size()) return layers[i](tape, x, setting.first_rows);
     return setting.recompute ? layers[i].recomputed(tape, x) : layers[i](tape, x);

@@ -34,6 +34,9 @@
 #include <soma/ops/rows/norm.hpp>
 #include <soma/ops/rows/reduce.hpp>
 #include <soma/ops/rows/softmax.hpp>
+#include <soma/ops/sequence/gru.hpp>
+#include <soma/ops/sequence/lstm.hpp>
+#include <soma/ops/sequence/rotary.hpp>
 #include <soma/ops/views/cast.hpp>
 #include <soma/ops/views/views.hpp>
 
@@ -80,6 +83,12 @@ constexpr auto list_operators(std::index_sequence<unary...>, std::index_sequence
                     &ops::softmax,
                     &ops::softmax_backward,
                     &ops::transpose,
+                    &ops::gru,
+                    &ops::gru_backward,
+                    &ops::lstm,
+                    &ops::lstm_backward,
+                    &ops::rotary,
+                    &ops::rotary_backward,
                     &ops::sgd_step,
                     &ops::adam_step,
                     &ops::lamb_step,
@@ -145,6 +154,9 @@ constexpr BuiltInOperators make_built_in(std::index_sequence<unary...>,
           .slice = &ops::slice,
           .softmax = &ops::softmax,
           .transpose = &ops::transpose,
+          .gru = &ops::gru,
+          .lstm = &ops::lstm,
+          .rotary = &ops::rotary,
           .sgd_step = &ops::sgd_step,
           .adam_step = &ops::adam_step,
           .lamb_step = &ops::lamb_step,

@@ -18,6 +18,7 @@ struct BuiltInOperators {
   const Operator *attention, *cast, *concatenate, *convolution, *cross_entropy, *dropout,
       *element_loss, *embedding, *linear, *matmul, *max_pool, *norm, *quantize, *quantized_linear,
       *reduce, *reshape, *sequence_first, *slice, *softmax, *transpose;
+  const Operator *gru, *lstm, *rotary;
   const Operator *sgd_step, *adam_step, *lamb_step;
   const BasicOperators* basic;
   std::span<const Operator* const> all;  // these, and those that their gradients use

@@ -69,6 +69,7 @@ struct AttentionSetting {
   // The first row of each sequence is its only query: queries, which are apart, and the result have
   // a row for each sequence.
   bool first_rows = false;
+  bool causal = false;  // row i of a sequence sees rows 0 to i alone
 };
 
 struct EmbeddingSetting {

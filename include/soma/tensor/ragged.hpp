@@ -109,6 +109,29 @@ class Sequences {
     return Sequences(std::move(data));
   }
 
+  // Each row becomes a sequence of `length` rows, cut where the rows were: of a batch [B, T, C]
+  // whose first dimension these rows are. Errors ragged.ordinals (sequences of several rows, or
+  // empty ones), random.index_range.
+  Sequences lengthened(Context& context, std::size_t length) const {
+    if (longest() > 1 || count() != rows())
+      fail(error_id::ragged_ordinals, "Sequences::lengthened", "sequences",
+           longest() > 1 ? "of up to " + std::to_string(longest()) + " rows" : "with empty ones",
+           "of one row each");
+    auto data = make(context);
+    data->rows = checked_multiply(rows(), length, "Sequences::lengthened");
+    data->longest = rows() == 0 ? 0 : length;
+    for (std::size_t i = 0; i < rows(); ++i) {
+      token_index(ordinal(i), (std::max)(length, std::size_t{1}) - 1, 0);
+      data->offsets.push_back((i + 1) * length);
+      data->ordinals.push_back(ordinal(i));
+      for (std::size_t position = 0; position < length; ++position)
+        data->row_indices.push_back(token_index(ordinal(i), position, 0));
+    }
+    for (const std::size_t bound : row_bounds()) data->row_bounds.push_back(bound * length);
+    data->sequence_bounds.assign(known().sequence_bounds);
+    return Sequences(std::move(data));
+  }
+
   // Some of the shards, a power of two of them from `first` on, as sequences of their own: with the
   // same borders and the ordinals of the whole batch. May be without any sequence. Error
   // ragged.shards.

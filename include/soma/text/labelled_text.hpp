@@ -6,6 +6,7 @@
 #include <soma/numeric/draw.hpp>
 #include <soma/text/data_files.hpp>
 #include <soma/text/row_reader.hpp>
+#include <soma/text/rows/sort_labels.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -46,16 +47,6 @@ inline bool is_held_out(std::string_view text, double share, std::uint64_t seed)
   const std::uint32_t word = random_word(
       {.seed = seed, .stream = stream_id("text", "split"), .step = 0, .index = hash.value()});
   return static_cast<double>(word) * 0x1p-32 < share;
-}
-
-// Ascending: by value where all are whole numbers, else by their bytes.
-inline void sort_labels(std::vector<std::string>& labels) {
-  const bool numbers = std::ranges::all_of(
-      labels, [](const std::string& label) { return whole_number(label).has_value(); });
-  std::ranges::sort(labels, [&](const std::string& a, const std::string& b) {
-    const auto x = numbers ? whole_number(a) : 0, y = numbers ? whole_number(b) : 0;
-    return x != y ? x < y : a < b;
-  });
 }
 
 namespace detail {

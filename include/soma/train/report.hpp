@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace soma::train {
 
@@ -52,13 +54,12 @@ inline std::string bytes(std::uint64_t count) {
 
 }  // namespace detail
 
-// A table of what a run reached and what it took, ending with a newline.
-inline std::string to_string(const Report& report) {
+// What a run reached and what it took: names and values in the order of the table.
+inline std::vector<std::pair<std::string, std::string>> report_lines(const Report& report) {
   using detail::short_number, soma::detail::fixed;
-  std::string text;
-  const auto line = [&text](std::string_view name, const std::string& value) {
-    text.append("  ").append(name).append(name.size() < 18 ? 18 - name.size() : 1, ' ');
-    text.append(value).push_back('\n');
+  std::vector<std::pair<std::string, std::string>> lines;
+  const auto line = [&lines](std::string_view name, std::string value) {
+    lines.emplace_back(name, std::move(value));
   };
   if (report.interrupted) line("interrupted", "after step " + std::to_string(report.steps));
   if (report.evaluated) line("validation loss", fixed(report.evaluation_loss, 4));
@@ -91,7 +92,6 @@ inline std::string to_string(const Report& report) {
                                 static_cast<double>(report.steps - report.first_step),
                             1) +
                           " ms a step, " + fixed(100 * report.reduction_hidden(), 0) + " % hidden");
-  text.append(report.pipeline);
   line("total time", detail::duration(report.total_seconds));
   line("peak memory", detail::bytes(report.peak_resident_bytes));
   if (report.price_per_hour > 0)
@@ -99,6 +99,17 @@ inline std::string to_string(const Report& report) {
          fixed(report.cost(), 4) + "  (at " + fixed(report.price_per_hour, 2) + " an hour)");
   if (report.skipped_steps != 0)
     line("skipped steps", std::to_string(report.skipped_steps) + "  (gradients not finite)");
+  return lines;
+}
+
+// The table of report_lines(), with that of a pipeline's stages, ending with a newline.
+inline std::string to_string(const Report& report) {
+  std::string text;
+  for (const auto& [name, value] : report_lines(report)) {
+    if (name == "total time") text.append(report.pipeline);
+    text.append("  ").append(name).append(name.size() < 18 ? 18 - name.size() : 1, ' ');
+    text.append(value).push_back('\n');
+  }
   return text;
 }
 

@@ -21,6 +21,8 @@ struct AttentionCase {
   StoredMatrix q, k, v, dout;
   soma::DropoutArgs dropout;
   soma::Bf16Products products = soma::Bf16Products::widened;
+  bool causal = false;
+  std::vector<std::uint8_t> mask{};  // queries x keys; empty: none
 
   AttentionCase(std::size_t t, std::size_t s, std::size_t d, float drop_probability = 0,
                 soma::DType dtype = soma::DType::fp32, Layout layout = Layout::padded_rows,
@@ -43,6 +45,8 @@ struct AttentionCase {
     args.queries = queries, args.keys = keys, args.width = width, args.scale = scale;
     args.q = q.operand, args.k = k.operand, args.v = v.operand, args.dout = dout.operand;
     args.dropout = dropout;
+    args.causal = causal;
+    args.mask = mask.empty() ? nullptr : mask.data();
     args.bf16_products = products;
     return args;
   }
@@ -62,8 +66,12 @@ struct AttentionCase {
     const auto all = [](const StoredMatrix& m) {
       return std::vector<T>(m.values.begin(), m.values.end());
     };
-    soma::reference::Attention<T> r{queries, keys, width, scale, all(q), all(k), all(v),
+    soma::reference::Attention<T> r{queries, keys, width, scale, all(q), all(k), all(v), {},
                                     {},      {},   {},    {},    {},     {},     {}};
+    if (causal || !mask.empty())
+      for (std::size_t i = 0; i < queries; ++i)
+        for (std::size_t j = 0; j < keys; ++j)
+          r.seen.push_back((!causal || j <= i) && (mask.empty() || mask[i * keys + j] != 0));
     if (dropout.threshold != 0)
       for (std::size_t i = 0; i < queries; ++i)
         for (std::size_t j = 0; j < keys; ++j)
@@ -206,6 +214,29 @@ inline bool within(const std::vector<float>& values, const std::vector<double>& 
   for (std::size_t i = 0; i < values.size(); ++i)
     if (!(std::fabs(values[i] - wanted[i]) <= bounds[i] + lost)) return false;
   return true;
+}
+
+// Forward and backward against the reference in double, on every target; those with fused
+// multiply-add have the same bits, and tiles have their own.
+inline void check_case(const AttentionCase& plain_case) {
+  const auto reference = plain_case.reference<double>();
+  std::vector<float> first, first_in_tiles;
+  on_every_way(plain_case, [&](const soma::Context& context, const AttentionCase& c) {
+    // By tiles what is below 2^-126 counts as zero, in three products of parts for each of 600.
+    const double lost = c.tiled() ? 0x1p-114 : 0x1p-140;
+    AttentionBounds bounds(c, reference);
+    bounds.finish();
+    const AttentionResults r = attend(context, c);
+    CHECK(within(r.out, reference.out, bounds.out, lost));
+    CHECK(within(r.log_sum_exp, reference.log_sum_exp, bounds.log_sum_exp, lost));
+    CHECK(within(r.dq, reference.dq, bounds.dq, lost));
+    CHECK(within(r.dk, reference.dk, bounds.dk, lost));
+    CHECK(within(r.dv, reference.dv, bounds.dv, lost));
+    if (!context.target().fused_multiply_add) return;
+    auto& same = c.tiled() ? first_in_tiles : first;
+    if (same.empty()) same = r.all();
+    CHECK(same_bits(r.all(), same));
+  });
 }
 
 }  // namespace soma_test

@@ -8,31 +8,6 @@
 using namespace soma;
 using namespace soma_test;
 
-namespace {
-
-void check_case(const AttentionCase& plain_case) {
-  const auto reference = plain_case.reference<double>();
-  std::vector<float> first, first_in_tiles;
-  on_every_way(plain_case, [&](const Context& context, const AttentionCase& c) {
-    // By tiles what is below 2^-126 counts as zero, in three products of parts for each of 600.
-    const double lost = c.tiled() ? 0x1p-114 : 0x1p-140;
-    AttentionBounds bounds(c, reference);
-    bounds.finish();
-    const AttentionResults r = attend(context, c);
-    CHECK(within(r.out, reference.out, bounds.out, lost));
-    CHECK(within(r.log_sum_exp, reference.log_sum_exp, bounds.log_sum_exp, lost));
-    CHECK(within(r.dq, reference.dq, bounds.dq, lost));
-    CHECK(within(r.dk, reference.dk, bounds.dk, lost));
-    CHECK(within(r.dv, reference.dv, bounds.dv, lost));
-    if (!context.target().fused_multiply_add) return;
-    auto& same = c.tiled() ? first_in_tiles : first;
-    if (same.empty()) same = r.all();
-    CHECK(same_bits(r.all(), same));
-  });
-}
-
-}  // namespace
-
 TEST_CASE("attention of every length", "[unit][attention]") {
   for (const std::size_t length :
        {1, 2, 13, 31, 32, 33, 63, 64, 65, 127, 128, 129, 139, 140, 141, 225, 517}) {

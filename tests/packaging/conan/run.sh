@@ -92,6 +92,7 @@ requires "" -o "&:with_xtensor=False"
 requires "nlohmann_json xtensor xxhash" -o "&:with_io=True"
 requires "nlohmann_json utf8proc xtensor zlib" -o "&:with_text=True"
 requires "protozero xtensor" -o "&:with_tensorboard=True"
+requires "libjpeg-turbo libpng xtensor" -o "&:with_images=True"
 requires "openmpi xtensor" -o "&:with_mpi=True"
 
 # The library, headers and the licence are in the package, and no machine's folder is.

@@ -13,6 +13,7 @@ has() {
 }
 has_xtensor=$(has '__has_include(<xtensor/xarray.hpp>) || __has_include(<xtensor/containers/xarray.hpp>)')
 has_protozero=$(has '__has_include(<protozero/pbf_writer.hpp>)')
+has_images=$(has '__has_include(<png.h>) && __has_include(<jpeglib.h>)')
 has_mpi=$(has '__has_include(<mpi.h>)')
 has_io=$(has '__has_include(<nlohmann/json.hpp>) && __has_include(<xxhash.h>)')
 has_text=$(has '__has_include(<nlohmann/json.hpp>) && __has_include(<utf8proc.h>) && __has_include(<zlib.h>)')
@@ -38,13 +39,16 @@ while read -r header; do
     soma/tensorboard.hpp | soma/io/tensorboard.hpp)
       [ "$has_protozero" = yes ] || { echo "SKIPPED: $header (no protozero)"; continue; }
       ;;
+    soma/images.hpp | soma/io/images/*)
+      [ "$has_images" = yes ] || { echo "SKIPPED: $header (no libpng or libjpeg)"; continue; }
+      ;;
     soma/mpi.hpp | soma/parallel/mpi.hpp) [ "$has_mpi" = yes ] || { echo "SKIPPED: $header (no mpi.h)"; continue; } ;;
     soma/io.hpp | soma/io/safetensors*.hpp | soma/io/state_hash.hpp | soma/io/json*.hpp | \
       soma/io/record_json.hpp | soma/io/check*.hpp | soma/models/bert_config_json.hpp | soma/models/pretrained.hpp | \
       soma/pipeline.hpp | soma/train/pipeline.hpp | soma/train/pipeline/*.hpp)
       [ "$has_io" = yes ] || { echo "SKIPPED: $header (no nlohmann-json or xxHash)"; continue; }
       ;;
-    soma/text.hpp | soma/text/* | soma/models.hpp | soma/models/text_classifier.hpp)
+    soma/tables.hpp | soma/text.hpp | soma/text/* | soma/models.hpp | soma/models/text_classifier.hpp)
       [ "$has_text" = yes ] || { echo "SKIPPED: $header (no nlohmann-json or utf8proc)"; continue; }
       ;;
   esac

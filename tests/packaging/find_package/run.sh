@@ -28,6 +28,7 @@ if [ -f moved/share/cmake/soma/soma-io-targets.cmake ]; then
   at io -DCOMPONENTS=io
 fi
 if [ -f moved/share/cmake/soma/soma-tensorboard-targets.cmake ]; then at tensorboard -DCOMPONENTS=tensorboard; fi
+if [ -f moved/share/cmake/soma/soma-images-targets.cmake ]; then at images -DCOMPONENTS=images; fi
 if [ -f moved/share/cmake/soma/soma-mpi-targets.cmake ]; then at mpi -DCOMPONENTS=mpi; fi
 if [ -f moved/share/cmake/soma/soma-text-targets.cmake ]; then at text -DCOMPONENTS=text; fi
 if [ -f moved/share/cmake/soma/soma-models-targets.cmake ]; then at models -DCOMPONENTS=models; fi

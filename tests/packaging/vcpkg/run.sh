@@ -17,7 +17,7 @@ PY
 
 if [ -n "${VCPKG_ROOT:-}" ]; then
   # The libraries are the system's: empty ports stand in for those of vcpkg, so that nothing is fetched.
-  for name in highway ms-gsl xtensor nlohmann-json xxhash utf8proc zlib protozero mpi; do
+  for name in highway ms-gsl xtensor nlohmann-json xxhash utf8proc zlib protozero libpng libjpeg-turbo mpi; do
     mkdir -p "system/$name"
     printf '{"name": "%s", "version": "0"}\n' "$name" >"system/$name/vcpkg.json"
     echo 'set(VCPKG_POLICY_EMPTY_PACKAGE enabled)' >"system/$name/portfile.cmake"

@@ -5,7 +5,13 @@
 //
 //   s = scale q k^T     p = softmax(s), row by row     out = dropout(p) v
 //
-// Queries T x D, keys and values S x D. The key block is a constant, products add along their inner
+// Queries T x D, keys and values S x D. A query may see some of the keys only (`causal`, `mask`):
+// the others count as s = -infinity. Products of a panel of queries (up to 32 of them) with a block
+// of keys are left out where no query of the panel sees a key at or behind that place, so causal
+// attention takes about half of the work. What is hidden inside a panel is multiplied by zero: of
+// values and gradients that are infinite or NaN, something may show there.
+//
+// The key block is a constant, products add along their inner
 // index in order, row sums use 16 logical lanes: the bits depend on the arguments alone. By tiles
 // (AttentionArgs::bf16_products) they depend on the CPU, too, as those of products do.
 
@@ -13,6 +19,7 @@
 #include <soma/runtime/math.hpp>
 
 #include <cstddef>
+#include <cstdint>
 
 namespace soma {
 
@@ -27,6 +34,10 @@ struct AttentionArgs {
   float scale = 1;
   // The word of (query, key) is at dropout.draw.index + (query << 16) + key.
   DropoutArgs dropout{};
+  bool causal = false;  // query i sees keys 0 to i; T = S
+  // T x S bytes, row-major: query i sees key j where byte (i, j) is not 0. nullptr: all keys. With
+  // `causal`, both have to agree. Every query sees a key.
+  const std::uint8_t* mask = nullptr;
   MatrixTarget out{};            // T x D; no keys: zeros
   float* log_sum_exp = nullptr;  // T; forward writes it, backward reads it
   // backward only

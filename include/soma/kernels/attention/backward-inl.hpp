@@ -87,6 +87,8 @@ class AttentionBackward {
     const std::size_t panels = query_panels(args_.queries);
     for (std::size_t panel = 0; panel < panels; ++panel) operands_.take_queries(panel);
     sum_rows();
+    if (sees_some(args_))
+      for (std::size_t panel = 0; panel < panels; ++panel) operands_.clear_sums(panel);
     for (std::size_t key = 0; key < args_.keys; key += Operands::block) {
       const std::size_t keys = (std::min)(Operands::block, args_.keys - key);
       add_block(key, keys);
@@ -129,11 +131,27 @@ class AttentionBackward {
 
   void add_block(std::size_t first, std::size_t keys) {
     operands_.take_keys(first, keys);
+    if (sees_some(args_)) operands_.clear_key_sums();
     for (std::size_t panel = 0; panel < query_panels(args_.queries); ++panel) {
+      if (sees_some(args_)) {
+        add_seen(panel, first, keys_seen(args_, panel, first, keys));
+        continue;
+      }
       operands_.make_scores(panel, keys, space_.scores, space_.dp);
       differentiate(panel, first, keys);
-      operands_.add_gradients(panel, keys, space_.scores, space_.dp, first == 0);
+      operands_.add_gradients(panel, keys, space_.scores, space_.dp,
+                              {.queries = first == 0, .keys = panel == 0});
     }
+  }
+  // Of the block that begins at `first`, keys that the panel may see: to sums that began as zero.
+  void add_seen(std::size_t panel, std::size_t first, std::size_t keys) {
+    if (keys == 0) return;
+    operands_.make_scores(panel, keys, space_.scores, space_.dp);
+    differentiate(panel, first, keys);
+    const std::size_t rows = Operands::score_rows_read(keys);
+    clear_rows(space_.scores, keys, rows);
+    clear_rows(space_.dp, keys, rows);
+    operands_.add_gradients(panel, keys, space_.scores, space_.dp, {});
   }
 
   // p and ds of a panel, in place of scores and dp.
@@ -142,6 +160,7 @@ class AttentionBackward {
                       columns = columns_in_use(queries);
     const DropoutArgs& dropout = args_.dropout;
     scale_panel(space_.scores, keys, columns, args_.scale);
+    if (sees_some(args_)) hide_scores(args_, panel, first, keys, space_.scores);
     const bool drops = dropout.threshold != 0;
     const std::uint32_t* words =
         drops ? draw_panel(dropout, at, queries, first, keys, space_.words) : nullptr;

@@ -126,6 +126,8 @@ class AttentionForward {
     std::fill_n(space_.largest, panels * query_panel, minus_infinity);
     std::fill_n(space_.sums, panels * query_panel, 0.0f);
     std::fill_n(space_.correction, query_panel, 0.0f);  // of queries that are not there, too
+    if (sees_some(args_))
+      for (std::size_t panel = 0; panel < panels; ++panel) operands_.clear_sums(panel);
     for (std::size_t key = 0; key < args_.keys; key += Operands::block)
       add_block(key, (std::min)(Operands::block, args_.keys - key));
     MatrixWriter writer(args_.out);
@@ -149,18 +151,32 @@ class AttentionForward {
   void add_block(std::size_t first, std::size_t keys) {
     operands_.take_keys(first, keys);
     for (std::size_t panel = 0; panel < query_panels(args_.queries); ++panel) {
+      if (sees_some(args_)) {
+        add_seen(panel, first, keys_seen(args_, panel, first, keys));
+        continue;
+      }
       operands_.make_scores(panel, keys, space_.scores);
-      weigh_scores(panel, first, keys);
+      weigh_scores(panel, first, keys, args_.scale);
       operands_.add_values(panel, keys, space_.scores, first != 0 ? space_.correction : nullptr);
     }
   }
+  // Of the block that begins at `first`, keys that the panel may see: to sums that began as zero.
+  void add_seen(std::size_t panel, std::size_t first, std::size_t keys) {
+    if (keys == 0) return;
+    operands_.make_scores(panel, keys, space_.scores);
+    scale_panel(space_.scores, keys, columns_in_use(queries_of(args_, panel)), args_.scale);
+    hide_scores(args_, panel, first, keys, space_.scores);
+    weigh_scores(panel, first, keys, 1);
+    clear_rows(space_.scores, keys, Operands::score_rows_read(keys));
+    operands_.add_values(panel, keys, space_.scores, space_.correction);
+  }
 
-  // Scores of a block of keys become weights of its values.
-  void weigh_scores(std::size_t panel, std::size_t first, std::size_t keys) {
+  // Scores of a block of keys, times `scale`, become weights of its values.
+  void weigh_scores(std::size_t panel, std::size_t first, std::size_t keys, float scale) {
     const std::size_t at = panel * query_panel, queries = queries_of(args_, panel),
                       columns = columns_in_use(queries);
     const DropoutArgs& dropout = args_.dropout;
-    scale_scores(space_.scores, keys, columns, args_.scale, space_.largest + at, space_.correction);
+    scale_scores(space_.scores, keys, columns, scale, space_.largest + at, space_.correction);
     const bool drops = dropout.threshold != 0;
     const std::uint32_t* words =
         drops ? draw_panel(dropout, at, queries, first, keys, space_.words) : nullptr;

@@ -179,6 +179,9 @@ class OneQuery {
   void make_scores(std::size_t first, std::size_t keys) {
     multiply_across(args_.k, first, keys, space_.q, space_.scores);
     scale_run(space_.scores, keys, args_.scale, space_.scores);
+    if (args_.mask == nullptr) return;
+    for (std::size_t key = 0; key < keys; ++key)
+      if (args_.mask[first + key] == 0) space_.scores[key] = minus_infinity;
   }
 
   float sum_outputs() const {

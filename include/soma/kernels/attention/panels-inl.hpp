@@ -23,6 +23,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <new>
 
 HWY_BEFORE_NAMESPACE();
@@ -186,6 +187,53 @@ static inline const std::uint32_t* draw_panel(const DropoutArgs& dropout, std::s
   const std::uint64_t index = dropout.draw.index + (std::uint64_t{first_query} << 16) + first_key;
   return philox_columns(dropout.draw, index, std::uint64_t{1} << 16, columns_in_use(queries), keys,
                         micro_columns, reinterpret_cast<std::uint32_t*>(room));
+}
+
+// ---- what queries see
+
+static inline bool sees_some(const AttentionArgs& args) {
+  return args.causal || args.mask != nullptr;
+}
+// How many keys of a block, from its first on, some query of the panel sees: all behind are hidden.
+static inline std::size_t keys_seen(const AttentionArgs& args, std::size_t panel, std::size_t first,
+                                    std::size_t keys) {
+  const std::size_t at = panel * query_panel, queries = queries_of(args, panel);
+  std::size_t seen = keys;
+  if (args.causal) seen = at + queries > first ? (std::min)(keys, at + queries - first) : 0;
+  if (args.mask == nullptr) return seen;
+  std::size_t last = 0;
+  for (std::size_t query = at; query < at + queries; ++query) {
+    const std::uint8_t* const row = args.mask + query * args.keys + first;
+    std::size_t most = seen;
+    while (most > last && row[most - 1] == 0) --most;
+    last = most;
+  }
+  return last;
+}
+// Scores of a panel become -infinity where a query does not see a key.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void hide_scores(const AttentionArgs& args, std::size_t panel,
+                                                      std::size_t first, std::size_t keys,
+                                                      float* scores) {
+  constexpr float hidden = -std::numeric_limits<float>::infinity();
+  const std::size_t at = panel * query_panel, queries = queries_of(args, panel),
+                    columns = columns_in_use(queries);
+  if (args.causal)
+    for (std::size_t key = first > at ? 0 : at + 1 - first; key < keys; ++key)
+      std::fill_n(scores + key * micro_columns, (std::min)(first + key - at, columns), hidden);
+  if (args.mask == nullptr) return;
+  for (std::size_t query = 0; query < queries; ++query) {
+    const std::uint8_t* const row = args.mask + (at + query) * args.keys + first;
+    for (std::size_t key = 0; key < keys; ++key)
+      if (row[key] == 0) scores[key * micro_columns + query] = hidden;
+  }
+}
+// Of the sums of backward that a product adds to: those that begin here.
+struct FreshSums {
+  bool queries = false, keys = false;
+};
+static inline void clear_rows(float* panel, std::size_t first, std::size_t last) {
+  if (first < last)
+    std::fill_n(panel + first * micro_columns, (last - first) * micro_columns, 0.0f);
 }
 
 // Zeros, through the target's rounding as any value.

@@ -162,6 +162,10 @@ class SquareRows {
 class TileOperands {
  public:
   static constexpr std::size_t block = tile_key_block, score_rows = tile_key_block;
+  // Rows of scores that products of so many keys read.
+  static constexpr std::size_t score_rows_read(std::size_t keys) {
+    return squares_of(keys) * square_side;
+  }
   using Registers = Tiles;
 
  protected:
@@ -245,6 +249,9 @@ class ForwardTiles : public TileOperands {
                                q_ + panel * across_ * input_floats, input_floats,
                                scores + at * square_floats, true);
   }
+  void clear_sums(std::size_t panel) {
+    std::fill_n(out_ + panel * across_ * square_floats, across_ * square_floats, 0.0f);
+  }
   // To sums times `correction`, of each query; nullptr: to none.
   void add_values(std::size_t panel, std::size_t keys, const float* weights,
                   const float* correction) {
@@ -322,17 +329,24 @@ class BackwardTiles : public TileOperands {
     make(k_, q_, scores);
     make(v_, dout_, dp);
   }
-  // p and ds, in place of scores and dp. `fresh`: the first of a panel of queries.
+  void clear_sums(std::size_t panel) {
+    std::fill_n(dq_ + panel * across_ * square_floats, across_ * square_floats, 0.0f);
+  }
+  void clear_key_sums() {
+    std::fill_n(dk_, block_squares * across_ * square_floats, 0.0f);
+    std::fill_n(dv_, block_squares * across_ * square_floats, 0.0f);
+  }
+  // p and ds, in place of scores and dp.
   void add_gradients(std::size_t panel, std::size_t keys, const float* p, const float* ds,
-                     bool fresh) {
-    add_to_keys(panel, keys, p, dout_rows_, dv_);
-    add_to_keys(panel, keys, ds, q_rows_, dk_);
+                     const FreshSums& fresh) {
+    add_to_keys(panel, keys, p, dout_rows_, dv_, fresh.keys);
+    add_to_keys(panel, keys, ds, q_rows_, dk_, fresh.keys);
     write_weights(ds, keys, weights_);
     float* sums = dq_ + panel * across_ * square_floats;
     for (std::size_t i = 0; i < across_; ++i, sums += square_floats)
       SquareProduct<1, split_parts>::add(squares_of(keys),
                                          k_turned_ + i * block_squares * input_floats, weights_,
-                                         weight_floats, sums, fresh);
+                                         weight_floats, sums, fresh.queries);
   }
   void write_keys(std::size_t first, std::size_t keys, MatrixWriter& dk, MatrixWriter& dv) {
     constexpr std::size_t panel = block_squares * square_floats;
@@ -346,14 +360,13 @@ class BackwardTiles : public TileOperands {
  private:
   // sums [across][keys] += weights times rows of a panel of queries
   void add_to_keys(std::size_t panel, std::size_t keys, const float* weights, const float* rows,
-                   float* sums) {
+                   float* sums, bool fresh) {
     rows += panel * across_ * input_floats;
     for (std::size_t at = 0; at < squares_of(keys); ++at) {
       write_left<split_parts>(weights + at * square_floats, weights_);
       for (std::size_t i = 0; i < across_; ++i)
         SquareProduct<split_parts, 1>::add(1, weights_, rows + i * input_floats, 0,
-                                           sums + (i * block_squares + at) * square_floats,
-                                           panel == 0);
+                                           sums + (i * block_squares + at) * square_floats, fresh);
     }
   }
 

@@ -117,26 +117,29 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_panel(std::size_t rows, std::
   }
 }
 
-// Scores or the like of some keys and a panel of queries: rows of keys, as panels, times columns.
+// Scores or the like of some keys and a panel of queries: rows of keys, as panels of `panel_rows`
+// rows, times columns.
 static inline void multiply_keys(std::size_t keys, std::size_t queries, std::size_t width,
-                                 const float* panels, const float* columns, float* scores) {
+                                 const float* panels, std::size_t panel_rows, const float* columns,
+                                 float* scores) {
   if (width == 0) std::fill_n(scores, keys * micro_columns, 0.0f);
   for (std::size_t at = 0; at < width; at += micro_columns) {
     multiply_panel<PanelRows>(keys, queries, (std::min)(micro_columns, width - at), panels, columns,
                               scores, at == 0);
-    panels += keys * micro_columns;
+    panels += panel_rows * micro_columns;
     columns += micro_columns * micro_columns;
   }
 }
 
-// Panels c (+)= a b for panels b, `steps` rows each. Those of c lie `c_panel` floats apart.
+// Panels c (+)= a b for the first `steps` rows of panels b of `b_rows` rows each. Those of c lie
+// `c_panel` floats apart.
 template <class RowsOfA>
 static inline void multiply_panels(std::size_t rows, std::size_t width, std::size_t steps,
-                                   const float* a, const float* b, float* c, std::size_t c_panel,
-                                   bool fresh) {
+                                   const float* a, const float* b, std::size_t b_rows, float* c,
+                                   std::size_t c_panel, bool fresh) {
   for (std::size_t at = 0; at < width; at += micro_columns) {
     multiply_panel<RowsOfA>(rows, width - at, steps, a, b, c, fresh);
-    b += steps * micro_columns;
+    b += b_rows * micro_columns;
     c += c_panel;
   }
 }
@@ -149,6 +152,8 @@ namespace {  // internal linkage: units with other flags have their own
 class ForwardVectors {
  public:
   static constexpr std::size_t block = key_block, score_rows = key_block + row_padding;
+  // Rows of scores that products of so many keys read.
+  static constexpr std::size_t score_rows_read(std::size_t keys) { return rows_of_blocks(keys); }
   struct Registers {};
 
   ForwardVectors(const AttentionArgs& args, Carver& carver)
@@ -167,12 +172,16 @@ class ForwardVectors {
     turn_panels(rows_, args_.width, queries, q_ + panel * floats_);
   }
   void take_keys(std::size_t first, std::size_t keys) {
+    keys_ = keys;
     pack_panels(args_.k, args_.width, first, keys, *pack_, k_);
     pack_panels(args_.v, args_.width, first, keys, *pack_, v_);
   }
+  // Of the first `keys` keys of the block.
   void make_scores(std::size_t panel, std::size_t keys, float* scores) const {
-    multiply_keys(keys, queries_of(args_, panel), args_.width, k_, q_ + panel * floats_, scores);
+    multiply_keys(keys, queries_of(args_, panel), args_.width, k_, keys_, q_ + panel * floats_,
+                  scores);
   }
+  void clear_sums(std::size_t panel) { std::fill_n(out_ + panel * floats_, floats_, 0.0f); }
   // To sums times `correction`, of each query; nullptr: to none.
   void add_values(std::size_t panel, std::size_t keys, const float* weights,
                   const float* correction) {
@@ -181,7 +190,7 @@ class ForwardVectors {
     if (correction != nullptr)
       for (std::size_t at = 0; at < floats_; at += query_panel * micro_columns)
         scale_rows(out + at, queries, correction);
-    multiply_panels<PanelColumns>(queries, args_.width, keys, weights, v_, out,
+    multiply_panels<PanelColumns>(queries, args_.width, keys, weights, v_, keys_, out,
                                   query_panel * micro_columns, correction == nullptr);
   }
   // Sums, times a factor of each query.
@@ -194,15 +203,18 @@ class ForwardVectors {
   const AttentionArgs& args_;
   std::size_t floats_;  // of the rows of a panel of queries
   PackBuffer* pack_;
-  float* rows_;      // of a panel of queries
-  float *q_, *out_;  // the panels of queries, q turned
-  float *k_, *v_;    // a block of keys, as panels
+  float* rows_;           // of a panel of queries
+  float *q_, *out_;       // the panels of queries, q turned
+  float *k_, *v_;         // a block of keys, as panels
+  std::size_t keys_ = 0;  // of that block
 };
 
 // The operands of AttentionBackward.
 class BackwardVectors {
  public:
   static constexpr std::size_t block = key_block, score_rows = key_block + row_padding;
+  // Rows of scores that products of so many keys read.
+  static constexpr std::size_t score_rows_read(std::size_t keys) { return rows_of_blocks(keys); }
   struct Registers {};
 
   BackwardVectors(const AttentionArgs& args, Carver& carver)
@@ -224,24 +236,30 @@ class BackwardVectors {
     take_queries(args_.dout, panel, dout_rows_ + panel * floats_, dout_ + panel * floats_);
   }
   void take_keys(std::size_t first, std::size_t keys) {
+    keys_ = keys;
     pack_panels(args_.k, args_.width, first, keys, *pack_, k_);
     pack_panels(args_.v, args_.width, first, keys, *pack_, v_);
   }
   void make_scores(std::size_t panel, std::size_t keys, float* scores, float* dp) const {
     const std::size_t queries = queries_of(args_, panel), at = panel * floats_;
-    multiply_keys(keys, queries, args_.width, k_, q_ + at, scores);
-    multiply_keys(keys, queries, args_.width, v_, dout_ + at, dp);
+    multiply_keys(keys, queries, args_.width, k_, keys_, q_ + at, scores);
+    multiply_keys(keys, queries, args_.width, v_, keys_, dout_ + at, dp);
   }
-  // p and ds, in place of scores and dp. `fresh`: the first of a panel of queries.
+  void clear_sums(std::size_t panel) { std::fill_n(dq_ + panel * floats_, floats_, 0.0f); }
+  void clear_key_sums() {
+    std::fill_n(dk_, panel_floats(score_rows, args_.width), 0.0f);
+    std::fill_n(dv_, panel_floats(score_rows, args_.width), 0.0f);
+  }
+  // p and ds, in place of scores and dp.
   void add_gradients(std::size_t panel, std::size_t keys, const float* p, const float* ds,
-                     bool fresh) {
+                     const FreshSums& fresh) {
     const std::size_t queries = queries_of(args_, panel), at = panel * floats_;
-    multiply_panels<PanelRows>(keys, args_.width, queries, p, dout_rows_ + at, dv_, block_panel,
-                               panel == 0);
-    multiply_panels<PanelRows>(keys, args_.width, queries, ds, q_rows_ + at, dk_, block_panel,
-                               panel == 0);
-    multiply_panels<PanelColumns>(queries, args_.width, keys, ds, k_, dq_ + at,
-                                  query_panel * micro_columns, fresh);
+    multiply_panels<PanelRows>(keys, args_.width, queries, p, dout_rows_ + at, queries, dv_,
+                               block_panel, fresh.keys);
+    multiply_panels<PanelRows>(keys, args_.width, queries, ds, q_rows_ + at, queries, dk_,
+                               block_panel, fresh.keys);
+    multiply_panels<PanelColumns>(queries, args_.width, keys, ds, k_, keys_, dq_ + at,
+                                  query_panel * micro_columns, fresh.queries);
   }
   void write_keys(std::size_t first, std::size_t keys, MatrixWriter& dk, MatrixWriter& dv) {
     write_panels(dk_, block_panel, args_.width, first, keys, nullptr, dk);
@@ -267,6 +285,7 @@ class BackwardVectors {
   float *q_, *dout_, *q_rows_, *dout_rows_;  // the panels of queries, the first two turned
   float* dq_;
   float *k_, *v_, *dk_, *dv_;  // a block of keys, as panels
+  std::size_t keys_ = 0;       // of that block
 };
 
 }  // namespace

@@ -10,12 +10,13 @@
 namespace soma::reference {
 
 // Everything row-major. `kept` (queries x keys) is what dropout multiplies a probability by; empty:
-// no dropout.
+// no dropout. `seen` (queries x keys) is 0 where a query does not see a key; empty: it sees all.
 template <class T>
 struct Attention {
   std::size_t queries, keys, width;
   T scale;
   std::vector<T> q, k, v, kept;
+  std::vector<unsigned char> seen;
   // results
   std::vector<T> p, log_sum_exp, out, dq, dk, dv;
 
@@ -29,6 +30,7 @@ struct Attention {
       for (std::size_t j = 0; j < keys; ++j) {
         for (std::size_t d = 0; d < width; ++d) row[j] += q[i * width + d] * k[j * width + d];
         row[j] *= scale;
+        if (!seen.empty() && seen[i * keys + j] == 0) row[j] = -std::numeric_limits<T>::infinity();
         if (!(row[j] <= largest)) largest = row[j];
       }
       for (std::size_t j = 0; j < keys; ++j) sum += row[j] = std::exp(row[j] - largest);

@@ -54,7 +54,7 @@ class AttentionForward {
         turned_(core.sbuf.tile(weights_, most_queries_, blocks_of(most_keys_) * most_queries_)),
         results_(core, call.outputs[0].dtype(), most_queries_, (std::min)(width_, bank_columns)),
         columns_(core, DType::fp32, most_queries_, 8),
-        mask_(core, call),
+        mask_(core, call, most_keys_),
         all_pack_(core, all_.view(), all_.dtype(), longest_),
         query_pack_(core, query_rows_.view(), all_.dtype(), inputs_.apart ? longest_ : 0),
         out_pack_(core, out_, call.outputs[0].dtype(), longest_),
@@ -90,16 +90,17 @@ class AttentionForward {
     const Tile column = columns_.next(queries, 8);
     const auto one = [&](std::size_t i) { return column.columns(i, i + 1); };
     const Tile largest = one(0), other = one(1), shift = one(2), total = one(3), inverse = one(4);
-    const bool whole = head.pack.length <= chunk_keys;
+    const std::size_t length = mask_.keys_seen(query, queries, 0, head.pack.length);
+    const bool whole = length <= chunk_keys;
     const float scale = score_scale(width_);
     if (!whole)
-      for_pieces(head.pack.length, chunk_keys, [&](std::size_t key, std::size_t keys) {
+      for_pieces(length, chunk_keys, [&](std::size_t key, std::size_t keys) {
         const Tile scores = multiply(head, query, queries, key, keys);
         core_.vector.tensor_reduce(key == 0 ? largest : other, scores, Alu::maximum);
         if (key != 0) core_.vector.tensor_tensor(largest, largest, other, Alu::maximum);
       });
     const Tile sums = sums_.rows(0, queries).columns(0, columns);
-    for_pieces(head.pack.length, chunk_keys, [&](std::size_t key, std::size_t keys) {
+    for_pieces(length, chunk_keys, [&](std::size_t key, std::size_t keys) {
       const Tile scores = multiply(head, query, queries, key, keys);
       if (whole) core_.vector.tensor_reduce(largest, scores, Alu::maximum);
       if (key == 0) core_.vector.tensor_scalar(shift, largest, Alu::multiply, -scale);
@@ -110,7 +111,7 @@ class AttentionForward {
           {.scale = scale,
            .bias = &shift,
            .reduce = key == 0 ? neuroncore::Reduce::reset_reduce : neuroncore::Reduce::reduce,
-           .reduce_result = key + keys == head.pack.length ? &total : nullptr});
+           .reduce_result = key + keys == length ? &total : nullptr});
       if (threshold_ != 0)
         core_.vector.dropout(kept, exponentials, threshold_,
                              head.place(setting_.dropout.draw, query, key));
@@ -157,7 +158,7 @@ class AttentionForward {
                       {keys_, head.pack.row + key + at, count, inputs_.first_key + head.column},
                       width_);
     });
-    return mask_.apply(scores);
+    return mask_.apply(scores, query, key);
   }
   static Tile part(const Tile& tile, std::size_t rows, std::size_t columns) {
     return tile.rows(0, rows).columns(0, columns);
@@ -189,6 +190,7 @@ class AttentionForward {
 inline void attention(Core& core, const OperatorCall& call) {
   // No row has a result: nothing is left to compute but what no sequence asks for.
   if (call.sequences.longest() == 0 || call.outputs[0].elements() == 0) return;
+  check_attention_program(soma::detail::attention_inputs(call.inputs));
   detail::AttentionForward forward(core, call);
   for_each_head(
       call, forward.width(), [&](const Pack& pack) { forward.begin(pack); },

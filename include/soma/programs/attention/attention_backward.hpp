@@ -75,7 +75,7 @@ class AttentionBackward {
         turned_(
             core.sbuf.tile(weights_type_, queries_most_, blocks_of(keys_most_) * queries_most_)),
         results_(core, call.outputs[0].dtype(), queries_most_, columns_),
-        mask_(core, call),
+        mask_(core, call, keys_most_),
         all_pack_(core, all_.view(), input_type_, longest_),
         query_pack_(core, query_rows_.view(), input_type_, inputs_.apart ? longest_ : 0),
         dout_pack_(core, dout_.view(), dout_type_, longest_),
@@ -111,7 +111,8 @@ class AttentionBackward {
       const std::size_t column = head.column + first;
       if (!together)
         for_pieces(head.pack.queries, lanes, [&](std::size_t query, std::size_t queries) {
-          for_pieces(length, strip_, [&](std::size_t key, std::size_t keys) {
+          const std::size_t seen = mask_.keys_seen(query, queries, 0, length);
+          for_pieces(seen, strip_, [&](std::size_t key, std::size_t keys) {
             compute_block(head, query, queries, key, keys, false);
             add_dq(head, queries, key, keys, column, columns);
           });
@@ -119,10 +120,12 @@ class AttentionBackward {
         });
       for_pieces(length, strip_, [&](std::size_t key, std::size_t keys) {
         for_pieces(head.pack.queries, lanes, [&](std::size_t query, std::size_t queries) {
-          compute_block(head, query, queries, key, keys, true);
-          add_dk_dv(head, query, queries, keys, column, columns);
+          const std::size_t seen = mask_.keys_seen(query, queries, key, keys);
+          if (seen == 0) return;
+          compute_block(head, query, queries, key, seen, true);
+          add_dk_dv(head, query, queries, key, seen, column, columns);
           if (!together) return;
-          add_dq(head, queries, key, keys, column, columns);
+          add_dq(head, queries, key, seen, column, columns);
           write_dq(head, query, queries, column, columns, scale);
         });
         for_pieces(keys, lanes, [&](std::size_t at, std::size_t count) {
@@ -188,7 +191,7 @@ class AttentionBackward {
     const Tile shift = column_of(shifts_, query, queries);
     multiply_scores(core_, scores, {turned_queries_, row, queries, head.column},
                     {turned_keys_, key_row, keys, inputs_.first_key + head.column}, width_);
-    core_.scalar.activation(probabilities, mask_.apply(scores), Function::exp,
+    core_.scalar.activation(probabilities, mask_.apply(scores, query, key), Function::exp,
                             {.scale = score_scale(width_), .bias = &shift});
     multiply_scores(core_, gradients, {turned_douts_, row, queries, head.column},
                     {turned_values_, key_row, keys, inputs_.first_value + head.column}, width_);
@@ -207,13 +210,15 @@ class AttentionBackward {
                                       probabilities);
   }
 
-  void add_dk_dv(const Head& head, std::size_t query, std::size_t queries, std::size_t keys,
-                 std::size_t column, std::size_t columns) {
+  void add_dk_dv(const Head& head, std::size_t query, std::size_t queries, std::size_t key,
+                 std::size_t keys, std::size_t column, std::size_t columns) {
     const std::size_t row = head.pack.query_row + query;
-    const Accumulate accumulate = query == 0 ? Accumulate::no : Accumulate::yes;
     const Tile q = queries_.get(row, queries, column, columns);
     const Tile dout = douts_.get(row, queries, column, columns);
     for_pieces(keys, lanes, [&](std::size_t at, std::size_t count) {
+      // The first block of queries that sees these keys.
+      const bool begins = query == (setting_.causal ? key + at : 0);
+      const Accumulate accumulate = begins ? Accumulate::no : Accumulate::yes;
       core_.tensor.matmul(key_block(dk_, at, count, columns),
                           dscores_.rows(0, queries).columns(at, at + count), q, accumulate);
       core_.tensor.matmul(key_block(dv_, at, count, columns),
@@ -279,6 +284,7 @@ class AttentionBackward {
 }  // namespace detail
 
 inline void attention_backward(Core& core, const OperatorCall& call) {
+  check_attention_program(soma::detail::attention_backward_inputs(call.inputs));
   detail::AttentionBackward backward(core, call);
   for_each_head(
       call, backward.width(), [&](const Pack& pack) { backward.begin(pack); },

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 namespace soma::programs {
@@ -77,12 +78,26 @@ void for_each_head(const OperatorCall& call, std::size_t width, const Begin& beg
   }
 }
 
+// The host's kernels take a mask, and queries that are other rows; these programs do not. Error
+// operator.value.
+inline void check_attention_program(const soma::detail::AttentionInputs& inputs) {
+  const auto refuse = [](std::string_view argument, const Tensor& tensor) {
+    if (tensor.defined())
+      fail(error_id::operator_value, "attention", argument, tensor.describe() + " on a NeuronCore",
+           "none: only the host has it");
+  };
+  refuse("mask", inputs.mask);
+  refuse("query_begins", inputs.query_begins);
+}
+
 // What is added to the scores of a pack: 0, or so little between rows of different sequences that
-// exp() makes 0 of it.
+// exp() makes 0 of it. Where attention is causal, the scores of later keys become as little.
 class PackMask {
  public:
-  PackMask(Core& core, const OperatorCall& call)
+  // `keys`: the most that scores have.
+  PackMask(Core& core, const OperatorCall& call, std::size_t keys)
       : core_(core),
+        causal_(call.attributes.as<AttentionSetting>().causal),
         sequences_(call.sequences),
         numbers_(
             Tensor::empty(call.context, Shape{(std::max)(call.sequences.rows(), std::size_t{1})})),
@@ -93,7 +108,14 @@ class PackMask {
     row_ = core.sbuf.tile(DType::fp32, most, most);
     column_ = core.sbuf.tile(DType::fp32, most, 1);
     mask_ = core.sbuf.tile(DType::fp32, most, most);
-    masked_ = core.sbuf.tile(DType::fp32, most, most);
+    masked_ = core.sbuf.tile(DType::fp32, most, causal_ ? keys : most);
+    if (causal_) earlier_ = core.sbuf.tile(DType::fp32, most, keys);
+  }
+  // How many keys from `key` on are worth their products: queries from `query` on see no more.
+  std::size_t keys_seen(std::size_t query, std::size_t queries, std::size_t key,
+                        std::size_t keys) const {
+    if (!causal_) return keys;
+    return query + queries > key ? (std::min)(keys, query + queries - key) : 0;
   }
   void begin(const Pack& pack) {
     pack_ = pack;
@@ -115,21 +137,34 @@ class PackMask {
     core_.vector.tensor_scalar(mask_.rows(0, pack.queries).columns(0, pack.length), row,
                                Alu::not_equal, column, Alu::multiply, -1e30f);
   }
-  // The scores, masked where they have to be.
-  Tile apply(const Tile& scores) {
-    if (pack_.sequences == 1) return scores;
-    const Tile masked = masked_.rows(0, pack_.queries).columns(0, pack_.length);
-    core_.vector.tensor_tensor(masked, scores,
-                               mask_.rows(0, pack_.queries).columns(0, pack_.length), Alu::add);
-    return masked;
+  // The scores of queries and keys from these on, masked where they have to be.
+  Tile apply(const Tile& scores, std::size_t query, std::size_t key) {
+    const std::size_t queries = scores.partitions(), keys = scores.free_size();
+    const bool later = causal_ && key + keys > query + 1;
+    if (pack_.sequences == 1 && !later) return scores;
+    const Tile masked = masked_.rows(0, queries).columns(0, keys);
+    if (pack_.sequences == 1)
+      core_.vector.copy(masked, scores);
+    else
+      core_.vector.tensor_tensor(masked, scores, mask_.rows(0, queries).columns(0, keys), Alu::add);
+    if (!later) return masked;
+    const Tile earlier = earlier_.rows(0, queries).columns(0, keys);
+    core_.gpsimd.affine_select(
+        earlier, masked,
+        {.loops = {{-1, keys}},
+         .offset = static_cast<std::int32_t>(query) - static_cast<std::int32_t>(key),
+         .channel_multiplier = 1},
+        -1e30f, Alu::greater_equal);
+    return earlier;
   }
 
  private:
   Core& core_;
+  bool causal_;
   const Sequences& sequences_;
   Tensor numbers_, query_numbers_;
   bool first_rows_;
-  Tile row_, column_, mask_, masked_;
+  Tile row_, column_, mask_, masked_, earlier_;
   Pack pack_;
 };
 
@@ -141,13 +176,15 @@ class Kept {
     for (std::size_t i = 0; i < count; ++i)
       entries_.push_back({core.sbuf.tile(dtype, partitions, elements)});
   }
-  // The tile of the block that begins at (row, column); load(tile) fills it where none has it yet.
+  // The tile of the block of so many rows that begins at (row, column); load(tile) fills it where
+  // none has it yet.
   template <class Load>
-  const Tile& get(std::size_t row, std::size_t column, const Load& load) {
+  const Tile& get(std::size_t row, std::size_t rows, std::size_t column, const Load& load) {
     for (const Entry& entry : entries_)
-      if (entry.row == row && entry.column == column) return entry.tile;
+      if (entry.row == row && entry.rows == rows && entry.column == column) return entry.tile;
     Entry& entry = entries_[next_++ % entries_.size()];
     entry.row = row;
+    entry.rows = rows;
     entry.column = column;
     load(entry.tile);
     return entry.tile;
@@ -156,7 +193,7 @@ class Kept {
  private:
   struct Entry {
     Tile tile;
-    std::size_t row = SIZE_MAX, column = SIZE_MAX;
+    std::size_t row = SIZE_MAX, rows = 0, column = SIZE_MAX;
   };
   HeapVector<Entry> entries_;
   std::size_t next_ = 0;
@@ -175,7 +212,7 @@ class TurnedBlocks {
               blocks_of((std::min)(width, bank_columns)) * most, count) {}
   // Block b of 128 columns lies at b * rows.
   const Tile& get(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns) {
-    return kept_.get(row, column, [&](const Tile& tile) {
+    return kept_.get(row, rows, column, [&](const Tile& tile) {
       if (!pack_.used()) return loader_.load_from(view_, tile, row, rows, column, columns);
       loader_.turn(tile, rows, columns, [&](std::size_t at, std::size_t part) {
         return pack_.at(row + at, part, column, columns);
@@ -202,7 +239,7 @@ class RowBlocks {
   Tile get(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns) {
     if (pack_.used()) return pack_.at(row, rows, column, columns);
     const auto part = [&](const Tile& tile) { return tile.rows(0, rows).columns(0, columns); };
-    return part(kept_.get(row, column, [&](const Tile& tile) {
+    return part(kept_.get(row, rows, column, [&](const Tile& tile) {
       core_.dma.load(part(tile), view_.rows(row, row + rows).columns(column, column + columns));
     }));
   }

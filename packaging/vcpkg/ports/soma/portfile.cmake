@@ -8,6 +8,7 @@ endif()
 vcpkg_check_features(OUT_FEATURE_OPTIONS FEATURE_OPTIONS
     FEATURES
         dispatch    SOMA_BUILD_DISPATCH
+        images      SOMA_WITH_IMAGES
         io          SOMA_WITH_IO
         mpi         SOMA_WITH_MPI
         tensorboard SOMA_WITH_TENSORBOARD

@@ -1,0 +1,49 @@
+// What --plot and --report leave: curves while a run goes on, and a page of what it came to.
+#pragma once
+
+#include "bert_classifier/train/options.hpp"
+
+#include <soma/curves.hpp>
+#include <soma/models/prediction.hpp>
+#include <soma/text/labelled_text.hpp>
+
+#include <functional>
+#include <iostream>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// Answers of a model to texts and, of pairs, their second texts.
+using AskModel = std::function<std::vector<soma::models::Prediction>(
+    std::span<const std::string_view> texts, std::span<const std::string_view> pairs)>;
+
+// What a page is made of beside the options.
+struct ReportParts {
+  const soma::train::Report& run;
+  const std::optional<soma::train::Evaluation>& tested;
+  std::string picture;
+  const std::vector<std::string>& labels;
+  std::span<const soma::text::LabelledRow> held_out;
+  soma::data::LabelKind kind;
+  AskModel ask;
+};
+
+soma::train::RunCurvesOptions curves_options(const TrainOptions& options);
+// The picture of a run that has ended; empty: none was asked for, or a full disk has ended it
+// (train/logs.hpp). A line on standard error where it lacks steps of an earlier call.
+template <class ExpendableCurves>
+std::string end_curves(std::optional<ExpendableCurves>& curves, const TrainOptions& options) {
+  std::string picture;
+  if (!curves) return picture;
+  curves->write([&](const soma::train::RunCurves& known) {
+    picture = known.svg();
+    if (known.beginning() != 0 && !options.quiet)
+      std::cerr << "curves begin behind step " << known.beginning()
+                << ": there is no file with those of the steps before\n";
+  });
+  return picture;
+}
+// Writes the page of --report; asks the model about each held-out text for it. Error file.write.
+void write_report(const TrainOptions& options, const ReportParts& parts);

@@ -1,0 +1,199 @@
+// character_model: a causal transformer that learns which character follows, and writes text of its
+// own, one character after the other: the same whatever the number of threads.
+//   character_model --text book.txt --save book.safetensors
+//   character_model --load book.safetensors --steps 0 --begin "It was"
+
+#include "bert_classifier/train/reviews.hpp"
+
+#include <CLI/CLI.hpp>
+#include <soma/curves.hpp>
+#include <soma/io.hpp>
+#include <soma/soma.hpp>
+#include <soma/text/read_file.hpp>
+
+#include <algorithm>
+#include <iostream>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace {
+
+// Numbers a character, characters seen at once, windows of a step.
+constexpr std::size_t width = 64, window = 64, windows = 16;
+
+struct Options {
+  std::string text, load, save, plot, begin = "\n";
+  std::size_t steps = 1500, every = 100, length = 400;
+  std::uint64_t seed = 1;
+  int threads = 0;
+};
+
+std::string text_of(const Options& options) {
+  if (!options.text.empty()) return soma::text::read_file("character_model", options.text);
+  std::string text;
+  for (const reviews::Review& review : reviews::generate(20000, 1, reviews::Split::train, 0))
+    text.append(review.text).push_back('\n');
+  return text;
+}
+
+// Places of characters in the alphabet, which is ascending; others are left out.
+std::vector<std::int32_t> ids_of(const std::string& alphabet, const std::string& text) {
+  std::vector<std::int32_t> ids;
+  for (const char letter : text)
+    if (const std::size_t id = alphabet.find(letter); id != alphabet.npos)
+      ids.push_back(static_cast<std::int32_t>(id));
+  return ids;
+}
+
+// Sequences of as many ids each.
+soma::Ragged ragged(soma::Context& context, const std::vector<std::int32_t>& ids,
+                    std::size_t length) {
+  const std::vector<std::size_t> lengths(ids.size() / length, length);
+  return {soma::Tensor::from<std::int32_t>(context, ids, {ids.size()}),
+          soma::Sequences::from_lengths(context, lengths)};
+}
+
+// Scores of what may follow each character: [rows] to [rows, letters]. It sees none behind it.
+struct Model {
+  soma::Var operator()(soma::Tape& tape, const soma::Ragged& ids) const {
+    const std::size_t length = ids.sequences.longest();
+    std::vector<std::int32_t> places(ids.rows.elements());
+    for (std::size_t i = 0; i < places.size(); ++i)
+      places[i] = static_cast<std::int32_t>(i % length);
+    const soma::Var where = tape.constant(ragged(tape.context(), places, length));
+    const soma::Var x = add(tape, letters(tape, tape.constant(ids)), positions(tape, where));
+    return head(tape, norm(tape, encoder(tape, x)));
+  }
+  void collect(soma::nn::Collector& collector) const {
+    collector.part("letters", letters);
+    collector.part("positions", positions);
+    collector.part("encoder", encoder);
+    collector.part("norm", norm);
+    collector.part("head", head);
+  }
+
+  soma::nn::Scope scope;
+  std::size_t count;  // of letters
+  soma::nn::TransformerOptions options{.width = width,
+                                       .heads = 4,
+                                       .inner = 4 * width,
+                                       .layers = 2,
+                                       .norm_first = true,
+                                       .causal = true};
+  soma::nn::Embedding letters{scope / "letters", count, width, 0.05f};
+  soma::nn::Embedding positions{scope / "positions", window, width, 0.05f};
+  soma::nn::TransformerEncoder encoder{scope / "encoder", options};
+  soma::nn::LayerNorm norm{scope / "norm", width};
+  soma::nn::Linear head{scope / "head", width, count, {.deviation = 0.05f}};
+};
+
+// Windows one behind the other through the text, and again from its beginning.
+void learn(soma::Context& context, const Model& model, const Options& options,
+           const std::vector<std::int32_t>& text) {
+  const soma::Parameters parameters = soma::nn::parameters(model);
+  soma::optim::AdamW optimizer(context, soma::optim::decay_groups(parameters, 0.01f));
+  const soma::optim::Schedule rate{3e-3, soma::optim::Decay::linear, options.steps / 20,
+                                   options.steps};
+  soma::train::RunCurves curves({.title = "characters", .file = options.plot});
+  curves.on_start({.steps = options.steps});
+  soma::Tape tape(context);
+  for (std::size_t step = 0; step < options.steps; ++step) {
+    std::vector<std::int32_t> inputs, next;
+    for (std::size_t i = 0; i < windows * window; ++i) {
+      const std::size_t begin = (step * windows + i / window) * window;
+      inputs.push_back(text[begin % (text.size() - window) + i % window]);
+      next.push_back(text[begin % (text.size() - window) + i % window + 1]);
+    }
+    tape.reset();
+    const soma::Var scores = model(tape, ragged(context, inputs, window));
+    const soma::Var loss =
+        cross_entropy(tape, scores, tape.constant(ragged(context, next, window)));
+    tape.backward(loss);
+    const double size = soma::optim::gradient_norm(context, parameters);
+    const float clipping = soma::optim::clipping_factor(size, 1);
+    optimizer.step({.rate = rate(step), .gradient_factor = clipping});
+    clear_gradients(parameters);
+    const auto value = static_cast<double>(loss.value().item<float>());
+    curves.on_step({.step = step + 1, .loss = value, .learning_rate = rate(step)});
+    if ((step + 1) % options.every == 0)
+      std::cout << "step " << step + 1 << "  loss " << soma::detail::fixed(value, 8) << std::endl;
+  }
+  curves.on_end({});
+}
+
+// Writes on from where the options begin: each character is drawn by its probability.
+std::string write(soma::Context& context, const Model& model, const std::string& alphabet,
+                  const Options& options) {
+  soma::Tape tape(context, {.record = false, .training = false});
+  std::string text = options.begin;
+  std::vector<std::int32_t> seen = ids_of(alphabet, text);
+  if (seen.empty()) seen = {0};
+  soma::DrawSequence draws(
+      {.seed = options.seed, .stream = soma::stream_id("characters", "write")});
+  for (std::size_t i = 0; i < options.length; ++i) {
+    if (seen.size() > window) seen.erase(seen.begin(), seen.end() - window);
+    tape.reset();
+    const soma::Var chances = softmax(tape, model(tape, ragged(context, seen, seen.size())));
+    std::vector<double> sums{0};
+    for (const float chance : chances.value().select(0, seen.size() - 1).span<float>())
+      sums.push_back(sums.back() + static_cast<double>(chance));
+    const double drawn = draws.unit() * sums.back();
+    const auto place = std::upper_bound(sums.begin() + 1, sums.end() - 1, drawn) - sums.begin();
+    seen.push_back(static_cast<std::int32_t>(place - 1));
+    text.push_back(alphabet[static_cast<std::size_t>(seen.back())]);
+  }
+  return text;
+}
+
+void run(const Options& options) {
+  auto context = soma::make_context({.threads = options.threads});
+  soma::SafetensorsFile file;
+  if (!options.load.empty()) file = soma::load_safetensors(context, options.load);
+  const std::string text = text_of(options);
+  const std::set<char> letters(text.begin(), text.end());
+  std::string alphabet(letters.begin(), letters.end());
+  if (!options.load.empty()) {
+    const soma::Tensor known = contiguous(context, file.at("alphabet"));
+    alphabet.assign(reinterpret_cast<const char*>(known.raw()), known.bytes());
+  }
+  const std::vector<std::int32_t> ids = ids_of(alphabet, text);
+  if (ids.size() <= window)
+    soma::fail(soma::error_id::data_empty, "character_model", "text", "short", "over 64 letters");
+  const Model model{{context, options.seed}, alphabet.size()};
+  const soma::Parameters parameters = soma::nn::parameters(model);
+  if (!options.load.empty()) soma::nn::load(parameters, file.tensors);
+  learn(context, model, options, ids);
+  if (!options.save.empty()) {
+    soma::StateDict state = soma::nn::state_dict(parameters);
+    const std::vector<std::uint8_t> bytes(alphabet.begin(), alphabet.end());
+    state.set("alphabet", soma::Tensor::from<std::uint8_t>(context, bytes, {bytes.size()}));
+    soma::save_safetensors(options.save, state);
+  }
+  std::cout << write(context, model, alphabet, options) << std::endl;
+}
+
+}  // namespace
+
+int main(int count, char** given) {
+  CLI::App app("Learns which character of a text follows, and writes text of its own.");
+  Options options;
+  app.add_option("--text", options.text, "a file to learn from; default: made-up reviews");
+  app.add_option("--load", options.load, "begin with the weights of this file");
+  app.add_option("--save", options.save, "safetensors file of the weights and the alphabet");
+  app.add_option("--plot", options.plot, "an SVG picture of the loss");
+  app.add_option("--begin", options.begin, "what is written begins so");
+  app.add_option("--steps", options.steps)->capture_default_str();
+  app.add_option("--every", options.every, "steps between two lines")->check(CLI::PositiveNumber);
+  app.add_option("--seed", options.seed, "of first weights and what is written");
+  app.add_option("--threads", options.threads)->check(CLI::Range(0, soma::max_threads));
+  try {
+    app.parse(count, given);
+    run(options);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  } catch (const std::exception& error) {  // soma::Error is one
+    std::cerr << error.what() << '\n';
+    return 1;
+  }
+}

@@ -1,0 +1,186 @@
+#pragma once
+// Gru and Lstm: recurrent layers over ragged batches, in several layers and in both directions.
+// Parameters have the names and the order of gates of torch.nn.GRU and torch.nn.LSTM, and results
+// are those of its packed sequences.
+//
+//   const nn::Gru gru(scope / "gru", 256, 128, {.layers = 2, .bidirectional = true});
+//   const nn::RecurrentResult result = gru(tape, x);
+//   result.rows;         // [rows, 2 x 128], with the sequences of x
+//   result.last(tape);   // [sequences, 2 x 128]: of the last layer, what a classifier takes
+
+#include <soma/autograd/sequence_functions.hpp>
+#include <soma/nn/layers.hpp>
+#include <soma/nn/sequence_rows.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace soma::nn {
+
+struct RecurrentOptions {
+  std::size_t layers = 1;
+  bool bidirectional = false;  // the second direction's columns stand behind the first one's
+  float dropout = 0;           // of the rows between layers
+};
+
+struct RecurrentResult {
+  Var rows;  // [rows, H], or [rows, 2 H] of both directions
+  // [sequences, H] each: of every layer, first forwards, then backwards. Cells are those of an
+  // Lstm.
+  std::vector<Var> states, cells;
+
+  // Of the last layer, both directions side by side.
+  Var last(Tape& tape) const {
+    return both ? concatenate(tape, {states[states.size() - 2], states.back()}, 1) : states.back();
+  }
+  bool both = false;
+};
+
+namespace detail {
+
+// One layer and direction.
+struct RecurrentWeights {
+  RecurrentWeights(const Scope& scope, std::size_t gates, std::size_t in, std::size_t hidden,
+                   const std::string& layer)
+      : site(scope / ("weight_ih_" + layer)), suffix(layer) {
+    const float bound = root_of_ratio(1, hidden);
+    const auto make = [&](const char* name, const Shape& shape) {
+      return initial_parameter(scope, shape, {Initial::uniform(bound, scope.draw(name + suffix))});
+    };
+    input_weight = make("weight_ih_", Shape{gates * hidden, in});
+    hidden_weight = make("weight_hh_", Shape{gates * hidden, hidden});
+    input_bias = make("bias_ih_", Shape{gates * hidden});
+    hidden_bias = make("bias_hh_", Shape{gates * hidden});
+  }
+  void collect(Collector& collector) const {
+    collector.add("weight_ih_" + suffix, input_weight, ParameterRole::weight);
+    collector.add("weight_hh_" + suffix, hidden_weight, ParameterRole::weight);
+    collector.add("bias_ih_" + suffix, input_bias, ParameterRole::bias);
+    collector.add("bias_hh_" + suffix, hidden_bias, ParameterRole::bias);
+  }
+
+  Var input_weight, hidden_weight, input_bias, hidden_bias;
+  ProductSite site;  // of the input product
+  std::string suffix;
+};
+
+}  // namespace detail
+
+// What Gru and Lstm share.
+class RecurrentLayers {
+ public:
+  void collect(Collector& collector) const {
+    for (const detail::RecurrentWeights& layer : layers) layer.collect(collector);
+  }
+
+  std::size_t hidden = 0;
+  bool both = false;
+  // Forwards and backwards of the first layer, of the second, ...
+  std::vector<detail::RecurrentWeights> layers;
+  std::vector<Dropout> dropouts;  // behind each layer but the last
+
+ protected:
+  RecurrentLayers() = default;
+  RecurrentLayers(const Scope& scope, std::size_t gates, std::size_t in, std::size_t width,
+                  const RecurrentOptions& options)
+      : hidden(width), both(options.bidirectional), path_(scope) {
+    if (options.layers == 0 || width == 0)
+      fail(error_id::operator_value, "RecurrentLayers", options.layers == 0 ? "layers" : "hidden",
+           "0", "1 or more");
+    for (std::size_t i = 0; i < options.layers; ++i) {
+      const std::string name = "l" + std::to_string(i);
+      const std::size_t columns = i == 0 ? in : width * (both ? 2 : 1);
+      layers.emplace_back(scope, gates, columns, width, name);
+      if (both) layers.emplace_back(scope, gates, columns, width, name + "_reverse");
+      if (i + 1 < options.layers) dropouts.emplace_back(scope / name, options.dropout);
+    }
+  }
+
+  // step(number, layer, rows, setting) runs a layer and direction, notes its last states and gives
+  // its rows.
+  template <class Step>
+  RecurrentResult run(Tape& tape, const Var& x, const Step& step) const {
+    const auto within = tape.within(path_.view());
+    const SequenceRows batch(tape, x);
+    RecurrentResult result;
+    result.both = both;
+    Var rows = batch.rows();
+    const std::size_t directions = both ? 2 : 1;
+    for (std::size_t i = 0; i < layers.size(); i += directions) {
+      if (i != 0) rows = dropouts[i / directions - 1](tape, rows);
+      const Var forwards = step(i, result, rows, RecurrentSetting{});
+      rows =
+          both ? concatenate(tape, {forwards, step(i + 1, result, rows, RecurrentSetting{true})}, 1)
+               : forwards;
+    }
+    result.rows = batch.back(tape, rows);
+    return result;
+  }
+  Var input_gates(Tape& tape, std::size_t layer, const Var& rows) const {
+    const detail::RecurrentWeights& own = layers[layer];
+    return linear_at(own.site, tape, rows, own.input_weight, own.input_bias);
+  }
+  // The state that a layer and direction begins with, if there are some. Error operator.inputs.
+  Var first_of(std::span<const Var> states, std::size_t layer) const {
+    if (states.empty()) return {};
+    if (states.size() != layers.size())
+      fail(error_id::operator_inputs, "RecurrentLayers", "states", std::to_string(states.size()),
+           "one of each layer and direction, " + std::to_string(layers.size()));
+    return states[layer];
+  }
+
+ private:
+  LayerPath path_;
+};
+
+// arXiv 1406.1078. Rows [rows, in] that form sequences, or a batch [B, T, in]. Errors as the
+// operator gru.
+class Gru : public RecurrentLayers {
+ public:
+  Gru() = default;
+  Gru(const Scope& scope, std::size_t in, std::size_t width, const RecurrentOptions& options = {})
+      : RecurrentLayers(scope, 3, in, width, options) {}
+
+  // `states` [sequences, H]: what sequences begin with, of each layer and direction; empty: zeros.
+  RecurrentResult operator()(Tape& tape, const Var& x, std::span<const Var> states = {}) const {
+    return run(tape, x,
+               [&](std::size_t layer, RecurrentResult& result, const Var& rows,
+                   const RecurrentSetting& setting) {
+                 const GruResult own =
+                     gru(tape, input_gates(tape, layer, rows), layers[layer].hidden_weight,
+                         layers[layer].hidden_bias, first_of(states, layer), setting);
+                 result.states.push_back(own.last);
+                 return own.rows;
+               });
+  }
+};
+
+// Neural Computation 9(8), 1997. Rows as of Gru. Errors as the operator lstm.
+class Lstm : public RecurrentLayers {
+ public:
+  Lstm() = default;
+  Lstm(const Scope& scope, std::size_t in, std::size_t width, const RecurrentOptions& options = {})
+      : RecurrentLayers(scope, 4, in, width, options) {}
+
+  RecurrentResult operator()(Tape& tape, const Var& x, std::span<const Var> states = {},
+                             std::span<const Var> cells = {}) const {
+    return run(tape, x,
+               [&](std::size_t layer, RecurrentResult& result, const Var& rows,
+                   const RecurrentSetting& setting) {
+                 const LstmResult own =
+                     lstm(tape, input_gates(tape, layer, rows), layers[layer].hidden_weight,
+                          layers[layer].hidden_bias, first_of(states, layer),
+                          first_of(cells, layer), setting);
+                 result.states.push_back(own.last);
+                 result.cells.push_back(own.cell);
+                 return own.rows;
+               });
+  }
+};
+
+}  // namespace soma::nn

@@ -1,0 +1,186 @@
+#pragma once
+// What attention's operators share: which columns are queries, keys and values, which rows are
+// queries of a sequence, and a loop over sequences and heads.
+
+#include <soma/ops/element/dropout.hpp>
+#include <soma/ops/settings.hpp>
+#include <soma/ops/support.hpp>
+#include <soma/runtime/heap_vector.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+
+namespace soma::detail {
+
+// What queries, keys and values are columns of; the mask, and where queries of sequences begin.
+struct AttentionInputs {
+  // `queries` is the number of the input that holds them where they are apart. The mask is behind
+  // it, then `query_begins`.
+  AttentionInputs(std::span<const Tensor> inputs, std::size_t queries)
+      : all(inputs[0]),
+        apart(inputs.size() > queries && inputs[queries].defined()),
+        q(apart ? inputs[queries] : all),
+        mask(input_or_none(inputs, queries + 1)),
+        query_begins(input_or_none(inputs, queries + 2)),
+        channels(all.size(1) / (apart ? 2 : 3)),
+        first_key(apart ? 0 : channels),
+        first_value(first_key + channels) {}
+
+  const Tensor& all;
+  bool apart;
+  const Tensor& q;
+  Tensor mask, query_begins;
+  std::size_t channels, first_key, first_value;
+};
+inline AttentionInputs attention_inputs(std::span<const Tensor> inputs) { return {inputs, 1}; }
+inline AttentionInputs attention_backward_inputs(std::span<const Tensor> inputs) {
+  return {inputs, 4};
+}
+
+// The rows that are queries of each sequence of keys, and their part of the mask.
+class QueryRows {
+ public:
+  // Errors operator.sequences (`query_begins` does not ascend from 0 to the number of queries),
+  // tensor.shape (a mask of another size), operator.value (a query that sees no key).
+  QueryRows(Context& context, const AttentionSetting& setting, const AttentionInputs& inputs,
+            const Sequences& keys)
+      : keys_(keys),
+        first_rows_(setting.first_rows),
+        rows_(inputs.q.size(0)),
+        mask_begins_(context.heap()) {
+    if (inputs.query_begins.defined()) take_begins(contiguous(context, inputs.query_begins));
+    for (std::size_t i = 0; i < keys.count(); ++i) longest_ = (std::max)(longest_, length(i));
+    if (inputs.mask.defined()) take_mask(contiguous(context, inputs.mask), setting.causal);
+  }
+  std::size_t rows() const { return rows_; }
+  std::size_t longest() const { return longest_; }
+  std::size_t begin(std::size_t sequence) const {
+    if (begins_.defined()) return static_cast<std::size_t>(begins_.data<std::int64_t>()[sequence]);
+    return first_rows_ ? sequence : keys_.begin(sequence);
+  }
+  std::size_t length(std::size_t sequence) const {
+    if (begins_.defined()) return begin(sequence + 1) - begin(sequence);
+    return first_rows_ ? 1 : keys_.length(sequence);
+  }
+  // [queries][keys]; nullptr: none.
+  const std::uint8_t* mask(std::size_t sequence) const {
+    if (!mask_.defined()) return nullptr;
+    return reinterpret_cast<const std::uint8_t*>(mask_.raw()) + mask_begins_[sequence];
+  }
+
+ private:
+  void take_begins(const Tensor& begins) {
+    const auto* const at = begins.data<std::int64_t>();
+    const std::size_t count = keys_.count();
+    bool ascend = at[0] == 0;
+    for (std::size_t i = 0; i < count; ++i) ascend = ascend && at[i] <= at[i + 1];
+    if (!ascend || static_cast<std::uint64_t>(at[count]) != rows_)
+      fail(error_id::operator_sequences, "attention", "query_begins",
+           "from " + std::to_string(at[0]) + " to " + std::to_string(at[count]) +
+               (ascend ? "" : ", not ascending"),
+           "ascending from 0 to the number of queries, " + std::to_string(rows_));
+    begins_ = begins;
+  }
+  void take_mask(const Tensor& mask, bool causal) {
+    std::size_t total = 0;
+    for (std::size_t i = 0; i < keys_.count(); ++i) {
+      mask_begins_.push_back(total);
+      total = checked_add(total, checked_multiply(length(i), keys_.length(i), "attention"),
+                          "attention");
+    }
+    if (mask.elements() != total)
+      fail(error_id::tensor_shape, "attention", "mask", mask.describe(),
+           "[" + std::to_string(total) + "], a flag for each query and key of a sequence");
+    mask_ = mask;
+    for (std::size_t i = 0; i < keys_.count(); ++i)
+      for (std::size_t query = 0; keys_.length(i) != 0 && query < length(i); ++query) {
+        const std::uint8_t* const row = this->mask(i) + query * keys_.length(i);
+        const std::uint8_t* const end = row + (causal ? query + 1 : keys_.length(i));
+        if (std::find_if(row, end, [](std::uint8_t seen) { return seen != 0; }) == end)
+          fail(error_id::operator_value, "attention", "mask",
+               "nothing but 0 for query " + std::to_string(query) + " of sequence " +
+                   std::to_string(i),
+               "at least one key that each query sees");
+      }
+  }
+
+  const Sequences& keys_;
+  bool first_rows_;
+  std::size_t rows_, longest_ = 0;
+  Tensor begins_, mask_;
+  HeapVector<std::size_t> mask_begins_;
+};
+
+// Where a head of a sequence is: its first row of keys and values, and of queries and the result;
+// the head's first column of queries, keys, values and the result each.
+struct HeadPlace {
+  std::size_t row, query_row, column;
+};
+
+// Calls run(args, place) for each sequence and head, with what forward and backward share filled
+// in. Parts of about equal cost go to the executor.
+template <class Run>
+void for_each_head(const OperatorCall& call, const AttentionInputs& inputs, float* log_sum_exp,
+                   const Run& run_head) {
+  const auto& setting = call.attributes.as<AttentionSetting>();
+  const Sequences& sequences = call.sequences;
+  const QueryRows queries(call.context, setting, inputs, sequences);
+  const AttentionKernels& kernels = call.context.kernels().attention;
+  const std::size_t width = inputs.channels / setting.heads;
+  const auto cost = [&](std::size_t item) {
+    const std::size_t keys = sequences.length(item / setting.heads);
+    const std::size_t rows = queries.length(item / setting.heads);
+    return (keys * ((setting.causal ? rows / 2 : rows) + 64) + rows) * width;
+  };
+  constexpr std::size_t worth_a_task = 50000;  // multiply-adds
+  const UnevenRanges parts(call.context, sequences.count() * setting.heads, worth_a_task, cost);
+  if (parts.tasks() == 0) return;
+  AttentionArgs most_args{
+      .queries = queries.longest(), .keys = sequences.longest(), .width = width};
+  most_args.bf16_products = call.context.bf16().products;
+  const std::size_t workspace = (kernels.workspace_bytes(most_args) + memory_alignment - 1) /
+                                memory_alignment * memory_alignment;
+  const Storage memory = Storage::allocate(call.context.heap(),
+                                           checked_multiply(workspace, parts.tasks(), "attention"));
+  const float scale = 1.0f / std::sqrt(static_cast<float>(width));
+  const bool drops = dropout_threshold(setting.dropout) != 0;
+  for (std::size_t i = 0; drops && i < sequences.count(); ++i)
+    static_cast<void>(attention_index(sequences.ordinal(i), 0,
+                                      (std::max)(queries.length(i), std::size_t{1}) - 1, 0));
+  parts.run(call.context, [&](std::size_t begin, std::size_t end, std::size_t task) {
+    for (std::size_t item = begin; item < end; ++item) {
+      const std::size_t sequence = item / setting.heads, head = item % setting.heads;
+      AttentionArgs args{
+          .queries = queries.length(sequence), .keys = sequences.length(sequence), .width = width};
+      if (args.queries == 0 && args.keys == 0) continue;
+      const HeadPlace place{.row = sequences.begin(sequence),
+                            .query_row = queries.begin(sequence),
+                            .column = head * width};
+      const MatrixOperand all = operand(inputs.all);
+      args.q = part(operand(inputs.q), place.query_row, place.column);
+      args.k = part(all, place.row, inputs.first_key + place.column);
+      args.v = part(all, place.row, inputs.first_value + place.column);
+      args.scale = scale;
+      args.causal = setting.causal;
+      args.mask = queries.mask(sequence);
+      args.bf16_products = most_args.bf16_products;
+      args.log_sum_exp = log_sum_exp + head * queries.rows() + place.query_row;
+      args.workspace = memory.data() + task * workspace;
+      args.dropout.threshold = dropout_threshold(setting.dropout);
+      if (drops) {
+        args.dropout.keep_scale =
+            static_cast<float>(1 / (1 - static_cast<double>(setting.dropout.probability)));
+        args.dropout.draw = setting.dropout.draw;
+        args.dropout.draw.index = attention_index(sequences.ordinal(sequence), head, 0, 0);
+      }
+      run_head(args, place);
+    }
+  });
+}
+
+}  // namespace soma::detail

@@ -1,0 +1,20 @@
+#pragma once
+// The settings of operators over sequences.
+
+#include <cstddef>
+
+namespace soma {
+
+struct RecurrentSetting {
+  bool reverse = false;  // from the last row of each sequence to the first
+};
+
+struct RotarySetting {
+  std::size_t heads = 1;  // side by side in the columns that are turned
+  // Columns that are turned, from the first on; the others are copied. 0: all.
+  std::size_t columns = 0;
+  float base = 10000;  // the slowest pair of a head of D columns turns by base^(2 / D - 1) a row
+  std::size_t first_position = 0;  // of the first row of each sequence
+};
+
+}  // namespace soma

@@ -1,0 +1,54 @@
+#pragma once
+// Table: columns of numbers and of categories in memory, as a CSV file has them.
+
+#include <soma/base/error.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace soma::text {
+
+enum class ColumnKind : std::uint8_t { number, category };
+
+struct TableColumn {
+  std::string name{};
+  ColumnKind kind = ColumnKind::number;
+  std::vector<double> numbers{};          // number: one a row, finite; NaN: it is missing
+  std::vector<std::string> categories{};  // category: its names, sorted as sort_labels() does
+  std::vector<std::int32_t> codes{};      // category: index into them, one a row; -1: missing
+
+  // How many rows lack it.
+  std::size_t missing() const {
+    std::size_t count = 0;
+    for (const double number : numbers) count += number != number ? 1u : 0u;
+    for (const std::int32_t code : codes) count += code < 0 ? 1u : 0u;
+    return count;
+  }
+};
+
+// Memory: 8 bytes a number, 4 a category, and the names of categories.
+struct Table {
+  std::vector<TableColumn> columns{};
+  std::size_t rows = 0;
+  std::string source{};  // the file, for messages
+
+  const TableColumn* find(std::string_view name) const {
+    for (const TableColumn& column : columns)
+      if (column.name == name) return &column;
+    return nullptr;
+  }
+  // Error table.column, which lists the names.
+  const TableColumn& column(std::string_view name) const {
+    if (const TableColumn* found = find(name)) return *found;
+    std::string names;
+    for (const TableColumn& column : columns)
+      names.append(names.empty() ? "" : ", ").append(soma::quoted(column.name));
+    fail(error_id::table_column, "Table", "column of " + soma::quoted(source), soma::quoted(name),
+         names.empty() ? "a table with columns" : "one of " + names);
+  }
+};
+
+}  // namespace soma::text

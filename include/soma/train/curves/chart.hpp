@@ -1,0 +1,131 @@
+#pragma once
+// Charts: curves over a common axis, with a legend; several of them one below the other as a
+// picture. What is drawn is bounded, however much is given.
+
+#include <soma/train/curves/canvas.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace soma::train {
+
+struct Curve {
+  std::string name{};                // in the legend; empty: it is not there
+  std::vector<CurvePoint> points{};  // in the order of x; one that is not finite is a gap
+  std::size_t style = 0;             // which colour and dash
+  bool faint = false;                // behind another curve of the same style
+  bool dots = false;                 // few points, each of them a dot
+};
+
+struct Chart {
+  std::string title{}, x_title{};
+  std::vector<Curve> curves{};
+  bool legend = true;
+  double least_room = 0;  // above and below the curves, in values
+  Range along{};          // values of x that the axis has even where no curve does
+};
+
+struct ChartBox {
+  double left = 0, top = 0, width = 960, height = 240;
+};
+
+inline constexpr std::size_t most_curves = 32;          // of a chart; others are left out
+inline constexpr std::size_t most_points_drawn = 2000;  // of a curve; more are drawn as means
+
+namespace detail {
+
+// Okabe and Ito's colours, which people tell apart whatever colours they see.
+inline constexpr std::array<std::string_view, 8> curve_colours{
+    "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#000000", "#999999"};
+inline constexpr std::array<std::string_view, 3> curve_dashes{"", "6 3", "2 2"};
+
+// The means of groups of as many points as it takes; a group with a gap is one.
+inline std::vector<CurvePoint> thinned(const std::vector<CurvePoint>& points, std::size_t most) {
+  if (points.size() <= most) return points;
+  const std::size_t group = (points.size() + most - 1) / most;
+  std::vector<CurvePoint> result;
+  for (std::size_t begin = 0; begin < points.size(); begin += group) {
+    const std::size_t end = (std::min)(begin + group, points.size());
+    CurvePoint mean;
+    for (std::size_t i = begin; i < end; ++i) {
+      mean.x += points[i].x / static_cast<double>(end - begin);
+      mean.y += points[i].y / static_cast<double>(end - begin);
+    }
+    result.push_back(mean);
+  }
+  return result;
+}
+
+}  // namespace detail
+
+inline std::string curve_colour(std::size_t style) {
+  return std::string(detail::curve_colours[style % detail::curve_colours.size()]);
+}
+// Attributes of a line.
+inline std::string curve_stroke(std::size_t style, bool faint = false) {
+  return "stroke=\"" + curve_colour(style) + "\" stroke-width=\"1.5\" stroke-dasharray=\"" +
+         std::string(detail::curve_dashes[style / detail::curve_colours.size() %
+                                          detail::curve_dashes.size()]) +
+         (faint ? "\" stroke-opacity=\"0.3\"" : "\"");
+}
+
+// Draws the chart into the box: its title above, the title of x below, the legend at the right.
+inline void draw_chart(SvgCanvas& canvas, const Chart& chart, const ChartBox& box) {
+  constexpr double left = 60, right = 130, above = 24, below = 40, line = 18;
+  const double end = box.left + box.width - (chart.legend ? right : 0);
+  std::vector<Curve> curves;
+  Range xs = chart.along, ys;
+  for (const Curve& curve : chart.curves) {
+    if (curves.size() == most_curves) break;
+    curves.push_back(curve);
+    curves.back().points = detail::thinned(curve.points, most_points_drawn);
+    for (const CurvePoint& point : curves.back().points)
+      if (std::isfinite(point.x) && std::isfinite(point.y)) {
+        xs.add(point.x);
+        ys.add(point.y);
+      }
+  }
+  const Axis x = xs.tight(box.left + left, end);
+  const Axis y = ys.axis(box.top + box.height - below, box.top + above, 0.05, chart.least_room);
+  canvas.label(box.left + left, box.top + above - 10, chart.title);
+  canvas.label((x.from + x.to) / 2, box.top + box.height - 6, chart.x_title, "middle");
+  canvas.grid(x, y, true);
+  if (ys.empty()) canvas.label((x.from + x.to) / 2, (y.from + y.to) / 2, "no values", "middle");
+  double legend = box.top + above + 6;
+  for (const Curve& curve : curves) {
+    canvas.curve(curve.points, x, y, curve_stroke(curve.style, curve.faint),
+                 curve_colour(curve.style));
+    if (curve.dots)
+      for (const CurvePoint& point : curve.points)
+        if (std::isfinite(point.x) && std::isfinite(point.y))
+          canvas.dot(x.at(point.x), y.at(point.y), curve_colour(curve.style), 2.5);
+    if (!chart.legend || curve.name.empty()) continue;
+    canvas.line({end + 10, legend}, {end + 32, legend}, curve_stroke(curve.style, curve.faint));
+    canvas.label(end + 38, legend + 4, curve.name);
+    legend += line;
+  }
+}
+
+// A picture of the charts, one below the other. `metadata`: escaped text under `id`; empty: none.
+inline std::string svg_of_charts(std::string_view title, const std::vector<Chart>& charts,
+                                 std::string_view id = {}, std::string_view metadata = {}) {
+  constexpr double width = 960, height = 250, above = 34;
+  SvgCanvas canvas(width, above + height * static_cast<double>(charts.size()));
+  if (!metadata.empty()) canvas.metadata(id, metadata);
+  canvas.label(width / 2, 22, title, "middle");
+  for (std::size_t i = 0; i < charts.size(); ++i)
+    draw_chart(canvas, charts[i],
+               {.left = 0,
+                .top = above + height * static_cast<double>(i),
+                .width = width,
+                .height = height});
+  return canvas.finish();
+}
+
+}  // namespace soma::train

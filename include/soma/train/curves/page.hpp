@@ -1,0 +1,149 @@
+#pragma once
+// report_page(): what a run came to, as one page of HTML that needs nothing else: no script, no
+// request to anywhere, which the page itself forbids (Content-Security-Policy).
+
+#include <soma/base/error.hpp>
+#include <soma/base/fixed.hpp>
+#include <soma/train/curves/markup.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace soma::train {
+
+// A text that a model got wrong.
+struct WrongText {
+  std::string text{}, pair{};  // of pairs the second text, too
+  std::string expected{}, predicted{};
+  double confidence = 0;  // by which the page sorts them, the largest first
+};
+
+// Texts may have any bytes. What is empty is left out.
+struct ReportPage {
+  std::string title = "training";
+  std::string picture{};                                       // SVG, taken as it is
+  std::vector<std::pair<std::string, std::string>> results{};  // names and values
+  // Row-major: how many of class i were taken for class j, as of metrics::Classification.
+  std::vector<std::string> labels{};
+  std::vector<std::uint64_t> confusion{};
+  std::vector<WrongText> wrong{};
+  std::string confidence_title = "probability";
+};
+
+// Bounds of a page, whatever it is given.
+inline constexpr std::size_t most_matrix_classes = 40, most_confusions = 100,
+                             most_wrong_texts = 100, most_shown_characters = 1000;
+
+namespace detail {
+
+inline constexpr std::string_view page_style =
+    "body{font-family:sans-serif;max-width:70em;margin:2em auto;padding:0 1em;color:#222}"
+    "table{border-collapse:collapse;margin:.5em 0}"
+    "th,td{border:1px solid #ccc;padding:.2em .6em;text-align:left;vertical-align:top}"
+    "td.n{text-align:right;font-variant-numeric:tabular-nums}"
+    "td.d{background:#e3f1e3}svg{max-width:100%;height:auto}";
+
+// What a person reads, apart from the words around it, whichever direction it is written in.
+inline std::string shown_text(std::string_view text) {
+  return "<bdi>" + markup_text(text, most_shown_characters) + "</bdi>";
+}
+inline void append_cell(std::string& page, std::string_view content, std::string_view kind = {}) {
+  page.append("<td").append(kind.empty() ? "" : " class=\"").append(kind);
+  page.append(kind.empty() ? ">" : "\">").append(content).append("</td>");
+}
+
+// All classes where they fit, else the pairs that are confused most.
+inline void append_confusion(std::string& page, const ReportPage& report) {
+  const std::size_t count = report.labels.size();
+  page.append("<h2>Confusion matrix</h2>\n");
+  if (count <= most_matrix_classes) {
+    page.append("<table id=\"confusion\">\n<tr><th>actual \\ predicted</th>");
+    for (const std::string& label : report.labels)
+      page.append("<th>").append(shown_text(label)).append("</th>");
+    for (std::size_t i = 0; i < count; ++i) {
+      page.append("</tr>\n<tr><th>").append(shown_text(report.labels[i])).append("</th>");
+      for (std::size_t j = 0; j < count; ++j)
+        append_cell(page, std::to_string(report.confusion[i * count + j]), i == j ? "n d" : "n");
+    }
+    page.append("</tr>\n</table>\n");
+    return;
+  }
+  std::vector<std::size_t> places;
+  for (std::size_t at = 0; at < report.confusion.size(); ++at)
+    if (at / count != at % count && report.confusion[at] != 0) places.push_back(at);
+  std::ranges::stable_sort(places, [&](std::size_t a, std::size_t b) {
+    return report.confusion[a] > report.confusion[b];
+  });
+  if (places.size() > most_confusions) places.resize(most_confusions);
+  page.append("<p>Of ").append(std::to_string(count));
+  page.append(" classes, those that are confused most.</p>\n<table id=\"confusion\">\n");
+  page.append("<tr><th>actual</th><th>predicted</th><th>texts</th></tr>\n");
+  for (const std::size_t at : places) {
+    page.append("<tr>");
+    append_cell(page, shown_text(report.labels[at / count]));
+    append_cell(page, shown_text(report.labels[at % count]));
+    append_cell(page, std::to_string(report.confusion[at]), "n");
+    page.append("</tr>\n");
+  }
+  page.append("</table>\n");
+}
+
+inline void append_wrong(std::string& page, const ReportPage& report) {
+  std::vector<const WrongText*> order;
+  for (const WrongText& wrong : report.wrong) order.push_back(&wrong);
+  std::ranges::stable_sort(
+      order, [](const WrongText* a, const WrongText* b) { return a->confidence > b->confidence; });
+  if (order.size() > most_wrong_texts) order.resize(most_wrong_texts);
+  page.append("<h2>Validation texts that were most confidently wrong</h2>\n");
+  page.append("<table id=\"wrong\">\n<tr><th>").append(markup_text(report.confidence_title));
+  page.append("</th><th>predicted</th><th>actual</th><th>text</th></tr>\n");
+  for (const WrongText* wrong : order) {
+    page.append("<tr>");
+    append_cell(page, soma::detail::fixed(wrong->confidence, 4), "n");
+    append_cell(page, shown_text(wrong->predicted));
+    append_cell(page, shown_text(wrong->expected));
+    append_cell(page, shown_text(wrong->text) +
+                          (wrong->pair.empty() ? "" : "<hr>" + shown_text(wrong->pair)));
+    page.append("</tr>\n");
+  }
+  page.append("</table>\n");
+}
+
+}  // namespace detail
+
+// The page. Error csv.size: a confusion matrix that is not the square of the labels.
+inline std::string report_page(const ReportPage& report) {
+  const std::size_t count = report.labels.size();
+  const std::size_t cells = report.confusion.size();
+  if (cells != 0 && (count == 0 || cells / count != count || cells % count != 0))
+    fail(error_id::csv_size, "report_page", "confusion", std::to_string(cells) + " numbers",
+         "the square of " + std::to_string(count) + ", the number of labels");
+  std::string page =
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta http-equiv=\"Content-Security-Policy\" "
+      "content=\"default-src 'none'; style-src 'unsafe-inline'\">\n<title>";
+  page.append(markup_text(report.title, 200)).append("</title>\n<style>");
+  page.append(detail::page_style).append("</style>\n</head>\n<body>\n<h1>");
+  page.append(markup_text(report.title, 200)).append("</h1>\n");
+  if (!report.results.empty()) {
+    page.append("<h2>Results</h2>\n<table id=\"results\">\n");
+    for (const auto& [name, value] : report.results) {
+      page.append("<tr><th>").append(markup_text(name, 200)).append("</th>");
+      detail::append_cell(page, markup_text(value, 200));
+      page.append("</tr>\n");
+    }
+    page.append("</table>\n");
+  }
+  if (!report.picture.empty())
+    page.append("<h2>Curves</h2>\n<div id=\"curves\">\n").append(report.picture).append("</div>\n");
+  if (cells != 0) detail::append_confusion(page, report);
+  if (!report.wrong.empty()) detail::append_wrong(page, report);
+  return page.append("</body>\n</html>\n");
+}
+
+}  // namespace soma::train

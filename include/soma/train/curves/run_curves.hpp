@@ -1,0 +1,259 @@
+#pragma once
+// RunCurves: loss, metrics and learning rate of a run as a picture that grows with it.
+//
+//   soma::train::RunCurves curves({.file = "curves.svg"});
+//   trainer.add(curves);
+//   trainer.fit(source, &held_out);
+//
+// POSIX. docs/training.md shows a picture.
+
+#include <soma/io/atomic_file.hpp>
+#include <soma/io/mapped_file.hpp>
+#include <soma/runtime/clock.hpp>
+#include <soma/train/curves/chart.hpp>
+#include <soma/train/curves/page.hpp>
+#include <soma/train/curves/series.hpp>
+#include <soma/train/events.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <sys/stat.h>
+
+namespace soma::train {
+
+struct RunCurvesOptions {
+  std::string title = "training";
+  std::string file{};  // of the picture (SVG); empty: none
+  std::string page{};  // of a page (HTML) that has the picture while the run goes on; empty: none
+  // Files are written behind evaluations and checkpoints, at the end, and at steps so far apart.
+  double seconds_between = 30;
+};
+
+// Files are written whole or not at all, and each holds the numbers behind its curves: a run that
+// is resumed reads those of the steps before it from the file (or the page), and its picture is
+// that of a run without a break, byte for byte. Where the file is another one, or not there, the
+// curves begin with the resumed run, and beginning() tells where. Memory and files: at most 1,000
+// points a curve and 16 curves. Errors: file.write, and where the file is there and
+// cannot be read file.read.
+class RunCurves final : public Callback {
+ public:
+  explicit RunCurves(RunCurvesOptions options = {}) : options_(std::move(options)) {}
+
+  void on_start(const RunInfo& run) override {
+    curves_.clear();
+    first_step_ = run.first_step;
+    written_at_ = monotonic_nanoseconds();
+    if (run.first_step == 0) return;
+    for (const std::string* path : {&options_.file, &options_.page})
+      if (curves_.empty() && !path->empty()) read(*path);
+    for (Named& curve : curves_) curve.series.drop_behind(run.first_step);
+  }
+  void on_step(const StepInfo& step) override {
+    add("loss", "training loss", step.step, step.loss);
+    add("rate", "learning rate", step.step, step.learning_rate);
+    const double seconds = static_cast<double>(monotonic_nanoseconds() - written_at_) * 1e-9;
+    if (seconds >= options_.seconds_between) write();
+  }
+  void on_evaluation(const EvaluationInfo& info) override {
+    add("held_out/loss", "validation loss", info.step, info.loss);
+    // Those on one scale, from 0 to 1: accuracy, F1, AUC, R2; the first few where there are many.
+    std::size_t metrics = 0;
+    if (info.values != nullptr)
+      for (const metrics::Value& value : *info.values)
+        if (value.higher_is_better && metrics++ < most_metrics)
+          add("held_out/" + value.name, value.title, info.step, value.value);
+    write();
+  }
+  void on_checkpoint(std::uint64_t) override { write(); }
+  void on_end(const Report&) override { write(); }
+
+  // Where the curves begin: 0, or behind the step that a run went on from without a file of its
+  // earlier steps.
+  std::uint64_t beginning() const {
+    const Series* loss = find("loss");
+    if (first_step_ == 0 ||
+        (loss != nullptr && !loss->empty() && loss->points().front().first <= first_step_))
+      return 0;
+    return first_step_;
+  }
+  // "loss", "rate", "held_out/loss", "held_out/accuracy" ...; nullptr: there is none.
+  const Series* find(std::string_view name) const {
+    for (const Named& curve : curves_)
+      if (curve.name == name) return &curve.series;
+    return nullptr;
+  }
+  // The picture as it is.
+  std::string svg() const {
+    Chart loss{.title = "loss", .x_title = "step"}, metrics{.title = "metrics", .x_title = "step"},
+        rate{.title = "learning rate", .x_title = "step"};
+    for (const Named& curve : curves_) {
+      const std::vector<CurvePoint> points = points_of(curve.series);
+      if (curve.name == "loss") {
+        loss.curves.push_back({.name = {}, .points = points, .style = 0, .faint = true});
+        loss.curves.push_back({.name = "training", .points = smoothed(points), .style = 0});
+      } else if (curve.name == "rate") {
+        rate.curves.push_back({.name = "rate", .points = points, .style = 0});
+      } else if (curve.name == "held_out/loss") {
+        loss.curves.push_back({.name = "validation", .points = points, .style = 3, .dots = true});
+      } else {
+        metrics.curves.push_back({.name = curve.title,
+                                  .points = points,
+                                  .style = metrics.curves.size() + 1,
+                                  .dots = true});
+      }
+    }
+    std::vector<Chart> charts{std::move(loss)};
+    if (!metrics.curves.empty()) charts.push_back(std::move(metrics));
+    charts.push_back(std::move(rate));
+    for (Chart& chart : charts) chart.along = steps();
+    return svg_of_charts(options_.title, charts, data_id, data());
+  }
+  // Writes the files that the options name. Error file.write.
+  void write() {
+    written_at_ = monotonic_nanoseconds();
+    if (options_.file.empty() && options_.page.empty()) return;
+    const std::string picture = svg();
+    if (!options_.file.empty()) write_whole(options_.file, picture);
+    if (!options_.page.empty())
+      write_whole(options_.page, report_page({.title = options_.title, .picture = picture}));
+  }
+
+ private:
+  struct Named {
+    std::string name, title;
+    Series series{};
+  };
+  static constexpr std::size_t most_metrics = 3, most_names = 16;
+  static constexpr std::string_view data_id = "soma-run-curves-1";
+  static constexpr std::string_view begin_mark = "<metadata id=\"soma-run-curves-1\">",
+                                    end_mark = "</metadata>";
+
+  void add(std::string_view name, std::string_view title, std::uint64_t step, double value) {
+    for (Named& curve : curves_)
+      if (curve.name == name) return curve.series.add(step, value);
+    if (curves_.size() == most_names) return;
+    curves_.push_back({std::string(name), std::string(title), {}});
+    curves_.back().series.add(step, value);
+  }
+  static void write_whole(const std::string& path, std::string_view content) {
+    AtomicFile file("RunCurves", path);
+    file.write(content);
+    file.commit();
+  }
+
+  // From 0 to the last step: common to all charts.
+  Range steps() const {
+    Range range;
+    range.add(0);
+    for (const Named& curve : curves_)
+      if (!curve.series.empty()) range.add(static_cast<double>(curve.series.points().back().last));
+    return range;
+  }
+  static std::vector<CurvePoint> points_of(const Series& series) {
+    std::vector<CurvePoint> points;
+    for (const Series::Point& point : series.points())
+      points.push_back({point.step(), point.mean()});
+    return points;
+  }
+  // An exponential mean over about twenty points, which begins anew behind a gap. The weights of
+  // the first points are those of a mean that has not seen more.
+  static std::vector<CurvePoint> smoothed(const std::vector<CurvePoint>& points) {
+    constexpr double share = 0.05;
+    std::vector<CurvePoint> result;
+    double sum = 0, weight = 0;
+    for (const CurvePoint& point : points) {
+      if (!std::isfinite(point.y)) {
+        sum = weight = 0;
+        result.push_back({point.x, std::numeric_limits<double>::quiet_NaN()});
+        continue;
+      }
+      sum += share * (point.y - sum);
+      weight += share * (1 - weight);
+      result.push_back({point.x, sum / weight});
+    }
+    return result;
+  }
+
+  // Names with letters, digits and what is harmless as they are, other bytes as "%3C".
+  static std::string packed(std::string_view name) {
+    constexpr std::string_view harmless = " ._-/", digits = "0123456789ABCDEF";
+    std::string text;
+    for (const char letter : name) {
+      const auto byte = static_cast<unsigned char>(letter);
+      if ((letter >= '0' && letter <= '9') || (letter >= 'A' && letter <= 'Z') ||
+          (letter >= 'a' && letter <= 'z') || harmless.find(letter) != harmless.npos)
+        text.push_back(letter);
+      else
+        text.append(1, '%').append({digits[byte >> 4], digits[byte & 15]});
+    }
+    return text;
+  }
+  static std::string unpacked(std::string_view text) {
+    std::string name;
+    for (std::size_t at = 0; at < text.size(); ++at) {
+      unsigned byte = 0;
+      const char* begin = text.data() + at + 1;
+      if (text[at] == '%' && at + 2 < text.size() &&
+          std::from_chars(begin, begin + 2, byte, 16).ptr == begin + 2) {
+        name.push_back(static_cast<char>(byte));
+        at += 2;
+      } else {
+        name.push_back(text[at]);
+      }
+    }
+    return name;
+  }
+  // A line for each curve: name, tab, title, tab, its series.
+  std::string data() const {
+    std::string text = "\n";
+    for (const Named& curve : curves_) {
+      text.append(packed(curve.name)).append("\t").append(packed(curve.title));
+      text.append("\t").append(curve.series.to_text()).append("\n");
+    }
+    return text;
+  }
+  // The curves of an earlier picture or page; none where the file is something else.
+  void read(const std::string& path) {
+    constexpr std::size_t most_bytes = std::size_t{1} << 24;
+    struct stat known {};
+    if (::stat(path.c_str(), &known) != 0 || !S_ISREG(known.st_mode)) return;
+    const auto file = MappedFile::open("RunCurves", path);
+    const std::string_view content(reinterpret_cast<const char*>(file->bytes().data()),
+                                   (std::min)(file->bytes().size(), most_bytes));
+    const std::size_t begin = content.find(begin_mark);
+    if (begin == content.npos) return;
+    std::string_view text = content.substr(begin + begin_mark.size());
+    text = text.substr(0, text.find(end_mark));
+    std::vector<Named> found;
+    while (!text.empty()) {
+      const std::string_view line = text.substr(0, text.find('\n'));
+      text.remove_prefix((std::min)(text.size(), line.size() + 1));
+      if (line.empty()) continue;
+      const std::size_t first = line.find('\t');
+      const std::size_t second = first == line.npos ? first : line.find('\t', first + 1);
+      if (second == line.npos || found.size() == most_names) return;
+      std::optional<Series> series = Series::from_text(line.substr(second + 1));
+      if (!series) return;
+      found.push_back({unpacked(line.substr(0, first)),
+                       unpacked(line.substr(first + 1, second - first - 1)), *std::move(series)});
+    }
+    curves_ = std::move(found);
+  }
+
+  RunCurvesOptions options_;
+  std::vector<Named> curves_{};
+  std::uint64_t first_step_ = 0;
+  std::int64_t written_at_ = 0;
+};
+
+}  // namespace soma::train
