@@ -33,7 +33,7 @@ CLEARLY = 0.8
 DISPATCH = ["-DSOMA_DISPATCH=1"]
 MOST = 2.5  # for a header that is not named below
 # The NeuronCore brings its engines and a program for every operator. Parts of the trainer may cost what train.hpp may.
-MOST_BY_NAME = {"soma/api.hpp": 3.0, "soma/soma.hpp": 5.0, "soma/neuroncore.hpp": 7.5, "soma/sparse.hpp": 7.5, "soma/testing.hpp": 4.0,
+MOST_BY_NAME = {"soma/api.hpp": 3.0, "soma/soma.hpp": 5.0, "soma/neuroncore.hpp": 7.5, "soma/sparse.hpp": 7.5, "soma/testing.hpp": 4.0, "soma/processors.hpp": 3.75,
                 "soma/train.hpp": 4.25,
                 **{f"soma/train/{name}.hpp": 4.25 for name in ("evaluate_ranks", "ranks", "trainer", "trainer_base",
                                                                "loop", "many_ranks", "pipeline/groups", "pipeline/links",
@@ -62,7 +62,7 @@ MPI = "#include <mpi.h>\n"
 WITH_MPI = {"soma/mpi.hpp", "soma/parallel/mpi.hpp"}
 MOST_SOMA_DISPATCHED = 3.0
 # What programs include; the others are inside these.
-FRONT = {"soma/api.hpp", "soma/soma.hpp", "soma/neuroncore.hpp", "soma/sparse.hpp", "soma/testing.hpp", "soma/plugin.hpp",
+FRONT = {"soma/api.hpp", "soma/soma.hpp", "soma/neuroncore.hpp", "soma/sparse.hpp", "soma/testing.hpp", "soma/plugin.hpp", "soma/processors.hpp",
          "soma/train.hpp", "soma/pipeline.hpp", "soma/io.hpp", "soma/text.hpp", "soma/parallel.hpp",
          "soma/mpi.hpp", "soma/models.hpp",
          "soma/models/text_classifier.hpp", "soma/tensorboard.hpp", "soma/xtensor.hpp"}

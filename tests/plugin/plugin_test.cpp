@@ -131,7 +131,7 @@ TEST_CASE("a library that is not right is refused as a whole, with the reason", 
   expected("no_symbol.so", symbol);
   expected("linked.so", symbol);  // it has that of good.so
   expected("old_version.so",
-           "made for version 0, wanted version 1 of soma/plugin.h [plugin.version]");
+           "made for version 0, wanted version 1 to 2 of soma/plugin.h [plugin.version]");
   const std::string info = ", wanted a soma_plugin as in soma/plugin.h [plugin.malformed]";
   expected("short_info.so", "with a soma_plugin of 4 bytes" + info);
   expected("no_add.so", "without add_operators" + info);
