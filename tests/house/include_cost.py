@@ -17,6 +17,9 @@ import sys
 import house
 
 PLAIN = "".join(f"#include <{name}>\n" for name in ("vector", "string", "functional", "span", "map", "iostream"))
+# What torch/torch.h of libraries of custom operators is compared with, and what it may cost.
+LIBRARY_PLAIN = "".join(f"#include <{name}>\n" for name in ("string", "vector", "memory"))
+MOST_LIBRARY = 2.0
 XTENSOR = """#if __has_include(<xtensor/containers/xarray.hpp>)
 #include <xtensor/containers/xadapt.hpp>
 #include <xtensor/containers/xarray.hpp>
@@ -88,6 +91,12 @@ class Compiler:
             print(message, file=sys.stderr)
             return None
         return usage.ru_utime
+
+    def beside_library(self):
+        """(time of a unit with torch/torch.h, time of its plain one), the least of several."""
+        own = [self.cpu_time("#include <soma/compat/torch/torch.h>\n", []) for _ in range(RUNS + 2)]
+        plain = [self.cpu_time(LIBRARY_PLAIN, []) for _ in range(RUNS + 2)]
+        return (None, 0) if None in own else (min(own), min(plain))
 
     def least(self, text, flags, most):
         """(time of the unit, time of the plain one beside it)
@@ -161,6 +170,7 @@ def cases(root, every, has_xtensor, has_io, has_text, has_tensorboard, has_mpi):
             yield header + ", dispatched", include(header), DISPATCH, MOST_SOMA_DISPATCHED
     if has_xtensor and (root / "include/soma/xtensor.hpp").is_file():
         yield "soma/xtensor.hpp", include("soma/xtensor.hpp"), [], None
+    yield "torch/torch.h, beside three headers", None, [], MOST_LIBRARY
 
 
 def main():
@@ -177,7 +187,9 @@ def main():
     print(f"{'ratio':>6} {'most':>6} {'seconds':>8}  header")
     has = (found(XTENSOR), found(IO), found(TEXT), found(TENSORBOARD), found(MPI))
     for label, text, flags, most in cases(options.root, options.all, *has):
-        if most is None:
+        if text is None:
+            time, plain = compiler.beside_library()
+        elif most is None:
             most, time, plain = compiler.beside_xtensor(text)
         else:
             time, plain = compiler.least(text, flags, most)

@@ -195,9 +195,10 @@ TEST_CASE("broken headers are refused", "[unit][io][npy]") {
 TEST_CASE("other element types are refused by name", "[unit][io][npy]") {
   auto context = make_context();
   Files files(context);
-  CHECK(files.refusal(npy(dictionary("'<f8'", "(1,)"), "12345678")) ==
-        "load_npy: element type of \"F\" is '<f8', wanted one of '<f4' '<f2' '|i1' '|u1' '<i4' "
-        "'<i8' '|b1' [npy.dtype]");
+  CHECK(
+      files.refusal(npy(dictionary("'<f8'", "(1,)"), "12345678")) ==
+      "load_npy: element type of \"F\" is '<f8', wanted one of '<f4' '<f2' '|i1' '|u1' '<i2' '<i4' "
+      "'<i8' '|b1' [npy.dtype]");
   for (const char* type :
        {"'>f4'", "'<u4'", "'|V2'", "'<c8'", "'|O'", "'<U1'", "''", "'f4'", "[('x', '<f4')]"}) {
     CAPTURE(type);

@@ -181,7 +181,7 @@ inline SafetensorsFile load_safetensors(Context& context, std::span<const std::b
 }
 
 // Writes the bytes that the reference implementation writes, whole or not at all; metadata in the
-// order given. fp32 fp16 bf16 fp8_e4m3fn fp8_e5m2 e8m0 int8 uint8 int32 int64 bool. Errors
+// order given. fp32 fp16 bf16 fp8_e4m3fn fp8_e5m2 e8m0 int8 uint8 int16 int32 int64 bool. Errors
 // safetensors.dtype (the other formats have no name there), safetensors.name (not UTF-8,
 // "__metadata__", a key of the metadata twice), safetensors.header (larger than a reader accepts),
 // file.write.

@@ -22,7 +22,7 @@ must_not_build other_type 'a parameter of a custom operator is a torch::Tensor, 
 must_not_build thirteen 'a custom operator takes at most 12 numbers'
 must_not_build throws 'library mine: not today'
 must_fail "NAME builtin is reserved" "$CMAKE" operators -DNAME=builtin
-must_fail "STACK_SIZE is 409601, at most 409600 bytes (400 KB)" "$CMAKE" operators -DNAME=mine -DSTACK_SIZE=409601
+must_fail "STACK_SIZE is 409601, at most 409600" "$CMAKE" operators -DNAME=mine -DSTACK_SIZE=409601
 
 # The headers are silent, in both languages and with both compilers, and names of theirs stand alone.
 compat=(-I "$SOMA_WORK/moved/include/soma/compat" -I "$SOMA_WORK/moved/include" -Wall -Wextra -Werror -fsyntax-only)
