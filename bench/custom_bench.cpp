@@ -2,6 +2,7 @@
 //
 //   build/release/bin/soma_bench --benchmark_filter=custom --benchmark_repetitions=7
 
+#include <soma/processors.hpp>
 #include <soma/soma.hpp>
 
 #include <benchmark/benchmark.h>
@@ -57,6 +58,16 @@ void on_tape(benchmark::State& state) {
 BENCHMARK(on_tape<false, false>)->Name("custom/tape");
 BENCHMARK(on_tape<true, false>)->Name("custom/tape, recorded");
 BENCHMARK(on_tape<false, true>)->Name("custom/tape, by name");
+
+// An empty kernel of a GPSIMD processor, with its shape function: what a call costs beside it.
+void processor(benchmark::State& state) {
+  auto context = soma::make_context({.threads = 1});
+  soma::load_operators(context, SOMA_BENCH_KERNELS);
+  const soma::Operator& op = context.operators().at("bench::nothing");
+  const soma::Tensor x = soma::Tensor::full(context, {16}, 1.0f);
+  for (auto _ : state) benchmark::DoNotOptimize(soma::run(context, op, {}, {x}));
+}
+BENCHMARK(processor)->Name("custom/empty kernel of a processor");
 
 // A built-in operator of as little work.
 void built_in(benchmark::State& state) {

@@ -94,14 +94,14 @@ if(TARGET soma_mpi)
 endif()
 
 configure_package_config_file(cmake/soma-config.cmake.in soma-config.cmake
-  INSTALL_DESTINATION "${soma_package_dir}" NO_SET_AND_CHECK_MACRO)
+  INSTALL_DESTINATION "${soma_package_dir}" PATH_VARS CMAKE_INSTALL_INCLUDEDIR NO_SET_AND_CHECK_MACRO)
 write_basic_package_version_file(soma-config-version.cmake
   COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
 set(soma_pc_includedir "\${prefix}")
 cmake_path(APPEND soma_pc_includedir "${CMAKE_INSTALL_INCLUDEDIR}")  # which is that folder itself where it is absolute
 configure_file(cmake/soma.pc.in soma.pc @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/soma-config.cmake" "${PROJECT_BINARY_DIR}/soma-config-version.cmake"
-              cmake/soma-linked-components.cmake
+              cmake/soma-linked-components.cmake cmake/soma-custom-operators.cmake
         DESTINATION "${soma_package_dir}")
 install(FILES "${PROJECT_BINARY_DIR}/soma.pc" DESTINATION "${CMAKE_INSTALL_DATADIR}/pkgconfig")
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DATADIR}/licenses/soma")

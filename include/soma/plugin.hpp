@@ -1,6 +1,6 @@
 #pragma once
 // Opt-in: operators from a shared library (soma/plugin.h is what such a library is written
-// against).
+// against). Kernels of the accelerator's processors need soma/processors.hpp, which includes this.
 //
 // A library that is loaded is part of the program: it can do whatever the program can. Load only
 // what you trust.
@@ -28,7 +28,8 @@ namespace soma {
 
 namespace detail {
 
-static_assert(static_cast<int>(DType::boolean) == SOMA_BOOL && dtypes.size() == SOMA_BOOL + 1 &&
+static_assert(static_cast<int>(DType::boolean) == SOMA_BOOL && dtypes.size() == SOMA_INT16 + 1 &&
+              static_cast<int>(DType::int16) == SOMA_INT16 &&
               static_cast<int>(DType::e8m0) == SOMA_E8M0 &&
               static_cast<int>(DType::fp8_e4m3fn) == SOMA_FP8_E4M3FN &&
               max_rank == SOMA_PLUGIN_MAX_RANK);
@@ -226,9 +227,9 @@ inline const void* own_symbol(void* library, const char* name) {
 
 // Collects what a library registers; says what is wrong with it, once.
 struct PluginRegistrar {
-  std::shared_ptr<void> library;
+  std::shared_ptr<void> library{};
   std::vector<NewOperator> operators{};
-  std::string problem{};
+  std::string problem{}, refusal{};
 
   // Empty: nothing is wrong with the record.
   static std::string problem_of(const soma_operator* op) {
@@ -278,7 +279,67 @@ struct PluginRegistrar {
     self.operators.push_back({record, std::move(state)});
     return 0;
   }
+  static int add_kernel(const soma_registrar* registrar, const soma_kernel_operator*) noexcept {
+    auto& self = *static_cast<PluginRegistrar*>(registrar->host);
+    self.refusal = "kernels of processors: include soma/processors.hpp to load them";
+    return 1;
+  }
+  static void refuse(const soma_registrar* registrar, const char* reason) noexcept {
+    auto& self = *static_cast<PluginRegistrar*>(registrar->host);
+    if (self.refusal.empty() && reason != nullptr) self.refusal = reason;
+  }
+  void check(Context&, std::string_view, std::string_view) const {}
 };
+
+// load_operators() with what is collected by a PluginRegistrar, or by one that takes more.
+template <class Registrar>
+std::vector<const Operator*> load_library(Context& context, std::string_view path,
+                                          Registrar& collected) {
+  constexpr std::string_view operation = "load_operators";
+  const std::string file(path);
+  const auto refuse = [&](ErrorId id, std::string_view problem, std::string_view wanted) {
+    fail(id, operation, "library", soma::quoted(file).append(", ").append(problem), wanted);
+  };
+  if (file.find('/') == std::string::npos || file.find('\0') != std::string::npos)
+    refuse(error_id::plugin_path, "a bare name", "a path with a slash, such as \"./libmine.so\"");
+  if (const std::string problem = problem_of_file(file); !problem.empty())
+    refuse(error_id::plugin_file, problem, "a file that can be read");
+  void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    const char* reason = dlerror();
+    refuse(error_id::plugin_library,
+           "which the loader refuses: " + quoted(reason == nullptr ? "" : reason),
+           "a shared library for this machine");
+  }
+  collected.library = {handle, &dlclose};
+  const auto* info = static_cast<const soma_plugin_info*>(own_symbol(handle, "soma_plugin"));
+  if (info == nullptr)
+    refuse(error_id::plugin_symbol, "without the symbol soma_plugin", "one of soma/plugin.h");
+  if (info->version < SOMA_PLUGIN_OLDEST || info->version > SOMA_PLUGIN_VERSION)
+    refuse(error_id::plugin_version, "made for version " + std::to_string(info->version),
+           "version " + std::to_string(SOMA_PLUGIN_OLDEST) + " to " +
+               std::to_string(SOMA_PLUGIN_VERSION) + " of soma/plugin.h");
+  if (info->struct_bytes != sizeof(soma_plugin_info) || info->add_operators == nullptr)
+    refuse(error_id::plugin_malformed,
+           info->add_operators == nullptr
+               ? std::string("without add_operators")
+               : "with a soma_plugin of " + std::to_string(info->struct_bytes) + " bytes",
+           "a soma_plugin as in soma/plugin.h");
+  const soma_registrar registrar{sizeof(soma_registrar), SOMA_PLUGIN_VERSION,
+                                 &PluginRegistrar::add,  static_cast<PluginRegistrar*>(&collected),
+                                 &Registrar::add_kernel, &PluginRegistrar::refuse};
+  const int result = info->add_operators(&registrar);
+  if (!collected.problem.empty())
+    refuse(error_id::plugin_malformed, "which registers " + collected.problem,
+           "records as in soma/plugin.h");
+  if (!collected.refusal.empty())
+    refuse(error_id::plugin_failed, "which gives up: " + soma::quoted(collected.refusal),
+           "a library that can be used");
+  if (result != 0)
+    refuse(error_id::plugin_failed, "whose add_operators returns " + std::to_string(result), "0");
+  collected.check(context, operation, file);
+  return context.operators().add_all(collected.operators, file);
+}
 
 }  // namespace detail
 
@@ -294,46 +355,12 @@ struct PluginRegistrar {
 //   plugin.malformed       a struct or a record that cannot be right
 //   plugin.failed          it gave up by itself
 //   operator.name, operator.duplicate_name
-inline std::vector<const Operator*> load_operators(Context& context, std::string_view path) {
-  constexpr std::string_view operation = "load_operators";
-  const std::string file(path);
-  const auto refuse = [&](ErrorId id, std::string_view problem, std::string_view wanted) {
-    fail(id, operation, "library", soma::quoted(file).append(", ").append(problem), wanted);
-  };
-  if (file.find('/') == std::string::npos || file.find('\0') != std::string::npos)
-    refuse(error_id::plugin_path, "a bare name", "a path with a slash, such as \"./libmine.so\"");
-  if (const std::string problem = detail::problem_of_file(file); !problem.empty())
-    refuse(error_id::plugin_file, problem, "a file that can be read");
-  void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) {
-    const char* reason = dlerror();
-    refuse(error_id::plugin_library,
-           "which the loader refuses: " + quoted(reason == nullptr ? "" : reason),
-           "a shared library for this machine");
-  }
-  detail::PluginRegistrar collected{{handle, &dlclose}};
-  const auto* info =
-      static_cast<const soma_plugin_info*>(detail::own_symbol(handle, "soma_plugin"));
-  if (info == nullptr)
-    refuse(error_id::plugin_symbol, "without the symbol soma_plugin", "one of soma/plugin.h");
-  if (info->version != SOMA_PLUGIN_VERSION)
-    refuse(error_id::plugin_version, "made for version " + std::to_string(info->version),
-           "version " + std::to_string(SOMA_PLUGIN_VERSION) + " of soma/plugin.h");
-  if (info->struct_bytes != sizeof(soma_plugin_info) || info->add_operators == nullptr)
-    refuse(error_id::plugin_malformed,
-           info->add_operators == nullptr
-               ? std::string("without add_operators")
-               : "with a soma_plugin of " + std::to_string(info->struct_bytes) + " bytes",
-           "a soma_plugin as in soma/plugin.h");
-  const soma_registrar registrar{sizeof(soma_registrar), SOMA_PLUGIN_VERSION,
-                                 &detail::PluginRegistrar::add, &collected};
-  const int result = info->add_operators(&registrar);
-  if (!collected.problem.empty())
-    refuse(error_id::plugin_malformed, "which registers " + collected.problem,
-           "records as in soma/plugin.h");
-  if (result != 0)
-    refuse(error_id::plugin_failed, "whose add_operators returns " + std::to_string(result), "0");
-  return context.operators().add_all(collected.operators, file);
+//
+// A template, so that the function of soma/processors.hpp is taken where that is included.
+template <class = void>
+std::vector<const Operator*> load_operators(Context& context, std::string_view path) {
+  detail::PluginRegistrar collected;
+  return detail::load_library(context, path, collected);
 }
 
 }  // namespace soma

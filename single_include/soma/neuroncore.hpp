@@ -1106,8 +1106,9 @@ enum class Opcode : std::uint8_t {
   dma_gather,
   dma_scatter,
   dma_sum,
+  custom_operator,
 };
-inline constexpr std::size_t opcode_count = static_cast<std::size_t>(Opcode::dma_sum) + 1;
+inline constexpr std::size_t opcode_count = static_cast<std::size_t>(Opcode::custom_operator) + 1;
 
 constexpr std::string_view to_string(Opcode opcode) {
   constexpr std::array<std::string_view, opcode_count> names{
@@ -1146,6 +1147,7 @@ constexpr std::string_view to_string(Opcode opcode) {
       "dma_gather",
       "dma_scatter",
       "dma_sum",
+      "custom_operator",
   };
   return names[static_cast<std::size_t>(opcode)];
 }
@@ -1189,6 +1191,7 @@ struct CostFields {
   std::uint32_t piece = 0;    // elements side by side of a local_gather
   std::uint64_t bytes = 0;    // moved between memories
   std::uint32_t buffers = 0;  // of a transfer: pieces side by side
+  double nanoseconds = 0;     // of a custom operator: what the model of its processors says
 
   friend bool operator==(const CostFields&, const CostFields&) = default;
 };
@@ -2944,6 +2947,12 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
 
 namespace soma::neuroncore {
 
+// What the kernel of a custom operator did.
+struct CustomWork {
+  std::uint64_t bytes_read = 0, bytes_written = 0;  // of device memory
+  double nanoseconds = 0;
+};
+
 class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
  public:
   using GpsimdIndex::GpsimdIndex;
@@ -3019,7 +3028,39 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
     return *this;
   }
 
+  // A kernel of a custom operator on the eight processors: run() computes it and says what it did.
+  // Its operands are tensors in device memory, as they lie there.
+  template <class Run>
+  GpsimdEngine& custom_operator(std::span<const Tensor> reads, std::span<const Tensor> writes,
+                                const Run& run) {
+    const Running running = core_.begin(Opcode::custom_operator, lane, {}, {});
+    for (const Tensor& tensor : reads) touch(running.at, tensor, false);
+    for (const Tensor& tensor : writes) touch(running.at, tensor, true);
+    const CustomWork work = run();
+    core_.statistics.hbm_bytes_read += work.bytes_read;
+    core_.statistics.hbm_bytes_written += work.bytes_written;
+    if (core_.options.record) {
+      CostFields& cost = core_.recorded.back().cost;
+      cost.bytes = work.bytes_read + work.bytes_written;
+      cost.nanoseconds = work.nanoseconds;
+    }
+    return *this;
+  }
+
  private:
+  // From the first to the last byte of a tensor, gaps included.
+  void touch(Position at, const Tensor& tensor, bool writes) {
+    if (!tensor.defined() || tensor.elements() == 0) return;
+    std::size_t last = 0;
+    for (std::size_t i = 0; i < tensor.rank(); ++i)
+      last += (tensor.size(i) - 1) * tensor.strides()[i];
+    const Region region(Region::Space::hbm, 0, 1, reinterpret_cast<std::uintptr_t>(tensor.raw()),
+                        (last + 1) * size_of(tensor.dtype()), nullptr, 0);
+    Instruction unused;
+    core_.order.touch(Opcode::custom_operator, at, region, writes, [&](Position earlier) {
+      core_.wait_for(core_.options.record ? core_.recorded.back() : unused, earlier);
+    });
+  }
   void on_integers(const Tile& dst, const Tile& a, const Tile& b, Alu op) {
     const std::size_t count = dst.free_size();
     std::vector<std::uint32_t> x(count), y(count);  // unsigned numbers wrap around
@@ -4630,6 +4671,8 @@ inline std::int64_t integer_at(DType dtype, const std::byte* at) {
       return get(std::int64_t{});
     case DType::int32:
       return get(std::int32_t{});
+    case DType::int16:
+      return get(std::int16_t{});
     case DType::int8:
       return get(std::int8_t{});
     default:
@@ -4643,6 +4686,8 @@ inline void put_integer(DType dtype, std::byte* at, float value) {
       return put(std::int64_t{to_integer<std::int32_t>(value)});
     case DType::int32:
       return put(to_integer<std::int32_t>(value));
+    case DType::int16:
+      return put(to_integer<std::int16_t>(value));
     case DType::int8:
       return put(to_integer<std::int8_t>(value));
     case DType::boolean:
@@ -5391,6 +5436,8 @@ class NeuronCoreDevice final : public Device {
     if (op.makes_views) return op.host(call);  // addresses only: nothing to run
     Count& count = count_of(op);
     const Program* program = count.program;
+    if (program == nullptr && op.on_processors != nullptr)
+      return run_on_processors(op, call, count);
     if (program == nullptr) {
       if (count.host++ == 0)
         call.context.log(LogLevel::warning,
@@ -5479,6 +5526,19 @@ class NeuronCoreDevice final : public Device {
     neuroncore::Core::Call call_;
     bool finished_ = false;
   };
+
+  // One instruction, which reads and writes device memory by itself.
+  void run_on_processors(const Operator& op, const OperatorCall& call, Count& count) {
+    ++count.programs;
+    Run running(core_);
+    core_.gpsimd.custom_operator(call.inputs, call.outputs, [&] {
+      const ProcessorWork work = op.on_processors(call);
+      count.hbm_bytes += work.bytes_read + work.bytes_written;
+      return neuroncore::CustomWork{work.bytes_read, work.bytes_written, work.nanoseconds};
+    });
+    running.finish();
+    ++count.instructions[static_cast<std::size_t>(neuroncore::Engine::gpsimd)];
+  }
 
   Count& count_of(const Operator& op) {
     for (Count& count : counts_)

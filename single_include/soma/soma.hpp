@@ -1688,6 +1688,7 @@ enum class DType : std::uint8_t {
   int32,
   int64,
   boolean,  // a byte, 0 or 1
+  int16,    // last: the numbers of the others are in files and in soma/plugin.h
 };
 #if defined(__GNUC__)
 #pragma GCC diagnostic pop
@@ -1704,7 +1705,7 @@ struct DTypeInfo {
   bool floating = false;
 };
 
-inline constexpr std::array<DTypeInfo, 16> dtype_infos{{
+inline constexpr std::array<DTypeInfo, 17> dtype_infos{{
     {"fp32", 4, formats::fp32, true},
     {"tf32", 4, formats::tf32, true},
     {"fp16", 2, formats::fp16, true},
@@ -1721,6 +1722,7 @@ inline constexpr std::array<DTypeInfo, 16> dtype_infos{{
     {"int32", 4, {}},
     {"int64", 8, {}},
     {"bool", 1, {}},
+    {"int16", 2, {}},
 }};
 
 constexpr const DTypeInfo& info(DType dtype) {
@@ -1737,11 +1739,11 @@ constexpr int dtype_index(const FloatFormat& format) {
 }  // namespace detail
 
 // All of them, in the order of the enumeration.
-inline constexpr std::array<DType, 16> dtypes{
-    DType::fp32,         DType::tf32,         DType::fp16,     DType::bf16,
-    DType::fp8_e3m4,     DType::fp8_e4m3,     DType::fp8_e5m2, DType::fp8_e4m3fn,
-    DType::fp8_e4m3fnuz, DType::fp8_e5m2fnuz, DType::e8m0,     DType::int8,
-    DType::uint8,        DType::int32,        DType::int64,    DType::boolean};
+inline constexpr std::array<DType, 17> dtypes{
+    DType::fp32,     DType::tf32,     DType::fp16,       DType::bf16,         DType::fp8_e3m4,
+    DType::fp8_e4m3, DType::fp8_e5m2, DType::fp8_e4m3fn, DType::fp8_e4m3fnuz, DType::fp8_e5m2fnuz,
+    DType::e8m0,     DType::int8,     DType::uint8,      DType::int32,        DType::int64,
+    DType::boolean,  DType::int16};
 
 constexpr std::size_t size_of(DType dtype) { return detail::info(dtype).bytes; }
 constexpr std::string_view to_string(DType dtype) { return detail::info(dtype).name; }
@@ -1800,6 +1802,10 @@ struct DTypeOf<std::int8_t> {
 template <>
 struct DTypeOf<std::uint8_t> {
   static constexpr DType value = DType::uint8;
+};
+template <>
+struct DTypeOf<std::int16_t> {
+  static constexpr DType value = DType::int16;
 };
 template <>
 struct DTypeOf<std::int32_t> {
@@ -4089,6 +4095,12 @@ struct GradientCall {
   const void* state = nullptr;  // Operator::state
 };
 
+// What a call of the accelerator's processors did, for whoever keeps account.
+struct ProcessorWork {
+  std::uint64_t bytes_read = 0, bytes_written = 0;  // of device memory
+  double nanoseconds = 0;                           // on the modelled hardware
+};
+
 // What a registry knows of an operator that it owns.
 struct Registration {
   std::string place;                      // who registered it: "file:line", or a library's path
@@ -4114,6 +4126,9 @@ struct Operator {
 
   void (*shape)(const ShapeCall&) = nullptr;
   void (*host)(const OperatorCall&) = nullptr;
+  // The same where the accelerator runs it as one instruction of its general-purpose processors;
+  // nullptr: it is no such kernel (ops/processor_operator.hpp).
+  ProcessorWork (*on_processors)(const OperatorCall&) = nullptr;
   const Program* program = nullptr;
   void (*gradient)(const GradientCall&) = nullptr;  // nullptr: has none
   OperatorSamples (*samples)() = nullptr;
@@ -17737,6 +17752,8 @@ class TensorPrinter {
         return texts_.push_back(std::to_string(read(std::int8_t{})));
       case DType::uint8:
         return texts_.push_back(std::to_string(read(std::uint8_t{})));
+      case DType::int16:
+        return texts_.push_back(std::to_string(read(std::int16_t{})));
       case DType::int32:
         return texts_.push_back(std::to_string(read(std::int32_t{})));
       default:
@@ -24306,6 +24323,8 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void load_converted(const RunSource& source
     floats_from_integers<std::int32_t>(from, distance, count, out);
   } else if (source.dtype == DType::int64) {
     floats_from_integers<std::int64_t>(from, distance, count, out);
+  } else if (source.dtype == DType::int16) {
+    floats_from_integers<std::int16_t>(from, distance, count, out);
   } else {
     if (distance != 1) {
       if (source.width == 1) collect_codes<1>(from, distance, count, scratch.codes);
@@ -33063,6 +33082,7 @@ Integer saturated(Number value) {
 template <class Function>
 void with_integer(DType dtype, const Function& function) {
   if (dtype == DType::int8) return function(std::int8_t{});
+  if (dtype == DType::int16) return function(std::int16_t{});
   if (dtype == DType::int32) return function(std::int32_t{});
   if (dtype == DType::int64) return function(std::int64_t{});
   function(std::uint8_t{});

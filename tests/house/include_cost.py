@@ -17,6 +17,9 @@ import sys
 import house
 
 PLAIN = "".join(f"#include <{name}>\n" for name in ("vector", "string", "functional", "span", "map", "iostream"))
+# What torch/torch.h of libraries of custom operators is compared with, and what it may cost.
+LIBRARY_PLAIN = "".join(f"#include <{name}>\n" for name in ("string", "vector", "memory"))
+MOST_LIBRARY = 2.0
 XTENSOR = """#if __has_include(<xtensor/containers/xarray.hpp>)
 #include <xtensor/containers/xadapt.hpp>
 #include <xtensor/containers/xarray.hpp>
@@ -35,6 +38,7 @@ MOST = 2.5  # for a header that is not named below
 # The NeuronCore brings its engines and a program for every operator. Parts of the trainer may cost what train.hpp may.
 MOST_BY_NAME = {"soma/api.hpp": 3.0, "soma/soma.hpp": 5.0, "soma/neuroncore.hpp": 7.5, "soma/neuroncore_clock.hpp": 9.0, "soma/sparse.hpp": 7.5, "soma/testing.hpp": 4.0,
                 "soma/nn.hpp": 4.0,
+                "soma/processors.hpp": 3.75,
                 "soma/train.hpp": 4.25,
                 "soma/curves.hpp": 4.25, "soma/train/curves/run_curves.hpp": 4.25,
                 "soma/images.hpp": 5.0, "soma/io/images/load_image.hpp": 5.0,
@@ -68,7 +72,7 @@ MPI = "#include <mpi.h>\n"
 WITH_MPI = {"soma/mpi.hpp", "soma/parallel/mpi.hpp"}
 MOST_SOMA_DISPATCHED = 3.0
 # What programs include; the others are inside these.
-FRONT = {"soma/api.hpp", "soma/soma.hpp", "soma/nn.hpp", "soma/neuroncore.hpp", "soma/neuroncore_clock.hpp", "soma/sparse.hpp", "soma/testing.hpp", "soma/plugin.hpp",
+FRONT = {"soma/api.hpp", "soma/soma.hpp", "soma/nn.hpp", "soma/neuroncore.hpp", "soma/neuroncore_clock.hpp", "soma/sparse.hpp", "soma/testing.hpp", "soma/plugin.hpp", "soma/processors.hpp",
          "soma/train.hpp", "soma/pipeline.hpp", "soma/io.hpp", "soma/text.hpp", "soma/parallel.hpp",
          "soma/mpi.hpp", "soma/models.hpp",
          "soma/models/text_classifier.hpp", "soma/tensorboard.hpp", "soma/xtensor.hpp"}
@@ -94,6 +98,12 @@ class Compiler:
             print(message, file=sys.stderr)
             return None
         return usage.ru_utime
+
+    def beside_library(self):
+        """(time of a unit with torch/torch.h, time of its plain one), the least of several."""
+        own = [self.cpu_time("#include <soma/compat/torch/torch.h>\n", []) for _ in range(RUNS + 2)]
+        plain = [self.cpu_time(LIBRARY_PLAIN, []) for _ in range(RUNS + 2)]
+        return (None, 0) if None in own else (min(own), min(plain))
 
     def least(self, text, flags, most):
         """(time of the unit, time of the plain one beside it)
@@ -169,6 +179,7 @@ def cases(root, every, has_xtensor, has_io, has_text, has_tensorboard, has_mpi, 
             yield header + ", dispatched", include(header), DISPATCH, MOST_SOMA_DISPATCHED
     if has_xtensor and (root / "include/soma/xtensor.hpp").is_file():
         yield "soma/xtensor.hpp", include("soma/xtensor.hpp"), [], None
+    yield "torch/torch.h, beside three headers", None, [], MOST_LIBRARY
 
 
 def main():
@@ -185,7 +196,9 @@ def main():
     print(f"{'ratio':>6} {'most':>6} {'seconds':>8}  header")
     has = (found(XTENSOR), found(IO), found(TEXT), found(TENSORBOARD), found(MPI), found(IMAGES))
     for label, text, flags, most in cases(options.root, options.all, *has):
-        if most is None:
+        if text is None:
+            time, plain = compiler.beside_library()
+        elif most is None:
             most, time, plain = compiler.beside_xtensor(text)
         else:
             time, plain = compiler.least(text, flags, most)

@@ -4,13 +4,17 @@
 A file includes its own folder and folders of a lower number. Foreign libraries have their places: Highway in -inl
 files and in dispatch/, xtensor in xtensor.hpp, JSON and xxHash in io/ and above, protozero in io/tensorboard.hpp,
 libpng and libjpeg in io/images/, MPI in parallel/mpi.hpp, <iostream> nowhere.
+soma/plugin.h is plain C with nothing of soma in it: it may be included
+everywhere. compat/ is the other side of it, for shared libraries: it includes nothing else, and nobody includes it.
 """
 
 import re
 
 import house
 
+PLAIN_C = "soma/plugin.h"
 LAYERS = {
+    "compat": 0,
     "base": 0,
     "numeric": 1,
     "simd": 2, "runtime": 2,
@@ -45,6 +49,10 @@ def may_use_highway(name):
 
 def check_soma_include(name, used, report):
     own, other = folder(name), folder(used)
+    if used == PLAIN_C:
+        return
+    if (own == "compat") != (other == "compat"):
+        report(f"<{used}>: compat/ is for shared libraries, which know soma/plugin.h and nothing else")
     if own == "":
         return
     if other == "":

@@ -3,7 +3,9 @@
 
   ```cpp    a program (it has `int main`, or begins with `// file: name.cpp`) is built and run; anything else is
             compiled as the body of a function after #include <soma/soma.hpp>. The comment
-            <!-- not compiled: reason --> on the line before leaves a block out.
+            <!-- not compiled: reason --> on the line before leaves a block out. One that begins with
+            `// name.cpp: kernels for libname.so` (with `, on all processors`), and the next one, which begins with
+            `// name_shape.cpp: shapes for libname.so`, become that library, as soma_add_custom_operators() builds it.
   ```c      begins with `/* file: name.c */`: is built as the shared library name.so, where programs after it run.
   ```text   directly after a program: exactly what the program prints.
   ```bash   every `bash some/script.sh` names a file of the checkout.
@@ -22,6 +24,7 @@ FENCE = re.compile(r"^```(\w*)\s*$")
 NOT_COMPILED = re.compile(r"<!--\s*not compiled: \S.*-->")
 FILE = re.compile(r"^// file: (\S+\.cpp)\s*$", re.MULTILINE)
 LIBRARY = re.compile(r"^/\* file: (\S+)\.c \*/$", re.MULTILINE)
+KERNELS = re.compile(r"^// (\S+\.cpp): (kernels|shapes) for lib(\w+)\.so(, on all processors)?$", re.MULTILINE)
 MAIN = re.compile(r"\bint\s+main\s*\(")
 SCRIPT = re.compile(r"\bbash +([\w./-]+\.sh)\b")
 PATH = re.compile(r"`((?:tests|docs|include|bench|examples|conan|packaging)/[\w./-]+)`")
@@ -128,6 +131,30 @@ class Checker:
         if result.returncode != 0:
             self.problems.append(f"{block.place}: does not compile\n{result.stderr[:3000]}")
 
+    def kernels(self, block):
+        file, kind, name, everywhere = KERNELS.match(block.text).groups()
+        unit = self.work / file
+        unit.write_text(block.text, encoding="utf-8")
+        if kind == "kernels":
+            self.compute = (unit, everywhere)
+            return
+        compat = self.options.root / "include/soma/compat"
+        compiler = [self.options.compiler, "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-fPIC", "-fvisibility=hidden",
+                    "-Wno-unused-parameter", "-I", compat, "-I", self.options.root / "include"]
+        tool, library = self.work / f"{name}_tool", self.work / f"lib{name}.so"
+        compute, everywhere = self.compute
+        self.compiled += 2
+        for command in (
+                [*compiler, compat / "build_tool.cpp", unit, "-o", tool, "-ldl"],
+                [tool.resolve(), "list", "1" if everywhere else "0", self.work.resolve(), compute.resolve()],
+                [*compiler, "-shared", self.work / "binding_0.cpp", unit, compat / "carrier.cpp", compat / "printf.cpp",
+                 "-o", library],
+                [tool.resolve(), "check", library.resolve()]):
+            result = subprocess.run(command, capture_output=True, text=True, check=False)
+            if result.returncode != 0:
+                self.problems.append(f"{block.place}: {command[0]} fails\n{result.stderr[:3000]}")
+                return
+
     def page(self, page, path):
         self.problems += [f"{page}:{number}: no file {name}" for number, line in house.lines(path)
                           for name in PATH.findall(line) if not (self.options.root / name).exists()]
@@ -142,6 +169,8 @@ class Checker:
                 continue
             if NOT_COMPILED.search(block.before.splitlines()[-1] if block.before else ""):
                 self.left_out += 1
+            elif KERNELS.match(block.text):
+                self.kernels(block)
             elif FILE.match(block.text) or MAIN.search(block.text):
                 after = found[index + 1] if index + 1 < len(found) else None
                 is_output = after is not None and after.language == "text" and not after.before

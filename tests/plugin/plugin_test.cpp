@@ -131,7 +131,7 @@ TEST_CASE("a library that is not right is refused as a whole, with the reason", 
   expected("no_symbol.so", symbol);
   expected("linked.so", symbol);  // it has that of good.so
   expected("old_version.so",
-           "made for version 0, wanted version 1 of soma/plugin.h [plugin.version]");
+           "made for version 0, wanted version 1 to 2 of soma/plugin.h [plugin.version]");
   const std::string info = ", wanted a soma_plugin as in soma/plugin.h [plugin.malformed]";
   expected("short_info.so", "with a soma_plugin of 4 bytes" + info);
   expected("no_add.so", "without add_operators" + info);
@@ -145,6 +145,10 @@ TEST_CASE("a library that is not right is refused as a whole, with the reason", 
            "which registers \"plug::invert\" with 1 to 1000 inputs and 1 outputs" + records);
   expected("unknown_flags.so", "which registers \"plug::invert\" with unknown flags" + records);
   expected("gives_up.so", "whose add_operators returns 7, wanted 0 [plugin.failed]");
+  // Kernels of processors need a header more.
+  expected("libcpu_style.so",
+           "which gives up: \"kernels of processors: include soma/processors.hpp to load them\", "
+           "wanted a library that can be used [plugin.failed]");
   CHECK(refused("./bare_name.so").find("[operator.name]") != std::string::npos);
   CHECK(refused("./same_name_twice.so").find("twice in") != std::string::npos);
 

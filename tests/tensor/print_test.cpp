@@ -70,6 +70,8 @@ TEST_CASE("every dtype is printed as the numbers it holds", "[unit][print]") {
         "[-128,  127], shape [2], int8");
   CHECK(to_string(Tensor::from<std::uint8_t>(context, {0, 255}, {2})) ==
         "[  0, 255], shape [2], uint8");
+  CHECK(to_string(Tensor::from<std::int16_t>(context, {-32768, 7}, {2})) ==
+        "[-32768,      7], shape [2], int16");
   CHECK(to_string(Tensor::from<std::int32_t>(context, {-2147483647 - 1}, {1})) ==
         "[-2147483648], shape [1], int32");
   CHECK(to_string(Tensor::full(context, {1}, std::numeric_limits<std::int64_t>::min())) ==

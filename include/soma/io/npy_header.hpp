@@ -143,7 +143,7 @@ class NpyHeaderReader {
 
   [[noreturn]] void unsupported(std::string_view type) const {
     fail(error_id::npy_dtype, operation_, "element type of " + soma::quoted(path_), type,
-         "one of '<f4' '<f2' '|i1' '|u1' '<i4' '<i8' '|b1'");
+         "one of '<f4' '<f2' '|i1' '|u1' '<i2' '<i4' '<i8' '|b1'");
   }
   [[noreturn]] void failed(std::string_view problem) const {
     std::string given = soma::quoted(path_);

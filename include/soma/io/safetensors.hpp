@@ -183,7 +183,7 @@ inline SafetensorsFile load_safetensors(Context& context, std::span<const std::b
 
 // Writes the bytes that the reference implementation writes, whole or not at all; metadata in the
 // order given. Of the tensors one at a time is held. fp32 fp16 bf16 fp8_e4m3fn fp8_e5m2 e8m0 int8
-// uint8 int32 int64 bool. Errors safetensors.dtype (the other formats have no name there),
+// uint8 int16 int32 int64 bool. Errors safetensors.dtype (the others have no name there),
 // safetensors.name (not UTF-8, "__metadata__", a key of the metadata twice), safetensors.header
 // (larger than a reader accepts), safetensors.size (a tensor comes in another shape or type than
 // the source said), neuroncore.dry_run, file.write, and those of the source.

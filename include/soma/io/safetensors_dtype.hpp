@@ -34,7 +34,7 @@ inline constexpr std::array<SafetensorsType, 22> safetensors_types{{
     {"F8_E8M0", 8, true, DType::e8m0},
     {"F8_E4M3FNUZ", 8, true, DType::fp8_e4m3fnuz, false},
     {"F8_E5M2FNUZ", 8, true, DType::fp8_e5m2fnuz, false},
-    {"I16", 16, false, {}},
+    {"I16", 16, true, DType::int16},
     {"U16", 16, false, {}},
     {"F16", 16, true, DType::fp16},
     {"BF16", 16, true, DType::bf16},

@@ -134,6 +134,12 @@ struct GradientCall {
   const void* state = nullptr;  // Operator::state
 };
 
+// What a call of the accelerator's processors did, for whoever keeps account.
+struct ProcessorWork {
+  std::uint64_t bytes_read = 0, bytes_written = 0;  // of device memory
+  double nanoseconds = 0;                           // on the modelled hardware
+};
+
 // What a registry knows of an operator that it owns.
 struct Registration {
   std::string place;                      // who registered it: "file:line", or a library's path
@@ -159,6 +165,9 @@ struct Operator {
 
   void (*shape)(const ShapeCall&) = nullptr;
   void (*host)(const OperatorCall&) = nullptr;
+  // The same where the accelerator runs it as one instruction of its general-purpose processors;
+  // nullptr: it is no such kernel (ops/processor_operator.hpp).
+  ProcessorWork (*on_processors)(const OperatorCall&) = nullptr;
   const Program* program = nullptr;
   void (*gradient)(const GradientCall&) = nullptr;  // nullptr: has none
   OperatorSamples (*samples)() = nullptr;

@@ -58,6 +58,8 @@ class NeuronCoreDevice final : public Device {
     if (op.makes_views) return op.host(call);  // addresses only: nothing to run
     Count& count = count_of(op);
     const Program* program = count.program;
+    if (program == nullptr && op.on_processors != nullptr)
+      return run_on_processors(op, call, count);
     if (program == nullptr) {
       if (count.host++ == 0)
         call.context.log(LogLevel::warning,
@@ -146,6 +148,19 @@ class NeuronCoreDevice final : public Device {
     neuroncore::Core::Call call_;
     bool finished_ = false;
   };
+
+  // One instruction, which reads and writes device memory by itself.
+  void run_on_processors(const Operator& op, const OperatorCall& call, Count& count) {
+    ++count.programs;
+    Run running(core_);
+    core_.gpsimd.custom_operator(call.inputs, call.outputs, [&] {
+      const ProcessorWork work = op.on_processors(call);
+      count.hbm_bytes += work.bytes_read + work.bytes_written;
+      return neuroncore::CustomWork{work.bytes_read, work.bytes_written, work.nanoseconds};
+    });
+    running.finish();
+    ++count.instructions[static_cast<std::size_t>(neuroncore::Engine::gpsimd)];
+  }
 
   Count& count_of(const Operator& op) {
     for (Count& count : counts_)

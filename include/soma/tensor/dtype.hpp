@@ -36,6 +36,7 @@ enum class DType : std::uint8_t {
   int32,
   int64,
   boolean,  // a byte, 0 or 1
+  int16,    // last: the numbers of the others are in files and in soma/plugin.h
 };
 #if defined(__GNUC__)
 #pragma GCC diagnostic pop
@@ -52,7 +53,7 @@ struct DTypeInfo {
   bool floating = false;
 };
 
-inline constexpr std::array<DTypeInfo, 16> dtype_infos{{
+inline constexpr std::array<DTypeInfo, 17> dtype_infos{{
     {"fp32", 4, formats::fp32, true},
     {"tf32", 4, formats::tf32, true},
     {"fp16", 2, formats::fp16, true},
@@ -69,6 +70,7 @@ inline constexpr std::array<DTypeInfo, 16> dtype_infos{{
     {"int32", 4, {}},
     {"int64", 8, {}},
     {"bool", 1, {}},
+    {"int16", 2, {}},
 }};
 
 constexpr const DTypeInfo& info(DType dtype) {
@@ -85,11 +87,11 @@ constexpr int dtype_index(const FloatFormat& format) {
 }  // namespace detail
 
 // All of them, in the order of the enumeration.
-inline constexpr std::array<DType, 16> dtypes{
-    DType::fp32,         DType::tf32,         DType::fp16,     DType::bf16,
-    DType::fp8_e3m4,     DType::fp8_e4m3,     DType::fp8_e5m2, DType::fp8_e4m3fn,
-    DType::fp8_e4m3fnuz, DType::fp8_e5m2fnuz, DType::e8m0,     DType::int8,
-    DType::uint8,        DType::int32,        DType::int64,    DType::boolean};
+inline constexpr std::array<DType, 17> dtypes{
+    DType::fp32,     DType::tf32,     DType::fp16,       DType::bf16,         DType::fp8_e3m4,
+    DType::fp8_e4m3, DType::fp8_e5m2, DType::fp8_e4m3fn, DType::fp8_e4m3fnuz, DType::fp8_e5m2fnuz,
+    DType::e8m0,     DType::int8,     DType::uint8,      DType::int32,        DType::int64,
+    DType::boolean,  DType::int16};
 
 constexpr std::size_t size_of(DType dtype) { return detail::info(dtype).bytes; }
 constexpr std::string_view to_string(DType dtype) { return detail::info(dtype).name; }
@@ -148,6 +150,10 @@ struct DTypeOf<std::int8_t> {
 template <>
 struct DTypeOf<std::uint8_t> {
   static constexpr DType value = DType::uint8;
+};
+template <>
+struct DTypeOf<std::int16_t> {
+  static constexpr DType value = DType::int16;
 };
 template <>
 struct DTypeOf<std::int32_t> {

@@ -125,6 +125,8 @@ class TensorPrinter {
         return texts_.push_back(std::to_string(read(std::int8_t{})));
       case DType::uint8:
         return texts_.push_back(std::to_string(read(std::uint8_t{})));
+      case DType::int16:
+        return texts_.push_back(std::to_string(read(std::int16_t{})));
       case DType::int32:
         return texts_.push_back(std::to_string(read(std::int32_t{})));
       default:

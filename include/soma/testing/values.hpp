@@ -48,6 +48,8 @@ inline void store(std::byte* to, DType dtype, double value) {
       return put(static_cast<std::int8_t>(value));
     case DType::uint8:
       return put(static_cast<std::uint8_t>(value));
+    case DType::int16:
+      return put(static_cast<std::int16_t>(value));
     case DType::int32:
       return put(static_cast<std::int32_t>(value));
     case DType::int64:
@@ -121,6 +123,8 @@ inline double element_of(const Tensor& contiguous, std::size_t i) {
     case DType::uint8:
     case DType::boolean:
       return get(std::uint8_t{});
+    case DType::int16:
+      return get(std::int16_t{});
     case DType::int32:
       return get(std::int32_t{});
     case DType::int64:

@@ -47,6 +47,10 @@ TEST_CASE("floats become integers: nearest, saturated, NaN as 0", "[unit][cast]"
   CHECK(cast_floats<std::uint8_t>(context, x) ==
         std::vector<std::uint8_t>{0,   2,   0, 0,   2,   126, 128, 0, 254, 255, 0, 255,
                                   255, 255, 0, 255, 255, 0,   255, 0, 0,   0,   0});
+  CHECK(cast_floats<std::int16_t>(context, x) ==
+        std::vector<std::int16_t>{0,     2,      0,     -2,     2,     126,   128,    -128,
+                                  254,   256,    -1,    32767,  32767, 32767, -32768, 32767,
+                                  32767, -32768, 32767, -32768, 0,     0,     0});
   constexpr std::int32_t most = 0x7FFFFFFF, least = -most - 1;
   CHECK(cast_floats<std::int32_t>(context, x) ==
         std::vector<std::int32_t>{0,    2,     0,    -2,       2,          126,  128,   -128,

@@ -33,6 +33,9 @@ if [ -f moved/share/cmake/soma/soma-mpi-targets.cmake ]; then at mpi -DCOMPONENT
 if [ -f moved/share/cmake/soma/soma-text-targets.cmake ]; then at text -DCOMPONENTS=text; fi
 if [ -f moved/share/cmake/soma/soma-models-targets.cmake ]; then at models -DCOMPONENTS=models; fi
 
+# shellcheck source=tests/packaging/custom_operators/operators.sh
+source "$SOMA_SOURCE/tests/packaging/custom_operators/operators.sh"
+
 configure=("$CMAKE" -S "$here" "-DCMAKE_CXX_COMPILER=$CXX" "-DCMAKE_PREFIX_PATH=$SOMA_WORK/moved")
 must_fail "version" "${configure[@]}" -B newer "-DWANTED_VERSION=${minor%.*}.$((${minor#*.} + 1))"
 must_fail "nonsense" "${configure[@]}" -B unknown -DCOMPONENTS=nonsense

@@ -89,6 +89,8 @@ inline std::int64_t integer_at(DType dtype, const std::byte* at) {
       return get(std::int64_t{});
     case DType::int32:
       return get(std::int32_t{});
+    case DType::int16:
+      return get(std::int16_t{});
     case DType::int8:
       return get(std::int8_t{});
     default:
@@ -102,6 +104,8 @@ inline void put_integer(DType dtype, std::byte* at, float value) {
       return put(std::int64_t{to_integer<std::int32_t>(value)});
     case DType::int32:
       return put(to_integer<std::int32_t>(value));
+    case DType::int16:
+      return put(to_integer<std::int16_t>(value));
     case DType::int8:
       return put(to_integer<std::int8_t>(value));
     case DType::boolean:

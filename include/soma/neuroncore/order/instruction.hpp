@@ -56,8 +56,9 @@ enum class Opcode : std::uint8_t {
   dma_gather,
   dma_scatter,
   dma_sum,
+  custom_operator,
 };
-inline constexpr std::size_t opcode_count = static_cast<std::size_t>(Opcode::dma_sum) + 1;
+inline constexpr std::size_t opcode_count = static_cast<std::size_t>(Opcode::custom_operator) + 1;
 
 constexpr std::string_view to_string(Opcode opcode) {
   constexpr std::array<std::string_view, opcode_count> names{
@@ -96,6 +97,7 @@ constexpr std::string_view to_string(Opcode opcode) {
       "dma_gather",
       "dma_scatter",
       "dma_sum",
+      "custom_operator",
   };
   return names[static_cast<std::size_t>(opcode)];
 }
@@ -139,6 +141,7 @@ struct CostFields {
   std::uint32_t piece = 0;    // elements side by side of a local_gather
   std::uint64_t bytes = 0;    // moved between memories
   std::uint32_t buffers = 0;  // of a transfer: pieces side by side
+  double nanoseconds = 0;     // of a custom operator: what the model of its processors says
 
   friend bool operator==(const CostFields&, const CostFields&) = default;
 };

@@ -80,6 +80,7 @@ Integer saturated(Number value) {
 template <class Function>
 void with_integer(DType dtype, const Function& function) {
   if (dtype == DType::int8) return function(std::int8_t{});
+  if (dtype == DType::int16) return function(std::int16_t{});
   if (dtype == DType::int32) return function(std::int32_t{});
   if (dtype == DType::int64) return function(std::int64_t{});
   function(std::uint8_t{});

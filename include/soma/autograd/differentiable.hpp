@@ -1,0 +1,107 @@
+#pragma once
+// register_differentiable: an operator and the operators that compute its gradients as one that can
+// be differentiated. For kernels of shared libraries, which come without gradients.
+
+#include <soma/autograd/custom.hpp>
+#include <soma/ops/plain_call.hpp>
+#include <soma/ops/registry.hpp>
+#include <soma/ops/run.hpp>
+#include <soma/runtime/heap_vector.hpp>
+
+#include <cstddef>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace soma {
+
+namespace detail {
+
+// The state of such an operator. The records live as long: whoever registered them did so earlier.
+struct DifferentiablePair {
+  const Operator* forward;
+  std::vector<const Operator*> backward;  // for each input; nullptr: it gets no gradient
+};
+
+inline void differentiable_shape(const ShapeCall& call) {
+  const Operator& op = *static_cast<const DifferentiablePair*>(call.state)->forward;
+  op.shape({call.attributes, call.inputs, call.sequences, call.outputs, op.state});
+}
+inline void differentiable_host(const OperatorCall& call) {
+  const Operator& op = *static_cast<const DifferentiablePair*>(call.state)->forward;
+  call.outputs[0] = run(call.context, op, call.attributes, call.inputs, call.sequences)[0];
+}
+inline void differentiable_gradient(const GradientCall& call) {
+  const auto& pair = *static_cast<const DifferentiablePair*>(call.state);
+  const Tensor& given = call.output_gradients[0];
+  if (!given.defined()) return;
+  HeapVector<Tensor> inputs(call.context.heap());
+  inputs.reserve(call.inputs.size() + 1);
+  const DType dtype = call.outputs[0].dtype();
+  inputs.push_back(given.dtype() == dtype ? given : in_type(call.context, given, dtype));
+  for (const Tensor& input : call.inputs) inputs.push_back(input);
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    if (!call.wanted[i] || i >= pair.backward.size() || pair.backward[i] == nullptr) continue;
+    const Tensor gradient =
+        run(call.context, *pair.backward[i], call.attributes, inputs, call.sequences)[0];
+    if (gradient.shape() != call.inputs[i].shape())
+      fail(error_id::tensor_shape, pair.backward[i]->name, "gradient of input " + std::to_string(i),
+           gradient.describe(), call.inputs[i].describe());
+    const DType wanted = call.inputs[i].dtype();
+    call.input_gradients[i].values =
+        gradient.dtype() == wanted ? gradient : in_type(call.context, gradient, wanted);
+  }
+}
+
+}  // namespace detail
+
+// An operator `name` that computes what `forward` does, and whose gradient the operators `backward`
+// compute: the i-th gives d(loss)/d(input i) from d(loss)/d(output), followed by the inputs of
+// `forward`, with the attributes of the call. "": the input gets no gradient, as do those behind
+// the last one named. On a device both run as the operators that they are. Errors operator.unknown,
+// operator.incomplete (`forward` has several outputs, or sizes that its shape rule does not say),
+// operator.inputs (`backward` takes another number of inputs), those of OperatorRegistry::add.
+template <class A = NoAttributes>
+OperatorFunction<A> register_differentiable(OperatorRegistry& registry, std::string_view name,
+                                            std::string_view forward,
+                                            std::initializer_list<std::string_view> backward,
+                                            Place place = Place::here()) {
+  constexpr std::string_view operation = "register_differentiable";
+  detail::DifferentiablePair pair{&registry.at(forward), {}};
+  const Operator& op = *pair.forward;
+  if (op.outputs != 1 || op.makes_outputs() || op.writes_inputs != 0)
+    fail(error_id::operator_incomplete, operation, "forward", quoted(forward),
+         "an operator of one output, whose sizes a shape rule says");
+  if (backward.size() > op.max_inputs)
+    fail(error_id::operator_inputs, operation, "backward",
+         std::to_string(backward.size()) + " operators",
+         "at most one for each of " + std::to_string(op.max_inputs) + " inputs");
+  for (const std::string_view one : backward) {
+    const Operator* found = one.empty() ? nullptr : &registry.at(one);
+    if (found != nullptr && (found->outputs != 1 || found->min_inputs > op.min_inputs + 1 ||
+                             found->max_inputs < op.max_inputs + 1))
+      fail(error_id::operator_inputs, operation, quoted(one),
+           "of " + std::to_string(found->min_inputs) + " inputs and " +
+               std::to_string(found->outputs) + " outputs",
+           "the output's gradient and the inputs of " + quoted(forward) + ", and one output");
+    pair.backward.push_back(found);
+  }
+  Owner state(std::move(pair));
+  Operator record{.name = name,
+                  .min_inputs = op.min_inputs,
+                  .max_inputs = op.max_inputs,
+                  .keeps_inputs = ~std::uint32_t{0},
+                  .keeps_outputs = 0,
+                  .composite = true,
+                  .shape = &detail::differentiable_shape,
+                  .host = &detail::differentiable_host,
+                  .gradient = &detail::differentiable_gradient,
+                  .samples = op.samples,
+                  .state = state.get()};
+  return OperatorFunction<A>(registry.add({record, std::move(state)}, place.text()));
+}
+
+}  // namespace soma

@@ -1,0 +1,73 @@
+#pragma once
+// The side of a library in the custom-operator interface of soma/plugin.h: the processor that a
+// kernel runs on, and how a kernel ends when the host has noted an error.
+//
+// Headers of this folder are for libraries, in C++17 and later, and know nothing of soma but
+// soma/plugin.h. What torch/torch.h names `torch`, `c10` and `at` are names for the types of a
+// namespace of ours with a version in it: no symbol can meet one of LibTorch's in a process.
+
+#include <soma/plugin.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <exception>
+#include <stdexcept>
+#include <type_traits>
+
+#if __cplusplus < 201703L
+#error "soma/compat needs C++17 or newer"
+#endif
+
+namespace soma_compat {
+inline namespace v2 {
+namespace detail {
+
+// Of the kernel or shape function that this thread runs; nullptr: none.
+inline thread_local soma_processor* current = nullptr;
+
+// Ends a kernel; not caught by handlers of std::exception.
+struct Stopped {};
+
+[[noreturn]] inline void stop() {
+#if defined(__cpp_exceptions)
+  throw Stopped{};
+#else
+  std::abort();
+#endif
+}
+inline soma_processor& processor() {
+  if (current == nullptr) {
+#if defined(__cpp_exceptions)
+    throw std::logic_error("tensors are used outside of a kernel and its shape function");
+#else
+    std::abort();
+#endif
+  }
+  return *current;
+}
+inline const soma_processor_services& services() { return *processor().services; }
+
+// What services give.
+inline void expect(int status) {
+  if (status != 0) stop();
+}
+template <class T>
+T* expect(T* pointer) {
+  if (pointer == nullptr) stop();
+  return pointer;
+}
+[[noreturn]] inline void refuse(const char* what, const char* given, const char* wanted) {
+  services().refuse(&processor(), what, given, wanted);
+  stop();
+}
+
+template <class T>
+using plain = std::remove_cv_t<std::remove_reference_t<T>>;
+
+template <class T>
+inline constexpr bool dependent_false = false;
+
+}  // namespace detail
+}  // namespace v2
+}  // namespace soma_compat

@@ -1,0 +1,89 @@
+#pragma once
+// What the eight GPSIMD processors of a core have and what they take: limits and parameters of
+// their time, with the counts that it is a function of.
+//
+// Limits are those of the vendor's documentation of custom operators (neuron-customops/: the
+// programming guide and the API reference). Times of single accesses are not published: parameters
+// below that say "undisclosed" are this model's, and reproduce two published runs of operators.
+
+#include <soma/neuroncore/machine.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace soma::neuroncore {
+
+inline constexpr std::size_t most_processors = 8;
+
+struct ProcessorModel {
+  std::size_t processors = most_processors;  // at most that many
+  std::size_t pool_bytes = 16 * 1024;        // of local memory (TCM) that a kernel may allocate
+  std::size_t stream_bytes = 4 * 1024;       // of the pool, for each open stream
+  double ghz = trn1().gpsimd_ghz;
+  double vector_bytes = 64;   // a cycle: 512 bits
+  double start_cycles = 150;  // published for built-in instructions
+
+  // Undisclosed. 242 ns for an element that is read or written by reference give the published
+  // 123.5 ms of a ReLU of 196,608 elements and the 8.51 ms of one of 6,528 with its gradient.
+  double element_access_ns = 242;
+  // A transfer between device memory and local memory: as any other of the core.
+  double transfer_start_ns = trn1().dma_start_ns;
+  double transfer_least_ns = trn1().dma_buffer_ns;
+  double transfer_gb_per_s = trn1().dma_engine_gb_per_s;
+  // Undisclosed. Arithmetic on raw pointers to local memory cannot be seen; so many cycles are
+  // charged for each element that a copy or a stream brings in or takes out.
+  double staged_element_cycles = 5;
+  double printf_ns = 1000;  // undisclosed; a call costs that also where its text is not kept
+};
+
+// What one processor did.
+struct ProcessorCounts {
+  std::uint64_t element_accesses = 0;  // by reference, or through a stream without a buffer
+  std::uint64_t stream_blocks = 0;
+  std::uint64_t copies = 0;           // between a tensor and local memory, by accessor
+  std::uint64_t bulk_blocks = 0;      // of fills, functions of whole tensors and returned tensors
+  std::uint64_t staged_elements = 0;  // brought in or taken out by copies and streams
+  std::uint64_t bytes_read = 0, bytes_written = 0;  // of device memory
+  std::uint64_t vector_cycles = 0;                  // of functions of whole tensors
+  std::uint64_t print_calls = 0;
+  double transfer_ns = 0;
+
+  void transfer(const ProcessorModel& model, std::size_t bytes) {
+    transfer_ns +=
+        model.transfer_start_ns +
+        (std::max)(model.transfer_least_ns, static_cast<double>(bytes) / model.transfer_gb_per_s);
+  }
+  double nanoseconds(const ProcessorModel& model) const {
+    const double cycles = model.start_cycles + static_cast<double>(vector_cycles) +
+                          model.staged_element_cycles * static_cast<double>(staged_elements);
+    return cycles / model.ghz + model.element_access_ns * static_cast<double>(element_accesses) +
+           transfer_ns + model.printf_ns * static_cast<double>(print_calls);
+  }
+};
+
+// One call of an operator. Processors work at the same time: the slowest one counts.
+struct ProcessorReport {
+  std::size_t processors = 0;
+  std::array<ProcessorCounts, most_processors> counts{};
+  double nanoseconds = 0;
+
+  std::uint64_t bytes_read() const { return sum(&ProcessorCounts::bytes_read); }
+  std::uint64_t bytes_written() const { return sum(&ProcessorCounts::bytes_written); }
+  std::uint64_t sum(std::uint64_t ProcessorCounts::*member) const {
+    std::uint64_t total = 0;
+    for (std::size_t i = 0; i < processors; ++i) total += counts[i].*member;
+    return total;
+  }
+};
+
+// How kernels of a library run.
+struct ProcessorOptions {
+  ProcessorModel model{};
+  // Text of printf() that is kept for the context's log until a run has ended, the oldest being
+  // overwritten: a power of two up to 131072, or 0: none.
+  std::size_t printf_bytes = 0;
+};
+
+}  // namespace soma::neuroncore
