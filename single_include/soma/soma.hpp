@@ -2949,6 +2949,8 @@ struct Batch {
   std::uint64_t index = 0;  // in its epoch, from 0
   // Some shards of a batch (part_of): a task's loss is the sum then, not the mean.
   bool part = false;
+  // Of a part: the lists of the whole batch, for tasks that choose by all of them.
+  LabelLists whole_label_lists{};
 };
 
 // The batch that comes next. After the last one of an epoch it names a batch that is not there:
@@ -6683,6 +6685,144 @@ Parameters parameters(const Module& module, std::string_view path = {}) {
 }
 
 }  // namespace soma::nn
+// ---- soma/state/state_dict.hpp
+// StateDict: tensors by name, in ascending order of the names' bytes. What is saved and loaded; the
+// order is part of the meaning of a state hash.
+
+namespace soma {
+
+namespace detail {
+
+// How many letters have to be inserted, removed or replaced (Levenshtein); long names are cut.
+inline std::size_t edit_distance(std::string_view a, std::string_view b) {
+  a = a.substr(0, 256);
+  b = b.substr(0, 256);
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = (std::min)({replaced, diagonal + 1, row[j] + 1});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace detail
+
+// Copies share the tensors.
+class StateDict {
+ public:
+  using Entry = std::pair<std::string, Tensor>;
+
+  // Errors state.duplicate_name, tensor.undefined.
+  void set(std::string name, Tensor tensor) {
+    if (!tensor.defined())
+      fail(error_id::tensor_undefined, "StateDict::set", soma::quoted(name), "no tensor",
+           "one with elements");
+    const auto place = lower_bound(name);
+    if (place != entries_.end() && place->first == name)
+      fail(error_id::duplicate_name, "StateDict::set", "name", soma::quoted(name),
+           "one that is not there yet");
+    // By hand: std::vector::insert of pairs costs every unit more than the rest of this class.
+    std::size_t at = entries_.size();
+    const auto wanted = static_cast<std::size_t>(place - entries_.begin());
+    entries_.push_back({std::move(name), std::move(tensor)});
+    for (; at > wanted; --at) std::swap(entries_[at], entries_[at - 1]);
+  }
+
+  // The tensor of that name. Error state.missing_name, which lists names that look like it.
+  const Tensor& at(std::string_view name) const {
+    const Tensor* tensor = find(name);
+    if (tensor == nullptr)
+      fail(error_id::missing_name, "StateDict::at", "name", soma::quoted(name), near_names(name));
+    return *tensor;
+  }
+  // The same, or nullptr.
+  const Tensor* find(std::string_view name) const {
+    const auto place = lower_bound(name);
+    return place != entries_.end() && place->first == name ? &place->second : nullptr;
+  }
+  bool contains(std::string_view name) const { return find(name) != nullptr; }
+  // Whether it was there.
+  bool erase(std::string_view name) {
+    const auto place = lower_bound(name);
+    if (place == entries_.end() || place->first != name) return false;
+    entries_.erase(place);
+    return true;
+  }
+
+  std::size_t size() const { return entries_.size(); }
+  bool empty() const { return entries_.empty(); }
+  auto begin() const { return entries_.begin(); }
+  auto end() const { return entries_.end(); }
+
+  // "one of 12 names, such as \"a.weight\", \"b.weight\"": the three nearest, for messages.
+  std::string near_names(std::string_view name) const {
+    if (empty()) return "a name in a dictionary that has none";
+    std::string text = "one of " + std::to_string(size()) + " names, such as ";
+    const Entry* shown[3] = {};
+    for (std::size_t i = 0; i < 3 && i < size(); ++i) {
+      std::size_t least = ~std::size_t{0};
+      for (const Entry& entry : entries_) {
+        const std::size_t distance = detail::edit_distance(name, entry.first);
+        if (distance >= least || &entry == shown[0] || &entry == shown[1]) continue;
+        least = distance;
+        shown[i] = &entry;
+      }
+      text.append(i == 0 ? "" : ", ").append(soma::quoted(shown[i]->first));
+    }
+    return text;
+  }
+
+ private:
+  std::vector<Entry>::const_iterator lower_bound(std::string_view name) const {
+    return std::lower_bound(entries_.begin(), entries_.end(), name,
+                            [](const Entry& entry, std::string_view wanted) {
+                              return std::string_view(entry.first) < wanted;
+                            });
+  }
+
+  std::vector<Entry> entries_;  // ascending; std::string compares bytes as unsigned
+};
+
+struct CopyIntoOptions {
+  bool extra_names_are_errors = false;
+};
+
+// Copies the elements of `source` into the tensors of `target`. Every name of the target has to be
+// in the source, with the same shape and dtype; nothing is written before all is checked. Returns
+// the names that only the source has. Errors state.missing_name, state.shape, state.dtype,
+// tensor.read_only; state.extra_name where the options say so.
+inline std::vector<std::string> copy_into(const StateDict& source, const StateDict& target,
+                                          const CopyIntoOptions& options = {}) {
+  for (const auto& [name, to] : target) {
+    const Tensor* from = source.find(name);
+    if (from == nullptr)
+      fail(error_id::missing_name, "copy_into", "name", soma::quoted(name) + ", which source lacks",
+           source.near_names(name));
+    if (from->shape() != to.shape())
+      fail(error_id::state_shape, "copy_into", soma::quoted(name), from->describe(), to.describe());
+    if (from->dtype() != to.dtype())
+      fail(error_id::state_dtype, "copy_into", soma::quoted(name), from->describe(), to.describe());
+    if (!to.storage().writable())
+      fail(error_id::tensor_read_only, "copy_into", soma::quoted(name),
+           to.describe() + " of constant elements", "one that may be written");
+  }
+  std::vector<std::string> extra;
+  for (const auto& [name, from] : source)
+    if (!target.contains(name)) extra.push_back(name);
+  if (options.extra_names_are_errors && !extra.empty())
+    fail(error_id::extra_name, "copy_into", "name",
+         soma::quoted(extra.front()) + " (one of " + std::to_string(extra.size()) + " extra)",
+         "a name of the target, " + target.near_names(extra.front()));
+  for (const auto& [name, to] : target) copy(source.at(name), to);
+  return extra;
+}
+
+}  // namespace soma
 
 namespace soma::metrics {
 class Metrics;  // metrics/metrics.hpp
@@ -6733,6 +6873,15 @@ class Task {
   virtual double useful_flops(const data::Batch&) const { return 0; }
   // What decides numbers beside parameters and data: checkpoints and other ranks have to agree.
   virtual void describe(Record&) const {}
+  // What steps have left in the task beside its parameters and what later ones depend on: kept in
+  // checkpoints, and given back once the parameters are those of that step.
+  virtual StateDict state() const { return {}; }
+  // Error state.extra_name: the task keeps no such thing.
+  virtual void load_state(const StateDict& state) {
+    if (!state.empty())
+      fail(error_id::extra_name, "Task::load_state", "state", soma::quoted(state.begin()->first),
+           "nothing: this task keeps its parameters alone");
+  }
 };
 
 // Whether each class label is one of the classes or ignored. Error train.label names the sequence
@@ -6955,145 +7104,6 @@ inline void add_arithmetic(Record& identity, const Context& context) {
 // What a training run leaves behind so that it can go on, and where that is kept. Files are one
 // place (io/checkpoint_folder.hpp); a host with another store derives its own.
 
-// ---- soma/state/state_dict.hpp
-// StateDict: tensors by name, in ascending order of the names' bytes. What is saved and loaded; the
-// order is part of the meaning of a state hash.
-
-namespace soma {
-
-namespace detail {
-
-// How many letters have to be inserted, removed or replaced (Levenshtein); long names are cut.
-inline std::size_t edit_distance(std::string_view a, std::string_view b) {
-  a = a.substr(0, 256);
-  b = b.substr(0, 256);
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = (std::min)({replaced, diagonal + 1, row[j] + 1});
-    }
-  }
-  return row.back();
-}
-
-}  // namespace detail
-
-// Copies share the tensors.
-class StateDict {
- public:
-  using Entry = std::pair<std::string, Tensor>;
-
-  // Errors state.duplicate_name, tensor.undefined.
-  void set(std::string name, Tensor tensor) {
-    if (!tensor.defined())
-      fail(error_id::tensor_undefined, "StateDict::set", soma::quoted(name), "no tensor",
-           "one with elements");
-    const auto place = lower_bound(name);
-    if (place != entries_.end() && place->first == name)
-      fail(error_id::duplicate_name, "StateDict::set", "name", soma::quoted(name),
-           "one that is not there yet");
-    // By hand: std::vector::insert of pairs costs every unit more than the rest of this class.
-    std::size_t at = entries_.size();
-    const auto wanted = static_cast<std::size_t>(place - entries_.begin());
-    entries_.push_back({std::move(name), std::move(tensor)});
-    for (; at > wanted; --at) std::swap(entries_[at], entries_[at - 1]);
-  }
-
-  // The tensor of that name. Error state.missing_name, which lists names that look like it.
-  const Tensor& at(std::string_view name) const {
-    const Tensor* tensor = find(name);
-    if (tensor == nullptr)
-      fail(error_id::missing_name, "StateDict::at", "name", soma::quoted(name), near_names(name));
-    return *tensor;
-  }
-  // The same, or nullptr.
-  const Tensor* find(std::string_view name) const {
-    const auto place = lower_bound(name);
-    return place != entries_.end() && place->first == name ? &place->second : nullptr;
-  }
-  bool contains(std::string_view name) const { return find(name) != nullptr; }
-  // Whether it was there.
-  bool erase(std::string_view name) {
-    const auto place = lower_bound(name);
-    if (place == entries_.end() || place->first != name) return false;
-    entries_.erase(place);
-    return true;
-  }
-
-  std::size_t size() const { return entries_.size(); }
-  bool empty() const { return entries_.empty(); }
-  auto begin() const { return entries_.begin(); }
-  auto end() const { return entries_.end(); }
-
-  // "one of 12 names, such as \"a.weight\", \"b.weight\"": the three nearest, for messages.
-  std::string near_names(std::string_view name) const {
-    if (empty()) return "a name in a dictionary that has none";
-    std::string text = "one of " + std::to_string(size()) + " names, such as ";
-    const Entry* shown[3] = {};
-    for (std::size_t i = 0; i < 3 && i < size(); ++i) {
-      std::size_t least = ~std::size_t{0};
-      for (const Entry& entry : entries_) {
-        const std::size_t distance = detail::edit_distance(name, entry.first);
-        if (distance >= least || &entry == shown[0] || &entry == shown[1]) continue;
-        least = distance;
-        shown[i] = &entry;
-      }
-      text.append(i == 0 ? "" : ", ").append(soma::quoted(shown[i]->first));
-    }
-    return text;
-  }
-
- private:
-  std::vector<Entry>::const_iterator lower_bound(std::string_view name) const {
-    return std::lower_bound(entries_.begin(), entries_.end(), name,
-                            [](const Entry& entry, std::string_view wanted) {
-                              return std::string_view(entry.first) < wanted;
-                            });
-  }
-
-  std::vector<Entry> entries_;  // ascending; std::string compares bytes as unsigned
-};
-
-struct CopyIntoOptions {
-  bool extra_names_are_errors = false;
-};
-
-// Copies the elements of `source` into the tensors of `target`. Every name of the target has to be
-// in the source, with the same shape and dtype; nothing is written before all is checked. Returns
-// the names that only the source has. Errors state.missing_name, state.shape, state.dtype,
-// tensor.read_only; state.extra_name where the options say so.
-inline std::vector<std::string> copy_into(const StateDict& source, const StateDict& target,
-                                          const CopyIntoOptions& options = {}) {
-  for (const auto& [name, to] : target) {
-    const Tensor* from = source.find(name);
-    if (from == nullptr)
-      fail(error_id::missing_name, "copy_into", "name", soma::quoted(name) + ", which source lacks",
-           source.near_names(name));
-    if (from->shape() != to.shape())
-      fail(error_id::state_shape, "copy_into", soma::quoted(name), from->describe(), to.describe());
-    if (from->dtype() != to.dtype())
-      fail(error_id::state_dtype, "copy_into", soma::quoted(name), from->describe(), to.describe());
-    if (!to.storage().writable())
-      fail(error_id::tensor_read_only, "copy_into", soma::quoted(name),
-           to.describe() + " of constant elements", "one that may be written");
-  }
-  std::vector<std::string> extra;
-  for (const auto& [name, from] : source)
-    if (!target.contains(name)) extra.push_back(name);
-  if (options.extra_names_are_errors && !extra.empty())
-    fail(error_id::extra_name, "copy_into", "name",
-         soma::quoted(extra.front()) + " (one of " + std::to_string(extra.size()) + " extra)",
-         "a name of the target, " + target.near_names(extra.front()));
-  for (const auto& [name, to] : target) copy(source.at(name), to);
-  return extra;
-}
-
-}  // namespace soma
-
 namespace soma {
 
 struct Checkpoint {
@@ -7106,6 +7116,7 @@ struct Checkpoint {
   // Given to save() only: `optimizer` is empty, and so many parts of it were given to save_part().
   // 0: it is here. What is loaded is whole.
   std::size_t optimizer_parts = 0;
+  StateDict task{};  // what the task keeps beside weights; of most it is empty
 };
 
 // Of tensors whose rows are cut into `count` parts, the one at place `index`: part after part they
@@ -8410,12 +8421,7 @@ class SquaredBlocks {
   std::size_t pieces() const { return pieces_.size(); }
   void square(const Kernels& kernels, std::size_t index) {
     Piece& piece = pieces_[index];
-    const std::size_t row = row_elements_ * size_of(values_.dtype());
-    SumSquaresArgs args{.count = piece.rows * row_elements_,
-                        .x = values_.raw() + piece.begin * row,
-                        .dtype = values_.dtype()};
-    kernels.reduce.sum_squares(args);
-    piece.squares = args.result;
+    piece.squares = squares_of(kernels, piece.block, piece.own);
   }
   // Along the tree. A block of which nothing is here adds 0, which changes no sum of squares.
   double sum() const {
@@ -8429,8 +8435,12 @@ class SquaredBlocks {
   }
 
  private:
+  // Elements of a part of the tree that one thread adds up: many rows of a table that is looked up
+  // in, since each of them is a block by itself.
+  static constexpr std::size_t elements_of_piece = 8192;
+
   struct Piece {
-    std::size_t begin, rows;  // of the values
+    RowBlock block, own;  // `own`: of the values
     double squares;
     unsigned sums;  // of neighbours in the tree, complete with this piece
   };
@@ -8445,12 +8455,32 @@ class SquaredBlocks {
                                                      static_cast<std::int64_t>(row)) -
                                     numbers_);
   }
+  // Halves of which nothing is here add nothing: a row that is alone needs no smaller block.
+  bool is_leaf(const RowBlock& block, const RowBlock& own) const {
+    return own.rows == 1 || !block.splits(row_elements_);
+  }
+  // Of the values in `own`, which lie in the block: along the tree.
+  double squares_of(const Kernels& kernels, const RowBlock& block, const RowBlock& own) const {
+    if (is_leaf(block, own)) {
+      const std::size_t row = row_elements_ * size_of(values_.dtype());
+      SumSquaresArgs args{.count = own.rows * row_elements_,
+                          .x = values_.raw() + own.begin * row,
+                          .dtype = values_.dtype()};
+      kernels.reduce.sum_squares(args);
+      return args.result;
+    }
+    const std::size_t middle = place(block.upper().begin, own);
+    const RowBlock lower{own.begin, middle - own.begin}, upper{middle, own.end() - middle};
+    if (lower.rows == 0) return squares_of(kernels, block.upper(), upper);
+    if (upper.rows == 0) return squares_of(kernels, block.lower(), lower);
+    const double first = squares_of(kernels, block.lower(), lower);
+    return first + squares_of(kernels, block.upper(), upper);
+  }
   // `own`: the values that lie in the block.
   void add_pieces(const RowBlock& block, const RowBlock& own) {
     if (own.rows == 0) return;
-    // Halves of which nothing is here add nothing: a row that is alone needs no smaller block.
-    if (own.rows == 1 || !block.splits(row_elements_)) {
-      pieces_.push_back({own.begin, own.rows, 0, 0});
+    if (is_leaf(block, own) || own.rows * row_elements_ <= elements_of_piece) {
+      pieces_.push_back({block, own, 0, 0});
       return;
     }
     const std::size_t middle = place(block.upper().begin, own);
@@ -12708,6 +12738,7 @@ inline Batch part_of(Context& context, const Batch& batch, std::size_t first, st
   if (batch.labels.defined())
     part.labels = batch.labels.slice(0, whole.sequence_bounds()[first],
                                      whole.sequence_bounds()[first + count]);
+  part.whole_label_lists = batch.part ? batch.whole_label_lists : batch.label_lists;
   if (batch.label_lists.defined())
     part.label_lists = batch.label_lists.part(context, whole.sequence_bounds()[first],
                                               whole.sequence_bounds()[first + count]);
@@ -12944,7 +12975,8 @@ Checkpoint broadcast_checkpoint(Communicator& communicator, Context& context,
           .optimizer = detail::broadcast_state(communicator, context, checkpoint.optimizer, keeps),
           .precision = detail::broadcast_state(communicator, context, checkpoint.precision, all),
           .progress = detail::broadcast_record(communicator, checkpoint.progress),
-          .identity = detail::broadcast_record(communicator, checkpoint.identity)};
+          .identity = detail::broadcast_record(communicator, checkpoint.identity),
+          .task = detail::broadcast_state(communicator, context, checkpoint.task, all)};
 }
 
 inline Checkpoint broadcast_checkpoint(Communicator& communicator, Context& context,
@@ -13842,6 +13874,7 @@ inline Checkpoint TrainerBase::checkpoint_of(const data::BatchSource& batches, R
   checkpoint.precision =
       ranks.gather(precision_.state(parameters().size() != gradients_->model_parameters().size()));
   checkpoint.identity = identity(batches);
+  checkpoint.task = task_.state();
   progress_.loss_scale = scaler_.scale();
   progress_.loss_scale_good_steps = scaler_.good_steps();
   progress_.write(checkpoint.progress);
@@ -13903,6 +13936,7 @@ inline void TrainerBase::load(const Checkpoint& checkpoint, data::BatchSource& b
   precision_.load_state(checkpoint.precision);
   scaler_.restore(loaded.loss_scale, loaded.loss_scale_good_steps);
   nn::load(parameters(), checkpoint.weights, {.extra_names_are_errors = true});
+  task_.load_state(checkpoint.task);
   batches.seek(loaded.position);
   const std::uint64_t before = std::exchange(loaded.steps, progress_.steps);
   progress_ = loaded;

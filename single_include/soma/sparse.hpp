@@ -49,7 +49,7 @@ struct SparseKernels;  // kernels/sparse/args.hpp
 struct SparseOperators {
   const Operator *embedding_bag, *embedding_bag_backward;
   const Operator *row_sgd_step, *row_adagrad_step, *row_adam_step, *row_lazy_adam_step;
-  const Operator *list_loss, *full_softmax;
+  const Operator *list_loss, *full_softmax, *bag_logits, *bag_loss;
   std::span<const Operator* const> all;
 };
 
@@ -87,6 +87,10 @@ enum class ListLoss : std::uint8_t {
 struct ListLossSetting {
   ListLoss loss = ListLoss::softmax;
   LossReduction reduction = LossReduction::mean;  // over all rows; or their sum
+};
+
+struct BagLossSetting {
+  LossReduction reduction = LossReduction::mean;  // over all bags; or their sum
 };
 
 // Steps of the rows that have a gradient. Members that an optimizer has no use for are not read.
@@ -187,6 +191,28 @@ inline Var sampled_cross_entropy(Tape& tape, const Var& h, const Var& weight, co
 inline Var sampled_bce(Tape& tape, const Var& h, const Var& weight, const Var& bias,
                        const ClassSet& set, LossReduction reduction = LossReduction::mean) {
   return sampled_loss(tape, h, weight, bias, set, {ListLoss::binary, reduction});
+}
+
+// A set of classes for each sample: int32 numbers, those of a sample ascending, each once; and its
+// labels as places among them.
+struct ClassSets {
+  Ragged classes;
+  data::LabelLists labels;
+};
+
+// The same loss where row b of h has a set of its own, number b. A step reads and touches the rows
+// of the union of the sets, and its products are vectors by vectors: a set that the batch shares
+// costs less for as many logits. With all classes in each set it is the exact loss. Errors
+// operator.value (an id that is no class, a label that is no place), tensor.shape, tensor.dtype.
+inline Var sampled_cross_entropy(Tape& tape, const Var& h, const Var& weight, const Var& bias,
+                                 const ClassSets& sets,
+                                 LossReduction reduction = LossReduction::mean) {
+  const SparseOperators& operators =
+      *sparse_table(tape.context(), "sampled_cross_entropy").operators;
+  const Var logits =
+      tape.apply(*operators.bag_logits, {}, {tape.constant(sets.classes), h, weight, bias});
+  return tape.apply(*operators.bag_loss, BagLossSetting{reduction},
+                    {logits, tape.constant(sets.labels.offsets), tape.constant(sets.labels.ids)});
 }
 
 }  // namespace soma
@@ -518,8 +544,15 @@ class RowOptimizer : public Optimizer {
   }
   void make_states(detail::Slot& slot) const {
     for (std::size_t i = 0; i < state_names_.size(); ++i)
-      if (Tensor& state = i == 0 ? slot.first : slot.second; !state.defined())
-        state = Tensor::zeros(context_, state_shape(slot));
+      if (Tensor& state = i == 0 ? slot.first : slot.second; !state.defined()) {
+        state = Tensor::empty(context_, state_shape(slot));
+        // Memory that is written for the first time costs more than the writing.
+        float* numbers = state.mutable_data<float>();
+        soma::detail::for_ranges(context_, state.elements(), 1,
+                                 [&](std::size_t begin, std::size_t end) {
+                                   std::fill(numbers + begin, numbers + end, 0.0f);
+                                 });
+      }
   }
   const Tensor& entry(const StateDict& state, const std::string& name, const Shape& shape,
                       DType dtype) const {
@@ -720,6 +753,19 @@ struct BagGradientArgs {
   float* out = nullptr;                     // [last, columns]
 };
 
+// y[i] for i from offsets[b] to offsets[b + 1], of bags first ... last - 1: row b of x times row
+// ids[i] of the table, plus bias[ids[i]]. Products add up by fused multiply-adds in 16 lanes, which
+// meet pairwise; the bias comes last.
+struct BagDotsArgs {
+  std::size_t first = 0, last = 0, columns = 0;
+  const float* x = nullptr;      // [bags, columns]
+  const float* table = nullptr;  // [rows, columns]
+  const float* bias = nullptr;   // [rows]; nullptr: zeros
+  const std::int32_t* ids = nullptr;
+  const std::size_t* offsets = nullptr;
+  float* y = nullptr;  // as ids
+};
+
 // Some rows of a parameter [R, columns] in fp32, and the gradient of each: row i of the gradient
 // belongs to row rows[i] of the parameter, or to row i where rows is nullptr.
 struct TouchedRows {
@@ -793,6 +839,7 @@ struct DwtaArgs {
 struct SparseKernels {
   void (*bag)(const BagArgs&) noexcept;
   void (*bag_gradient)(const BagGradientArgs&) noexcept;
+  void (*bag_dots)(const BagDotsArgs&) noexcept;
   void (*row_sgd)(const RowSgdArgs&) noexcept;
   void (*row_adagrad)(const RowAdagradArgs&) noexcept;
   void (*row_adam)(const RowAdamArgs&) noexcept;
@@ -801,6 +848,211 @@ struct SparseKernels {
 };
 
 }  // namespace soma
+// ---- soma/kernels/sparse/bag_dots-inl.hpp
+// Products of the rows of a table that bags name with the vector of each bag. Rows lie anywhere in
+// memory, so what costs is fetching them: four at a time keep the multiply-adds out of the way.
+
+#if defined(SOMA_KERNELS_SPARSE_BAG_DOTS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_SPARSE_BAG_DOTS_INL_HPP
+#undef SOMA_KERNELS_SPARSE_BAG_DOTS_INL_HPP
+#else
+#define SOMA_KERNELS_SPARSE_BAG_DOTS_INL_HPP
+#endif
+
+// ---- soma/kernels/sparse/row_steps-inl.hpp
+// Optimizer steps of the rows that have a gradient. The order of rounding is that of the formulas
+// in args.hpp: fma() is one fused operation, every other operation is rounded to fp32 on its own.
+
+#if defined(SOMA_KERNELS_SPARSE_ROW_STEPS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_SPARSE_ROW_STEPS_INL_HPP
+#undef SOMA_KERNELS_SPARSE_ROW_STEPS_INL_HPP
+#else
+#define SOMA_KERNELS_SPARSE_ROW_STEPS_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Rows of a parameter lie anywhere in memory: they are fetched so many rows ahead.
+inline constexpr std::size_t row_fetch_distance = 12;
+
+// step(gradient, row) for each touched row: the gradient's numbers and the row of the parameter.
+// fetch(row) asks for what a row needs.
+template <class Fetch, class Step>
+HWY_INLINE void for_touched_rows(const TouchedRows& touched, const Fetch& fetch, const Step& step) {
+  const auto row_of = [&](std::size_t i) {
+    return touched.rows == nullptr ? i : static_cast<std::size_t>(touched.rows[i]);
+  };
+  for (std::size_t i = touched.first; i < touched.last; ++i) {
+    if (i + row_fetch_distance < touched.last) fetch(row_of(i + row_fetch_distance));
+    step(touched.gradient + i * touched.columns, row_of(i));
+  }
+}
+
+HWY_INLINE void fetch_row(const float* data, std::size_t row, std::size_t columns) {
+  for (std::size_t c = 0; c < columns && c < 256; c += sum_lanes)
+    hwy::Prefetch(data + row * columns + c);
+}
+
+static inline void row_sgd_entry(const RowSgdArgs& args) noexcept {
+  const Floats d;
+  const TouchedRows& touched = args.touched;
+  const auto rate = hn::Set(d, -args.rate), factor = hn::Set(d, touched.factor);
+  for_touched_rows(
+      touched, [&](std::size_t row) { fetch_row(touched.weight, row, touched.columns); },
+      [&](const float* gradient, std::size_t row) {
+        float* w = touched.weight + row * touched.columns;
+        map_vectors<2>({gradient, w}, w, touched.columns, [&](FloatVector g, FloatVector old) {
+          return fused(d, rate, hn::Mul(g, factor), old);
+        });
+      });
+}
+
+static inline void row_adagrad_entry(const RowAdagradArgs& args) noexcept {
+  const Floats d;
+  const TouchedRows& touched = args.touched;
+  const auto factor = hn::Set(d, touched.factor);
+  const auto columns = static_cast<float>(touched.columns);
+  for_touched_rows(
+      touched,
+      [&](std::size_t row) {
+        fetch_row(touched.weight, row, touched.columns);
+        hwy::Prefetch(args.squares + row);
+      },
+      [&](const float* gradient, std::size_t row) {
+        LaneSums<1> sums;
+        accumulate<1, 1>({gradient}, touched.columns, sums, [&](FloatVector* sum, FloatVector x) {
+          const auto g = hn::Mul(x, factor);
+          sum[0] = fused(d, g, g, sum[0]);
+        });
+        const float squares = args.squares[row] + sums.total() / columns;
+        args.squares[row] = squares;
+        const auto rate = hn::Set(d, -(args.rate / (std::sqrt(squares) + args.epsilon)));
+        float* w = touched.weight + row * touched.columns;
+        map_vectors<2>({gradient, w}, w, touched.columns, [&](FloatVector g, FloatVector old) {
+          return fused(d, rate, hn::Mul(g, factor), old);
+        });
+      });
+}
+
+namespace {
+
+// The constants of an Adam step in vectors.
+struct RowAdamStep {
+  Floats d{};
+  FloatVector beta1, beta2, one_minus_beta1, one_minus_beta2, epsilon, correction, step, factor;
+
+  explicit RowAdamStep(const RowAdamArgs& args)
+      : beta1(hn::Set(d, args.beta1)),
+        beta2(hn::Set(d, args.beta2)),
+        one_minus_beta1(hn::Set(d, args.one_minus_beta1)),
+        one_minus_beta2(hn::Set(d, args.one_minus_beta2)),
+        epsilon(hn::Set(d, args.epsilon)),
+        correction(hn::Set(d, args.inverse_root_correction2)),
+        step(hn::Set(d, -args.step_size)),
+        factor(hn::Set(d, args.touched.factor)) {}
+};
+
+}  // namespace
+
+static inline void row_adam_entry(const RowAdamArgs& args) noexcept {
+  const RowAdamStep s(args);
+  const Floats d;
+  const TouchedRows& touched = args.touched;
+  const std::size_t columns = touched.columns;
+  for_touched_rows(
+      touched,
+      [&](std::size_t row) {
+        fetch_row(touched.weight, row, columns);
+        fetch_row(args.m, row, columns);
+        fetch_row(args.v, row, columns);
+      },
+      [&](const float* gradient, std::size_t row) {
+        float* w = touched.weight + row * columns;
+        float *m = args.m + row * columns, *v = args.v + row * columns;
+        map_vectors<2>({gradient, m}, m, columns, [&](FloatVector x, FloatVector old) {
+          return fused(d, s.beta1, old, hn::Mul(s.one_minus_beta1, hn::Mul(x, s.factor)));
+        });
+        map_vectors<2>({gradient, v}, v, columns, [&](FloatVector x, FloatVector old) {
+          const auto g = hn::Mul(x, s.factor);
+          return fused(d, s.beta2, old, hn::Mul(hn::Mul(s.one_minus_beta2, g), g));
+        });
+        map_vectors<3>({m, v, w}, w, columns,
+                       [&](FloatVector mean, FloatVector squares, FloatVector old) {
+                         const auto root = fused(d, hn::Sqrt(squares), s.correction, s.epsilon);
+                         return fused(d, s.step, hn::Div(mean, root), old);
+                       });
+      });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Rows that are multiplied together. The order of a row's sum does not depend on it.
+inline constexpr std::size_t dots_at_once = 4;
+
+static inline void bag_dots_entry(const BagDotsArgs& args) noexcept {
+  const Floats d;
+  const std::size_t columns = args.columns;
+  const auto row_of = [&](std::size_t i) {
+    return args.table + static_cast<std::size_t>(args.ids[i]) * columns;
+  };
+  const auto bias_of = [&](std::size_t i) {
+    return args.bias == nullptr ? 0.0f : args.bias[args.ids[i]];
+  };
+  for (std::size_t bag = args.first; bag < args.last; ++bag) {
+    const float* x = args.x + bag * columns;
+    const std::size_t end = args.offsets[bag + 1];
+    for (std::size_t i = args.offsets[bag]; i < end;) {
+      for (std::size_t ahead = i + row_fetch_distance;
+           ahead < end && ahead < i + row_fetch_distance + dots_at_once; ++ahead)
+        fetch_row(args.table, static_cast<std::size_t>(args.ids[ahead]), columns);
+      if (i + dots_at_once <= end) {
+        LaneSums<dots_at_once> sums;
+        accumulate<dots_at_once, dots_at_once + 1>(
+            {x, row_of(i), row_of(i + 1), row_of(i + 2), row_of(i + 3)}, columns, sums,
+            [&](FloatVector* sum, FloatVector v, FloatVector r0, FloatVector r1, FloatVector r2,
+                FloatVector r3) {
+              sum[0] = fused(d, v, r0, sum[0]);
+              sum[1] = fused(d, v, r1, sum[1]);
+              sum[2] = fused(d, v, r2, sum[2]);
+              sum[3] = fused(d, v, r3, sum[3]);
+            });
+        for (std::size_t k = 0; k < dots_at_once; ++k)
+          args.y[i + k] = sums.total(k) + bias_of(i + k);
+        i += dots_at_once;
+      } else {
+        LaneSums<1> sums;
+        accumulate<1, 2>({x, row_of(i)}, columns, sums,
+                         [&](FloatVector* sum, FloatVector v, FloatVector row) {
+                           sum[0] = fused(d, v, row, sum[0]);
+                         });
+        args.y[i] = sums.total() + bias_of(i);
+        ++i;
+      }
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
 // ---- soma/kernels/sparse/bags-inl.hpp
 // Embedding bags: sums of the rows of a table, and the gradient of the table.
 
@@ -1132,142 +1384,6 @@ HWY_AFTER_NAMESPACE();
 #define SOMA_KERNELS_SPARSE_LAZY_ADAM_INL_HPP
 #endif
 
-// ---- soma/kernels/sparse/row_steps-inl.hpp
-// Optimizer steps of the rows that have a gradient. The order of rounding is that of the formulas
-// in args.hpp: fma() is one fused operation, every other operation is rounded to fp32 on its own.
-
-#if defined(SOMA_KERNELS_SPARSE_ROW_STEPS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_SPARSE_ROW_STEPS_INL_HPP
-#undef SOMA_KERNELS_SPARSE_ROW_STEPS_INL_HPP
-#else
-#define SOMA_KERNELS_SPARSE_ROW_STEPS_INL_HPP
-#endif
-
-#include <hwy/highway.h>
-
-HWY_BEFORE_NAMESPACE();
-namespace soma {
-namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
-// Rows of a parameter lie anywhere in memory: they are fetched so many rows ahead.
-inline constexpr std::size_t row_fetch_distance = 12;
-
-// step(gradient, row) for each touched row: the gradient's numbers and the row of the parameter.
-// fetch(row) asks for what a row needs.
-template <class Fetch, class Step>
-HWY_INLINE void for_touched_rows(const TouchedRows& touched, const Fetch& fetch, const Step& step) {
-  const auto row_of = [&](std::size_t i) {
-    return touched.rows == nullptr ? i : static_cast<std::size_t>(touched.rows[i]);
-  };
-  for (std::size_t i = touched.first; i < touched.last; ++i) {
-    if (i + row_fetch_distance < touched.last) fetch(row_of(i + row_fetch_distance));
-    step(touched.gradient + i * touched.columns, row_of(i));
-  }
-}
-
-HWY_INLINE void fetch_row(const float* data, std::size_t row, std::size_t columns) {
-  for (std::size_t c = 0; c < columns && c < 256; c += sum_lanes)
-    hwy::Prefetch(data + row * columns + c);
-}
-
-static inline void row_sgd_entry(const RowSgdArgs& args) noexcept {
-  const Floats d;
-  const TouchedRows& touched = args.touched;
-  const auto rate = hn::Set(d, -args.rate), factor = hn::Set(d, touched.factor);
-  for_touched_rows(
-      touched, [&](std::size_t row) { fetch_row(touched.weight, row, touched.columns); },
-      [&](const float* gradient, std::size_t row) {
-        float* w = touched.weight + row * touched.columns;
-        map_vectors<2>({gradient, w}, w, touched.columns, [&](FloatVector g, FloatVector old) {
-          return fused(d, rate, hn::Mul(g, factor), old);
-        });
-      });
-}
-
-static inline void row_adagrad_entry(const RowAdagradArgs& args) noexcept {
-  const Floats d;
-  const TouchedRows& touched = args.touched;
-  const auto factor = hn::Set(d, touched.factor);
-  const auto columns = static_cast<float>(touched.columns);
-  for_touched_rows(
-      touched,
-      [&](std::size_t row) {
-        fetch_row(touched.weight, row, touched.columns);
-        hwy::Prefetch(args.squares + row);
-      },
-      [&](const float* gradient, std::size_t row) {
-        LaneSums<1> sums;
-        accumulate<1, 1>({gradient}, touched.columns, sums, [&](FloatVector* sum, FloatVector x) {
-          const auto g = hn::Mul(x, factor);
-          sum[0] = fused(d, g, g, sum[0]);
-        });
-        const float squares = args.squares[row] + sums.total() / columns;
-        args.squares[row] = squares;
-        const auto rate = hn::Set(d, -(args.rate / (std::sqrt(squares) + args.epsilon)));
-        float* w = touched.weight + row * touched.columns;
-        map_vectors<2>({gradient, w}, w, touched.columns, [&](FloatVector g, FloatVector old) {
-          return fused(d, rate, hn::Mul(g, factor), old);
-        });
-      });
-}
-
-namespace {
-
-// The constants of an Adam step in vectors.
-struct RowAdamStep {
-  Floats d{};
-  FloatVector beta1, beta2, one_minus_beta1, one_minus_beta2, epsilon, correction, step, factor;
-
-  explicit RowAdamStep(const RowAdamArgs& args)
-      : beta1(hn::Set(d, args.beta1)),
-        beta2(hn::Set(d, args.beta2)),
-        one_minus_beta1(hn::Set(d, args.one_minus_beta1)),
-        one_minus_beta2(hn::Set(d, args.one_minus_beta2)),
-        epsilon(hn::Set(d, args.epsilon)),
-        correction(hn::Set(d, args.inverse_root_correction2)),
-        step(hn::Set(d, -args.step_size)),
-        factor(hn::Set(d, args.touched.factor)) {}
-};
-
-}  // namespace
-
-static inline void row_adam_entry(const RowAdamArgs& args) noexcept {
-  const RowAdamStep s(args);
-  const Floats d;
-  const TouchedRows& touched = args.touched;
-  const std::size_t columns = touched.columns;
-  for_touched_rows(
-      touched,
-      [&](std::size_t row) {
-        fetch_row(touched.weight, row, columns);
-        fetch_row(args.m, row, columns);
-        fetch_row(args.v, row, columns);
-      },
-      [&](const float* gradient, std::size_t row) {
-        float* w = touched.weight + row * columns;
-        float *m = args.m + row * columns, *v = args.v + row * columns;
-        map_vectors<2>({gradient, m}, m, columns, [&](FloatVector x, FloatVector old) {
-          return fused(d, s.beta1, old, hn::Mul(s.one_minus_beta1, hn::Mul(x, s.factor)));
-        });
-        map_vectors<2>({gradient, v}, v, columns, [&](FloatVector x, FloatVector old) {
-          const auto g = hn::Mul(x, s.factor);
-          return fused(d, s.beta2, old, hn::Mul(hn::Mul(s.one_minus_beta2, g), g));
-        });
-        map_vectors<3>({m, v, w}, w, columns,
-                       [&](FloatVector mean, FloatVector squares, FloatVector old) {
-                         const auto root = fused(d, hn::Sqrt(squares), s.correction, s.epsilon);
-                         return fused(d, s.step, hn::Div(mean, root), old);
-                       });
-      });
-}
-
-}  // namespace HWY_NAMESPACE
-}  // namespace soma
-HWY_AFTER_NAMESPACE();
-
-#endif
-
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
@@ -1370,6 +1486,7 @@ namespace HWY_NAMESPACE {
 [[maybe_unused]] static constexpr SparseKernels sparse_kernels{
     .bag = bag_entry,
     .bag_gradient = bag_gradient_entry,
+    .bag_dots = bag_dots_entry,
     .row_sgd = row_sgd_entry,
     .row_adagrad = row_adagrad_entry,
     .row_adam = row_adam_entry,
@@ -1387,6 +1504,11 @@ HWY_AFTER_NAMESPACE();
 
 // ---- soma/ops/sparse/all.hpp
 // The operators of sparse training. Included by whoever calls add_sparse(), and by nobody else.
+
+// ---- soma/ops/sparse/bag_logits.hpp
+// Logits of the classes that each sample chooses for itself: for sample b and each class id of its
+// bag, h[b] times row id of the weight, plus the bias of id. What is computed, and what backward
+// touches, grows with the ids and not with the classes. Needs add_sparse(context).
 
 // ---- soma/ops/sparse/embedding_bag.hpp
 // Embedding bag: for each sequence of ids the sum, or the mean, of the rows of a table [V, C] that
@@ -1439,45 +1561,75 @@ inline BagOccurrences bag_occurrences(Context& context, const Tensor& ids, const
   if (count > 0x7FFFFFFFu)
     fail(error_id::operator_value, "embedding bag backward", "ids", std::to_string(count),
          "fewer than 2^31");
-  HeapVector<std::uint64_t> keys(count, context.heap());  // id, and place in the batch
-  const auto take = [&](const auto* values) {
-    for (std::size_t i = 0; i < count; ++i)
-      keys[i] = static_cast<std::uint64_t>(values[i]) << 32 | i;
-  };
-  if (ids.dtype() == DType::int32)
-    take(ids.data<std::int32_t>());
-  else
-    take(ids.data<std::int64_t>());
-  sort_by_upper_half(keys, rows <= 1 ? 0 : static_cast<int>(std::bit_width(rows - 1)),
-                     context.heap());
   HeapVector<std::int32_t> bag_of(count, context.heap());
   for (std::size_t bag = 0; bag < bags.count(); ++bag)
     std::fill(bag_of.begin() + bags.begin(bag), bag_of.begin() + bags.end(bag),
               static_cast<std::int32_t>(bag));
+  // Each task sorts the ids of a range of rows.
+  struct Part {
+    explicit Part(Heap& heap) : keys(heap) {}
+    HeapVector<std::uint64_t> keys;  // id, and place in the batch
+    std::size_t distinct = 0;
+  };
+  const std::size_t tasks = worthwhile_tasks(context, count, count * 8, operations_worth_a_task);
+  HeapVector<Part> parts(context.heap());
+  for (std::size_t task = 0; task < tasks; ++task) parts.push_back(Part(context.heap()));
+  const int bits = rows <= 1 ? 0 : static_cast<int>(std::bit_width(rows - 1));
+  parallel(context, static_cast<int>(tasks), [&](int number) {
+    const auto task = static_cast<std::size_t>(number);
+    Part& part = parts[task];
+    // Which part an id belongs to cannot be foreseen, so no branch depends on it.
+    part.keys.resize(count + 1);
+    const std::uint64_t least = even_border(rows, tasks, task),
+                        width = even_border(rows, tasks, task + 1) - least;
+    std::size_t own = 0;
+    const auto take = [&](const auto* values) {
+      for (std::size_t i = 0; i < count; ++i) {
+        const auto id = static_cast<std::uint64_t>(values[i]);
+        part.keys[own] = id << 32 | i;
+        own += id - least < width ? 1u : 0u;
+      }
+    };
+    if (ids.dtype() == DType::int32)
+      take(ids.data<std::int32_t>());
+    else
+      take(ids.data<std::int64_t>());
+    part.keys.resize(own);
+    sort_by_upper_half(part.keys, bits, context.heap());
+    for (std::size_t i = 0; i < part.keys.size(); ++i)
+      part.distinct += i == 0 || part.keys[i] >> 32 != part.keys[i - 1] >> 32 ? 1u : 0u;
+  });
 
+  std::size_t distinct = 0;
+  for (const Part& part : parts) distinct += part.distinct;
   BagOccurrences result;
   result.bags = Tensor::empty(context, Shape{count}, DType::int32);
   if (weights.defined()) result.weights = Tensor::empty(context, Shape{count});
+  result.ids = Tensor::empty(context, Shape{distinct}, DType::int64);
+  result.starts = Tensor::empty(context, Shape{distinct + 1}, DType::int64);
   auto* list = result.bags.mutable_data<std::int32_t>();
   float* factors = weights.defined() ? result.weights.mutable_data<float>() : nullptr;
   const float* given = weights.defined() ? weights.data<float>() : nullptr;
-  std::size_t distinct = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto place = static_cast<std::size_t>(keys[i] & 0xFFFFFFFFu);
-    list[i] = bag_of[place];
-    if (factors != nullptr) factors[i] = given[place];
-    distinct += i == 0 || keys[i] >> 32 != keys[i - 1] >> 32 ? 1u : 0u;
-  }
-  result.ids = Tensor::empty(context, Shape{distinct}, DType::int64);
-  result.starts = Tensor::empty(context, Shape{distinct + 1}, DType::int64);
   auto* id = result.ids.mutable_data<std::int64_t>();
   auto* start = result.starts.mutable_data<std::int64_t>();
-  for (std::size_t i = 0; i < count; ++i) {
-    if (i != 0 && keys[i] >> 32 == keys[i - 1] >> 32) continue;
-    *id++ = static_cast<std::int64_t>(keys[i] >> 32);
-    *start++ = static_cast<std::int64_t>(i);
-  }
-  *start = static_cast<std::int64_t>(count);
+  start[distinct] = static_cast<std::int64_t>(count);
+  parallel(context, static_cast<int>(tasks), [&](int number) {
+    const auto task = static_cast<std::size_t>(number);
+    std::size_t at = 0, row = 0;  // of the parts before
+    for (std::size_t before = 0; before < task; ++before) {
+      at += parts[before].keys.size();
+      row += parts[before].distinct;
+    }
+    const HeapVector<std::uint64_t>& keys = parts[task].keys;
+    for (std::size_t i = 0; i < keys.size(); ++i, ++at) {
+      const auto place = static_cast<std::size_t>(keys[i] & 0xFFFFFFFFu);
+      list[at] = bag_of[place];
+      if (factors != nullptr) factors[at] = given[place];
+      if (i != 0 && keys[i] >> 32 == keys[i - 1] >> 32) continue;
+      id[row] = static_cast<std::int64_t>(keys[i] >> 32);
+      start[row++] = static_cast<std::int64_t>(at);
+    }
+  });
   return result;
 }
 
@@ -1726,10 +1878,147 @@ inline constexpr Operator embedding_bag_backward{.name = "sparse::embedding_bag_
 
 }  // namespace ops
 }  // namespace soma
-// ---- soma/ops/sparse/full_softmax.hpp
-// Softmax cross entropy over all classes with lists of labels, from what the last layer reads: the
-// logits [B, C] are never stored, only those of a panel of classes at a time; backward computes
-// them again. The exact loss that sampled ones stand in for.
+
+namespace soma {
+
+namespace detail {
+
+inline constexpr std::string_view bag_logits_name = "sparse::bag_logits";
+
+// Inputs ids int32 [n], h [B, D], weight [C, D] and bias [C, 1], all fp32. The sequences of the
+// call, which come from the ids, are the bags: B of them. The output is fp32 [n].
+inline void bag_logits_shape(const ShapeCall& call) {
+  const Tensor &ids = call.inputs[0], &h = call.inputs[1], &weight = call.inputs[2],
+               &bias = call.inputs[3];
+  check_rank(bag_logits_name, "ids", ids, 1);
+  if (ids.dtype() != DType::int32)
+    fail(error_id::tensor_dtype, bag_logits_name, "ids", ids.describe(), "int32");
+  check_sequences(bag_logits_name, ids, call.sequences);
+  check_rank(bag_logits_name, "h", h, 2);
+  check_fp32(bag_logits_name, "h", h);
+  check_rank(bag_logits_name, "weight", weight, 2);
+  check_fp32(bag_logits_name, "weight", weight);
+  check_fp32(bag_logits_name, "bias", bias);
+  check_shape(bag_logits_name, "bias", bias, Shape{weight.size(0), 1});
+  check_shape(bag_logits_name, "h", h, Shape{call.sequences.count(), weight.size(1)});
+  call.outputs[0] = {ids.shape(), DType::fp32};
+}
+
+inline void bag_logits_host(const OperatorCall& call) {
+  Context& context = call.context;
+  const Tensor ids = contiguous(context, call.inputs[0]), h = contiguous(context, call.inputs[1]);
+  const Tensor weight = contiguous(context, call.inputs[2]);
+  const Tensor bias = contiguous(context, call.inputs[3]);
+  check_ids(weight, ids);
+  const Sequences& bags = call.sequences;
+  const BagDotsArgs args{.columns = weight.size(1),
+                         .x = h.data<float>(),
+                         .table = weight.data<float>(),
+                         .bias = bias.data<float>(),
+                         .ids = ids.data<std::int32_t>(),
+                         .offsets = bags.offsets().data(),
+                         .y = call.outputs[0].mutable_data<float>()};
+  const SparseKernels& kernels = *sparse_table(context, bag_logits_name).kernels;
+  const UnevenRanges ranges(context, bags.count(), operations_worth_a_task, [&](std::size_t bag) {
+    return bags.length(bag) * (args.columns + 8) + 1;
+  });
+  ranges.run(context, [&](std::size_t begin, std::size_t end, std::size_t) {
+    BagDotsArgs part = args;
+    part.first = begin;
+    part.last = end;
+    kernels.bag_dots(part);
+  });
+}
+
+// dh[b] is the sum of the weight's rows of bag b, each times the gradient of its logit: an
+// embedding bag. A row of the weight gets the h of every sample that chose it, weighted the same
+// way: the gradient of an embedding bag.
+inline void bag_logits_gradient(const GradientCall& call) {
+  Context& context = call.context;
+  const Tensor ids = contiguous(context, call.inputs[0]), h = contiguous(context, call.inputs[1]);
+  const Tensor& weight = call.inputs[2];
+  const Tensor dlogits = contiguous(context, call.output_gradients[0]);
+  const Sequences& bags = call.sequences;
+  const SparseOperators& operators = *sparse_table(context, bag_logits_name).operators;
+  if (call.wanted[1])
+    call.input_gradients[1] = {
+        run(context, *operators.embedding_bag, EmbeddingBagSetting{BagMode::sum},
+            {weight, ids, dlogits}, bags)[0],
+        {}};
+  if (!call.wanted[2] && !call.wanted[3]) return;
+  const BagOccurrences all = bag_occurrences(context, ids, dlogits, bags, weight.size(0));
+  const auto rows_of = [&](const Tensor& dy) {
+    return Gradient{run(context, *operators.embedding_bag_backward, {},
+                        {dy, all.bags, all.starts, all.weights}, bags)[0],
+                    all.ids};
+  };
+  if (call.wanted[2]) call.input_gradients[2] = rows_of(h);
+  if (call.wanted[3])
+    call.input_gradients[3] = rows_of(Tensor::full(context, Shape{h.size(0), 1}, 1.0f));
+}
+
+inline OperatorSamples bag_logits_samples() {
+  OperatorSamples result;
+  const auto add = [&](std::size_t classes, std::size_t width, std::vector<std::size_t> lengths) {
+    std::size_t count = 0;
+    for (const std::size_t length : lengths) count += length;
+    const std::size_t bags = lengths.size();
+    result.samples.push_back(
+        {.name = std::to_string(bags) + " bags of " + std::to_string(count) + " of " +
+                 std::to_string(classes) + " classes, " + std::to_string(width) + " columns",
+         .inputs = {{.shape = Shape{count},
+                     .dtype = DType::int32,
+                     .low = 0,
+                     .high = static_cast<double>(classes - 1)},
+                    {.shape = Shape{bags, width}},
+                    {.shape = Shape{classes, width}},
+                    {.shape = Shape{classes, 1}}},
+         .attributes = {},
+         .lengths = std::move(lengths),
+         // A fused multiply-add rounds once; a gradient adds up as many as there are ids.
+         .error = static_cast<double>(width + 6) * 0x1p-24,
+         .gradient_error = static_cast<double>(2 * count + 6) * 0x1p-24});
+  };
+  add(7, 16, {5, 0, 11, 4});
+  add(9, 33, {1, 6});
+  add(3, 5, {2, 2, 2});
+  add(4, 8, {0, 0});
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    const std::size_t width = inputs[1].shape[1];
+    ReferenceTensor y{inputs[0].shape, {}};
+    std::size_t at = 0;
+    for (std::size_t bag = 0; bag < sample.lengths.size(); ++bag)
+      for (const std::size_t end = at + sample.lengths[bag]; at < end; ++at) {
+        const auto id = static_cast<std::size_t>(inputs[0].values[at]);
+        double sum = inputs[3].values[id];
+        for (std::size_t k = 0; k < width; ++k)
+          sum += inputs[1].values[bag * width + k] * inputs[2].values[id * width + k];
+        y.values.push_back(sum);
+      }
+    return std::vector<ReferenceTensor>{y};
+  };
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator bag_logits{.name = detail::bag_logits_name,
+                                     .min_inputs = 4,
+                                     .max_inputs = 4,
+                                     .keeps_inputs = 7,
+                                     .shape = &detail::bag_logits_shape,
+                                     .host = &detail::bag_logits_host,
+                                     .gradient = &detail::bag_logits_gradient,
+                                     .samples = &detail::bag_logits_samples};
+
+}  // namespace ops
+}  // namespace soma
+// ---- soma/ops/sparse/bag_loss.hpp
+// Softmax cross entropy of bags of logits with lists of labels: each bag is a row of its own
+// length, whose labels are places in it. The loss of sets of classes that samples choose for
+// themselves; where every bag has all classes it is that of list_loss. Needs add_sparse(context).
 
 // ---- soma/ops/sparse/list_loss.hpp
 // Losses of rows of logits with lists of labels: softmax cross entropy where each of a row's n
@@ -1759,25 +2048,31 @@ inline void list_loss_shape(const ShapeCall& call) {
   call.outputs[1] = {logits.shape(), DType::fp32};
 }
 
-// Error operator.value.
-inline void check_label_columns(const Tensor& offsets, const Tensor& columns, std::size_t width) {
-  const auto refuse = [](std::string_view argument, std::int64_t given, std::string_view wanted) {
-    fail(error_id::operator_value, list_loss_name, argument, std::to_string(given), wanted);
+// Lists of numbers that ascend, each below width_of(its row). Error operator.value.
+template <class WidthOf>
+void check_label_lists(std::string_view operation, const Tensor& offsets, const Tensor& columns,
+                       const WidthOf& width_of) {
+  const auto refuse = [&](std::string_view argument, std::int64_t given, std::string_view wanted) {
+    fail(error_id::operator_value, operation, argument, std::to_string(given), wanted);
   };
   const std::span<const std::int64_t> at = offsets.span<std::int64_t>();
   const std::span<const std::int32_t> all = columns.span<std::int32_t>();
   if (at.front() != 0 || static_cast<std::uint64_t>(at.back()) != all.size())
     refuse("offsets", at.back(), "0 to the number of columns");
   for (std::size_t i = 0; i + 1 < at.size(); ++i) {
-    if (at[i + 1] < at[i]) refuse("offsets", at[i + 1], "ascending numbers");
+    if (at[i + 1] < at[i] || at[i + 1] > at.back())
+      refuse("offsets", at[i + 1], "ascending numbers");
     std::int64_t before = -1;
     for (std::int64_t k = at[i]; k < at[i + 1]; ++k) {
       const std::int64_t column = all[static_cast<std::size_t>(k)];
-      if (column <= before || static_cast<std::uint64_t>(column) >= width)
+      if (column <= before || static_cast<std::uint64_t>(column) >= width_of(i))
         refuse("columns", column, "ascending numbers below the number of logits");
       before = column;
     }
   }
+}
+inline void check_label_columns(const Tensor& offsets, const Tensor& columns, std::size_t width) {
+  check_label_lists(list_loss_name, offsets, columns, [&](std::size_t) { return width; });
 }
 
 // The sum of the rows' losses: within a shard in order, shards in the fixed tree; in double.
@@ -1794,6 +2089,33 @@ inline double tree_of_rows(const Sequences& sequences, std::span<const double> r
       waiting[count - 2] += waiting[count - 1];
   }
   return waiting[0];
+}
+
+// Cross entropy of a row of logits whose softmax is `shares`, where each label has the same share;
+// 0 without labels or logits. log(sum) comes from the likeliest one, whose share is at least 1 / S.
+inline double softmax_loss_of(std::span<const float> logits, const float* shares,
+                              std::span<const std::int32_t> labels) {
+  if (labels.empty() || logits.empty()) return 0;
+  const auto best =
+      static_cast<std::size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  const double total =
+      static_cast<double>(logits[best]) - std::log(static_cast<double>(shares[best]));
+  double loss = 0;
+  for (const std::int32_t label : labels)
+    loss += total - static_cast<double>(logits[static_cast<std::size_t>(label)]);
+  return loss / static_cast<double>(labels.size());
+}
+
+// Its gradient times `scale`: (share - y / labels) * scale, zeros without labels.
+inline void softmax_loss_gradient_of(std::span<const float> shares,
+                                     std::span<const std::int32_t> labels, float scale, float* to) {
+  if (labels.empty()) {
+    std::fill(to, to + shares.size(), 0.0f);
+    return;
+  }
+  for (std::size_t c = 0; c < shares.size(); ++c) to[c] = shares[c] * scale;
+  const float share = scale / static_cast<float>(labels.size());
+  for (const std::int32_t label : labels) to[label] -= share;
 }
 
 inline void list_loss_host(const OperatorCall& call) {
@@ -1820,16 +2142,7 @@ inline void list_loss_host(const OperatorCall& call) {
                                                  static_cast<std::size_t>(at[i + 1] - at[i]));
       double loss = 0;
       if (softmax) {
-        if (labels.empty() || width == 0) {
-          losses[i] = 0;
-          continue;
-        }
-        // log(sum) from the likeliest column, whose probability is at least 1 / S.
-        const auto best = static_cast<std::size_t>(std::max_element(z, z + width) - z);
-        const float* p = notes.data<float>() + i * width;
-        const double total = static_cast<double>(z[best]) - std::log(static_cast<double>(p[best]));
-        for (const std::int32_t label : labels) loss += total - static_cast<double>(z[label]);
-        loss /= static_cast<double>(labels.size());
+        loss = softmax_loss_of({z, width}, notes.data<float>() + i * width, labels);
       } else {
         // max(z, 0) - z y + log(1 + exp(-|z|))
         for (std::size_t c = 0; c < width; ++c) {
@@ -1868,14 +2181,14 @@ inline void list_loss_gradient(const GradientCall& call) {
     for (std::size_t i = begin; i < end; ++i) {
       const float* p = notes.data<float>() + i * width;
       float* to = out + i * width;
-      const auto labels = static_cast<float>(at[i + 1] - at[i]);
-      if (softmax && labels == 0) {
-        std::fill(to, to + width, 0.0f);
+      const std::span<const std::int32_t> labels(column + at[i],
+                                                 static_cast<std::size_t>(at[i + 1] - at[i]));
+      if (softmax) {
+        softmax_loss_gradient_of({p, width}, labels, scale, to);
         continue;
       }
       for (std::size_t c = 0; c < width; ++c) to[c] = p[c] * scale;
-      const float share = softmax ? scale / labels : scale;
-      for (std::int64_t k = at[i]; k < at[i + 1]; ++k) to[column[k]] -= share;
+      for (const std::int32_t label : labels) to[label] -= scale;
     }
   });
   call.input_gradients[0] = {gradient, {}};
@@ -1948,6 +2261,157 @@ inline constexpr Operator list_loss{.name = detail::list_loss_name,
 
 }  // namespace ops
 }  // namespace soma
+
+namespace soma {
+
+namespace detail {
+
+inline constexpr std::string_view bag_loss_name = "sparse::bag_loss";
+
+// Inputs logits fp32 [n], whose sequences are the B bags, offsets int64 [B + 1] and places int32:
+// the labels of bag b are places[offsets[b]] up to places[offsets[b + 1]], ascending, each once and
+// below the length of the bag. Outputs the loss, one number, and the softmax of each bag [n], which
+// the gradient reads.
+inline void bag_loss_shape(const ShapeCall& call) {
+  const Tensor &logits = call.inputs[0], &offsets = call.inputs[1], &places = call.inputs[2];
+  check_rank(bag_loss_name, "logits", logits, 1);
+  check_fp32(bag_loss_name, "logits", logits);
+  check_sequences(bag_loss_name, logits, call.sequences);
+  if (offsets.dtype() != DType::int64 || places.dtype() != DType::int32)
+    fail(error_id::tensor_dtype, bag_loss_name, "offsets and places",
+         offsets.describe() + " and " + places.describe(), "int64 and int32");
+  check_shape(bag_loss_name, "offsets", offsets, Shape{call.sequences.count() + 1});
+  check_rank(bag_loss_name, "places", places, 1);
+  call.outputs[0] = {Shape{}, DType::fp32};
+  call.outputs[1] = {logits.shape(), DType::fp32};
+}
+
+// Calls each(bag, its first logit, its length, its labels) on several threads.
+template <class Each>
+void for_bags(Context& context, const Sequences& bags, const Tensor& offsets, const Tensor& places,
+              const Each& each) {
+  const std::int64_t* at = offsets.data<std::int64_t>();
+  const std::int32_t* place = places.data<std::int32_t>();
+  const UnevenRanges ranges(context, bags.count(), operations_worth_a_task,
+                            [&](std::size_t bag) { return bags.length(bag) * 16 + 1; });
+  ranges.run(context, [&](std::size_t begin, std::size_t end, std::size_t) {
+    for (std::size_t bag = begin; bag < end; ++bag)
+      each(bag, bags.begin(bag), bags.length(bag),
+           std::span<const std::int32_t>(place + at[bag],
+                                         static_cast<std::size_t>(at[bag + 1] - at[bag])));
+  });
+}
+
+inline void bag_loss_host(const OperatorCall& call) {
+  Context& context = call.context;
+  const Tensor logits = contiguous(context, call.inputs[0]);
+  const Tensor offsets = contiguous(context, call.inputs[1]);
+  const Tensor places = contiguous(context, call.inputs[2]);
+  const Sequences& bags = call.sequences;
+  check_label_lists(bag_loss_name, offsets, places,
+                    [&](std::size_t bag) { return bags.length(bag); });
+  const float* z = logits.data<float>();
+  float* shares = call.outputs[1].mutable_data<float>();
+  HeapVector<double> losses(bags.count(), context.heap());
+  for_bags(
+      context, bags, offsets, places,
+      [&](std::size_t bag, std::size_t first, std::size_t length, auto labels) {
+        if (length != 0)
+          context.kernels().norm.softmax({.rows = 1,
+                                          .columns = length,
+                                          .x = {.data = z + first, .row_stride = length},
+                                          .y = {.data = shares + first, .row_stride = length}});
+        losses[bag] = softmax_loss_of({z + first, length}, shares + first, labels);
+      });
+  // Bags add up in shards of bags: a tree over the rows would follow their lengths.
+  double sum = tree_of_rows({}, {losses.data(), bags.count()});
+  if (call.attributes.as<BagLossSetting>().reduction == LossReduction::mean)
+    sum /= static_cast<double>((std::max)(bags.count(), std::size_t{1}));
+  *call.outputs[0].mutable_data<float>() = static_cast<float>(sum);
+}
+
+inline void bag_loss_gradient(const GradientCall& call) {
+  Context& context = call.context;
+  const Tensor& shares = call.outputs[1];
+  const Tensor offsets = contiguous(context, call.inputs[1]);
+  const Tensor places = contiguous(context, call.inputs[2]);
+  const std::size_t count = call.sequences.count();
+  const float given = *contiguous(context, call.output_gradients[0]).data<float>();
+  const bool mean = call.attributes.as<BagLossSetting>().reduction == LossReduction::mean;
+  const float scale = mean ? given / static_cast<float>((std::max)(count, std::size_t{1})) : given;
+  const Tensor gradient = Tensor::empty(context, shares.shape());
+  float* to = gradient.mutable_data<float>();
+  for_bags(
+      context, call.sequences, offsets, places,
+      [&](std::size_t, std::size_t first, std::size_t length, auto labels) {
+        softmax_loss_gradient_of({shares.data<float>() + first, length}, labels, scale, to + first);
+      });
+  call.input_gradients[0] = {gradient, {}};
+}
+
+inline OperatorSamples bag_loss_samples() {
+  OperatorSamples result;
+  const auto add = [&](std::vector<std::size_t> lengths, std::vector<double> offsets,
+                       std::vector<double> places, LossReduction reduction) {
+    std::size_t count = 0, longest = 0;
+    for (const std::size_t length : lengths) {
+      count += length;
+      longest = (std::max)(longest, length);
+    }
+    result.samples.push_back(
+        {.name = std::to_string(lengths.size()) + " bags of " + std::to_string(count),
+         .inputs = {{.shape = Shape{count}, .low = -3, .high = 3},
+                    {.shape = Shape{offsets.size()}, .dtype = DType::int64, .values = offsets},
+                    {.shape = Shape{places.size()}, .dtype = DType::int32, .values = places}},
+         .attributes = BagLossSetting{reduction},
+         .lengths = std::move(lengths),
+         .error = static_cast<double>(longest + 16) * 0x1p-24,
+         .gradient_error = static_cast<double>(longest + 16) * 0x1p-24});
+  };
+  add({5, 1, 9}, {0, 1, 1, 4}, {2, 0, 3, 8}, LossReduction::mean);
+  add({3, 0, 33, 4}, {0, 1, 1, 3, 4}, {0, 31, 32, 2}, LossReduction::sum);
+  add({1}, {0, 1}, {0}, LossReduction::mean);
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    double total = 0;
+    std::size_t first = 0;
+    for (std::size_t bag = 0; bag < sample.lengths.size(); first += sample.lengths[bag++]) {
+      double sum = 0;
+      for (std::size_t i = 0; i < sample.lengths[bag]; ++i)
+        sum += std::exp(inputs[0].values[first + i]);
+      const double begin = inputs[1].values[bag], end = inputs[1].values[bag + 1];
+      for (auto k = static_cast<std::size_t>(begin); k < static_cast<std::size_t>(end); ++k) {
+        const auto place = static_cast<std::size_t>(inputs[2].values[k]);
+        total += (std::log(sum) - inputs[0].values[first + place]) / (end - begin);
+      }
+    }
+    if (sample.attributes.as<BagLossSetting>().reduction == LossReduction::mean)
+      total /= static_cast<double>(sample.lengths.size());
+    return std::vector<ReferenceTensor>{{Shape{}, {total}}};
+  };
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator bag_loss{.name = detail::bag_loss_name,
+                                   .min_inputs = 3,
+                                   .max_inputs = 3,
+                                   .outputs = 2,
+                                   .keeps_inputs = 6,
+                                   .keeps_outputs = 2,
+                                   .shape = &detail::bag_loss_shape,
+                                   .host = &detail::bag_loss_host,
+                                   .gradient = &detail::bag_loss_gradient,
+                                   .samples = &detail::bag_loss_samples};
+
+}  // namespace ops
+}  // namespace soma
+// ---- soma/ops/sparse/full_softmax.hpp
+// Softmax cross entropy over all classes with lists of labels, from what the last layer reads: the
+// logits [B, C] are never stored, only those of a panel of classes at a time; backward computes
+// them again. The exact loss that sampled ones stand in for.
 
 namespace soma {
 
@@ -2394,6 +2858,8 @@ constexpr SparseOperators sparse_operators_of(const List& list,
           .row_lazy_adam_step = &list[7],
           .list_loss = &list[5],
           .full_softmax = &list[6],
+          .bag_logits = &list[8],
+          .bag_loss = &list[9],
           .all = all};
 }
 
@@ -2728,12 +3194,14 @@ inline constexpr std::array sparse_records = {
     with_program(ops::embedding_bag, 0), with_program(ops::embedding_bag_backward, 1),
     with_program(ops::row_sgd_step, 2), with_program(ops::row_adagrad_step, 3),
     with_program(ops::row_adam_step, 4),
-    // These run on the host: lists of labels, and rows that are each at a step of their own.
-    ops::list_loss, ops::full_softmax, ops::row_lazy_adam_step};
+    // These run on the host: lists of labels, sets of classes of each sample, and rows that are
+    // each at a step of their own.
+    ops::list_loss, ops::full_softmax, ops::row_lazy_adam_step, ops::bag_logits, ops::bag_loss};
 
 inline constexpr std::array<const Operator*, sparse_records.size()> sparse_list = {
     &sparse_records[0], &sparse_records[1], &sparse_records[2], &sparse_records[3],
-    &sparse_records[4], &sparse_records[5], &sparse_records[6], &sparse_records[7]};
+    &sparse_records[4], &sparse_records[5], &sparse_records[6], &sparse_records[7],
+    &sparse_records[8], &sparse_records[9]};
 
 inline constexpr SparseOperators sparse_operators =
     soma::detail::sparse_operators_of(sparse_records, sparse_list);
