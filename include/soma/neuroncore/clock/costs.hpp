@@ -123,9 +123,11 @@ constexpr double gpsimd_cycles(const Instruction& instruction) {
 
 }  // namespace detail
 
-// Of an instruction of an engine, in the engine's cycles; 0 for a transfer.
+// Of an instruction of an engine, in the engine's cycles; 0 for a transfer. A kernel of a custom
+// operator takes what the model of its processors counted.
 constexpr double cycles_of(const Instruction& instruction, const Machine& machine) {
   const CostFields& cost = instruction.cost;
+  if (instruction.opcode == Opcode::custom_operator) return cost.nanoseconds * machine.gpsimd_ghz;
   const double least = machine.issue_cycles, n = cost.free_size;
   double cycles = 0;
   switch (engine_of(instruction.position.lane)) {

@@ -1,6 +1,6 @@
 // Pipelines of stages end with the bits of one process.
 
-#include "train/pipeline_run.hpp"
+#include "train/pipeline/pipeline_run.hpp"
 
 #include "catch.hpp"
 

@@ -7,7 +7,7 @@
 
 #include "io/child.hpp"
 #include "io/samples.hpp"
-#include "train/pipeline_run.hpp"
+#include "train/pipeline/pipeline_run.hpp"
 
 #include "catch.hpp"
 

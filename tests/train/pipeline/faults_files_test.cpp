@@ -3,7 +3,7 @@
 
 #include <soma/io/record_json.hpp>
 
-#include "train/pipeline_run.hpp"
+#include "train/pipeline/pipeline_run.hpp"
 
 #include "catch.hpp"
 
