@@ -5,7 +5,7 @@
 #include "neuron_tools/tables.hpp"
 
 #include <soma/base/fixed.hpp>
-#include <soma/io/status_page.hpp>
+#include <soma/io/status/status_page.hpp>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>

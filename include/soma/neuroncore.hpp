@@ -20,8 +20,8 @@ inline Core make_core(Context& context, const Machine& machine = trn1(),
 }
 
 // A device that runs the operators of the core's context as programs on it.
-inline NeuronCoreDevice make_device(Core& core) {
-  return NeuronCoreDevice(core, dispatch::built_in_programs());
+inline NeuronCoreDevice make_device(Core& core, const RunOptions& options = {}) {
+  return NeuronCoreDevice(core, dispatch::built_in_programs(), options);
 }
 
 }  // namespace soma::neuroncore

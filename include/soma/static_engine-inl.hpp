@@ -19,8 +19,9 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
   }
 
   // A device that runs the operators of the core's context as programs on it.
-  [[maybe_unused]] static inline NeuronCoreDevice make_device(Core & core) {
-    return NeuronCoreDevice(core, programs::detail::program_list);
+  [[maybe_unused]] static inline NeuronCoreDevice make_device(Core & core,
+                                                              const RunOptions& options = {}) {
+    return NeuronCoreDevice(core, programs::detail::program_list, options);
   }
 
 }  // namespace )

@@ -19,6 +19,7 @@
 #include <cstring>
 #include <initializer_list>
 #include <limits>
+#include <list>
 #include <optional>
 #include <span>
 #include <string>
@@ -5366,10 +5367,10 @@ StressResult stress(std::uint64_t seeds, const Run& run) {
 
 }  // namespace soma::neuroncore
 // ---- soma/programs/neuroncore_device.hpp
-// NeuronCoreDevice: runs every operator of a context as its program on a core, one after the other
-// (eagerly). An operator without a program runs on the host in between; which ones did is counted
-// and logged once. On a core that does not compute (CoreOptions::compute) results are zeros, and
-// what runs on the host in between reads those.
+// NeuronCoreDevice: runs every operator of a context as its program on a core: one after the other,
+// or as graphs of many (RunMode). An operator without a program runs on the host in between; which
+// ones did is counted and logged once. On a core that does not compute (CoreOptions::compute)
+// results are zeros, and what runs on the host in between reads those.
 //
 //   auto core = neuroncore::make_core(context, neuroncore::trn1());  // soma/neuroncore.hpp
 //   auto device = neuroncore::make_device(core);
@@ -5401,6 +5402,521 @@ struct OperatorProgram {
 };
 
 }  // namespace soma
+// ---- soma/programs/graph/call_graph.hpp
+// CallGraph: calls of operators that were recorded and have not run, in their order. Whoever reads
+// or writes a tensor that they hold makes them run first (tensor/storage.hpp, PendingCalls).
+//
+// The order is never changed, so reads and writes of one storage, through whatever views, keep
+// theirs. A call is dead, and does not run, if it writes no input, has outputs, and nobody but the
+// graph needs their storages: there is no handle outside, and no later live call reads or writes
+// them.
+
+namespace soma {
+
+struct RecordedCall {
+  const Operator* op = nullptr;
+  Attributes attributes{};
+  std::vector<Tensor> inputs, outputs;
+  Sequences sequences{};
+  const void* state = nullptr;
+};
+
+class CallGraph final : public PendingCalls {
+ public:
+  // `cut` runs the calls that take() gives; it is called when the host needs one of the storages,
+  // with the name of the operator that makes it, or reads it last.
+  template <class Cut>
+  CallGraph(Heap& heap, Cut cut) : cut_(heap, std::move(cut)) {}
+  CallGraph(const CallGraph&) = delete;
+  CallGraph& operator=(const CallGraph&) = delete;
+  // What was recorded and never run stays undone: its tensors hold what they held.
+  ~CallGraph() { (void)take(); }
+
+  bool empty() const { return calls_.empty(); }
+  std::size_t size() const { return calls_.size(); }
+
+  // Versions of what it writes advance now, as if it had run.
+  void add(const Operator& op, const OperatorCall& call) {
+    RecordedCall recorded{&op,
+                          call.attributes,
+                          {call.inputs.begin(), call.inputs.end()},
+                          {call.outputs.begin(), call.outputs.end()},
+                          call.sequences,
+                          call.state};
+    for_storages(recorded, [this](const Storage& storage, bool write) {
+      storage.set_pending(this, write);
+      if (write) storage.advance_version();
+    });
+    calls_.push_back(std::move(recorded));
+  }
+
+  // Takes the calls out; those that are dead are left out and counted. Storages know of them no
+  // more.
+  std::vector<RecordedCall> take() {
+    std::vector<RecordedCall> calls = std::exchange(calls_, {});
+    for (const RecordedCall& call : calls)
+      for_storages(call, [](const Storage& storage, bool) { storage.set_pending(nullptr, false); });
+    const std::vector<bool> live = find_live(calls);
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < calls.size(); ++i)
+      if (live[i]) {
+        if (kept != i) calls[kept] = std::move(calls[i]);
+        ++kept;
+      }
+    removed_ += calls.size() - kept;
+    calls.resize(kept);
+    return calls;
+  }
+  void run_pending(std::uintptr_t storage) override {
+    std::string_view name;
+    for (const RecordedCall& call : calls_)
+      for_storages(call, [&](const Storage& used, bool) {
+        if (used.identity() == storage) name = call.op->name;
+      });
+    cut_(name);
+  }
+  // Dead calls so far.
+  std::uint64_t removed() const { return removed_; }
+
+  // Whether a call may write an input. A record without outputs need not say which it writes: any.
+  static bool writes(const Operator& op, std::size_t input) {
+    return op.writes_inputs == 0 ? op.outputs == 0 : (op.writes_inputs >> input & 1) != 0;
+  }
+  // visit(storage, write) for each tensor of a call that has one.
+  template <class Visit>
+  static void for_storages(const RecordedCall& call, const Visit& visit) {
+    for (std::size_t i = 0; i < call.inputs.size(); ++i)
+      if (call.inputs[i].defined()) visit(call.inputs[i].storage(), writes(*call.op, i));
+    for (const Tensor& output : call.outputs)
+      if (output.defined()) visit(output.storage(), true);
+  }
+
+ private:
+  // A storage of the calls: how many of its handles are theirs, and whether somebody needs it.
+  struct Held {
+    const Storage* storage;
+    std::size_t handles = 0;
+    bool needed = false;
+  };
+  static std::vector<bool> find_live(const std::vector<RecordedCall>& calls) {
+    std::vector<Held> all;
+    for (const RecordedCall& call : calls)
+      for_storages(call, [&](const Storage& storage, bool) { all.push_back({&storage, 1}); });
+    // One entry a storage, in the order of their blocks.
+    const auto before = [](const Held& a, const Held& b) {
+      return a.storage->identity() < b.storage->identity();
+    };
+    std::sort(all.begin(), all.end(), before);
+    std::size_t count = 0;
+    for (const Held& held : all) {
+      if (count != 0 && *all[count - 1].storage == *held.storage)
+        ++all[count - 1].handles;
+      else
+        all[count++] = held;
+    }
+    all.resize(count);
+    for (Held& held : all) held.needed = held.storage->handles() > held.handles;
+    const auto find = [&](const Storage& storage) -> Held& {
+      return *std::lower_bound(all.begin(), all.end(), Held{&storage}, before);
+    };
+    std::vector<bool> live(calls.size());
+    for (std::size_t i = calls.size(); i-- > 0;) {
+      const RecordedCall& call = calls[i];
+      bool needed = call.op->writes_inputs != 0 || call.outputs.empty();
+      for (const Tensor& output : call.outputs)
+        needed = needed || (output.defined() && find(output.storage()).needed);
+      live[i] = needed;
+      if (!needed) continue;
+      for_storages(call, [&](const Storage& storage, bool) { find(storage).needed = true; });
+    }
+    return live;
+  }
+
+  std::vector<RecordedCall> calls_;
+  Callback<void(std::string_view)> cut_;
+  std::uint64_t removed_ = 0;
+};
+
+}  // namespace soma
+// ---- soma/programs/graph/executables.hpp
+// Executables: what is known of graphs that ran once, so that their next run compiles nothing, in a
+// cache of limited bytes. "Compiling" a graph is recording the instructions that its programs make,
+// hashing them and timing them; running it is running its programs.
+
+// ---- soma/programs/graph/graph_key.hpp
+// GraphKey: all that the instruction stream of some calls depends on, as bytes: two graphs of one
+// key run the same instructions. Fields that are run-time scalars (ops/fields.hpp) are left out,
+// so that steps of a training run share a key; numbers in tensors never matter.
+
+namespace soma {
+
+// A list of named numbers and texts. Names are kept only where somebody asked for them: to say in
+// which field two keys differ.
+class GraphKey {
+ public:
+  // Where the entry of a name begins in bytes().
+  using Names = std::vector<std::pair<std::size_t, std::string>>;
+
+  GraphKey() = default;
+  explicit GraphKey(std::string bytes) : bytes_(std::move(bytes)) {}
+
+  void number(std::string_view name, std::uint64_t value) {
+    if (names_ != nullptr) names_->emplace_back(bytes_.size(), place_ + std::string(name));
+    for (int i = 0; i < 64; i += 8) bytes_.push_back(static_cast<char>(value >> i & 255));
+  }
+  void text(std::string_view name, std::string_view value) {
+    number(name, value.size());
+    bytes_.append(value);
+    bytes_.resize((bytes_.size() + 7) / 8 * 8, '\0');  // numbers keep to multiples of 8
+  }
+  // Names of what follows begin with this.
+  void set_place(std::string place) { place_ = std::move(place); }
+  bool names_wanted() const { return names_ != nullptr; }
+  void keep_names(Names* names) { names_ = names; }
+
+  const std::string& bytes() const { return bytes_; }
+  // The number whose bytes hold byte `at` where all before are numbers or texts of whole eights; 0
+  // beyond the end. For messages.
+  std::uint64_t number_around(std::size_t at) const {
+    std::uint64_t number = 0;
+    for (std::size_t i = at / 8 * 8 + 8; i-- > at / 8 * 8;)
+      number = number << 8 | (i < bytes_.size() ? static_cast<unsigned char>(bytes_[i]) : 0);
+    return number;
+  }
+  friend bool operator==(const GraphKey& a, const GraphKey& b) { return a.bytes_ == b.bytes_; }
+
+ private:
+  std::string bytes_, place_;
+  Names* names_ = nullptr;
+};
+
+namespace detail {
+
+// Writes the fields of settings that belong into a key.
+class KeyFields final : public FieldVisitor {
+ public:
+  explicit KeyFields(GraphKey& key) : key_(key) {}
+
+ protected:
+  void found(const Field& field) override {
+    if (field.use == FieldUse::run_time) return;
+    std::uint64_t bits = 0;  // of a floating-point number: those of its code
+    std::memcpy(&bits, field.value, field.bytes);
+    key_.number(field.name, bits);
+  }
+  void found_pointer(std::string_view name, const void* address) override {
+    key_.number(name, address != nullptr ? 1 : 0);
+  }
+
+ private:
+  GraphKey& key_;
+};
+
+// Whether settings hold a pointer: they mean something during the call only.
+class FindPointer final : public FieldVisitor {
+ public:
+  static bool in(Attributes attributes) {
+    FindPointer visitor;
+    attributes.visit(visitor);
+    return visitor.found_;
+  }
+
+ protected:
+  void found(const Field&) override {}
+  void found_pointer(std::string_view, const void* address) override {
+    found_ = found_ || address != nullptr;
+  }
+
+ private:
+  bool found_ = false;
+};
+
+// Numbers the storages of a graph in the order in which its calls name them.
+class StorageNumbers {
+ public:
+  std::size_t of(const Storage& storage) {
+    for (std::size_t i = known_.size(); i-- > 0;)  // the latest first: most are named again soon
+      if (known_[i] == storage.identity()) return i;
+    known_.push_back(storage.identity());
+    return known_.size() - 1;
+  }
+
+ private:
+  std::vector<std::uintptr_t> known_;
+};
+
+inline void add_tensor(GraphKey& key, const Tensor& tensor, StorageNumbers& numbers) {
+  key.number("defined", tensor.defined() ? 1 : 0);
+  if (!tensor.defined()) return;
+  key.number("storage", numbers.of(tensor.storage()));
+  key.number("offset", static_cast<std::uint64_t>(tensor.address() - tensor.storage().data()));
+  key.number("dtype", static_cast<std::uint64_t>(tensor.dtype()));
+  key.number("rank", tensor.rank());
+  for (std::size_t i = 0; i < tensor.rank(); ++i) key.number("size", tensor.size(i));
+  for (std::size_t i = 0; i < tensor.rank(); ++i) key.number("stride", tensor.strides()[i]);
+}
+
+inline void add_sequences(GraphKey& key, const Sequences& sequences) {
+  key.number("sequences", sequences.defined() ? 1 : 0);
+  if (!sequences.defined()) return;
+  key.number("number of sequences", sequences.count());
+  for (std::size_t i = 0; i < sequences.count(); ++i) key.number("length", sequences.length(i));
+  key.number("shards", sequences.shards());
+  for (const std::size_t bound : sequences.sequence_bounds()) key.number("shard's border", bound);
+}
+
+}  // namespace detail
+
+// Whether a call can be part of a graph: its settings list their fields, and it needs no state of
+// its operator's.
+inline bool has_key(const Operator& op, const Attributes& attributes) {
+  return op.state == nullptr && attributes.lists_fields();
+}
+
+// The key of calls on a machine of that name. With `names`, where each of its entries begins.
+inline GraphKey graph_key(std::string_view machine, std::span<const RecordedCall> calls,
+                          GraphKey::Names* names = nullptr) {
+  GraphKey key;
+  key.keep_names(names);
+  key.text("machine", machine);
+  detail::StorageNumbers storages;
+  key.number("calls", calls.size());
+  for (std::size_t c = 0; c < calls.size(); ++c) {
+    const RecordedCall& call = calls[c];
+    const auto place = [&](const std::string& what) {
+      if (key.names_wanted())
+        key.set_place("call " + std::to_string(c + 1) + " (" + std::string(call.op->name) + ") " +
+                      what);
+    };
+    const auto add_tensors = [&](const char* what, const std::vector<Tensor>& tensors) {
+      place("");
+      key.number(what, tensors.size());
+      for (std::size_t i = 0; i < tensors.size(); ++i) {
+        place(std::string(what) + " " + std::to_string(i + 1) + " ");
+        detail::add_tensor(key, tensors[i], storages);
+      }
+    };
+    place("");
+    key.text("operator", call.op->name);
+    add_tensors("input", call.inputs);
+    add_tensors("output", call.outputs);
+    place("");
+    detail::add_sequences(key, call.sequences);
+    Attributes attributes = call.attributes;
+    detail::KeyFields fields(key);
+    attributes.visit(fields);
+  }
+  key.keep_names(nullptr);
+  return key;
+}
+
+// The name of the first entry of a key, whose names are given, in which it differs from another;
+// `at` is the byte. Empty: it does not.
+inline std::string first_difference(const GraphKey& key, const GraphKey::Names& names,
+                                    const GraphKey& other, std::size_t& at) {
+  const std::string &a = key.bytes(), &b = other.bytes();
+  for (at = 0; at < a.size() && at < b.size() && a[at] == b[at];) ++at;
+  if (at == a.size() && at == b.size()) return "";
+  std::string name = "the end";
+  for (const auto& [begin, entry] : names) {
+    if (begin > at) break;
+    name = entry;
+  }
+  return name;
+}
+
+}  // namespace soma
+
+namespace soma {
+
+struct Executable {
+  GraphKey key;
+  std::uint64_t calls = 0, instructions = 0;
+  std::uint64_t stream = 0;              // stream_hash() of its instructions; 0: not recorded
+  double predicted_ns = 0;               // by the clock; 0: nobody asked
+  std::uint64_t peak_bytes = 0;          // peak_bytes() of its calls
+  std::vector<std::string> operators{};  // that it calls, each once
+  bool loaded = false;                   // from a file
+
+  std::size_t bytes() const { return sizeof(Executable) + key.bytes().size(); }
+};
+
+// A graph that had no executable, and in which field it differs from the nearest one there was.
+struct GraphMiss {
+  std::uint64_t calls = 0;
+  std::string differs{};               // "call 3 (linear) input 1 size"; empty: there was none
+  std::uint64_t given = 0, known = 0;  // the field's values, here and there
+};
+
+// Of instructions: operations, lanes, what their cost depends on, and which wait for which. Equal
+// for the same programs wherever in a run they are recorded.
+inline std::uint64_t stream_hash(std::span<const neuroncore::Instruction> record) {
+  std::uint64_t hash = 0xCBF29CE484222325u;  // FNV-1a, 64 bits, word by word
+  const auto add = [&hash](std::uint64_t word) { hash = (hash ^ word) * 0x100000001B3u; };
+  std::array<std::uint32_t, neuroncore::lane_count> before{};
+  std::array<bool, neuroncore::lane_count> seen{};
+  for (const neuroncore::Instruction& instruction : record) {
+    const neuroncore::Position at = instruction.position;
+    if (!seen[at.lane]) before[at.lane] = at.number - 1;
+    seen[at.lane] = true;
+  }
+  for (const neuroncore::Instruction& instruction : record) {
+    const neuroncore::CostFields& cost = instruction.cost;
+    add(static_cast<std::uint64_t>(instruction.opcode) | std::uint64_t{instruction.position.lane}
+                                                             << 8);
+    add(cost.partitions | std::uint64_t{cost.free_size} << 32);
+    add(cost.stationary | std::uint64_t{cost.tensors} << 32 |
+        std::uint64_t{cost.psum_tensors} << 40);
+    add(cost.bytes);
+    add(cost.buffers | std::uint64_t{cost.piece} << 32);
+    add(static_cast<std::uint64_t>(cost.result) | static_cast<std::uint64_t>(cost.inputs[0]) << 8 |
+        static_cast<std::uint64_t>(cost.inputs[1]) << 16 |
+        static_cast<std::uint64_t>(cost.operators[0]) << 24 |
+        static_cast<std::uint64_t>(cost.operators[1]) << 32);
+    for (std::size_t lane = 0; lane < neuroncore::lane_count; ++lane)
+      if (seen[lane] && instruction.after[lane] > before[lane])
+        add(lane | std::uint64_t{instruction.after[lane] - before[lane]} << 8);
+  }
+  return hash;
+}
+
+// The most bytes that results of calls take at once, where each is given back behind its last use.
+// What views share counts once; what the graph was given does not count.
+inline std::uint64_t peak_bytes(std::span<const RecordedCall> calls) {
+  struct Life {
+    std::uintptr_t storage;
+    std::size_t first, last;
+    std::uint64_t bytes;
+    bool made;
+  };
+  std::vector<Life> lives;
+  for (std::size_t c = 0; c < calls.size(); ++c) {
+    const auto touch = [&](const Tensor& tensor, bool made) {
+      if (!tensor.defined()) return;
+      for (Life& life : lives)
+        if (life.storage == tensor.storage().identity()) {
+          life.last = c;
+          return;
+        }
+      lives.push_back({tensor.storage().identity(), c, c, tensor.storage().bytes(), made});
+    };
+    for (const Tensor& input : calls[c].inputs) touch(input, false);
+    for (const Tensor& output : calls[c].outputs) touch(output, true);
+  }
+  std::uint64_t peak = 0;
+  for (std::size_t c = 0; c < calls.size(); ++c) {
+    std::uint64_t now = 0;
+    for (const Life& life : lives)
+      if (life.made && life.first <= c && c <= life.last) now += life.bytes;
+    peak = (std::max)(peak, now);
+  }
+  return peak;
+}
+
+class ExecutableCache {
+ public:
+  static constexpr std::size_t most_misses = 64;  // that are kept with their reasons
+
+  explicit ExecutableCache(std::size_t most_bytes) : most_bytes_(most_bytes) {}
+
+  // nullptr: there is none. A pointer stays valid until the next add().
+  const Executable* find(const GraphKey& key) {
+    for (auto at = kept_.begin(); at != kept_.end(); ++at)
+      if (at->key == key) {
+        kept_.splice(kept_.begin(), kept_, at);
+        ++hits_;
+        return &kept_.front();
+      }
+    return nullptr;
+  }
+  // Why there is none for a key: by the executable that has the most of its beginning. `names` are
+  // those of the key.
+  GraphMiss reason_of_miss(const GraphKey& key, const GraphKey::Names& names,
+                           std::uint64_t calls) const {
+    GraphMiss miss{calls};
+    std::size_t longest = 0;
+    for (const Executable& executable : kept_) {
+      std::size_t at = 0;
+      std::string differs = first_difference(key, names, executable.key, at);
+      if (!miss.differs.empty() && at <= longest) continue;
+      longest = at;
+      miss.differs = std::move(differs);
+      miss.given = key.number_around(at);
+      miss.known = executable.key.number_around(at);
+    }
+    return miss;
+  }
+  void count_compilation(GraphMiss miss) {
+    ++compilations_;
+    if (reasons_.size() < most_misses) reasons_.push_back(std::move(miss));
+  }
+  // Those that were not used for the longest time leave until there is room; the new one stays.
+  void add(Executable executable) {
+    bytes_ += executable.bytes();
+    kept_.push_front(std::move(executable));
+    while (bytes_ > most_bytes_ && kept_.size() > 1) {
+      bytes_ -= kept_.back().bytes();
+      kept_.pop_back();
+      ++evicted_;
+    }
+  }
+
+  const std::list<Executable>& executables() const { return kept_; }
+  std::uint64_t hits() const { return hits_; }
+  std::uint64_t compilations() const { return compilations_; }
+  std::uint64_t evicted() const { return evicted_; }
+  std::size_t bytes() const { return bytes_; }
+  // Of the first most_misses compilations.
+  const std::vector<GraphMiss>& misses() const { return reasons_; }
+
+ private:
+  std::size_t most_bytes_, bytes_ = 0;
+  std::list<Executable> kept_;  // the one used last in front
+  std::vector<GraphMiss> reasons_;
+  std::uint64_t hits_ = 0, compilations_ = 0, evicted_ = 0;
+};
+
+}  // namespace soma
+// ---- soma/programs/run_mode.hpp
+// RunMode: when a device of the accelerator runs the operators that it is given. All modes run the
+// same programs in the same order and give the same bits; launches, barriers, removed work and
+// compilations differ.
+
+namespace soma {
+
+enum class RunMode : std::uint8_t {
+  eager,  // each operator at once: a launch and a barrier each
+  jit,    // the same, with an executable for each operator, its sizes and its settings
+  lazy,   // operators are recorded; mark_step(), or reading a result, runs them as one launch
+};
+
+struct RunOptions {
+  RunMode mode = RunMode::eager;
+  std::size_t cache_bytes = std::size_t{64} << 20;  // of executables
+  // false: a graph without an executable is Error executable.missing, for a run that was compiled
+  // ahead of time.
+  bool compile = true;
+  // Predicts the nanoseconds of recorded instructions (neuroncore/clock/timeline.hpp); nullptr:
+  // nothing is predicted.
+  double (*predict)(std::span<const neuroncore::Instruction>, const neuroncore::Machine&) = nullptr;
+};
+
+struct RunCounts {
+  struct Cut {
+    // "mark_step"; "read by the host: " and the operator that made, or used, what was read or
+    // written; or the operator that cannot be part of a graph.
+    std::string cause;
+    std::uint64_t count = 0;
+  };
+  std::uint64_t launches = 0;
+  std::vector<Cut> cuts;  // of a lazy device, in the order in which their causes came up
+  // Calls of a device that is not eager: on the host; as launches of their own, since their sizes
+  // depend on data (Operator::row_inputs) or they have no key; and removed, since nobody needed
+  // their results.
+  std::uint64_t host = 0, apart = 0, removed = 0;
+};
+
+}  // namespace soma
 
 namespace soma {
 
@@ -5418,8 +5934,14 @@ class NeuronCoreDevice final : public Device {
   };
 
   // Used by make_device(). Core and programs outlive the device.
-  NeuronCoreDevice(neuroncore::Core& core, std::span<const OperatorProgram> programs)
-      : core_(core), programs_(programs) {}
+  NeuronCoreDevice(neuroncore::Core& core, std::span<const OperatorProgram> programs,
+                   const RunOptions& options = {})
+      : core_(core),
+        programs_(programs),
+        options_(options),
+        graph_(core.context().heap(),
+               [this](std::string_view used) { cut("read by the host: " + std::string(used)); }),
+        executables_(options.cache_bytes) {}
   NeuronCoreDevice(const NeuronCoreDevice&) = delete;
   NeuronCoreDevice& operator=(const NeuronCoreDevice&) = delete;
 
@@ -5431,56 +5953,54 @@ class NeuronCoreDevice final : public Device {
     return nullptr;
   }
 
-  // Errors neuroncore.* of the program.
+  // Errors neuroncore.* of the program; of a lazy device, those of programs that were recorded
+  // earlier too.
   void run(const Operator& op, const OperatorCall& call) override {
     if (op.makes_views) return op.host(call);  // addresses only: nothing to run
     Count& count = count_of(op);
-    const Program* program = count.program;
-    if (program == nullptr && op.on_processors != nullptr)
+    if (count.program == nullptr && op.on_processors != nullptr)
       return run_on_processors(op, call, count);
-    if (program == nullptr) {
-      if (count.host++ == 0)
-        call.context.log(LogLevel::warning,
-                         std::string(op.name) + ": no NeuronCore program, runs on the host");
-      if (!core_.options().compute)
-        for (const Tensor& input : call.inputs) host_reads_ += input.defined() ? 1u : 0u;
-      return op.host(call);
-    }
-    ++count.programs;
+    if (count.program == nullptr) return run_on_host(op, call, count);
     const bool nothing = std::all_of(call.outputs.begin(), call.outputs.end(),
                                      [](const Tensor& output) { return output.elements() == 0; });
-    if (nothing && op.outputs != 0) return;
-    if (!core_.options().compute)  // what no transfer reaches is zero, too
-      for (const Tensor& output : call.outputs)
-        if (output.elements() != 0) std::memset(output.mutable_raw(), 0, output.bytes());
-    const neuroncore::Statistics before = core_.statistics();
-    {
-      Run running(core_, op.name);
-      program->run(core_, call);
-      running.finish();
+    if (nothing && op.outputs != 0) {
+      ++count.programs;
+      return;
     }
-    const neuroncore::Statistics& after = core_.statistics();
-    for (std::size_t engine = 0; engine < neuroncore::engine_count; ++engine)
-      count.instructions[engine] += after.of_engine[engine] - before.of_engine[engine];
-    count.hbm_bytes += after.hbm_bytes_read - before.hbm_bytes_read + after.hbm_bytes_written -
-                       before.hbm_bytes_written;
-    count.dma_buffers += after.dma_buffers - before.dma_buffers;
-    count.sbuf_high_water = (std::max)(count.sbuf_high_water, core_.sbuf.high_water());
-    count.psum_high_water = (std::max)(count.psum_high_water, core_.psum.high_water());
-    // It may replace itself: the copy lives until it returns.
-    if (const auto called = after_program_) called(op.name);
+    if (options_.mode == RunMode::eager) return launch_one(op, call, count);
+    if (!has_key(op, call.attributes) || sized_by_data(op, call)) {
+      cut(op.name);
+      ++runs_.apart;
+      return launch_one(op, call, count);
+    }
+    graph_.add(op, call);
+    if (options_.mode == RunMode::jit)
+      cut("each operator");
+    else if (detail::FindPointer::in(call.attributes))  // means nothing after the call
+      cut(op.name);
   }
 
-  // From here on, function(name of the operator) is called after each program, when all of it has
-  // ended and no call is open: there core().take_recorded() gives the instructions of what ran
+  // Of a lazy device: everything that was recorded runs, as one launch. Otherwise there is nothing.
+  void mark_step() { cut("mark_step"); }
+
+  // From here on, function(name) is called after each launch, when all of it has ended: with the
+  // operator's name, or "graph". There core().take_recorded() gives the instructions of what ran
   // since the last time. nullptr: nothing is called any more.
   template <class Function>
   void after_program(Function function) {
     after_program_ = {core_.context().heap(), std::move(function)};
   }
   void after_program(std::nullptr_t) { after_program_ = {}; }
+  // From here on, function(operator, call) is called after each call that was a launch of its own:
+  // step by step through an eager device. nullptr: nothing is called any more.
+  template <class Function>
+  void on_operator(Function function) {
+    on_operator_ = {core_.context().heap(), std::move(function)};
+  }
+  void on_operator(std::nullptr_t) { on_operator_ = {}; }
 
-  // The machine, and what its core does otherwise than by default and shows in numbers.
+  // The machine, and what its core does otherwise than by default and shows in numbers. The mode is
+  // no part of it: bits do not depend on it.
   std::string name() const override {
     const neuroncore::CoreOptions &set = core_.options(), usual{};
     std::string name(core_.machine().name);
@@ -5498,21 +6018,27 @@ class NeuronCoreDevice final : public Device {
   }
 
   neuroncore::Core& core() { return core_; }
+  const RunOptions& options() const { return options_; }
   // In the order in which they ran first.
   const std::vector<Count>& counts() const { return counts_; }
+  // Launches, cuts and what caused them, calls that were removed.
+  RunCounts runs() const {
+    RunCounts runs = runs_;
+    runs.removed = graph_.removed();
+    return runs;
+  }
+  ExecutableCache& executables() { return executables_; }
+  const ExecutableCache& executables() const { return executables_; }
   // In a dry run, how many tensors operators read that ran on the host in between: numbers that
   // their results may depend on, and that nobody computed.
   std::uint64_t host_reads() const { return host_reads_; }
 
  private:
-  // One program: its tiles are given back and nothing stays under way, however it ends.
-  class Run {
+  // Nothing stays under way, however a launch ends.
+  class Launch {
    public:
-    Run(neuroncore::Core& core, std::string_view name)
-        : core_(core), scope_(core), call_(core.call(name)) {
-      core.start_high_water();
-    }
-    ~Run() {
+    explicit Launch(neuroncore::Core& core) : core_(core) {}
+    ~Launch() {
       if (!finished_) core_.abandon();
     }
     void finish() {
@@ -5522,22 +6048,184 @@ class NeuronCoreDevice final : public Device {
 
    private:
     neuroncore::Core& core_;
-    neuroncore::Core::Scope scope_;
-    neuroncore::Core::Call call_;
     bool finished_ = false;
   };
 
-  // One instruction, which reads and writes device memory by itself.
-  void run_on_processors(const Operator& op, const OperatorCall& call, Count& count) {
+  static bool sized_by_data(const Operator& op, const OperatorCall& call) {
+    for (std::size_t i = 0; i < call.inputs.size(); ++i)
+      if ((op.row_inputs >> i & 1) != 0 && call.inputs[i].defined()) return true;
+    return false;
+  }
+
+  void run_on_host(const Operator& op, const OperatorCall& call, Count& count) {
+    cut(op.name);
+    if (count.host++ == 0)
+      call.context.log(LogLevel::warning,
+                       std::string(op.name) + ": no NeuronCore program, runs on the host");
+    if (!core_.options().compute)
+      for (const Tensor& input : call.inputs) host_reads_ += input.defined() ? 1u : 0u;
+    op.host(call);
+    if (options_.mode != RunMode::eager) ++runs_.host;
+  }
+
+  // The program, within a launch; its tiles are given back.
+  void run_program(const Operator& op, const OperatorCall& call, Count& count) {
     ++count.programs;
-    Run running(core_);
-    core_.gpsimd.custom_operator(call.inputs, call.outputs, [&] {
-      const ProcessorWork work = op.on_processors(call);
-      count.hbm_bytes += work.bytes_read + work.bytes_written;
-      return neuroncore::CustomWork{work.bytes_read, work.bytes_written, work.nanoseconds};
-    });
-    running.finish();
-    ++count.instructions[static_cast<std::size_t>(neuroncore::Engine::gpsimd)];
+    if (!core_.options().compute)  // what no transfer reaches is zero, too
+      for (const Tensor& output : call.outputs)
+        if (output.elements() != 0) std::memset(output.mutable_raw(), 0, output.bytes());
+    const neuroncore::Statistics before = core_.statistics();
+    {
+      const neuroncore::Core::Scope scope(core_);
+      const neuroncore::Core::Call named = core_.call(op.name);
+      core_.start_high_water();
+      count.program->run(core_, call);
+    }
+    const neuroncore::Statistics& after = core_.statistics();
+    for (std::size_t engine = 0; engine < neuroncore::engine_count; ++engine)
+      count.instructions[engine] += after.of_engine[engine] - before.of_engine[engine];
+    count.hbm_bytes += after.hbm_bytes_read - before.hbm_bytes_read + after.hbm_bytes_written -
+                       before.hbm_bytes_written;
+    count.dma_buffers += after.dma_buffers - before.dma_buffers;
+    count.sbuf_high_water = (std::max)(count.sbuf_high_water, core_.sbuf.high_water());
+    count.psum_high_water = (std::max)(count.psum_high_water, core_.psum.high_water());
+  }
+  void launch_one(const Operator& op, const OperatorCall& call, Count& count) {
+    Launch launch(core_);
+    run_program(op, call, count);
+    launch.finish();
+    ++runs_.launches;
+    // Either may replace itself: the copies live until they return.
+    if (const auto called = on_operator_) called(op, call);
+    if (const auto called = after_program_) called(op.name);
+  }
+
+  // What was recorded runs. Where a program fails, the results of those behind it cannot be read.
+  void cut(std::string_view cause) {
+    if (graph_.empty() || cutting_) return;
+    const struct Cutting {
+      bool& now;
+      ~Cutting() { now = false; }
+    } cutting{cutting_ = true};
+    std::vector<RecordedCall> calls = graph_.take();
+    count_cut(cause);
+    if (calls.empty()) return;
+    std::size_t done = 0;
+    const struct Lost {  // what an exception leaves
+      std::vector<RecordedCall>& calls;
+      std::size_t& done;
+      ~Lost() {
+        for (; done < calls.size(); ++done)
+          for (const Tensor& output : calls[done].outputs)
+            if (output.defined()) output.storage().set_pending(&not_run(), true);
+      }
+    } lost{calls, done};
+    GraphKey key = graph_key(core_.machine().name, calls);
+    const Executable* known = executables_.find(key);
+    GraphMiss miss;
+    if (known == nullptr) miss = reason_of_miss(key, calls);
+    const std::size_t recorded = core_.recorded().size();
+    Launch launch(core_);
+    for (RecordedCall& call : calls) {
+      run_recorded(call);
+      ++done;
+    }
+    launch.finish();
+    ++runs_.launches;
+    const auto record = core_.recorded().subspan(recorded);
+    if (known == nullptr) compile(std::move(key), std::move(miss), calls, record);
+    if (calls.size() == 1 && on_operator_)
+      if (const auto called = on_operator_) called(*calls[0].op, call_of(calls[0]));
+    if (const auto called = after_program_)
+      called(calls.size() == 1 ? calls[0].op->name : std::string_view("graph"));
+  }
+  OperatorCall call_of(RecordedCall& call) {
+    return {core_.context(), call.attributes, call.inputs,
+            call.outputs,    call.sequences,  call.state};
+  }
+  // Its writes were counted when it was recorded; a program also counts one where it takes the
+  // address of what it only reads.
+  void run_recorded(RecordedCall& call) {
+    std::vector<std::uint64_t> versions;
+    CallGraph::for_storages(
+        call, [&](const Storage& storage, bool) { versions.push_back(storage.version()); });
+    run_program(*call.op, call_of(call), count_of(*call.op));
+    std::size_t at = 0;
+    CallGraph::for_storages(
+        call, [&](const Storage& storage, bool) { storage.set_version(versions[at++]); });
+  }
+  // Error executable.missing where nothing may be compiled: nothing has run then.
+  GraphMiss reason_of_miss(const GraphKey& key, const std::vector<RecordedCall>& calls) const {
+    GraphKey::Names names;
+    (void)graph_key(core_.machine().name, calls, &names);
+    GraphMiss miss = executables_.reason_of_miss(key, names, calls.size());
+    if (options_.compile) return miss;
+    fail(error_id::executable_missing, "NeuronCoreDevice", "graph",
+         miss.differs.empty()
+             ? std::to_string(calls.size()) + " calls, from " + std::string(calls[0].op->name)
+             : miss.differs + " " + std::to_string(miss.given),
+         miss.differs.empty() ? "executables: there are none"
+                              : std::to_string(miss.known) + ", as the nearest executable has it");
+  }
+  void compile(GraphKey key, GraphMiss miss, const std::vector<RecordedCall>& calls,
+               std::span<const neuroncore::Instruction> record) {
+    executables_.count_compilation(std::move(miss));
+    Executable executable;
+    for (const RecordedCall& call : calls)
+      if (std::find(executable.operators.begin(), executable.operators.end(), call.op->name) ==
+          executable.operators.end())
+        executable.operators.emplace_back(call.op->name);
+    executable.key = std::move(key);
+    executable.calls = calls.size();
+    executable.instructions = record.size();
+    if (!record.empty()) {
+      executable.stream = stream_hash(record);
+      if (options_.predict != nullptr)
+        executable.predicted_ns = options_.predict(record, core_.machine());
+    }
+    executable.peak_bytes = peak_bytes(calls);
+    executables_.add(std::move(executable));
+  }
+  void count_cut(std::string_view cause) {
+    for (RunCounts::Cut& cut : runs_.cuts)
+      if (cut.cause == cause) {
+        ++cut.count;
+        return;
+      }
+    runs_.cuts.push_back({std::string(cause), 1});
+  }
+
+  // Of results whose calls will never run.
+  class NotRun final : public PendingCalls {
+   public:
+    void run_pending(std::uintptr_t) override {
+      fail(error_id::neuroncore_not_run, "NeuronCoreDevice", "tensor",
+           "the result of a call that did not run", "a graph whose earlier calls did not fail");
+    }
+  };
+  static PendingCalls& not_run() {
+    static NotRun results;
+    return results;
+    // One instruction, which reads and writes device memory by itself.
+    void run_on_processors(const Operator& op, const OperatorCall& call, Count& count) {
+      cut(op.name);
+      ++count.programs;
+      Launch launch(core_);
+      {
+        const neuroncore::Core::Call named = core_.call(op.name);
+        core_.gpsimd.custom_operator(call.inputs, call.outputs, [&] {
+          const ProcessorWork work = op.on_processors(call);
+          count.hbm_bytes += work.bytes_read + work.bytes_written;
+          return neuroncore::CustomWork{work.bytes_read, work.bytes_written, work.nanoseconds};
+        });
+      }
+      launch.finish();
+      ++runs_.launches;
+      if (options_.mode != RunMode::eager) ++runs_.apart;
+      ++count.instructions[static_cast<std::size_t>(neuroncore::Engine::gpsimd)];
+      if (const auto called = on_operator_) called(op, call);
+      if (const auto called = after_program_) called(op.name);
+    }
   }
 
   Count& count_of(const Operator& op) {
@@ -5552,9 +6240,15 @@ class NeuronCoreDevice final : public Device {
   }
   neuroncore::Core& core_;
   std::span<const OperatorProgram> programs_;
+  RunOptions options_;
   std::vector<Count> counts_;
+  RunCounts runs_;
+  CallGraph graph_;
+  ExecutableCache executables_;
+  bool cutting_ = false;
   std::uint64_t host_reads_ = 0;
   Callback<void(std::string_view)> after_program_;
+  Callback<void(const Operator&, const OperatorCall&)> on_operator_;
 };
 
 }  // namespace soma
@@ -5582,8 +6276,8 @@ inline Core make_core(Context& context, const Machine& machine = trn1(),
 }
 
 // A device that runs the operators of the core's context as programs on it.
-inline NeuronCoreDevice make_device(Core& core) {
-  return NeuronCoreDevice(core, dispatch::built_in_programs());
+inline NeuronCoreDevice make_device(Core& core, const RunOptions& options = {}) {
+  return NeuronCoreDevice(core, dispatch::built_in_programs(), options);
 }
 
 }  // namespace soma::neuroncore
@@ -10801,8 +11495,9 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
   }
 
   // A device that runs the operators of the core's context as programs on it.
-  [[maybe_unused]] static inline NeuronCoreDevice make_device(Core & core) {
-    return NeuronCoreDevice(core, programs::detail::program_list);
+  [[maybe_unused]] static inline NeuronCoreDevice make_device(Core & core,
+                                                              const RunOptions& options = {}) {
+    return NeuronCoreDevice(core, programs::detail::program_list, options);
   }
 
 }  // namespace )

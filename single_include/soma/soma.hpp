@@ -229,6 +229,12 @@ inline constexpr ErrorId neuroncore_race{"neuroncore.race"};
 inline constexpr ErrorId neuroncore_record{"neuroncore.record"};
 inline constexpr ErrorId neuroncore_machine{"neuroncore.machine"};
 inline constexpr ErrorId neuroncore_dry_run{"neuroncore.dry_run"};
+inline constexpr ErrorId executable_missing{"executable.missing"};
+inline constexpr ErrorId executable_corrupt{"executable.corrupt"};
+inline constexpr ErrorId executable_version{"executable.version"};
+inline constexpr ErrorId executable_machine{"executable.machine"};
+inline constexpr ErrorId executable_operator{"executable.operator"};
+inline constexpr ErrorId neuroncore_not_run{"neuroncore.not_run"};
 inline constexpr ErrorId neuroncore_instance{"neuroncore.instance"};
 
 inline constexpr ErrorId foreign_tape{"autograd.foreign_tape"};
@@ -1997,6 +2003,18 @@ class Owner {
 
 namespace soma {
 
+// Calls that were recorded and have not run yet: those of a device that is lazy. Storages that they
+// write, or read, know of them.
+class PendingCalls {
+ public:
+  // Runs them: somebody needs what they write to a storage (Storage::identity()), or is about to
+  // write what they read.
+  virtual void run_pending(std::uintptr_t storage) = 0;
+
+ protected:
+  ~PendingCalls() = default;
+};
+
 namespace detail {
 
 struct alignas(memory_alignment) StorageBlock {
@@ -2007,6 +2025,9 @@ struct alignas(memory_alignment) StorageBlock {
   std::uint64_t version = 0;
   Owner owner;  // of adopted data
   bool writable = true;
+  bool pending_write = false;  // one of the pending calls writes it; otherwise they only read
+  std::uint32_t pending_handles = 0;  // of the references, those that pending calls hold
+  PendingCalls* pending = nullptr;    // nullptr: nobody waits for it
 };
 
 }  // namespace detail
@@ -2059,8 +2080,33 @@ class Storage {
   const Heap& heap() const { return *block().heap; }
   std::uint64_t version() const { return block().version; }
   void advance_version() const { ++block().version; }
-  // Whether this handle is the only one: its bytes may then be used for something else.
-  bool unique() const { return block().references.load(std::memory_order_acquire) == 1; }
+  // Of whoever runs a recorded call: its write was counted when it was recorded.
+  void set_version(std::uint64_t version) const { block().version = version; }
+  // Before its bytes are read, and before they are written: pending calls that must come first run.
+  // Nothing where there are none.
+  void before_read() const {
+    if (block_ != nullptr && block_->pending_write) block_->pending->run_pending(identity());
+  }
+  void before_write() const {
+    if (block_ != nullptr && block_->pending != nullptr) block_->pending->run_pending(identity());
+  }
+  // Of whoever records calls: they write it (or only read it) from now on, and hold one more
+  // handle; nullptr: they have run.
+  void set_pending(PendingCalls* calls, bool write) const {
+    block().pending = calls;
+    block().pending_handles = calls == nullptr ? 0 : block().pending_handles + 1;
+    block().pending_write = calls != nullptr && (write || block().pending_write);
+  }
+  const PendingCalls* pending() const { return block_ == nullptr ? nullptr : block_->pending; }
+  // Equal for handles of one storage and for no others.
+  std::uintptr_t identity() const { return reinterpret_cast<std::uintptr_t>(block_); }
+  // How many handles share it.
+  std::size_t handles() const { return block().references.load(std::memory_order_acquire); }
+  // Whether this handle is the only one: its bytes may then be used for something else. Pending
+  // calls do not count: what is recorded behind them comes behind them.
+  bool unique() const {
+    return block().references.load(std::memory_order_acquire) == 1 + block().pending_handles;
+  }
   friend bool operator==(const Storage& a, const Storage& b) { return a.block_ == b.block_; }
 
  private:
@@ -2223,11 +2269,16 @@ class Tensor {
     return true;
   }
 
-  // The first element. Reading; and writing, which advances the version. Errors tensor.undefined,
-  // tensor.read_only (adopted constants).
-  const std::byte* raw() const { return data_; }
+  // The first element. Reading; and writing, which advances the version. Either first runs what a
+  // lazy device still has to compute for it; a pointer that was taken earlier is not followed.
+  // Errors tensor.undefined, tensor.read_only (adopted constants).
+  const std::byte* raw() const {
+    storage_.before_read();
+    return data_;
+  }
   std::byte* mutable_raw() const {
     check_defined("Tensor");
+    storage_.before_write();
     if (!storage_.writable())
       fail(error_id::tensor_read_only, "Tensor", "tensor", describe() + " of constant elements",
            "one that may be written");
@@ -2238,8 +2289,10 @@ class Tensor {
   template <class T>
   const T* data() const {
     check_dtype(detail::dtype_of_elements<T>());
-    return reinterpret_cast<const T*>(data_);
+    return reinterpret_cast<const T*>(raw());
   }
+  // Where the first element lies, to compare with; nothing runs. nullptr: not defined().
+  const std::byte* address() const { return data_; }
   template <class T>
   T* mutable_data() const {
     check_dtype(detail::dtype_of_elements<T>());
@@ -3988,7 +4041,10 @@ namespace soma {
 struct Program;          // what an accelerator runs; an opaque slot for whoever brings engines
 struct OperatorSamples;  // ops/samples.hpp
 
-// The settings of one call: a small trivially copyable struct of the operator's own.
+class FieldVisitor;  // ops/fields.hpp
+
+// The settings of one call: a small trivially copyable struct of the operator's own. Where it lists
+// its fields (ops/fields.hpp), calls can be compared and stored.
 class Attributes {
  public:
   static constexpr std::size_t max_bytes = 96;
@@ -3996,7 +4052,7 @@ class Attributes {
   Attributes() = default;
   template <class T>
   requires(!std::is_same_v<T, Attributes>) Attributes(const T& value)
-      : size_(sizeof(T)), tag_(&tag<T>) {
+      : size_(sizeof(T)), type_(&type<T>) {
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= max_bytes &&
                   alignof(T) <= alignof(std::max_align_t));
     std::memcpy(bytes_, &value, sizeof(T));
@@ -4004,17 +4060,28 @@ class Attributes {
   // Error operator.attributes where they were made of another type.
   template <class T>
   const T& as() const {
-    if (tag_ != &tag<T> && !same_name(tag<T>, sizeof(T)))
+    if (type_ != &type<T> && !same_name(type<T>.name, sizeof(T)))
       fail(error_id::operator_attributes, "Attributes::as", "attributes", "of another type",
            "those of this operator");
     return *reinterpret_cast<const T*>(bytes_);
   }
-  bool empty() const { return tag_ == nullptr; }
+  bool empty() const { return type_ == nullptr; }
   std::span<const std::byte> bytes() const { return {bytes_, size_}; }
 
+  // Whether their type lists its fields; of those without a type there are none to list.
+  bool lists_fields() const { return type_ == nullptr || type_->fields != nullptr; }
+  // Shows them to a visitor, which may change them. Nothing where lists_fields() is false.
+  void visit(FieldVisitor& visitor) {
+    if (type_ != nullptr && type_->fields != nullptr) type_->fields(visitor, bytes_);
+  }
+
  private:
+  struct Type {
+    std::string_view name;
+    void (*fields)(FieldVisitor&, void*);
+  };
   // A type of a named namespace is known by its name too: of shared libraries that each have soma,
-  // one may run a record of another's, and have tags of its own. Other names tell nothing: of
+  // one may run a record of another's, and have types of its own. Other names tell nothing: of
   // unnamed namespaces, functions and lambdas several types may have the same.
   template <class T>
   static constexpr std::string_view name_of() {
@@ -4027,13 +4094,20 @@ class Attributes {
     return named ? name : std::string_view();
   }
   template <class T>
-  static constexpr std::string_view tag = name_of<T>();
+  static constexpr auto lister_of() -> void (*)(FieldVisitor&, void*) {
+    if constexpr (requires(FieldVisitor & visitor, T & value) { fields(visitor, value); })
+      return [](FieldVisitor& visitor, void* value) { fields(visitor, *static_cast<T*>(value)); };
+    else
+      return nullptr;
+  }
+  template <class T>
+  static constexpr Type type{name_of<T>(), lister_of<T>()};
   bool same_name(std::string_view name, std::size_t size) const {
-    return tag_ != nullptr && !name.empty() && *tag_ == name && size_ == size;
+    return type_ != nullptr && !name.empty() && type_->name == name && size_ == size;
   }
   alignas(std::max_align_t) std::byte bytes_[max_bytes] = {};
   std::size_t size_ = 0;
-  const std::string_view* tag_ = nullptr;
+  const Type* type_ = nullptr;
 };
 
 inline constexpr std::size_t most_inputs = 32;  // one bit each in Operator::keeps_inputs
@@ -4116,6 +4190,9 @@ struct Operator {
   // Bit i: `host` writes input i. Such an operator has no gradient: who read the input before would
   // get a wrong one.
   std::uint32_t writes_inputs = 0;
+  // Bit i: input i, where there is one, lists rows, as many as the data say. Sizes of such a call
+  // differ from step to step: a device that keeps graphs of calls leaves it out of them.
+  std::uint32_t row_inputs = 0;
   // The outputs are views that `host` makes of its inputs.
   bool makes_views = false;
   // `host` makes the outputs, because their sizes depend on the data. A shape rule then only checks
@@ -4329,7 +4406,7 @@ struct Replay {
     std::size_t others = 0;
     for (std::size_t i = 1; i < max_outputs; ++i)
       if (outputs[i].defined()) others += outputs[i].bytes();
-    return outputs[0].defined() && outputs[0].raw() == result.raw() && others < result.bytes() &&
+    return outputs[0].defined() && outputs[0].address() == result.address() && others < result.bytes() &&
            unchanged();
   }
   bool unchanged() const {
@@ -6038,6 +6115,137 @@ struct Accumulation {
 };
 
 }  // namespace soma
+// ---- soma/ops/fields.hpp
+// How the settings of an operator list what they hold: one function fields(visitor, settings)
+// beside each struct of settings. Graphs of calls are compared, written and read field by field,
+// never as bytes: structs have gaps between members and pointers among them.
+
+namespace soma {
+
+enum class FieldUse : std::uint8_t {
+  key,       // another value is another instruction stream
+  run_time,  // may differ from step to step of one graph: steps of draws, rates, corrections
+};
+
+// A number that a field holds: `value` points at it.
+struct Field {
+  enum class Kind : std::uint8_t { boolean, unsigned_integer, signed_integer, floating };
+
+  std::string_view name;
+  FieldUse use = FieldUse::key;
+  Kind kind = Kind::boolean;
+  std::size_t bytes = 0;  // 1, 2, 4 or 8
+  void* value = nullptr;
+};
+
+class FieldVisitor;
+
+// A struct that has such a function.
+template <class T>
+concept HasFields = requires(FieldVisitor& visitor, T& value) {
+  fields(visitor, value);
+};
+
+class FieldVisitor {
+ public:
+  template <class T>
+  void key(std::string_view name, T& value) {
+    visit(name, value, FieldUse::key);
+  }
+  template <class T>
+  void run_time(std::string_view name, T& value) {
+    visit(name, value, FieldUse::run_time);
+  }
+  // Where something of the caller's lies: it means nothing after the call.
+  void pointer(std::string_view name, const void* address) { found_pointer(name, address); }
+
+ protected:
+  ~FieldVisitor() = default;
+  virtual void found(const Field& field) = 0;
+  virtual void found_pointer(std::string_view name, const void* address) = 0;
+  // Fields between the two are those of a member of that name.
+  virtual void enter(std::string_view /*name*/) {}
+  virtual void leave() {}
+
+ private:
+  template <class T>
+  void visit(std::string_view name, T& value, FieldUse use) {
+    using Kind = Field::Kind;
+    if constexpr (std::same_as<T, bool>)
+      found({name, use, Kind::boolean, sizeof value, &value});
+    else if constexpr (std::is_enum_v<T> || std::unsigned_integral<T>)
+      found({name, use, Kind::unsigned_integer, sizeof value, &value});
+    else if constexpr (std::floating_point<T>)
+      found({name, use, Kind::floating, sizeof value, &value});
+    else if constexpr (std::signed_integral<T>)
+      found({name, use, Kind::signed_integer, sizeof value, &value});
+    else {
+      static_assert(HasFields<T>, "a member needs a function fields(visitor, member) of its own");
+      enter(name);
+      fields(*this, value);
+      leave();
+    }
+  }
+  // The type of a result that may be left to the operator: none is 255.
+  void visit(std::string_view name, std::optional<DType>& value, FieldUse use) {
+    std::uint8_t number = value ? static_cast<std::uint8_t>(*value) : std::uint8_t{255};
+    found({name, use, Field::Kind::unsigned_integer, 1, &number});
+    value =
+        number < dtypes.size() ? std::optional<DType>(static_cast<DType>(number)) : std::nullopt;
+  }
+  void visit(std::string_view name, Shape& value, FieldUse use) {
+    std::array<std::size_t, max_rank> sizes{};
+    std::size_t rank = value.rank();
+    for (std::size_t i = 0; i < rank; ++i) sizes[i] = value[i];
+    enter(name);
+    found({"rank", use, Field::Kind::unsigned_integer, sizeof rank, &rank});
+    for (std::size_t& size : sizes)
+      found({"size", use, Field::Kind::unsigned_integer, sizeof size, &size});
+    leave();
+    if (rank <= sizes.size()) value = Shape(std::span<const std::size_t>(sizes.data(), rank));
+  }
+};
+
+// ---- what settings are made of
+
+inline void fields(FieldVisitor& visitor, Draw& draw) {
+  visitor.run_time("seed", draw.seed);
+  visitor.key("stream", draw.stream);
+  visitor.run_time("step", draw.step);
+  visitor.run_time("index", draw.index);
+}
+inline void fields(FieldVisitor& visitor, Rounding& rounding) {
+  visitor.key("mode", rounding.mode);
+  visitor.key("random_bits", rounding.random_bits);
+}
+inline void fields(FieldVisitor& visitor, FloatFormat& format) {
+  visitor.key("exponent_bits", format.exponent_bits);
+  visitor.key("mantissa_bits", format.mantissa_bits);
+  visitor.key("bias", format.bias);
+  visitor.key("specials", format.specials);
+  visitor.key("is_signed", format.is_signed);
+  visitor.key("subnormals", format.subnormals);
+  visitor.key("overflow", format.overflow);
+}
+inline void fields(FieldVisitor& visitor, Scaling& scaling) {
+  visitor.key("policy", scaling.policy);
+  visitor.key("granularity", scaling.granularity);
+  visitor.key("format", scaling.format);
+  visitor.key("history", scaling.history);
+  visitor.key("margin", scaling.margin);
+}
+inline void fields(FieldVisitor& visitor, Quantizer& quantizer) {
+  visitor.key("format", quantizer.format);
+  visitor.key("rounding", quantizer.rounding);
+  visitor.key("scaling", quantizer.scaling);
+}
+inline void fields(FieldVisitor& visitor, Accumulation& accumulation) {
+  visitor.key("format", accumulation.format);
+  visitor.key("chunk", accumulation.chunk);
+  visitor.key("promote", accumulation.promote);
+}
+
+}  // namespace soma
 
 namespace soma {
 
@@ -6046,6 +6254,10 @@ struct DropoutSetting {
   float probability = 0;  // 0 to below 1
   Draw draw{};            // seed, stream and step; the index is the element's own
 };
+inline void fields(FieldVisitor& visitor, DropoutSetting& setting) {
+  visitor.key("probability", setting.probability);
+  visitor.key("draw", setting.draw);
+}
 
 struct LinearSetting {
   Activation activation = Activation::none;
@@ -6054,6 +6266,14 @@ struct LinearSetting {
   std::optional<DType> output{};        // of the result; none: x's
   Accumulation accumulation{};          // of the products forward and backward
 };
+inline void fields(FieldVisitor& visitor, LinearSetting& setting) {
+  visitor.key("activation", setting.activation);
+  visitor.key("dropout", setting.dropout);
+  visitor.key("x_scale", setting.x_scale);
+  visitor.key("weight_scale", setting.weight_scale);
+  visitor.key("output", setting.output);
+  visitor.key("accumulation", setting.accumulation);
+}
 
 struct LinearFormats;  // ops/product_formats.hpp
 
@@ -6066,6 +6286,14 @@ struct QuantizedLinearSetting {
   bool training = false;             // amax is remembered
   bool record = false;               // and operands for the gradient
 };
+inline void fields(FieldVisitor& visitor, QuantizedLinearSetting& setting) {
+  visitor.key("activation", setting.activation);
+  visitor.key("dropout", setting.dropout);
+  visitor.pointer("formats", setting.formats);
+  visitor.run_time("step", setting.step);
+  visitor.key("training", setting.training);
+  visitor.key("record", setting.record);
+}
 
 // A stored value q of an int8 or uint8 operand stands for (q - zero_point) * scale, one of a
 // floating type for q * scale.
@@ -6073,6 +6301,10 @@ struct Quantization {
   float scale = 1;
   std::int32_t zero_point = 0;
 };
+inline void fields(FieldVisitor& visitor, Quantization& setting) {
+  visitor.key("scale", setting.scale);
+  visitor.key("zero_point", setting.zero_point);
+}
 
 struct MatmulSetting {
   bool transpose_a = false, transpose_b = false;  // a is [..., K, M], b is [N, K]
@@ -6087,6 +6319,16 @@ struct MatmulSetting {
   float* factor = nullptr;
   Accumulation accumulation{};  // of the gradient's products too
 };
+inline void fields(FieldVisitor& visitor, MatmulSetting& setting) {
+  visitor.key("transpose_a", setting.transpose_a);
+  visitor.key("transpose_b", setting.transpose_b);
+  visitor.key("over_rows", setting.over_rows);
+  visitor.key("a", setting.a);
+  visitor.key("b", setting.b);
+  visitor.key("output", setting.output);
+  visitor.pointer("factor", setting.factor);
+  visitor.key("accumulation", setting.accumulation);
+}
 
 struct AttentionSetting {
   std::size_t heads = 1;
@@ -6096,24 +6338,44 @@ struct AttentionSetting {
   bool first_rows = false;
   bool causal = false;  // row i of a sequence sees rows 0 to i alone
 };
+inline void fields(FieldVisitor& visitor, AttentionSetting& setting) {
+  visitor.key("heads", setting.heads);
+  visitor.key("dropout", setting.dropout);
+  visitor.key("first_rows", setting.first_rows);
+  visitor.key("causal", setting.causal);
+}
 
 struct EmbeddingSetting {
   bool dense_gradient = false;  // of all rows, mostly zeros
 };
+inline void fields(FieldVisitor& visitor, EmbeddingSetting& setting) {
+  visitor.key("dense_gradient", setting.dense_gradient);
+}
 
 struct NormSetting {
   float epsilon = 1e-5f;
   bool rms = false;
 };
+inline void fields(FieldVisitor& visitor, NormSetting& setting) {
+  visitor.key("epsilon", setting.epsilon);
+  visitor.key("rms", setting.rms);
+}
 
 struct SoftmaxSetting {
   bool logarithm = false;
 };
+inline void fields(FieldVisitor& visitor, SoftmaxSetting& setting) {
+  visitor.key("logarithm", setting.logarithm);
+}
 
 struct ReduceSetting {
   std::uint32_t dimensions = ~std::uint32_t{0};  // bit i: dimension i is summed; all by default
   bool mean = false;
 };
+inline void fields(FieldVisitor& visitor, ReduceSetting& setting) {
+  visitor.key("dimensions", setting.dimensions);
+  visitor.key("mean", setting.mean);
+}
 
 enum class LossReduction : std::uint8_t { mean, sum, none };
 
@@ -6125,6 +6387,12 @@ struct CrossEntropySetting {
   // the whole batch's number.
   double denominator = 0;
 };
+inline void fields(FieldVisitor& visitor, CrossEntropySetting& setting) {
+  visitor.key("reduction", setting.reduction);
+  visitor.key("label_smoothing", setting.label_smoothing);
+  visitor.key("ignore_index", setting.ignore_index);
+  visitor.run_time("denominator", setting.denominator);
+}
 
 struct ElementLossSetting {
   ElementLoss loss = ElementLoss::squared_error;
@@ -6133,34 +6401,69 @@ struct ElementLossSetting {
   double denominator = 0;
   float parameter = 1;  // of losses that have one (kernels/loss/args.hpp)
 };
+inline void fields(FieldVisitor& visitor, ElementLossSetting& setting) {
+  visitor.key("loss", setting.loss);
+  visitor.key("reduction", setting.reduction);
+  visitor.run_time("denominator", setting.denominator);
+  visitor.key("parameter", setting.parameter);
+}
 
 struct ConvolutionSetting {
   std::size_t stride_height = 1, stride_width = 1;
   std::size_t pad_height = 0, pad_width = 0;  // zeros on each side
 };
+inline void fields(FieldVisitor& visitor, ConvolutionSetting& setting) {
+  visitor.key("stride_height", setting.stride_height);
+  visitor.key("stride_width", setting.stride_width);
+  visitor.key("pad_height", setting.pad_height);
+  visitor.key("pad_width", setting.pad_width);
+}
 
 struct MaxPoolSetting {
   std::size_t kernel_height = 2, kernel_width = 2;
   ConvolutionSetting steps{.stride_height = 2, .stride_width = 2};
 };
+inline void fields(FieldVisitor& visitor, MaxPoolSetting& setting) {
+  visitor.key("kernel_height", setting.kernel_height);
+  visitor.key("kernel_width", setting.kernel_width);
+  visitor.key("steps", setting.steps);
+}
 
 struct ReshapeSetting {
   Shape shape;
 };
+inline void fields(FieldVisitor& visitor, ReshapeSetting& setting) {
+  visitor.key("shape", setting.shape);
+}
 
 struct TransposeSetting {
   std::size_t a = 0, b = 1;
 };
+inline void fields(FieldVisitor& visitor, TransposeSetting& setting) {
+  visitor.key("a", setting.a);
+  visitor.key("b", setting.b);
+}
 
 struct SliceSetting {
   std::size_t dimension = 0, begin = 0, end = to_end, step = 1;
 };
+inline void fields(FieldVisitor& visitor, SliceSetting& setting) {
+  visitor.key("dimension", setting.dimension);
+  visitor.key("begin", setting.begin);
+  visitor.key("end", setting.end);
+  visitor.key("step", setting.step);
+}
 
 struct CastSetting {
   DType dtype = DType::fp32;
   Rounding rounding{};
   Draw draw{};  // of stochastic rounding: element i, row-major, draws at draw.index + i
 };
+inline void fields(FieldVisitor& visitor, CastSetting& setting) {
+  visitor.key("dtype", setting.dtype);
+  visitor.key("rounding", setting.rounding);
+  visitor.key("draw", setting.draw);
+}
 
 // Numbers of a narrow format with their scales, as an operand of a matrix product
 // (ops/product/quantize.hpp).
@@ -6175,6 +6478,13 @@ struct QuantizeSetting {
   float scale = 1;  // ScalePolicy::delayed
   Draw draw{};      // of stochastic rounding; the index is the element's own
 };
+inline void fields(FieldVisitor& visitor, QuantizeSetting& setting) {
+  visitor.key("quantizer", setting.quantizer);
+  visitor.key("along_rows", setting.along_rows);
+  visitor.key("parameter", setting.parameter);
+  visitor.run_time("scale", setting.scale);
+  visitor.key("draw", setting.draw);
+}
 
 // Optimizer steps. Stochastic rounding of a stored number draws at parameter_index(row, column) of
 // the parameter as a matrix, on streams stream, + 1 and + 2 for the weight and its states.
@@ -6186,6 +6496,21 @@ struct SgdSetting {
   std::uint64_t seed = 0;
   std::uint32_t stream = 0, step = 0;
 };
+inline void fields(FieldVisitor& visitor, SgdSetting& setting) {
+  visitor.run_time("rate", setting.rate);
+  visitor.key("momentum", setting.momentum);
+  visitor.key("dampening", setting.dampening);
+  visitor.key("weight_decay", setting.weight_decay);
+  visitor.run_time("gradient_factor", setting.gradient_factor);
+  visitor.key("nesterov", setting.nesterov);
+  visitor.key("first_step", setting.first_step);
+  visitor.key("first_row", setting.first_row);
+  visitor.key("weight", setting.weight);
+  visitor.key("state", setting.state);
+  visitor.run_time("seed", setting.seed);
+  visitor.key("stream", setting.stream);
+  visitor.run_time("step", setting.step);
+}
 
 struct AdamSetting {
   float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
@@ -6197,6 +6522,24 @@ struct AdamSetting {
   std::uint64_t seed = 0;
   std::uint32_t stream = 0, step = 0;
 };
+inline void fields(FieldVisitor& visitor, AdamSetting& setting) {
+  visitor.key("beta1", setting.beta1);
+  visitor.key("beta2", setting.beta2);
+  visitor.key("epsilon", setting.epsilon);
+  visitor.key("one_minus_beta1", setting.one_minus_beta1);
+  visitor.key("one_minus_beta2", setting.one_minus_beta2);
+  visitor.run_time("decay_factor", setting.decay_factor);
+  visitor.run_time("step_size", setting.step_size);
+  visitor.run_time("inverse_root_correction2", setting.inverse_root_correction2);
+  visitor.run_time("gradient_factor", setting.gradient_factor);
+  visitor.key("coupled_decay", setting.coupled_decay);
+  visitor.key("first_row", setting.first_row);
+  visitor.key("weight", setting.weight);
+  visitor.key("state", setting.state);
+  visitor.run_time("seed", setting.seed);
+  visitor.key("stream", setting.stream);
+  visitor.run_time("step", setting.step);
+}
 
 struct LambSetting {
   float rate = 0, beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-6f, weight_decay = 0;
@@ -6206,6 +6549,23 @@ struct LambSetting {
   std::uint64_t seed = 0;
   std::uint32_t stream = 0, step = 0;
 };
+inline void fields(FieldVisitor& visitor, LambSetting& setting) {
+  visitor.run_time("rate", setting.rate);
+  visitor.key("beta1", setting.beta1);
+  visitor.key("beta2", setting.beta2);
+  visitor.key("epsilon", setting.epsilon);
+  visitor.key("weight_decay", setting.weight_decay);
+  visitor.key("one_minus_beta1", setting.one_minus_beta1);
+  visitor.key("one_minus_beta2", setting.one_minus_beta2);
+  visitor.run_time("inverse_correction1", setting.inverse_correction1);
+  visitor.run_time("inverse_root_correction2", setting.inverse_root_correction2);
+  visitor.run_time("gradient_factor", setting.gradient_factor);
+  visitor.key("weight", setting.weight);
+  visitor.key("state", setting.state);
+  visitor.run_time("seed", setting.seed);
+  visitor.key("stream", setting.stream);
+  visitor.run_time("step", setting.step);
+}
 
 }  // namespace soma
 
@@ -13060,21 +13420,39 @@ struct BasicOperators {
 struct ClampSetting {
   float low = 0, high = 0;
 };
+inline void fields(FieldVisitor& visitor, ClampSetting& setting) {
+  visitor.key("low", setting.low);
+  visitor.key("high", setting.high);
+}
 struct PowerSetting {
   float exponent = 1;
 };
+inline void fields(FieldVisitor& visitor, PowerSetting& setting) {
+  visitor.key("exponent", setting.exponent);
+}
 struct LeakySetting {
   float slope = 0.01f;  // below zero
 };
+inline void fields(FieldVisitor& visitor, LeakySetting& setting) {
+  visitor.key("slope", setting.slope);
+}
 
 struct GatherSetting {
   std::size_t dimension = 0;
 };
+inline void fields(FieldVisitor& visitor, GatherSetting& setting) {
+  visitor.key("dimension", setting.dimension);
+}
 
 struct TopKSetting {
   std::size_t dimension = 0, k = 1;
   bool smallest = false;
 };
+inline void fields(FieldVisitor& visitor, TopKSetting& setting) {
+  visitor.key("dimension", setting.dimension);
+  visitor.key("k", setting.k);
+  visitor.key("smallest", setting.smallest);
+}
 
 // So many elements of `value` before and behind each dimension.
 struct PadSetting {
@@ -13082,6 +13460,11 @@ struct PadSetting {
   std::size_t before[most] = {}, behind[most] = {};
   float value = 0;
 };
+inline void fields(FieldVisitor& visitor, PadSetting& setting) {
+  for (std::size_t& size : setting.before) visitor.key("before", size);
+  for (std::size_t& size : setting.behind) visitor.key("behind", size);
+  visitor.key("value", setting.value);
+}
 
 struct AveragePoolSetting {
   std::size_t kernel_height = 2, kernel_width = 2;
@@ -13090,11 +13473,24 @@ struct AveragePoolSetting {
   // Not 0: so many windows that cover the image evenly, of any size; the rest is not read then.
   std::size_t out_height = 0, out_width = 0;
 };
+inline void fields(FieldVisitor& visitor, AveragePoolSetting& setting) {
+  visitor.key("kernel_height", setting.kernel_height);
+  visitor.key("kernel_width", setting.kernel_width);
+  visitor.key("steps", setting.steps);
+  visitor.key("count_padding", setting.count_padding);
+  visitor.key("out_height", setting.out_height);
+  visitor.key("out_width", setting.out_width);
+}
 
 struct TransposedSetting {
   ConvolutionSetting steps{};
   std::size_t extra_height = 0, extra_width = 0;  // rows and columns behind the result's last
 };
+inline void fields(FieldVisitor& visitor, TransposedSetting& setting) {
+  visitor.key("steps", setting.steps);
+  visitor.key("extra_height", setting.extra_height);
+  visitor.key("extra_width", setting.extra_width);
+}
 
 // Sums over all ranks that share a batch: what a norm over a whole batch needs. A trainer brings it
 // (TapeOptions::batch_sums).
@@ -13116,12 +13512,22 @@ struct BatchNormSetting {
   bool given = false;         // mean and variance are inputs, not those of the batch
   BatchSums* sums = nullptr;  // of the other ranks; nullptr: x is the whole batch
 };
+inline void fields(FieldVisitor& visitor, BatchNormSetting& setting) {
+  visitor.key("epsilon", setting.epsilon);
+  visitor.key("given", setting.given);
+  visitor.pointer("sums", setting.sums);
+}
 
 struct CosineLossSetting {
   float margin = 0;  // -1 to 1
   LossReduction reduction = LossReduction::mean;
   double denominator = 0;  // what a mean divides by; 0: the rows of this call
 };
+inline void fields(FieldVisitor& visitor, CosineLossSetting& setting) {
+  visitor.key("margin", setting.margin);
+  visitor.key("reduction", setting.reduction);
+  visitor.run_time("denominator", setting.denominator);
+}
 
 // Adagrad and RMSprop: v = keep v + add g^2, w -= rate g / (sqrt(v) + epsilon).
 struct RmsSetting {
@@ -13132,6 +13538,21 @@ struct RmsSetting {
   std::uint64_t seed = 0;
   std::uint32_t stream = 0, step = 0;
 };
+inline void fields(FieldVisitor& visitor, RmsSetting& setting) {
+  visitor.run_time("rate", setting.rate);
+  visitor.key("keep", setting.keep);
+  visitor.key("add", setting.add);
+  visitor.key("epsilon", setting.epsilon);
+  visitor.key("momentum", setting.momentum);
+  visitor.key("weight_decay", setting.weight_decay);
+  visitor.run_time("gradient_factor", setting.gradient_factor);
+  visitor.key("first_row", setting.first_row);
+  visitor.key("weight", setting.weight);
+  visitor.key("state", setting.state);
+  visitor.run_time("seed", setting.seed);
+  visitor.key("stream", setting.stream);
+  visitor.run_time("step", setting.step);
+}
 
 struct AdafactorSetting {
   // `share` of what is remembered of squares is new; the others are those of adafactor_step.hpp.
@@ -13142,6 +13563,22 @@ struct AdafactorSetting {
   std::uint64_t seed = 0;
   std::uint32_t stream = 0, step = 0;
 };
+inline void fields(FieldVisitor& visitor, AdafactorSetting& setting) {
+  visitor.run_time("rate", setting.rate);
+  visitor.run_time("share", setting.share);
+  visitor.run_time("floor", setting.floor);
+  visitor.key("least_scale", setting.least_scale);
+  visitor.key("clip", setting.clip);
+  visitor.run_time("relative_step", setting.relative_step);
+  visitor.key("weight_decay", setting.weight_decay);
+  visitor.run_time("gradient_factor", setting.gradient_factor);
+  visitor.key("first_row", setting.first_row);
+  visitor.key("weight", setting.weight);
+  visitor.key("state", setting.state);
+  visitor.run_time("seed", setting.seed);
+  visitor.key("stream", setting.stream);
+  visitor.run_time("step", setting.step);
+}
 
 }  // namespace soma
 // ---- soma/parallel/agreement.hpp
@@ -16324,6 +16761,9 @@ namespace soma {
 struct RecurrentSetting {
   bool reverse = false;  // from the last row of each sequence to the first
 };
+inline void fields(FieldVisitor& visitor, RecurrentSetting& setting) {
+  visitor.key("reverse", setting.reverse);
+}
 
 struct RotarySetting {
   std::size_t heads = 1;  // side by side in the columns that are turned
@@ -16332,6 +16772,12 @@ struct RotarySetting {
   float base = 10000;  // the slowest pair of a head of D columns turns by base^(2 / D - 1) a row
   std::size_t first_position = 0;  // of the first row of each sequence
 };
+inline void fields(FieldVisitor& visitor, RotarySetting& setting) {
+  visitor.key("heads", setting.heads);
+  visitor.key("columns", setting.columns);
+  visitor.key("base", setting.base);
+  visitor.key("first_position", setting.first_position);
+}
 
 }  // namespace soma
 
@@ -32011,6 +32457,7 @@ inline constexpr Operator accumulate_rows{.name = "accumulate rows",
                                           .min_inputs = 3,
                                           .max_inputs = 4,
                                           .outputs = 0,
+                                          .row_inputs = 12,
                                           .shape = &detail::accumulate_rows_shape,
                                           .host = &detail::accumulate_rows_host};
 
@@ -32267,6 +32714,7 @@ namespace ops {
 inline constexpr Operator embedding_backward{.name = "embedding backward",
                                              .min_inputs = 3,
                                              .max_inputs = 3,
+                                             .row_inputs = 4,
                                              .shape = &detail::embedding_backward_shape,
                                              .host = &detail::embedding_backward_host};
 
@@ -35153,6 +35601,7 @@ inline constexpr Operator sgd_step{.name = "sgd step",
                                    .min_inputs = 2,
                                    .max_inputs = 4,
                                    .outputs = 0,
+                                   .row_inputs = 4,
                                    .shape = &detail::sgd_shape,
                                    .host = &detail::sgd_host};
 // Inputs weight, gradient values, gradient rows (may be left out), m, v, and live rows (may be left
@@ -35162,12 +35611,14 @@ inline constexpr Operator adam_step{.name = "adam step",
                                     .min_inputs = 2,
                                     .max_inputs = 6,
                                     .outputs = 0,
+                                    .row_inputs = 4,
                                     .shape = &detail::adam_shape,
                                     .host = &detail::adam_host};
 inline constexpr Operator lamb_step{.name = "lamb step",
                                     .min_inputs = 2,
                                     .max_inputs = 5,
                                     .outputs = 0,
+                                    .row_inputs = 4,
                                     .shape = &detail::step_shape<LambSetting, 2>,
                                     .host = &detail::lamb_host};
 

@@ -79,6 +79,9 @@ enum class BagMode : std::uint8_t { sum, mean };
 struct EmbeddingBagSetting {
   BagMode mode = BagMode::sum;
 };
+inline void fields(FieldVisitor& visitor, EmbeddingBagSetting& setting) {
+  visitor.key("mode", setting.mode);
+}
 
 enum class ListLoss : std::uint8_t {
   softmax,  // cross entropy: each of a row's n labels has the share 1 / n
@@ -89,10 +92,17 @@ struct ListLossSetting {
   ListLoss loss = ListLoss::softmax;
   LossReduction reduction = LossReduction::mean;  // over all rows; or their sum
 };
+inline void fields(FieldVisitor& visitor, ListLossSetting& setting) {
+  visitor.key("loss", setting.loss);
+  visitor.key("reduction", setting.reduction);
+}
 
 struct BagLossSetting {
   LossReduction reduction = LossReduction::mean;  // over all bags; or their sum
 };
+inline void fields(FieldVisitor& visitor, BagLossSetting& setting) {
+  visitor.key("reduction", setting.reduction);
+}
 
 // Steps of the rows that have a gradient. Members that an optimizer has no use for are not read.
 struct RowStepSetting {
@@ -105,6 +115,21 @@ struct RowStepSetting {
   double beta2_exact = 0.999;
   bool sleeps = false;
 };
+inline void fields(FieldVisitor& visitor, RowStepSetting& setting) {
+  visitor.run_time("rate", setting.rate);
+  visitor.key("epsilon", setting.epsilon);
+  visitor.run_time("gradient_factor", setting.gradient_factor);
+  visitor.key("beta1", setting.beta1);
+  visitor.key("beta2", setting.beta2);
+  visitor.key("one_minus_beta1", setting.one_minus_beta1);
+  visitor.key("one_minus_beta2", setting.one_minus_beta2);
+  visitor.run_time("step_size", setting.step_size);
+  visitor.run_time("inverse_root_correction2", setting.inverse_root_correction2);
+  visitor.run_time("now", setting.now);
+  visitor.run_time("base", setting.base);
+  visitor.key("beta2_exact", setting.beta2_exact);
+  visitor.key("sleeps", setting.sleeps);
+}
 
 }  // namespace soma
 
@@ -1874,6 +1899,7 @@ inline constexpr Operator embedding_bag{.name = detail::bag_name,
 inline constexpr Operator embedding_bag_backward{.name = "sparse::embedding_bag_backward",
                                                  .min_inputs = 3,
                                                  .max_inputs = 4,
+                                                 .row_inputs = 6,
                                                  .shape = &detail::embedding_bag_backward_shape,
                                                  .host = &detail::embedding_bag_backward_host};
 
@@ -2813,6 +2839,7 @@ inline constexpr Operator row_sgd_step{.name = "sparse::row_sgd_step",
                                        .max_inputs = 3,
                                        .outputs = 0,
                                        .writes_inputs = 1,
+                                       .row_inputs = 4,
                                        .shape = &detail::row_step_shape<detail::RowState::none, 0>,
                                        .host = &detail::row_sgd_host};
 // Inputs weight, gradient values, gradient rows (may be left out), sums of squares [R].
@@ -2822,6 +2849,7 @@ inline constexpr Operator row_adagrad_step{
     .max_inputs = 4,
     .outputs = 0,
     .writes_inputs = 9,
+    .row_inputs = 4,
     .shape = &detail::row_step_shape<detail::RowState::number, 1>,
     .host = &detail::row_adagrad_host};
 // Inputs weight, gradient values, gradient rows (may be left out), m, v.
@@ -2830,6 +2858,7 @@ inline constexpr Operator row_adam_step{.name = "sparse::row_adam_step",
                                         .max_inputs = 5,
                                         .outputs = 0,
                                         .writes_inputs = 25,
+                                        .row_inputs = 4,
                                         .shape = &detail::row_step_shape<detail::RowState::row, 2>,
                                         .host = &detail::row_adam_host};
 
@@ -2839,6 +2868,7 @@ inline constexpr Operator row_lazy_adam_step{.name = "sparse::row_lazy_adam_step
                                              .max_inputs = 7,
                                              .outputs = 0,
                                              .writes_inputs = 57,
+                                             .row_inputs = 4,
                                              .shape = &detail::row_lazy_adam_shape,
                                              .host = &detail::row_lazy_adam_host};
 

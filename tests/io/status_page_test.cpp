@@ -1,6 +1,6 @@
 // Pages of running processes: whole at every moment, and nothing but pages is shown.
 
-#include <soma/io/status_page.hpp>
+#include <soma/io/status/status_page.hpp>
 
 #include "catch.hpp"
 #include "io/child.hpp"

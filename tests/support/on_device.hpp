@@ -24,10 +24,11 @@ inline soma::neuroncore::CoreOptions stressed(std::uint64_t seed) {
 // Checks, when it ends, that nothing ran on the host and that SBUF was large enough.
 class OnDevice {
  public:
-  explicit OnDevice(soma::Context& context, const soma::neuroncore::CoreOptions& options = strict)
+  explicit OnDevice(soma::Context& context, const soma::neuroncore::CoreOptions& options = strict,
+                    const soma::RunOptions& run = {})
       : context_(context),
         core_(soma::neuroncore::make_core(context, soma::neuroncore::trn1(), options)),
-        device_(soma::neuroncore::make_device(core_)) {
+        device_(soma::neuroncore::make_device(core_, run)) {
     context.set_device(&device_);
   }
   ~OnDevice() {
@@ -42,6 +43,7 @@ class OnDevice {
   OnDevice& operator=(const OnDevice&) = delete;
 
   const soma::NeuronCoreDevice& device() const { return device_; }
+  soma::NeuronCoreDevice& device() { return device_; }
 
  private:
   soma::Context& context_;

@@ -17,10 +17,11 @@
 namespace soma_test {
 
 // The class is which of two tokens stands last.
-inline soma::data::TokenLists token_lists(std::size_t count) {
+// `equal` 0: of 3 to 13 words.
+inline soma::data::TokenLists token_lists(std::size_t count, std::size_t equal = 0) {
   soma::data::TokenLists lists;
   for (std::size_t i = 0; i < count; ++i) {
-    const std::size_t length = 3 + i * 7 % 11;
+    const std::size_t length = equal != 0 ? equal : 3 + i * 7 % 11;
     const bool positive = (i * 2654435761u >> 7 & 1) != 0;
     std::vector<std::int32_t> ids{1};
     for (std::size_t j = 0; j < length; ++j)

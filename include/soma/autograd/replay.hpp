@@ -24,7 +24,7 @@ struct Replay {
     std::size_t others = 0;
     for (std::size_t i = 1; i < max_outputs; ++i)
       if (outputs[i].defined()) others += outputs[i].bytes();
-    return outputs[0].defined() && outputs[0].raw() == result.raw() && others < result.bytes() &&
+    return outputs[0].defined() && outputs[0].address() == result.address() && others < result.bytes() &&
            unchanged();
   }
   bool unchanged() const {

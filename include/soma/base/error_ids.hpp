@@ -115,6 +115,12 @@ inline constexpr ErrorId neuroncore_race{"neuroncore.race"};
 inline constexpr ErrorId neuroncore_record{"neuroncore.record"};
 inline constexpr ErrorId neuroncore_machine{"neuroncore.machine"};
 inline constexpr ErrorId neuroncore_dry_run{"neuroncore.dry_run"};
+inline constexpr ErrorId executable_missing{"executable.missing"};
+inline constexpr ErrorId executable_corrupt{"executable.corrupt"};
+inline constexpr ErrorId executable_version{"executable.version"};
+inline constexpr ErrorId executable_machine{"executable.machine"};
+inline constexpr ErrorId executable_operator{"executable.operator"};
+inline constexpr ErrorId neuroncore_not_run{"neuroncore.not_run"};
 inline constexpr ErrorId neuroncore_instance{"neuroncore.instance"};
 
 inline constexpr ErrorId foreign_tape{"autograd.foreign_tape"};

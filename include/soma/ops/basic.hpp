@@ -29,21 +29,39 @@ struct BasicOperators {
 struct ClampSetting {
   float low = 0, high = 0;
 };
+inline void fields(FieldVisitor& visitor, ClampSetting& setting) {
+  visitor.key("low", setting.low);
+  visitor.key("high", setting.high);
+}
 struct PowerSetting {
   float exponent = 1;
 };
+inline void fields(FieldVisitor& visitor, PowerSetting& setting) {
+  visitor.key("exponent", setting.exponent);
+}
 struct LeakySetting {
   float slope = 0.01f;  // below zero
 };
+inline void fields(FieldVisitor& visitor, LeakySetting& setting) {
+  visitor.key("slope", setting.slope);
+}
 
 struct GatherSetting {
   std::size_t dimension = 0;
 };
+inline void fields(FieldVisitor& visitor, GatherSetting& setting) {
+  visitor.key("dimension", setting.dimension);
+}
 
 struct TopKSetting {
   std::size_t dimension = 0, k = 1;
   bool smallest = false;
 };
+inline void fields(FieldVisitor& visitor, TopKSetting& setting) {
+  visitor.key("dimension", setting.dimension);
+  visitor.key("k", setting.k);
+  visitor.key("smallest", setting.smallest);
+}
 
 // So many elements of `value` before and behind each dimension.
 struct PadSetting {
@@ -51,6 +69,11 @@ struct PadSetting {
   std::size_t before[most] = {}, behind[most] = {};
   float value = 0;
 };
+inline void fields(FieldVisitor& visitor, PadSetting& setting) {
+  for (std::size_t& size : setting.before) visitor.key("before", size);
+  for (std::size_t& size : setting.behind) visitor.key("behind", size);
+  visitor.key("value", setting.value);
+}
 
 struct AveragePoolSetting {
   std::size_t kernel_height = 2, kernel_width = 2;
@@ -59,11 +82,24 @@ struct AveragePoolSetting {
   // Not 0: so many windows that cover the image evenly, of any size; the rest is not read then.
   std::size_t out_height = 0, out_width = 0;
 };
+inline void fields(FieldVisitor& visitor, AveragePoolSetting& setting) {
+  visitor.key("kernel_height", setting.kernel_height);
+  visitor.key("kernel_width", setting.kernel_width);
+  visitor.key("steps", setting.steps);
+  visitor.key("count_padding", setting.count_padding);
+  visitor.key("out_height", setting.out_height);
+  visitor.key("out_width", setting.out_width);
+}
 
 struct TransposedSetting {
   ConvolutionSetting steps{};
   std::size_t extra_height = 0, extra_width = 0;  // rows and columns behind the result's last
 };
+inline void fields(FieldVisitor& visitor, TransposedSetting& setting) {
+  visitor.key("steps", setting.steps);
+  visitor.key("extra_height", setting.extra_height);
+  visitor.key("extra_width", setting.extra_width);
+}
 
 // Sums over all ranks that share a batch: what a norm over a whole batch needs. A trainer brings it
 // (TapeOptions::batch_sums).
@@ -85,12 +121,22 @@ struct BatchNormSetting {
   bool given = false;         // mean and variance are inputs, not those of the batch
   BatchSums* sums = nullptr;  // of the other ranks; nullptr: x is the whole batch
 };
+inline void fields(FieldVisitor& visitor, BatchNormSetting& setting) {
+  visitor.key("epsilon", setting.epsilon);
+  visitor.key("given", setting.given);
+  visitor.pointer("sums", setting.sums);
+}
 
 struct CosineLossSetting {
   float margin = 0;  // -1 to 1
   LossReduction reduction = LossReduction::mean;
   double denominator = 0;  // what a mean divides by; 0: the rows of this call
 };
+inline void fields(FieldVisitor& visitor, CosineLossSetting& setting) {
+  visitor.key("margin", setting.margin);
+  visitor.key("reduction", setting.reduction);
+  visitor.run_time("denominator", setting.denominator);
+}
 
 // Adagrad and RMSprop: v = keep v + add g^2, w -= rate g / (sqrt(v) + epsilon).
 struct RmsSetting {
@@ -101,6 +147,21 @@ struct RmsSetting {
   std::uint64_t seed = 0;
   std::uint32_t stream = 0, step = 0;
 };
+inline void fields(FieldVisitor& visitor, RmsSetting& setting) {
+  visitor.run_time("rate", setting.rate);
+  visitor.key("keep", setting.keep);
+  visitor.key("add", setting.add);
+  visitor.key("epsilon", setting.epsilon);
+  visitor.key("momentum", setting.momentum);
+  visitor.key("weight_decay", setting.weight_decay);
+  visitor.run_time("gradient_factor", setting.gradient_factor);
+  visitor.key("first_row", setting.first_row);
+  visitor.key("weight", setting.weight);
+  visitor.key("state", setting.state);
+  visitor.run_time("seed", setting.seed);
+  visitor.key("stream", setting.stream);
+  visitor.run_time("step", setting.step);
+}
 
 struct AdafactorSetting {
   // `share` of what is remembered of squares is new; the others are those of adafactor_step.hpp.
@@ -111,5 +172,21 @@ struct AdafactorSetting {
   std::uint64_t seed = 0;
   std::uint32_t stream = 0, step = 0;
 };
+inline void fields(FieldVisitor& visitor, AdafactorSetting& setting) {
+  visitor.run_time("rate", setting.rate);
+  visitor.run_time("share", setting.share);
+  visitor.run_time("floor", setting.floor);
+  visitor.key("least_scale", setting.least_scale);
+  visitor.key("clip", setting.clip);
+  visitor.run_time("relative_step", setting.relative_step);
+  visitor.key("weight_decay", setting.weight_decay);
+  visitor.run_time("gradient_factor", setting.gradient_factor);
+  visitor.key("first_row", setting.first_row);
+  visitor.key("weight", setting.weight);
+  visitor.key("state", setting.state);
+  visitor.run_time("seed", setting.seed);
+  visitor.key("stream", setting.stream);
+  visitor.run_time("step", setting.step);
+}
 
 }  // namespace soma

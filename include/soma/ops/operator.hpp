@@ -27,7 +27,10 @@ namespace soma {
 struct Program;          // what an accelerator runs; an opaque slot for whoever brings engines
 struct OperatorSamples;  // ops/samples.hpp
 
-// The settings of one call: a small trivially copyable struct of the operator's own.
+class FieldVisitor;  // ops/fields.hpp
+
+// The settings of one call: a small trivially copyable struct of the operator's own. Where it lists
+// its fields (ops/fields.hpp), calls can be compared and stored.
 class Attributes {
  public:
   static constexpr std::size_t max_bytes = 96;
@@ -35,7 +38,7 @@ class Attributes {
   Attributes() = default;
   template <class T>
   requires(!std::is_same_v<T, Attributes>) Attributes(const T& value)
-      : size_(sizeof(T)), tag_(&tag<T>) {
+      : size_(sizeof(T)), type_(&type<T>) {
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= max_bytes &&
                   alignof(T) <= alignof(std::max_align_t));
     std::memcpy(bytes_, &value, sizeof(T));
@@ -43,17 +46,28 @@ class Attributes {
   // Error operator.attributes where they were made of another type.
   template <class T>
   const T& as() const {
-    if (tag_ != &tag<T> && !same_name(tag<T>, sizeof(T)))
+    if (type_ != &type<T> && !same_name(type<T>.name, sizeof(T)))
       fail(error_id::operator_attributes, "Attributes::as", "attributes", "of another type",
            "those of this operator");
     return *reinterpret_cast<const T*>(bytes_);
   }
-  bool empty() const { return tag_ == nullptr; }
+  bool empty() const { return type_ == nullptr; }
   std::span<const std::byte> bytes() const { return {bytes_, size_}; }
 
+  // Whether their type lists its fields; of those without a type there are none to list.
+  bool lists_fields() const { return type_ == nullptr || type_->fields != nullptr; }
+  // Shows them to a visitor, which may change them. Nothing where lists_fields() is false.
+  void visit(FieldVisitor& visitor) {
+    if (type_ != nullptr && type_->fields != nullptr) type_->fields(visitor, bytes_);
+  }
+
  private:
+  struct Type {
+    std::string_view name;
+    void (*fields)(FieldVisitor&, void*);
+  };
   // A type of a named namespace is known by its name too: of shared libraries that each have soma,
-  // one may run a record of another's, and have tags of its own. Other names tell nothing: of
+  // one may run a record of another's, and have types of its own. Other names tell nothing: of
   // unnamed namespaces, functions and lambdas several types may have the same.
   template <class T>
   static constexpr std::string_view name_of() {
@@ -66,13 +80,20 @@ class Attributes {
     return named ? name : std::string_view();
   }
   template <class T>
-  static constexpr std::string_view tag = name_of<T>();
+  static constexpr auto lister_of() -> void (*)(FieldVisitor&, void*) {
+    if constexpr (requires(FieldVisitor & visitor, T & value) { fields(visitor, value); })
+      return [](FieldVisitor& visitor, void* value) { fields(visitor, *static_cast<T*>(value)); };
+    else
+      return nullptr;
+  }
+  template <class T>
+  static constexpr Type type{name_of<T>(), lister_of<T>()};
   bool same_name(std::string_view name, std::size_t size) const {
-    return tag_ != nullptr && !name.empty() && *tag_ == name && size_ == size;
+    return type_ != nullptr && !name.empty() && type_->name == name && size_ == size;
   }
   alignas(std::max_align_t) std::byte bytes_[max_bytes] = {};
   std::size_t size_ = 0;
-  const std::string_view* tag_ = nullptr;
+  const Type* type_ = nullptr;
 };
 
 inline constexpr std::size_t most_inputs = 32;  // one bit each in Operator::keeps_inputs
@@ -155,6 +176,9 @@ struct Operator {
   // Bit i: `host` writes input i. Such an operator has no gradient: who read the input before would
   // get a wrong one.
   std::uint32_t writes_inputs = 0;
+  // Bit i: input i, where there is one, lists rows, as many as the data say. Sizes of such a call
+  // differ from step to step: a device that keeps graphs of calls leaves it out of them.
+  std::uint32_t row_inputs = 0;
   // The outputs are views that `host` makes of its inputs.
   bool makes_views = false;
   // `host` makes the outputs, because their sizes depend on the data. A shape rule then only checks

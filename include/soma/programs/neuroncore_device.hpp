@@ -1,8 +1,8 @@
 #pragma once
-// NeuronCoreDevice: runs every operator of a context as its program on a core, one after the other
-// (eagerly). An operator without a program runs on the host in between; which ones did is counted
-// and logged once. On a core that does not compute (CoreOptions::compute) results are zeros, and
-// what runs on the host in between reads those.
+// NeuronCoreDevice: runs every operator of a context as its program on a core: one after the other,
+// or as graphs of many (RunMode). An operator without a program runs on the host in between; which
+// ones did is counted and logged once. On a core that does not compute (CoreOptions::compute)
+// results are zeros, and what runs on the host in between reads those.
 //
 //   auto core = neuroncore::make_core(context, neuroncore::trn1());  // soma/neuroncore.hpp
 //   auto device = neuroncore::make_device(core);
@@ -11,6 +11,10 @@
 #include <soma/neuroncore/core.hpp>
 #include <soma/ops/device.hpp>
 #include <soma/ops/program.hpp>
+#include <soma/programs/graph/call_graph.hpp>
+#include <soma/programs/graph/executables.hpp>
+#include <soma/programs/graph/graph_key.hpp>
+#include <soma/programs/run_mode.hpp>
 #include <soma/runtime/callback.hpp>
 
 #include <algorithm>
@@ -40,8 +44,14 @@ class NeuronCoreDevice final : public Device {
   };
 
   // Used by make_device(). Core and programs outlive the device.
-  NeuronCoreDevice(neuroncore::Core& core, std::span<const OperatorProgram> programs)
-      : core_(core), programs_(programs) {}
+  NeuronCoreDevice(neuroncore::Core& core, std::span<const OperatorProgram> programs,
+                   const RunOptions& options = {})
+      : core_(core),
+        programs_(programs),
+        options_(options),
+        graph_(core.context().heap(),
+               [this](std::string_view used) { cut("read by the host: " + std::string(used)); }),
+        executables_(options.cache_bytes) {}
   NeuronCoreDevice(const NeuronCoreDevice&) = delete;
   NeuronCoreDevice& operator=(const NeuronCoreDevice&) = delete;
 
@@ -53,56 +63,54 @@ class NeuronCoreDevice final : public Device {
     return nullptr;
   }
 
-  // Errors neuroncore.* of the program.
+  // Errors neuroncore.* of the program; of a lazy device, those of programs that were recorded
+  // earlier too.
   void run(const Operator& op, const OperatorCall& call) override {
     if (op.makes_views) return op.host(call);  // addresses only: nothing to run
     Count& count = count_of(op);
-    const Program* program = count.program;
-    if (program == nullptr && op.on_processors != nullptr)
+    if (count.program == nullptr && op.on_processors != nullptr)
       return run_on_processors(op, call, count);
-    if (program == nullptr) {
-      if (count.host++ == 0)
-        call.context.log(LogLevel::warning,
-                         std::string(op.name) + ": no NeuronCore program, runs on the host");
-      if (!core_.options().compute)
-        for (const Tensor& input : call.inputs) host_reads_ += input.defined() ? 1u : 0u;
-      return op.host(call);
-    }
-    ++count.programs;
+    if (count.program == nullptr) return run_on_host(op, call, count);
     const bool nothing = std::all_of(call.outputs.begin(), call.outputs.end(),
                                      [](const Tensor& output) { return output.elements() == 0; });
-    if (nothing && op.outputs != 0) return;
-    if (!core_.options().compute)  // what no transfer reaches is zero, too
-      for (const Tensor& output : call.outputs)
-        if (output.elements() != 0) std::memset(output.mutable_raw(), 0, output.bytes());
-    const neuroncore::Statistics before = core_.statistics();
-    {
-      Run running(core_, op.name);
-      program->run(core_, call);
-      running.finish();
+    if (nothing && op.outputs != 0) {
+      ++count.programs;
+      return;
     }
-    const neuroncore::Statistics& after = core_.statistics();
-    for (std::size_t engine = 0; engine < neuroncore::engine_count; ++engine)
-      count.instructions[engine] += after.of_engine[engine] - before.of_engine[engine];
-    count.hbm_bytes += after.hbm_bytes_read - before.hbm_bytes_read + after.hbm_bytes_written -
-                       before.hbm_bytes_written;
-    count.dma_buffers += after.dma_buffers - before.dma_buffers;
-    count.sbuf_high_water = (std::max)(count.sbuf_high_water, core_.sbuf.high_water());
-    count.psum_high_water = (std::max)(count.psum_high_water, core_.psum.high_water());
-    // It may replace itself: the copy lives until it returns.
-    if (const auto called = after_program_) called(op.name);
+    if (options_.mode == RunMode::eager) return launch_one(op, call, count);
+    if (!has_key(op, call.attributes) || sized_by_data(op, call)) {
+      cut(op.name);
+      ++runs_.apart;
+      return launch_one(op, call, count);
+    }
+    graph_.add(op, call);
+    if (options_.mode == RunMode::jit)
+      cut("each operator");
+    else if (detail::FindPointer::in(call.attributes))  // means nothing after the call
+      cut(op.name);
   }
 
-  // From here on, function(name of the operator) is called after each program, when all of it has
-  // ended and no call is open: there core().take_recorded() gives the instructions of what ran
+  // Of a lazy device: everything that was recorded runs, as one launch. Otherwise there is nothing.
+  void mark_step() { cut("mark_step"); }
+
+  // From here on, function(name) is called after each launch, when all of it has ended: with the
+  // operator's name, or "graph". There core().take_recorded() gives the instructions of what ran
   // since the last time. nullptr: nothing is called any more.
   template <class Function>
   void after_program(Function function) {
     after_program_ = {core_.context().heap(), std::move(function)};
   }
   void after_program(std::nullptr_t) { after_program_ = {}; }
+  // From here on, function(operator, call) is called after each call that was a launch of its own:
+  // step by step through an eager device. nullptr: nothing is called any more.
+  template <class Function>
+  void on_operator(Function function) {
+    on_operator_ = {core_.context().heap(), std::move(function)};
+  }
+  void on_operator(std::nullptr_t) { on_operator_ = {}; }
 
-  // The machine, and what its core does otherwise than by default and shows in numbers.
+  // The machine, and what its core does otherwise than by default and shows in numbers. The mode is
+  // no part of it: bits do not depend on it.
   std::string name() const override {
     const neuroncore::CoreOptions &set = core_.options(), usual{};
     std::string name(core_.machine().name);
@@ -120,21 +128,27 @@ class NeuronCoreDevice final : public Device {
   }
 
   neuroncore::Core& core() { return core_; }
+  const RunOptions& options() const { return options_; }
   // In the order in which they ran first.
   const std::vector<Count>& counts() const { return counts_; }
+  // Launches, cuts and what caused them, calls that were removed.
+  RunCounts runs() const {
+    RunCounts runs = runs_;
+    runs.removed = graph_.removed();
+    return runs;
+  }
+  ExecutableCache& executables() { return executables_; }
+  const ExecutableCache& executables() const { return executables_; }
   // In a dry run, how many tensors operators read that ran on the host in between: numbers that
   // their results may depend on, and that nobody computed.
   std::uint64_t host_reads() const { return host_reads_; }
 
  private:
-  // One program: its tiles are given back and nothing stays under way, however it ends.
-  class Run {
+  // Nothing stays under way, however a launch ends.
+  class Launch {
    public:
-    Run(neuroncore::Core& core, std::string_view name)
-        : core_(core), scope_(core), call_(core.call(name)) {
-      core.start_high_water();
-    }
-    ~Run() {
+    explicit Launch(neuroncore::Core& core) : core_(core) {}
+    ~Launch() {
       if (!finished_) core_.abandon();
     }
     void finish() {
@@ -144,22 +158,184 @@ class NeuronCoreDevice final : public Device {
 
    private:
     neuroncore::Core& core_;
-    neuroncore::Core::Scope scope_;
-    neuroncore::Core::Call call_;
     bool finished_ = false;
   };
 
-  // One instruction, which reads and writes device memory by itself.
-  void run_on_processors(const Operator& op, const OperatorCall& call, Count& count) {
+  static bool sized_by_data(const Operator& op, const OperatorCall& call) {
+    for (std::size_t i = 0; i < call.inputs.size(); ++i)
+      if ((op.row_inputs >> i & 1) != 0 && call.inputs[i].defined()) return true;
+    return false;
+  }
+
+  void run_on_host(const Operator& op, const OperatorCall& call, Count& count) {
+    cut(op.name);
+    if (count.host++ == 0)
+      call.context.log(LogLevel::warning,
+                       std::string(op.name) + ": no NeuronCore program, runs on the host");
+    if (!core_.options().compute)
+      for (const Tensor& input : call.inputs) host_reads_ += input.defined() ? 1u : 0u;
+    op.host(call);
+    if (options_.mode != RunMode::eager) ++runs_.host;
+  }
+
+  // The program, within a launch; its tiles are given back.
+  void run_program(const Operator& op, const OperatorCall& call, Count& count) {
     ++count.programs;
-    Run running(core_);
-    core_.gpsimd.custom_operator(call.inputs, call.outputs, [&] {
-      const ProcessorWork work = op.on_processors(call);
-      count.hbm_bytes += work.bytes_read + work.bytes_written;
-      return neuroncore::CustomWork{work.bytes_read, work.bytes_written, work.nanoseconds};
-    });
-    running.finish();
-    ++count.instructions[static_cast<std::size_t>(neuroncore::Engine::gpsimd)];
+    if (!core_.options().compute)  // what no transfer reaches is zero, too
+      for (const Tensor& output : call.outputs)
+        if (output.elements() != 0) std::memset(output.mutable_raw(), 0, output.bytes());
+    const neuroncore::Statistics before = core_.statistics();
+    {
+      const neuroncore::Core::Scope scope(core_);
+      const neuroncore::Core::Call named = core_.call(op.name);
+      core_.start_high_water();
+      count.program->run(core_, call);
+    }
+    const neuroncore::Statistics& after = core_.statistics();
+    for (std::size_t engine = 0; engine < neuroncore::engine_count; ++engine)
+      count.instructions[engine] += after.of_engine[engine] - before.of_engine[engine];
+    count.hbm_bytes += after.hbm_bytes_read - before.hbm_bytes_read + after.hbm_bytes_written -
+                       before.hbm_bytes_written;
+    count.dma_buffers += after.dma_buffers - before.dma_buffers;
+    count.sbuf_high_water = (std::max)(count.sbuf_high_water, core_.sbuf.high_water());
+    count.psum_high_water = (std::max)(count.psum_high_water, core_.psum.high_water());
+  }
+  void launch_one(const Operator& op, const OperatorCall& call, Count& count) {
+    Launch launch(core_);
+    run_program(op, call, count);
+    launch.finish();
+    ++runs_.launches;
+    // Either may replace itself: the copies live until they return.
+    if (const auto called = on_operator_) called(op, call);
+    if (const auto called = after_program_) called(op.name);
+  }
+
+  // What was recorded runs. Where a program fails, the results of those behind it cannot be read.
+  void cut(std::string_view cause) {
+    if (graph_.empty() || cutting_) return;
+    const struct Cutting {
+      bool& now;
+      ~Cutting() { now = false; }
+    } cutting{cutting_ = true};
+    std::vector<RecordedCall> calls = graph_.take();
+    count_cut(cause);
+    if (calls.empty()) return;
+    std::size_t done = 0;
+    const struct Lost {  // what an exception leaves
+      std::vector<RecordedCall>& calls;
+      std::size_t& done;
+      ~Lost() {
+        for (; done < calls.size(); ++done)
+          for (const Tensor& output : calls[done].outputs)
+            if (output.defined()) output.storage().set_pending(&not_run(), true);
+      }
+    } lost{calls, done};
+    GraphKey key = graph_key(core_.machine().name, calls);
+    const Executable* known = executables_.find(key);
+    GraphMiss miss;
+    if (known == nullptr) miss = reason_of_miss(key, calls);
+    const std::size_t recorded = core_.recorded().size();
+    Launch launch(core_);
+    for (RecordedCall& call : calls) {
+      run_recorded(call);
+      ++done;
+    }
+    launch.finish();
+    ++runs_.launches;
+    const auto record = core_.recorded().subspan(recorded);
+    if (known == nullptr) compile(std::move(key), std::move(miss), calls, record);
+    if (calls.size() == 1 && on_operator_)
+      if (const auto called = on_operator_) called(*calls[0].op, call_of(calls[0]));
+    if (const auto called = after_program_)
+      called(calls.size() == 1 ? calls[0].op->name : std::string_view("graph"));
+  }
+  OperatorCall call_of(RecordedCall& call) {
+    return {core_.context(), call.attributes, call.inputs,
+            call.outputs,    call.sequences,  call.state};
+  }
+  // Its writes were counted when it was recorded; a program also counts one where it takes the
+  // address of what it only reads.
+  void run_recorded(RecordedCall& call) {
+    std::vector<std::uint64_t> versions;
+    CallGraph::for_storages(
+        call, [&](const Storage& storage, bool) { versions.push_back(storage.version()); });
+    run_program(*call.op, call_of(call), count_of(*call.op));
+    std::size_t at = 0;
+    CallGraph::for_storages(
+        call, [&](const Storage& storage, bool) { storage.set_version(versions[at++]); });
+  }
+  // Error executable.missing where nothing may be compiled: nothing has run then.
+  GraphMiss reason_of_miss(const GraphKey& key, const std::vector<RecordedCall>& calls) const {
+    GraphKey::Names names;
+    (void)graph_key(core_.machine().name, calls, &names);
+    GraphMiss miss = executables_.reason_of_miss(key, names, calls.size());
+    if (options_.compile) return miss;
+    fail(error_id::executable_missing, "NeuronCoreDevice", "graph",
+         miss.differs.empty()
+             ? std::to_string(calls.size()) + " calls, from " + std::string(calls[0].op->name)
+             : miss.differs + " " + std::to_string(miss.given),
+         miss.differs.empty() ? "executables: there are none"
+                              : std::to_string(miss.known) + ", as the nearest executable has it");
+  }
+  void compile(GraphKey key, GraphMiss miss, const std::vector<RecordedCall>& calls,
+               std::span<const neuroncore::Instruction> record) {
+    executables_.count_compilation(std::move(miss));
+    Executable executable;
+    for (const RecordedCall& call : calls)
+      if (std::find(executable.operators.begin(), executable.operators.end(), call.op->name) ==
+          executable.operators.end())
+        executable.operators.emplace_back(call.op->name);
+    executable.key = std::move(key);
+    executable.calls = calls.size();
+    executable.instructions = record.size();
+    if (!record.empty()) {
+      executable.stream = stream_hash(record);
+      if (options_.predict != nullptr)
+        executable.predicted_ns = options_.predict(record, core_.machine());
+    }
+    executable.peak_bytes = peak_bytes(calls);
+    executables_.add(std::move(executable));
+  }
+  void count_cut(std::string_view cause) {
+    for (RunCounts::Cut& cut : runs_.cuts)
+      if (cut.cause == cause) {
+        ++cut.count;
+        return;
+      }
+    runs_.cuts.push_back({std::string(cause), 1});
+  }
+
+  // Of results whose calls will never run.
+  class NotRun final : public PendingCalls {
+   public:
+    void run_pending(std::uintptr_t) override {
+      fail(error_id::neuroncore_not_run, "NeuronCoreDevice", "tensor",
+           "the result of a call that did not run", "a graph whose earlier calls did not fail");
+    }
+  };
+  static PendingCalls& not_run() {
+    static NotRun results;
+    return results;
+    // One instruction, which reads and writes device memory by itself.
+    void run_on_processors(const Operator& op, const OperatorCall& call, Count& count) {
+      cut(op.name);
+      ++count.programs;
+      Launch launch(core_);
+      {
+        const neuroncore::Core::Call named = core_.call(op.name);
+        core_.gpsimd.custom_operator(call.inputs, call.outputs, [&] {
+          const ProcessorWork work = op.on_processors(call);
+          count.hbm_bytes += work.bytes_read + work.bytes_written;
+          return neuroncore::CustomWork{work.bytes_read, work.bytes_written, work.nanoseconds};
+        });
+      }
+      launch.finish();
+      ++runs_.launches;
+      if (options_.mode != RunMode::eager) ++runs_.apart;
+      ++count.instructions[static_cast<std::size_t>(neuroncore::Engine::gpsimd)];
+      if (const auto called = on_operator_) called(op, call);
+      if (const auto called = after_program_) called(op.name);
+    }
   }
 
   Count& count_of(const Operator& op) {
@@ -174,9 +350,15 @@ class NeuronCoreDevice final : public Device {
   }
   neuroncore::Core& core_;
   std::span<const OperatorProgram> programs_;
+  RunOptions options_;
   std::vector<Count> counts_;
+  RunCounts runs_;
+  CallGraph graph_;
+  ExecutableCache executables_;
+  bool cutting_ = false;
   std::uint64_t host_reads_ = 0;
   Callback<void(std::string_view)> after_program_;
+  Callback<void(const Operator&, const OperatorCall&)> on_operator_;
 };
 
 }  // namespace soma

@@ -14,6 +14,18 @@
 
 namespace soma {
 
+// Calls that were recorded and have not run yet: those of a device that is lazy. Storages that they
+// write, or read, know of them.
+class PendingCalls {
+ public:
+  // Runs them: somebody needs what they write to a storage (Storage::identity()), or is about to
+  // write what they read.
+  virtual void run_pending(std::uintptr_t storage) = 0;
+
+ protected:
+  ~PendingCalls() = default;
+};
+
 namespace detail {
 
 struct alignas(memory_alignment) StorageBlock {
@@ -24,6 +36,9 @@ struct alignas(memory_alignment) StorageBlock {
   std::uint64_t version = 0;
   Owner owner;  // of adopted data
   bool writable = true;
+  bool pending_write = false;  // one of the pending calls writes it; otherwise they only read
+  std::uint32_t pending_handles = 0;  // of the references, those that pending calls hold
+  PendingCalls* pending = nullptr;    // nullptr: nobody waits for it
 };
 
 }  // namespace detail
@@ -76,8 +91,33 @@ class Storage {
   const Heap& heap() const { return *block().heap; }
   std::uint64_t version() const { return block().version; }
   void advance_version() const { ++block().version; }
-  // Whether this handle is the only one: its bytes may then be used for something else.
-  bool unique() const { return block().references.load(std::memory_order_acquire) == 1; }
+  // Of whoever runs a recorded call: its write was counted when it was recorded.
+  void set_version(std::uint64_t version) const { block().version = version; }
+  // Before its bytes are read, and before they are written: pending calls that must come first run.
+  // Nothing where there are none.
+  void before_read() const {
+    if (block_ != nullptr && block_->pending_write) block_->pending->run_pending(identity());
+  }
+  void before_write() const {
+    if (block_ != nullptr && block_->pending != nullptr) block_->pending->run_pending(identity());
+  }
+  // Of whoever records calls: they write it (or only read it) from now on, and hold one more
+  // handle; nullptr: they have run.
+  void set_pending(PendingCalls* calls, bool write) const {
+    block().pending = calls;
+    block().pending_handles = calls == nullptr ? 0 : block().pending_handles + 1;
+    block().pending_write = calls != nullptr && (write || block().pending_write);
+  }
+  const PendingCalls* pending() const { return block_ == nullptr ? nullptr : block_->pending; }
+  // Equal for handles of one storage and for no others.
+  std::uintptr_t identity() const { return reinterpret_cast<std::uintptr_t>(block_); }
+  // How many handles share it.
+  std::size_t handles() const { return block().references.load(std::memory_order_acquire); }
+  // Whether this handle is the only one: its bytes may then be used for something else. Pending
+  // calls do not count: what is recorded behind them comes behind them.
+  bool unique() const {
+    return block().references.load(std::memory_order_acquire) == 1 + block().pending_handles;
+  }
   friend bool operator==(const Storage& a, const Storage& b) { return a.block_ == b.block_; }
 
  private:

@@ -135,11 +135,16 @@ class Tensor {
     return true;
   }
 
-  // The first element. Reading; and writing, which advances the version. Errors tensor.undefined,
-  // tensor.read_only (adopted constants).
-  const std::byte* raw() const { return data_; }
+  // The first element. Reading; and writing, which advances the version. Either first runs what a
+  // lazy device still has to compute for it; a pointer that was taken earlier is not followed.
+  // Errors tensor.undefined, tensor.read_only (adopted constants).
+  const std::byte* raw() const {
+    storage_.before_read();
+    return data_;
+  }
   std::byte* mutable_raw() const {
     check_defined("Tensor");
+    storage_.before_write();
     if (!storage_.writable())
       fail(error_id::tensor_read_only, "Tensor", "tensor", describe() + " of constant elements",
            "one that may be written");
@@ -150,8 +155,10 @@ class Tensor {
   template <class T>
   const T* data() const {
     check_dtype(detail::dtype_of_elements<T>());
-    return reinterpret_cast<const T*>(data_);
+    return reinterpret_cast<const T*>(raw());
   }
+  // Where the first element lies, to compare with; nothing runs. nullptr: not defined().
+  const std::byte* address() const { return data_; }
   template <class T>
   T* mutable_data() const {
     check_dtype(detail::dtype_of_elements<T>());

@@ -104,6 +104,7 @@ inline constexpr Operator accumulate_rows{.name = "accumulate rows",
                                           .min_inputs = 3,
                                           .max_inputs = 4,
                                           .outputs = 0,
+                                          .row_inputs = 12,
                                           .shape = &detail::accumulate_rows_shape,
                                           .host = &detail::accumulate_rows_host};
 

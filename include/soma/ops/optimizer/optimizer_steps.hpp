@@ -296,6 +296,7 @@ inline constexpr Operator sgd_step{.name = "sgd step",
                                    .min_inputs = 2,
                                    .max_inputs = 4,
                                    .outputs = 0,
+                                   .row_inputs = 4,
                                    .shape = &detail::sgd_shape,
                                    .host = &detail::sgd_host};
 // Inputs weight, gradient values, gradient rows (may be left out), m, v, and live rows (may be left
@@ -305,12 +306,14 @@ inline constexpr Operator adam_step{.name = "adam step",
                                     .min_inputs = 2,
                                     .max_inputs = 6,
                                     .outputs = 0,
+                                    .row_inputs = 4,
                                     .shape = &detail::adam_shape,
                                     .host = &detail::adam_host};
 inline constexpr Operator lamb_step{.name = "lamb step",
                                     .min_inputs = 2,
                                     .max_inputs = 5,
                                     .outputs = 0,
+                                    .row_inputs = 4,
                                     .shape = &detail::step_shape<LambSetting, 2>,
                                     .host = &detail::lamb_host};
 

@@ -219,6 +219,7 @@ namespace ops {
 inline constexpr Operator embedding_backward{.name = "embedding backward",
                                              .min_inputs = 3,
                                              .max_inputs = 3,
+                                             .row_inputs = 4,
                                              .shape = &detail::embedding_backward_shape,
                                              .host = &detail::embedding_backward_host};
 

@@ -1,6 +1,8 @@
 #pragma once
 // The settings of operators over sequences.
 
+#include <soma/ops/fields.hpp>
+
 #include <cstddef>
 
 namespace soma {
@@ -8,6 +10,9 @@ namespace soma {
 struct RecurrentSetting {
   bool reverse = false;  // from the last row of each sequence to the first
 };
+inline void fields(FieldVisitor& visitor, RecurrentSetting& setting) {
+  visitor.key("reverse", setting.reverse);
+}
 
 struct RotarySetting {
   std::size_t heads = 1;  // side by side in the columns that are turned
@@ -16,5 +21,11 @@ struct RotarySetting {
   float base = 10000;  // the slowest pair of a head of D columns turns by base^(2 / D - 1) a row
   std::size_t first_position = 0;  // of the first row of each sequence
 };
+inline void fields(FieldVisitor& visitor, RotarySetting& setting) {
+  visitor.key("heads", setting.heads);
+  visitor.key("columns", setting.columns);
+  visitor.key("base", setting.base);
+  visitor.key("first_position", setting.first_position);
+}
 
 }  // namespace soma

@@ -257,6 +257,7 @@ inline constexpr Operator embedding_bag{.name = detail::bag_name,
 inline constexpr Operator embedding_bag_backward{.name = "sparse::embedding_bag_backward",
                                                  .min_inputs = 3,
                                                  .max_inputs = 4,
+                                                 .row_inputs = 6,
                                                  .shape = &detail::embedding_bag_backward_shape,
                                                  .host = &detail::embedding_bag_backward_host};
 

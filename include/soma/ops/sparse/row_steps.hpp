@@ -187,6 +187,7 @@ inline constexpr Operator row_sgd_step{.name = "sparse::row_sgd_step",
                                        .max_inputs = 3,
                                        .outputs = 0,
                                        .writes_inputs = 1,
+                                       .row_inputs = 4,
                                        .shape = &detail::row_step_shape<detail::RowState::none, 0>,
                                        .host = &detail::row_sgd_host};
 // Inputs weight, gradient values, gradient rows (may be left out), sums of squares [R].
@@ -196,6 +197,7 @@ inline constexpr Operator row_adagrad_step{
     .max_inputs = 4,
     .outputs = 0,
     .writes_inputs = 9,
+    .row_inputs = 4,
     .shape = &detail::row_step_shape<detail::RowState::number, 1>,
     .host = &detail::row_adagrad_host};
 // Inputs weight, gradient values, gradient rows (may be left out), m, v.
@@ -204,6 +206,7 @@ inline constexpr Operator row_adam_step{.name = "sparse::row_adam_step",
                                         .max_inputs = 5,
                                         .outputs = 0,
                                         .writes_inputs = 25,
+                                        .row_inputs = 4,
                                         .shape = &detail::row_step_shape<detail::RowState::row, 2>,
                                         .host = &detail::row_adam_host};
 
@@ -213,6 +216,7 @@ inline constexpr Operator row_lazy_adam_step{.name = "sparse::row_lazy_adam_step
                                              .max_inputs = 7,
                                              .outputs = 0,
                                              .writes_inputs = 57,
+                                             .row_inputs = 4,
                                              .shape = &detail::row_lazy_adam_shape,
                                              .host = &detail::row_lazy_adam_host};
 

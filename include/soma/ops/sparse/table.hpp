@@ -48,6 +48,9 @@ enum class BagMode : std::uint8_t { sum, mean };
 struct EmbeddingBagSetting {
   BagMode mode = BagMode::sum;
 };
+inline void fields(FieldVisitor& visitor, EmbeddingBagSetting& setting) {
+  visitor.key("mode", setting.mode);
+}
 
 enum class ListLoss : std::uint8_t {
   softmax,  // cross entropy: each of a row's n labels has the share 1 / n
@@ -58,10 +61,17 @@ struct ListLossSetting {
   ListLoss loss = ListLoss::softmax;
   LossReduction reduction = LossReduction::mean;  // over all rows; or their sum
 };
+inline void fields(FieldVisitor& visitor, ListLossSetting& setting) {
+  visitor.key("loss", setting.loss);
+  visitor.key("reduction", setting.reduction);
+}
 
 struct BagLossSetting {
   LossReduction reduction = LossReduction::mean;  // over all bags; or their sum
 };
+inline void fields(FieldVisitor& visitor, BagLossSetting& setting) {
+  visitor.key("reduction", setting.reduction);
+}
 
 // Steps of the rows that have a gradient. Members that an optimizer has no use for are not read.
 struct RowStepSetting {
@@ -74,5 +84,20 @@ struct RowStepSetting {
   double beta2_exact = 0.999;
   bool sleeps = false;
 };
+inline void fields(FieldVisitor& visitor, RowStepSetting& setting) {
+  visitor.run_time("rate", setting.rate);
+  visitor.key("epsilon", setting.epsilon);
+  visitor.run_time("gradient_factor", setting.gradient_factor);
+  visitor.key("beta1", setting.beta1);
+  visitor.key("beta2", setting.beta2);
+  visitor.key("one_minus_beta1", setting.one_minus_beta1);
+  visitor.key("one_minus_beta2", setting.one_minus_beta2);
+  visitor.run_time("step_size", setting.step_size);
+  visitor.run_time("inverse_root_correction2", setting.inverse_root_correction2);
+  visitor.run_time("now", setting.now);
+  visitor.run_time("base", setting.base);
+  visitor.key("beta2_exact", setting.beta2_exact);
+  visitor.key("sleeps", setting.sleeps);
+}
 
 }  // namespace soma

@@ -1,8 +1,8 @@
 #pragma once
-// StatusPublisher: a callback that keeps a page of how a run is doing (io/status_page.hpp), for
+// StatusPublisher: a callback that keeps a page of how a run is doing (io/status/status_page.hpp), for
 // soma-top and programs like it. Opt-in: this header includes <filesystem>.
 
-#include <soma/io/status_page.hpp>
+#include <soma/io/status/status_page.hpp>
 #include <soma/runtime/clock.hpp>
 #include <soma/train/events.hpp>
 

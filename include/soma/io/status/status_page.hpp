@@ -9,7 +9,7 @@
 
 #include <soma/base/file_error.hpp>
 #include <soma/io/folders.hpp>
-#include <soma/io/process_start.hpp>
+#include <soma/io/status/process_start.hpp>
 
 #include <algorithm>
 #include <array>

@@ -1,0 +1,121 @@
+// A training run on the NeuronCore model in each of its run modes: same weights, fewer launches.
+
+#include "train/small_run.hpp"
+
+#include "catch.hpp"
+#include "support/errors.hpp"
+#include "support/on_device.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+using namespace soma;
+using namespace soma_test;
+
+namespace {
+
+struct Run {
+  std::uint64_t bits = 0;
+  RunCounts runs;
+  std::uint64_t operators = 0;
+  // After each step: graphs that were compiled and launches so far.
+  std::vector<std::uint64_t> compiled, graphs;
+  std::vector<GraphMiss> misses;
+  std::vector<Executable> executables;
+};
+
+class Watch final : public train::Callback {
+ public:
+  Watch(Run& run, NeuronCoreDevice& device) : run_(run), device_(device) {}
+  void on_step(const train::StepInfo&) override {
+    run_.compiled.push_back(device_.executables().compilations());
+    run_.graphs.push_back(device_.runs().launches - device_.runs().apart);
+  }
+
+ private:
+  Run& run_;
+  NeuronCoreDevice& device_;
+};
+
+struct How {
+  RunMode mode = RunMode::eager;
+  std::vector<Executable> ahead{};  // compiled ahead of time: nothing else may be
+  int threads = 1;
+  neuroncore::CoreOptions core = strict;
+  bool ragged = true;
+};
+
+Run train_small(const Precision& precision, const How& how) {
+  auto context = make_context({.threads = how.threads});
+  OnDevice on(context, how.core, {.mode = how.mode, .compile = how.ahead.empty()});
+  for (const Executable& executable : how.ahead) on.device().executables().add(executable);
+  Run run;
+  SmallModel small(context);
+  data::TokenSource source(context, token_lists(160, how.ragged ? 0 : 9),
+                           {.batch_sequences = 8, .shuffle = true, .seed = 3});
+  train::TrainerBase trainer(context, small.task,
+                             {.epochs = 2,
+                              .max_steps = 30,
+                              .learning_rate = 2e-3,
+                              .schedule = {.decay = optim::Decay::linear, .warmup = 3},
+                              .seed = 5,
+                              .precision = precision});
+  Watch watch(run, on.device());
+  trainer.add(watch);
+  trainer.fit(source);
+  run.bits = bits_of(context, small.task.parameters());
+  run.runs = on.device().runs();
+  run.misses = on.device().executables().misses();
+  run.executables.assign(on.device().executables().executables().begin(),
+                         on.device().executables().executables().end());
+  for (const NeuronCoreDevice::Count& count : on.device().counts()) run.operators += count.programs;
+  return run;
+}
+
+}  // namespace
+
+TEST_CASE("weights do not depend on the run mode, on threads or on late transfers",
+          "[unit][invariance]") {
+  for (const Precision& precision : {Precision::fp32(), Precision::bf16_sr()}) {
+    INFO(precision.name);
+    const Run eager = train_small(precision, {});
+    CHECK(eager.runs.launches == eager.operators);
+    for (const RunMode mode : {RunMode::jit, RunMode::lazy})
+      CHECK(train_small(precision, {.mode = mode}).bits == eager.bits);
+    CHECK(train_small(precision, {.mode = RunMode::lazy, .threads = 2}).bits == eager.bits);
+    CHECK(train_small(precision, {.mode = RunMode::lazy, .core = stressed(11)}).bits == eager.bits);
+  }
+}
+
+TEST_CASE("steps of equal lengths share their graphs, ragged ones make new ones", "[unit]") {
+  const Run fixed = train_small(Precision::fp32(), {.mode = RunMode::lazy, .ragged = false});
+  REQUIRE(fixed.compiled.size() == 30);
+  std::string causes;
+  for (const RunCounts::Cut& cut : fixed.runs.cuts)
+    causes += cut.cause + " " + std::to_string(cut.count) + "; ";
+  for (const GraphMiss& miss : fixed.misses) causes += "\n" + miss.differs;
+  INFO(causes);
+  CHECK(fixed.compiled.back() == fixed.compiled[1]);  // nothing new from step 3 on
+  for (std::size_t i = 2; i < fixed.graphs.size(); ++i)
+    CHECK(fixed.graphs[i] - fixed.graphs[i - 1] <= 4);
+}
+
+TEST_CASE("executables of a dry run let a real one compile nothing", "[unit]") {
+  neuroncore::CoreOptions dry = strict;
+  dry.compute = false;
+  dry.record = true;
+  How how{.mode = RunMode::lazy, .core = dry, .ragged = false};
+  const Run ahead = train_small(Precision::bf16(), how);
+  REQUIRE_FALSE(ahead.executables.empty());
+  for (const Executable& executable : ahead.executables) CHECK(executable.stream != 0);
+  const Run eager = train_small(Precision::bf16(), {.ragged = false});
+  const Run run = train_small(Precision::bf16(),
+                              {.mode = RunMode::lazy, .ahead = ahead.executables, .ragged = false});
+  CHECK(run.compiled.back() == 0);
+  CHECK(run.bits == eager.bits);
+  // Another length is another graph, which is not there.
+  CHECK(id_of([&] {
+          train_small(Precision::bf16(), {.mode = RunMode::lazy, .ahead = ahead.executables});
+        }) == "executable.missing");
+}
