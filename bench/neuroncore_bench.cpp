@@ -1,7 +1,7 @@
 // How much slower than the host's kernels the model of the accelerator is, each pair alternated:
 // `times_host` is the median of the ratios. A product of 512 x 512 x 512 in bf16, and a training
-// step of BERT tiny (8 sequences of 5 to 60 tokens). And how long it takes to record a training step
-// of BERT-base (16 sequences of 128 tokens) without computing it, and to time it by the clock
+// step of BERT tiny (8 sequences of 5 to 60 tokens). And how long it takes to record a training
+// step of BERT-base (16 sequences of 128 tokens) without computing it, and to time it by the clock
 // (`clock_s`, in CPU seconds).
 //
 //   build/release/bin/soma_bench --benchmark_filter=neuroncore

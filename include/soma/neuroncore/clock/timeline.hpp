@@ -11,8 +11,8 @@
 //   instruction that uses the memory holds the port until it ends (architecture guide).
 //   A transfer's buffers are dealt to the DMA engines, each buffer takes buffer_ns(). Every DMA
 //   engine moves the buffers of a queue in their order, and the transfers of a queue end in their
-//   order. A transfer's first byte moves dma_start_ns after its trigger, which is when its waits are
-//   over; earlier transfers of its queue hide that time. A transfer that waits holds up its own
+//   order. A transfer's first byte moves dma_start_ns after its trigger, which is when its waits
+//   are over; earlier transfers of its queue hide that time. A transfer that waits holds up its own
 //   queue only.
 
 #include <soma/base/error.hpp>
