@@ -110,8 +110,8 @@ inline std::size_t in_flight(const PipelineOptions& options, std::size_t microba
 
 // Times each piece on one micro-batch, forward and backward (medians of five), and counts what it
 // keeps between the two. Numbers of the run are not touched: formats of products are those of a
-// state of its own, and what a piece remembers of batches is put back. Pieces whose parameters are made later get them for as long as they are
-// measured.
+// state of its own, and what a piece remembers of batches is put back. Pieces whose parameters are
+// made later get them for as long as they are measured.
 class PieceProfiler {
  public:
   PieceProfiler(Context& context, nn::Task& task, const nn::Pieces& pieces,
@@ -178,8 +178,7 @@ class PieceProfiler {
       costs[i].backward_seconds = median(backward);
       x = result;
       sequences = result_sequences;
-      for (std::size_t k = 0; k < kept.size(); ++k)
-        copy(kept[k], pieces_[i].parameters[k].value());
+      for (std::size_t k = 0; k < kept.size(); ++k) copy(kept[k], pieces_[i].parameters[k].value());
       for (const Parameter& parameter : made) parameter.var.drop_value();
     }
     clear_gradients(task_.parameters());

@@ -4,7 +4,7 @@
 #include <soma/parallel/in_process.hpp>
 
 #include "catch.hpp"
-#include "train/batch_norm_run.hpp"
+#include "train/batch_norm/images.hpp"
 #include "train/small_run.hpp"
 
 #include <cstdint>

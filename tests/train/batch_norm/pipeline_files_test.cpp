@@ -1,11 +1,11 @@
-// A model with batch norm as a pipeline: replicas share its statistics, planning leaves them as they
-// are, and several micro-batches are refused.
+// A model with batch norm as a pipeline: replicas share its statistics, planning leaves them as
+// they are, and several micro-batches are refused.
 
 #include <soma/parallel/in_process.hpp>
 #include <soma/pipeline.hpp>
 
 #include "catch.hpp"
-#include "train/batch_norm_run.hpp"
+#include "train/batch_norm/images.hpp"
 #include "train/small_run.hpp"
 
 #include <cstdint>
