@@ -38,8 +38,8 @@ struct Clamp {
   }
 };
 
-// x^exponent, and dy exponent x^(exponent - 1), which is 0 where the exponent is. Zeros, infinities
-// and NaN as IEEE 754's pow; of x below zero a number where the exponent is whole, else NaN.
+// x^exponent, and dy exponent x^(exponent - 1), which is 0 where the exponent is. Infinities and
+// NaN as IEEE 754's pow, a zero as +0; of x below zero NaN, unless the exponent is whole.
 struct Power {
   static constexpr std::string_view name = "power", backward_name = "power backward";
   using Setting = PowerSetting;

@@ -119,8 +119,8 @@ inline std::size_t in_flight(const PipelineOptions& options, std::size_t microba
 
 // Times each piece on one micro-batch, forward and backward (medians of five), and counts what it
 // keeps between the two. Numbers of the run are not touched: formats of products are those of a
-// state of its own. Pieces whose parameters are made later get them for as long as they are
-// measured.
+// state of its own, and what a piece remembers of batches is put back. Pieces whose parameters are
+// made later get them for as long as they are measured.
 class PieceProfiler {
  public:
   PieceProfiler(Context& context, nn::Task& task, const nn::Pieces& pieces,
@@ -144,6 +144,11 @@ class PieceProfiler {
           if (!parameter.value().defined()) made.push_back(parameter);
         later_->make(context_, made);
       }
+      std::vector<Tensor> kept;  // running statistics are among the parameters
+      const bool remembers = !pieces_.empty() && pieces_[i].mixes_sequences;
+      if (remembers)
+        for (const Parameter& parameter : pieces_[i].parameters)
+          kept.push_back(clone(context_, parameter.value()));
       std::array<double, repetitions> forward{}, backward{};
       Tensor result;
       Sequences result_sequences;
@@ -183,6 +188,7 @@ class PieceProfiler {
       costs[i].backward_seconds = median(backward);
       x = result;
       sequences = result_sequences;
+      for (std::size_t k = 0; k < kept.size(); ++k) copy(kept[k], pieces_[i].parameters[k].value());
       for (const Parameter& parameter : made) parameter.var.drop_value();
     }
     clear_gradients(task_.parameters());

@@ -1,11 +1,10 @@
 // A model with batch norm on several ranks: the statistics are the whole batch's, with the bits of
 // one process.
 
-#include <soma/data/array_source.hpp>
-#include <soma/nn.hpp>
 #include <soma/parallel/in_process.hpp>
 
 #include "catch.hpp"
+#include "train/batch_norm/images.hpp"
 #include "train/small_run.hpp"
 
 #include <cstdint>
@@ -19,22 +18,6 @@ using namespace soma_test;
 
 namespace {
 
-nn::Sequential make_model(const nn::Scope& root) {
-  nn::Sequential model;
-  model
-      .add("conv",
-           nn::Conv2d(root / "conv", 2, 4, 3, {.setting = {.pad_height = 1, .pad_width = 1}}))
-      .add("norm", nn::BatchNorm2d(root / "norm", 4))
-      .add("bend", [](Tape& tape, const Var& x) { return relu(tape, x); })
-      .add("pool", nn::AdaptiveAveragePool2d(2, 2))
-      .add("flat", nn::Flatten())
-      .add("group", nn::GroupNorm(root / "group", 4, 16))
-      .add("dense", nn::Linear(root / "dense", 16, 8))
-      .add("norm1", nn::BatchNorm1d(root / "norm1", 8))
-      .add("last", nn::Linear(root / "last", 8, 3));
-  return model;
-}
-
 struct Result {
   std::uint64_t bits = 0;  // of all parameters, running statistics among them
   double loss = 0;         // of an evaluation
@@ -43,16 +26,13 @@ struct Result {
 
 Result train_rank(Communicator* communicator, int threads, std::size_t accumulate) {
   auto context = make_context({.threads = threads});
-  const nn::Sequential model = make_model(nn::Scope{context, 11});
+  const nn::Sequential model = batch_norm_model(nn::Scope{context, 11});
   nn::ClassificationTask task(model, 3);
-  const Tensor images =
-      nn::normal(context, Shape{45, 2, 6, 5}, 1, {.seed = 4, .stream = stream_id("x", "test")});
-  std::vector<std::int64_t> labels;
-  for (std::size_t i = 0; i < 45; ++i) labels.push_back(static_cast<std::int64_t>(i * 7 % 3));
-  const Tensor classes = Tensor::from(context, labels, Shape{45});
+  const LabelledImages data(context);
   // The last batch is short: some shards, and some ranks, have no image.
-  data::ArraySource source(context, images, classes, {.batch_sequences = 20, .seed = 3});
-  data::ArraySource validation(context, images, classes, {.batch_sequences = 9, .shuffle = false});
+  data::ArraySource source(context, data.images, data.classes, {.batch_sequences = 20, .seed = 3});
+  data::ArraySource validation(context, data.images, data.classes,
+                               {.batch_sequences = 9, .shuffle = false});
   train::TrainerBase trainer(context, task,
                              {.epochs = 2,
                               .accumulate = accumulate,
