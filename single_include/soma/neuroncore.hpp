@@ -5454,12 +5454,26 @@ void for_each_head(const OperatorCall& call, std::size_t width, const Begin& beg
   }
 }
 
+// The host's kernels take a mask, and queries that are other rows; these programs do not. Error
+// operator.value.
+inline void check_attention_program(const soma::detail::AttentionInputs& inputs) {
+  const auto refuse = [](std::string_view argument, const Tensor& tensor) {
+    if (tensor.defined())
+      fail(error_id::operator_value, "attention", argument, tensor.describe() + " on a NeuronCore",
+           "none: only the host has it");
+  };
+  refuse("mask", inputs.mask);
+  refuse("query_begins", inputs.query_begins);
+}
+
 // What is added to the scores of a pack: 0, or so little between rows of different sequences that
-// exp() makes 0 of it.
+// exp() makes 0 of it. Where attention is causal, the scores of later keys become as little.
 class PackMask {
  public:
-  PackMask(Core& core, const OperatorCall& call)
+  // `keys`: the most that scores have.
+  PackMask(Core& core, const OperatorCall& call, std::size_t keys)
       : core_(core),
+        causal_(call.attributes.as<AttentionSetting>().causal),
         sequences_(call.sequences),
         numbers_(
             Tensor::empty(call.context, Shape{(std::max)(call.sequences.rows(), std::size_t{1})})),
@@ -5470,7 +5484,14 @@ class PackMask {
     row_ = core.sbuf.tile(DType::fp32, most, most);
     column_ = core.sbuf.tile(DType::fp32, most, 1);
     mask_ = core.sbuf.tile(DType::fp32, most, most);
-    masked_ = core.sbuf.tile(DType::fp32, most, most);
+    masked_ = core.sbuf.tile(DType::fp32, most, causal_ ? keys : most);
+    if (causal_) earlier_ = core.sbuf.tile(DType::fp32, most, keys);
+  }
+  // How many keys from `key` on are worth their products: queries from `query` on see no more.
+  std::size_t keys_seen(std::size_t query, std::size_t queries, std::size_t key,
+                        std::size_t keys) const {
+    if (!causal_) return keys;
+    return query + queries > key ? (std::min)(keys, query + queries - key) : 0;
   }
   void begin(const Pack& pack) {
     pack_ = pack;
@@ -5492,21 +5513,34 @@ class PackMask {
     core_.vector.tensor_scalar(mask_.rows(0, pack.queries).columns(0, pack.length), row,
                                Alu::not_equal, column, Alu::multiply, -1e30f);
   }
-  // The scores, masked where they have to be.
-  Tile apply(const Tile& scores) {
-    if (pack_.sequences == 1) return scores;
-    const Tile masked = masked_.rows(0, pack_.queries).columns(0, pack_.length);
-    core_.vector.tensor_tensor(masked, scores,
-                               mask_.rows(0, pack_.queries).columns(0, pack_.length), Alu::add);
-    return masked;
+  // The scores of queries and keys from these on, masked where they have to be.
+  Tile apply(const Tile& scores, std::size_t query, std::size_t key) {
+    const std::size_t queries = scores.partitions(), keys = scores.free_size();
+    const bool later = causal_ && key + keys > query + 1;
+    if (pack_.sequences == 1 && !later) return scores;
+    const Tile masked = masked_.rows(0, queries).columns(0, keys);
+    if (pack_.sequences == 1)
+      core_.vector.copy(masked, scores);
+    else
+      core_.vector.tensor_tensor(masked, scores, mask_.rows(0, queries).columns(0, keys), Alu::add);
+    if (!later) return masked;
+    const Tile earlier = earlier_.rows(0, queries).columns(0, keys);
+    core_.gpsimd.affine_select(
+        earlier, masked,
+        {.loops = {{-1, keys}},
+         .offset = static_cast<std::int32_t>(query) - static_cast<std::int32_t>(key),
+         .channel_multiplier = 1},
+        -1e30f, Alu::greater_equal);
+    return earlier;
   }
 
  private:
   Core& core_;
+  bool causal_;
   const Sequences& sequences_;
   Tensor numbers_, query_numbers_;
   bool first_rows_;
-  Tile row_, column_, mask_, masked_;
+  Tile row_, column_, mask_, masked_, earlier_;
   Pack pack_;
 };
 
@@ -5518,13 +5552,15 @@ class Kept {
     for (std::size_t i = 0; i < count; ++i)
       entries_.push_back({core.sbuf.tile(dtype, partitions, elements)});
   }
-  // The tile of the block that begins at (row, column); load(tile) fills it where none has it yet.
+  // The tile of the block of so many rows that begins at (row, column); load(tile) fills it where
+  // none has it yet.
   template <class Load>
-  const Tile& get(std::size_t row, std::size_t column, const Load& load) {
+  const Tile& get(std::size_t row, std::size_t rows, std::size_t column, const Load& load) {
     for (const Entry& entry : entries_)
-      if (entry.row == row && entry.column == column) return entry.tile;
+      if (entry.row == row && entry.rows == rows && entry.column == column) return entry.tile;
     Entry& entry = entries_[next_++ % entries_.size()];
     entry.row = row;
+    entry.rows = rows;
     entry.column = column;
     load(entry.tile);
     return entry.tile;
@@ -5533,7 +5569,7 @@ class Kept {
  private:
   struct Entry {
     Tile tile;
-    std::size_t row = SIZE_MAX, column = SIZE_MAX;
+    std::size_t row = SIZE_MAX, rows = 0, column = SIZE_MAX;
   };
   HeapVector<Entry> entries_;
   std::size_t next_ = 0;
@@ -5550,7 +5586,7 @@ class TurnedBlocks {
               blocks_of((std::min)(width, bank_columns)) * most, count) {}
   // Block b of 128 columns lies at b * rows.
   const Tile& get(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns) {
-    return kept_.get(row, column, [&](const Tile& tile) {
+    return kept_.get(row, rows, column, [&](const Tile& tile) {
       loader_.load_from(view_, tile, row, rows, column, columns);
     });
   }
@@ -5571,7 +5607,7 @@ class RowBlocks {
         kept_(core, dtype, (std::min)(most, lanes), (std::min)(width, bank_columns), count) {}
   Tile get(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns) {
     const auto part = [&](const Tile& tile) { return tile.rows(0, rows).columns(0, columns); };
-    return part(kept_.get(row, column, [&](const Tile& tile) {
+    return part(kept_.get(row, rows, column, [&](const Tile& tile) {
       core_.dma.load(part(tile), view_.rows(row, row + rows).columns(column, column + columns));
     }));
   }
@@ -5661,7 +5697,7 @@ class AttentionForward {
         turned_(core.sbuf.tile(weights_, most_queries_, blocks_of(most_keys_) * most_queries_)),
         results_(core, call.outputs[0].dtype(), most_queries_, (std::min)(width_, bank_columns)),
         columns_(core, DType::fp32, most_queries_, 8),
-        mask_(core, call) {}
+        mask_(core, call, most_keys_) {}
 
   std::size_t width() const { return width_; }
   void begin(const Pack& pack) { mask_.begin(pack); }
@@ -5681,16 +5717,17 @@ class AttentionForward {
     const Tile column = columns_.next(queries, 8);
     const auto one = [&](std::size_t i) { return column.columns(i, i + 1); };
     const Tile largest = one(0), other = one(1), shift = one(2), total = one(3), inverse = one(4);
-    const bool whole = head.pack.length <= chunk_keys;
+    const std::size_t length = mask_.keys_seen(query, queries, 0, head.pack.length);
+    const bool whole = length <= chunk_keys;
     const float scale = score_scale(width_);
     if (!whole)
-      for_pieces(head.pack.length, chunk_keys, [&](std::size_t key, std::size_t keys) {
+      for_pieces(length, chunk_keys, [&](std::size_t key, std::size_t keys) {
         const Tile scores = multiply(head, query, queries, key, keys);
         core_.vector.tensor_reduce(key == 0 ? largest : other, scores, Alu::maximum);
         if (key != 0) core_.vector.tensor_tensor(largest, largest, other, Alu::maximum);
       });
     const Tile sums = sums_.rows(0, queries).columns(0, columns);
-    for_pieces(head.pack.length, chunk_keys, [&](std::size_t key, std::size_t keys) {
+    for_pieces(length, chunk_keys, [&](std::size_t key, std::size_t keys) {
       const Tile scores = multiply(head, query, queries, key, keys);
       if (whole) core_.vector.tensor_reduce(largest, scores, Alu::maximum);
       if (key == 0) core_.vector.tensor_scalar(shift, largest, Alu::multiply, -scale);
@@ -5701,7 +5738,7 @@ class AttentionForward {
           {.scale = scale,
            .bias = &shift,
            .reduce = key == 0 ? neuroncore::Reduce::reset_reduce : neuroncore::Reduce::reduce,
-           .reduce_result = key + keys == head.pack.length ? &total : nullptr});
+           .reduce_result = key + keys == length ? &total : nullptr});
       if (threshold_ != 0)
         core_.vector.dropout(kept, exponentials, threshold_,
                              head.place(setting_.dropout.draw, query, key));
@@ -5743,7 +5780,7 @@ class AttentionForward {
                       {keys_, head.pack.row + key + at, count, inputs_.first_key + head.column},
                       width_);
     });
-    return mask_.apply(scores);
+    return mask_.apply(scores, query, key);
   }
   static Tile part(const Tile& tile, std::size_t rows, std::size_t columns) {
     return tile.rows(0, rows).columns(0, columns);
@@ -5771,6 +5808,7 @@ class AttentionForward {
 inline void attention(Core& core, const OperatorCall& call) {
   // No row has a result: nothing is left to compute but what no sequence asks for.
   if (call.sequences.longest() == 0 || call.outputs[0].elements() == 0) return;
+  check_attention_program(soma::detail::attention_inputs(call.inputs));
   detail::AttentionForward forward(core, call);
   for_each_head(
       call, forward.width(), [&](const Pack& pack) { forward.begin(pack); },
@@ -5847,7 +5885,7 @@ class AttentionBackward {
         turned_(
             core.sbuf.tile(weights_type_, queries_most_, blocks_of(keys_most_) * queries_most_)),
         results_(core, call.outputs[0].dtype(), queries_most_, columns_),
-        mask_(core, call) {}
+        mask_(core, call, keys_most_) {}
 
   std::size_t width() const { return width_; }
   void begin(const Pack& pack) { mask_.begin(pack); }
@@ -5862,7 +5900,8 @@ class AttentionBackward {
       const std::size_t column = head.column + first;
       if (!together)
         for_pieces(head.pack.queries, lanes, [&](std::size_t query, std::size_t queries) {
-          for_pieces(length, strip_, [&](std::size_t key, std::size_t keys) {
+          const std::size_t seen = mask_.keys_seen(query, queries, 0, length);
+          for_pieces(seen, strip_, [&](std::size_t key, std::size_t keys) {
             compute_block(head, query, queries, key, keys, false);
             add_dq(head, queries, key, keys, column, columns);
           });
@@ -5870,10 +5909,12 @@ class AttentionBackward {
         });
       for_pieces(length, strip_, [&](std::size_t key, std::size_t keys) {
         for_pieces(head.pack.queries, lanes, [&](std::size_t query, std::size_t queries) {
-          compute_block(head, query, queries, key, keys, true);
-          add_dk_dv(head, query, queries, keys, column, columns);
+          const std::size_t seen = mask_.keys_seen(query, queries, key, keys);
+          if (seen == 0) return;
+          compute_block(head, query, queries, key, seen, true);
+          add_dk_dv(head, query, queries, key, seen, column, columns);
           if (!together) return;
-          add_dq(head, queries, key, keys, column, columns);
+          add_dq(head, queries, key, seen, column, columns);
           write_dq(head, query, queries, column, columns, scale);
         });
         for_pieces(keys, lanes, [&](std::size_t at, std::size_t count) {
@@ -5932,7 +5973,7 @@ class AttentionBackward {
     const Tile shift = column_of(shifts_, query, queries);
     multiply_scores(core_, scores, {turned_queries_, row, queries, head.column},
                     {turned_keys_, key_row, keys, inputs_.first_key + head.column}, width_);
-    core_.scalar.activation(probabilities, mask_.apply(scores), Function::exp,
+    core_.scalar.activation(probabilities, mask_.apply(scores, query, key), Function::exp,
                             {.scale = score_scale(width_), .bias = &shift});
     multiply_scores(core_, gradients, {turned_douts_, row, queries, head.column},
                     {turned_values_, key_row, keys, inputs_.first_value + head.column}, width_);
@@ -5951,13 +5992,15 @@ class AttentionBackward {
                                       probabilities);
   }
 
-  void add_dk_dv(const Head& head, std::size_t query, std::size_t queries, std::size_t keys,
-                 std::size_t column, std::size_t columns) {
+  void add_dk_dv(const Head& head, std::size_t query, std::size_t queries, std::size_t key,
+                 std::size_t keys, std::size_t column, std::size_t columns) {
     const std::size_t row = head.pack.query_row + query;
-    const Accumulate accumulate = query == 0 ? Accumulate::no : Accumulate::yes;
     const Tile q = queries_.get(row, queries, column, columns);
     const Tile dout = douts_.get(row, queries, column, columns);
     for_pieces(keys, lanes, [&](std::size_t at, std::size_t count) {
+      // The first block of queries that sees these keys.
+      const bool begins = query == (setting_.causal ? key + at : 0);
+      const Accumulate accumulate = begins ? Accumulate::no : Accumulate::yes;
       core_.tensor.matmul(key_block(dk_, at, count, columns),
                           dscores_.rows(0, queries).columns(at, at + count), q, accumulate);
       core_.tensor.matmul(key_block(dv_, at, count, columns),
@@ -6015,6 +6058,7 @@ class AttentionBackward {
 }  // namespace detail
 
 inline void attention_backward(Core& core, const OperatorCall& call) {
+  check_attention_program(soma::detail::attention_backward_inputs(call.inputs));
   detail::AttentionBackward backward(core, call);
   for_each_head(
       call, backward.width(), [&](const Pack& pack) { backward.begin(pack); },

@@ -2806,6 +2806,29 @@ class Sequences {
     return Sequences(std::move(data));
   }
 
+  // Each row becomes a sequence of `length` rows, cut where the rows were: of a batch [B, T, C]
+  // whose first dimension these rows are. Errors ragged.ordinals (sequences of several rows, or
+  // empty ones), random.index_range.
+  Sequences lengthened(Context& context, std::size_t length) const {
+    if (longest() > 1 || count() != rows())
+      fail(error_id::ragged_ordinals, "Sequences::lengthened", "sequences",
+           longest() > 1 ? "of up to " + std::to_string(longest()) + " rows" : "with empty ones",
+           "of one row each");
+    auto data = make(context);
+    data->rows = checked_multiply(rows(), length, "Sequences::lengthened");
+    data->longest = rows() == 0 ? 0 : length;
+    for (std::size_t i = 0; i < rows(); ++i) {
+      token_index(ordinal(i), (std::max)(length, std::size_t{1}) - 1, 0);
+      data->offsets.push_back((i + 1) * length);
+      data->ordinals.push_back(ordinal(i));
+      for (std::size_t position = 0; position < length; ++position)
+        data->row_indices.push_back(token_index(ordinal(i), position, 0));
+    }
+    for (const std::size_t bound : row_bounds()) data->row_bounds.push_back(bound * length);
+    data->sequence_bounds.assign(known().sequence_bounds);
+    return Sequences(std::move(data));
+  }
+
   // Some of the shards, a power of two of them from `first` on, as sequences of their own: with the
   // same borders and the ordinals of the whole batch. May be without any sequence. Error
   // ragged.shards.
@@ -4963,6 +4986,7 @@ struct BuiltInOperators {
   const Operator *attention, *cast, *concatenate, *convolution, *cross_entropy, *dropout,
       *element_loss, *embedding, *linear, *matmul, *max_pool, *norm, *quantize, *quantized_linear,
       *reduce, *reshape, *sequence_first, *slice, *softmax, *transpose;
+  const Operator *gru, *lstm, *rotary;
   const Operator *sgd_step, *adam_step, *lamb_step;
   std::span<const Operator* const> all;  // these, and those that their gradients use
 
@@ -5993,6 +6017,7 @@ struct AttentionSetting {
   // The first row of each sequence is its only query: queries, which are apart, and the result have
   // a row for each sequence.
   bool first_rows = false;
+  bool causal = false;  // row i of a sequence sees rows 0 to i alone
 };
 
 struct EmbeddingSetting {
@@ -6230,10 +6255,11 @@ inline Var conv2d(Tape& tape, const Var& x, const Var& weight, const Var& bias =
 inline Var max_pool2d(Tape& tape, const Var& x, const MaxPoolSetting& setting = {}) {
   return tape.apply(*tape.operators().max_pool, setting, {x});
 }
-// `qkv` holds keys and values alone where `queries` are apart.
+// `qkv` holds keys and values alone where `queries` are apart. `mask` has a flag for each query and
+// key of a sequence (ops/attention/attention.hpp).
 inline Var attention(Tape& tape, const Var& qkv, const AttentionSetting& setting,
-                     const Var& queries = {}) {
-  const Var y = tape.apply(*tape.operators().attention, setting, {qkv, queries});
+                     const Var& queries = {}, const Var& mask = {}) {
+  const Var y = tape.apply(*tape.operators().attention, setting, {qkv, queries, mask});
   return setting.first_rows ? tape.with_sequences(y, qkv.sequences().summary(tape.context())) : y;
 }
 
@@ -7654,7 +7680,13 @@ struct RowBlock {
 //
 //   s = scale q k^T     p = softmax(s), row by row     out = dropout(p) v
 //
-// Queries T x D, keys and values S x D. The key block is a constant, products add along their inner
+// Queries T x D, keys and values S x D. A query may see some of the keys only (`causal`, `mask`):
+// the others count as s = -infinity. Products of a panel of queries (up to 32 of them) with a block
+// of keys are left out where no query of the panel sees a key at or behind that place, so causal
+// attention takes about half of the work. What is hidden inside a panel is multiplied by zero: of
+// values and gradients that are infinite or NaN, something may show there.
+//
+// The key block is a constant, products add along their inner
 // index in order, row sums use 16 logical lanes: the bits depend on the arguments alone. By tiles
 // (AttentionArgs::bf16_products) they depend on the CPU, too, as those of products do.
 
@@ -7671,6 +7703,10 @@ struct AttentionArgs {
   float scale = 1;
   // The word of (query, key) is at dropout.draw.index + (query << 16) + key.
   DropoutArgs dropout{};
+  bool causal = false;  // query i sees keys 0 to i; T = S
+  // T x S bytes, row-major: query i sees key j where byte (i, j) is not 0. nullptr: all keys. With
+  // `causal`, both have to agree. Every query sees a key.
+  const std::uint8_t* mask = nullptr;
   MatrixTarget out{};            // T x D; no keys: zeros
   float* log_sum_exp = nullptr;  // T; forward writes it, backward reads it
   // backward only
@@ -8120,6 +8156,89 @@ struct ReduceKernels {
 };
 
 }  // namespace soma
+// ---- soma/kernels/sequence/args.hpp
+// Steps of layers over sequences: the gates of a GRU (arXiv 1406.1078, with the reset gate behind
+// the product, as PyTorch and cuDNN have it) and of an LSTM (Neural Computation 9(8), 1997, with a
+// forget gate), and rotary positions (arXiv 2104.09864). All of it is element by element in fp32,
+// so bits depend on the arguments alone.
+
+namespace soma {
+
+// One row of a step of a GRU, H elements wide. Gates lie side by side: reset r, update z, new n.
+//
+//   r = sigmoid(x_r + h_r)    z = sigmoid(x_z + h_z)    n = tanh(x_n + r h_n)
+//   state = n + z (state - n)
+struct GruArgs {
+  std::size_t hidden = 0;    // H
+  const float* x = nullptr;  // 3 H: input gates W x + b
+  const float* h = nullptr;  // 3 H: hidden gates W h + b
+  float* state = nullptr;    // H: before and after the step
+  float* y = nullptr;        // H: the state after it
+  float* notes = nullptr;    // 5 H, for backward: r, z, n, h_n, the state before
+};
+
+// The same row in backward. With d the gradient of the state after the step, which is dstate + dy:
+//
+//   dn = d (1 - z) (1 - n^2)    dr = dn h_n r (1 - r)    dz = d (state before - n) z (1 - z)
+//   dx = dr, dz, dn             dh = dr, dz, dn r        dstate = d z
+struct GruBackwardArgs {
+  std::size_t hidden = 0;
+  const float* notes = nullptr;  // 5 H
+  const float* dy = nullptr;     // H
+  float* dstate = nullptr;       // H: in and out, without what passes through hidden gates
+  float* dx = nullptr;           // 3 H
+  float *dh = nullptr, *dh_too = nullptr;  // 3 H each, the same
+};
+
+// One row of a step of an LSTM. Gates: input i, forget f, cell g, output o.
+//
+//   i = sigmoid(x_i + h_i)    f = sigmoid(x_f + h_f)    g = tanh(x_g + h_g)
+//   o = sigmoid(x_o + h_o)    cell = f cell + i g       state = o tanh(cell)
+struct LstmArgs {
+  std::size_t hidden = 0;
+  const float *x = nullptr, *h = nullptr;   // 4 H each
+  float *state = nullptr, *cell = nullptr;  // H each: before and after the step
+  float* y = nullptr;                       // H: the state after it
+  float* notes = nullptr;                   // 7 H: i, f, g, o, tanh(cell), cell and state before
+};
+
+// With d = dstate + dy and c = dcell + d o (1 - tanh(cell)^2):
+//
+//   di = c g i (1 - i)    df = c (cell before) f (1 - f)    dg = c i (1 - g^2)
+//   do = d tanh(cell) o (1 - o)                             dcell = c f
+struct LstmBackwardArgs {
+  std::size_t hidden = 0;
+  const float* notes = nullptr;                    // 7 H
+  const float* dy = nullptr;                       // H
+  const float* dstate = nullptr;                   // H
+  float* dcell = nullptr;                          // H: in and out
+  float *dgates = nullptr, *dgates_too = nullptr;  // 4 H each, the same: of x and of h
+};
+
+// Heads of a row are turned: with halves a and b of a head, and the angle's cosine and sine of each
+// pair,
+//   a' = a cos - b sin    b' = b cos + a sin
+// or the other way round. Columns behind the heads are copied.
+struct RotaryArgs {
+  std::size_t rows = 0, columns = 0;
+  std::size_t heads = 0, width = 0;  // heads x width columns are turned; the width is even
+  bool back = false;                 // by the negative angle: the gradient
+  // width / 2 each of a row; rows of x use those that `table_rows` names.
+  const float *cosines = nullptr, *sines = nullptr;
+  const std::size_t* table_rows = nullptr;  // [rows]
+  MatrixOperand x{};
+  MatrixTarget y{};
+};
+
+struct SequenceKernels {
+  void (*gru)(const GruArgs&) noexcept;
+  void (*gru_backward)(const GruBackwardArgs&) noexcept;
+  void (*lstm)(const LstmArgs&) noexcept;
+  void (*lstm_backward)(const LstmBackwardArgs&) noexcept;
+  void (*rotary)(const RotaryArgs&) noexcept;
+};
+
+}  // namespace soma
 // ---- soma/simd/codec_params.hpp
 // What the vector loops need to know of a format and a rounding, worked out once per call: every
 // mask, shift and special code as a plain integer. The loops take any format this way, so a format
@@ -8253,6 +8372,7 @@ struct Kernels {
   ImageKernels image;
   OptimizerKernels optimizer;
   void (*quantize)(const QuantizeArgs&) noexcept;
+  SequenceKernels sequence;
 };
 
 }  // namespace soma
@@ -15487,7 +15607,7 @@ inline void fill_bernoulli(Context& context, std::span<float> out, const Draw& d
 // says. Parameters have the names of the usual checkpoints.
 
 // ---- soma/nn/transformer.hpp
-// MultiHeadAttention and TransformerEncoder (arXiv 1706.03762), over ragged batches.
+// MultiHeadAttention and TransformerEncoder (arXiv 1706.03762), over ragged batches and [B, T, C].
 
 // ---- soma/nn/layers.hpp
 // The small modules: Linear, Embedding, LayerNorm, Dropout, Conv2d. A module holds its parameters
@@ -15807,6 +15927,62 @@ class Conv2d {
 };
 
 }  // namespace soma::nn
+// ---- soma/nn/sequence_rows.hpp
+// SequenceRows: a batch of sequences as rows, whether it is ragged or [B, T, C].
+
+namespace soma::nn {
+
+class SequenceRows {
+ public:
+  // x is [rows, C] and stays as it is, or [B, T, C]: B sequences of T rows each. Errors
+  // tensor.rank, ragged.ordinals (the first dimension of [B, T, C] is cut into sequences of
+  // several).
+  SequenceRows(Tape& tape, const Var& x) : rows_(x), shape_(x.shape()) {
+    if (shape_.rank() == 2) return;
+    if (shape_.rank() != 3)
+      fail(error_id::tensor_rank, "SequenceRows", "x", x.value().describe(),
+           "[rows, C] or [B, T, C]");
+    Context& context = tape.context();
+    batch_ = x.sequences();
+    const Sequences each = batch_.defined() ? batch_ : Sequences::uniform(context, shape_[0]);
+    rows_ = tape.with_sequences(reshape(tape, x, Shape{shape_[0] * shape_[1], shape_[2]}),
+                                each.lengthened(context, shape_[1]));
+  }
+
+  const Var& rows() const { return rows_; }
+  bool dense() const { return shape_.rank() == 3; }
+  // [rows, D] in the shape of x: [B, T, D] where that was one.
+  Var back(Tape& tape, const Var& y) const {
+    if (!dense()) return y;
+    return tape.with_sequences(reshape(tape, y, Shape{shape_[0], shape_[1], y.shape().columns()}),
+                               batch_);
+  }
+
+ private:
+  Var rows_;
+  Shape shape_;
+  Sequences batch_{};
+};
+
+}  // namespace soma::nn
+// ---- soma/ops/sequence/settings.hpp
+// The settings of operators over sequences.
+
+namespace soma {
+
+struct RecurrentSetting {
+  bool reverse = false;  // from the last row of each sequence to the first
+};
+
+struct RotarySetting {
+  std::size_t heads = 1;  // side by side in the columns that are turned
+  // Columns that are turned, from the first on; the others are copied. 0: all.
+  std::size_t columns = 0;
+  float base = 10000;  // the slowest pair of a head of D columns turns by base^(2 / D - 1) a row
+  std::size_t first_position = 0;  // of the first row of each sequence
+};
+
+}  // namespace soma
 
 namespace soma::nn {
 
@@ -15819,6 +15995,10 @@ struct TransformerOptions {
   bool norm_first = false;  // before each part, as in arXiv 2002.04745, instead of after it
   float deviation = 0.02f;  // of initial weights
   bool attention_output_dropout = true;  // `dropout` also behind the attention's output
+  bool causal = false;                   // a row sees itself and the rows before it in its sequence
+  // Above 0: queries and keys are turned by rotary positions (arXiv 2104.09864) of that base, 10000
+  // as a rule. Heads then have an even width.
+  float rotary_base = 0;
 };
 
 // Queries, keys and values of all heads come from one matrix product: weight is [3 C, C], queries
@@ -15831,6 +16011,8 @@ class MultiHeadAttention {
   MultiHeadAttention(const Scope& scope, const TransformerOptions& options,
                      bool queries_apart = false)
       : heads(options.heads),
+        causal(options.causal),
+        rotary_base(options.rotary_base),
         site(scope),
         probabilities(scope / "probabilities", options.attention_dropout),
         output_dropout(scope / "output", options.attention_output_dropout ? options.dropout : 0),
@@ -15855,8 +16037,9 @@ class MultiHeadAttention {
 
   // residual + dropout(output(attention(x))): the sum is fused into the last product. Rows of x
   // form sequences. With `first`, the first row of each, those alone are queries and have a
-  // residual.
-  Var operator()(Tape& tape, const Var& x, const Var& residual, const Var& first = {}) const {
+  // residual. `mask`: as of attention().
+  Var operator()(Tape& tape, const Var& x, const Var& residual, const Var& first = {},
+                 const Var& mask = {}) const {
     Var all = linear_at(site, tape, x, weight, bias), queries;
     if (query.weight.defined()) {
       queries = query(tape, first.defined() ? first : x);
@@ -15865,8 +16048,9 @@ class MultiHeadAttention {
       queries = sequence_first(tape, slice(tape, all, 1, 0, width));
       all = slice(tape, all, 1, width);
     }
-    const AttentionSetting setting{heads, probabilities.setting(tape), first.defined()};
-    return output(tape, attention(tape, all, setting, queries),
+    if (rotary_base > 0) turn(tape, all, queries);
+    const AttentionSetting setting{heads, probabilities.setting(tape), first.defined(), causal};
+    return output(tape, attention(tape, all, setting, queries, mask),
                   {.dropout = output_dropout.setting(tape)}, residual);
   }
   void collect(Collector& collector) const {
@@ -15889,6 +16073,8 @@ class MultiHeadAttention {
   }
 
   std::size_t heads = 1;
+  bool causal = false;
+  float rotary_base = 0;
   ProductSite site;  // of the projections
   Dropout probabilities, output_dropout;
   Linear output;
@@ -15896,6 +16082,15 @@ class MultiHeadAttention {
   Linear query;      // where queries are apart
 
  private:
+  // Queries and keys by their positions. A first row has position 0: it stays as it is.
+  void turn(Tape& tape, Var& all, Var& queries) const {
+    const std::size_t width = weight.shape()[1], parts = queries.defined() ? 1 : 2;
+    const auto turned = [&](const Var& x, const RotarySetting& setting) {
+      return tape.apply(*tape.operators().rotary, setting, {x});
+    };
+    all = turned(all, {.heads = parts * heads, .columns = parts * width, .base = rotary_base});
+    if (queries.defined()) queries = turned(queries, {.heads = heads, .base = rotary_base});
+  }
   static constexpr ProjectionNames projection_names = {"query", "key", "value"};
   // The projections that are one matrix.
   std::span<const char* const> names_together() const {
@@ -15920,15 +16115,16 @@ class TransformerEncoderLayer {
   // Rows of x to as many, or with `first_rows` to [sequences, C]: those of the first rows of
   // sequences, with the same bits. Only keys and values are then computed of other rows, and
   // queries, too, unless they are apart.
-  Var operator()(Tape& tape, const Var& x, bool first_rows = false) const {
-    return last_norm(tape, sum(tape, x, first_rows));
+  Var operator()(Tape& tape, const Var& x, bool first_rows = false, const Var& mask = {}) const {
+    return last_norm(tape, sum(tape, x, first_rows, mask));
   }
   // The same, of which only x and the sum are kept: the rest is computed again in backward.
-  Var recomputed(Tape& tape, const Var& x) const {
-    return last_norm(tape, recompute(tape, std::span<const Var>(&x, 1),
-                                     [layer = *this](Tape& again, std::span<const Var> inputs) {
-                                       return layer.sum(again, inputs[0], false);
-                                     }));
+  Var recomputed(Tape& tape, const Var& x, const Var& mask = {}) const {
+    return last_norm(tape,
+                     recompute(tape, std::span<const Var>(&x, 1),
+                               [layer = *this, mask](Tape& again, std::span<const Var> inputs) {
+                                 return layer.sum(again, inputs[0], false, mask);
+                               }));
   }
   void collect(Collector& collector) const {
     collector.part("attention", attention);
@@ -15948,17 +16144,17 @@ class TransformerEncoderLayer {
 
  private:
   // Up to the last addition.
-  Var sum(Tape& tape, const Var& x, bool first_rows) const {
+  Var sum(Tape& tape, const Var& x, bool first_rows, const Var& mask) const {
     const auto first_of = [&](const Var& rows) {
       return first_rows ? sequence_first(tape, rows) : Var();
     };
     const Var first = first_of(x), residual = first_rows ? first : x;
     if (norm_first) {
       const Var rows = attention_norm(tape, x);
-      const Var h = attention(tape, rows, residual, first_of(rows));
+      const Var h = attention(tape, rows, residual, first_of(rows), mask);
       return feed_forward(tape, outer_norm(tape, h), h);
     }
-    const Var h = attention_norm(tape, attention(tape, x, residual, first));
+    const Var h = attention_norm(tape, attention(tape, x, residual, first, mask));
     return feed_forward(tape, h, h);
   }
   Var last_norm(Tape& tape, const Var& sum) const {
@@ -15977,9 +16173,13 @@ struct EncoderSetting {
   // The result is that of the first row of each sequence, [sequences, C]. The last layer computes
   // no more than it takes: see there.
   bool first_rows = false;
+  // A constant that says which rows of a sequence see which, as of attention(); for all layers, so
+  // not beside first_rows.
+  Var mask{};
 };
 
-// The last layer's queries are apart: there it may be that few of them are asked for.
+// The last layer's queries are apart: there it may be that few of them are asked for. Rows of x
+// form sequences, [rows, C]; or x is a batch [B, T, C], as is the result, or [B, C] of first rows.
 class TransformerEncoder {
  public:
   TransformerEncoder() = default;
@@ -15988,13 +16188,17 @@ class TransformerEncoder {
       layers.emplace_back(scope / "layer" / std::to_string(i), options, i + 1 == options.layers);
   }
   Var operator()(Tape& tape, Var x, const EncoderSetting& setting = {}) const {
+    const SequenceRows batch(tape, x);
+    x = batch.rows();
     for (std::size_t i = 0; i < layers.size(); ++i) x = run_layer(i, tape, x, setting);
-    return layers.empty() && setting.first_rows ? sequence_first(tape, x) : x;
+    if (setting.first_rows) return layers.empty() ? sequence_first(tape, x) : x;
+    return batch.back(tape, x);
   }
-  // One layer of it.
+  // One layer of it, of rows that form sequences.
   Var run_layer(std::size_t i, Tape& tape, const Var& x, const EncoderSetting& setting = {}) const {
-    if (i + 1 == layers.size()) return layers[i](tape, x, setting.first_rows);
-    return setting.recompute ? layers[i].recomputed(tape, x) : layers[i](tape, x);
+    if (i + 1 == layers.size()) return layers[i](tape, x, setting.first_rows, setting.mask);
+    return setting.recompute ? layers[i].recomputed(tape, x, setting.mask)
+                             : layers[i](tape, x, false, setting.mask);
   }
   void collect(Collector& collector) const {
     for (std::size_t i = 0; i < layers.size(); ++i)
@@ -20676,6 +20880,53 @@ static inline const std::uint32_t* draw_panel(const DropoutArgs& dropout, std::s
                         micro_columns, reinterpret_cast<std::uint32_t*>(room));
 }
 
+// ---- what queries see
+
+static inline bool sees_some(const AttentionArgs& args) {
+  return args.causal || args.mask != nullptr;
+}
+// How many keys of a block, from its first on, some query of the panel sees: all behind are hidden.
+static inline std::size_t keys_seen(const AttentionArgs& args, std::size_t panel, std::size_t first,
+                                    std::size_t keys) {
+  const std::size_t at = panel * query_panel, queries = queries_of(args, panel);
+  std::size_t seen = keys;
+  if (args.causal) seen = at + queries > first ? (std::min)(keys, at + queries - first) : 0;
+  if (args.mask == nullptr) return seen;
+  std::size_t last = 0;
+  for (std::size_t query = at; query < at + queries; ++query) {
+    const std::uint8_t* const row = args.mask + query * args.keys + first;
+    std::size_t most = seen;
+    while (most > last && row[most - 1] == 0) --most;
+    last = most;
+  }
+  return last;
+}
+// Scores of a panel become -infinity where a query does not see a key.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void hide_scores(const AttentionArgs& args, std::size_t panel,
+                                                      std::size_t first, std::size_t keys,
+                                                      float* scores) {
+  constexpr float hidden = -std::numeric_limits<float>::infinity();
+  const std::size_t at = panel * query_panel, queries = queries_of(args, panel),
+                    columns = columns_in_use(queries);
+  if (args.causal)
+    for (std::size_t key = first > at ? 0 : at + 1 - first; key < keys; ++key)
+      std::fill_n(scores + key * micro_columns, (std::min)(first + key - at, columns), hidden);
+  if (args.mask == nullptr) return;
+  for (std::size_t query = 0; query < queries; ++query) {
+    const std::uint8_t* const row = args.mask + (at + query) * args.keys + first;
+    for (std::size_t key = 0; key < keys; ++key)
+      if (row[key] == 0) scores[key * micro_columns + query] = hidden;
+  }
+}
+// Of the sums of backward that a product adds to: those that begin here.
+struct FreshSums {
+  bool queries = false, keys = false;
+};
+static inline void clear_rows(float* panel, std::size_t first, std::size_t last) {
+  if (first < last)
+    std::fill_n(panel + first * micro_columns, (last - first) * micro_columns, 0.0f);
+}
+
 // Zeros, through the target's rounding as any value.
 static inline void write_zeros(MatrixWriter& writer, std::size_t rows, std::size_t columns,
                                ChunkBuffer& buffer) {
@@ -20758,6 +21009,8 @@ class AttentionBackward {
     const std::size_t panels = query_panels(args_.queries);
     for (std::size_t panel = 0; panel < panels; ++panel) operands_.take_queries(panel);
     sum_rows();
+    if (sees_some(args_))
+      for (std::size_t panel = 0; panel < panels; ++panel) operands_.clear_sums(panel);
     for (std::size_t key = 0; key < args_.keys; key += Operands::block) {
       const std::size_t keys = (std::min)(Operands::block, args_.keys - key);
       add_block(key, keys);
@@ -20800,11 +21053,27 @@ class AttentionBackward {
 
   void add_block(std::size_t first, std::size_t keys) {
     operands_.take_keys(first, keys);
+    if (sees_some(args_)) operands_.clear_key_sums();
     for (std::size_t panel = 0; panel < query_panels(args_.queries); ++panel) {
+      if (sees_some(args_)) {
+        add_seen(panel, first, keys_seen(args_, panel, first, keys));
+        continue;
+      }
       operands_.make_scores(panel, keys, space_.scores, space_.dp);
       differentiate(panel, first, keys);
-      operands_.add_gradients(panel, keys, space_.scores, space_.dp, first == 0);
+      operands_.add_gradients(panel, keys, space_.scores, space_.dp,
+                              {.queries = first == 0, .keys = panel == 0});
     }
+  }
+  // Of the block that begins at `first`, keys that the panel may see: to sums that began as zero.
+  void add_seen(std::size_t panel, std::size_t first, std::size_t keys) {
+    if (keys == 0) return;
+    operands_.make_scores(panel, keys, space_.scores, space_.dp);
+    differentiate(panel, first, keys);
+    const std::size_t rows = Operands::score_rows_read(keys);
+    clear_rows(space_.scores, keys, rows);
+    clear_rows(space_.dp, keys, rows);
+    operands_.add_gradients(panel, keys, space_.scores, space_.dp, {});
   }
 
   // p and ds of a panel, in place of scores and dp.
@@ -20813,6 +21082,7 @@ class AttentionBackward {
                       columns = columns_in_use(queries);
     const DropoutArgs& dropout = args_.dropout;
     scale_panel(space_.scores, keys, columns, args_.scale);
+    if (sees_some(args_)) hide_scores(args_, panel, first, keys, space_.scores);
     const bool drops = dropout.threshold != 0;
     const std::uint32_t* words =
         drops ? draw_panel(dropout, at, queries, first, keys, space_.words) : nullptr;
@@ -20956,6 +21226,8 @@ class AttentionForward {
     std::fill_n(space_.largest, panels * query_panel, minus_infinity);
     std::fill_n(space_.sums, panels * query_panel, 0.0f);
     std::fill_n(space_.correction, query_panel, 0.0f);  // of queries that are not there, too
+    if (sees_some(args_))
+      for (std::size_t panel = 0; panel < panels; ++panel) operands_.clear_sums(panel);
     for (std::size_t key = 0; key < args_.keys; key += Operands::block)
       add_block(key, (std::min)(Operands::block, args_.keys - key));
     MatrixWriter writer(args_.out);
@@ -20979,18 +21251,32 @@ class AttentionForward {
   void add_block(std::size_t first, std::size_t keys) {
     operands_.take_keys(first, keys);
     for (std::size_t panel = 0; panel < query_panels(args_.queries); ++panel) {
+      if (sees_some(args_)) {
+        add_seen(panel, first, keys_seen(args_, panel, first, keys));
+        continue;
+      }
       operands_.make_scores(panel, keys, space_.scores);
-      weigh_scores(panel, first, keys);
+      weigh_scores(panel, first, keys, args_.scale);
       operands_.add_values(panel, keys, space_.scores, first != 0 ? space_.correction : nullptr);
     }
   }
+  // Of the block that begins at `first`, keys that the panel may see: to sums that began as zero.
+  void add_seen(std::size_t panel, std::size_t first, std::size_t keys) {
+    if (keys == 0) return;
+    operands_.make_scores(panel, keys, space_.scores);
+    scale_panel(space_.scores, keys, columns_in_use(queries_of(args_, panel)), args_.scale);
+    hide_scores(args_, panel, first, keys, space_.scores);
+    weigh_scores(panel, first, keys, 1);
+    clear_rows(space_.scores, keys, Operands::score_rows_read(keys));
+    operands_.add_values(panel, keys, space_.scores, space_.correction);
+  }
 
-  // Scores of a block of keys become weights of its values.
-  void weigh_scores(std::size_t panel, std::size_t first, std::size_t keys) {
+  // Scores of a block of keys, times `scale`, become weights of its values.
+  void weigh_scores(std::size_t panel, std::size_t first, std::size_t keys, float scale) {
     const std::size_t at = panel * query_panel, queries = queries_of(args_, panel),
                       columns = columns_in_use(queries);
     const DropoutArgs& dropout = args_.dropout;
-    scale_scores(space_.scores, keys, columns, args_.scale, space_.largest + at, space_.correction);
+    scale_scores(space_.scores, keys, columns, scale, space_.largest + at, space_.correction);
     const bool drops = dropout.threshold != 0;
     const std::uint32_t* words =
         drops ? draw_panel(dropout, at, queries, first, keys, space_.words) : nullptr;
@@ -21147,26 +21433,29 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_panel(std::size_t rows, std::
   }
 }
 
-// Scores or the like of some keys and a panel of queries: rows of keys, as panels, times columns.
+// Scores or the like of some keys and a panel of queries: rows of keys, as panels of `panel_rows`
+// rows, times columns.
 static inline void multiply_keys(std::size_t keys, std::size_t queries, std::size_t width,
-                                 const float* panels, const float* columns, float* scores) {
+                                 const float* panels, std::size_t panel_rows, const float* columns,
+                                 float* scores) {
   if (width == 0) std::fill_n(scores, keys * micro_columns, 0.0f);
   for (std::size_t at = 0; at < width; at += micro_columns) {
     multiply_panel<PanelRows>(keys, queries, (std::min)(micro_columns, width - at), panels, columns,
                               scores, at == 0);
-    panels += keys * micro_columns;
+    panels += panel_rows * micro_columns;
     columns += micro_columns * micro_columns;
   }
 }
 
-// Panels c (+)= a b for panels b, `steps` rows each. Those of c lie `c_panel` floats apart.
+// Panels c (+)= a b for the first `steps` rows of panels b of `b_rows` rows each. Those of c lie
+// `c_panel` floats apart.
 template <class RowsOfA>
 static inline void multiply_panels(std::size_t rows, std::size_t width, std::size_t steps,
-                                   const float* a, const float* b, float* c, std::size_t c_panel,
-                                   bool fresh) {
+                                   const float* a, const float* b, std::size_t b_rows, float* c,
+                                   std::size_t c_panel, bool fresh) {
   for (std::size_t at = 0; at < width; at += micro_columns) {
     multiply_panel<RowsOfA>(rows, width - at, steps, a, b, c, fresh);
-    b += steps * micro_columns;
+    b += b_rows * micro_columns;
     c += c_panel;
   }
 }
@@ -21179,6 +21468,8 @@ namespace {  // internal linkage: units with other flags have their own
 class ForwardVectors {
  public:
   static constexpr std::size_t block = key_block, score_rows = key_block + row_padding;
+  // Rows of scores that products of so many keys read.
+  static constexpr std::size_t score_rows_read(std::size_t keys) { return rows_of_blocks(keys); }
   struct Registers {};
 
   ForwardVectors(const AttentionArgs& args, Carver& carver)
@@ -21197,12 +21488,16 @@ class ForwardVectors {
     turn_panels(rows_, args_.width, queries, q_ + panel * floats_);
   }
   void take_keys(std::size_t first, std::size_t keys) {
+    keys_ = keys;
     pack_panels(args_.k, args_.width, first, keys, *pack_, k_);
     pack_panels(args_.v, args_.width, first, keys, *pack_, v_);
   }
+  // Of the first `keys` keys of the block.
   void make_scores(std::size_t panel, std::size_t keys, float* scores) const {
-    multiply_keys(keys, queries_of(args_, panel), args_.width, k_, q_ + panel * floats_, scores);
+    multiply_keys(keys, queries_of(args_, panel), args_.width, k_, keys_, q_ + panel * floats_,
+                  scores);
   }
+  void clear_sums(std::size_t panel) { std::fill_n(out_ + panel * floats_, floats_, 0.0f); }
   // To sums times `correction`, of each query; nullptr: to none.
   void add_values(std::size_t panel, std::size_t keys, const float* weights,
                   const float* correction) {
@@ -21211,7 +21506,7 @@ class ForwardVectors {
     if (correction != nullptr)
       for (std::size_t at = 0; at < floats_; at += query_panel * micro_columns)
         scale_rows(out + at, queries, correction);
-    multiply_panels<PanelColumns>(queries, args_.width, keys, weights, v_, out,
+    multiply_panels<PanelColumns>(queries, args_.width, keys, weights, v_, keys_, out,
                                   query_panel * micro_columns, correction == nullptr);
   }
   // Sums, times a factor of each query.
@@ -21224,15 +21519,18 @@ class ForwardVectors {
   const AttentionArgs& args_;
   std::size_t floats_;  // of the rows of a panel of queries
   PackBuffer* pack_;
-  float* rows_;      // of a panel of queries
-  float *q_, *out_;  // the panels of queries, q turned
-  float *k_, *v_;    // a block of keys, as panels
+  float* rows_;           // of a panel of queries
+  float *q_, *out_;       // the panels of queries, q turned
+  float *k_, *v_;         // a block of keys, as panels
+  std::size_t keys_ = 0;  // of that block
 };
 
 // The operands of AttentionBackward.
 class BackwardVectors {
  public:
   static constexpr std::size_t block = key_block, score_rows = key_block + row_padding;
+  // Rows of scores that products of so many keys read.
+  static constexpr std::size_t score_rows_read(std::size_t keys) { return rows_of_blocks(keys); }
   struct Registers {};
 
   BackwardVectors(const AttentionArgs& args, Carver& carver)
@@ -21254,24 +21552,30 @@ class BackwardVectors {
     take_queries(args_.dout, panel, dout_rows_ + panel * floats_, dout_ + panel * floats_);
   }
   void take_keys(std::size_t first, std::size_t keys) {
+    keys_ = keys;
     pack_panels(args_.k, args_.width, first, keys, *pack_, k_);
     pack_panels(args_.v, args_.width, first, keys, *pack_, v_);
   }
   void make_scores(std::size_t panel, std::size_t keys, float* scores, float* dp) const {
     const std::size_t queries = queries_of(args_, panel), at = panel * floats_;
-    multiply_keys(keys, queries, args_.width, k_, q_ + at, scores);
-    multiply_keys(keys, queries, args_.width, v_, dout_ + at, dp);
+    multiply_keys(keys, queries, args_.width, k_, keys_, q_ + at, scores);
+    multiply_keys(keys, queries, args_.width, v_, keys_, dout_ + at, dp);
   }
-  // p and ds, in place of scores and dp. `fresh`: the first of a panel of queries.
+  void clear_sums(std::size_t panel) { std::fill_n(dq_ + panel * floats_, floats_, 0.0f); }
+  void clear_key_sums() {
+    std::fill_n(dk_, panel_floats(score_rows, args_.width), 0.0f);
+    std::fill_n(dv_, panel_floats(score_rows, args_.width), 0.0f);
+  }
+  // p and ds, in place of scores and dp.
   void add_gradients(std::size_t panel, std::size_t keys, const float* p, const float* ds,
-                     bool fresh) {
+                     const FreshSums& fresh) {
     const std::size_t queries = queries_of(args_, panel), at = panel * floats_;
-    multiply_panels<PanelRows>(keys, args_.width, queries, p, dout_rows_ + at, dv_, block_panel,
-                               panel == 0);
-    multiply_panels<PanelRows>(keys, args_.width, queries, ds, q_rows_ + at, dk_, block_panel,
-                               panel == 0);
-    multiply_panels<PanelColumns>(queries, args_.width, keys, ds, k_, dq_ + at,
-                                  query_panel * micro_columns, fresh);
+    multiply_panels<PanelRows>(keys, args_.width, queries, p, dout_rows_ + at, queries, dv_,
+                               block_panel, fresh.keys);
+    multiply_panels<PanelRows>(keys, args_.width, queries, ds, q_rows_ + at, queries, dk_,
+                               block_panel, fresh.keys);
+    multiply_panels<PanelColumns>(queries, args_.width, keys, ds, k_, keys_, dq_ + at,
+                                  query_panel * micro_columns, fresh.queries);
   }
   void write_keys(std::size_t first, std::size_t keys, MatrixWriter& dk, MatrixWriter& dv) {
     write_panels(dk_, block_panel, args_.width, first, keys, nullptr, dk);
@@ -21297,6 +21601,7 @@ class BackwardVectors {
   float *q_, *dout_, *q_rows_, *dout_rows_;  // the panels of queries, the first two turned
   float* dq_;
   float *k_, *v_, *dk_, *dv_;  // a block of keys, as panels
+  std::size_t keys_ = 0;       // of that block
 };
 
 }  // namespace
@@ -21654,6 +21959,9 @@ class OneQuery {
   void make_scores(std::size_t first, std::size_t keys) {
     multiply_across(args_.k, first, keys, space_.q, space_.scores);
     scale_run(space_.scores, keys, args_.scale, space_.scores);
+    if (args_.mask == nullptr) return;
+    for (std::size_t key = 0; key < keys; ++key)
+      if (args_.mask[first + key] == 0) space_.scores[key] = minus_infinity;
   }
 
   float sum_outputs() const {
@@ -22182,6 +22490,10 @@ class SquareRows {
 class TileOperands {
  public:
   static constexpr std::size_t block = tile_key_block, score_rows = tile_key_block;
+  // Rows of scores that products of so many keys read.
+  static constexpr std::size_t score_rows_read(std::size_t keys) {
+    return squares_of(keys) * square_side;
+  }
   using Registers = Tiles;
 
  protected:
@@ -22265,6 +22577,9 @@ class ForwardTiles : public TileOperands {
                                q_ + panel * across_ * input_floats, input_floats,
                                scores + at * square_floats, true);
   }
+  void clear_sums(std::size_t panel) {
+    std::fill_n(out_ + panel * across_ * square_floats, across_ * square_floats, 0.0f);
+  }
   // To sums times `correction`, of each query; nullptr: to none.
   void add_values(std::size_t panel, std::size_t keys, const float* weights,
                   const float* correction) {
@@ -22342,17 +22657,24 @@ class BackwardTiles : public TileOperands {
     make(k_, q_, scores);
     make(v_, dout_, dp);
   }
-  // p and ds, in place of scores and dp. `fresh`: the first of a panel of queries.
+  void clear_sums(std::size_t panel) {
+    std::fill_n(dq_ + panel * across_ * square_floats, across_ * square_floats, 0.0f);
+  }
+  void clear_key_sums() {
+    std::fill_n(dk_, block_squares * across_ * square_floats, 0.0f);
+    std::fill_n(dv_, block_squares * across_ * square_floats, 0.0f);
+  }
+  // p and ds, in place of scores and dp.
   void add_gradients(std::size_t panel, std::size_t keys, const float* p, const float* ds,
-                     bool fresh) {
-    add_to_keys(panel, keys, p, dout_rows_, dv_);
-    add_to_keys(panel, keys, ds, q_rows_, dk_);
+                     const FreshSums& fresh) {
+    add_to_keys(panel, keys, p, dout_rows_, dv_, fresh.keys);
+    add_to_keys(panel, keys, ds, q_rows_, dk_, fresh.keys);
     write_weights(ds, keys, weights_);
     float* sums = dq_ + panel * across_ * square_floats;
     for (std::size_t i = 0; i < across_; ++i, sums += square_floats)
       SquareProduct<1, split_parts>::add(squares_of(keys),
                                          k_turned_ + i * block_squares * input_floats, weights_,
-                                         weight_floats, sums, fresh);
+                                         weight_floats, sums, fresh.queries);
   }
   void write_keys(std::size_t first, std::size_t keys, MatrixWriter& dk, MatrixWriter& dv) {
     constexpr std::size_t panel = block_squares * square_floats;
@@ -22366,14 +22688,13 @@ class BackwardTiles : public TileOperands {
  private:
   // sums [across][keys] += weights times rows of a panel of queries
   void add_to_keys(std::size_t panel, std::size_t keys, const float* weights, const float* rows,
-                   float* sums) {
+                   float* sums, bool fresh) {
     rows += panel * across_ * input_floats;
     for (std::size_t at = 0; at < squares_of(keys); ++at) {
       write_left<split_parts>(weights + at * square_floats, weights_);
       for (std::size_t i = 0; i < across_; ++i)
         SquareProduct<split_parts, 1>::add(1, weights_, rows + i * input_floats, 0,
-                                           sums + (i * block_squares + at) * square_floats,
-                                           panel == 0);
+                                           sums + (i * block_squares + at) * square_floats, fresh);
     }
   }
 
@@ -28475,6 +28796,212 @@ static inline void all_finite(FiniteArgs& args) noexcept {
 HWY_AFTER_NAMESPACE();
 
 #endif
+// ---- soma/kernels/sequence/sequence-inl.hpp
+// The sequence family of the kernel table.
+
+#if defined(SOMA_KERNELS_SEQUENCE_SEQUENCE_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_SEQUENCE_SEQUENCE_INL_HPP
+#undef SOMA_KERNELS_SEQUENCE_SEQUENCE_INL_HPP
+#else
+#define SOMA_KERNELS_SEQUENCE_SEQUENCE_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+namespace {  // internal linkage: units with other flags have their own
+
+// Some neighbouring elements of a run: a vector, or the last ones, by way of a padded copy.
+class RunPart {
+ public:
+  RunPart(std::size_t first, std::size_t count) : first_(first), count_(count) {}
+  HWY_INLINE FloatVector operator()(const float* run) const {
+    const Floats d;
+    if (HWY_LIKELY(count_ == float_lanes)) return hn::LoadU(d, run + first_);
+    alignas(64) float padded[float_lanes] = {};
+    std::memcpy(padded, run + first_, count_ * sizeof(float));
+    return hn::Load(d, padded);
+  }
+  HWY_INLINE void write(FloatVector values, float* run) const {
+    const Floats d;
+    if (HWY_LIKELY(count_ == float_lanes)) {
+      hn::StoreU(values, d, run + first_);
+      return;
+    }
+    alignas(64) float padded[float_lanes];
+    hn::Store(values, d, padded);
+    std::memcpy(run + first_, padded, count_ * sizeof(float));
+  }
+
+ private:
+  std::size_t first_, count_;
+};
+
+}  // namespace
+
+template <class Body>
+HWY_INLINE void for_run_parts(std::size_t count, const Body& body) {
+  for (std::size_t first = 0; first < count; first += float_lanes)
+    body(RunPart(first, (std::min)(float_lanes, count - first)));
+}
+
+// y (1 - y): the derivative of the sigmoid whose value is y; times a factor.
+HWY_INLINE FloatVector through_sigmoid(FloatVector factor, FloatVector y) {
+  const Floats d;
+  return hn::Mul(factor, hn::Mul(y, hn::Sub(hn::Set(d, 1.0f), y)));
+}
+// 1 - y^2, of the hyperbolic tangent; times a factor.
+HWY_INLINE FloatVector through_tanh(FloatVector factor, FloatVector y) {
+  const Floats d;
+  return hn::Mul(factor, fused(d, hn::Neg(y), y, hn::Set(d, 1.0f)));
+}
+
+static inline void gru_kernel(const GruArgs& args) noexcept {
+  const Floats d;
+  const std::size_t size = args.hidden;
+  for_run_parts(size, [&](const RunPart& part) HWY_ATTR {
+    const auto gate = [&](std::size_t i) HWY_ATTR {
+      return sigmoid_lanes(d, hn::Add(part(args.x + i * size), part(args.h + i * size)));
+    };
+    const FloatVector r = gate(0), z = gate(1), h_n = part(args.h + 2 * size),
+                      before = part(args.state);
+    const FloatVector n = tanh_lanes(d, fused(d, r, h_n, part(args.x + 2 * size)));
+    const FloatVector after = fused(d, z, hn::Sub(before, n), n);
+    part.write(r, args.notes);
+    part.write(z, args.notes + size);
+    part.write(n, args.notes + 2 * size);
+    part.write(h_n, args.notes + 3 * size);
+    part.write(before, args.notes + 4 * size);
+    part.write(after, args.state);
+    part.write(after, args.y);
+  });
+}
+
+static inline void gru_backward_kernel(const GruBackwardArgs& args) noexcept {
+  const Floats d;
+  const std::size_t size = args.hidden;
+  const FloatVector one = hn::Set(d, 1.0f);
+  for_run_parts(size, [&](const RunPart& part) HWY_ATTR {
+    const FloatVector r = part(args.notes), z = part(args.notes + size),
+                      n = part(args.notes + 2 * size), h_n = part(args.notes + 3 * size),
+                      before = part(args.notes + 4 * size);
+    const FloatVector after = hn::Add(part(args.dstate), part(args.dy));
+    const FloatVector dn = through_tanh(hn::Mul(after, hn::Sub(one, z)), n);
+    const FloatVector dr = through_sigmoid(hn::Mul(dn, h_n), r);
+    const FloatVector dz = through_sigmoid(hn::Mul(after, hn::Sub(before, n)), z);
+    const FloatVector dh_n = hn::Mul(dn, r);
+    part.write(dr, args.dx);
+    part.write(dz, args.dx + size);
+    part.write(dn, args.dx + 2 * size);
+    for (float* const to : {args.dh, args.dh_too}) {
+      part.write(dr, to);
+      part.write(dz, to + size);
+      part.write(dh_n, to + 2 * size);
+    }
+    part.write(hn::Mul(after, z), args.dstate);
+  });
+}
+
+static inline void lstm_kernel(const LstmArgs& args) noexcept {
+  const Floats d;
+  const std::size_t size = args.hidden;
+  for_run_parts(size, [&](const RunPart& part) HWY_ATTR {
+    const auto sum = [&](std::size_t i) HWY_ATTR {
+      return hn::Add(part(args.x + i * size), part(args.h + i * size));
+    };
+    const FloatVector i = sigmoid_lanes(d, sum(0)), f = sigmoid_lanes(d, sum(1)),
+                      g = tanh_lanes(d, sum(2)), o = sigmoid_lanes(d, sum(3));
+    const FloatVector before = part(args.cell), state = part(args.state);
+    const FloatVector cell = fused(d, f, before, hn::Mul(i, g));
+    const FloatVector squashed = tanh_lanes(d, cell), after = hn::Mul(o, squashed);
+    part.write(i, args.notes);
+    part.write(f, args.notes + size);
+    part.write(g, args.notes + 2 * size);
+    part.write(o, args.notes + 3 * size);
+    part.write(squashed, args.notes + 4 * size);
+    part.write(before, args.notes + 5 * size);
+    part.write(state, args.notes + 6 * size);
+    part.write(cell, args.cell);
+    part.write(after, args.state);
+    part.write(after, args.y);
+  });
+}
+
+static inline void lstm_backward_kernel(const LstmBackwardArgs& args) noexcept {
+  const Floats d;
+  const std::size_t size = args.hidden;
+  for_run_parts(size, [&](const RunPart& part) HWY_ATTR {
+    const FloatVector i = part(args.notes), f = part(args.notes + size),
+                      g = part(args.notes + 2 * size), o = part(args.notes + 3 * size),
+                      squashed = part(args.notes + 4 * size), before = part(args.notes + 5 * size);
+    const FloatVector after = hn::Add(part(args.dstate), part(args.dy));
+    const FloatVector slope = fused(d, hn::Neg(squashed), squashed, hn::Set(d, 1.0f));
+    const FloatVector cell = fused(d, hn::Mul(after, o), slope, part(args.dcell));
+    const FloatVector di = through_sigmoid(hn::Mul(cell, g), i),
+                      df = through_sigmoid(hn::Mul(cell, before), f),
+                      dg = through_tanh(hn::Mul(cell, i), g),
+                      output = through_sigmoid(hn::Mul(after, squashed), o);
+    for (float* const to : {args.dgates, args.dgates_too}) {
+      part.write(di, to);
+      part.write(df, to + size);
+      part.write(dg, to + 2 * size);
+      part.write(output, to + 3 * size);
+    }
+    part.write(hn::Mul(cell, f), args.dcell);
+  });
+}
+
+// Some pairs of a head.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void turn_pairs(const float* a, const float* b,
+                                                     const float* cosines, const float* sines,
+                                                     float sign, std::size_t count, float* out_a,
+                                                     float* out_b) {
+  const Floats d;
+  const FloatVector way = hn::Set(d, sign);
+  for_run_parts(count, [&](const RunPart& part) HWY_ATTR {
+    const FloatVector x = part(a), y = part(b), cosine = part(cosines),
+                      sine = hn::Mul(part(sines), way);
+    part.write(fused(d, hn::Neg(y), sine, hn::Mul(x, cosine)), out_a);
+    part.write(fused(d, x, sine, hn::Mul(y, cosine)), out_b);
+  });
+}
+
+static inline void rotary_kernel(const RotaryArgs& args) noexcept {
+  const MatrixReader x(args.x);
+  MatrixWriter y(args.y);
+  ChunkBuffer in_a, in_b, out_a, out_b;
+  const std::size_t half = args.width / 2;
+  for (std::size_t row = 0; row < args.rows; ++row) {
+    const std::size_t table = args.table_rows[row] * half;
+    for (std::size_t head = 0; head < args.heads; ++head)
+      for_each_chunk(half, [&](std::size_t at, std::size_t count) {
+        const std::size_t first = head * args.width + at;
+        turn_pairs(x.read(row, first, count, in_a.values),
+                   x.read(row, first + half, count, in_b.values), args.cosines + table + at,
+                   args.sines + table + at, args.back ? -1.0f : 1.0f, count, out_a.values,
+                   out_b.values);
+        y.write(row, first, out_a.values, count);
+        y.write(row, first + half, out_b.values, count);
+      });
+    const std::size_t turned = args.heads * args.width;
+    for_each_chunk(args.columns - turned, [&](std::size_t at, std::size_t count) {
+      y.write(row, turned + at, x.read(row, turned + at, count, in_a.values), count);
+    });
+  }
+}
+
+static constexpr SequenceKernels sequence_kernels{gru_kernel, gru_backward_kernel, lstm_kernel,
+                                                  lstm_backward_kernel, rotary_kernel};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
 // ---- soma/runtime/bf16_products.hpp
 // How products of bf16 numbers are formed where matrices are multiplied, and which CPUs are listed
 // for which way.
@@ -28765,6 +29292,7 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
         .image = HWY_NAMESPACE::image_kernels,
         .optimizer = HWY_NAMESPACE::optimizer_kernels,
         .quantize = HWY_NAMESPACE::quantize_kernel,
+        .sequence = HWY_NAMESPACE::sequence_kernels,
     };
     static const Target target{hwy::TargetName(HWY_TARGET),
                                &kernels,
@@ -28785,8 +29313,29 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
 // Multi-head self-attention over the sequences of a batch (arXiv 1706.03762). The input holds
 // queries, keys and values side by side: [rows, 3 C]; or keys and values alone, [rows, 2 C], beside
 // a second one, queries [rows, C]. Heads are C / heads columns of each. Rows attend to the rows of
-// their own sequence, so there is nothing to pad and nothing to mask. The result is [rows, C].
-// Where only first rows are queries, queries and the result are [sequences, C]: the same rows.
+// their own sequence, so there is nothing to pad. The result is [rows, C]. Where only first rows
+// are queries, queries and the result are [sequences, C]: the same rows.
+//
+// Inputs:
+//   qkv           [rows, 3 C], or [rows, 2 C]; their rows form sequences
+//   queries       [rows, C], or [sequences, C] where only first rows are queries; or left out
+//   mask          boolean, uint8 or int8, one element for each query and key of a sequence,
+//                 row-major, one sequence behind the other: a query sees the keys whose flag is
+//                 not 0. Left out: all keys
+//   query_begins  int64 [sequences + 1]: the queries of sequence i are rows query_begins[i] to
+//                 query_begins[i + 1] of `queries`, however many keys it has (cross attention). A
+//                 sequence without keys has zeros as results. Left out: queries are the same rows
+//
+// `causal` lets row i of a sequence see rows 0 to i alone, and a mask hides more. Products of 32
+// queries with keys that none of them sees are not computed.
+//
+// Errors operator.value (heads; causal with first rows or query_begins; a query that sees no key),
+// operator.inputs, operator.sequences, tensor.rank, tensor.shape, tensor.dtype,
+// ragged.empty_sequence, random.index_range.
+
+// ---- soma/ops/attention/heads.hpp
+// What attention's operators share: which columns are queries, keys and values, which rows are
+// queries of a sequence, and a loop over sequences and heads.
 
 // ---- soma/ops/element/dropout.hpp
 // Dropout ("Dropout: A Simple Way to Prevent Neural Networks from Overfitting", Srivastava et al.,
@@ -28915,17 +29464,18 @@ inline void detail::dropout_gradient(const GradientCall& call) {
 
 }  // namespace soma
 
-namespace soma {
+namespace soma::detail {
 
-namespace detail {
-
-// What queries, keys and values are columns of.
+// What queries, keys and values are columns of; the mask, and where queries of sequences begin.
 struct AttentionInputs {
-  // `queries` is the number of the input that holds them where they are apart.
+  // `queries` is the number of the input that holds them where they are apart. The mask is behind
+  // it, then `query_begins`.
   AttentionInputs(std::span<const Tensor> inputs, std::size_t queries)
       : all(inputs[0]),
         apart(inputs.size() > queries && inputs[queries].defined()),
         q(apart ? inputs[queries] : all),
+        mask(input_or_none(inputs, queries + 1)),
+        query_begins(input_or_none(inputs, queries + 2)),
         channels(all.size(1) / (apart ? 2 : 3)),
         first_key(apart ? 0 : channels),
         first_value(first_key + channels) {}
@@ -28933,12 +29483,307 @@ struct AttentionInputs {
   const Tensor& all;
   bool apart;
   const Tensor& q;
+  Tensor mask, query_begins;
   std::size_t channels, first_key, first_value;
 };
 inline AttentionInputs attention_inputs(std::span<const Tensor> inputs) { return {inputs, 1}; }
 inline AttentionInputs attention_backward_inputs(std::span<const Tensor> inputs) {
   return {inputs, 4};
 }
+
+// The rows that are queries of each sequence of keys, and their part of the mask.
+class QueryRows {
+ public:
+  // Errors operator.sequences (`query_begins` does not ascend from 0 to the number of queries),
+  // tensor.shape (a mask of another size), operator.value (a query that sees no key).
+  QueryRows(Context& context, const AttentionSetting& setting, const AttentionInputs& inputs,
+            const Sequences& keys)
+      : keys_(keys),
+        first_rows_(setting.first_rows),
+        rows_(inputs.q.size(0)),
+        mask_begins_(context.heap()) {
+    if (inputs.query_begins.defined()) take_begins(contiguous(context, inputs.query_begins));
+    for (std::size_t i = 0; i < keys.count(); ++i) longest_ = (std::max)(longest_, length(i));
+    if (inputs.mask.defined()) take_mask(contiguous(context, inputs.mask), setting.causal);
+  }
+  std::size_t rows() const { return rows_; }
+  std::size_t longest() const { return longest_; }
+  std::size_t begin(std::size_t sequence) const {
+    if (begins_.defined()) return static_cast<std::size_t>(begins_.data<std::int64_t>()[sequence]);
+    return first_rows_ ? sequence : keys_.begin(sequence);
+  }
+  std::size_t length(std::size_t sequence) const {
+    if (begins_.defined()) return begin(sequence + 1) - begin(sequence);
+    return first_rows_ ? 1 : keys_.length(sequence);
+  }
+  // [queries][keys]; nullptr: none.
+  const std::uint8_t* mask(std::size_t sequence) const {
+    if (!mask_.defined()) return nullptr;
+    return reinterpret_cast<const std::uint8_t*>(mask_.raw()) + mask_begins_[sequence];
+  }
+
+ private:
+  void take_begins(const Tensor& begins) {
+    const auto* const at = begins.data<std::int64_t>();
+    const std::size_t count = keys_.count();
+    bool ascend = at[0] == 0;
+    for (std::size_t i = 0; i < count; ++i) ascend = ascend && at[i] <= at[i + 1];
+    if (!ascend || static_cast<std::uint64_t>(at[count]) != rows_)
+      fail(error_id::operator_sequences, "attention", "query_begins",
+           "from " + std::to_string(at[0]) + " to " + std::to_string(at[count]) +
+               (ascend ? "" : ", not ascending"),
+           "ascending from 0 to the number of queries, " + std::to_string(rows_));
+    begins_ = begins;
+  }
+  void take_mask(const Tensor& mask, bool causal) {
+    std::size_t total = 0;
+    for (std::size_t i = 0; i < keys_.count(); ++i) {
+      mask_begins_.push_back(total);
+      total = checked_add(total, checked_multiply(length(i), keys_.length(i), "attention"),
+                          "attention");
+    }
+    if (mask.elements() != total)
+      fail(error_id::tensor_shape, "attention", "mask", mask.describe(),
+           "[" + std::to_string(total) + "], a flag for each query and key of a sequence");
+    mask_ = mask;
+    for (std::size_t i = 0; i < keys_.count(); ++i)
+      for (std::size_t query = 0; keys_.length(i) != 0 && query < length(i); ++query) {
+        const std::uint8_t* const row = this->mask(i) + query * keys_.length(i);
+        const std::uint8_t* const end = row + (causal ? query + 1 : keys_.length(i));
+        if (std::find_if(row, end, [](std::uint8_t seen) { return seen != 0; }) == end)
+          fail(error_id::operator_value, "attention", "mask",
+               "nothing but 0 for query " + std::to_string(query) + " of sequence " +
+                   std::to_string(i),
+               "at least one key that each query sees");
+      }
+  }
+
+  const Sequences& keys_;
+  bool first_rows_;
+  std::size_t rows_, longest_ = 0;
+  Tensor begins_, mask_;
+  HeapVector<std::size_t> mask_begins_;
+};
+
+// Where a head of a sequence is: its first row of keys and values, and of queries and the result;
+// the head's first column of queries, keys, values and the result each.
+struct HeadPlace {
+  std::size_t row, query_row, column;
+};
+
+// Calls run(args, place) for each sequence and head, with what forward and backward share filled
+// in. Parts of about equal cost go to the executor.
+template <class Run>
+void for_each_head(const OperatorCall& call, const AttentionInputs& inputs, float* log_sum_exp,
+                   const Run& run_head) {
+  const auto& setting = call.attributes.as<AttentionSetting>();
+  const Sequences& sequences = call.sequences;
+  const QueryRows queries(call.context, setting, inputs, sequences);
+  const AttentionKernels& kernels = call.context.kernels().attention;
+  const std::size_t width = inputs.channels / setting.heads;
+  const auto cost = [&](std::size_t item) {
+    const std::size_t keys = sequences.length(item / setting.heads);
+    const std::size_t rows = queries.length(item / setting.heads);
+    return (keys * ((setting.causal ? rows / 2 : rows) + 64) + rows) * width;
+  };
+  constexpr std::size_t worth_a_task = 50000;  // multiply-adds
+  const UnevenRanges parts(call.context, sequences.count() * setting.heads, worth_a_task, cost);
+  if (parts.tasks() == 0) return;
+  AttentionArgs most_args{
+      .queries = queries.longest(), .keys = sequences.longest(), .width = width};
+  most_args.bf16_products = call.context.bf16().products;
+  const std::size_t workspace = (kernels.workspace_bytes(most_args) + memory_alignment - 1) /
+                                memory_alignment * memory_alignment;
+  const Storage memory = Storage::allocate(call.context.heap(),
+                                           checked_multiply(workspace, parts.tasks(), "attention"));
+  const float scale = 1.0f / std::sqrt(static_cast<float>(width));
+  const bool drops = dropout_threshold(setting.dropout) != 0;
+  for (std::size_t i = 0; drops && i < sequences.count(); ++i)
+    static_cast<void>(attention_index(sequences.ordinal(i), 0,
+                                      (std::max)(queries.length(i), std::size_t{1}) - 1, 0));
+  parts.run(call.context, [&](std::size_t begin, std::size_t end, std::size_t task) {
+    for (std::size_t item = begin; item < end; ++item) {
+      const std::size_t sequence = item / setting.heads, head = item % setting.heads;
+      AttentionArgs args{
+          .queries = queries.length(sequence), .keys = sequences.length(sequence), .width = width};
+      if (args.queries == 0 && args.keys == 0) continue;
+      const HeadPlace place{.row = sequences.begin(sequence),
+                            .query_row = queries.begin(sequence),
+                            .column = head * width};
+      const MatrixOperand all = operand(inputs.all);
+      args.q = part(operand(inputs.q), place.query_row, place.column);
+      args.k = part(all, place.row, inputs.first_key + place.column);
+      args.v = part(all, place.row, inputs.first_value + place.column);
+      args.scale = scale;
+      args.causal = setting.causal;
+      args.mask = queries.mask(sequence);
+      args.bf16_products = most_args.bf16_products;
+      args.log_sum_exp = log_sum_exp + head * queries.rows() + place.query_row;
+      args.workspace = memory.data() + task * workspace;
+      args.dropout.threshold = dropout_threshold(setting.dropout);
+      if (drops) {
+        args.dropout.keep_scale =
+            static_cast<float>(1 / (1 - static_cast<double>(setting.dropout.probability)));
+        args.dropout.draw = setting.dropout.draw;
+        args.dropout.draw.index = attention_index(sequences.ordinal(sequence), head, 0, 0);
+      }
+      run_head(args, place);
+    }
+  });
+}
+
+}  // namespace soma::detail
+// ---- soma/ops/attention/samples.hpp
+// Attention's samples, and its formulas in double.
+
+namespace soma::detail {
+
+inline std::vector<ReferenceTensor> attention_reference(
+    const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+  const auto& setting = sample.attributes.as<AttentionSetting>();
+  const auto given = [&](std::size_t i) { return inputs.size() > i && inputs[i].defined; };
+  const ReferenceTensor& all = inputs[0];
+  const bool apart = given(1), first = setting.first_rows;
+  const std::size_t channels = all.shape[1] / (apart ? 2 : 3), width = channels / setting.heads;
+  const std::uint32_t threshold = dropout_threshold(setting.dropout);
+  ReferenceTensor y{Shape{apart ? inputs[1].shape[0] : all.shape[0], channels}, {}};
+  y.values.assign(y.shape.elements(), 0.0);
+  std::size_t begin = 0, flags = 0;
+  for (std::size_t s = 0; s < sample.lengths.size(); ++s) {
+    const std::size_t keys = sample.lengths[s];
+    std::size_t query_begin = first ? s : begin, queries = first ? 1 : keys;
+    if (given(3)) {
+      query_begin = static_cast<std::size_t>(inputs[3].values[s]);
+      queries = static_cast<std::size_t>(inputs[3].values[s + 1]) - query_begin;
+    }
+    for (std::size_t head = 0; head < setting.heads; ++head)
+      for (std::size_t i = 0; keys != 0 && i < queries; ++i) {
+        const auto at = [&](std::size_t part, std::size_t row, std::size_t c) {
+          const std::size_t column = head * width + c;
+          if (apart && part == 0) return inputs[1].values[(query_begin + row) * channels + column];
+          return all
+              .values[(begin + row) * all.shape[1] + (part - (apart ? 1 : 0)) * channels + column];
+        };
+        std::vector<double> p(keys);
+        double sum = 0;
+        for (std::size_t j = 0; j < keys; ++j) {
+          if (setting.causal && j > i) continue;
+          if (given(2) && inputs[2].values[flags + i * keys + j] == 0) continue;
+          double score = 0;
+          for (std::size_t c = 0; c < width; ++c) score += at(0, i, c) * at(1, j, c);
+          sum += p[j] = std::exp(score / std::sqrt(static_cast<double>(width)));
+        }
+        for (std::size_t j = 0; j < keys; ++j) {
+          double probability = p[j] / sum;
+          if (threshold != 0) {
+            Draw draw = setting.dropout.draw;
+            draw.index = attention_index(s, head, i, j);
+            probability =
+                random_word(draw) < threshold
+                    ? 0
+                    : probability *
+                          static_cast<double>(static_cast<float>(
+                              1 / (1 - static_cast<double>(setting.dropout.probability))));
+          }
+          for (std::size_t c = 0; c < width; ++c)
+            y.values[(query_begin + i) * channels + head * width + c] += probability * at(2, j, c);
+        }
+      }
+    flags += queries * keys;
+    begin += keys;
+  }
+  return {y};
+}
+
+// A sample of attention. Its mask, if any, hides about a third of the keys, and never the first.
+struct AttentionSample {
+  std::size_t channels, heads;
+  std::vector<std::size_t> lengths;  // of the sequences of keys
+  float probability = 0;
+  bool apart = false, first_rows = false, causal = false, masked = false;
+  std::vector<std::size_t> queries{};  // of the sequences of queries, where they are others
+};
+
+inline Sample attention_sample(const AttentionSample& of) {
+  std::size_t rows = 0, longest = 0, results = 0, flags = 0;
+  std::vector<double> begins{0}, mask;
+  for (std::size_t i = 0; i < of.lengths.size(); ++i) {
+    const std::size_t keys = of.lengths[i];
+    const std::size_t queries = !of.queries.empty() ? of.queries[i] : of.first_rows ? 1 : keys;
+    rows += keys;
+    results += queries;
+    begins.push_back(static_cast<double>(results));
+    longest = (std::max)({longest, keys, queries});
+    for (std::size_t flag = 0; flag < queries * keys; ++flag)
+      mask.push_back(flag % keys == 0 || (flags + flag * 7) % 3 != 0 ? 1 : 0);
+    flags += queries * keys;
+  }
+  const bool apart = of.apart || !of.queries.empty();
+  const double error = 16 * static_cast<double>(longest + of.channels / of.heads) * 0x1p-24;
+  Sample sample{.name = std::to_string(rows) + " rows, " + std::to_string(of.heads) + " heads" +
+                        (of.first_rows ? ", first rows"
+                         : apart       ? ", queries apart"
+                                       : "") +
+                        (of.causal ? ", causal" : "") + (of.masked ? ", masked" : "") +
+                        (of.queries.empty() ? "" : ", other queries"),
+                .inputs = {{.shape = Shape{rows, (apart ? 2 : 3) * of.channels}},
+                           {.shape = Shape{results, of.channels}, .left_out = !apart},
+                           {.shape = Shape{flags},
+                            .dtype = DType::boolean,
+                            .values = std::move(mask),
+                            .left_out = !of.masked},
+                           {.shape = Shape{of.lengths.size() + 1},
+                            .dtype = DType::int64,
+                            .values = std::move(begins),
+                            .left_out = of.queries.empty()}},
+                .attributes = AttentionSetting{of.heads,
+                                               {.probability = of.probability,
+                                                .draw = {.seed = 1, .stream = 2, .step = 3}},
+                                               of.first_rows,
+                                               of.causal},
+                .lengths = of.lengths,
+                .error = error,
+                .gradient_error = error};
+  return sample;
+}
+
+inline OperatorSamples attention_samples() {
+  OperatorSamples result;
+  result.reference = &attention_reference;
+  for (const AttentionSample& sample : std::initializer_list<AttentionSample>{
+           {8, 2, {3, 0, 1, 5}},
+           {6, 3, {7, 2}, 0.25f},
+           {4, 1, {}},
+           {32, 2, {17}, 0.1f},
+           {8, 2, {3, 0, 1, 5}, 0, true},
+           {6, 3, {7, 2}, 0.25f, true},
+           {.channels = 8, .heads = 2, .lengths = {3, 1, 5}, .apart = true, .first_rows = true},
+           {6, 3, {7, 2}, 0.25f, true, true},
+           {4, 1, {}, 0, true, true},
+           {.channels = 8, .heads = 2, .lengths = {3, 0, 1, 7}, .causal = true},
+           {.channels = 6,
+           .heads = 3,
+           .lengths = {17, 2},
+           .probability = 0.25f,
+           .apart = true,
+           .causal = true},
+           {.channels = 8, .heads = 2, .lengths = {3, 0, 1, 7}, .masked = true},
+           {.channels = 4, .heads = 1, .lengths = {9, 2}, .causal = true, .masked = true},
+           {.channels = 8,
+           .heads = 2,
+           .lengths = {3, 0, 4, 5},
+           .probability = 0.25f,
+           .queries = {2, 3, 0, 6}},
+           {.channels = 4, .heads = 1, .lengths = {5, 2}, .masked = true, .queries = {1, 8}}})
+    result.samples.push_back(attention_sample(sample));
+  return result;
+}
+
+}  // namespace soma::detail
+
+namespace soma {
+
+namespace detail {
 
 inline void attention_shape(const ShapeCall& call) {
   const auto& setting = call.attributes.as<AttentionSetting>();
@@ -28954,7 +29799,31 @@ inline void attention_shape(const ShapeCall& call) {
          (inputs.apart ? "a number whose double divides the columns of keys and values, "
                        : "a number whose triple divides the columns of qkv, ") +
              all.describe());
-  const std::size_t queries = setting.first_rows ? call.sequences.count() : all.size(0);
+  const bool other_rows = inputs.query_begins.defined();
+  if (setting.causal && (setting.first_rows || other_rows))
+    fail(error_id::operator_value, "attention", "causal",
+         setting.first_rows ? "true, and first rows are queries" : "true, beside query_begins",
+         "queries that are the rows of the keys");
+  if (other_rows && (!inputs.apart || setting.first_rows))
+    fail(error_id::operator_inputs, "attention", "query_begins",
+         inputs.apart ? "given, and first rows are queries" : "given without queries",
+         "queries that are apart, more than first rows");
+  if (other_rows) {
+    if (inputs.query_begins.dtype() != DType::int64)
+      fail(error_id::tensor_dtype, "attention", "query_begins", inputs.query_begins.describe(),
+           "int64");
+    check_shape("attention", "query_begins", inputs.query_begins,
+                Shape{call.sequences.count() + 1});
+    check_rank("attention", "queries", inputs.q, 2);
+  }
+  if (inputs.mask.defined()) {
+    check_rank("attention", "mask", inputs.mask, 1);
+    if (size_of(inputs.mask.dtype()) != 1 || is_floating(inputs.mask.dtype()))
+      fail(error_id::tensor_dtype, "attention", "mask", inputs.mask.describe(),
+           "boolean, uint8 or int8");
+  }
+  std::size_t queries = setting.first_rows ? call.sequences.count() : all.size(0);
+  if (other_rows) queries = inputs.q.size(0);
   if (setting.first_rows && !inputs.apart)
     fail(error_id::operator_inputs, "attention", "queries", "left out",
          "one of each sequence, where first rows are queries");
@@ -28975,75 +29844,16 @@ inline void attention_shape(const ShapeCall& call) {
   call.outputs[1] = {Shape{setting.heads, queries}, DType::fp32};
 }
 
-// Where a head of a sequence is: its first row of keys and values, and of queries and the result;
-// the head's first column of queries, keys, values and the result each.
-struct HeadPlace {
-  std::size_t row, query_row, column;
-};
-
-// Calls run(args, place) for each sequence and head, with what forward and backward share filled
-// in. Parts of about equal cost go to the executor.
-template <class Run>
-void for_each_head(const OperatorCall& call, const AttentionInputs& inputs, float* log_sum_exp,
-                   const Run& run_head) {
-  const auto& setting = call.attributes.as<AttentionSetting>();
-  const Sequences& sequences = call.sequences;
-  const AttentionKernels& kernels = call.context.kernels().attention;
-  const std::size_t width = inputs.channels / setting.heads;
-  const std::size_t longest = sequences.longest();
-  const std::size_t results = setting.first_rows ? sequences.count() : sequences.rows();
-  const auto queries = [&](std::size_t length) { return setting.first_rows ? 1 : length; };
-  const auto cost = [&](std::size_t item) {
-    const std::size_t length = sequences.length(item / setting.heads);
-    return length * (queries(length) + 64) * width;
-  };
-  constexpr std::size_t worth_a_task = 50000;  // multiply-adds
-  const UnevenRanges parts(call.context, sequences.count() * setting.heads, worth_a_task, cost);
-  if (parts.tasks() == 0) return;
-  AttentionArgs most_args{.queries = queries(longest), .keys = longest, .width = width};
-  most_args.bf16_products = call.context.bf16().products;
-  const std::size_t workspace = (kernels.workspace_bytes(most_args) + memory_alignment - 1) /
-                                memory_alignment * memory_alignment;
-  const Storage memory = Storage::allocate(call.context.heap(),
-                                           checked_multiply(workspace, parts.tasks(), "attention"));
-  const float scale = 1.0f / std::sqrt(static_cast<float>(width));
-  parts.run(call.context, [&](std::size_t begin, std::size_t end, std::size_t task) {
-    for (std::size_t item = begin; item < end; ++item) {
-      const std::size_t sequence = item / setting.heads, head = item % setting.heads;
-      const std::size_t length = sequences.length(sequence);
-      if (length == 0) continue;
-      const HeadPlace place{.row = sequences.begin(sequence),
-                            .query_row = setting.first_rows ? sequence : sequences.begin(sequence),
-                            .column = head * width};
-      AttentionArgs args{.queries = queries(length), .keys = length, .width = width};
-      const MatrixOperand all = operand(inputs.all);
-      args.q = part(operand(inputs.q), place.query_row, place.column);
-      args.k = part(all, place.row, inputs.first_key + place.column);
-      args.v = part(all, place.row, inputs.first_value + place.column);
-      args.scale = scale;
-      args.bf16_products = most_args.bf16_products;
-      args.log_sum_exp = log_sum_exp + head * results + place.query_row;
-      args.workspace = memory.data() + task * workspace;
-      args.dropout.threshold = dropout_threshold(setting.dropout);
-      if (args.dropout.threshold != 0) {
-        args.dropout.keep_scale =
-            static_cast<float>(1 / (1 - static_cast<double>(setting.dropout.probability)));
-        args.dropout.draw = setting.dropout.draw;
-        args.dropout.draw.index = attention_index(sequences.ordinal(sequence), head, 0, 0);
-      }
-      run_head(args, place);
-    }
-  });
-}
-
-// Of so many products of a sequence's queries and keys.
+// Of so many products of a sequence's queries and keys. A mask does not count.
 inline double attention_operations(const OperatorCall& call, const AttentionInputs& inputs,
                                    double products) {
-  const bool first_rows = call.attributes.as<AttentionSetting>().first_rows;
+  const auto& setting = call.attributes.as<AttentionSetting>();
+  const QueryRows queries(call.context, setting, inputs, call.sequences);
   double pairs = 0;
   for (std::size_t i = 0; i < call.sequences.count(); ++i) {
-    const auto length = static_cast<double>(call.sequences.length(i));
-    pairs += (first_rows ? 1 : length) * length;
+    const auto rows = static_cast<double>(queries.length(i));
+    pairs +=
+        rows * (setting.causal ? (rows + 1) / 2 : static_cast<double>(call.sequences.length(i)));
   }
   return products * 2.0 * pairs * static_cast<double>(inputs.channels);
 }
@@ -29064,8 +29874,8 @@ inline void attention_host(const OperatorCall& call) {
                 });
 }
 
-// Inputs qkv, out, log_sum_exp, dout, and queries where they are apart; outputs dqkv, and dqueries,
-// which is empty where they are not.
+// Inputs qkv, out, log_sum_exp, dout, queries where they are apart, mask, query_begins; outputs
+// dqkv, and dqueries, which is empty where they are not.
 inline void attention_backward_shape(const ShapeCall& call) {
   check_sequences("attention backward", call.inputs[0], call.sequences);
   check_shape("attention backward", "dout", call.inputs[3], call.inputs[1].shape());
@@ -29094,109 +29904,22 @@ inline void attention_backward_host(const OperatorCall& call) {
 
 inline void attention_gradient(const GradientCall& call);
 
-inline std::vector<ReferenceTensor> attention_reference(
-    const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-  const auto& setting = sample.attributes.as<AttentionSetting>();
-  const ReferenceTensor& all = inputs[0];
-  const bool apart = inputs.size() > 1 && inputs[1].defined;
-  const std::size_t channels = all.shape[1] / (apart ? 2 : 3), width = channels / setting.heads;
-  const std::uint32_t threshold = dropout_threshold(setting.dropout);
-  const bool first = setting.first_rows;
-  ReferenceTensor y{Shape{first ? sample.lengths.size() : all.shape[0], channels}, {}};
-  y.values.assign(y.shape.elements(), 0.0);
-  std::size_t begin = 0;
-  for (std::size_t s = 0; s < sample.lengths.size(); begin += sample.lengths[s++])
-    for (std::size_t head = 0; head < setting.heads; ++head)
-      for (std::size_t i = 0; i < (first ? 1 : sample.lengths[s]); ++i) {
-        const auto at = [&](std::size_t part, std::size_t row, std::size_t c) {
-          const std::size_t column = head * width + c;
-          if (apart && part == 0)
-            return inputs[1].values[((first ? s : begin) + row) * channels + column];
-          return all
-              .values[(begin + row) * all.shape[1] + (part - (apart ? 1 : 0)) * channels + column];
-        };
-        std::vector<double> p(sample.lengths[s]);
-        double sum = 0;
-        for (std::size_t j = 0; j < p.size(); ++j) {
-          double score = 0;
-          for (std::size_t c = 0; c < width; ++c) score += at(0, i, c) * at(1, j, c);
-          sum += p[j] = std::exp(score / std::sqrt(static_cast<double>(width)));
-        }
-        for (std::size_t j = 0; j < p.size(); ++j) {
-          double probability = p[j] / sum;
-          if (threshold != 0) {
-            Draw draw = setting.dropout.draw;
-            draw.index = attention_index(s, head, i, j);
-            probability =
-                random_word(draw) < threshold
-                    ? 0
-                    : probability *
-                          static_cast<double>(static_cast<float>(
-                              1 / (1 - static_cast<double>(setting.dropout.probability))));
-          }
-          for (std::size_t c = 0; c < width; ++c)
-            y.values[(first ? s : begin + i) * channels + head * width + c] +=
-                probability * at(2, j, c);
-        }
-      }
-  return {y};
-}
-
-inline OperatorSamples attention_samples() {
-  OperatorSamples result;
-  result.reference = &attention_reference;
-  const auto add = [&](std::size_t channels, std::size_t heads, std::vector<std::size_t> lengths,
-                       float probability, bool apart = false, bool first_rows = false) {
-    std::size_t rows = 0, longest = 0;
-    for (const std::size_t length : lengths) {
-      rows += length;
-      longest = (std::max)(longest, length);
-    }
-    const double error = 16 * static_cast<double>(longest + channels / heads) * 0x1p-24;
-    result.samples.push_back(
-        {.name = std::to_string(rows) + " rows, " + std::to_string(heads) + " heads" +
-                 (first_rows ? ", first rows"
-                  : apart    ? ", queries apart"
-                             : ""),
-         .inputs = {{.shape = Shape{rows, (apart ? 2 : 3) * channels}},
-                    {.shape = Shape{first_rows ? lengths.size() : rows, channels},
-                     .left_out = !apart}},
-         .attributes = AttentionSetting{heads,
-                                        {.probability = probability,
-                                         .draw = {.seed = 1, .stream = 2, .step = 3}},
-                                        first_rows},
-         .lengths = std::move(lengths),
-         .error = error,
-         .gradient_error = error});
-  };
-  add(8, 2, {3, 0, 1, 5}, 0);
-  add(6, 3, {7, 2}, 0.25f);
-  add(4, 1, {}, 0);
-  add(32, 2, {17}, 0.1f);
-  add(8, 2, {3, 0, 1, 5}, 0, true);
-  add(6, 3, {7, 2}, 0.25f, true);
-  add(8, 2, {3, 1, 5}, 0, true, true);
-  add(6, 3, {7, 2}, 0.25f, true, true);
-  add(4, 1, {}, 0, true, true);
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
 
 inline constexpr Operator attention_backward{.name = "attention backward",
                                              .min_inputs = 4,
-                                             .max_inputs = 5,
+                                             .max_inputs = 7,
                                              .outputs = 2,
                                              .shape = &detail::attention_backward_shape,
                                              .host = &detail::attention_backward_host,
                                              .operations = &detail::attention_backward_operations};
 
 inline constexpr Operator attention{.name = "attention",
-                                    .max_inputs = 2,
+                                    .max_inputs = 4,
                                     .outputs = 2,
-                                    .keeps_inputs = 3,
+                                    .keeps_inputs = 15,
                                     .keeps_outputs = 3,
                                     .shape = &detail::attention_shape,
                                     .host = &detail::attention_host,
@@ -29207,11 +29930,13 @@ inline constexpr Operator attention{.name = "attention",
 }  // namespace ops
 
 inline void detail::attention_gradient(const GradientCall& call) {
-  const bool apart = attention_inputs(call.inputs).apart;
-  const Outputs gradients = run(call.context, ops::attention_backward, call.attributes,
-                                {call.inputs[0], call.outputs[0], call.outputs[1],
-                                 call.output_gradients[0], apart ? call.inputs[1] : Tensor()},
-                                call.sequences);
+  const AttentionInputs inputs = attention_inputs(call.inputs);
+  const bool apart = inputs.apart;
+  const Outputs gradients =
+      run(call.context, ops::attention_backward, call.attributes,
+          {call.inputs[0], call.outputs[0], call.outputs[1], call.output_gradients[0],
+           apart ? call.inputs[1] : Tensor(), inputs.mask, inputs.query_begins},
+          call.sequences);
   call.input_gradients[0].values = gradients[0];
   if (apart) call.input_gradients[1].values = gradients[1];
 }
@@ -33592,6 +34317,861 @@ inline void detail::softmax_gradient(const GradientCall& call) {
 }
 
 }  // namespace soma
+// ---- soma/ops/sequence/gru.hpp
+// One layer and direction of a GRU (arXiv 1406.1078) over the sequences of a batch, which each end
+// at their own length. Input products are not part of it: x holds W_ih x + b_ih of all rows, made
+// by one matrix product before.
+//
+//   h = state W_hh^T + b_hh
+//   r = sigmoid(x_r + h_r)    z = sigmoid(x_z + h_z)    n = tanh(x_n + r h_n)
+//   state = (1 - z) n + z state
+//
+// Inputs:  x [rows, 3 H], gates side by side: reset, update, new; weight [3 H, H]; bias [3 H] or
+//          left out; the states that sequences begin with, [sequences, H], or left out: zeros
+// Outputs: the state after each row [rows, H]; the last state of each sequence [sequences, H], the
+//          first one where it has no rows; what backward needs [rows, 5 H]
+//
+// The order of gates and where the reset gate acts are those of PyTorch (torch.nn.GRU) and cuDNN.
+// States are fp32 between steps, and results are rounded once. With `reverse` sequences pass from
+// their last row to their first.
+//
+// Errors tensor.rank, tensor.dtype, tensor.shape, operator.sequences.
+
+// ---- soma/ops/sequence/recurrent.hpp
+// What recurrent layers share: sequences shared out to tasks, step by step, and a product with the
+// same weights at every step.
+//
+// A task has some sequences and takes all their steps, so that nobody waits for another between
+// steps. Its sequences are sorted by length: those that are still alive at a step are the first
+// ones, and are multiplied together. A row's result depends on its own sequence alone, whatever
+// sequences share its task.
+
+namespace soma::detail {
+
+// Inputs of a recurrent layer: x [rows, gates H], weight [gates H, H], bias [gates H] or none, and
+// the states that sequences begin with, [sequences, H] each, or none. Errors tensor.rank,
+// tensor.dtype, tensor.shape, operator.sequences.
+inline void check_recurrent(std::string_view name, const ShapeCall& call, std::size_t gates) {
+  const Tensor &x = call.inputs[0], &weight = call.inputs[1];
+  check_rank(name, "x", x, 2);
+  check_floating(name, "x", x);
+  check_sequences(name, x, call.sequences);
+  check_rank(name, "weight", weight, 2);
+  check_floating(name, "weight", weight);
+  const std::size_t hidden = weight.size(1);
+  check_shape(name, "weight", weight, Shape{gates * hidden, hidden});
+  check_shape(name, "x", x, Shape{x.size(0), gates * hidden});
+  for (std::size_t i = 2; i < call.inputs.size(); ++i) {
+    const Tensor& input = call.inputs[i];
+    if (!input.defined()) continue;
+    const std::string_view what = i == 2 ? "bias" : i == 3 ? "state" : "cell";
+    check_floating(name, what, input);
+    check_shape(name, what, input,
+                i == 2 ? Shape{gates * hidden} : Shape{call.sequences.count(), hidden});
+  }
+}
+
+// Sequences in tasks.
+class StepPlan {
+ public:
+  // `cost`: multiply-adds of a row.
+  StepPlan(Context& context, const Sequences& sequences, bool reverse, std::size_t cost)
+      : sequences_(sequences),
+        reverse_(reverse),
+        sorted_(context.heap()),
+        order_(context.heap()),
+        borders_(context.heap()) {
+    const std::size_t count = sequences.count();
+    for (std::size_t i = 0; i < count; ++i) sorted_.push_back(i);
+    std::stable_sort(sorted_.begin(), sorted_.end(), [&](std::size_t a, std::size_t b) {
+      return sequences.length(a) > sequences.length(b);
+    });
+    constexpr std::size_t worth_a_task = 100000;  // multiply-adds
+    const std::size_t tasks =
+        worthwhile_tasks(context, count, sequences.rows() * cost, worth_a_task);
+    // Dealt back and forth, which leaves tasks with about as many rows each.
+    borders_.push_back(0);
+    for (std::size_t task = 0; task < tasks; ++task) {
+      for (std::size_t round = 0; round * tasks < count; ++round) {
+        const std::size_t at = round * tasks + (round % 2 == 0 ? task : tasks - 1 - task);
+        if (at < count) order_.push_back(sorted_[at]);
+      }
+      borders_.push_back(order_.size());
+    }
+  }
+  std::size_t tasks() const { return borders_.size() - 1; }
+  // The most sequences of a task.
+  std::size_t most() const {
+    std::size_t most = 0;
+    for (std::size_t task = 0; task < tasks(); ++task) most = (std::max)(most, count(task));
+    return most;
+  }
+  std::size_t count(std::size_t task) const { return borders_[task + 1] - borders_[task]; }
+  // Sequence number i of a task, the longest first.
+  std::size_t sequence(std::size_t task, std::size_t i) const { return order_[borders_[task] + i]; }
+  std::size_t longest(std::size_t task) const {
+    return count(task) == 0 ? 0 : sequences_.length(sequence(task, 0));
+  }
+  // How many of a task's sequences have a step of that number.
+  std::size_t alive(std::size_t task, std::size_t step) const {
+    std::size_t alive = count(task);
+    while (alive != 0 && sequences_.length(sequence(task, alive - 1)) <= step) --alive;
+    return alive;
+  }
+  // The row of a sequence's step.
+  std::size_t row(std::size_t sequence, std::size_t step) const {
+    return reverse_ ? sequences_.end(sequence) - 1 - step : sequences_.begin(sequence) + step;
+  }
+
+ private:
+  const Sequences& sequences_;
+  bool reverse_;
+  HeapVector<std::size_t> sorted_, order_, borders_;
+};
+
+// c = a b, from any task, for one b that is packed before.
+class StepProduct {
+ public:
+  // b is depth x columns; a has at most `rows` rows.
+  StepProduct(Context& context, const MatrixOperand& b, std::size_t depth, std::size_t columns,
+              std::size_t rows)
+      : context_(context) {
+    all_.m = rows, all_.k = depth, all_.n = columns;
+    all_.b = b;
+    all_.a.row_stride = depth, all_.c.row_stride = columns;
+    all_.bf16_products = context.bf16().products;
+    all_.fp32_products = context.fp32_products();
+    const GemmKernels& gemm = context.kernels().gemm;
+    if (rows == 0 || depth == 0 || columns == 0) return;
+    packing_ = gemm.shared_packing(all_);
+    if (packing_.columns == 0) return;
+    packed_ = Storage::allocate(context.heap(),
+                                checked_multiply(panes(), packing_.bytes, "recurrent layer"));
+    const std::size_t room = workspace_bytes();
+    const Storage memory =
+        Storage::allocate(context.heap(), checked_multiply(room, panes(), "recurrent layer"));
+    parallel(context, static_cast<int>(panes()), [&](int index) {
+      const auto pane = static_cast<std::size_t>(index);
+      GemmArgs args = part_of(pane, (std::min)(rows, packing_.rows));
+      args.workspace = memory.data() + pane * room;
+      context_.kernels().gemm.pack_b(args);
+    });
+  }
+  // Of a task that multiplies.
+  std::size_t workspace_bytes() const {
+    const std::size_t bytes =
+        packing_.columns != 0 ? packing_.workspace : context_.kernels().gemm.workspace_bytes(all_);
+    return parts_of(bytes, memory_alignment) * memory_alignment;
+  }
+  // c [rows, columns] = a [rows, depth] b + bias, or c += a b.
+  void run(const float* a, std::size_t rows, float* c, const float* bias, bool accumulate,
+           std::byte* workspace) const {
+    if (rows == 0 || all_.n == 0) return;
+    const std::size_t most = packing_.columns != 0 ? packing_.rows : rows;
+    for (std::size_t row = 0; row < rows; row += most)
+      for (std::size_t pane = 0; pane < panes(); ++pane) {
+        GemmArgs args = all_;
+        args.a.data = a + row * all_.k;
+        args.c.data = c + row * all_.n;
+        args.eviction.bias = bias;
+        args.eviction.accumulate = accumulate;
+        args = part_of(pane, (std::min)(most, rows - row), args);
+        args.workspace = workspace;
+        context_.kernels().gemm.multiply(args);
+      }
+  }
+
+ private:
+  std::size_t panes() const {
+    return packing_.columns == 0 ? 1 : parts_of(all_.n, packing_.columns);
+  }
+  GemmArgs part_of(std::size_t pane, std::size_t rows, const GemmArgs& of) const {
+    const std::size_t first = pane * packing_.columns;
+    const std::size_t columns =
+        packing_.columns == 0 ? all_.n : (std::min)(packing_.columns, all_.n - first);
+    GemmArgs args = detail::part(of, 0, rows, first, columns);
+    if (packing_.columns != 0)
+      args.packed_b = {reinterpret_cast<float*>(packed_.data() + pane * packing_.bytes), 0,
+                       packing_.columns};
+    return args;
+  }
+  GemmArgs part_of(std::size_t pane, std::size_t rows) const { return part_of(pane, rows, all_); }
+
+  Context& context_;
+  GemmArgs all_{};
+  SharedPacking packing_{};
+  Storage packed_{};
+};
+
+// Rows of floats of a task, one behind the other.
+class StepRows {
+ public:
+  StepRows(Context& context, std::size_t tasks, std::size_t floats, std::size_t workspace)
+      : floats_(parts_of(floats * sizeof(float), memory_alignment) * memory_alignment),
+        stride_(checked_add(floats_, workspace, "recurrent layer")),
+        memory_(Storage::allocate(context.heap(),
+                                  checked_multiply(stride_, tasks, "recurrent layer"))) {}
+  float* floats(std::size_t task) const {
+    return reinterpret_cast<float*>(memory_.data() + task * stride_);
+  }
+  std::byte* workspace(std::size_t task) const { return memory_.data() + task * stride_ + floats_; }
+
+ private:
+  std::size_t floats_, stride_;
+  Storage memory_;
+};
+
+// One row of a matrix that may be left out: zeros then.
+inline void copy_state(const Tensor& from, std::size_t row, std::size_t count, float* to) {
+  if (from.defined())
+    std::memcpy(to, from.data<float>() + row * count, count * sizeof(float));
+  else
+    std::fill_n(to, count, 0.0f);
+}
+
+}  // namespace soma::detail
+// ---- soma/ops/sequence/reference.hpp
+// Recurrent layers in double, their samples, and the gradients that they share.
+
+namespace soma::detail {
+
+// What is left once the gradients of x and of the hidden gates are known: those of x, weight and
+// bias. The states before each row are columns `before` H and following of the notes.
+inline void recurrent_gradients(const GradientCall& call, const Tensor& dx, const Tensor& dh,
+                                const Tensor& notes, std::size_t before) {
+  const std::size_t hidden = call.inputs[1].size(1);
+  if (call.wanted[0]) call.input_gradients[0].values = dx;
+  if (call.wanted[1])
+    call.input_gradients[1].values =
+        run(call.context, ops::matmul, MatmulSetting{.transpose_a = true, .over_rows = true},
+            {dh, notes.slice(1, before * hidden, (before + 1) * hidden)}, call.sequences)[0];
+  if (is_wanted(call, 2))
+    call.input_gradients[2].values =
+        sum_to(call.context, dh, call.inputs[2].shape(), call.sequences);
+}
+
+inline double reference_sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+// A step of one row: x and h are the gates, state and cell come in and go out.
+using RecurrentStep = void (*)(std::size_t hidden, const double* x, const std::vector<double>& h,
+                               double* state, double* cell);
+
+inline void gru_reference_step(std::size_t hidden, const double* x, const std::vector<double>& h,
+                               double* state, double*) {
+  for (std::size_t i = 0; i < hidden; ++i) {
+    const double r = reference_sigmoid(x[i] + h[i]),
+                 z = reference_sigmoid(x[hidden + i] + h[hidden + i]),
+                 n = std::tanh(x[2 * hidden + i] + r * h[2 * hidden + i]);
+    state[i] = (1 - z) * n + z * state[i];
+  }
+}
+inline void lstm_reference_step(std::size_t hidden, const double* x, const std::vector<double>& h,
+                                double* state, double* cell) {
+  for (std::size_t i = 0; i < hidden; ++i) {
+    const auto sum = [&](std::size_t gate) { return x[gate * hidden + i] + h[gate * hidden + i]; };
+    cell[i] = reference_sigmoid(sum(1)) * cell[i] + reference_sigmoid(sum(0)) * std::tanh(sum(2));
+    state[i] = reference_sigmoid(sum(3)) * std::tanh(cell[i]);
+  }
+}
+
+// Outputs but the notes; `cells`: 1 where there is a cell.
+inline std::vector<ReferenceTensor> recurrent_reference(const Sample& sample,
+                                                        const std::vector<ReferenceTensor>& inputs,
+                                                        std::size_t gates, std::size_t cells,
+                                                        RecurrentStep step) {
+  const ReferenceTensor &x = inputs[0], &weight = inputs[1];
+  const std::size_t hidden = weight.shape[1], count = sample.lengths.size();
+  ReferenceTensor y{Shape{x.shape[0], hidden}, std::vector<double>(x.shape[0] * hidden)};
+  ReferenceTensor state{Shape{count, hidden}, std::vector<double>(count * hidden)}, cell = state;
+  if (inputs[3].defined) state.values = inputs[3].values;
+  if (cells != 0 && inputs[4].defined) cell.values = inputs[4].values;
+  std::size_t begin = 0;
+  for (std::size_t s = 0; s < count; begin += sample.lengths[s++])
+    for (std::size_t t = 0; t < sample.lengths[s]; ++t) {
+      const bool reverse = sample.attributes.as<RecurrentSetting>().reverse;
+      const std::size_t row = begin + (reverse ? sample.lengths[s] - 1 - t : t);
+      std::vector<double> h(gates * hidden);
+      for (std::size_t gate = 0; gate < h.size(); ++gate) {
+        h[gate] = inputs[2].defined ? inputs[2].values[gate] : 0;
+        for (std::size_t i = 0; i < hidden; ++i)
+          h[gate] += weight.values[gate * hidden + i] * state.values[s * hidden + i];
+      }
+      step(hidden, &x.values[row * gates * hidden], h, &state.values[s * hidden],
+           &cell.values[s * hidden]);
+      std::copy_n(&state.values[s * hidden], hidden, &y.values[row * hidden]);
+    }
+  if (cells == 0) return {y, state};
+  return {y, state, cell};
+}
+
+inline OperatorSamples recurrent_samples(
+    std::size_t gates,
+    std::vector<ReferenceTensor> (*reference)(const Sample&, const std::vector<ReferenceTensor>&)) {
+  OperatorSamples result;
+  result.reference = reference;
+  const auto add = [&](std::size_t hidden, std::vector<std::size_t> lengths, bool bias, bool state,
+                       bool reverse) {
+    std::size_t rows = 0, longest = 0;
+    for (const std::size_t length : lengths) {
+      rows += length;
+      longest = (std::max)(longest, length);
+    }
+    const Shape states{lengths.size(), hidden};
+    // Each step adds the roundings of a product and of its gates, and passes on less than twice
+    // what came before for weights that are so small.
+    const double error = 16 * static_cast<double>((longest + 1) * (hidden + 12)) * 0x1p-24;
+    const double bound = 1 / std::sqrt(static_cast<double>(hidden));
+    Sample sample{.name = std::to_string(rows) + " rows to " + std::to_string(hidden) +
+                          (reverse ? ", reverse" : ""),
+                  .inputs = {{.shape = Shape{rows, gates * hidden}},
+                             {.shape = Shape{gates * hidden, hidden}, .low = -bound, .high = bound},
+                             {.shape = Shape{gates * hidden}, .left_out = !bias},
+                             {.shape = states, .left_out = !state}},
+                  .attributes = RecurrentSetting{reverse},
+                  .lengths = std::move(lengths),
+                  .error = error,
+                  .gradient_error = 4 * error};
+    if (gates == 4) sample.inputs.push_back({.shape = states, .left_out = !state});
+    result.samples.push_back(std::move(sample));
+  };
+  add(4, {3, 0, 1, 5}, true, false, false);
+  add(5, {2, 6, 6}, true, true, false);
+  add(17, {4, 1}, false, true, true);
+  add(3, {0, 2, 1, 7, 2}, true, true, true);
+  add(4, {0, 0}, true, true, false);
+  return result;
+}
+
+}  // namespace soma::detail
+
+namespace soma {
+
+namespace detail {
+
+inline void gru_shape(const ShapeCall& call) {
+  check_recurrent("gru", call, 3);
+  const std::size_t rows = call.inputs[0].size(0), hidden = call.inputs[1].size(1);
+  const DType dtype = call.inputs[0].dtype();
+  call.outputs[0] = {Shape{rows, hidden}, dtype};
+  call.outputs[1] = {Shape{call.sequences.count(), hidden}, dtype};
+  call.outputs[2] = {Shape{rows, 5 * hidden}, DType::fp32};
+}
+
+inline void gru_steps(const OperatorCall& call) {
+  Context& context = call.context;
+  const Tensor &x = call.inputs[0], &weight = call.inputs[1], state = input_or_none(call.inputs, 3);
+  const float* const bias = floats(input_or_none(call.inputs, 2));
+  const std::size_t hidden = weight.size(1), gates = 3 * hidden;
+  const StepPlan plan(context, call.sequences, call.attributes.as<RecurrentSetting>().reverse,
+                      hidden * gates);
+  const StepProduct product(context, transposed(operand(weight)), hidden, gates, plan.most());
+  const StepRows memory(context, plan.tasks(), plan.most() * (hidden + gates),
+                        product.workspace_bytes());
+  float *const y = call.outputs[0].mutable_data<float>(),
+               *const last = call.outputs[1].mutable_data<float>(),
+               *const notes = call.outputs[2].mutable_data<float>();
+  parallel(context, static_cast<int>(plan.tasks()), [&](int index) {
+    const auto task = static_cast<std::size_t>(index);
+    float *const states = memory.floats(task), *const h = states + plan.most() * hidden;
+    for (std::size_t i = 0; i < plan.count(task); ++i)
+      copy_state(state, plan.sequence(task, i), hidden, states + i * hidden);
+    for (std::size_t step = 0; step < plan.longest(task); ++step) {
+      const std::size_t alive = plan.alive(task, step);
+      product.run(states, alive, h, bias, false, memory.workspace(task));
+      for (std::size_t i = 0; i < alive; ++i) {
+        const std::size_t row = plan.row(plan.sequence(task, i), step);
+        context.kernels().sequence.gru({.hidden = hidden,
+                                        .x = x.data<float>() + row * gates,
+                                        .h = h + i * gates,
+                                        .state = states + i * hidden,
+                                        .y = y + row * hidden,
+                                        .notes = notes + row * 5 * hidden});
+      }
+    }
+    for (std::size_t i = 0; i < plan.count(task); ++i)
+      std::memcpy(last + plan.sequence(task, i) * hidden, states + i * hidden,
+                  hidden * sizeof(float));
+  });
+}
+inline void gru_host(const OperatorCall& call) { with_plain_tensors(call, 0, &gru_steps); }
+
+// Inputs notes, weight, and the gradients of the first two outputs, or none; outputs dx
+// [rows, 3 H], that of the hidden gates [rows, 3 H], and of the states that sequences began with
+// [sequences, H].
+inline void gru_backward_shape(const ShapeCall& call) {
+  const std::size_t rows = call.inputs[0].size(0), hidden = call.inputs[1].size(1);
+  call.outputs[0] = call.outputs[1] = {Shape{rows, 3 * hidden}, DType::fp32};
+  call.outputs[2] = {Shape{call.sequences.count(), hidden}, DType::fp32};
+}
+
+inline void gru_backward_steps(const OperatorCall& call) {
+  Context& context = call.context;
+  const Tensor &notes = call.inputs[0], &weight = call.inputs[1],
+               dy = input_or_none(call.inputs, 2), dlast = input_or_none(call.inputs, 3);
+  const std::size_t hidden = weight.size(1), gates = 3 * hidden;
+  const StepPlan plan(context, call.sequences, call.attributes.as<RecurrentSetting>().reverse,
+                      hidden * gates);
+  const StepProduct product(context, operand(weight), gates, hidden, plan.most());
+  const StepRows memory(context, plan.tasks(), plan.most() * (hidden + gates) + hidden,
+                        product.workspace_bytes());
+  float *const dx = call.outputs[0].mutable_data<float>(),
+               *const dh = call.outputs[1].mutable_data<float>(),
+               *const dstate = call.outputs[2].mutable_data<float>();
+  parallel(context, static_cast<int>(plan.tasks()), [&](int index) {
+    const auto task = static_cast<std::size_t>(index);
+    float *const states = memory.floats(task), *const work = states + plan.most() * hidden,
+                 *const zeros = work + plan.most() * gates;
+    std::fill_n(zeros, hidden, 0.0f);
+    for (std::size_t i = 0; i < plan.count(task); ++i)
+      copy_state(dlast, plan.sequence(task, i), hidden, states + i * hidden);
+    for (std::size_t step = plan.longest(task); step-- > 0;) {
+      const std::size_t alive = plan.alive(task, step);
+      for (std::size_t i = 0; i < alive; ++i) {
+        const std::size_t row = plan.row(plan.sequence(task, i), step);
+        context.kernels().sequence.gru_backward(
+            {.hidden = hidden,
+             .notes = notes.data<float>() + row * 5 * hidden,
+             .dy = dy.defined() ? dy.data<float>() + row * hidden : zeros,
+             .dstate = states + i * hidden,
+             .dx = dx + row * gates,
+             .dh = dh + row * gates,
+             .dh_too = work + i * gates});
+      }
+      product.run(work, alive, states, nullptr, true, memory.workspace(task));
+    }
+    for (std::size_t i = 0; i < plan.count(task); ++i)
+      std::memcpy(dstate + plan.sequence(task, i) * hidden, states + i * hidden,
+                  hidden * sizeof(float));
+  });
+}
+inline void gru_backward_host(const OperatorCall& call) {
+  with_plain_tensors(call, 0, &gru_backward_steps);
+}
+
+// Of x and hidden gates (multiply-adds of the latter alone: x was made before).
+inline double gru_operations(const OperatorCall& call) {
+  return 2.0 * static_cast<double>(call.inputs[0].size(0)) *
+         static_cast<double>(call.inputs[1].elements());
+}
+
+inline void gru_gradient(const GradientCall& call);
+
+inline OperatorSamples gru_samples() {
+  return recurrent_samples(3, [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    return recurrent_reference(sample, inputs, 3, 0, gru_reference_step);
+  });
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator gru_backward{.name = "gru backward",
+                                       .min_inputs = 2,
+                                       .max_inputs = 4,
+                                       .outputs = 3,
+                                       .shape = &detail::gru_backward_shape,
+                                       .host = &detail::gru_backward_host,
+                                       .operations = &detail::gru_operations};
+
+inline constexpr Operator gru{.name = "gru",
+                              .min_inputs = 2,
+                              .max_inputs = 4,
+                              .outputs = 3,
+                              .keeps_inputs = 2,
+                              .keeps_outputs = 4,
+                              .shape = &detail::gru_shape,
+                              .host = &detail::gru_host,
+                              .gradient = &detail::gru_gradient,
+                              .samples = &detail::gru_samples,
+                              .operations = &detail::gru_operations};
+
+}  // namespace ops
+
+inline void detail::gru_gradient(const GradientCall& whole) {
+  with_plain_tensors(whole, [](const GradientCall& call) {
+    const Outputs gradients =
+        run(call.context, ops::gru_backward, call.attributes,
+            {call.outputs[2], call.inputs[1], call.output_gradients[0], call.output_gradients[1]},
+            call.sequences);
+    recurrent_gradients(call, gradients[0], gradients[1], call.outputs[2], 4);
+    if (is_wanted(call, 3)) call.input_gradients[3].values = gradients[2];
+  });
+}
+
+}  // namespace soma
+// ---- soma/ops/sequence/lstm.hpp
+// One layer and direction of an LSTM (Hochreiter and Schmidhuber, Neural Computation 9(8), 1997,
+// with the forget gate of Gers et al., 2000) over the sequences of a batch, which each end at their
+// own length. Input products are not part of it: x holds W_ih x + b_ih of all rows.
+//
+//   h = state W_hh^T + b_hh
+//   i = sigmoid(x_i + h_i)    f = sigmoid(x_f + h_f)    g = tanh(x_g + h_g)
+//   o = sigmoid(x_o + h_o)    cell = f cell + i g       state = o tanh(cell)
+//
+// Inputs:  x [rows, 4 H], gates side by side: input, forget, cell, output; weight [4 H, H]; bias
+//          [4 H] or left out; the states and the cells that sequences begin with, [sequences, H]
+//          each, or left out: zeros
+// Outputs: the state after each row [rows, H]; the last state and the last cell of each sequence,
+//          [sequences, H] each, the first ones where it has no rows; what backward needs
+//          [rows, 7 H]
+//
+// The order of gates is that of PyTorch (torch.nn.LSTM) and cuDNN. States and cells are fp32
+// between steps, and results are rounded once. With `reverse` sequences pass from their last row to
+// their first.
+//
+// Errors tensor.rank, tensor.dtype, tensor.shape, operator.sequences.
+
+namespace soma {
+
+namespace detail {
+
+inline void lstm_shape(const ShapeCall& call) {
+  check_recurrent("lstm", call, 4);
+  const std::size_t rows = call.inputs[0].size(0), hidden = call.inputs[1].size(1);
+  const DType dtype = call.inputs[0].dtype();
+  call.outputs[0] = {Shape{rows, hidden}, dtype};
+  call.outputs[1] = call.outputs[2] = {Shape{call.sequences.count(), hidden}, dtype};
+  call.outputs[3] = {Shape{rows, 7 * hidden}, DType::fp32};
+}
+
+inline void lstm_steps(const OperatorCall& call) {
+  Context& context = call.context;
+  const Tensor &x = call.inputs[0], &weight = call.inputs[1], state = input_or_none(call.inputs, 3),
+               cell = input_or_none(call.inputs, 4);
+  const float* const bias = floats(input_or_none(call.inputs, 2));
+  const std::size_t hidden = weight.size(1), gates = 4 * hidden;
+  const StepPlan plan(context, call.sequences, call.attributes.as<RecurrentSetting>().reverse,
+                      hidden * gates);
+  const StepProduct product(context, transposed(operand(weight)), hidden, gates, plan.most());
+  const StepRows memory(context, plan.tasks(), plan.most() * (2 * hidden + gates),
+                        product.workspace_bytes());
+  float *const y = call.outputs[0].mutable_data<float>(),
+               *const last_state = call.outputs[1].mutable_data<float>(),
+               *const last_cell = call.outputs[2].mutable_data<float>(),
+               *const notes = call.outputs[3].mutable_data<float>();
+  parallel(context, static_cast<int>(plan.tasks()), [&](int index) {
+    const auto task = static_cast<std::size_t>(index);
+    float *const states = memory.floats(task), *const cells = states + plan.most() * hidden,
+                 *const h = cells + plan.most() * hidden;
+    for (std::size_t i = 0; i < plan.count(task); ++i) {
+      copy_state(state, plan.sequence(task, i), hidden, states + i * hidden);
+      copy_state(cell, plan.sequence(task, i), hidden, cells + i * hidden);
+    }
+    for (std::size_t step = 0; step < plan.longest(task); ++step) {
+      const std::size_t alive = plan.alive(task, step);
+      product.run(states, alive, h, bias, false, memory.workspace(task));
+      for (std::size_t i = 0; i < alive; ++i) {
+        const std::size_t row = plan.row(plan.sequence(task, i), step);
+        context.kernels().sequence.lstm({.hidden = hidden,
+                                         .x = x.data<float>() + row * gates,
+                                         .h = h + i * gates,
+                                         .state = states + i * hidden,
+                                         .cell = cells + i * hidden,
+                                         .y = y + row * hidden,
+                                         .notes = notes + row * 7 * hidden});
+      }
+    }
+    for (std::size_t i = 0; i < plan.count(task); ++i) {
+      const std::size_t to = plan.sequence(task, i) * hidden;
+      std::memcpy(last_state + to, states + i * hidden, hidden * sizeof(float));
+      std::memcpy(last_cell + to, cells + i * hidden, hidden * sizeof(float));
+    }
+  });
+}
+inline void lstm_host(const OperatorCall& call) { with_plain_tensors(call, 0, &lstm_steps); }
+
+// Inputs notes, weight, and the gradients of the first three outputs, or none; outputs that of the
+// gates [rows, 4 H], which x and the hidden ones have in common, and of the states and the cells
+// that sequences began with, [sequences, H] each.
+inline void lstm_backward_shape(const ShapeCall& call) {
+  const std::size_t rows = call.inputs[0].size(0), hidden = call.inputs[1].size(1);
+  call.outputs[0] = {Shape{rows, 4 * hidden}, DType::fp32};
+  call.outputs[1] = call.outputs[2] = {Shape{call.sequences.count(), hidden}, DType::fp32};
+}
+
+inline void lstm_backward_steps(const OperatorCall& call) {
+  Context& context = call.context;
+  const Tensor &notes = call.inputs[0], &weight = call.inputs[1],
+               dy = input_or_none(call.inputs, 2), dlast = input_or_none(call.inputs, 3),
+               dlast_cell = input_or_none(call.inputs, 4);
+  const std::size_t hidden = weight.size(1), gates = 4 * hidden;
+  const StepPlan plan(context, call.sequences, call.attributes.as<RecurrentSetting>().reverse,
+                      hidden * gates);
+  const StepProduct product(context, operand(weight), gates, hidden, plan.most());
+  const StepRows memory(context, plan.tasks(), plan.most() * (2 * hidden + gates) + hidden,
+                        product.workspace_bytes());
+  float *const dgates = call.outputs[0].mutable_data<float>(),
+               *const dstate = call.outputs[1].mutable_data<float>(),
+               *const dcell = call.outputs[2].mutable_data<float>();
+  parallel(context, static_cast<int>(plan.tasks()), [&](int index) {
+    const auto task = static_cast<std::size_t>(index);
+    float *const states = memory.floats(task), *const cells = states + plan.most() * hidden,
+                 *const work = cells + plan.most() * hidden,
+                 *const zeros = work + plan.most() * gates;
+    std::fill_n(zeros, hidden, 0.0f);
+    for (std::size_t i = 0; i < plan.count(task); ++i) {
+      copy_state(dlast, plan.sequence(task, i), hidden, states + i * hidden);
+      copy_state(dlast_cell, plan.sequence(task, i), hidden, cells + i * hidden);
+    }
+    for (std::size_t step = plan.longest(task); step-- > 0;) {
+      const std::size_t alive = plan.alive(task, step);
+      for (std::size_t i = 0; i < alive; ++i) {
+        const std::size_t row = plan.row(plan.sequence(task, i), step);
+        context.kernels().sequence.lstm_backward(
+            {.hidden = hidden,
+             .notes = notes.data<float>() + row * 7 * hidden,
+             .dy = dy.defined() ? dy.data<float>() + row * hidden : zeros,
+             .dstate = states + i * hidden,
+             .dcell = cells + i * hidden,
+             .dgates = dgates + row * gates,
+             .dgates_too = work + i * gates});
+      }
+      product.run(work, alive, states, nullptr, false, memory.workspace(task));
+    }
+    for (std::size_t i = 0; i < plan.count(task); ++i) {
+      const std::size_t to = plan.sequence(task, i) * hidden;
+      std::memcpy(dstate + to, states + i * hidden, hidden * sizeof(float));
+      std::memcpy(dcell + to, cells + i * hidden, hidden * sizeof(float));
+    }
+  });
+}
+inline void lstm_backward_host(const OperatorCall& call) {
+  with_plain_tensors(call, 0, &lstm_backward_steps);
+}
+
+inline double lstm_operations(const OperatorCall& call) {
+  return 2.0 * static_cast<double>(call.inputs[0].size(0)) *
+         static_cast<double>(call.inputs[1].elements());
+}
+
+inline void lstm_gradient(const GradientCall& call);
+
+inline OperatorSamples lstm_samples() {
+  return recurrent_samples(4, [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    return recurrent_reference(sample, inputs, 4, 1, lstm_reference_step);
+  });
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator lstm_backward{.name = "lstm backward",
+                                        .min_inputs = 2,
+                                        .max_inputs = 5,
+                                        .outputs = 3,
+                                        .shape = &detail::lstm_backward_shape,
+                                        .host = &detail::lstm_backward_host,
+                                        .operations = &detail::lstm_operations};
+
+inline constexpr Operator lstm{.name = "lstm",
+                               .min_inputs = 2,
+                               .max_inputs = 5,
+                               .outputs = 4,
+                               .keeps_inputs = 2,
+                               .keeps_outputs = 8,
+                               .shape = &detail::lstm_shape,
+                               .host = &detail::lstm_host,
+                               .gradient = &detail::lstm_gradient,
+                               .samples = &detail::lstm_samples,
+                               .operations = &detail::lstm_operations};
+
+}  // namespace ops
+
+inline void detail::lstm_gradient(const GradientCall& whole) {
+  with_plain_tensors(whole, [](const GradientCall& call) {
+    const Outputs gradients = run(call.context, ops::lstm_backward, call.attributes,
+                                  {call.outputs[3], call.inputs[1], call.output_gradients[0],
+                                   call.output_gradients[1], call.output_gradients[2]},
+                                  call.sequences);
+    recurrent_gradients(call, gradients[0], gradients[0], call.outputs[3], 6);
+    if (is_wanted(call, 3)) call.input_gradients[3].values = gradients[1];
+    if (is_wanted(call, 4)) call.input_gradients[4].values = gradients[2];
+  });
+}
+
+}  // namespace soma
+// ---- soma/ops/sequence/rotary.hpp
+// Rotary positions (RoFormer, arXiv 2104.09864): each pair of columns of a head is turned by an
+// angle that grows with the row's position in its sequence, so that products of queries and keys
+// depend on how far apart they are. Pairs are columns i and i + D / 2 of a head of D columns, as in
+// GPT-NeoX and Llama; pair i turns by position * base^(-2 i / D).
+//
+// x is [rows, C] whose rows form sequences, or [..., T, C]: there positions count along T. Angles
+// are computed in double; results are rounded once to x's type. The gradient turns back.
+//
+// Errors tensor.rank, tensor.dtype, operator.value (heads, columns, base, positions),
+// operator.sequences (rank 2 without sequences).
+
+namespace soma {
+
+namespace detail {
+
+inline constexpr std::size_t rotary_positions = std::size_t{1} << 20;
+
+inline std::size_t rotary_columns(const RotarySetting& setting, const Tensor& x) {
+  return setting.columns == 0 ? x.shape().columns() : setting.columns;
+}
+
+inline void check_rotary(const ShapeCall& call) {
+  const auto& setting = call.attributes.as<RotarySetting>();
+  const Tensor& x = call.inputs[0];
+  check_min_rank("rotary", "x", x, 2);
+  check_floating("rotary", "x", x);
+  if (x.rank() == 2) check_sequences("rotary", x, call.sequences);
+  const std::size_t columns = rotary_columns(setting, x);
+  if (columns > x.shape().columns())
+    fail(error_id::operator_value, "rotary", "columns", std::to_string(columns),
+         "at most those of x, " + x.describe());
+  if (setting.heads == 0 || columns % (2 * setting.heads) != 0)
+    fail(error_id::operator_value, "rotary", "heads", std::to_string(setting.heads),
+         "a number whose double divides the columns, " + std::to_string(columns));
+  if (!(setting.base >= 1 && std::isfinite(setting.base)))
+    fail(error_id::operator_value, "rotary", "base", std::to_string(setting.base),
+         "a number from 1 on");
+  const std::size_t longest = x.rank() == 2 ? call.sequences.longest() : x.size(x.rank() - 2);
+  if (longest > rotary_positions || setting.first_position > rotary_positions - longest)
+    fail(error_id::operator_value, "rotary", "first_position",
+         std::to_string(setting.first_position) + " beside sequences of " +
+             std::to_string(longest) + " rows",
+         "positions below 2^20");
+}
+
+inline void rotary_shape(const ShapeCall& call) {
+  check_rotary(call);
+  call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
+}
+
+// The angle of a pair at a position: its cosine and sine.
+struct RotaryTurn {
+  RotaryTurn(const RotarySetting& setting, std::size_t width, std::size_t position,
+             std::size_t pair) {
+    const double exponent = -2.0 * static_cast<double>(pair) / static_cast<double>(width);
+    const double angle = static_cast<double>(position + setting.first_position) *
+                         portable_pow(static_cast<double>(setting.base), exponent);
+    cosine = portable_cosine(angle);
+    sine = portable_sine(angle);
+  }
+  double cosine, sine;
+};
+
+// `back`: the gradient.
+inline void turn_rows(const OperatorCall& call, bool back) {
+  const auto& setting = call.attributes.as<RotarySetting>();
+  Context& context = call.context;
+  const Tensor x = regular(context, call.inputs[0]);
+  if (x.elements() == 0) return;
+  const bool ragged = x.rank() == 2;
+  const std::size_t rows = x.shape().rows(), columns = x.shape().columns();
+  const std::size_t positions = ragged ? call.sequences.longest() : x.size(x.rank() - 2);
+  const std::size_t width = rotary_columns(setting, x) / setting.heads, half = width / 2;
+  HeapVector<float> cosines(positions * half, context.heap()),
+      sines(positions * half, context.heap());
+  for_ranges(context, positions, half * 64, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin * half; i < end * half; ++i) {
+      const RotaryTurn turn(setting, width, i / half, i % half);
+      cosines[i] = static_cast<float>(turn.cosine);
+      sines[i] = static_cast<float>(turn.sine);
+    }
+  });
+  HeapVector<std::size_t> table_rows(rows, context.heap());
+  if (ragged)
+    for (std::size_t i = 0; i < call.sequences.count(); ++i)
+      for (std::size_t row = call.sequences.begin(i); row < call.sequences.end(i); ++row)
+        table_rows[row] = row - call.sequences.begin(i);
+  else
+    for (std::size_t row = 0; row < rows; ++row) table_rows[row] = row % positions;
+  const MatrixTarget y = target(call.outputs[0]);
+  for_ranges(context, rows, columns * 4, [&](std::size_t begin, std::size_t end) {
+    context.kernels().sequence.rotary({.rows = end - begin,
+                                       .columns = columns,
+                                       .heads = setting.heads,
+                                       .width = width,
+                                       .back = back,
+                                       .cosines = cosines.data(),
+                                       .sines = sines.data(),
+                                       .table_rows = table_rows.data() + begin,
+                                       .x = part(operand(x), begin, 0),
+                                       .y = part(y, begin, 0)});
+  });
+}
+inline void rotary_host(const OperatorCall& call) { turn_rows(call, false); }
+inline void rotary_backward_host(const OperatorCall& call) { turn_rows(call, true); }
+
+inline void rotary_gradient(const GradientCall& call);
+
+inline std::vector<ReferenceTensor> rotary_reference(const Sample& sample,
+                                                     const std::vector<ReferenceTensor>& inputs) {
+  const auto& setting = sample.attributes.as<RotarySetting>();
+  ReferenceTensor y{inputs[0]};
+  const Shape& shape = y.shape;
+  const std::size_t columns = shape.columns();
+  const std::size_t turned = setting.columns == 0 ? columns : setting.columns,
+                    width = turned / setting.heads, half = width / 2;
+  std::vector<std::size_t> positions;
+  for (const std::size_t length : sample.lengths)
+    for (std::size_t i = 0; i < length; ++i) positions.push_back(i);
+  for (std::size_t row = 0; row < shape.rows(); ++row) {
+    const std::size_t position = shape.rank() == 2 ? positions[row] : row % shape[shape.rank() - 2];
+    for (std::size_t column = 0; column < turned; ++column) {
+      if (column % width >= half) continue;
+      const double angle =
+          static_cast<double>(position + setting.first_position) /
+          std::pow(static_cast<double>(setting.base),
+                   2.0 * static_cast<double>(column % width) / static_cast<double>(width));
+      double &a = y.values[row * columns + column], &b = y.values[row * columns + column + half];
+      const double before = a;
+      a = before * std::cos(angle) - b * std::sin(angle);
+      b = b * std::cos(angle) + before * std::sin(angle);
+    }
+  }
+  return {y};
+}
+
+inline OperatorSamples rotary_samples() {
+  OperatorSamples result;
+  result.reference = &rotary_reference;
+  const auto add = [&](const Shape& shape, const RotarySetting& setting,
+                       std::vector<std::size_t> lengths) {
+    result.samples.push_back(
+        {.name = to_string(shape) + ", " + std::to_string(setting.heads) + " heads",
+         .inputs = {{.shape = shape}},
+         .attributes = setting,
+         .lengths = std::move(lengths),
+         .error = 8 * 0x1p-24,
+         .gradient_error = 8 * 0x1p-24});
+  };
+  add({9, 12}, {.heads = 2}, {5, 0, 4});
+  add({7, 38}, {.heads = 1, .base = 500}, {1, 6});
+  add({5, 12}, {.heads = 2, .columns = 8, .first_position = 1000}, {5});
+  add({2, 3, 8}, {.heads = 2}, {});
+  add({0, 8}, {.heads = 2}, {0});
+  return result;
+}
+
+}  // namespace detail
+
+namespace ops {
+
+inline constexpr Operator rotary_backward{.name = "rotary backward",
+                                          .shape = &detail::rotary_shape,
+                                          .host = &detail::rotary_backward_host};
+
+inline constexpr Operator rotary{.name = "rotary",
+                                 .shape = &detail::rotary_shape,
+                                 .host = &detail::rotary_host,
+                                 .gradient = &detail::rotary_gradient,
+                                 .samples = &detail::rotary_samples};
+
+}  // namespace ops
+
+inline void detail::rotary_gradient(const GradientCall& call) {
+  call.input_gradients[0].values = run(call.context, ops::rotary_backward, call.attributes,
+                                       {call.output_gradients[0]}, call.sequences)[0];
+}
+
+}  // namespace soma
 // ---- soma/ops/views/views.hpp
 // Operators that choose or rearrange elements without computing: reshape, transpose, slice, select
 // (views of their input), the first row of each sequence, concatenation. Cast is in cast.hpp.
@@ -33900,6 +35480,12 @@ constexpr auto list_operators(std::index_sequence<unary...>, std::index_sequence
                     &ops::softmax,
                     &ops::softmax_backward,
                     &ops::transpose,
+                    &ops::gru,
+                    &ops::gru_backward,
+                    &ops::lstm,
+                    &ops::lstm_backward,
+                    &ops::rotary,
+                    &ops::rotary_backward,
                     &ops::sgd_step,
                     &ops::adam_step,
                     &ops::lamb_step};
@@ -33932,6 +35518,9 @@ constexpr BuiltInOperators make_built_in(std::index_sequence<unary...>,
           .slice = &ops::slice,
           .softmax = &ops::softmax,
           .transpose = &ops::transpose,
+          .gru = &ops::gru,
+          .lstm = &ops::lstm,
+          .rotary = &ops::rotary,
           .sgd_step = &ops::sgd_step,
           .adam_step = &ops::adam_step,
           .lamb_step = &ops::lamb_step,
