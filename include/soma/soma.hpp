@@ -1,14 +1,11 @@
 #pragma once
-// Include and go: the whole interface (api.hpp), more modules, and make_context().
+// Include and go: the whole interface (api.hpp) and make_context().
 //
 // A unit that includes this parses the kernels; only one that calls make_context() compiles them,
 // for the target that its own flags allow. With soma::dispatch (which defines SOMA_DISPATCH) the
 // kernels are compiled once for every target and this header is as cheap as api.hpp.
 
 #include <soma/api.hpp>
-#include <soma/nn/positions.hpp>
-#include <soma/nn/recurrent.hpp>
-#include <soma/nn/transformer_decoder.hpp>
 #include <soma/tensor/print.hpp>
 
 #ifdef SOMA_DISPATCH

@@ -102,6 +102,11 @@ void row(std::ostream& out, const Count& count, const soma::neuroncore::Core& co
   out << " |\n";
 }
 
+// Those of recurrent layers would run programs of other operators, which are counted elsewhere.
+bool has_no_program(const soma::Operator& op) {
+  return op.name == "quantize" || op.name == "gru" || op.name == "lstm" || op.name == "rotary";
+}
+
 void programs(std::ostream& out) {
   auto context = soma::make_context({.threads = 1});
   auto core = soma::neuroncore::make_core(context, soma::neuroncore::trn1(), {.record = true});
@@ -121,8 +126,7 @@ void programs(std::ostream& out) {
   after("images");
   for (const soma::Operator* op : context.operators().all()) {
     const auto seen = [&](const Count& count) { return count.name == op->name; };
-    if (op->samples == nullptr || op->makes_views || op->composite ||
-        op->name == "quantize" ||  // has no program
+    if (op->samples == nullptr || op->makes_views || op->composite || has_no_program(*op) ||
         std::any_of(device.counts().begin(), device.counts().end(), seen))
       continue;
     for (const soma::Sample& sample : op->samples().samples)

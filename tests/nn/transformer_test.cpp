@@ -7,6 +7,8 @@
 #include "support/tensors.hpp"
 
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -267,6 +269,22 @@ TEST_CASE("a causal encoder's rows depend on what is before them", "[unit][trans
   }
   for (std::size_t i = 0; i < 44 * 12; ++i)
     CHECK((results[0][i] == results[1][i]) == (i / 12 < 37 || i / 12 >= 40));
+  // The same from a mask, also where layers are computed again.
+  options.causal = false;
+  const nn::TransformerEncoder masked(nn::Scope{context, 4}, options);
+  randomise(context, nn::parameters(masked));
+  std::vector<std::uint8_t> triangle;
+  for (const std::size_t length : {40, 3, 1})
+    for (std::size_t i = 0; i < length * length; ++i)
+      triangle.push_back(i % length <= i / length ? 1 : 0);
+  const Tensor mask = Tensor::from<std::uint8_t>(context, triangle, Shape{triangle.size()});
+  for (const bool recomputed : {false, true}) {
+    Tape tape(context);
+    const Var rows = tape.with_sequences(Var::parameter(context, x), sequences);
+    const Var y = masked(tape, rows, {.recompute = recomputed, .mask = tape.constant(mask)});
+    CHECK((values(context, y.value()) == results[0]));
+    tape.backward(sum(tape, y));
+  }
   Tape tape(context);
   CHECK(soma_test::id_of([&] {
           encoder(tape, tape.constant(x, sequences), {.first_rows = true});

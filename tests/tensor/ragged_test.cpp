@@ -174,6 +174,38 @@ TEST_CASE("rows that are sequences are cut evenly", "[unit][ragged]") {
     }
 }
 
+TEST_CASE("rows become sequences of equal length, with the shards of the rows", "[unit][ragged]") {
+  auto context = make_context();
+  for (const std::size_t rows : std::initializer_list<std::size_t>{0, 1, 7, 9})
+    for (const std::size_t length : std::initializer_list<std::size_t>{0, 1, 5}) {
+      CAPTURE(rows, length);
+      const Sequences each = Sequences::uniform(context, rows, 4);
+      const Sequences all = each.lengthened(context, length);
+      REQUIRE(all.count() == rows);
+      CHECK(all.rows() == rows * length);
+      CHECK(all.longest() == (rows == 0 ? 0 : length));
+      CHECK(list(all.sequence_bounds()) == list(each.sequence_bounds()));
+      for (std::size_t shard = 0; shard <= 4; ++shard)
+        CHECK(all.row_bounds()[shard] == each.row_bounds()[shard] * length);
+      for (std::size_t i = 0; i < rows; ++i) {
+        CHECK(all.length(i) == length);
+        CHECK(all.ordinal(i) == each.ordinal(i));
+        for (std::size_t j = 0; j < length; ++j)
+          CHECK(all.row_indices()[i * length + j] == token_index(i, j, 0));
+      }
+    }
+  CHECK(message_of([&] {
+          cut(context, {1, 2}, 2).lengthened(context, 3);
+        }) ==
+        "Sequences::lengthened: sequences is of up to 2 rows, wanted of one row each "
+        "[ragged.ordinals]");
+  CHECK(message_of([&] {
+          cut(context, {1, 0}, 2).lengthened(context, 3);
+        }) ==
+        "Sequences::lengthened: sequences is with empty ones, wanted of one row each "
+        "[ragged.ordinals]");
+}
+
 TEST_CASE("batches that cannot be are refused before memory is taken", "[unit][ragged]") {
   soma_test::LimitedMemory limited(std::size_t{1} << 30);
   auto context = make_context({.memory = &limited});

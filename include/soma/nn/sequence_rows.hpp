@@ -11,7 +11,8 @@ namespace soma::nn {
 class SequenceRows {
  public:
   // x is [rows, C] and stays as it is, or [B, T, C]: B sequences of T rows each. Errors
-  // tensor.rank, ragged.ordinals (the first dimension of [B, T, C] is cut into sequences of several).
+  // tensor.rank, ragged.ordinals (the first dimension of [B, T, C] is cut into sequences of
+  // several).
   SequenceRows(Tape& tape, const Var& x) : rows_(x), shape_(x.shape()) {
     if (shape_.rank() == 2) return;
     if (shape_.rank() != 3)

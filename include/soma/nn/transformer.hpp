@@ -65,8 +65,9 @@ class MultiHeadAttention {
 
   // residual + dropout(output(attention(x))): the sum is fused into the last product. Rows of x
   // form sequences. With `first`, the first row of each, those alone are queries and have a
-  // residual.
-  Var operator()(Tape& tape, const Var& x, const Var& residual, const Var& first = {}) const {
+  // residual. `mask`: as of attention().
+  Var operator()(Tape& tape, const Var& x, const Var& residual, const Var& first = {},
+                 const Var& mask = {}) const {
     Var all = linear_at(site, tape, x, weight, bias), queries;
     if (query.weight.defined()) {
       queries = query(tape, first.defined() ? first : x);
@@ -77,7 +78,7 @@ class MultiHeadAttention {
     }
     if (rotary_base > 0) turn(tape, all, queries);
     const AttentionSetting setting{heads, probabilities.setting(tape), first.defined(), causal};
-    return output(tape, attention(tape, all, setting, queries),
+    return output(tape, attention(tape, all, setting, queries, mask),
                   {.dropout = output_dropout.setting(tape)}, residual);
   }
   void collect(Collector& collector) const {
@@ -142,15 +143,16 @@ class TransformerEncoderLayer {
   // Rows of x to as many, or with `first_rows` to [sequences, C]: those of the first rows of
   // sequences, with the same bits. Only keys and values are then computed of other rows, and
   // queries, too, unless they are apart.
-  Var operator()(Tape& tape, const Var& x, bool first_rows = false) const {
-    return last_norm(tape, sum(tape, x, first_rows));
+  Var operator()(Tape& tape, const Var& x, bool first_rows = false, const Var& mask = {}) const {
+    return last_norm(tape, sum(tape, x, first_rows, mask));
   }
   // The same, of which only x and the sum are kept: the rest is computed again in backward.
-  Var recomputed(Tape& tape, const Var& x) const {
-    return last_norm(tape, recompute(tape, std::span<const Var>(&x, 1),
-                                     [layer = *this](Tape& again, std::span<const Var> inputs) {
-                                       return layer.sum(again, inputs[0], false);
-                                     }));
+  Var recomputed(Tape& tape, const Var& x, const Var& mask = {}) const {
+    return last_norm(tape,
+                     recompute(tape, std::span<const Var>(&x, 1),
+                               [layer = *this, mask](Tape& again, std::span<const Var> inputs) {
+                                 return layer.sum(again, inputs[0], false, mask);
+                               }));
   }
   void collect(Collector& collector) const {
     collector.part("attention", attention);
@@ -170,17 +172,17 @@ class TransformerEncoderLayer {
 
  private:
   // Up to the last addition.
-  Var sum(Tape& tape, const Var& x, bool first_rows) const {
+  Var sum(Tape& tape, const Var& x, bool first_rows, const Var& mask) const {
     const auto first_of = [&](const Var& rows) {
       return first_rows ? sequence_first(tape, rows) : Var();
     };
     const Var first = first_of(x), residual = first_rows ? first : x;
     if (norm_first) {
       const Var rows = attention_norm(tape, x);
-      const Var h = attention(tape, rows, residual, first_of(rows));
+      const Var h = attention(tape, rows, residual, first_of(rows), mask);
       return feed_forward(tape, outer_norm(tape, h), h);
     }
-    const Var h = attention_norm(tape, attention(tape, x, residual, first));
+    const Var h = attention_norm(tape, attention(tape, x, residual, first, mask));
     return feed_forward(tape, h, h);
   }
   Var last_norm(Tape& tape, const Var& sum) const {
@@ -199,6 +201,9 @@ struct EncoderSetting {
   // The result is that of the first row of each sequence, [sequences, C]. The last layer computes
   // no more than it takes: see there.
   bool first_rows = false;
+  // A constant that says which rows of a sequence see which, as of attention(); for all layers, so
+  // not beside first_rows.
+  Var mask{};
 };
 
 // The last layer's queries are apart: there it may be that few of them are asked for. Rows of x
@@ -219,8 +224,9 @@ class TransformerEncoder {
   }
   // One layer of it, of rows that form sequences.
   Var run_layer(std::size_t i, Tape& tape, const Var& x, const EncoderSetting& setting = {}) const {
-    if (i + 1 == layers.size()) return layers[i](tape, x, setting.first_rows);
-    return setting.recompute ? layers[i].recomputed(tape, x) : layers[i](tape, x);
+    if (i + 1 == layers.size()) return layers[i](tape, x, setting.first_rows, setting.mask);
+    return setting.recompute ? layers[i].recomputed(tape, x, setting.mask)
+                             : layers[i](tape, x, false, setting.mask);
   }
   void collect(Collector& collector) const {
     for (std::size_t i = 0; i < layers.size(); ++i)

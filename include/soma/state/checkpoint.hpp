@@ -104,7 +104,8 @@ class CheckpointStore {
 
   // And every one reads what it needs: rank 0 finds the newest whole checkpoint, or the best one,
   // and names its place (empty: there is none); with that name each rank loads the records, the
-  // precision, the task's state, and those entries of weights and optimizer that it wants, whoever wrote them.
+  // precision, the task's state, and those entries of weights and optimizer that it wants, whoever
+  // wrote them.
   virtual std::string find_latest(Context& /*context*/) { no_parts(); }
   virtual std::string find_best() { no_parts(); }
   virtual Checkpoint load_named(Context& /*context*/, const std::string& /*place*/,

@@ -16,12 +16,12 @@ TEST_CASE("causal attention of every length", "[unit][attention]") {
     c.causal = true;
     check_case(c);
   };
-  for (const std::size_t length : {1, 2, 15, 32, 33, 64, 65, 129, 140, 141, 173, 320}) {
+  for (const std::size_t length : {1, 2, 33, 64, 129, 141, 290}) {
     INFO("length " << length);
     check_causal(AttentionCase(length, length, 5, 0.1f));
-    check_causal(AttentionCase(length, length, 64, 0.1f, DType::bf16));
+    check_causal(AttentionCase(length, length, 34, 0.1f, DType::bf16));
   }
-  check_causal(AttentionCase(173, 173, 70));
+  check_causal(AttentionCase(150, 150, 70));
 }
 
 TEST_CASE("masked attention", "[unit][attention]") {
@@ -39,11 +39,10 @@ TEST_CASE("masked attention", "[unit][attention]") {
   for (const bool window : {false, true})
     for (const DType dtype : {DType::fp32, DType::bf16}) {
       INFO((window ? "window, " : "all, ") << to_string(dtype));
-      check_case(hide(AttentionCase(300, 300, 24, 0.1f, dtype), window));
-      check_case(hide(AttentionCase(33, 230, 40, 0, dtype), window));
-      check_case(hide(AttentionCase(150, 70, 8, 0.3f, dtype), window));
+      check_case(hide(AttentionCase(200, 200, 8, 0.1f, dtype), window));
+      check_case(hide(AttentionCase(33, 230, 34, 0, dtype), window));
       check_case(hide(AttentionCase(1, 290, 24, 0.3f, dtype), window));
-      AttentionCase both = hide(AttentionCase(170, 170, 8, 0.1f, dtype), window);
+      AttentionCase both = hide(AttentionCase(150, 150, 8, 0.1f, dtype), window);
       both.causal = true;
       check_case(both);
     }

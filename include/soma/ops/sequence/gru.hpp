@@ -78,7 +78,8 @@ inline void gru_steps(const OperatorCall& call) {
 inline void gru_host(const OperatorCall& call) { with_plain_tensors(call, 0, &gru_steps); }
 
 // Inputs notes, weight, and the gradients of the first two outputs, or none; outputs dx
-// [rows, 3 H], that of the hidden gates [rows, 3 H], and of the states that sequences began with [sequences, H].
+// [rows, 3 H], that of the hidden gates [rows, 3 H], and of the states that sequences began with
+// [sequences, H].
 inline void gru_backward_shape(const ShapeCall& call) {
   const std::size_t rows = call.inputs[0].size(0), hidden = call.inputs[1].size(1);
   call.outputs[0] = call.outputs[1] = {Shape{rows, 3 * hidden}, DType::fp32};

@@ -1,6 +1,6 @@
 #pragma once
-// StatusPublisher: a callback that keeps a page of how a run is doing (io/status/status_page.hpp), for
-// soma-top and programs like it. Opt-in: this header includes <filesystem>.
+// StatusPublisher: a callback that keeps a page of how a run is doing (io/status/status_page.hpp),
+// for soma-top and programs like it. Opt-in: this header includes <filesystem>.
 
 #include <soma/io/status/status_page.hpp>
 #include <soma/runtime/clock.hpp>
