@@ -4406,8 +4406,8 @@ struct Replay {
     std::size_t others = 0;
     for (std::size_t i = 1; i < max_outputs; ++i)
       if (outputs[i].defined()) others += outputs[i].bytes();
-    return outputs[0].defined() && outputs[0].address() == result.address() && others < result.bytes() &&
-           unchanged();
+    return outputs[0].defined() && outputs[0].address() == result.address() &&
+           others < result.bytes() && unchanged();
   }
   bool unchanged() const {
     for (std::size_t i = 0; i < max_outputs; ++i)
