@@ -258,7 +258,7 @@ TEST_CASE("what a dry run left behind is not saved", "[unit][io][npy]") {
   save_npy(files.path(), tensor);
   context.heap().mark_dry();  // what a core does that stores zeros instead of results
   const std::string wanted =
-      ": tensor is 2 fp32 in the context of a dry run, wanted numbers that were computed "
+      ": tensor is [2] fp32 in the context of a dry run, wanted numbers that were computed "
       "[neuroncore.dry_run]";
   CHECK(message_of([&] { save_npy(files.path(), tensor); }) == "save_npy" + wanted);
   StateDict weights;
