@@ -172,6 +172,8 @@ TEST_CASE("a record may begin at any number and has no gaps", "[unit][neuroncore
   CHECK_THAT(error([](auto& bad) { bad[2].after[2] = 2; }), contains("neuroncore.record"));
   CHECK_THAT(error([](auto& bad) { bad[0].position.lane = 77; }), contains("lane 77"));
   CHECK_THAT(error([](auto& bad) { bad[0].position.number = 0; }), contains("neuroncore.record"));
+  CHECK_THAT(error([](auto& bad) { bad[0].opcode = static_cast<nc::Opcode>(200); }),
+             contains("unknown opcode"));
   CHECK(error([](auto& bad) { bad[0].after[3] = 9; }) == "no error");  // taken earlier
   CHECK_THAT(error([](auto& bad) { bad[0].after[2] = 1; }), contains("neuroncore.record"));
 }

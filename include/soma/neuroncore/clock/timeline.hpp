@@ -84,6 +84,8 @@ class Lanes {
       if (at.lane >= lane_count || at.number == 0)
         bad_record(i, "number " + std::to_string(at.number) + " of lane " + std::to_string(at.lane),
                    "a number from 1 on of a lane below " + std::to_string(lane_count));
+      if (static_cast<std::size_t>(record[i].opcode) >= opcode_count)
+        bad_record(i, "of an unknown opcode", "an opcode");
       ++sizes[at.lane];
     }
     for (std::size_t lane = 0; lane < lane_count; ++lane) indices_[lane].reserve(sizes[lane]);
