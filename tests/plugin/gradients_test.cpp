@@ -83,6 +83,19 @@ TEST_CASE("a kernel and the kernel of its gradient are one operator", "[unit][pr
   }
 }
 
+TEST_CASE("numbers of a call reach both kernels of a pair", "[unit][processors]") {
+  auto context = make_context({.threads = 1});
+  load_operators(context, plugins + "libmany.so");
+  const auto scaled = register_differentiable<soma_test::Which>(
+      context.operators(), "my::scaled", "many::scaled", {"many::scaled_back"});
+  Tape tape(context);
+  const Var x = Var::parameter(context, Tensor::from<float>(context, {1, -2, 3}, {3}));
+  const Var y = scaled(tape, x, {2.5});
+  CHECK(values(context, y.value()) == std::vector<float>{2.5f, -5, 7.5f});
+  tape.backward(sum(tape, y));
+  CHECK(gradient_values(context, x) == std::vector<float>{2.5f, 2.5f, 2.5f});
+}
+
 TEST_CASE("pairs that cannot be right are refused", "[unit][processors]") {
   auto context = make_context({.threads = 1});
   load_operators(context, plugins + "libsingle.so");
