@@ -31,6 +31,7 @@ TARGETS = {"highway": "highway::hwy", "ms-gsl": "ms-gsl::_ms-gsl", "xxhash": "xx
            "libjpeg-turbo": "libjpeg-turbo::jpeg"}
 SYSTEM_LIBRARIES = {"highway": ["hwy"], "utf8proc": ["utf8proc"], "zlib": ["z"], "libpng": ["png"],
                     "libjpeg-turbo": ["jpeg"]}
+CUSTOM_OPERATORS = "soma-custom-operators.cmake"
 
 
 class SomaConan(ConanFile):
@@ -155,6 +156,8 @@ class SomaConan(ConanFile):
             for pattern in ("*.hpp", "*.h", "*.cpp"):
                 copy(self, pattern, os.path.join(self.source_folder, "include"),
                      os.path.join(self.package_folder, "include"))
+        # soma_add_custom_operators(), which looks for the headers beside its folder.
+        copy(self, CUSTOM_OPERATORS, os.path.join(self.source_folder, "cmake"), os.path.join(self.package_folder, "cmake"))
 
     def _component(self, name, behind=(), requires=()):
         """A component with a target of CMake's own package: soma::<name>."""
@@ -174,6 +177,7 @@ class SomaConan(ConanFile):
 
     def package_info(self):
         self.cpp_info.set_property("cmake_file_name", "soma")
+        self.cpp_info.set_property("cmake_build_modules", [os.path.join("cmake", CUSTOM_OPERATORS)])
         core = self._component("soma", CORE)
         if self.settings.get_safe("os") in ("Linux", "FreeBSD"):
             core.system_libs.append("pthread")

@@ -8,17 +8,14 @@
 # samples it takes the folders customop_mlp, from the documentation the code blocks with whole operators.
 set -euo pipefail
 [ $# -ge 2 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 2; }
-samples=$1 sdk=$2
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=${3:-$root/build/tests}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-# A snapshot may lack branches: what is checked out, or the newest commit.
-for source in samples sdk; do
-  git clone -q --no-checkout "${!source}" "$work/$source"
-done
-(cd "$work/samples" && git checkout -q HEAD -- $(git ls-tree -r --name-only HEAD | grep 'customop_mlp/.*\.cpp$'))
-(cd "$work/sdk" && git checkout -q HEAD -- neuron-customops)
+git clone -q --no-checkout "$1" "$work/samples"
+git clone -q --no-checkout "$2" "$work/sdk"
+git -C "$work/samples" checkout -q HEAD -- torch-neuronx/inference/customop_mlp torch-neuronx/training/customop_mlp
+git -C "$work/sdk" checkout -q HEAD -- neuron-customops
 echo "samples $(git -C "$work/samples" rev-parse HEAD), sdk $(git -C "$work/sdk" rev-parse HEAD)"
 python3 -B "$root/tests/vendor/blocks.py" "$work/sdk/neuron-customops" "$work/documents"
 

@@ -48,6 +48,25 @@ torch::Tensor relu_back(const torch::Tensor& dy, const torch::Tensor& x) {
   return dx;
 }
 
+// y = by x, and its gradient.
+torch::Tensor scaled(const torch::Tensor& x, const torch::Scalar& by) {
+  torch::Tensor y = get_dst_tensor();
+  size_t first, end;
+  share(x.numel(), &first, &end);
+  float* buffer = (float*)torch::neuron::tcm_malloc(sizeof(float) * room);
+  for (size_t i = first; i < end; i += room) {
+    size_t part = end - i < room ? end - i : room;
+    x.tcm_accessor().tensor_to_tcm<float>(buffer, i, part);
+    for (size_t j = 0; j < part; j++) buffer[j] *= by.to<float>();
+    y.tcm_accessor().tcm_to_tensor<float>(buffer, i, part);
+  }
+  torch::neuron::tcm_free(buffer);
+  return y;
+}
+torch::Tensor scaled_back(torch::Tensor dy, torch::Tensor, torch::Scalar by) {
+  return scaled(dy, by);
+}
+
 // What must not be done, each by its number.
 torch::Tensor wrong(const torch::Tensor& x, double which) {
   size_t count = x.numel(), part = count / get_cpu_count();

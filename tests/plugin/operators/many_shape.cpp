@@ -10,9 +10,17 @@ static torch::Tensor same_as_second(torch::Tensor, torch::Tensor x) {
 static torch::Tensor same_with_number(torch::Tensor x, double) {
   return torch::zeros(x.sizes(), torch::kFloat);
 }
+static torch::Tensor same_with_scalar(torch::Tensor x, torch::Scalar) {
+  return torch::zeros(x.sizes(), torch::kFloat);
+}
+static torch::Tensor second_with_scalar(torch::Tensor, torch::Tensor x, torch::Scalar) {
+  return torch::zeros(x.sizes(), torch::kFloat);
+}
 
 NEURON_LIBRARY(many, m) {
   m.def("relu", &same, "relu");
   m.def("relu_back", &same_as_second, "relu_back");
+  m.def("scaled", &same_with_scalar, "scaled");
+  m.def("scaled_back", &second_with_scalar, "scaled_back");
   m.def("wrong", &same_with_number, "wrong");
 }
