@@ -8,10 +8,14 @@
 #include <soma/api.hpp>
 #include <soma/autograd/choosing.hpp>
 #include <soma/autograd/losses.hpp>
+#include <soma/autograd/sequence_functions.hpp>
 #include <soma/nn/batch_norm.hpp>
 #include <soma/nn/convolutions.hpp>
 #include <soma/nn/norms.hpp>
+#include <soma/nn/positions.hpp>
+#include <soma/nn/recurrent.hpp>
 #include <soma/nn/sequential.hpp>
+#include <soma/nn/transformer_decoder.hpp>
 #include <soma/optim/adafactor.hpp>
 #include <soma/optim/adam.hpp>
 #include <soma/optim/rmsprop.hpp>

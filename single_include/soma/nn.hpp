@@ -272,6 +272,66 @@ inline Var cosine_embedding_loss(Tape& tape, const Var& a, const Var& b, const V
 }
 
 }  // namespace soma
+// ---- soma/autograd/sequence_functions.hpp
+// Functions over sequences that models are written with, beside those of functions.hpp: recurrent
+// layers, rotary positions, attention to other sequences. Shapes, errors and formulas are those of
+// the operators' files in ops/sequence/ and ops/attention/.
+
+namespace soma {
+
+struct GruResult {
+  Var rows;  // [rows, H], the state after each row
+  Var last;  // [sequences, H]
+};
+// x [rows, 3 H] holds the input gates of rows that form sequences; weight is [3 H, H]; bias [3 H]
+// and the first states [sequences, H] may be left out.
+inline GruResult gru(Tape& tape, const Var& x, const Var& weight, const Var& bias = {},
+                     const Var& state = {}, const RecurrentSetting& setting = {}) {
+  const Var inputs[] = {x, weight, bias, state};
+  const VarOutputs outputs = tape.apply_all(*tape.operators().gru, setting, inputs);
+  return {outputs[0], tape.with_sequences(outputs[1], x.sequences().summary(tape.context()))};
+}
+
+struct LstmResult {
+  Var rows;        // [rows, H], the state after each row
+  Var last, cell;  // [sequences, H] each
+};
+// The same with gates of 4 H columns, and first cells.
+inline LstmResult lstm(Tape& tape, const Var& x, const Var& weight, const Var& bias = {},
+                       const Var& state = {}, const Var& cell = {},
+                       const RecurrentSetting& setting = {}) {
+  const Var inputs[] = {x, weight, bias, state, cell};
+  const VarOutputs outputs = tape.apply_all(*tape.operators().lstm, setting, inputs);
+  const Sequences summary = x.sequences().summary(tape.context());
+  return {outputs[0], tape.with_sequences(outputs[1], summary),
+          tape.with_sequences(outputs[2], summary)};
+}
+
+// x [rows, C] whose rows form sequences, or [..., T, C].
+inline Var rotary(Tape& tape, const Var& x, const RotarySetting& setting) {
+  return tape.apply(*tape.operators().rotary, setting, {x});
+}
+
+// Each sequence of queries [rows, C] sees the sequence of the same number of keys and values
+// [other rows, 2 C]; the result is [rows, C]. Errors as attention, operator.sequences (another
+// number of sequences).
+inline Var cross_attention(Tape& tape, const Var& queries, const Var& keys_values,
+                           const AttentionSetting& setting, const Var& mask = {}) {
+  const Sequences &own = queries.sequences(), &others = keys_values.sequences();
+  if (!own.defined() || !others.defined() || own.count() != others.count())
+    fail(error_id::operator_sequences, "cross_attention", "queries",
+         own.defined() && others.defined() ? std::to_string(own.count()) + " sequences"
+                                           : std::string("without sequences"),
+         "as many sequences as keys and values have");
+  const Tensor begins = Tensor::empty(tape.context(), Shape{own.count() + 1}, DType::int64);
+  auto* next = begins.mutable_data<std::int64_t>();
+  for (const std::size_t offset : own.offsets()) *next++ = static_cast<std::int64_t>(offset);
+  const Var y = tape.apply(*tape.operators().attention, setting,
+                           {keys_values, queries, mask, tape.constant(begins)});
+  return tape.with_sequences(y, own);
+}
+
+}  // namespace soma
 // ---- soma/nn/batch_norm.hpp
 // BatchNorm1d and BatchNorm2d (arXiv 1502.03167).
 
@@ -568,6 +628,231 @@ class GroupNorm {
 };
 
 }  // namespace soma::nn
+// ---- soma/nn/positions.hpp
+// Positions: what tells a model where in its sequence a row is. Learned ones are rows of a table
+// that are added (arXiv 1706.03762, section 3.5); rotary ones (arXiv 2104.09864) are an option of
+// attention, TransformerOptions::rotary_base, and the operator ops/sequence/rotary.hpp.
+
+namespace soma::nn {
+
+// x + weight[position], for rows [rows, C] that form sequences, or a batch [B, T, C].
+class PositionEmbedding {
+ public:
+  PositionEmbedding() = default;
+  // For sequences of up to `positions` rows.
+  PositionEmbedding(const Scope& scope, std::size_t positions, std::size_t width,
+                    float deviation = 0.02f)
+      : table(scope, positions, width, deviation) {}
+
+  // Errors operator.sequences, tensor.rank, models.sequence_length (a longer sequence).
+  Var operator()(Tape& tape, const Var& x) const {
+    const Shape& shape = x.shape();
+    if (shape.rank() == 3) {
+      check_length(shape[1]);
+      return add(tape, x, slice(tape, table.weight, 0, 0, shape[1]));
+    }
+    const Sequences& sequences = x.sequences();
+    if (shape.rank() != 2)
+      fail(error_id::tensor_rank, "PositionEmbedding", "x", x.value().describe(),
+           "[rows, C] or [B, T, C]");
+    if (!sequences.defined())
+      fail(error_id::operator_sequences, "PositionEmbedding", "x",
+           x.value().describe() + " without sequences", "rows that form sequences, or [B, T, C]");
+    check_length(sequences.longest());
+    const Tensor positions = Tensor::empty(tape.context(), Shape{sequences.rows()}, DType::int32);
+    auto* next = positions.mutable_data<std::int32_t>();
+    for (std::size_t i = 0; i < sequences.count(); ++i)
+      for (std::size_t j = 0; j < sequences.length(i); ++j) *next++ = static_cast<std::int32_t>(j);
+    return add(tape, x, table(tape, tape.constant(positions, sequences)));
+  }
+  void collect(Collector& collector) const { table.collect(collector); }
+
+  Embedding table;  // weight [positions, C]
+
+ private:
+  void check_length(std::size_t length) const {
+    if (length > table.weight.shape()[0])
+      fail(error_id::sequence_length, "PositionEmbedding", "x",
+           "a sequence of " + std::to_string(length) + " rows",
+           "at most " + std::to_string(table.weight.shape()[0]));
+  }
+};
+
+}  // namespace soma::nn
+// ---- soma/nn/recurrent.hpp
+// Gru and Lstm: recurrent layers over ragged batches, in several layers and in both directions.
+// Parameters have the names and the order of gates of torch.nn.GRU and torch.nn.LSTM, and results
+// are those of its packed sequences.
+//
+//   const nn::Gru gru(scope / "gru", 256, 128, {.layers = 2, .bidirectional = true});
+//   const nn::RecurrentResult result = gru(tape, x);
+//   result.rows;         // [rows, 2 x 128], with the sequences of x
+//   result.last(tape);   // [sequences, 2 x 128]: of the last layer, what a classifier takes
+
+namespace soma::nn {
+
+struct RecurrentOptions {
+  std::size_t layers = 1;
+  bool bidirectional = false;  // the second direction's columns stand behind the first one's
+  float dropout = 0;           // of the rows between layers
+};
+
+struct RecurrentResult {
+  Var rows;  // [rows, H], or [rows, 2 H] of both directions
+  // [sequences, H] each: of every layer, first forwards, then backwards. Cells are those of an
+  // Lstm.
+  std::vector<Var> states, cells;
+
+  // Of the last layer, both directions side by side.
+  Var last(Tape& tape) const {
+    return both ? concatenate(tape, {states[states.size() - 2], states.back()}, 1) : states.back();
+  }
+  bool both = false;
+};
+
+namespace detail {
+
+// One layer and direction.
+struct RecurrentWeights {
+  RecurrentWeights(const Scope& scope, std::size_t gates, std::size_t in, std::size_t hidden,
+                   const std::string& layer)
+      : site(scope / ("weight_ih_" + layer)), suffix(layer) {
+    const float bound = root_of_ratio(1, hidden);
+    const auto make = [&](const char* name, const Shape& shape) {
+      return initial_parameter(scope, shape, {Initial::uniform(bound, scope.draw(name + suffix))});
+    };
+    input_weight = make("weight_ih_", Shape{gates * hidden, in});
+    hidden_weight = make("weight_hh_", Shape{gates * hidden, hidden});
+    input_bias = make("bias_ih_", Shape{gates * hidden});
+    hidden_bias = make("bias_hh_", Shape{gates * hidden});
+  }
+  void collect(Collector& collector) const {
+    collector.add("weight_ih_" + suffix, input_weight, ParameterRole::weight);
+    collector.add("weight_hh_" + suffix, hidden_weight, ParameterRole::weight);
+    collector.add("bias_ih_" + suffix, input_bias, ParameterRole::bias);
+    collector.add("bias_hh_" + suffix, hidden_bias, ParameterRole::bias);
+  }
+
+  Var input_weight, hidden_weight, input_bias, hidden_bias;
+  ProductSite site;  // of the input product
+  std::string suffix;
+};
+
+}  // namespace detail
+
+// What Gru and Lstm share.
+class RecurrentLayers {
+ public:
+  void collect(Collector& collector) const {
+    for (const detail::RecurrentWeights& layer : layers) layer.collect(collector);
+  }
+
+  std::size_t hidden = 0;
+  bool both = false;
+  // Forwards and backwards of the first layer, of the second, ...
+  std::vector<detail::RecurrentWeights> layers;
+  std::vector<Dropout> dropouts;  // behind each layer but the last
+
+ protected:
+  RecurrentLayers() = default;
+  RecurrentLayers(const Scope& scope, std::size_t gates, std::size_t in, std::size_t width,
+                  const RecurrentOptions& options)
+      : hidden(width), both(options.bidirectional), path_(scope) {
+    if (options.layers == 0 || width == 0)
+      fail(error_id::operator_value, "RecurrentLayers", options.layers == 0 ? "layers" : "hidden",
+           "0", "1 or more");
+    for (std::size_t i = 0; i < options.layers; ++i) {
+      const std::string name = "l" + std::to_string(i);
+      const std::size_t columns = i == 0 ? in : width * (both ? 2 : 1);
+      layers.emplace_back(scope, gates, columns, width, name);
+      if (both) layers.emplace_back(scope, gates, columns, width, name + "_reverse");
+      if (i + 1 < options.layers) dropouts.emplace_back(scope / name, options.dropout);
+    }
+  }
+
+  // step(number, layer, rows, setting) runs a layer and direction, notes its last states and gives
+  // its rows.
+  template <class Step>
+  RecurrentResult run(Tape& tape, const Var& x, const Step& step) const {
+    const auto within = tape.within(path_.view());
+    const SequenceRows batch(tape, x);
+    RecurrentResult result;
+    result.both = both;
+    Var rows = batch.rows();
+    const std::size_t directions = both ? 2 : 1;
+    for (std::size_t i = 0; i < layers.size(); i += directions) {
+      if (i != 0) rows = dropouts[i / directions - 1](tape, rows);
+      const Var forwards = step(i, result, rows, RecurrentSetting{});
+      rows =
+          both ? concatenate(tape, {forwards, step(i + 1, result, rows, RecurrentSetting{true})}, 1)
+               : forwards;
+    }
+    result.rows = batch.back(tape, rows);
+    return result;
+  }
+  Var input_gates(Tape& tape, std::size_t layer, const Var& rows) const {
+    const detail::RecurrentWeights& own = layers[layer];
+    return linear_at(own.site, tape, rows, own.input_weight, own.input_bias);
+  }
+  // The state that a layer and direction begins with, if there are some. Error operator.inputs.
+  Var first_of(std::span<const Var> states, std::size_t layer) const {
+    if (states.empty()) return {};
+    if (states.size() != layers.size())
+      fail(error_id::operator_inputs, "RecurrentLayers", "states", std::to_string(states.size()),
+           "one of each layer and direction, " + std::to_string(layers.size()));
+    return states[layer];
+  }
+
+ private:
+  LayerPath path_;
+};
+
+// arXiv 1406.1078. Rows [rows, in] that form sequences, or a batch [B, T, in]. Errors as the
+// operator gru.
+class Gru : public RecurrentLayers {
+ public:
+  Gru() = default;
+  Gru(const Scope& scope, std::size_t in, std::size_t width, const RecurrentOptions& options = {})
+      : RecurrentLayers(scope, 3, in, width, options) {}
+
+  // `states` [sequences, H]: what sequences begin with, of each layer and direction; empty: zeros.
+  RecurrentResult operator()(Tape& tape, const Var& x, std::span<const Var> states = {}) const {
+    return run(tape, x,
+               [&](std::size_t layer, RecurrentResult& result, const Var& rows,
+                   const RecurrentSetting& setting) {
+                 const GruResult own =
+                     gru(tape, input_gates(tape, layer, rows), layers[layer].hidden_weight,
+                         layers[layer].hidden_bias, first_of(states, layer), setting);
+                 result.states.push_back(own.last);
+                 return own.rows;
+               });
+  }
+};
+
+// Neural Computation 9(8), 1997. Rows as of Gru. Errors as the operator lstm.
+class Lstm : public RecurrentLayers {
+ public:
+  Lstm() = default;
+  Lstm(const Scope& scope, std::size_t in, std::size_t width, const RecurrentOptions& options = {})
+      : RecurrentLayers(scope, 4, in, width, options) {}
+
+  RecurrentResult operator()(Tape& tape, const Var& x, std::span<const Var> states = {},
+                             std::span<const Var> cells = {}) const {
+    return run(tape, x,
+               [&](std::size_t layer, RecurrentResult& result, const Var& rows,
+                   const RecurrentSetting& setting) {
+                 const LstmResult own =
+                     lstm(tape, input_gates(tape, layer, rows), layers[layer].hidden_weight,
+                          layers[layer].hidden_bias, first_of(states, layer),
+                          first_of(cells, layer), setting);
+                 result.states.push_back(own.last);
+                 result.cells.push_back(own.cell);
+                 return own.rows;
+               });
+  }
+};
+
+}  // namespace soma::nn
 // ---- soma/nn/sequential.hpp
 // Sequential: modules one after the other. Each is a piece (nn/pieces.hpp), so a model that is a
 // Sequential can be cut into the stages of a pipeline between any two of them.
@@ -663,6 +948,114 @@ class Sequential {
     Module module;
   };
   std::vector<std::shared_ptr<const Step>> steps_;
+};
+
+}  // namespace soma::nn
+// ---- soma/nn/transformer_decoder.hpp
+// TransformerDecoder (arXiv 1706.03762): layers whose rows see the rows before them, and all rows
+// of another sequence, the memory: what an encoder made of another text. Both are ragged, or both
+// [B, T, C] with as many sequences.
+
+namespace soma::nn {
+
+// Queries of x, keys and values of the memory. Parameters are named as those of MultiHeadAttention.
+class CrossAttention {
+ public:
+  CrossAttention() = default;
+  CrossAttention(const Scope& scope, const TransformerOptions& options)
+      : parts(scope, options, true) {}
+
+  // residual + dropout(output(attention(x, memory))). Errors as cross_attention.
+  Var operator()(Tape& tape, const Var& x, const Var& memory, const Var& residual) const {
+    const Var all = linear_at(parts.site, tape, memory, parts.weight, parts.bias);
+    const Var mixed = cross_attention(tape, parts.query(tape, x), all,
+                                      {parts.heads, parts.probabilities.setting(tape)});
+    return parts.output(tape, mixed, {.dropout = parts.output_dropout.setting(tape)}, residual);
+  }
+  void collect(Collector& collector) const { parts.collect(collector); }
+
+  MultiHeadAttention parts;
+};
+
+class TransformerDecoderLayer {
+ public:
+  TransformerDecoderLayer() = default;
+  TransformerDecoderLayer(const Scope& scope, const TransformerOptions& options)
+      : self_attention(scope / "self_attention", causal(options)),
+        self_attention_norm(scope / "self_attention_norm", options.width, options.epsilon),
+        cross_attention(scope / "cross_attention", options),
+        cross_attention_norm(scope / "cross_attention_norm", options.width, options.epsilon),
+        inner(scope / "inner", options.width, options.inner, {.deviation = options.deviation}),
+        outer(scope / "outer", options.inner, options.width, {.deviation = options.deviation}),
+        outer_dropout(scope / "outer", options.dropout),
+        outer_norm(scope / "outer_norm", options.width, options.epsilon),
+        activation(options.activation),
+        norm_first(options.norm_first) {}
+
+  Var operator()(Tape& tape, const Var& x, const Var& memory) const {
+    if (norm_first) {
+      Var h = self_attention(tape, self_attention_norm(tape, x), x);
+      h = cross_attention(tape, cross_attention_norm(tape, h), memory, h);
+      return feed_forward(tape, outer_norm(tape, h), h);
+    }
+    Var h = self_attention_norm(tape, self_attention(tape, x, x));
+    h = cross_attention_norm(tape, cross_attention(tape, h, memory, h));
+    return outer_norm(tape, feed_forward(tape, h, h));
+  }
+  void collect(Collector& collector) const {
+    collector.part("self_attention", self_attention);
+    collector.part("self_attention_norm", self_attention_norm);
+    collector.part("cross_attention", cross_attention);
+    collector.part("cross_attention_norm", cross_attention_norm);
+    collector.part("inner", inner);
+    collector.part("outer", outer);
+    collector.part("outer_norm", outer_norm);
+  }
+
+  MultiHeadAttention self_attention;
+  LayerNorm self_attention_norm;
+  CrossAttention cross_attention;
+  LayerNorm cross_attention_norm;
+  Linear inner, outer;
+  Dropout outer_dropout;
+  LayerNorm outer_norm;
+  Activation activation = Activation::gelu;
+  bool norm_first = false;
+
+ private:
+  static TransformerOptions causal(TransformerOptions options) {
+    options.causal = true;
+    return options;
+  }
+  Var feed_forward(Tape& tape, const Var& x, const Var& residual) const {
+    const Var h = inner(tape, x, {.activation = activation});
+    return outer(tape, h, {.dropout = outer_dropout.setting(tape)}, residual);
+  }
+};
+
+// Rows attend to the rows before them whatever `options.causal` says. Rotary positions are those of
+// self-attention.
+class TransformerDecoder {
+ public:
+  TransformerDecoder() = default;
+  TransformerDecoder(const Scope& scope, const TransformerOptions& options) {
+    for (std::size_t i = 0; i < options.layers; ++i)
+      layers.emplace_back(scope / "layer" / std::to_string(i), options);
+  }
+  // Rows of x to as many. Errors operator.sequences (memory of another number of sequences),
+  // tensor.rank, tensor.shape.
+  Var operator()(Tape& tape, const Var& x, const Var& memory) const {
+    const SequenceRows own(tape, x), other(tape, memory);
+    Var rows = own.rows();
+    for (const TransformerDecoderLayer& layer : layers) rows = layer(tape, rows, other.rows());
+    return own.back(tape, rows);
+  }
+  void collect(Collector& collector) const {
+    for (std::size_t i = 0; i < layers.size(); ++i)
+      collector.part("layer." + std::to_string(i), layers[i]);
+  }
+
+  std::vector<TransformerDecoderLayer> layers;
 };
 
 }  // namespace soma::nn
