@@ -71,6 +71,7 @@ struct StartHook final : train::Callback {
 struct Trained {
   std::vector<std::string> fresh{};
   std::size_t built = 0, taken = 0, own = 0;  // bytes of heap; numbers of the stage
+  double loss = 0;                            // of an evaluation in the end
   std::string error{};
 };
 
@@ -85,7 +86,9 @@ void train_whole(const std::string& from, const std::vector<std::string>& labels
       TextClassifier::from_pretrained(context, from, {.labels = labels, .seed = 5});
   result.fresh = model.fresh();
   const auto source = model.batches(rows(), {.batch_sequences = 16, .seed = 4});
-  train::TrainerBase(context, model, options_of(precision)).fit(*source);
+  train::TrainerBase trainer(context, model, options_of(precision));
+  trainer.fit(*source);
+  result.loss = train::evaluate(context, model, *source, &trainer.precision()).loss;
   model.save(to);
 }
 
@@ -110,6 +113,7 @@ void train_stage(const std::string& from, const std::vector<std::string>& labels
   for (const Parameter& parameter : trainer.own_parameters())
     result.own += parameter.value().elements();
   trainer.on_first([&](TensorSource& weights) { model.save(to, &weights); });
+  result.loss = trainer.evaluate(*source).value().loss;
 }
 
 }  // namespace
@@ -144,6 +148,7 @@ TEST_CASE("each stage reads its own weights of a pretrained model, with the same
     for (const Trained& own : stages) {
       REQUIRE(own.error == "");
       CHECK(own.fresh == whole.fresh);
+      CHECK(own.loss == whole.loss);
       // Before: names, paths and outlines, and no weights. Then those of the stage, a page of what
       // is beside each, and of the largest one fp32 numbers while it becomes another type.
       CHECK(own.built < std::size_t{1} << 16);

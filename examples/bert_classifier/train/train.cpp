@@ -279,8 +279,8 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
     if (launch.rank() != 0) return 0;
   } else {
     const soma::StateDict weights = soma::nn::state_dict(model->parameters());
-    soma::StateSource source(weights);
-    keep(source);
+    soma::StateSource all(weights);
+    keep(all);
     if (!rows.test.empty() && !report.interrupted && launch.rank() == 0)
       tested =
           measure_test(context, *model, *model->batches(rows.test, batching), trainer.precision());

@@ -97,8 +97,14 @@ class StageLinks {
   }
   // Lets go of what has arrived elsewhere; never waits.
   void poll() {
-    while (!sends_.empty() && pipeline_.test(sends_.front().request)) sends_.pop_front();
+    while (!sends_.empty() && pipeline_.test(sends_.front().request)) {
+      const std::size_t before = context_.heap().bytes_in_use();
+      sends_.pop_front();
+      released_ += before - context_.heap().bytes_in_use();
+    }
   }
+  // Bytes that poll() has given back to the heap so far: when it does so depends on the neighbours.
+  std::size_t released_bytes() const { return released_; }
   void finish_sends() {
     for (; !sends_.empty(); sends_.pop_front()) pipeline_.wait(sends_.front().request);
   }
@@ -232,6 +238,7 @@ class StageLinks {
   std::deque<Send> sends_{};  // before their requests end, tensors do not
   Direction forwards_, backwards_;
   double waited_ = 0;
+  std::size_t released_ = 0;
 };
 
 }  // namespace soma::train

@@ -170,10 +170,12 @@ class PipelineStage final : private TapeHook {
       x = flight.input = flight.tape.input(
           std::move(values), links_.before().sequences(context_, work.part.inputs.sequences));
     }
-    const std::size_t before = context_.heap().bytes_in_use();
+    // Between operators results of other micro-batches may have arrived, and go.
+    const auto in_use = [this] { return context_.heap().bytes_in_use() + links_.released_bytes(); };
+    const std::size_t before = in_use();
     const nn::Task::Forward made = compute(flight.tape, x, work.part);
     if (last_) x = Var();  // the loss is what is left of it
-    bytes += context_.heap().bytes_in_use() - before;
+    bytes += in_use() - before;
     memory_.bytes.push_back(bytes);
     memory_.held += bytes;
     memory_.peak = (std::max)(memory_.peak, memory_.held);
