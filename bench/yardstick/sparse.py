@@ -122,7 +122,7 @@ NAPKIN = """
 import gzip, resource, sys
 import numpy, scipy.sparse
 from napkinxc.models import PLT
-from napkinxc.measures import precision_at_k
+from napkinxc.metrics import precision_at_k
 train, test, seed, folder = sys.argv[1:]
 def points(path):
     opened = gzip.open if path.endswith(".gz") else open

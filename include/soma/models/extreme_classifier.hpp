@@ -60,8 +60,8 @@ class ExtremeClassifier final : public nn::Task {
   const nn::ClassSampler& sampler() const { return *sampler_; }
   // Another sampler from the next batch on. Errors as of ClassSampler: the one before stays.
   void use_sampler(const nn::SamplerOptions& sampler) {
-    sampler_ = std::make_unique<nn::ClassSampler>(context_, options_.classes, options_.width,
-                                                  sampler);
+    sampler_ =
+        std::make_unique<nn::ClassSampler>(context_, options_.classes, options_.width, sampler);
     options_.sampler = sampler;
   }
 

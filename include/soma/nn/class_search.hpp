@@ -13,6 +13,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <utility>
@@ -31,19 +32,25 @@ class BestClasses {
  public:
   explicit BestClasses(std::size_t count) : count_(count) {}
   void add(float logit, std::int32_t id) {
-    if (best_.size() == count_ && !before({logit, id}, best_.back())) return;
-    best_.insert(std::upper_bound(best_.begin(), best_.end(), FoundClass{logit, id}, before),
-                 {logit, id});
-    if (best_.size() > count_) best_.pop_back();
+    if (!(logit < least_)) insert(logit, id);
   }
   const std::vector<FoundClass>& classes() const { return best_; }
 
  private:
+  // Out of the way: of all classes few come so far.
+  void insert(float logit, std::int32_t id) {
+    if (best_.size() == count_ && (count_ == 0 || !before({logit, id}, best_.back()))) return;
+    best_.insert(std::upper_bound(best_.begin(), best_.end(), FoundClass{logit, id}, before),
+                 {logit, id});
+    if (best_.size() > count_) best_.pop_back();
+    if (best_.size() == count_) least_ = best_.back().logit;
+  }
   static bool before(const FoundClass& a, const FoundClass& b) {
     return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
   }
   std::size_t count_;
   std::vector<FoundClass> best_{};
+  float least_ = -std::numeric_limits<float>::infinity();  // what is below it has no place
 };
 
 struct ClassSearchOptions {

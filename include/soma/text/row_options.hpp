@@ -62,7 +62,7 @@ struct RowOptions {
   // Labels that are known before: a first row that has one of them is no header. They outlive the
   // reader.
   std::span<const std::string> known_labels{};
-  bool reads_ahead = false;  // gzip is unpacked by a thread of the reader's own
+  bool reads_ahead = false;        // gzip is unpacked by a thread of the reader's own
   const StopFlag* stop = nullptr;  // ends the reading with runtime.stopped; nullptr: nothing does
 };
 
