@@ -16,12 +16,13 @@ inline Report report(const Core& core, ReportOptions options = {}) {
   if (options.hbm_in_use == 0) options.hbm_in_use = core.context().heap().peak_bytes();
   return Report(core.recorded(), core.record_names(), core.machine(), options);
 }
-// Of a record that was taken from a core.
+// Of a record that was taken from a core, which outlives the report.
 inline Report report(const Record& record, const Machine& machine,
                      const ReportOptions& options = {}) {
   return Report({record.instructions.data(), record.instructions.size()}, record.names, machine,
                 options);
 }
+Report report(Record&& record, const Machine& machine, const ReportOptions& options = {}) = delete;
 
 // What a device ran since its core's record was last taken: a training step, operator by operator.
 // Holds that record.

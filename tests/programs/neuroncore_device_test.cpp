@@ -1,6 +1,6 @@
 // The device: who runs where, what it says about it, and that an error leaves it usable.
 
-#include <soma/neuroncore.hpp>
+#include <soma/neuroncore_clock.hpp>
 
 #include "catch.hpp"
 #include "support/errors.hpp"
@@ -104,4 +104,50 @@ TEST_CASE("views cost no program", "[unit]") {
   CHECK(transpose(tape, x, 0, 1).shape() == Shape{3, 2});
   CHECK(device.counts().empty());
   context.set_device(nullptr);
+}
+
+TEST_CASE("a device's step is reported operator by operator", "[unit][neuroncore]") {
+  Context context = make_context({.threads = 1});
+  auto core = neuroncore::make_core(context, neuroncore::trn1(), {.record = true});
+  auto device = neuroncore::make_device(core);
+  context.set_device(&device);
+  const Tensor x = Tensor::full(context, {128, 2048}, 1.0f);
+  const auto step = [&](int products) {
+    Tape tape(context, {.record = false});
+    const Var a = tape.constant(x);
+    for (int i = 0; i < products; ++i) matmul(tape, a, transpose(tape, a, 0, 1));
+    relu(tape, a);
+    result_of(context, own_program);
+  };
+  step(2);
+  const neuroncore::StepReport first(device);
+  step(1);
+  const neuroncore::StepReport second(device);
+  context.set_device(nullptr);
+
+  const auto use = [](const neuroncore::StepReport& report, std::string_view name) {
+    for (const auto& entry : report.report().summary().operators)
+      if (entry.name == name) return entry;
+    return neuroncore::OperatorUse{};
+  };
+  CHECK(use(first, "matmul").calls == 2);
+  CHECK(use(second, "matmul").calls == 1);
+  CHECK(use(second, "relu").calls == 1);
+  CHECK(use(second, "test::thrice").calls == 1);
+  // Calls run one after the other and nothing else runs: their times are the step's, but for the
+  // start of transfers between them.
+  for (const neuroncore::StepReport* report : {&first, &second}) {
+    double sum = 0;
+    for (const auto& entry : report->report().summary().operators) {
+      CHECK(entry.ns > 0);
+      CHECK(!entry.bound.empty());
+      sum += entry.ns;
+    }
+    CHECK(sum <= report->report().ns());
+    CHECK(sum > 0.7 * report->report().ns());
+  }
+  // The same instructions take as long whenever they run.
+  CHECK_THAT(use(first, "matmul").ns / 2,
+             Catch::Matchers::WithinRel(use(second, "matmul").ns, 1e-9));
+  CHECK(core.recorded().empty());
 }

@@ -141,9 +141,10 @@ class Rules {
       double trigger = 0, hop = transfer ? 1300 : 100 / ghz(lane), chain = transfer ? 1300 : 0;
       if (instruction.position.number > 1) {
         const std::size_t before = lanes_[lane][instruction.position.number - 2];
-        until.push_back(timed[before].end);
-        if (start < timed[before].end) result.insert("lane");
-        chain = (std::max)(chain, chains[before]);
+        // Transfers of a queue begin and end in their order.
+        until.push_back(transfer ? timed[before].start : timed[before].end);
+        if (start < until.back() || timed[i].end < timed[before].end) result.insert("lane");
+        if (!transfer) chain = (std::max)(chain, chains[before]);
         trigger = triggers[lane];
         if (instruction.reads_previous) {
           const double wait = (64 + (lane == 2 ? 200 : 100)) / ghz(lane);
@@ -168,7 +169,8 @@ class Rules {
       if (transfer && start < engines_free[i]) result.insert("engines");
       if (!held_up(timed, i, until)) result.insert("late");
       chains[i] = chain + own;
-      busy[lane] += own;
+      const nc::CostFields& fields = instruction.cost;
+      busy[transfer ? 4 : lane] += transfer ? fields.buffers * buffer(fields) / 16 : own;
       sum += own + 1300 + 264;
       if (timeline.ns < chains[i] * (1 - 1e-12)) result.insert("chain");
     }
@@ -186,6 +188,9 @@ class Rules {
     constexpr double of_engine[] = {2.8, 1.12, 1.4, 1.4};
     return of_engine[lane];
   }
+  static double buffer(const nc::CostFields& fields) {
+    return (std::max)(142.0, static_cast<double>(fields.bytes) / fields.buffers / 17);
+  }
   static double cost(const nc::Instruction& instruction) {
     const nc::CostFields& fields = instruction.cost;
     const double n = fields.free_size;
@@ -199,8 +204,7 @@ class Rules {
       case 3:
         return (std::max)(64.0, n) / 1.4;
       default:
-        return std::ceil(fields.buffers / 16.0) *
-               (std::max)(142.0, static_cast<double>(fields.bytes) / fields.buffers / 17);
+        return std::ceil(fields.buffers / 16.0) * buffer(fields);
     }
   }
 
@@ -223,11 +227,11 @@ class Rules {
       double last = 0;
       for (std::uint32_t engine = 0; engine < (std::min)(16u, cost.buffers); ++engine) {
         const double share = cost.buffers / 16 + (engine < cost.buffers % 16 ? 1 : 0);
-        engines[engine] =
-            (std::max)(engines[engine], timed[i].start) +
-            share * (std::max)(142.0, static_cast<double>(cost.bytes) / cost.buffers / 17);
+        engines[engine] = (std::max)(engines[engine], timed[i].start) + share * buffer(cost);
         last = (std::max)(last, engines[engine]);
       }
+      const nc::Position at = record_[i].position;
+      if (at.number > 1) last = (std::max)(last, timed[lanes_[at.lane][at.number - 2]].end);
       if (std::fabs(last - timed[i].end) > 1e-6) broken.insert("cost");
     }
     return first;

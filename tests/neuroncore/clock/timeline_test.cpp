@@ -101,6 +101,13 @@ TEST_CASE("transfers share the DMA engines", "[unit][neuroncore]") {
   timeline = time(record);
   CHECK_THAT(timeline.ns, ns(1300 + 16 * 142 + 8 * 4096 / 17.0));
   CHECK(timeline.instructions[2].bound == Bound::dma_engines);
+  // Of the same queue, on other engines: at the same time, and in order.
+  RecordBuilder both;
+  both.transfer(0, 8, 8 * 4096);
+  both.transfer(0, 8, 8 * 4);
+  timeline = time(both);
+  CHECK_THAT(timeline.instructions[1].start, ns(1300));
+  CHECK_THAT(timeline.instructions[1].end, ns(1300 + 4096 / 17.0));
   // Few buffers go to the engines that are free first.
   RecordBuilder few;
   few.transfer(0, 8, 8 * 4);
@@ -165,6 +172,8 @@ TEST_CASE("a record may begin at any number and has no gaps", "[unit][neuroncore
   CHECK_THAT(error([](auto& bad) { bad[2].after[2] = 2; }), contains("neuroncore.record"));
   CHECK_THAT(error([](auto& bad) { bad[0].position.lane = 77; }), contains("lane 77"));
   CHECK_THAT(error([](auto& bad) { bad[0].position.number = 0; }), contains("neuroncore.record"));
+  CHECK_THAT(error([](auto& bad) { bad[0].opcode = static_cast<nc::Opcode>(200); }),
+             contains("unknown opcode"));
   CHECK(error([](auto& bad) { bad[0].after[3] = 9; }) == "no error");  // taken earlier
   CHECK_THAT(error([](auto& bad) { bad[0].after[2] = 1; }), contains("neuroncore.record"));
 }

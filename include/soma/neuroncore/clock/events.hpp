@@ -27,6 +27,21 @@ struct SpanRow {
   std::vector<Span> spans;
 };
 
+// Of the row of an engine or queue: a transfer is drawn from where the one before it ended, as they
+// overlap.
+class LaneRows {
+ public:
+  Span next(const Instruction& instruction, const Timed& timed) {
+    std::int64_t& ended = ended_[instruction.position.lane];
+    const Span span{(std::max)(ended, whole_ns(timed.start)), whole_ns(timed.end), 0};
+    ended = span.end;
+    return span;
+  }
+
+ private:
+  std::array<std::int64_t, lane_count> ended_{};
+};
+
 struct Events {
   // Instructions, in the order in which they began; the first `kept` of them are shown.
   std::span<const std::uint32_t> order;

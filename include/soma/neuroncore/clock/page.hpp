@@ -152,6 +152,7 @@ class PageWriter {
     for (std::size_t i = 0; i < events_.kept; ++i)
       rows[record_[events_.order[i]].position.lane].push_back(events_.order[i]);
     NameTable names, places;
+    LaneRows drawn;
     JsonWriter json;
     json.begin('{').key("ns").number(summary_.ns, 0).key("rows").begin('[');
     for (std::size_t lane = 0; lane < lane_count; ++lane) {
@@ -160,8 +161,8 @@ class PageWriter {
       std::int64_t at = 0;
       for (const std::uint32_t index : rows[lane]) {
         const Instruction& instruction = record_[index];
-        const Timed& timed = timeline_.instructions[index];
-        slice(json, at, whole_ns(timed.start), whole_ns(timed.end),
+        const Span span = drawn.next(instruction, timeline_.instructions[index]);
+        slice(json, at, span.start, span.end,
               names.number(std::string(to_string(instruction.opcode))),
               places.number(line_text(instruction.source)),
               places.number(names_.path(instruction.region)));

@@ -48,6 +48,8 @@ class Report {
                                 " bytes of device memory are in use, " + notes_.machine + " has " +
                                 std::to_string(machine.hbm_bytes) + " for a core");
   }
+  Report(std::span<const Instruction> record, RecordNames&& names, const Machine& machine,
+         const ReportOptions& options = {}) = delete;  // the names would be gone
 
   const Timeline& timeline() const { return timeline_; }
   const Summary& summary() const { return summary_; }

@@ -166,12 +166,14 @@ class Summing {
 
   void add(const Instruction& instruction, const Timed& timed) {
     const std::size_t lane = instruction.position.lane;
-    const double busy = timed.end - timed.start;
+    // Transfers of a queue overlap: each counts from the end of the one before it.
+    const double begin = (std::max)(timed.start, ended_[lane]);
+    const double busy = timed.end - begin;
     LaneUse& use = lanes_[lane];
     ++use.instructions;
     use.busy_ns += busy;
     use.bytes += instruction.cost.bytes;
-    use.idle_ns[static_cast<std::size_t>(timed.bound)] += timed.start - ended_[lane];
+    use.idle_ns[static_cast<std::size_t>(timed.bound)] += begin - ended_[lane];
     ended_[lane] = timed.end;
     for_parts(instruction, [&](Part& part) {
       ++part.instructions;

@@ -9,9 +9,11 @@
 //   An instruction that waits for another lane begins semaphore_hop_cycles after that one ended.
 //   Vector and GpSimd engine share a port to SBUF, Vector and Scalar engine one to PSUM: an
 //   instruction that uses the memory holds the port until it ends (architecture guide).
-//   A transfer's buffers are dealt to the DMA engines, each buffer takes buffer_ns(). Its first
-//   byte moves dma_start_ns after its trigger, which is when its waits are over; earlier transfers
-//   of its queue hide that time. A transfer that waits holds up its own queue only.
+//   A transfer's buffers are dealt to the DMA engines, each buffer takes buffer_ns(). Every DMA
+//   engine moves the buffers of a queue in their order, and the transfers of a queue end in their
+//   order. A transfer's first byte moves dma_start_ns after its trigger, which is when its waits
+//   are over; earlier transfers of its queue hide that time. A transfer that waits holds up its own
+//   queue only.
 
 #include <soma/base/error.hpp>
 #include <soma/neuroncore/clock/costs.hpp>
@@ -39,7 +41,7 @@ struct ClockOptions {
 // What an instruction waited for last before it began.
 enum class Bound : std::uint8_t {
   launch,       // the start of the program
-  lane,         // its engine, or its queue, had to end the one before it
+  lane,         // its engine, or its queue, was busy with the one before it
   result,       // the result of the one before it on its own engine
   semaphore,    // an instruction of another lane
   port,         // an instruction of another engine that held the memory's port
@@ -82,6 +84,8 @@ class Lanes {
       if (at.lane >= lane_count || at.number == 0)
         bad_record(i, "number " + std::to_string(at.number) + " of lane " + std::to_string(at.lane),
                    "a number from 1 on of a lane below " + std::to_string(lane_count));
+      if (static_cast<std::size_t>(record[i].opcode) >= opcode_count)
+        bad_record(i, "of an unknown opcode", "an opcode");
       ++sizes[at.lane];
     }
     for (std::size_t lane = 0; lane < lane_count; ++lane) indices_[lane].reserve(sizes[lane]);
@@ -227,13 +231,15 @@ class Clock {
   void wait_for_own(Head& ready, std::size_t lane, const Instruction& instruction) const {
     const std::uint32_t previous = lanes_[lane][ready.next - 1];
     const Timed& before = result_.instructions[previous];
-    // Of two reasons at the same time, its own lane is named.
-    if (before.end >= ready.ready) {
-      ready.ready = before.end;
+    // Of two reasons at the same time, its own lane is named. A transfer begins after the one
+    // before it has, on engines that may be others.
+    const bool transfer = lane >= 4;
+    if (const double free = transfer ? before.start : before.end; free >= ready.ready) {
+      ready.ready = free;
       ready.cause = previous;
       ready.bound = Bound::lane;
     }
-    if (lane >= 4 || !instruction.reads_previous || !options_.own_lane_waits) return;
+    if (transfer || !instruction.reads_previous || !options_.own_lane_waits) return;
     const Engine engine = static_cast<Engine>(lane);
     const double extra =
         engine == Engine::scalar ? machine_.scalar_dependence_cycles : machine_.dependence_cycles;
@@ -305,9 +311,13 @@ class Clock {
       if (port.lane != lane) head.wait(port.free, port.holder, Bound::port);
     });
     if (lane >= 4) {
-      head.wait(dma_.first_free(), dma_.first_user(), Bound::dma_engines);
+      const std::uint32_t user = dma_.first_user();
+      const bool own = user != Timed::nobody && record_[user].position.lane == lane;
+      head.wait(dma_.first_free(), user, own ? Bound::lane : Bound::dma_engines);
       timed.end =
           dma_.run(index, head.ready, instruction.cost.buffers, buffer_ns(instruction, machine_));
+      if (head.next != 0)
+        timed.end = (std::max)(timed.end, result_.instructions[lanes_[lane][head.next - 1]].end);
     } else {
       timed.end = head.ready + interval_ns(instruction, machine_);
     }

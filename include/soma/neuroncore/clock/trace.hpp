@@ -77,18 +77,20 @@ class TraceWriter {
   void instructions() {
     std::vector<bool> shown(record_.size());
     std::uint32_t sbuf = 0, psum = 0;
+    LaneRows rows;
     for (std::size_t i = 0; i < events_.kept; ++i) {
       const std::uint32_t index = events_.order[i];
       const Instruction& instruction = record_[index];
       const Timed& timed = timeline_.instructions[index];
       shown[index] = true;
-      slice(lane_row(instruction.position.lane), to_string(instruction.opcode),
-            whole_ns(timed.start), whole_ns(timed.end));
+      const Span span = rows.next(instruction, timed);
+      slice(lane_row(instruction.position.lane), to_string(instruction.opcode), span.start,
+            span.end);
       arguments(instruction, timed);
       json_.end('}');
       if (timed.cause != Timed::nobody && shown[timed.cause] &&
           (timed.bound == Bound::semaphore || timed.bound == Bound::port))
-        arrow(index, timed);
+        arrow(index, timed, span.start);
       if (i == 0 || instruction.sbuf_used != sbuf)
         counter("SBUF, bytes a partition", timed.start, sbuf = instruction.sbuf_used);
       if (i == 0 || instruction.psum_used != psum)
@@ -125,7 +127,7 @@ class TraceWriter {
     return names[static_cast<std::size_t>(bound)];
   }
   // From the end of one slice to the beginning of another; inside the first, or it is not drawn.
-  void arrow(std::uint32_t index, const Timed& timed) {
+  void arrow(std::uint32_t index, const Timed& timed, std::int64_t to) {
     const Timed& cause = timeline_.instructions[timed.cause];
     const std::int64_t start = whole_ns(cause.start);
     const std::int64_t from = (std::max)(start, whole_ns(cause.end) - 1);
@@ -133,7 +135,7 @@ class TraceWriter {
     json_.key("id").number(std::uint64_t{index}).key("ts").raw(trace_time(from)).end('}');
     event("f", lane_row(record_[index].position.lane), "wait").key("cat").string("wait");
     json_.key("id").number(std::uint64_t{index}).key("bp").string("e");
-    json_.key("ts").raw(trace_time(whole_ns(timed.start))).end('}');
+    json_.key("ts").raw(trace_time(to)).end('}');
   }
   void counter(std::string_view label, double ns, std::uint32_t bytes) {
     event("C", 0, label).key("ts").raw(trace_time(whole_ns(ns)));
