@@ -18,10 +18,9 @@ struct MachineCount {
   std::size_t Machine::*field;
   std::size_t most;
 };
-// Sizes that nothing in the model overflows with; partitions are those of the rules for start
-// partitions.
+// Sizes that nothing in the model overflows with.
 inline constexpr MachineCount machine_counts[] = {
-    {"partitions", &Machine::partitions, 128},
+    {"partitions", &Machine::partitions, 1024},
     {"sbuf_partition_bytes", &Machine::sbuf_partition_bytes, std::size_t{1} << 28},
     {"psum_banks", &Machine::psum_banks, 1024},
     {"psum_bank_bytes", &Machine::psum_bank_bytes, std::size_t{1} << 18},
