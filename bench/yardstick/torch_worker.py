@@ -3,6 +3,7 @@
     torch_worker.py step MODEL fp32|bf16 BATCH MAX_LENGTH THREADS LENGTHS|full max|batch|sorted
     torch_worker.py linear M N K fp32|bf16 THREADS forward|dx|dw
     torch_worker.py infer MODEL TOKENS THREADS
+    torch_worker.py batch_norm N CHANNELS SIZE THREADS
 
 And once, for a whole epoch of fine-tuning a pretrained model (a folder) on labelled rows:
 
@@ -125,6 +126,21 @@ def infer(model, tokens, threads):
             answer(seconds / rounds, int(tokens), 0)
 
 
+def batch_norm(images, channels, size, threads):
+    torch.set_num_threads(int(threads))
+    norm = torch.nn.BatchNorm2d(int(channels))
+    x = torch.randn(int(images), int(channels), int(size), int(size), requires_grad=True)
+    dy = torch.randn_like(x)
+
+    def work():
+        norm(x).backward(dy)
+        x.grad = None
+        norm.zero_grad()
+
+    for seconds, rounds in repeat(work):
+        answer(seconds / rounds, 0, 0)
+
+
 def read_rows(path, tokenizer):
     """Token ids and label of each row, text<TAB>label."""
     with open(path, encoding="utf-8") as file:
@@ -179,4 +195,4 @@ def epoch(folder, train, held_out, threads, padding):
 
 if __name__ == "__main__":
     torch.manual_seed(1)
-    {"step": step, "linear": linear, "infer": infer, "epoch": epoch}[sys.argv[1]](*sys.argv[2:])
+    {"step": step, "linear": linear, "infer": infer, "batch_norm": batch_norm, "epoch": epoch}[sys.argv[1]](*sys.argv[2:])
