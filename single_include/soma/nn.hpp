@@ -321,6 +321,10 @@ class BatchNorm {
     collector.add("running_mean", running_mean, ParameterRole::bias);
     collector.add("running_var", running_var, ParameterRole::bias);
   }
+  void describe(Record& record) const {
+    record.set("epsilon", options.epsilon);
+    record.set("momentum", options.momentum);
+  }
   static constexpr bool mixes_sequences() { return true; }
 
   Var weight, bias;               // [channels]
@@ -382,6 +386,17 @@ class BatchNorm2d : public BatchNorm {
 
 namespace soma::nn {
 
+namespace detail {
+
+inline void describe_steps(Record& record, const ConvolutionSetting& steps) {
+  record.set("stride_height", std::uint64_t{steps.stride_height});
+  record.set("stride_width", std::uint64_t{steps.stride_width});
+  record.set("pad_height", std::uint64_t{steps.pad_height});
+  record.set("pad_width", std::uint64_t{steps.pad_width});
+}
+
+}  // namespace detail
+
 struct Conv1dOptions {
   std::size_t stride = 1, pad = 0;  // zeros on each side
   bool bias = true;
@@ -416,6 +431,7 @@ class Conv1d {
     collector.add("weight", weight, ParameterRole::weight);
     collector.add("bias", bias, ParameterRole::bias);
   }
+  void describe(Record& record) const { detail::describe_steps(record, setting); }
 
   Var weight, bias;  // [out, in, kernel], [out]
   ConvolutionSetting setting;
@@ -448,6 +464,11 @@ class ConvTranspose2d {
     collector.add("weight", weight, ParameterRole::weight);
     collector.add("bias", bias, ParameterRole::bias);
   }
+  void describe(Record& record) const {
+    detail::describe_steps(record, setting.steps);
+    record.set("extra_height", std::uint64_t{setting.extra_height});
+    record.set("extra_width", std::uint64_t{setting.extra_width});
+  }
 
   Var weight, bias;  // [in, out, kernel, kernel], [out]
   TransposedSetting setting;
@@ -460,6 +481,14 @@ class AveragePool2d {
   explicit AveragePool2d(const AveragePoolSetting& pool = {}) : setting(pool) {}
   Var operator()(Tape& tape, const Var& x) const { return average_pool2d(tape, x, setting); }
   void collect(Collector&) const {}
+  void describe(Record& record) const {
+    detail::describe_steps(record, setting.steps);
+    record.set("kernel_height", std::uint64_t{setting.kernel_height});
+    record.set("kernel_width", std::uint64_t{setting.kernel_width});
+    record.set("count_padding", setting.count_padding);
+    record.set("out_height", std::uint64_t{setting.out_height});
+    record.set("out_width", std::uint64_t{setting.out_width});
+  }
 
   AveragePoolSetting setting;
 };
@@ -472,6 +501,10 @@ class AdaptiveAveragePool2d {
     return adaptive_average_pool2d(tape, x, height, width);
   }
   void collect(Collector&) const {}
+  void describe(Record& record) const {
+    record.set("height", std::uint64_t{height});
+    record.set("width", std::uint64_t{width});
+  }
 
   std::size_t height, width;
 };
@@ -509,6 +542,7 @@ class RmsNorm {
   void collect(Collector& collector) const {
     collector.add("weight", weight, ParameterRole::scale);
   }
+  void describe(Record& record) const { record.set("epsilon", epsilon); }
 
   Var weight;  // [width]
   float epsilon = 1e-5f;
@@ -560,6 +594,10 @@ class GroupNorm {
     collector.add("weight", weight, ParameterRole::scale);
     collector.add("bias", bias, ParameterRole::bias);
   }
+  void describe(Record& record) const {
+    record.set("groups", std::uint64_t{groups});
+    record.set("epsilon", epsilon);
+  }
 
   Var weight, bias;  // [channels]
   std::size_t groups = 1;
@@ -586,117 +624,148 @@ namespace detail {
 
 // Whether in training a module's result for one row depends on the others: it
 // says so.
-template <class Module> bool mixes(const Module &module) {
+template <class Module>
+bool mixes(const Module& module) {
   if constexpr (requires { module.mixes_sequences(); })
     return module.mixes_sequences();
   else
     return false;
 }
 
-} // namespace detail
+// The entries of a record under "<name>.<entry>".
+inline void describe_under(Record& record, const std::string& name, const Record& own) {
+  for (const auto& [entry, value] : own.entries()) {
+    const std::string full = name + "." + entry;
+    switch (value.kind) {
+      case RecordValue::Kind::boolean:
+        record.set(full, value.boolean);
+        break;
+      case RecordValue::Kind::integer:
+        record.set(full, value.integer);
+        break;
+      case RecordValue::Kind::count:
+        record.set(full, value.count);
+        break;
+      case RecordValue::Kind::number:
+        record.set(full, value.number);
+        break;
+      case RecordValue::Kind::text:
+        record.set(full, value.text);
+        break;
+    }
+  }
+}
+
+}  // namespace detail
 
 // Copies share the modules.
 class Sequential {
-public:
+ public:
   Sequential() = default;
 
   // A module, or a function of a tape and a variable, behind those that are
   // there. Its parameters are named "<name>.<parameter>". Error
   // state.duplicate_name.
-  template <class Module> Sequential &add(std::string name, Module module) {
-    for (const StepUse &step : steps_)
+  template <class Module>
+  Sequential& add(std::string name, Module module) {
+    for (const StepUse& step : steps_)
       if (step->name == name)
         fail(error_id::duplicate_name, "Sequential", "name", soma::quoted(name),
              "a name for each module");
-    steps_.push_back(
-        StepUse(new Holder<Module>(std::move(name), std::move(module))));
+    steps_.push_back(StepUse(new Holder<Module>(std::move(name), std::move(module))));
     return *this;
   }
   std::size_t size() const { return steps_.size(); }
 
-  Var operator()(Tape &tape, const Var &x) const {
+  Var operator()(Tape& tape, const Var& x) const {
     Var y = x;
-    for (const StepUse &step : steps_)
-      y = step->run(tape, y);
+    for (const StepUse& step : steps_) y = step->run(tape, y);
     return y;
   }
-  void collect(Collector &collector) const {
-    for (const StepUse &step : steps_)
-      collector.part(step->name, *step);
+  void collect(Collector& collector) const {
+    for (const StepUse& step : steps_) collector.part(step->name, *step);
   }
   // The first piece reads the inputs of the batch. `path` is that of the model
   // in its task.
   Pieces pieces(std::string_view path = {}) const {
     Pieces list;
-    for (const StepUse &step : steps_) {
+    for (const StepUse& step : steps_) {
       Parameters own;
       Collector collector(own, std::string(path));
       collector.part(step->name, *step);
       const bool first = list.empty();
       list.emplace_back(
           step->name, std::move(own),
-          [step, first](Tape &tape, const Var &x, const data::Batch &batch) {
+          [step, first](Tape& tape, const Var& x, const data::Batch& batch) {
             return step->run(tape, first ? tape.constant(batch.inputs) : x);
           },
           step->mixes_sequences);
     }
     return list;
   }
+  // The settings of the modules that describe theirs: a run is not resumed with others.
+  void describe(Record& record) const {
+    for (const StepUse& step : steps_) {
+      Record own;
+      step->describe(own);
+      detail::describe_under(record, step->name, own);
+    }
+  }
   // For a Sequential in a Sequential.
   bool mixes_sequences() const {
-    for (const StepUse &step : steps_)
-      if (step->mixes_sequences)
-        return true;
+    for (const StepUse& step : steps_)
+      if (step->mixes_sequences) return true;
     return false;
   }
 
-private:
+ private:
   struct Step {
-    Step(std::string own_name, bool mixes)
-        : name(std::move(own_name)), mixes_sequences(mixes) {}
+    Step(std::string own_name, bool mixes) : name(std::move(own_name)), mixes_sequences(mixes) {}
     virtual ~Step() = default;
-    virtual Var run(Tape &tape, const Var &x) const = 0;
-    virtual void collect(Collector &collector) const = 0;
+    virtual Var run(Tape& tape, const Var& x) const = 0;
+    virtual void collect(Collector& collector) const = 0;
+    virtual void describe(Record& record) const = 0;
     std::string name;
     bool mixes_sequences;
     mutable std::atomic<std::size_t> uses{1};
   };
   // A std::shared_ptr without its header.
   class StepUse {
-  public:
-    explicit StepUse(const Step *step) : step_(step) {}
-    StepUse(const StepUse &other) : step_(other.step_) {
+   public:
+    explicit StepUse(const Step* step) : step_(step) {}
+    StepUse(const StepUse& other) : step_(other.step_) {
       step_->uses.fetch_add(1, std::memory_order_relaxed);
     }
-    StepUse &operator=(StepUse other) noexcept {
+    StepUse& operator=(StepUse other) noexcept {
       std::swap(step_, other.step_);
       return *this;
     }
     ~StepUse() {
-      if (step_->uses.fetch_sub(1, std::memory_order_acq_rel) == 1)
-        delete step_;
+      if (step_->uses.fetch_sub(1, std::memory_order_acq_rel) == 1) delete step_;
     }
-    const Step *operator->() const { return step_; }
-    const Step &operator*() const { return *step_; }
+    const Step* operator->() const { return step_; }
+    const Step& operator*() const { return *step_; }
 
-  private:
-    const Step *step_;
+   private:
+    const Step* step_;
   };
-  template <class Module> struct Holder final : Step {
+  template <class Module>
+  struct Holder final : Step {
     Holder(std::string own_name, Module held)
-        : Step(std::move(own_name), detail::mixes(held)),
-          module(std::move(held)) {}
-    Var run(Tape &tape, const Var &x) const override { return module(tape, x); }
-    void collect(Collector &collector) const override {
-      if constexpr (requires { module.collect(collector); })
-        module.collect(collector);
+        : Step(std::move(own_name), detail::mixes(held)), module(std::move(held)) {}
+    Var run(Tape& tape, const Var& x) const override { return module(tape, x); }
+    void collect(Collector& collector) const override {
+      if constexpr (requires { module.collect(collector); }) module.collect(collector);
+    }
+    void describe(Record& record) const override {
+      if constexpr (requires { module.describe(record); }) module.describe(record);
     }
     Module module;
   };
   std::vector<StepUse> steps_;
 };
 
-} // namespace soma::nn
+}  // namespace soma::nn
 // ---- soma/optim/adafactor.hpp
 // Adafactor (arXiv 1804.04235), as torch.optim.Adafactor: of a matrix it remembers the means of
 // squared gradients by rows and by columns only, and its steps are relative to the size of the
