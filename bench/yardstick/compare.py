@@ -67,6 +67,8 @@ def torch_cases(folder, threads):
     for tokens in (12, 23):
         words = ["infer", "minilm", tokens, threads]
         yield f"infer/minilm/{tokens} tokens", "seconds", 1, words, words
+    words = ["batch_norm", 64, 32, 32, threads]
+    yield "batch_norm/64x32x32x32", "seconds", 1, words, words
     if folder is None:
         return
     sst2, reviews = folder / "lengths_sst2.txt", folder / "lengths_amazon_polarity.txt"

@@ -2,7 +2,7 @@
 
 #include <soma/data/token_source.hpp>
 #include <soma/models/bert.hpp>
-#include <soma/nn/recurrent.hpp>
+#include <soma/nn.hpp>
 #include <soma/ops/profiler.hpp>
 #include <soma/runtime/parallel.hpp>
 #include <soma/runtime/usage.hpp>
@@ -29,6 +29,7 @@ constexpr const char* usage =
        soma_yardstick linear M N K DTYPE THREADS forward|dx|dw
        soma_yardstick infer MODEL TOKENS THREADS
        soma_yardstick gru|lstm BATCH WIDTH THREADS LENGTHS
+       soma_yardstick batch_norm N CHANNELS SIZE THREADS
        soma_yardstick profile and the words of a step
 
 MODEL is base, minilm or tiny, LENGTHS a file with a number of tokens a line. Each line on standard
@@ -307,6 +308,26 @@ int recurrent(char** arguments) {
   return 0;
 }
 
+// ---- batch norm of square images, forward and backward
+
+int batch_norm(char** arguments) {
+  const auto number = [&](int i) { return std::strtoul(arguments[i], nullptr, 10); };
+  const soma::Shape shape{number(0), number(1), number(2), number(2)};
+  auto context = soma::make_context({.threads = std::atoi(arguments[3])});
+  const soma::nn::BatchNorm2d norm({context}, shape[1]);
+  const soma::Var x =
+      soma::Var::parameter(context, soma::nn::normal(context, shape, 1, {.seed = 1}));
+  const soma::Tensor dy = soma::nn::normal(context, shape, 1, {.seed = 2});
+  soma::Parameters parameters = soma::nn::parameters(norm);
+  parameters.push_back({"x", x});
+  soma::Tape tape(context);
+  const auto work = [&] {
+    tape.backward(norm(tape, x), dy);
+    soma::clear_gradients(parameters);
+  };
+  repeat(work, [&](double each) { answer(context, each, 0, 0, false); });
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -321,6 +342,7 @@ int main(int count, char** arguments) {
   if (kind == "gru" && count == 6) return recurrent<soma::nn::Gru>(arguments + 2);
   if (kind == "lstm" && count == 6) return recurrent<soma::nn::Lstm>(arguments + 2);
   if (kind == "infer" && count == 5) return infer(arguments + 2);
+  if (kind == "batch_norm" && count == 6) return batch_norm(arguments + 2);
   std::cerr << usage;
   return 2;
 }

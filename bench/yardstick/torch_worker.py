@@ -4,6 +4,7 @@
     torch_worker.py linear M N K fp32|bf16 THREADS forward|dx|dw
     torch_worker.py infer MODEL TOKENS THREADS
     torch_worker.py gru|lstm BATCH WIDTH THREADS LENGTHS
+    torch_worker.py batch_norm N CHANNELS SIZE THREADS
 
 And once, for a whole epoch of fine-tuning a pretrained model (a folder) on labelled rows:
 
@@ -153,6 +154,21 @@ def recurrent(kind, size, width, threads, source):
         answer(sum(elapsed for elapsed, _ in done), sum(tokens for _, tokens in done), 0)
 
 
+def batch_norm(images, channels, size, threads):
+    torch.set_num_threads(int(threads))
+    norm = torch.nn.BatchNorm2d(int(channels))
+    x = torch.randn(int(images), int(channels), int(size), int(size), requires_grad=True)
+    dy = torch.randn_like(x)
+
+    def work():
+        norm(x).backward(dy)
+        x.grad = None
+        norm.zero_grad()
+
+    for seconds, rounds in repeat(work):
+        answer(seconds / rounds, 0, 0)
+
+
 def read_rows(path, tokenizer):
     """Token ids and label of each row, text<TAB>label."""
     with open(path, encoding="utf-8") as file:
@@ -207,6 +223,6 @@ def epoch(folder, train, held_out, threads, padding):
 
 if __name__ == "__main__":
     torch.manual_seed(1)
-    {"step": step, "linear": linear, "infer": infer, "epoch": epoch,
+    {"step": step, "linear": linear, "infer": infer, "batch_norm": batch_norm, "epoch": epoch,
      "gru": functools.partial(recurrent, torch.nn.GRU),
      "lstm": functools.partial(recurrent, torch.nn.LSTM)}[sys.argv[1]](*sys.argv[2:])

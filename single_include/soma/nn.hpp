@@ -7,11 +7,11 @@
 
 #include <soma/soma.hpp>
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -381,6 +381,10 @@ class BatchNorm {
     collector.add("running_mean", running_mean, ParameterRole::bias);
     collector.add("running_var", running_var, ParameterRole::bias);
   }
+  void describe(Record& record) const {
+    record.set("epsilon", options.epsilon);
+    record.set("momentum", options.momentum);
+  }
   static constexpr bool mixes_sequences() { return true; }
 
   Var weight, bias;               // [channels]
@@ -442,6 +446,17 @@ class BatchNorm2d : public BatchNorm {
 
 namespace soma::nn {
 
+namespace detail {
+
+inline void describe_steps(Record& record, const ConvolutionSetting& steps) {
+  record.set("stride_height", std::uint64_t{steps.stride_height});
+  record.set("stride_width", std::uint64_t{steps.stride_width});
+  record.set("pad_height", std::uint64_t{steps.pad_height});
+  record.set("pad_width", std::uint64_t{steps.pad_width});
+}
+
+}  // namespace detail
+
 struct Conv1dOptions {
   std::size_t stride = 1, pad = 0;  // zeros on each side
   bool bias = true;
@@ -476,6 +491,7 @@ class Conv1d {
     collector.add("weight", weight, ParameterRole::weight);
     collector.add("bias", bias, ParameterRole::bias);
   }
+  void describe(Record& record) const { detail::describe_steps(record, setting); }
 
   Var weight, bias;  // [out, in, kernel], [out]
   ConvolutionSetting setting;
@@ -508,6 +524,11 @@ class ConvTranspose2d {
     collector.add("weight", weight, ParameterRole::weight);
     collector.add("bias", bias, ParameterRole::bias);
   }
+  void describe(Record& record) const {
+    detail::describe_steps(record, setting.steps);
+    record.set("extra_height", std::uint64_t{setting.extra_height});
+    record.set("extra_width", std::uint64_t{setting.extra_width});
+  }
 
   Var weight, bias;  // [in, out, kernel, kernel], [out]
   TransposedSetting setting;
@@ -520,6 +541,14 @@ class AveragePool2d {
   explicit AveragePool2d(const AveragePoolSetting& pool = {}) : setting(pool) {}
   Var operator()(Tape& tape, const Var& x) const { return average_pool2d(tape, x, setting); }
   void collect(Collector&) const {}
+  void describe(Record& record) const {
+    detail::describe_steps(record, setting.steps);
+    record.set("kernel_height", std::uint64_t{setting.kernel_height});
+    record.set("kernel_width", std::uint64_t{setting.kernel_width});
+    record.set("count_padding", setting.count_padding);
+    record.set("out_height", std::uint64_t{setting.out_height});
+    record.set("out_width", std::uint64_t{setting.out_width});
+  }
 
   AveragePoolSetting setting;
 };
@@ -532,6 +561,10 @@ class AdaptiveAveragePool2d {
     return adaptive_average_pool2d(tape, x, height, width);
   }
   void collect(Collector&) const {}
+  void describe(Record& record) const {
+    record.set("height", std::uint64_t{height});
+    record.set("width", std::uint64_t{width});
+  }
 
   std::size_t height, width;
 };
@@ -569,6 +602,7 @@ class RmsNorm {
   void collect(Collector& collector) const {
     collector.add("weight", weight, ParameterRole::scale);
   }
+  void describe(Record& record) const { record.set("epsilon", epsilon); }
 
   Var weight;  // [width]
   float epsilon = 1e-5f;
@@ -619,6 +653,10 @@ class GroupNorm {
   void collect(Collector& collector) const {
     collector.add("weight", weight, ParameterRole::scale);
     collector.add("bias", bias, ParameterRole::bias);
+  }
+  void describe(Record& record) const {
+    record.set("groups", std::uint64_t{groups});
+    record.set("epsilon", epsilon);
   }
 
   Var weight, bias;  // [channels]
@@ -854,26 +892,53 @@ class Lstm : public RecurrentLayers {
 
 }  // namespace soma::nn
 // ---- soma/nn/sequential.hpp
-// Sequential: modules one after the other. Each is a piece (nn/pieces.hpp), so a model that is a
-// Sequential can be cut into the stages of a pipeline between any two of them.
+// Sequential: modules one after the other. Each is a piece (nn/pieces.hpp), so
+// a model that is a Sequential can be cut into the stages of a pipeline between
+// any two of them.
 //
 //   const soma::nn::Scope root{context};
 //   soma::nn::Sequential model;
 //   model.add("0", soma::nn::Linear(root / "0", 4, 16));
-//   model.add("1", [](soma::Tape& tape, const soma::Var& x) { return soma::relu(tape, x); });
-//   model.add("2", soma::nn::Linear(root / "2", 16, 3));
+//   model.add("1", [](soma::Tape& tape, const soma::Var& x) { return
+//   soma::relu(tape, x); }); model.add("2", soma::nn::Linear(root / "2", 16,
+//   3));
 
 namespace soma::nn {
 
 namespace detail {
 
-// Whether in training a module's result for one row depends on the others: it says so.
+// Whether in training a module's result for one row depends on the others: it
+// says so.
 template <class Module>
 bool mixes(const Module& module) {
   if constexpr (requires { module.mixes_sequences(); })
     return module.mixes_sequences();
   else
     return false;
+}
+
+// The entries of a record under "<name>.<entry>".
+inline void describe_under(Record& record, const std::string& name, const Record& own) {
+  for (const auto& [entry, value] : own.entries()) {
+    const std::string full = name + "." + entry;
+    switch (value.kind) {
+      case RecordValue::Kind::boolean:
+        record.set(full, value.boolean);
+        break;
+      case RecordValue::Kind::integer:
+        record.set(full, value.integer);
+        break;
+      case RecordValue::Kind::count:
+        record.set(full, value.count);
+        break;
+      case RecordValue::Kind::number:
+        record.set(full, value.number);
+        break;
+      case RecordValue::Kind::text:
+        record.set(full, value.text);
+        break;
+    }
+  }
 }
 
 }  // namespace detail
@@ -883,31 +948,33 @@ class Sequential {
  public:
   Sequential() = default;
 
-  // A module, or a function of a tape and a variable, behind those that are there. Its parameters
-  // are named "<name>.<parameter>". Error state.duplicate_name.
+  // A module, or a function of a tape and a variable, behind those that are
+  // there. Its parameters are named "<name>.<parameter>". Error
+  // state.duplicate_name.
   template <class Module>
   Sequential& add(std::string name, Module module) {
-    for (const std::shared_ptr<const Step>& step : steps_)
+    for (const StepUse& step : steps_)
       if (step->name == name)
         fail(error_id::duplicate_name, "Sequential", "name", soma::quoted(name),
              "a name for each module");
-    steps_.push_back(std::make_shared<const Holder<Module>>(std::move(name), std::move(module)));
+    steps_.push_back(StepUse(new Holder<Module>(std::move(name), std::move(module))));
     return *this;
   }
   std::size_t size() const { return steps_.size(); }
 
   Var operator()(Tape& tape, const Var& x) const {
     Var y = x;
-    for (const std::shared_ptr<const Step>& step : steps_) y = step->run(tape, y);
+    for (const StepUse& step : steps_) y = step->run(tape, y);
     return y;
   }
   void collect(Collector& collector) const {
-    for (const std::shared_ptr<const Step>& step : steps_) collector.part(step->name, *step);
+    for (const StepUse& step : steps_) collector.part(step->name, *step);
   }
-  // The first piece reads the inputs of the batch. `path` is that of the model in its task.
+  // The first piece reads the inputs of the batch. `path` is that of the model
+  // in its task.
   Pieces pieces(std::string_view path = {}) const {
     Pieces list;
-    for (const std::shared_ptr<const Step>& step : steps_) {
+    for (const StepUse& step : steps_) {
       Parameters own;
       Collector collector(own, std::string(path));
       collector.part(step->name, *step);
@@ -921,9 +988,17 @@ class Sequential {
     }
     return list;
   }
+  // The settings of the modules that describe theirs: a run is not resumed with others.
+  void describe(Record& record) const {
+    for (const StepUse& step : steps_) {
+      Record own;
+      step->describe(own);
+      detail::describe_under(record, step->name, own);
+    }
+  }
   // For a Sequential in a Sequential.
   bool mixes_sequences() const {
-    for (const std::shared_ptr<const Step>& step : steps_)
+    for (const StepUse& step : steps_)
       if (step->mixes_sequences) return true;
     return false;
   }
@@ -934,8 +1009,30 @@ class Sequential {
     virtual ~Step() = default;
     virtual Var run(Tape& tape, const Var& x) const = 0;
     virtual void collect(Collector& collector) const = 0;
+    virtual void describe(Record& record) const = 0;
     std::string name;
     bool mixes_sequences;
+    mutable std::atomic<std::size_t> uses{1};
+  };
+  // A std::shared_ptr without its header.
+  class StepUse {
+   public:
+    explicit StepUse(const Step* step) : step_(step) {}
+    StepUse(const StepUse& other) : step_(other.step_) {
+      step_->uses.fetch_add(1, std::memory_order_relaxed);
+    }
+    StepUse& operator=(StepUse other) noexcept {
+      std::swap(step_, other.step_);
+      return *this;
+    }
+    ~StepUse() {
+      if (step_->uses.fetch_sub(1, std::memory_order_acq_rel) == 1) delete step_;
+    }
+    const Step* operator->() const { return step_; }
+    const Step& operator*() const { return *step_; }
+
+   private:
+    const Step* step_;
   };
   template <class Module>
   struct Holder final : Step {
@@ -945,9 +1042,12 @@ class Sequential {
     void collect(Collector& collector) const override {
       if constexpr (requires { module.collect(collector); }) module.collect(collector);
     }
+    void describe(Record& record) const override {
+      if constexpr (requires { module.describe(record); }) module.describe(record);
+    }
     Module module;
   };
-  std::vector<std::shared_ptr<const Step>> steps_;
+  std::vector<StepUse> steps_;
 };
 
 }  // namespace soma::nn

@@ -148,6 +148,13 @@ TEST_CASE("Sequential is its modules one after the other, and its pieces are the
   CHECK(bits(context, y.value()) == bits(context, wanted.value()));
   CHECK(of_pieces == names);
   nn::Sequential outer;
-  outer.add("inner", model);
+  outer.add("inner", model).add("pool", nn::AdaptiveAveragePool2d(3, 1));
   CHECK(outer.mixes_sequences());
+  // A task's identity has the settings of all that have some.
+  Record settings;
+  outer.describe(settings);
+  CHECK(settings.number("inner.norm.momentum") == static_cast<double>(0.1f));
+  CHECK(settings.number("inner.norm.epsilon") == static_cast<double>(1e-5f));
+  CHECK(settings.count("pool.height") == 3);
+  CHECK(settings.entries().size() == 4);
 }

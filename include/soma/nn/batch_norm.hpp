@@ -2,6 +2,7 @@
 // BatchNorm1d and BatchNorm2d (arXiv 1502.03167).
 
 #include <soma/autograd/tape.hpp>
+#include <soma/base/record.hpp>
 #include <soma/nn/initial.hpp>
 #include <soma/nn/scope.hpp>
 #include <soma/ops/basic.hpp>
@@ -55,6 +56,10 @@ class BatchNorm {
     collector.add("bias", bias, ParameterRole::bias);
     collector.add("running_mean", running_mean, ParameterRole::bias);
     collector.add("running_var", running_var, ParameterRole::bias);
+  }
+  void describe(Record& record) const {
+    record.set("epsilon", options.epsilon);
+    record.set("momentum", options.momentum);
   }
   static constexpr bool mixes_sequences() { return true; }
 

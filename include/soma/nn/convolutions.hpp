@@ -3,13 +3,26 @@
 
 #include <soma/autograd/choosing.hpp>
 #include <soma/autograd/functions.hpp>
+#include <soma/base/record.hpp>
 #include <soma/nn/initial.hpp>
 #include <soma/nn/scope.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 namespace soma::nn {
+
+namespace detail {
+
+inline void describe_steps(Record& record, const ConvolutionSetting& steps) {
+  record.set("stride_height", std::uint64_t{steps.stride_height});
+  record.set("stride_width", std::uint64_t{steps.stride_width});
+  record.set("pad_height", std::uint64_t{steps.pad_height});
+  record.set("pad_width", std::uint64_t{steps.pad_width});
+}
+
+}  // namespace detail
 
 struct Conv1dOptions {
   std::size_t stride = 1, pad = 0;  // zeros on each side
@@ -45,6 +58,7 @@ class Conv1d {
     collector.add("weight", weight, ParameterRole::weight);
     collector.add("bias", bias, ParameterRole::bias);
   }
+  void describe(Record& record) const { detail::describe_steps(record, setting); }
 
   Var weight, bias;  // [out, in, kernel], [out]
   ConvolutionSetting setting;
@@ -77,6 +91,11 @@ class ConvTranspose2d {
     collector.add("weight", weight, ParameterRole::weight);
     collector.add("bias", bias, ParameterRole::bias);
   }
+  void describe(Record& record) const {
+    detail::describe_steps(record, setting.steps);
+    record.set("extra_height", std::uint64_t{setting.extra_height});
+    record.set("extra_width", std::uint64_t{setting.extra_width});
+  }
 
   Var weight, bias;  // [in, out, kernel, kernel], [out]
   TransposedSetting setting;
@@ -89,6 +108,14 @@ class AveragePool2d {
   explicit AveragePool2d(const AveragePoolSetting& pool = {}) : setting(pool) {}
   Var operator()(Tape& tape, const Var& x) const { return average_pool2d(tape, x, setting); }
   void collect(Collector&) const {}
+  void describe(Record& record) const {
+    detail::describe_steps(record, setting.steps);
+    record.set("kernel_height", std::uint64_t{setting.kernel_height});
+    record.set("kernel_width", std::uint64_t{setting.kernel_width});
+    record.set("count_padding", setting.count_padding);
+    record.set("out_height", std::uint64_t{setting.out_height});
+    record.set("out_width", std::uint64_t{setting.out_width});
+  }
 
   AveragePoolSetting setting;
 };
@@ -101,6 +128,10 @@ class AdaptiveAveragePool2d {
     return adaptive_average_pool2d(tape, x, height, width);
   }
   void collect(Collector&) const {}
+  void describe(Record& record) const {
+    record.set("height", std::uint64_t{height});
+    record.set("width", std::uint64_t{width});
+  }
 
   std::size_t height, width;
 };

@@ -2,10 +2,12 @@
 // Norms beside LayerNorm: RmsNorm and GroupNorm.
 
 #include <soma/autograd/functions.hpp>
+#include <soma/base/record.hpp>
 #include <soma/nn/initial.hpp>
 #include <soma/nn/scope.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,6 +29,7 @@ class RmsNorm {
   void collect(Collector& collector) const {
     collector.add("weight", weight, ParameterRole::scale);
   }
+  void describe(Record& record) const { record.set("epsilon", epsilon); }
 
   Var weight;  // [width]
   float epsilon = 1e-5f;
@@ -77,6 +80,10 @@ class GroupNorm {
   void collect(Collector& collector) const {
     collector.add("weight", weight, ParameterRole::scale);
     collector.add("bias", bias, ParameterRole::bias);
+  }
+  void describe(Record& record) const {
+    record.set("groups", std::uint64_t{groups});
+    record.set("epsilon", epsilon);
   }
 
   Var weight, bias;  // [channels]

@@ -1,18 +1,21 @@
 #pragma once
-// Sequential: modules one after the other. Each is a piece (nn/pieces.hpp), so a model that is a
-// Sequential can be cut into the stages of a pipeline between any two of them.
+// Sequential: modules one after the other. Each is a piece (nn/pieces.hpp), so
+// a model that is a Sequential can be cut into the stages of a pipeline between
+// any two of them.
 //
 //   const soma::nn::Scope root{context};
 //   soma::nn::Sequential model;
 //   model.add("0", soma::nn::Linear(root / "0", 4, 16));
-//   model.add("1", [](soma::Tape& tape, const soma::Var& x) { return soma::relu(tape, x); });
-//   model.add("2", soma::nn::Linear(root / "2", 16, 3));
+//   model.add("1", [](soma::Tape& tape, const soma::Var& x) { return
+//   soma::relu(tape, x); }); model.add("2", soma::nn::Linear(root / "2", 16,
+//   3));
 
+#include <soma/base/record.hpp>
 #include <soma/nn/pieces.hpp>
 #include <soma/nn/scope.hpp>
 
+#include <atomic>
 #include <cstddef>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,13 +25,38 @@ namespace soma::nn {
 
 namespace detail {
 
-// Whether in training a module's result for one row depends on the others: it says so.
+// Whether in training a module's result for one row depends on the others: it
+// says so.
 template <class Module>
 bool mixes(const Module& module) {
   if constexpr (requires { module.mixes_sequences(); })
     return module.mixes_sequences();
   else
     return false;
+}
+
+// The entries of a record under "<name>.<entry>".
+inline void describe_under(Record& record, const std::string& name, const Record& own) {
+  for (const auto& [entry, value] : own.entries()) {
+    const std::string full = name + "." + entry;
+    switch (value.kind) {
+      case RecordValue::Kind::boolean:
+        record.set(full, value.boolean);
+        break;
+      case RecordValue::Kind::integer:
+        record.set(full, value.integer);
+        break;
+      case RecordValue::Kind::count:
+        record.set(full, value.count);
+        break;
+      case RecordValue::Kind::number:
+        record.set(full, value.number);
+        break;
+      case RecordValue::Kind::text:
+        record.set(full, value.text);
+        break;
+    }
+  }
 }
 
 }  // namespace detail
@@ -38,31 +66,33 @@ class Sequential {
  public:
   Sequential() = default;
 
-  // A module, or a function of a tape and a variable, behind those that are there. Its parameters
-  // are named "<name>.<parameter>". Error state.duplicate_name.
+  // A module, or a function of a tape and a variable, behind those that are
+  // there. Its parameters are named "<name>.<parameter>". Error
+  // state.duplicate_name.
   template <class Module>
   Sequential& add(std::string name, Module module) {
-    for (const std::shared_ptr<const Step>& step : steps_)
+    for (const StepUse& step : steps_)
       if (step->name == name)
         fail(error_id::duplicate_name, "Sequential", "name", soma::quoted(name),
              "a name for each module");
-    steps_.push_back(std::make_shared<const Holder<Module>>(std::move(name), std::move(module)));
+    steps_.push_back(StepUse(new Holder<Module>(std::move(name), std::move(module))));
     return *this;
   }
   std::size_t size() const { return steps_.size(); }
 
   Var operator()(Tape& tape, const Var& x) const {
     Var y = x;
-    for (const std::shared_ptr<const Step>& step : steps_) y = step->run(tape, y);
+    for (const StepUse& step : steps_) y = step->run(tape, y);
     return y;
   }
   void collect(Collector& collector) const {
-    for (const std::shared_ptr<const Step>& step : steps_) collector.part(step->name, *step);
+    for (const StepUse& step : steps_) collector.part(step->name, *step);
   }
-  // The first piece reads the inputs of the batch. `path` is that of the model in its task.
+  // The first piece reads the inputs of the batch. `path` is that of the model
+  // in its task.
   Pieces pieces(std::string_view path = {}) const {
     Pieces list;
-    for (const std::shared_ptr<const Step>& step : steps_) {
+    for (const StepUse& step : steps_) {
       Parameters own;
       Collector collector(own, std::string(path));
       collector.part(step->name, *step);
@@ -76,9 +106,17 @@ class Sequential {
     }
     return list;
   }
+  // The settings of the modules that describe theirs: a run is not resumed with others.
+  void describe(Record& record) const {
+    for (const StepUse& step : steps_) {
+      Record own;
+      step->describe(own);
+      detail::describe_under(record, step->name, own);
+    }
+  }
   // For a Sequential in a Sequential.
   bool mixes_sequences() const {
-    for (const std::shared_ptr<const Step>& step : steps_)
+    for (const StepUse& step : steps_)
       if (step->mixes_sequences) return true;
     return false;
   }
@@ -89,8 +127,30 @@ class Sequential {
     virtual ~Step() = default;
     virtual Var run(Tape& tape, const Var& x) const = 0;
     virtual void collect(Collector& collector) const = 0;
+    virtual void describe(Record& record) const = 0;
     std::string name;
     bool mixes_sequences;
+    mutable std::atomic<std::size_t> uses{1};
+  };
+  // A std::shared_ptr without its header.
+  class StepUse {
+   public:
+    explicit StepUse(const Step* step) : step_(step) {}
+    StepUse(const StepUse& other) : step_(other.step_) {
+      step_->uses.fetch_add(1, std::memory_order_relaxed);
+    }
+    StepUse& operator=(StepUse other) noexcept {
+      std::swap(step_, other.step_);
+      return *this;
+    }
+    ~StepUse() {
+      if (step_->uses.fetch_sub(1, std::memory_order_acq_rel) == 1) delete step_;
+    }
+    const Step* operator->() const { return step_; }
+    const Step& operator*() const { return *step_; }
+
+   private:
+    const Step* step_;
   };
   template <class Module>
   struct Holder final : Step {
@@ -100,9 +160,12 @@ class Sequential {
     void collect(Collector& collector) const override {
       if constexpr (requires { module.collect(collector); }) module.collect(collector);
     }
+    void describe(Record& record) const override {
+      if constexpr (requires { module.describe(record); }) module.describe(record);
+    }
     Module module;
   };
-  std::vector<std::shared_ptr<const Step>> steps_;
+  std::vector<StepUse> steps_;
 };
 
 }  // namespace soma::nn
