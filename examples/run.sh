@@ -11,6 +11,7 @@ Builds an example and runs it with the arguments given.
   bert_classifier   the default: trains a text classifier, saves it in build/reviews_model, and asks it. Arguments go to
                     `bert_classifier train`, for example: bash examples/run.sh --data reviews.tsv --output model
   digits            trains two networks to read digits (bash examples/run.sh digits --help)
+  digits_batch_norm  a net of digits with batch norms and without (bash examples/run.sh digits_batch_norm --help)
   tabular_regression  predicts a column of a table (bash examples/run.sh tabular_regression --help)
   character_model   learns which character follows, and writes text (bash examples/run.sh character_model --help)
   mnist_pipeline    a net of digits, cut into stages (bash examples/run.sh mnist_pipeline --help)
@@ -28,7 +29,7 @@ fi
 
 example=bert_classifier
 case ${1:-} in
-  bert_classifier | numeric_tour | digits | mnist_pipeline | tabular_regression | character_model | custom_operator | precision_study)
+  bert_classifier | numeric_tour | digits | digits_batch_norm | mnist_pipeline | tabular_regression | character_model | custom_operator | precision_study)
     example=$1
     shift
     ;;

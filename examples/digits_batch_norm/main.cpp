@@ -1,0 +1,108 @@
+// digits_batch_norm: the same small convolutional net with and without batch normalisation learns
+// to read drawn digits (digits/digits.hpp), with the trainer. The statistics of the layers are
+// those of whole batches, so the weights are the same for every number of threads and of ranks.
+
+#include "digits/digits.hpp"
+
+#include <soma/curves.hpp>
+#include <soma/data/array_source.hpp>
+#include <soma/nn.hpp>
+#include <soma/soma.hpp>
+#include <soma/train.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <string>
+#include <string_view>
+
+namespace {
+
+constexpr const char* help = R"(usage: digits_batch_norm [--epochs N] [--images N] [--plot FILE.svg]
+
+Trains a net with batch normalisation and one without on 16 x 16 images of digits.
+  --epochs N    passes over the training images, default 2
+  --images N    training images, default 5000; 1000 more are held out
+  --plot FILE   curves of the run with batch normalisation as an SVG picture
+)";
+
+// Images [N, 1, 16, 16] to scores [N, 10]: twice a convolution, a norm, the positive part, and the
+// largest of four neighbours.
+soma::nn::Sequential make_net(const soma::nn::Scope& scope, bool norms) {
+  soma::nn::Sequential net;
+  std::size_t channels = 1;
+  for (const std::size_t next : {16, 32}) {
+    const std::string block = std::to_string(next);
+    // A norm has a bias of its own.
+    net.add("conv" + block,
+            soma::nn::Conv2d(scope / ("conv" + block), channels, next, 3,
+                             {.setting = {.pad_height = 1, .pad_width = 1}, .bias = !norms}));
+    if (norms) net.add("norm" + block, soma::nn::BatchNorm2d(scope / ("norm" + block), next));
+    net.add("relu" + block, [](soma::Tape& tape, const soma::Var& x) { return relu(tape, x); });
+    net.add("pool" + block,
+            [](soma::Tape& tape, const soma::Var& x) { return max_pool2d(tape, x); });
+    channels = next;
+  }
+  net.add("flat", soma::nn::Flatten());
+  net.add("head", soma::nn::Linear(scope / "head", channels * 16, digits::classes));
+  return net;
+}
+
+soma::data::ArraySource source_of(soma::Context& context, std::size_t count, std::uint64_t seed,
+                                  bool shuffle) {
+  const digits::Digits made = digits::make_digits(count, seed);
+  return soma::data::ArraySource(
+      context,
+      soma::Tensor::from<float>(context, made.images, {count, 1, digits::side, digits::side}),
+      soma::Tensor::from<std::int32_t>(context, made.labels, {count}),
+      {.batch_sequences = 50, .shuffle = shuffle, .seed = 1});
+}
+
+void run(std::uint64_t epochs, std::size_t images, const std::string& plot) {
+  auto context = soma::make_context();
+  soma::data::ArraySource training = source_of(context, images, 2, true),
+                          held_out = source_of(context, 1000, 3, false);
+  for (const bool norms : {true, false}) {
+    const soma::nn::Sequential net = make_net({context, 1}, norms);
+    soma::nn::ClassificationTask task(net, digits::classes);
+    soma::train::TrainerBase trainer(context, task, {.epochs = epochs, .learning_rate = 2e-3});
+    soma::train::RunCurves curves({.title = "digits", .file = norms ? plot : ""});
+    trainer.add(curves);
+    const soma::train::Report report = trainer.fit(training, &held_out);
+    std::printf("%-21s accuracy %.4f, loss %.4f after %llu steps\n",
+                norms ? "with batch norms" : "without", report.metric("accuracy"),
+                report.evaluation_loss, static_cast<unsigned long long>(report.steps));
+    std::fflush(stdout);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::uint64_t epochs = 2;
+  std::size_t images = 5000;
+  std::string plot;
+  for (int i = 1; i < argc; i += 2) {
+    const std::string_view option = argv[i];
+    const char* value = i + 1 < argc ? argv[i + 1] : "";
+    char* end = nullptr;
+    const unsigned long long number = std::strtoull(value, &end, 10);
+    const bool counts = *value != 0 && *end == 0 && number >= 1 && number <= 1000000;
+    if (option == "--epochs" && counts) {
+      epochs = number;
+    } else if (option == "--images" && counts) {
+      images = number;
+    } else if (option == "--plot" && *value != 0) {
+      plot = value;
+    } else {
+      std::fputs(help, option == "--help" ? stdout : stderr);
+      return option == "--help" ? 0 : 2;
+    }
+  }
+  try {
+    run(epochs, images, plot);
+  } catch (const std::exception& error) {  // soma::Error is one
+    std::fprintf(stderr, "digits_batch_norm: %s\n", error.what());
+    return 1;
+  }
+}
