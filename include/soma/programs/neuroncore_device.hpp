@@ -316,26 +316,27 @@ class NeuronCoreDevice final : public Device {
   static PendingCalls& not_run() {
     static NotRun results;
     return results;
-    // One instruction, which reads and writes device memory by itself.
-    void run_on_processors(const Operator& op, const OperatorCall& call, Count& count) {
-      cut(op.name);
-      ++count.programs;
-      Launch launch(core_);
-      {
-        const neuroncore::Core::Call named = core_.call(op.name);
-        core_.gpsimd.custom_operator(call.inputs, call.outputs, [&] {
-          const ProcessorWork work = op.on_processors(call);
-          count.hbm_bytes += work.bytes_read + work.bytes_written;
-          return neuroncore::CustomWork{work.bytes_read, work.bytes_written, work.nanoseconds};
-        });
-      }
-      launch.finish();
-      ++runs_.launches;
-      if (options_.mode != RunMode::eager) ++runs_.apart;
-      ++count.instructions[static_cast<std::size_t>(neuroncore::Engine::gpsimd)];
-      if (const auto called = on_operator_) called(op, call);
-      if (const auto called = after_program_) called(op.name);
+  }
+
+  // One instruction, which reads and writes device memory by itself.
+  void run_on_processors(const Operator& op, const OperatorCall& call, Count& count) {
+    cut(op.name);
+    ++count.programs;
+    Launch launch(core_);
+    {
+      const neuroncore::Core::Call named = core_.call(op.name);
+      core_.gpsimd.custom_operator(call.inputs, call.outputs, [&] {
+        const ProcessorWork work = op.on_processors(call);
+        count.hbm_bytes += work.bytes_read + work.bytes_written;
+        return neuroncore::CustomWork{work.bytes_read, work.bytes_written, work.nanoseconds};
+      });
     }
+    launch.finish();
+    ++runs_.launches;
+    if (options_.mode != RunMode::eager) ++runs_.apart;
+    ++count.instructions[static_cast<std::size_t>(neuroncore::Engine::gpsimd)];
+    if (const auto called = on_operator_) called(op, call);
+    if (const auto called = after_program_) called(op.name);
   }
 
   Count& count_of(const Operator& op) {

@@ -102,34 +102,28 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
   // Its operands are tensors in device memory, as they lie there.
   template <class Run>
   GpsimdEngine& custom_operator(std::span<const Tensor> reads, std::span<const Tensor> writes,
-                                const Run& run) {
-    const Running running = core_.begin(Opcode::custom_operator, lane, {}, {});
-    for (const Tensor& tensor : reads) touch(running.at, tensor, false);
-    for (const Tensor& tensor : writes) touch(running.at, tensor, true);
+                                const Run& run, SourceLine source = calling_line()) {
+    const Running running = core_.begin(source, Opcode::custom_operator, lane, {}, {});
+    for (const Tensor& tensor : reads) touch(source, running.at, tensor, false);
+    for (const Tensor& tensor : writes) touch(source, running.at, tensor, true);
     const CustomWork work = run();
     core_.statistics.hbm_bytes_read += work.bytes_read;
     core_.statistics.hbm_bytes_written += work.bytes_written;
-    if (core_.options.record) {
-      CostFields& cost = core_.recorded.back().cost;
-      cost.bytes = work.bytes_read + work.bytes_written;
-      cost.nanoseconds = work.nanoseconds;
-    }
+    if (core_.options.record)
+      core_.recorder.set_work(work.bytes_read + work.bytes_written, work.nanoseconds);
     return *this;
   }
 
  private:
   // From the first to the last byte of a tensor, gaps included.
-  void touch(Position at, const Tensor& tensor, bool writes) {
+  void touch(const SourceLine& source, Position at, const Tensor& tensor, bool writes) {
     if (!tensor.defined() || tensor.elements() == 0) return;
     std::size_t last = 0;
     for (std::size_t i = 0; i < tensor.rank(); ++i)
       last += (tensor.size(i) - 1) * tensor.strides()[i];
     const Region region(Region::Space::hbm, 0, 1, reinterpret_cast<std::uintptr_t>(tensor.raw()),
                         (last + 1) * size_of(tensor.dtype()), nullptr, 0);
-    Instruction unused;
-    core_.order.touch(Opcode::custom_operator, at, region, writes, [&](Position earlier) {
-      core_.wait_for(core_.options.record ? core_.recorded.back() : unused, earlier);
-    });
+    core_.touch(source, Opcode::custom_operator, at, region, writes);
   }
   void on_integers(const Tile& dst, const Tile& a, const Tile& b, Alu op) {
     const std::size_t count = dst.free_size();

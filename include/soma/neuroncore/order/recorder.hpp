@@ -61,6 +61,11 @@ class Recorder {
     instruction.source.file = without_folders(instruction.source.file);
     instructions_.push_back(instruction);
   }
+  // What the last one did, where only running it tells.
+  void set_work(std::uint64_t bytes, double nanoseconds) {
+    instructions_.back().cost.bytes = bytes;
+    instructions_.back().cost.nanoseconds = nanoseconds;
+  }
   // The last one touches a region, and waits for an earlier one.
   void touch(const Region& region, bool writes) {
     Instruction& last = instructions_.back();

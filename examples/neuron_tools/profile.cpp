@@ -1,0 +1,266 @@
+// soma-profile: how long an operator, or a training step of BERT, takes on a core of the
+// accelerator by published rules, and what holds it up. Nothing is computed: a dry run.
+//   soma-profile matmul 512x512 512x512 --type bf16
+//   soma-profile bert-base --batch 16 --length 128 --mode lazy --instance trn1.32xlarge
+//   0 done, 1 it failed, 2 it was called wrongly. Errors are one line that ends with an id.
+
+#include "neuron_tools/tables.hpp"
+
+#include <soma/base/fixed.hpp>
+#include <soma/models/bert.hpp>
+#include <soma/neuroncore/instances/predict.hpp>
+#include <soma/neuroncore_clock.hpp>
+#include <soma/ops/samples.hpp>
+#include <soma/train.hpp>
+
+#include <CLI/CLI.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+namespace nc = soma::neuroncore;
+
+struct Options {
+  std::string what;
+  std::vector<std::string> shapes;
+  std::string type = "fp32", mode = "eager", precision = "bf16", instance, trace, page;
+  std::size_t batch = 16, length = 128, ranks = 0;
+  bool json = false;
+};
+
+// Called wrongly: what main() says and ends with 2.
+struct Usage {
+  std::string message;
+};
+
+std::optional<soma::models::BertConfig> model_of(std::string_view name) {
+  using soma::models::BertConfig;
+  if (name == "bert-base") return BertConfig::base();
+  if (name == "bert-large")
+    return BertConfig{.width = 1024, .layers = 24, .heads = 16, .inner = 4096};
+  if (name == "bert-minilm") return BertConfig::minilm();
+  if (name == "bert-small") return BertConfig::small();
+  if (name == "bert-tiny") return BertConfig::tiny();
+  return std::nullopt;
+}
+
+soma::Shape shape_of(const std::string& text) {
+  std::vector<std::size_t> sizes;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    std::size_t end = text.find('x', begin);
+    if (end == std::string::npos) end = text.size();
+    const std::string part = text.substr(begin, end - begin);
+    if (part.empty() || part.size() > 9 ||
+        part.find_first_not_of("0123456789") != std::string::npos)
+      throw Usage{"a shape is " + soma::quoted(text) + ", wanted sizes such as 128x512"};
+    sizes.push_back(std::stoul(part));
+    begin = end + 1;
+  }
+  return soma::Shape(std::span<const std::size_t>(sizes));
+}
+
+soma::RunMode mode_of(const std::string& name) {
+  return name == "lazy"  ? soma::RunMode::lazy
+         : name == "jit" ? soma::RunMode::jit
+                         : soma::RunMode::eager;
+}
+
+void write_files(const nc::Report& report, const Options& options) {
+  if (options.json)
+    std::cout << report.json() << '\n';
+  else
+    std::cout << report.text();
+  if (!options.trace.empty()) nc::write_trace(options.trace, report);
+  if (!options.page.empty()) nc::write_page(options.page, report);
+}
+
+// Settings are those of the operator's first sample, which the tests use.
+int profile_operator(soma::Context& context, nc::Core& core, soma::NeuronCoreDevice& device,
+                     const Options& options) {
+  const soma::Operator* op = context.operators().find(options.what);
+  if (op == nullptr)
+    throw Usage{"there is no operator " + soma::quoted(options.what) +
+                ", wanted bert-base, bert-large, bert-minilm, bert-small, bert-tiny, or a name of "
+                "docs/neuroncore_tables.md"};
+  std::optional<soma::DType> dtype;
+  for (const soma::DType known : soma::dtypes)
+    if (soma::to_string(known) == options.type) dtype = known;
+  if (!dtype) throw Usage{"there is no type " + soma::quoted(options.type)};
+  std::vector<soma::Tensor> inputs;
+  for (const std::string& shape : options.shapes)
+    inputs.push_back(soma::Tensor::zeros(context, shape_of(shape), *dtype));
+  soma::Attributes attributes;
+  if (op->samples != nullptr) {
+    const soma::OperatorSamples samples = op->samples();
+    if (!samples.samples.empty()) attributes = samples.samples.front().attributes;
+  }
+  const soma::Sequences sequences = inputs.empty() || inputs[0].rank() == 0
+                                        ? soma::Sequences()
+                                        : soma::Sequences::uniform(context, inputs[0].size(0));
+  context.set_device(&device);
+  (void)soma::run(context, *op, attributes, inputs, sequences);
+  device.mark_step();
+  context.set_device(nullptr);
+  if (core.recorded().empty())
+    throw Usage{soma::quoted(options.what) + " has no program on the core: the host runs it"};
+  write_files(nc::report(core), options);
+  return 0;
+}
+
+// One training step as the trainer makes it, and when backward has each gradient.
+struct Step {
+  double ns = 0, backward_ns = 0;
+  std::vector<nc::GradientReady> gradients;
+};
+
+void print_instance(const Step& step, const Options& options) {
+  const nc::Instance& instance = nc::instance_of(options.instance);
+  const std::size_t ranks = options.ranks != 0 ? options.ranks : instance.cores();
+  const nc::StepPrediction predicted = nc::predict_step(
+      {.backward_ns = step.backward_ns, .ns = step.ns, .gradients = step.gradients}, ranks,
+      instance);
+  const auto ms = [](double seconds) { return soma::detail::fixed(seconds * 1e3, 2) + " ms"; };
+  std::cout << "\ndata parallel on " << ranks << " cores of " << instance.name << ", an estimate\n"
+            << "  a core's step      " << ms(predicted.core_seconds) << '\n'
+            << "  gradients          " << ms(predicted.reduce_seconds) << " in "
+            << predicted.buckets << " buckets, of which backward does not hide "
+            << ms(predicted.exposed_seconds) << '\n'
+            << "  steps a second     " << soma::detail::fixed(predicted.steps_per_second(), 2)
+            << '\n';
+  if (instance.dollars_per_hour.given())
+    std::cout << "  dollars, 1000 steps "
+              << soma::detail::fixed(instance.dollars_per_hour.value * predicted.seconds() / 3.6, 4)
+              << '\n';
+  std::cout << "  left out: the host, the input, launches, evaluation, compilation\n";
+  if (instance.name != nc::published_trn1.instance) return;
+  const nc::PublishedRun &trn1 = nc::published_trn1, &p4d = nc::published_p4d;
+  const double ratio = predicted.steps_per_second() / trn1.steps_per_second;
+  std::cout << "\npublished fine-tuning of bert-base, 8 a core, 128 tokens, 32 cores: "
+            << soma::detail::fixed(trn1.steps_per_second, 2)
+            << " steps a second; predicted here: " << soma::detail::fixed(ratio, 2)
+            << " times that. No agreement is claimed.\n"
+            << tools::table({{"INSTANCE", "STEPS/S", "ACCURACY", "SECONDS", "DOLLARS"},
+                             {std::string(trn1.instance), "6.64", "0.984", "6033", "41.47"},
+                             {std::string(p4d.instance), "5.44", "not given", "6553", "68.60"}})
+            << "said of it: 22 % faster, up to 50 % cheaper; its own figures give "
+            << soma::detail::fixed((trn1.steps_per_second / p4d.steps_per_second - 1) * 100, 0)
+            << " and " << soma::detail::fixed((1 - trn1.dollars / p4d.dollars) * 100, 0)
+            << " %; price times seconds gives " << soma::detail::fixed(trn1.computed_dollars(), 2)
+            << " dollars\n";
+}
+
+int profile_model(soma::Context& context, nc::Core& core, soma::NeuronCoreDevice& device,
+                  const soma::models::BertConfig& config, const Options& options) {
+  if (options.length > config.positions)
+    throw Usage{"--length is " + std::to_string(options.length) + ", wanted at most " +
+                std::to_string(config.positions)};
+  const soma::models::BertClassifier model({context}, config, 2);
+  soma::nn::ClassificationTask<soma::models::BertClassifier> task(model, 2);
+  soma::data::TokenLists lists;
+  for (std::size_t i = 0; i < options.batch; ++i) {
+    std::vector<std::int32_t> ids(options.length);
+    for (std::size_t j = 0; j < ids.size(); ++j)
+      ids[j] = static_cast<std::int32_t>(1 + (i * 131 + j * 7) % (config.vocabulary - 1));
+    lists.add(ids, 1);
+  }
+  soma::data::TokenSource source(context, lists, {.batch_sequences = options.batch});
+  // Launch by launch: what has run so far, and which gradients are there.
+  Step step;
+  std::vector<bool> there(task.parameters().size());
+  std::vector<nc::Instruction> all;
+  device.after_program([&](std::string_view) {
+    const std::span<const nc::Instruction> record = core.recorded();
+    step.ns += timeline(record.subspan(all.size()), core.machine()).ns;
+    all.resize(record.size());
+    std::size_t i = 0;
+    for (const soma::Parameter& parameter : task.parameters()) {
+      const soma::Gradient& gradient = parameter.var.gradient();
+      if (gradient.defined() && !there[i]) {
+        there[i] = true;
+        step.gradients.push_back({static_cast<double>(gradient.values.bytes()), step.ns});
+        step.backward_ns = step.ns;
+      }
+      ++i;
+    }
+  });
+  context.set_device(&device);
+  soma::train::TrainerBase trainer(
+      context, task, {.max_steps = 1, .precision = soma::Precision::named(options.precision)});
+  trainer.fit(source);
+  device.mark_step();
+  context.set_device(nullptr);
+  write_files(nc::report(core), options);
+  if (options.json) return 0;
+  const soma::RunCounts runs = device.runs();
+  std::cout << "\n" << runs.launches << " launches in mode " << options.mode;
+  if (runs.removed != 0) std::cout << ", " << runs.removed << " calls removed";
+  std::cout << '\n';
+  for (const soma::RunCounts::Cut& cut : runs.cuts)
+    std::cout << "  cut by " << cut.cause << ": " << cut.count << '\n';
+  if (!options.instance.empty()) print_instance(step, options);
+  return 0;
+}
+
+int run(const Options& options) {
+  auto context = soma::make_context({.threads = 1});
+  auto core = nc::make_core(context, nc::trn1(), {.record = true, .compute = false});
+  auto device = nc::make_device(core, {.mode = mode_of(options.mode)});
+  if (const auto config = model_of(options.what))
+    return profile_model(context, core, device, *config, options);
+  return profile_operator(context, core, device, options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "Estimates how long an operator or a training step of BERT takes on a NeuronCore, by "
+      "published rules, and says what holds it up.",
+      "soma-profile");
+  Options options;
+  app.add_option("what", options.what, "an operator, or bert-base, bert-large, bert-tiny ...")
+      ->required();
+  app.add_option("shapes", options.shapes, "of the operator's inputs, such as 128x512");
+  app.add_option("--type", options.type, "of the operator's inputs")->capture_default_str();
+  app.add_option("--batch", options.batch, "texts of a model's step")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  app.add_option("--length", options.length, "tokens of a text")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  app.add_option("--precision", options.precision, "of a model's step")->capture_default_str();
+  app.add_option("--mode", options.mode, "eager, jit or lazy")
+      ->check(CLI::IsMember({"eager", "jit", "lazy"}))
+      ->capture_default_str();
+  app.add_option("--instance", options.instance,
+                 "predict the step of a data-parallel run on it, such as trn1.32xlarge");
+  app.add_option("--ranks", options.ranks, "cores of that run; default: all of the instance");
+  app.add_option("--trace", options.trace, "write a trace for ui.perfetto.dev");
+  app.add_option("--page", options.page, "write a page for a browser");
+  app.add_flag("--json", options.json, "the report as JSON");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    std::cout << app.help();
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    std::cerr << error.what() << " (see soma-profile --help) [cli.usage]\n";
+    return 2;
+  }
+  try {
+    return run(options);
+  } catch (const Usage& usage) {
+    std::cerr << usage.message << " [cli.usage]\n";
+    return 2;
+  } catch (const soma::Error& error) {
+    std::cerr << error.what() << '\n';
+    return 1;
+  }
+}

@@ -1,0 +1,66 @@
+#pragma once
+// How long a data-parallel training step takes on the cores of an instance: an estimate from one
+// core's time by the clock and from the time of collective operations.
+//
+// Gradients are reduced in buckets while backward goes on: a bucket travels when its last gradient
+// is there and the bucket before it has arrived. What is still under way when backward has ended is
+// exposed. The estimate leaves out the host, the input, launches, and everything between steps.
+
+#include <soma/neuroncore/instances/collectives.hpp>
+#include <soma/neuroncore/instances/instance.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <string>
+
+namespace soma::neuroncore {
+
+// A parameter's gradient: its bytes, and when backward has it, in ns from the step's beginning.
+struct GradientReady {
+  double bytes = 0, ns = 0;
+};
+
+// A step of one core: forward and backward end at `backward_ns`, the optimizer at `ns`.
+struct CoreStep {
+  double backward_ns = 0, ns = 0;
+  std::span<const GradientReady> gradients{};  // in the order in which backward ends them
+};
+
+struct StepPrediction {
+  double core_seconds = 0;     // of one core alone
+  double reduce_seconds = 0;   // of all buckets
+  double exposed_seconds = 0;  // of these, what backward does not hide
+  std::size_t buckets = 0;
+
+  double seconds() const { return core_seconds + exposed_seconds; }
+  double steps_per_second() const { return seconds() > 0 ? 1 / seconds() : 0; }
+};
+
+// `ranks` cores with a replica each; buckets hold at least `bucket_bytes` but for the last one.
+// Errors neuroncore.instance: as collective_seconds(), and buckets of no bytes.
+inline StepPrediction predict_step(const CoreStep& step, std::size_t ranks,
+                                   const Instance& instance, double bucket_bytes = 50e6) {
+  if (!(bucket_bytes > 0))
+    fail(error_id::neuroncore_instance, "predict_step", "bucket_bytes",
+         std::to_string(bucket_bytes), "more than 0");
+  StepPrediction result{.core_seconds = step.ns * 1e-9};
+  double bytes = 0, ready = 0, arrived = 0;
+  const auto send = [&] {
+    const double seconds = collective_seconds(Collective::all_reduce, bytes, ranks, instance);
+    arrived = (std::max)(arrived, ready * 1e-9) + seconds;
+    result.reduce_seconds += seconds;
+    ++result.buckets;
+    bytes = 0;
+  };
+  for (const GradientReady& gradient : step.gradients) {
+    bytes += gradient.bytes;
+    ready = (std::max)(ready, gradient.ns);
+    if (bytes >= bucket_bytes) send();
+  }
+  if (bytes > 0) send();
+  result.exposed_seconds = (std::max)(0.0, arrived - step.backward_ns * 1e-9);
+  return result;
+}
+
+}  // namespace soma::neuroncore
