@@ -30,14 +30,16 @@ REGION_OPEN = re.compile(r"^\s*HWY_BEFORE_NAMESPACE\b")
 REGION_CLOSE = re.compile(r"^\s*HWY_AFTER_NAMESPACE\b")
 TOGGLE = re.compile(r"\bHWY_TARGET_TOGGLE\b")  # the guard of an -inl file: open wherever the file is used
 VERSION = re.compile(r"#define SOMA_VERSION_(MAJOR|MINOR|PATCH) +(\d+)")
-# What goes into which file, in this order: a file leaves out what those before it hold. Of the roots of soma.hpp the
-# last has conditional parts that use files of the others.
+# What goes into which file, in this order, and which files it needs beside it: a file leaves out what those before it
+# hold, and needs no file that it does not name. Of the roots of soma.hpp the last has conditional parts that use files
+# of the others.
 PRODUCTS = (
-    ("soma.hpp", ("soma/train.hpp", "soma/train/console_progress.hpp", "soma/data/prefetch.hpp", "soma/soma.hpp"),
+    ("soma.hpp", ("soma/train.hpp", "soma/train/console_progress.hpp", "soma/data/prefetch.hpp", "soma/soma.hpp"), (),
      "<soma/soma.hpp> and <soma/train.hpp> in one file"),
-    ("nn.hpp", ("soma/nn.hpp",), "<soma/nn.hpp> in one file, on top of the single soma.hpp"),
-    ("neuroncore.hpp", ("soma/neuroncore.hpp",), "<soma/neuroncore.hpp> in one file, on top of the single soma.hpp"),
-    ("sparse.hpp", ("soma/sparse.hpp",),
+    ("nn.hpp", ("soma/nn.hpp",), ("soma.hpp",), "<soma/nn.hpp> in one file, on top of the single soma.hpp"),
+    ("neuroncore.hpp", ("soma/neuroncore.hpp",), ("soma.hpp",),
+     "<soma/neuroncore.hpp> in one file, on top of the single soma.hpp"),
+    ("sparse.hpp", ("soma/sparse.hpp",), ("soma.hpp", "neuroncore.hpp"),
      "<soma/sparse.hpp> in one file, on top of the single soma.hpp and neuroncore.hpp"),
 )
 
@@ -48,12 +50,14 @@ class Amalgamation:
         self.lines = []
         self.hoisted = set()
         self.written = {}  # header -> the conditions it was written under
+        self.used = set()  # headers of the product at hand
         self.conditions = []
 
     def error(self, header, number, message):
         sys.exit(f"amalgamate: include/{header}:{number}: {message}")
 
     def expand(self, header, user, number):
+        self.used.add(header)
         now = tuple(condition for condition in self.conditions if not TOGGLE.search(condition))
         if header in self.written:
             at = self.written[header]
@@ -126,11 +130,15 @@ def amalgamate(root):
     version = dict(VERSION.findall((include / "soma/base/version.hpp").read_text(encoding="utf-8")))
     work = Amalgamation(include)
     texts = {}
-    for name, roots, what in PRODUCTS:
-        needed = [f"#include <soma/{earlier}>" for earlier in texts]
-        work.lines, work.hoisted = [], set()
+    holder = {}  # header -> the product that holds it
+    for name, roots, needs, what in PRODUCTS:
+        needed = [f"#include <soma/{earlier}>" for earlier in needs]
+        work.lines, work.hoisted, work.used = [], set(), set()
         for root_header in roots:
             work.expand(root_header, root_header, 0)
+        for header in sorted(work.used):
+            if holder.setdefault(header, name) not in (name, *needs):
+                sys.exit(f"amalgamate: {name} uses <{header}>, which {holder[header]} holds: it needs that file")
         banner = [
             f"// soma {version['MAJOR']}.{version['MINOR']}.{version['PATCH']}: {what}.",
             "// SPDX-License-Identifier: Apache-2.0",

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <soma/soma.hpp>
-#include <soma/nn.hpp>
 #include <algorithm>
 #include <array>
 #include <atomic>
