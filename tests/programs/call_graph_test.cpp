@@ -52,6 +52,28 @@ constexpr Operator broken{.name = "test::broken",
                           .host = [](const OperatorCall&) {},
                           .program = &breaks};
 
+// Copies as often as a field says that is wrongly listed as a run-time scalar.
+struct Repetition {
+  std::uint32_t times = 1;
+};
+void fields(FieldVisitor& visitor, Repetition& setting) {
+  visitor.run_time("times", setting.times);
+}
+constexpr Program repeats{[](neuroncore::Core& core, const OperatorCall& call) {
+  const neuroncore::Tile tile = core.sbuf.tile(DType::fp32, 1, call.inputs[0].elements());
+  core.dma.load(tile, hbm(call.inputs[0]));
+  for (std::uint32_t i = 0; i < call.attributes.as<Repetition>().times; ++i)
+    core.dma.store(hbm_target(call.outputs[0]), tile);
+}};
+constexpr Operator repeated{
+    .name = "test::repeated",
+    .shape =
+        [](const ShapeCall& call) {
+          call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
+        },
+    .host = [](const OperatorCall&) {},
+    .program = &repeats};
+
 }  // namespace
 
 TEST_CASE("nothing runs before a result is read, and then all of it", "[unit]") {
@@ -182,6 +204,25 @@ TEST_CASE("keys differ by sizes, views, sharing and settings, not by numbers and
   CHECK(step({.rate = 0.1f, .step = 1}) == 1);
   CHECK(step({.rate = 0.2f, .step = 2}) == 0);
   CHECK(step({.rate = 0.2f, .weight_decay = 0.5f, .step = 3}) == 1);
+}
+
+TEST_CASE("a program that goes by a run-time scalar is found out where instructions are recorded",
+          "[unit]") {
+  auto context = make_context({.threads = 1});
+  neuroncore::CoreOptions options = strict;
+  options.record = true;
+  auto core = neuroncore::make_core(context, neuroncore::trn1(), options);
+  auto device = neuroncore::make_device(core, {.mode = RunMode::jit});
+  context.set_device(&device);
+  const Tensor x = Tensor::full(context, {4}, 1.0f);
+  const auto repeat = [&](std::uint32_t times) {
+    (void)run(context, repeated, Repetition{times}, {x});
+  };
+  repeat(2);
+  repeat(2);
+  CHECK(device.executables().hits() == 1);
+  CHECK(id_of([&] { repeat(3); }) == "executable.stream");
+  context.set_device(nullptr);
 }
 
 TEST_CASE("the cache of executables keeps to its bytes, the oldest leave", "[unit]") {

@@ -88,6 +88,48 @@ TEST_CASE("weights do not depend on the run mode, on threads or on late transfer
   }
 }
 
+TEST_CASE("a run goes on in another mode with the same bits", "[unit][invariance]") {
+  const auto train = [](Context& context, RunMode mode, CheckpointStore* store, std::uint64_t steps,
+                        bool resume) {
+    OnDevice on(context, strict, {.mode = mode});
+    SmallModel small(context);
+    data::TokenSource source(context, token_lists(160),
+                             {.batch_sequences = 8, .shuffle = true, .seed = 3});
+    train::TrainerOptions options{.epochs = 2, .learning_rate = 2e-3, .seed = 5};
+    options.max_steps = steps;
+    options.checkpoints = store;
+    options.resume = resume;
+    train::TrainerBase trainer(context, small.task, options);
+    trainer.fit(source);
+    return bits_of(context, small.task.parameters());
+  };
+  auto context = make_context({.threads = 1});
+  const std::uint64_t whole = train(context, RunMode::eager, nullptr, 12, false);
+  for (const auto& [first, second] :
+       {std::pair(RunMode::eager, RunMode::lazy), std::pair(RunMode::lazy, RunMode::jit)}) {
+    MemoryStore store(context);
+    class Stop final : public train::Callback {
+      void on_step(const train::StepInfo& info) override {
+        if (info.step == 5) stop_run();
+      }
+    };
+    {
+      OnDevice on(context, strict, {.mode = first});
+      SmallModel small(context);
+      data::TokenSource source(context, token_lists(160),
+                               {.batch_sequences = 8, .shuffle = true, .seed = 3});
+      train::TrainerOptions options{.epochs = 2, .learning_rate = 2e-3, .seed = 5};
+      options.max_steps = 12;
+      options.checkpoints = &store;
+      train::TrainerBase trainer(context, small.task, options);
+      Stop stop;
+      trainer.add(stop);
+      trainer.fit(source);
+    }
+    CHECK(train(context, second, &store, 12, true) == whole);
+  }
+}
+
 TEST_CASE("steps of equal lengths share their graphs, ragged ones make new ones", "[unit]") {
   const Run fixed = train_small(Precision::fp32(), {.mode = RunMode::lazy, .ragged = false});
   REQUIRE(fixed.compiled.size() == 30);

@@ -16,6 +16,7 @@
 #include <soma/data/prefetch.hpp>
 #include <soma/models/fast_classifier.hpp>
 #include <soma/sparse.hpp>
+#include <soma/train/callbacks/status_publisher.hpp>
 #include <soma/train/console_progress.hpp>
 #include <soma/train/trainer.hpp>
 
@@ -116,6 +117,8 @@ int train_fast(const TrainOptions& given, const TrainOptions& options, Launch& l
     trainer.add(json_log.emplace(options.log_json, options.resume, launch.rank(), launch.size()));
   std::optional<Expendable<TensorBoardLog>> tensorboard;
   if (!options.tensorboard.empty()) trainer.add(tensorboard.emplace(options.tensorboard));
+  std::optional<Expendable<soma::train::StatusPublisher>> published;
+  if (options.publish) trainer.add(published.emplace(soma::train::own_command(), "fast"));
   std::optional<Expendable<soma::train::RunCurves>> curves;
   if (!options.plot.empty() || !options.report.empty())
     trainer.add(curves.emplace(curves_options(options)));

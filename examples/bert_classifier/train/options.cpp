@@ -251,6 +251,8 @@ void add_options(CLI::App& command, TrainOptions& options) {
   real("--price-per-hour", options.price_per_hour, "of the machine, for the cost in the report", 0,
        1e6, output_group);
   command.add_flag("--quiet", options.quiet, "no progress")->group(output_group);
+  command.add_flag("--publish", options.publish, "show soma-top how the run is doing")
+      ->group(output_group);
 }
 
 void add_options(CLI::App& command, EvaluateOptions& options) {

@@ -76,7 +76,7 @@ struct TrainOptions {
   double label_noise = 0.02;
   std::size_t reviews = 240000;
   std::size_t stream = 0;  // rows of the buffer; 0: all rows are read at once
-  bool quiet = false;
+  bool quiet = false, publish = false;
   std::string plot, report;
 };
 

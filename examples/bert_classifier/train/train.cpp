@@ -25,6 +25,7 @@
 #include <soma/soma.hpp>
 #include <soma/text/stream_source.hpp>
 #include <soma/text/train_vocabulary.hpp>
+#include <soma/train/callbacks/status_publisher.hpp>
 #include <soma/train/console_progress.hpp>
 #include <soma/train/stoppable_source.hpp>
 
@@ -258,6 +259,8 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
     trainer.add(json_log.emplace(options.log_json, options.resume, launch.rank(), launch.size()));
   std::optional<Expendable<TensorBoardLog>> tensorboard;
   if (!options.tensorboard.empty()) trainer.add(tensorboard.emplace(options.tensorboard));
+  std::optional<Expendable<soma::train::StatusPublisher>> published;
+  if (options.publish) trainer.add(published.emplace(soma::train::own_command(), "bert"));
   std::optional<Expendable<soma::train::RunCurves>> curves;
   if (!options.plot.empty() || !options.report.empty())
     trainer.add(curves.emplace(curves_options(options)));

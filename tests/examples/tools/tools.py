@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """soma-ls and soma-top from outside: what they print, as text and as JSON, and what they refuse.
 
-usage: tools.py SOMA_LS SOMA_TOP
+usage: tools.py SOMA_LS SOMA_TOP SOMA_PROFILE [BERT_CLASSIFIER]
 """
 
 import json
@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 
 
 def run(*command, **surroundings):
@@ -17,8 +18,61 @@ def run(*command, **surroundings):
     return done.returncode, done.stdout, done.stderr
 
 
+def watch_a_run(top, classifier, folder):
+    """A training run that is asked to shows up while it trains, and is gone behind it."""
+    os.remove(os.path.join(folder, "soma", "17"))
+    training = subprocess.Popen([classifier, "train", "--reviews", "2000", "--epochs", "50",
+                                 "--threads", "1", "--quiet", "--publish"],
+                                env={**os.environ, "XDG_RUNTIME_DIR": folder}, stdout=subprocess.DEVNULL)
+    try:
+        told = []
+        for _ in range(600):
+            _, out, _ = run(top, "--once", "--json", XDG_RUNTIME_DIR=folder)
+            told = json.loads(out)["runs"]
+            if told and told[0]["step"] > 0 and told[0]["busy"]:
+                break
+            time.sleep(0.1)
+        assert told and told[0]["pid"] == training.pid, told
+        assert " train --reviews 2000" in told[0]["command"] and told[0]["model"] == "bert", told
+        assert told[0]["step"] > 0 and told[0]["steps_per_second"] > 0 and told[0]["resident_bytes"] > 0, told
+        assert all(0 <= share <= 1 for share in told[0]["busy"]) and max(told[0]["busy"]) > 0, told
+        assert told[0]["busy_is"] == "measured", told
+        _, out, _ = run(top, "--once", XDG_RUNTIME_DIR=folder)
+        assert str(training.pid) in out and "threads, measured" in out, out
+    finally:
+        training.terminate()
+        training.wait()
+    _, out, _ = run(top, "--once", "--json", XDG_RUNTIME_DIR=folder)
+    assert json.loads(out)["runs"] == [], out
+
+
+def profiles(profile, folder):
+    code, out, err = run(profile, "matmul", "128x128", "128x512", "--type", "bf16")
+    assert code == 0 and err == "" and out.startswith("estimate by published rules"), (out, err)
+    page, trace = os.path.join(folder, "page.html"), os.path.join(folder, "trace.json")
+    code, out, err = run(profile, "matmul", "128x128", "128x512", "--json", "--page", page, "--trace", trace)
+    assert code == 0 and isinstance(json.loads(out), dict), err
+    with open(trace, encoding="utf-8") as file:
+        assert json.load(file)
+    with open(page, encoding="utf-8") as file:
+        assert file.read().startswith("<!DOCTYPE html>")
+    step = ["bert-tiny", "--batch", "2", "--length", "16", "--instance", "trn1.32xlarge"]
+    launches = []
+    for mode in ("eager", "lazy"):
+        code, out, err = run(profile, *step, "--mode", mode)
+        assert code == 0 and "No agreement is claimed" in out and "left out: the host" in out, (out, err)
+        launches.append(int(next(line for line in out.splitlines() if " launches in mode " in line).split()[0]))
+    assert launches[0] > 10 * launches[1], launches
+    for wrong in (["no_such_operator", "1"], ["matmul", "axb"], ["bert-tiny", "--length", "4096"],
+                  ["bert-tiny", "--mode", "fast"], ["matmul", "2x2", "2x2", "--type", "fp13"]):
+        code, out, err = run(profile, *wrong)
+        assert code == 2 and len(err.splitlines()) == 1 and err.rstrip().endswith("[cli.usage]"), (wrong, code, err)
+    code, out, err = run(profile, "matmul", "2x3", "2x3")
+    assert code == 1 and len(err.splitlines()) == 1 and err.rstrip().endswith("]"), (code, err)
+
+
 def main():
-    ls, top = sys.argv[1:]
+    ls, top, profile = sys.argv[1:4]
     with tempfile.TemporaryDirectory() as folder:
         code, out, err = run(ls, "trn1.32xlarge", "--topology", XDG_RUNTIME_DIR=folder)
         assert code == 0 and err == "", err
@@ -48,6 +102,9 @@ def main():
         assert code == 0 and json.loads(out) == {"runs": [], "left_out": ['"17": is no page of a run']}, out
         code, out, err = run(top, "--once", XDG_RUNTIME_DIR="")
         assert code == 1 and err.rstrip().endswith("[file.write]"), err
+        if len(sys.argv) > 4:
+            watch_a_run(top, sys.argv[4], folder)
+        profiles(profile, folder)
         code, out, err = run(top, "--every", "0")
         assert code == 2 and err.rstrip().endswith("[cli.usage]"), err
 

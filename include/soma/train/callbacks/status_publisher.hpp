@@ -20,9 +20,25 @@
 
 namespace soma::train {
 
+// How this process was called, its words with spaces between them; empty where the system does not
+// say.
+inline std::string own_command() {
+  std::string words;
+  if (std::FILE* file = std::fopen("/proc/self/cmdline", "re")) {
+    char part[512];
+    for (std::size_t size; (size = std::fread(part, 1, sizeof part, file)) != 0;)
+      words.append(part, size);
+    std::fclose(file);
+  }
+  while (!words.empty() && words.back() == '\0') words.pop_back();
+  for (char& c : words)
+    if (c == '\0') c = ' ';
+  return words;
+}
+
 class StatusPublisher final : public Callback {
  public:
-  // `command` is how the program was called. Errors file.write.
+  // `command` is how the program was called (own_command()). Errors file.write.
   explicit StatusPublisher(std::string_view command, std::string_view model = "",
                            std::string folder = status_folder())
       : page_(std::move(folder), command, model) {}
