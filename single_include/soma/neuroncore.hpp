@@ -6130,7 +6130,10 @@ class NeuronCoreDevice final : public Device {
     launch.finish();
     ++runs_.launches;
     const auto record = core_.recorded().subspan(recorded);
-    if (known == nullptr) compile(std::move(key), std::move(miss), calls, record);
+    if (known == nullptr)
+      compile(std::move(key), std::move(miss), calls, record);
+    else
+      check_stream(*known, record);
     if (calls.size() == 1 && on_operator_)
       if (const auto called = on_operator_) called(*calls[0].op, call_of(calls[0]));
     if (const auto called = after_program_)
@@ -6182,6 +6185,16 @@ class NeuronCoreDevice final : public Device {
     }
     executable.peak_bytes = peak_bytes(calls);
     executables_.add(std::move(executable));
+  }
+  // One key is one instruction stream: where instructions are recorded, each run shows it. Error
+  // executable.stream.
+  static void check_stream(const Executable& known,
+                           std::span<const neuroncore::Instruction> record) {
+    if (record.empty() || known.stream == 0 || stream_hash(record) == known.stream) return;
+    fail(error_id::executable_stream, "NeuronCoreDevice", "graph",
+         std::to_string(record.size()) + " instructions, others than the " +
+             std::to_string(known.instructions) + " of its executable",
+         "the same: a program goes by a field that its settings list as a run-time scalar");
   }
   void count_cut(std::string_view cause) {
     for (RunCounts::Cut& cut : runs_.cuts)

@@ -234,6 +234,7 @@ inline constexpr ErrorId executable_corrupt{"executable.corrupt"};
 inline constexpr ErrorId executable_version{"executable.version"};
 inline constexpr ErrorId executable_machine{"executable.machine"};
 inline constexpr ErrorId executable_operator{"executable.operator"};
+inline constexpr ErrorId executable_stream{"executable.stream"};
 inline constexpr ErrorId neuroncore_not_run{"neuroncore.not_run"};
 inline constexpr ErrorId neuroncore_instance{"neuroncore.instance"};
 
