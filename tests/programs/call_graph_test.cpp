@@ -61,9 +61,9 @@ void fields(FieldVisitor& visitor, Repetition& setting) {
 }
 constexpr Program repeats{[](neuroncore::Core& core, const OperatorCall& call) {
   const neuroncore::Tile tile = core.sbuf.tile(DType::fp32, 1, call.inputs[0].elements());
-  core.dma.load(tile, hbm(call.inputs[0]));
+  core.dma.load(tile, neuroncore::hbm(call.inputs[0]));
   for (std::uint32_t i = 0; i < call.attributes.as<Repetition>().times; ++i)
-    core.dma.store(hbm_target(call.outputs[0]), tile);
+    core.dma.store(neuroncore::hbm_target(call.outputs[0]), tile);
 }};
 constexpr Operator repeated{
     .name = "test::repeated",
