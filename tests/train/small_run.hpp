@@ -137,7 +137,7 @@ class MemoryStore final : public soma::CheckpointStore {
   }
   soma::Context& context_;
   std::mutex mutex_;
-  std::array<std::vector<soma::StateDict>, 3> parts_{};
+  std::array<std::vector<soma::StateDict>, soma::all_checkpoint_states.size()> parts_{};
   soma::Checkpoint latest_{}, best_{};
   bool saved_ = false, has_best_ = false;
 };
