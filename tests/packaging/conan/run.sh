@@ -85,7 +85,7 @@ requires() {
 import json, sys
 nodes = json.load(sys.stdin)["graph"]["nodes"]
 print(*sorted(node["ref"].split("/")[0] for node in nodes["0"]["dependencies"].values()))')
-  wanted=$(printf '%s\n' highway ms-gsl $wanted | sort | xargs)
+  wanted=$(printf '%s\n' highway ms-gsl $wanted | LC_ALL=C sort | xargs)
   [ "$given" = "$wanted" ] || { cat "$SOMA_WORK/graph.log" && fail "with '$*' the recipe requires: $given"; }
 }
 requires "xtensor"
