@@ -107,7 +107,10 @@ for versions in json.load(sys.stdin).values():
   folder=$(conan cache path "$package")
   [ -f "$folder/include/soma/soma.hpp" ] || fail "no soma.hpp in $package"
   [ -f "$folder/licenses/LICENSE" ] || fail "no licence in $package"
-  if find "$folder" -name '*.cmake' -o -name '*.pc' | grep .; then fail "Conan writes these files itself"; fi
+  [ -f "$folder/cmake/soma-custom-operators.cmake" ] || fail "no soma_add_custom_operators() in $package"
+  if find "$folder" \( -name '*.cmake' -o -name '*.pc' \) ! -name soma-custom-operators.cmake | grep .; then
+    fail "Conan writes these files itself"
+  fi
   if [ -f "$folder/lib/libsoma_dispatch.a" ]; then library=$folder/lib/libsoma_dispatch.a; fi
 done
 [ -n "${library:-}" ] || fail "no package has the library"
