@@ -1,4 +1,4 @@
-// What train and evaluate say of a model, whichever kind it is.
+// The results of a model as train and evaluate print them, for both kinds of models.
 #pragma once
 
 #include <soma/autograd/parameter.hpp>
@@ -13,7 +13,7 @@ void write_confusion(const char* operation, const std::string& path,
                      const std::vector<std::string>& labels,
                      const soma::metrics::Classification& metrics);
 
-// Of all weights, in 16 hexadecimal digits.
+// The hash of all weights in 16 hexadecimal digits.
 std::string weights_hash(soma::TensorSource& weights);
 std::string weights_hash(const soma::Parameters& parameters);
 

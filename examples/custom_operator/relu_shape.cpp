@@ -1,4 +1,5 @@
-// What ReLU and its gradient give: sizes and types, for whoever plans a graph before it runs.
+// Shape functions of ReLU and its gradient: a compiler plans a graph with the sizes and types that
+// they return.
 
 #include <torch/torch.h>
 #include <torchneuron/register.h>

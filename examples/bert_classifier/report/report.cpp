@@ -24,8 +24,8 @@ std::string joined(const std::vector<std::string>& names) {
   return text;
 }
 
-// Of several labels, each of which is right or wrong by itself, the one that the model was surest
-// of among the wrong ones.
+// Each of several labels is right or wrong by itself. The result names the wrong label of which
+// the model was most certain.
 WrongText several_wrong(const LabelledRow& row, const Prediction& answer,
                         const std::vector<std::string>& labels) {
   WrongText wrong;

@@ -1,4 +1,4 @@
-// What --plot and --report leave: curves while a run goes on, and a page of what it came to.
+// The files of --plot and --report: the curves of a run, and a page with its results.
 #pragma once
 
 #include "bert_classifier/train/options.hpp"
@@ -19,7 +19,7 @@
 using AskModel = std::function<std::vector<soma::models::Prediction>(
     std::span<const std::string_view> texts, std::span<const std::string_view> pairs)>;
 
-// What a page is made of beside the options.
+// The contents of a page; the options give the rest.
 struct ReportParts {
   const soma::train::Report& run;
   const std::optional<soma::train::Evaluation>& tested;
