@@ -1262,10 +1262,7 @@ class Adafactor final : public Optimizer {
 
 namespace soma::optim {
 
-struct AdamOptions {
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
-  StepStorage storage{};
-};
+using AdamOptions = AdamWOptions;
 
 // Without weight decay its steps are AdamW's, to the bit.
 class Adam final : public Optimizer {
@@ -1304,25 +1301,8 @@ class Adam final : public Optimizer {
       const Tensor weight = slot.rows_of(slot.parameter.value());
       detail::ensure_state(context_, slot.first, slot, options_.storage.state);
       detail::ensure_state(context_, slot.second, slot, options_.storage.state);
-      const double rate = step.rate * static_cast<double>(slot.rate_factor);
-      const double correction1 = 1 - portable_power(options_.beta1, slot.steps + 1);
-      const double correction2 = 1 - portable_power(options_.beta2, slot.steps + 1);
-      const AdamSetting setting{
-          .beta1 = static_cast<float>(options_.beta1),
-          .beta2 = static_cast<float>(options_.beta2),
-          .epsilon = static_cast<float>(options_.epsilon),
-          .one_minus_beta1 = static_cast<float>(1 - options_.beta1),
-          .one_minus_beta2 = static_cast<float>(1 - options_.beta2),
-          .step_size = static_cast<float>(rate / correction1),
-          .inverse_root_correction2 = static_cast<float>(1 / std::sqrt(correction2)),
-          .gradient_factor = step.gradient_factor,
-          .coupled_decay = slot.weight_decay,
-          .first_row = slot.first_row,
-          .weight = options_.storage.weight_rounding,
-          .state = options_.storage.state_rounding,
-          .seed = options_.storage.seed,
-          .stream = slot.stream,
-          .step = static_cast<std::uint32_t>(slot.steps)};
+      AdamSetting setting = detail::adam_setting(slot, step, options_);
+      setting.coupled_decay = slot.weight_decay;
       if (weight.elements() != 0)
         run(context_, *context_.built_in().adam_step, setting,
             {weight, gradient.values, gradient.rows, slot.first, slot.second});

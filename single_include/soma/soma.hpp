@@ -12977,6 +12977,32 @@ struct AdamWOptions {
   StepStorage storage{};
 };
 
+namespace detail {
+
+// What the step of Adam and AdamW is told; each adds its weight decay. Bias corrections and the
+// like are computed in double, the same on every machine, and rounded to fp32 once.
+inline AdamSetting adam_setting(const Slot& slot, const Step& step, const AdamWOptions& options) {
+  const double rate = step.rate * static_cast<double>(slot.rate_factor);
+  const double correction1 = 1 - portable_power(options.beta1, slot.steps + 1);
+  const double correction2 = 1 - portable_power(options.beta2, slot.steps + 1);
+  return {.beta1 = static_cast<float>(options.beta1),
+          .beta2 = static_cast<float>(options.beta2),
+          .epsilon = static_cast<float>(options.epsilon),
+          .one_minus_beta1 = static_cast<float>(1 - options.beta1),
+          .one_minus_beta2 = static_cast<float>(1 - options.beta2),
+          .step_size = static_cast<float>(rate / correction1),
+          .inverse_root_correction2 = static_cast<float>(1 / std::sqrt(correction2)),
+          .gradient_factor = step.gradient_factor,
+          .first_row = slot.first_row,
+          .weight = options.storage.weight_rounding,
+          .state = options.storage.state_rounding,
+          .seed = options.storage.seed,
+          .stream = slot.stream,
+          .step = static_cast<std::uint32_t>(slot.steps)};
+}
+
+}  // namespace detail
+
 class AdamW final : public Optimizer {
  public:
   AdamW(Context& context, const std::vector<Group>& groups, const AdamWOptions& options = {})
@@ -13002,8 +13028,7 @@ class AdamW final : public Optimizer {
   }
   bool steps_rows_alone() const override { return true; }
 
-  // Updates the parameters that have a gradient; gradients stay. Bias corrections and the like are
-  // computed in double, the same on every machine, and rounded to fp32 once.
+  // Updates the parameters that have a gradient; gradients stay.
   void step(const Step& step) override {
     detail::check_step(step);
     check_gradients();
@@ -13015,25 +13040,9 @@ class AdamW final : public Optimizer {
       detail::ensure_state(context_, slot.first, slot, options_.storage.state);
       detail::ensure_state(context_, slot.second, slot, options_.storage.state);
       const double rate = step.rate * static_cast<double>(slot.rate_factor);
-      const double correction1 = 1 - portable_power(options_.beta1, slot.steps + 1);
-      const double correction2 = 1 - portable_power(options_.beta2, slot.steps + 1);
-      const AdamSetting setting{
-          .beta1 = static_cast<float>(options_.beta1),
-          .beta2 = static_cast<float>(options_.beta2),
-          .epsilon = static_cast<float>(options_.epsilon),
-          .one_minus_beta1 = static_cast<float>(1 - options_.beta1),
-          .one_minus_beta2 = static_cast<float>(1 - options_.beta2),
-          .decay_factor =
-              static_cast<float>(std::fma(-rate, static_cast<double>(slot.weight_decay), 1.0)),
-          .step_size = static_cast<float>(rate / correction1),
-          .inverse_root_correction2 = static_cast<float>(1 / std::sqrt(correction2)),
-          .gradient_factor = step.gradient_factor,
-          .first_row = slot.first_row,
-          .weight = options_.storage.weight_rounding,
-          .state = options_.storage.state_rounding,
-          .seed = options_.storage.seed,
-          .stream = slot.stream,
-          .step = static_cast<std::uint32_t>(slot.steps)};
+      AdamSetting setting = detail::adam_setting(slot, step, options_);
+      setting.decay_factor =
+          static_cast<float>(std::fma(-rate, static_cast<double>(slot.weight_decay), 1.0));
       mark_live(slot, gradient);
       if (weight.elements() != 0)
         run(context_, *context_.built_in().adam_step, setting,
