@@ -36,9 +36,6 @@ struct Fixture {
   std::string refused(const optim::SgdOptions& options) {
     return id_of([&] { optim::Sgd(context, parameters, options); });
   }
-  std::string refused(const optim::AdamOptions& options) {
-    return id_of([&] { optim::Adam(context, parameters, 0.0f, options); });
-  }
   std::string refused(const optim::RmsPropOptions& options) {
     return id_of([&] { optim::RmsProp(context, parameters, options); });
   }
@@ -58,25 +55,29 @@ struct Fixture {
   Tensor rows(std::size_t count) { return Tensor::full(context, Shape{count}, std::int64_t{1}); }
 };
 
-template <class Options>
+// `Adam` is an optimizer whose options have two betas and an epsilon.
+template <class Adam, class Options>
 void check_adam(Fixture& f) {
   const double nan = std::nan("");
-  CHECK(f.refused(Options{.beta1 = 0, .beta2 = 0, .epsilon = 0}) == "no error");
+  const auto refused = [&](const Options& options) {
+    return id_of([&] { Adam(f.context, {{.parameters = f.parameters}}, options); });
+  };
+  CHECK(refused(Options{.beta1 = 0, .beta2 = 0, .epsilon = 0}) == "no error");
   for (const double beta : {-0.5, 1.0, 1.5, nan}) {
-    CHECK(f.refused(Options{.beta1 = beta}) == "operator.value");
-    CHECK(f.refused(Options{.beta2 = beta}) == "operator.value");
+    CHECK(refused(Options{.beta1 = beta}) == "operator.value");
+    CHECK(refused(Options{.beta2 = beta}) == "operator.value");
   }
   for (const double epsilon : {-1.0, nan, HUGE_VAL})
-    CHECK(f.refused(Options{.epsilon = epsilon}) == "operator.value");
+    CHECK(refused(Options{.epsilon = epsilon}) == "operator.value");
 }
 
 }  // namespace
 
 TEST_CASE("settings that would make weights NaN are refused", "[unit][optim]") {
   Fixture f;
-  check_adam<optim::AdamWOptions>(f);
-  check_adam<optim::LambOptions>(f);
-  check_adam<optim::AdamOptions>(f);
+  check_adam<optim::AdamW, optim::AdamWOptions>(f);
+  check_adam<optim::Lamb, optim::LambOptions>(f);
+  check_adam<optim::Adam, optim::AdamWOptions>(f);
   CHECK(f.refused(optim::SgdOptions{.momentum = 1.5f, .dampening = -1}) == "no error");
   for (const float momentum : {-0.5f, infinite})
     CHECK(f.refused(optim::SgdOptions{.momentum = momentum}) == "operator.value");

@@ -59,7 +59,7 @@ const Kind kinds[] = {
     {"adam",
      [](Context& context, const Parameters& parameters, const optim::StepStorage& storage) {
        return stepper(std::make_shared<optim::Adam>(context, parameters, 0.01f,
-                                                    optim::AdamOptions{.storage = storage}));
+                                                    optim::AdamWOptions{.storage = storage}));
      }},
     {"rmsprop",
      [](Context& context, const Parameters& parameters, const optim::StepStorage& storage) {

@@ -186,7 +186,7 @@ std::unique_ptr<optim::Optimizer> optimizer(const std::string& name, Context& co
                                             const std::vector<optim::Group>& groups) {
   if (name == "adam")
     return std::make_unique<optim::Adam>(
-        context, groups, optim::AdamOptions{.beta1 = 0.85, .beta2 = 0.98, .epsilon = 1e-6});
+        context, groups, optim::AdamWOptions{.beta1 = 0.85, .beta2 = 0.98, .epsilon = 1e-6});
   if (name == "rmsprop" || name == "rmsprop momentum")
     return std::make_unique<optim::RmsProp>(
         context, groups,

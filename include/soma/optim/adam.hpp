@@ -11,19 +11,17 @@
 
 namespace soma::optim {
 
-using AdamOptions = AdamWOptions;
-
-// Without weight decay its steps are AdamW's, to the bit.
+// Its options are those of AdamW. Without weight decay its steps are AdamW's, to the bit.
 class Adam final : public Optimizer {
  public:
-  Adam(Context& context, const std::vector<Group>& groups, const AdamOptions& options = {})
+  Adam(Context& context, const std::vector<Group>& groups, const AdamWOptions& options = {})
       : Optimizer(context, groups, options.storage), options_(options) {
     detail::check_beta("beta1", options.beta1);
     detail::check_beta("beta2", options.beta2);
     detail::check_not_negative("epsilon", options.epsilon);
   }
   Adam(Context& context, Parameters parameters, float weight_decay = 0,
-       const AdamOptions& options = {})
+       const AdamWOptions& options = {})
       : Adam(
             context,
             std::vector<Group>{{.parameters = std::move(parameters), .weight_decay = weight_decay}},
@@ -62,7 +60,7 @@ class Adam final : public Optimizer {
  private:
   std::size_t moments() const override { return 2; }
 
-  AdamOptions options_;
+  AdamWOptions options_;
 };
 
 }  // namespace soma::optim
