@@ -148,8 +148,9 @@ class PipelineGradients final : public StepGradients {
     return evaluation;
   }
 
-  // Every rank calls it: stages tell each other.
-  void describe(Report& report) const override;
+  // Every rank calls it: stages tell each other. (Without `inline` here every unit that includes
+  // report.hpp would compile all virtual functions of this class.)
+  inline void describe(Report& report) const override;
   std::vector<StageReport> stage_reports() const;
   double predicted_activations() const;
   double predicted_seconds() const;
