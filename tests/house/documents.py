@@ -27,7 +27,7 @@ SCRIPT = re.compile(r"\bbash +([\w./-]+\.sh)\b")
 PROGRAM = re.compile(r"\bbuild/release/bin/([\w-]+)")
 PATH = re.compile(r"`((?:tests|docs|include|bench|examples|conan|packaging)/[\w./-]+)`")
 HEADER = re.compile(r"`((?:[\w-]+/)+[\w-]+\.(?:hpp|h))`")
-NAMED_FROM = ("include", "include/soma", "include/soma/compat")
+NAMED_FROM = ("", "include", "include/soma", "include/soma/compat")
 MOST_LINES = {"README.md": 260, "docs/performance.md": 150, "docs/design.md": 300}
 
 
@@ -84,7 +84,7 @@ def check_names(root, path, programs, report):
             if not (root / name).exists():
                 report(number, f"no file {name}")
         for name in HEADER.findall(line):
-            if not any((folder / name).is_file() for folder in (root, *(root / part for part in NAMED_FROM))):
+            if not PATH.match(f"`{name}`") and not any((root / part / name).is_file() for part in NAMED_FROM):
                 report(number, f"no header {name}")
         for name in SCRIPT.findall(line):
             if not (root / name).is_file():
