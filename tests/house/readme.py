@@ -8,15 +8,18 @@
             `// name_shape.cpp: shapes for libname.so`, become that library, as soma_add_custom_operators() builds it.
   ```c      begins with `/* file: name.c */`: is built as the shared library name.so, where programs after it run.
   ```text   directly after a program: exactly what the program prints.
-  ```bash   every `bash some/script.sh` names a file of the checkout.
-  `path`    every path of tests/, docs/, include/, bench/ or examples/ in code type exists: a feature that is removed
-            takes its row of the status table along.
+  <!-- drawn: docs/pictures/NAME.svg by docs/pictures/SCRIPT.py ARGUMENTS -->
+            runs `SCRIPT.py OUTPUT ARGUMENTS` where the programs before it ran, and compares OUTPUT with the picture.
+
+What documents point at is checked by documents.py.
 """
 
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
+import sys
 
 import house
 
@@ -26,8 +29,7 @@ FILE = re.compile(r"^// file: (\S+\.cpp)\s*$", re.MULTILINE)
 LIBRARY = re.compile(r"^/\* file: (\S+)\.c \*/$", re.MULTILINE)
 KERNELS = re.compile(r"^// (\S+\.cpp): (kernels|shapes) for lib(\w+)\.so(, on all processors)?$", re.MULTILINE)
 MAIN = re.compile(r"\bint\s+main\s*\(")
-SCRIPT = re.compile(r"\bbash +([\w./-]+\.sh)\b")
-PATH = re.compile(r"`((?:tests|docs|include|bench|examples|conan|packaging)/[\w./-]+)`")
+DRAWN = re.compile(r"^<!-- drawn: (docs/pictures/\S+\.svg) by (docs/pictures/\S+\.py) (.*) -->$", re.MULTILINE)
 FLAGS = ["-std=c++20", "-O1", "-DSOMA_DISPATCH=1", "-pthread"]
 
 
@@ -156,13 +158,8 @@ class Checker:
                 return
 
     def page(self, page, path):
-        self.problems += [f"{page}:{number}: no file {name}" for number, line in house.lines(path)
-                          for name in PATH.findall(line) if not (self.options.root / name).exists()]
         found = blocks(page, path)
         for index, block in enumerate(found):
-            if block.language == "bash":
-                self.problems += [f"{block.place}: no file {script}" for script in SCRIPT.findall(block.text)
-                                  if not (self.options.root / script).is_file()]
             if block.language == "c":
                 self.library(block)
             if block.language != "cpp":
@@ -177,6 +174,19 @@ class Checker:
                 self.program(block, after if is_output else None)
             else:
                 self.snippet(block)
+        for picture, script, arguments in DRAWN.findall(house.read(path)):
+            self.drawn(page, picture, script, shlex.split(arguments))
+
+    def drawn(self, page, picture, script, arguments):
+        root = self.options.root.resolve()
+        present = house.read(root / picture) if (root / picture).is_file() else None
+        result = subprocess.run([sys.executable, "-B", root / script, "drawn.svg", *arguments], cwd=self.work,
+                                capture_output=True, text=True, check=False)
+        if result.returncode != 0:
+            self.problems.append(f"{page}: {script} fails\n{result.stderr[:2000]}")
+        elif house.read(self.work / "drawn.svg") != present:
+            made = (self.work / "drawn.svg").resolve()
+            self.problems.append(f"{page}: {picture} is not what its programs give now: copy {made} there")
 
 
 def main():
