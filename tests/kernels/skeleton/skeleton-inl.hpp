@@ -2,7 +2,7 @@
 // file cannot do without is explained. CONTRIBUTING.md says which files a new kernel takes.
 
 // Highway compiles this file once for each target (SSE4, AVX2, AVX-512, ...), by including the unit
-// again and again with another HWY_TARGET. `#pragma once` would let it in only once. This guard lets
+// again and again with another HWY_TARGET. `#pragma once` would let it in once. This guard lets
 // it in once for each pass: HWY_TARGET_TOGGLE is defined in every second pass. The macro is named
 // after the file's path.
 #if defined(SOMA_KERNELS_SKELETON_SKELETON_INL_HPP) == defined(HWY_TARGET_TOGGLE)
