@@ -18,11 +18,15 @@ enum class LabelKind : std::uint8_t { one, several, number };
 
 // Class labels, int32 or int64.
 inline std::vector<std::int64_t> class_labels(const Tensor& labels) {
-  const auto copy = [](const auto values) {
-    return std::vector<std::int64_t>(values.begin(), values.end());
+  std::vector<std::int64_t> classes(labels.elements());
+  const auto copy = [&](const auto* from) {
+    for (std::int64_t& label : classes) label = *from++;
   };
-  return labels.dtype() == DType::int32 ? copy(labels.span<std::int32_t>())
-                                        : copy(labels.span<std::int64_t>());
+  if (labels.dtype() == DType::int32)
+    copy(labels.data<std::int32_t>());
+  else
+    copy(labels.data<std::int64_t>());
+  return classes;
 }
 
 // The lists of classes of a batch's sequences, in compressed rows: list i is ids[offsets[i]] up to
@@ -72,11 +76,12 @@ struct IdLists {
   bool empty() const { return offsets.empty(); }
   std::size_t count() const { return offsets.empty() ? 0 : offsets.size() - 1; }
   std::span<const std::int32_t> list(std::size_t row) const {
-    return std::span(ids).subspan(offsets[row], offsets[row + 1] - offsets[row]);
+    return std::span<const std::int32_t>(ids).subspan(offsets[row],
+                                                      offsets[row + 1] - offsets[row]);
   }
   void add(std::span<const std::int32_t> list) {
     if (offsets.empty()) offsets.push_back(0);
-    ids.insert(ids.end(), list.begin(), list.end());
+    for (const std::int32_t id : list) ids.push_back(id);
     offsets.push_back(ids.size());
   }
 };

@@ -41,8 +41,10 @@ struct NewOperator {
 class OperatorRegistry {
  public:
   // The built-in ones outlive it.
-  explicit OperatorRegistry(std::span<const Operator* const> built_in)
-      : operators_(built_in.begin(), built_in.end()) {}
+  explicit OperatorRegistry(std::span<const Operator* const> built_in) {
+    operators_.reserve(built_in.size());
+    for (const Operator* one : built_in) operators_.push_back(one);
+  }
   ~OperatorRegistry() {
     while (!owned_.empty()) {  // the last first: it may use an earlier one
       Owned* last = owned_.back();
