@@ -1,6 +1,6 @@
 #pragma once
-// What soma::dispatch has for the NeuronCore model: engine kernels for a context's target, and the
-// programs of the built-in operators.
+// The NeuronCore part of soma::dispatch: engine kernels for a context's target, and the programs of
+// the built-in operators.
 
 #include <soma/neuroncore/engines/engine_kernels.hpp>
 #include <soma/ops/program.hpp>

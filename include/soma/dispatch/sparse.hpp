@@ -1,5 +1,5 @@
 #pragma once
-// What soma::dispatch has for sparse training: kernels and operators for a context's target.
+// The sparse part of soma::dispatch: kernels and operators for a context's target.
 
 #include <soma/ops/sparse/table.hpp>
 

@@ -64,7 +64,7 @@ constexpr std::size_t rows_of_run(std::size_t rows) {
   return run;
 }
 
-// What a linear layer applies to its product (Unary says what each computes).
+// The activation that a linear layer applies to its product (Unary defines the functions).
 enum class Activation : std::uint8_t {
   none,
   relu,

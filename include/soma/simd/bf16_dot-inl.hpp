@@ -18,7 +18,8 @@
 namespace soma {
 namespace HWY_NAMESPACE {
 
-// Whether the code of the target at hand may hold them. Who runs them asks the CPU first.
+// True if the target may be compiled with these instructions. Callers ask the CPU before they run
+// the code.
 #define SOMA_HAS_BF16_DOT (HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX3)
 inline constexpr bool has_bf16_dot = SOMA_HAS_BF16_DOT;
 
@@ -48,8 +49,8 @@ HWY_INLINE V nearest_bf16(V first, V second) {
   return codes;
 }
 
-// Of each byte the lowest seven bits choose one of 128: of those of `lower` and, behind them, of
-// `upper`.
+// The lowest seven bits of each byte of `indices` choose one of 128 bytes: the bytes of `lower`,
+// followed by the bytes of `upper`.
 template <class V>
 HWY_INLINE V look_up_bytes(V indices, V lower, V upper) {
   asm("vpermi2b %2, %1, %0" : "+v"(indices.raw) : "v"(lower.raw), "v"(upper.raw));
@@ -64,7 +65,7 @@ HWY_INLINE V permute_bytes(V bytes, V places) {
   return at_places;
 }
 
-// Whether a lane of any of them is subnormal.
+// True if a lane of any vector is subnormal.
 template <class... V>
 HWY_INLINE bool any_subnormal(V... vectors) {
   constexpr int subnormal = 0x20;  // of vfpclassps

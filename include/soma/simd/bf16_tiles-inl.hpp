@@ -33,8 +33,9 @@ namespace HWY_NAMESPACE {
 // Rows of a tile, floats (or pairs of bf16 numbers) in a row of it, and steps of k in a product.
 inline constexpr std::size_t tile_lines = 16, tile_floats = 16, tile_steps = 2 * tile_floats;
 
-// Whether the code of the target at hand may hold the instructions: wherever it may hold those of
-// the dot product, which such CPUs have too. Who runs them asks the CPU and the operating system.
+// True if the target may be compiled with these instructions: every target with the dot product
+// may, because a CPU with tiles has the dot product too. Callers ask the CPU and the operating
+// system before they run the code.
 #define SOMA_HAS_BF16_TILES SOMA_HAS_BF16_DOT
 
 }  // namespace HWY_NAMESPACE

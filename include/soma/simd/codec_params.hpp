@@ -1,5 +1,5 @@
 #pragma once
-// What the vector loops need to know of a format and a rounding, worked out once per call: every
+// The parameters of a format and a rounding for the vector loops, computed once per call: every
 // mask, shift and special code as a plain integer. The loops take any format this way, so a format
 // chosen at run time is as fast as a named one.
 

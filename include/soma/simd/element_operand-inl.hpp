@@ -20,7 +20,7 @@ namespace HWY_NAMESPACE {
 // A float's place: an fp32 number, or two of bf16.
 using ElementPlace [[gnu::may_alias]] = const float;
 
-// Of AVX-512, as is the dot product of bf16, which can have its numbers so too.
+// AVX-512 instructions have such operands. The bf16 dot product is one of them.
 #define SOMA_HAS_ELEMENT_OPERANDS SOMA_HAS_BF16_DOT
 inline constexpr bool has_element_operands = SOMA_HAS_ELEMENT_OPERANDS;
 

@@ -27,8 +27,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 // The four directed modes share a loop: what they add depends on the sign only.
 enum class RoundingClass { nearest_even, directed, stochastic };
 
-// What the common path leaves out, where params.rare is set. `code` has no sign yet; a set sign bit
-// in it is the NaN of a format that keeps it there.
+// The cases that the common path leaves out, where params.rare is set. `code` has no sign yet; a
+// set sign bit in it is the NaN of a format that keeps NaN there.
 template <class D32, class V32 = hn::Vec<D32>, class M32 = hn::Mask<D32>>
 HWY_NOINLINE static V32 patch_rare(D32 d, const CodecParams& p, V32 bits, V32 code, M32 is_nan) {
   const V32 zero = hn::Zero(d);

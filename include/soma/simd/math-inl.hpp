@@ -112,7 +112,7 @@ HWY_INLINE V log_lanes(DF d, V x) {
   const V m = hn::BitCast(d, hn::Sub(bits, hn::ShiftLeft<23>(exponent)));
   const V k = hn::Sub(hn::ConvertTo(d, exponent), hn::IfThenElseZero(subnormal, hn::Set(d, 23.0f)));
   const V result = log_sum_lanes(d, k, hn::Sub(m, hn::Set(d, 1.0f)));
-  // What is left besides zero and negative numbers is infinity and NaN.
+  // Besides zero and negative numbers, only infinity and NaN remain.
   const auto regular = hn::And(hn::Gt(x, hn::Zero(d)), hn::Lt(x, infinity));
   const V negative = hn::IfThenElse(
       hn::Lt(x, hn::Zero(d)), hn::Set(d, std::numeric_limits<float>::quiet_NaN()), hn::Add(x, x));
@@ -209,8 +209,8 @@ HWY_INLINE V tanh_derivative_lanes(DF d, V x) {
 // exp(-t^2/2) and ratio Mills' ratio over sqrt(2 pi).
 //
 // t^2 is taken in two parts, so that decay keeps its digits however far out. (t + 4) ratio is a
-// polynomial in s = (t - 4) / (t + 4), up to t = 14.5: 2^-24.1; beyond, decay is zero. What t + 4
-// loses in rounding comes back by the derivative, ratio' = t ratio - 1 / sqrt(2 pi).
+// polynomial in s = (t - 4) / (t + 4), up to t = 14.5: 2^-24.1; beyond, decay is zero. The rounding
+// error of t + 4 is corrected by the derivative, ratio' = t ratio - 1 / sqrt(2 pi).
 template <class DF, class V = hn::Vec<DF>>
 struct NormalTail {
   V t, decay, ratio;

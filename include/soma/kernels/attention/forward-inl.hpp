@@ -26,8 +26,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 inline constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 
-// What is subtracted from scores: their largest so far. While that is -infinity, zero, so that keys
-// without weight stay without; a row that ends so divides zero by zero.
+// The number that is subtracted from scores: the largest score so far. While that is -infinity, the
+// shift is zero, so that keys without weight stay without weight; a row that ends in this state
+// divides zero by zero.
 template <class V>
 HWY_INLINE V score_shift(V largest) {
   const Floats d;
@@ -160,7 +161,8 @@ class AttentionForward {
       operands_.add_values(panel, keys, space_.scores, first != 0 ? space_.correction : nullptr);
     }
   }
-  // Of the block that begins at `first`, keys that the panel may see: to sums that began as zero.
+  // Adds the keys that the panel may see in the block that begins at `first`, to sums that began as
+  // zero.
   void add_seen(std::size_t panel, std::size_t first, std::size_t keys) {
     if (keys == 0) return;
     operands_.make_scores(panel, keys, space_.scores);

@@ -38,7 +38,7 @@ static_assert(square_side == tile_steps && square_side == query_panel &&
 static constexpr std::size_t squares_of(std::size_t lines) {
   return (lines + square_side - 1) / square_side;
 }
-// Of a square as an operand: two tiles, of so many parts each.
+// Floats of a square as an operand: two tiles, each of which has `parts` parts.
 static constexpr std::size_t operand_floats(std::size_t parts) {
   return 2 * parts * split_tile_floats;
 }
@@ -158,7 +158,7 @@ class SquareRows {
   PackSource source_;
 };
 
-// What forward and backward share.
+// Operands that forward and backward share.
 class TileOperands {
  public:
   static constexpr std::size_t block = tile_key_block, score_rows = tile_key_block;

@@ -176,7 +176,7 @@ class ForwardVectors {
     pack_panels(args_.k, args_.width, first, keys, *pack_, k_);
     pack_panels(args_.v, args_.width, first, keys, *pack_, v_);
   }
-  // Of the first `keys` keys of the block.
+  // Scores of the first `keys` keys of the block.
   void make_scores(std::size_t panel, std::size_t keys, float* scores) const {
     multiply_keys(keys, queries_of(args_, panel), args_.width, k_, keys_, q_ + panel * floats_,
                   scores);

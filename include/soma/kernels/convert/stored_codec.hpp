@@ -29,7 +29,7 @@ inline constexpr std::array<CodecsOfType, dtypes.size()> stored_codecs = [] {
 
 }  // namespace detail
 
-// Of a floating type.
+// The codec of a floating type.
 constexpr CodecParams stored_codec(DType dtype, const Rounding& rounding = {}) {
   if (rounding.random_bits != 0) return make_codec_params(format_of(dtype), rounding);
   return detail::stored_codecs[static_cast<std::size_t>(dtype)]

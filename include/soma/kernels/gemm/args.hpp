@@ -19,9 +19,9 @@
 
 namespace soma {
 
-// What happens to an element of the product on its way out, in this order: (1) + the old value of c
-// where accumulate; (2) + bias[column]; (3) stored in pre_activation; (4) activation; (5) dropout;
-// (6) + residual; (7) |value| joins amax; (8) one rounding to c's type. Each step rounds to fp32.
+// The steps from a finished sum to an element of c, in this order: (1) + the old value of c where
+// accumulate; (2) + bias[column]; (3) stored in pre_activation; (4) activation; (5) dropout; (6) +
+// residual; (7) |value| joins amax; (8) one rounding to c's type. Each step rounds to fp32.
 struct Eviction {
   bool accumulate = false;        // c is fp32 then
   const float* bias = nullptr;    // n
@@ -51,19 +51,19 @@ struct GemmArgs {
   MatrixTarget c{};     // m x n; overlaps neither a nor b
   Segments segments{};  // of k
   Eviction eviction{};
-  // Of each segment; segments meet in fp32. One that is not plain() takes widened products. Callers
-  // have checked it.
+  // The addition within each segment; sums of segments are added in fp32. An accumulation that is
+  // not plain() uses widened products. Callers have checked it.
   Accumulation accumulation{};
   // dot_instruction, tiles: where both operands' stored numbers are exact in bf16 (bf16 unscaled,
   // 8-bit formats, int8 and uint8 with a zero point of at most 128) 2 or 32 products at a time join
   // the sum as the instruction has it, from the first of each segment on; scales are multiplied on
   // the way out. Only for a target and a CPU that has it.
   Bf16Products bf16_products = Bf16Products::widened;
-  // Of all other products. split_tiles: numbers are split as they are packed
-  // (gemm/pack/fp32_split-inl.hpp), and of 32 steps after another six products of parts join the
-  // sum, from the first of each segment on. Error bound of an element: (k / 5 + 27) 2^-24 sum |a|
-  // |b|; numbers, parts and sums below 2^-126 count as zero, and an infinity may come out as NaN.
-  // Only where tiles are.
+  // The way of all other products. split_tiles: packing splits each number into three parts
+  // (gemm/pack/fp32_split-inl.hpp). From the first step of each segment on, 32 consecutive steps
+  // join the sum at a time, each with six products of parts. Error bound of an element: (k / 5 +
+  // 27) 2^-24 sum |a| |b|; numbers, parts and sums below 2^-126 count as zero, and an infinity may
+  // come out as NaN. Only on CPUs with tiles.
   Fp32Products fp32_products = Fp32Products::multiply_add;
   // Where there is a place: scales that would be multiplied on the way out are stored there instead
   // (1: none), and c is the sum without them. For sums that go on elsewhere.
@@ -74,7 +74,7 @@ struct GemmArgs {
   ColumnQueue* column_queue = nullptr;  // where there is one: the call makes what it takes of it
   std::byte* workspace = nullptr;       // GemmKernels::workspace_bytes(), aligned to 64 bytes
 
-  // Whether operands may go to tiles.
+  // True if the operands may use tiles.
   bool in_tiles() const {
     return bf16_products == Bf16Products::tiles || fp32_products == Fp32Products::split_tiles;
   }

@@ -177,12 +177,13 @@ class Evictor {
                    eviction_.activation == Activation::none && eviction_.dropout.threshold == 0 &&
                    eviction_.residual.data == nullptr && eviction_.amax == nullptr) {}
 
-  // Whether sums may lie in c while they grow, from place() of a row and a column on: c has their
-  // type, and nothing that was there is read.
+  // True if sums may grow in c itself, at place(row, column): c has the sums' type, and no old
+  // value of c is read.
   bool in_place() const { return in_place_; }
   float* place(std::size_t row, std::size_t column) { return c_.place(row, column); }
 
-  // Whether blocks may leave through a Bf16Exit, which is that of a row and a column.
+  // True if blocks may be written through a Bf16Exit. exit() makes one for a block at a row and
+  // column.
   bool by_blocks() const { return by_blocks_; }
   Bf16Exit exit(std::size_t row, std::size_t column) const {
     std::byte* const codes = c_.at(row, column);

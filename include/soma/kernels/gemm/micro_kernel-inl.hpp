@@ -44,9 +44,9 @@ inline constexpr std::size_t micro_row_width =
     (micro_rows + float_lanes - 1) / float_lanes * float_lanes;
 inline constexpr std::size_t line_floats = 16;  // a cache line
 
-// What joins a sum in one step through packed operands, which have one float's place for it: an
-// fp32 product, or two of bf16 numbers that are adjacent along k. a is in a register, or in memory
-// where instructions can have it there.
+// The operation of one step. Packed operands have one float's place for a step: it holds an fp32
+// number, or two bf16 numbers that are adjacent along k. a is in a register, or in memory where
+// instructions accept a memory operand.
 struct FusedMultiplyAdd {
   static constexpr std::size_t products = 1;
   static constexpr bool splits = false;
@@ -88,8 +88,8 @@ struct PackedSteps {
   const std::size_t* bounds;  // segments + 1
   std::size_t segments;
 
-  // Of the innermost loop, which takes `depth` of k at once. Each segment begins with a step of its
-  // own.
+  // The number of steps of the innermost loop, which takes `depth` of k at once. Each segment
+  // begins with a step of its own.
   std::size_t count(std::size_t segment, std::size_t depth) const {
     return (bounds[segment + 1] - bounds[segment] + depth - 1) / depth;
   }
@@ -111,7 +111,7 @@ struct SumPath {
   std::size_t addends = 0, addend_distance = 0;
 
   float* end() const { return sums - addends * addend_distance; }
-  // Of a block of sums that lies so many floats from here.
+  // The path of a block of sums that lies `floats` floats behind this one.
   SumPath behind(std::size_t floats) const {
     return {sums + floats, stride, fresh, addends, addend_distance};
   }
@@ -134,8 +134,8 @@ HWY_INLINE void fetch_sums(const SumPath& path, std::size_t block) {
       hwy::Prefetch(sums + i * path.stride + j);
 }
 
-// RowIndices of a for one step after the other, [steps][micro_row_width] in a packed panel. What is
-// used next, as many floats, is fetched meanwhile.
+// RowIndices of a for one step after the other, [steps][micro_row_width] in a packed panel. The
+// loop prefetches the same number of floats at `ahead`.
 struct PackedRows {
   const float *at, *ahead;
 

@@ -103,8 +103,8 @@ class SharedProduct {
             checked_add(each_packs_ ? 0 : panes_ * packing.bytes,
                         checked_multiply(stride_, workers, "multiply"), "multiply"))) {}
 
-  // Whether there are eight tiles of rows for each, which are no worse balanced than halves, and
-  // enough to do for two fork-joins.
+  // True if each worker gets eight tiles of rows, so that the balance is as good as with halves,
+  // and enough work to pay for two fork-joins.
   static bool worthwhile(const GemmArgs& args, const SharedPacking& packing, std::size_t workers,
                          double products) {
     return packing.columns != 0 && args.m >= 8 * workers * packing.tile_rows &&
@@ -138,7 +138,7 @@ class SharedProduct {
   }
 
  private:
-  // Of b that is packed at a time.
+  // The most bytes of b that are packed at a time.
   static constexpr std::size_t most_bytes = std::size_t{16} << 20;
   // Lines that other cores have read are written at a quarter of the rate: packing a part each only
   // pays for so many workers, or for a b that comes from memory (AMD Zen 4: two workers take 0.82
@@ -146,8 +146,8 @@ class SharedProduct {
   static constexpr std::size_t least_together = 4;
   static constexpr std::size_t most_bytes_of_one = std::size_t{5} << 19;
 
-  // Of what has been taken of a worker's tiles, pane by pane, at the start of its memory: two cache
-  // lines, as processors fetch pairs.
+  // The number of a worker's tiles that have been taken, counted pane by pane, at the start of the
+  // worker's memory. Two cache lines, because processors fetch pairs.
   using Counter = std::atomic<std::size_t>;
   static constexpr std::size_t counter_bytes = 128;
 

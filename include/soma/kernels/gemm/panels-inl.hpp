@@ -123,7 +123,7 @@ class PackedPanels {
          rows.packed, [&](const PackPart& part) { Kernel::pack_a(a, part, buffer); });
     return rows;
   }
-  // Of them those that are multiplied together, from `first` on.
+  // The rows that are multiplied together, from `first` on.
   static RowBlock swept(const RowBlock& rows, std::size_t first, const PackedSteps& steps) {
     const std::size_t count = (std::min)(swept_rows, rows.count - first);
     if (first < rows.lying)
@@ -174,7 +174,7 @@ class PackedPanels {
 
  private:
   static constexpr std::size_t block_floats = most_rows * micro_columns;
-  // Whether no segment ends within a step.
+  // True if every segment is a multiple of the kernel's depth.
   static bool are_whole(const PackedSteps& steps) {
     for (std::size_t i = 0; i < steps.segments; ++i)
       if ((steps.bounds[i + 1] - steps.bounds[i]) % Kernel::depth != 0) return false;
@@ -252,7 +252,8 @@ class PackedPanels {
                 path);
   }
 
-  // What it keeps while the product lasts. No braces: they would fill it with zeros (TileSums).
+  // State of the kernel while the product lasts. No braces: they would fill it with zeros
+  // (TileSums).
   [[no_unique_address]] Kernel kernel_;
 };
 

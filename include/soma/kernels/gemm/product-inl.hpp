@@ -268,14 +268,15 @@ class Gemm {
     evictor_.evict(tile.row, tile.column, tile.rows, tile.columns, sums, tile.stride);
   }
 
-  // Whether the sums of some rows and columns grow in c itself, whose they are: a copy less. Whole
-  // blocks only, since the innermost loop writes no others.
+  // True if the sums of these rows and columns grow in c itself, which saves a copy. Whole blocks
+  // only, because the innermost loop writes whole blocks.
   bool sum_in_c(std::size_t rows, std::size_t columns) const {
     return cut_.groups == 1 && evictor_.in_place() && rows % Panels::panel_rows == 0 &&
            columns % micro_columns == 0;
   }
 
-  // Whether sums leave as they are, block by block: whole columns of blocks, none of which waits.
+  // True if sums are written to c block by block without further steps: whole blocks of columns,
+  // and no block waits for another segment.
   bool leave_by_blocks(std::size_t columns) const {
     return in_one_block() && evictor_.by_blocks() && (Panels::streams || !args_.stream_c) &&
            columns % micro_columns == 0 && args_.factor == nullptr &&

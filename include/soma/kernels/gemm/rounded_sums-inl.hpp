@@ -36,7 +36,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 inline constexpr std::size_t study_depth = 128;
 inline constexpr std::size_t study_rows = (pack_depth - study_depth) / micro_rows * micro_rows;
 static_assert(study_rows != 0 && study_rows * study_depth <= gemm_packed_rows * gemm_packed_steps);
-// Of the running sums of a micro-tile, which lie row by row.
+// Floats of the running sums of a micro-tile, which lie row by row.
 inline constexpr std::size_t micro_floats = micro_rows * micro_columns;
 
 using RoundSums = void (*)(const CodecParams& format, float* sums);

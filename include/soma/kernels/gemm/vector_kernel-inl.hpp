@@ -65,8 +65,8 @@ struct VectorKernel {
   }
   void finish() const {}
 
-  // Whether rows of a block, so many floats apart, lie in more than one set of the first-level
-  // cache. Fourteen in one push each other out: 0.83 to 0.98 times the speed of packed ones.
+  // True if rows of a block, `stride` floats apart, lie in more than one set of the first-level
+  // cache. Fourteen rows in one set evict each other: 0.83 to 0.98 times the speed of packed rows.
   static constexpr bool takes_rows(const float*, std::size_t stride) {
     const std::size_t behind = stride * sizeof(float) % way_bytes;
     const std::size_t apart = (std::min)(behind, way_bytes - behind);
@@ -77,7 +77,8 @@ struct VectorKernel {
     const std::size_t stride = round_up_to(floats, line_floats);
     return takes_rows(nullptr, stride) ? stride : stride + line_floats;
   }
-  // Whether other rows are laid so: it is less work than packing them, if it takes no more room.
+  // True if other rows are laid in the same way: laying is less work than packing, if it takes no
+  // more room.
   static bool lays(const Source& a, std::size_t stride, std::size_t steps) {
     return a.can_lay() && micro_rows * stride <= micro_row_width * steps;
   }

@@ -40,11 +40,11 @@ inline constexpr std::size_t gemm_packed_floats = std::size_t{1} << 20;
 // The same for threads that share them where they are not all of k: 512 columns of 8,192 steps, or
 // more of fewer.
 inline constexpr std::size_t gemm_shared_floats = std::size_t{1} << 22;
-// The same for bf16 tiles, whose products are an order of magnitude faster than what the
-// third-level cache brings. All of b passes each 32 rows of a, so what is packed of b stays in the
-// second, 768 KiB: it has 2 MiB wherever there are tiles, but from half of it on a part with
-// neighbours brought a quarter as much. Of a, 1,536 steps: sums of most products never wait, which
-// would cost more than packing it once more. Steps of one float's place, as above.
+// The same for bf16 tiles, whose products are an order of magnitude faster than the third-level
+// cache. All of b passes each 32 rows of a, so packed b stays in the second-level cache: 768 KiB of
+// its 2 MiB, because a CPU with busy neighbours delivered a quarter of the rate beyond half of it.
+// For a, 1,536 steps: sums of most products then never wait in memory, which would cost more than
+// packing a again. A step takes one float's place, as above.
 inline constexpr std::size_t tile_packed_rows = 64, tile_packed_steps = 768;
 inline constexpr std::size_t tile_packed_floats = std::size_t{3} << 16;
 // Many rows meet all of b at once where it is no more than 1.25 MiB: they come from memory once.
@@ -81,7 +81,7 @@ static constexpr std::size_t gemm_levels(std::size_t segments) {
   return static_cast<std::size_t>(std::bit_width((std::max)(segments, std::size_t{1})));
 }
 
-// Of any number of segments that a size can count.
+// Enough for every number of segments that a size can count.
 inline constexpr std::size_t gemm_most_levels = 64;
 
 // Room for one tile; at least a row of micro-tiles.

@@ -1,6 +1,6 @@
 #pragma once
-// What turns a 2-D convolution into a matrix product, and max pooling. Images are N x C x H x W,
-// fp32, row-major; `images` here is one image, C x H x W.
+// : Arguments of max pooling, and of the kernels that turn a 2-D convolution into a matrix product.
+// Images are N x C x H x W, fp32, row-major; `images` here is one image, C x H x W.
 
 #include <cstddef>
 #include <cstdint>

@@ -39,7 +39,7 @@ enum class ElementLoss : std::uint8_t {
   divergence,       // t (log t - x), 0 where t is
 };
 
-// Whether the parameter of an element loss is read.
+// True if the element loss reads its parameter.
 constexpr bool has_parameter(ElementLoss loss) {
   return loss == ElementLoss::huber || loss == ElementLoss::smooth_absolute ||
          loss == ElementLoss::hinge;

@@ -51,8 +51,8 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void add_differences(const float* x, std::s
   });
 }
 
-// Of one infinite logit the logarithm is 0: the others vanish beside it. NaN where there are
-// several, or where all are -infinity.
+// With one infinite logit the logarithm is 0, because all other exponentials vanish beside it. NaN
+// if several logits are infinite, or if all are -infinity.
 static inline float log_sum_of(float largest, const LaneSums<2>& sums) {
   const bool certain = std::isinf(largest) && largest > 0 && sums.total(1) == 1;
   return certain ? sums.total(0) : log_sum_below(largest, sums);
@@ -187,7 +187,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void binary_cross_entropy_loop(const float*
         hn::IfThenElse(hn::Eq(t, hn::Zero(d)), positive, fused(d, hn::Neg(x), t, positive));
     const FloatVector size = hn::Abs(x);
     const FloatVector loss = hn::Add(linear, log_one_plus_lanes(d, exp_lanes(d, hn::Neg(size))));
-    // What is left of the target on the other side of x, times infinity.
+    // The share of the target on the other side of x, times infinity.
     const FloatVector other =
         hn::IfThenElse(hn::Lt(x, hn::Zero(d)), t, hn::Sub(hn::Set(d, 1.0f), t));
     const FloatVector limit =

@@ -30,7 +30,7 @@ struct GradientRun {
   std::int64_t first_row = 0;
 };
 
-// What a step covers: adjacent rows, whose draws begin `draw_stride` apart.
+// The range of a step: adjacent rows, whose draws begin `draw_stride` apart.
 struct StepRows {
   std::size_t rows = 1, columns = 0;
   std::uint64_t draw_stride = 0;

@@ -227,7 +227,7 @@ class QuantizePass {
   QuickFormat quick_format_;
   QuickLoop quick_ = nullptr;
 
-  // Of the granules of a block.
+  // Scales and largest magnitudes of the granules of a block.
   alignas(64) float scales_[row_chunk + lane_padding], inverses_[row_chunk + lane_padding],
       amax_[row_chunk];
   alignas(64) std::int32_t maxima_[row_chunk + lane_padding];

@@ -61,8 +61,8 @@ static inline bool is_quick(const FloatFormat& f, const Rounding& rounding) {
          f.max_exponent() + 24 - f.mantissa_bits <= 127;
 }
 
-// Of a format that is_quick(). With a scale large numbers stop at the largest; without one they
-// follow the format's rule.
+// For a format that is_quick(). With a scale, large numbers saturate at the largest finite number;
+// without a scale they follow the format's rule.
 static inline QuickFormat make_quick_format(const FloatFormat& f, bool scaled) {
   const float largest = decode(f, f.max_finite_code());
   const int discarded = 23 - f.mantissa_bits;

@@ -38,7 +38,7 @@ struct SumSquaresArgs {
   double result = 0;
 };
 
-// Whether all numbers of a run are finite.
+// Tests if all numbers of a run are finite.
 struct FiniteArgs {
   std::size_t count = 0;
   const void* x = nullptr;

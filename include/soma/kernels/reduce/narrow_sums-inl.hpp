@@ -240,8 +240,8 @@ class NarrowSum {
 
 }  // namespace
 
-// Whether runs side by side are faster than one row after the other. A step of a vector of lanes
-// takes about a fifth of the time of a row, for each column.
+// True if adding runs side by side is faster than one row after the other. For each column, a step
+// of a vector of lanes takes about a fifth of the time of a row.
 static inline bool worth_side_by_side(const Segments& segments, std::size_t rows,
                                       std::size_t columns) {
   std::size_t longest = segments.bounds == nullptr ? rows : 0;

@@ -67,7 +67,7 @@ static inline float row_extreme(const RowReduceArgs& args, const RunSource& sour
   for (std::size_t first = 0; first < args.columns; first += run_chunk) {
     const std::size_t count = (std::min)(run_chunk, args.columns - first);
     const float* values = load_run(source, row, first, count, buffer.values, scratch);
-    // What fills up a group must not win: one of the elements does not.
+    // The padding of a group must not win: a copy of one of its elements does not.
     std::fill(buffer.values + count, buffer.values + whole_groups(count), values[0]);
     largest = largest_ordered(values, whole_groups(count), flip, largest);
   }

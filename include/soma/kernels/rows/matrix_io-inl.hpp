@@ -163,7 +163,7 @@ class MatrixWriter {
         width_(size_of(target.dtype)) {}
 
   bool direct() const { return params_.plain_fp32; }
-  // Whether a value's code is that of bf16_codes<false>().
+  // True if bf16_codes<false>() gives a value's code.
   bool rounds_to_bf16() const {
     return params_.plain_bf16 && params_.mode == RoundingMode::nearest_even;
   }

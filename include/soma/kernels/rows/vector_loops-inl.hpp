@@ -47,7 +47,7 @@ struct Tails {
 
 }  // namespace
 
-// Of loops whose operands come from memory, not from a first-level cache: they are fetched ahead.
+// Marks loops whose operands come from memory, not from a first-level cache: they prefetch.
 inline constexpr bool from_memory = true;
 
 template <bool kFetches, class Function, std::size_t... k>

@@ -149,7 +149,7 @@ class BagGradientSum {
     std::size_t waiting = 0;
     for (std::size_t i = begin; i < end;) {
       const std::uint32_t segment = segment_of(i);
-      // What waits and lies in a smaller subtree than the border to this segment is complete.
+      // A waiting subtree that is smaller than the border to this segment is complete.
       while (waiting >= 2 && border(waiting - 2) < (segments_[waiting - 1] ^ segment))
         join(--waiting);
       float* partial = sums_[waiting];

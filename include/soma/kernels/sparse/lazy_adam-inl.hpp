@@ -70,7 +70,7 @@ class LazyRow {
       return fused(d, decay, w, hn::Neg(hn::Div(hn::Mul(size, m), root)));
     });
   }
-  // Of a row that is still: as many steps at once.
+  // Takes `steps` steps at once for a row without gradient and first moment.
   void shrink_squares(std::int64_t steps) {
     const Floats d;
     const auto factor = hn::Set(d, static_cast<float>(portable_power(

@@ -38,7 +38,7 @@ namespace {  // internal linkage: units with other flags have their own
 template <class Products, class Source>
 class FewRowsProduct {
  public:
-  // Whether a product can go this way.
+  // True if this class can compute the product.
   static bool takes(const GemmArgs& args) {
     const MatrixOperand& b = args.b;
     const bool places = Products::products == 1
@@ -84,7 +84,7 @@ class FewRowsProduct {
   struct Columns {
     std::size_t first, count;
   };
-  // Of a, which lie packed from `panel` on.
+  // Rows of a, packed from `panel` on.
   struct RowBlock {
     std::size_t first, count;
     float* panel;

@@ -1,4 +1,4 @@
-// What products of few rows (gemm/few_rows/few_rows-inl.hpp) read of b, and their workspace.
+// Operand b of products with few rows (gemm/few_rows/few_rows-inl.hpp), and their workspace.
 
 #if defined(SOMA_KERNELS_GEMM_FEW_ROWS_OPERANDS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_FEW_ROWS_OPERANDS_INL_HPP

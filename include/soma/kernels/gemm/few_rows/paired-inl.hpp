@@ -38,7 +38,7 @@ inline constexpr std::size_t paired_rows = float_lanes / 2;
 
 namespace {  // internal linkage: units with other flags have their own
 
-// What LineBlocks is, for up to kVectors * paired_rows rows.
+// The counterpart of LineBlocks for up to kVectors * paired_rows rows.
 template <class Products, std::size_t kVectors>
 class PairedBlocks {
   // With three vectors 24 of 32 registers hold sums: chains enough, and room for the rest.
@@ -127,7 +127,7 @@ class PairedBlocks {
                     sizeof(float));
   }
 
-  // What add_block() finds laid.
+  // Lays the first line of a block, which add_block() expects to be laid.
   void lay_first(const ColumnLines::Place& first) const {
     const float* const b = block(first);
     const std::size_t steps = b_.steps - first.step;
@@ -154,8 +154,9 @@ class PairedBlocks {
     lay_first(next);
   }
 
-  // What is read of b meanwhile: the second to the last of the lines that are laid, where the last
-  // may be of other columns or missing, and as many lines of the next block, which are fetched.
+  // The addresses in b that run() reads while it multiplies: the second to the last of the lines
+  // that it lays (the last may belong to other columns, or be missing), and as many lines of the
+  // next block, which it prefetches.
   struct Ahead {
     const float *second, *last, *next;
     std::size_t stride;
@@ -253,7 +254,7 @@ class PairedBlocks {
     for (std::size_t row = 0; row < count; ++row)
       hn::StoreU(hn::Load(Floats(), turned + row * columns), Floats(), tile + row * stride);
   }
-  // Of half of the columns, two pairs on the left and two on the right.
+  // Turns half of the columns: two pairs on the left and two on the right.
   static void turn_half(const float* sums, float* turned) {
     const hn::Half<Floats> half;
     for (std::size_t odd = 0; odd < 2; ++odd) {

@@ -33,7 +33,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 namespace {  // internal linkage: units with other flags have their own
 
-// What LineBlocks is.
+// The counterpart of LineBlocks for split numbers.
 class SplitBlocks {
  public:
   static constexpr std::size_t rows = 2 * tile_floats, columns = 2 * tile_lines;
@@ -64,7 +64,7 @@ class SplitBlocks {
       const ColumnLines::Place after =
           behind < count ? ColumnLines::Place{first.column + behind, first.step} : next;
       const Lines lines{block({first.column + at, first.step}), b_.stride, steps};
-      // Of what comes after, one step is split already at the end.
+      // The end of this block already splits one step of the next block.
       const Lines ahead{block(after), b_.stride, b_.steps - after.step};
       float* const sums = sums_ + at * micro_columns;
       if (right != nullptr)

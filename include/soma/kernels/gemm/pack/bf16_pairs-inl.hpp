@@ -71,8 +71,9 @@ namespace {  // internal linkage: units with other flags have their own
 // Codes that packing decodes into.
 struct PairBuffer {
   static constexpr std::size_t rows = 8;  // of lines, at a time
-  // Rows between what is packed and what is fetched. Of 112 lines 16 of them are 72 cache lines:
-  // with 8, gradients of weights that come from memory take 1.01 times as long (AMD Zen 5).
+  // Rows between the row that is packed and the row that is prefetched. 16 rows of 112 lines are 72
+  // cache lines: with 8 rows, gradients of weights that come from memory take 1.01 times as long
+  // (AMD Zen 5).
   static constexpr std::size_t rows_ahead = 16;
   static constexpr std::size_t lines_ahead = 4;  // the same for lines that are laid, which are long
   static constexpr std::size_t row_stride = pack_lines + lane_padding;
@@ -80,7 +81,7 @@ struct PairBuffer {
   static constexpr std::size_t most_width = 32;
   alignas(64) Bf16Code codes[most_width * line_stride];
   alignas(64) Bf16Code zeros[(std::max)(row_stride, 2 * pack_direct_depth)] = {};
-  // Of pairs that are turned next, before they leave the first-level cache.
+  // The block of pairs that is turned at a time; it stays in the first-level cache in between.
   static constexpr std::size_t block_floats = 2048;
   alignas(64) float blocks[block_floats];
   ChunkBuffer values;
@@ -131,10 +132,10 @@ class PairSource {
   // Most steps in a call.
   std::size_t most_depth() const { return 2 * (direct_ ? pack_direct_depth : pack_depth); }
 
-  // Whether numbers are read as they are stored.
+  // True if numbers are read as they are stored.
   bool direct() const { return direct_; }
 
-  // Whether lay() can put lines one behind another, as place() would have them: `depth` steps from
+  // True if lay() can put lines one behind another, in the layout of place(): `depth` steps from
   // `first` on, `stride` floats apart.
   bool can_lay() const { return along_depth_ && (direct_ || bytes_.present()); }
   void lay(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
@@ -192,8 +193,8 @@ class PairSource {
   }
 
  private:
-  // Codes of rows: from[i] of the i-th, where they lie or decoded into the buffer, `stride` apart.
-  // Of bytes, rows `ahead` of them are fetched.
+  // Points from[i] to the codes of row i: the stored codes, or a copy decoded into the buffer,
+  // `stride` apart. For 8-bit types, the rows `ahead` of these are prefetched.
   void read(const RowsPart& part, std::size_t ahead, std::size_t stride, PairBuffer& buffer,
             const Bf16Code** from) const {
     for (std::size_t i = 0; i < part.rows; ++i)
@@ -244,8 +245,9 @@ class PairSource {
           turn_block<kSide>(buffer.blocks + at * kSide, to);
       }
   }
-  // A step of blocks of kSide pairs, from rows where they lie: one pair of rows after the other, as
-  // the CPU fetches by itself best. What the next step has of them is fetched, too.
+  // A step of blocks of kSide pairs, from stored rows: one pair of rows after the other, because
+  // the CPU's own prefetcher follows that order best. The rows' part of the next step is
+  // prefetched.
   template <std::size_t kSide>
   void pair_rows(const PackPart& part, const PairBuffer& buffer) const {
     const std::size_t readable = lines_ - part.first_line, stride = operand_.row_stride;

@@ -1,6 +1,6 @@
 // Packing: a block of an operand becomes panels of fp32 in the order in which the innermost loop of
-// a product reads them, [k][width]. What a panel lacks at the edge of the matrix is zero; along k
-// nothing is added.
+// a product reads them, [k][width]. Lines beyond the edge of the matrix are zero; along k, a panel
+// has no padding.
 
 #if defined(SOMA_KERNELS_GEMM_PACK_FP32_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_PACK_FP32_INL_HPP
@@ -190,7 +190,7 @@ class PackSource {
       bytes_ = EightBitRows(operand_, along_depth_ ? lines : depth, false);
   }
 
-  // What sums of these elements are multiplied by: nothing is left out.
+  // The factor for sums of these elements: 1, because packing applies the scale.
   static constexpr float factor() { return 1; }
 
   // Most steps in a call.
@@ -225,9 +225,9 @@ class PackSource {
   }
 
  private:
-  // Elements of rows (lines along their depth, or the lines of steps of k): the first of them,
-  // where they lie or decoded into the buffer. `stride`: from one to the next there. Of bytes, rows
-  // `ahead` of them are fetched.
+  // Returns the first element of rows (lines along their depth, or the lines of steps of k): stored
+  // elements, or a copy decoded into the buffer with `stride` from one row to the next. For 8-bit
+  // types, the rows `ahead` of these are prefetched.
   template <class Element>
   const Element* read(const RowsPart& part, std::size_t ahead, std::size_t stride,
                       PackBuffer& buffer) const {
@@ -243,7 +243,7 @@ class PackSource {
       return buffer.codes;
     }
   }
-  // Whether they lie where they are read.
+  // True if elements are read where they are stored.
   template <class Element>
   bool direct() const {
     return std::is_same_v<Element, float> ? reader_.direct() : plain_bf16_;

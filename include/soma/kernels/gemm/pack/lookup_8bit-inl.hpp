@@ -56,7 +56,7 @@ struct NumberHalves {
   alignas(16) std::uint8_t lower[2][ends], upper[2][ends];  // [low or high end][code]
   Bf16Code minus_zero;  // and that of code 128 from a zero with a sign by these
 
-  // Whether a table's numbers are such.
+  // Fills this from a table; returns false if the table's numbers do not follow this pattern.
   bool take(const Bf16Code* table) {
     const unsigned step = static_cast<unsigned>(table[ends + 1] - table[ends]);
     if (!std::has_single_bit(step) || step >= byte_codes) return false;
@@ -79,7 +79,7 @@ struct NumberHalves {
   }
 };
 #else
-// Of the number of each code.
+// The halves of the number of each code.
 struct NumberHalves {
   alignas(64) std::uint8_t lower[byte_codes], upper[byte_codes];
 };
@@ -105,7 +105,8 @@ class NumberTable {
       upper_[i] = hn::Load(d, halves.upper + i * lanes);
     }
   }
-  // Of each sixteen codes the numbers of the first eight, and those of the others.
+  // For each group of sixteen codes: `first` gets the numbers of the first eight, `second` the
+  // others.
   HWY_INLINE void look_up(Bytes bytes, Bytes& first, Bytes& second) const {
     const Bytes lower = of_half(lower_, bytes);
     Bytes upper = of_half(upper_, bytes);
@@ -151,12 +152,14 @@ class NumberSteps {
     minus_zero_lower_ = hn::Set(d, static_cast<std::uint8_t>(halves.minus_zero));
     minus_zero_upper_ = hn::Set(d, static_cast<std::uint8_t>(halves.minus_zero >> 8));
   }
-  // Of each sixteen codes the numbers of the first eight, and those of the others.
+  // For each group of sixteen codes: `first` gets the numbers of the first eight, `second` the
+  // others.
   HWY_INLINE void look_up(Bytes bytes, Bytes& first, Bytes& second) const {
     constexpr auto above = static_cast<std::uint8_t>(NumberHalves::signless - NumberHalves::ends);
     const Bytes sign = hn::Set(d, bf16_sign >> 8);
     const Bytes code = hn::AndNot(sign, bytes);
-    // Of an index below 128 the lowest four bits count: 112 and more are the low end's.
+    // Of an index below 128 the shuffle uses the lowest four bits: 112 and more address the low
+    // end.
     const Bytes from_low = hn::SaturatedAdd(code, hn::Set(d, above));
     const Bytes from_high = hn::Sub(code, hn::Set(d, above));
     const Bytes is_minus_zero = hn::VecFromMask(d, hn::Eq(bytes, sign));

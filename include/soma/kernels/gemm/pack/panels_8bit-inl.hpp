@@ -106,7 +106,7 @@ class EightBitPanels {
     constexpr std::size_t half = side / 2;
     const hn::Repartition<std::uint64_t, decltype(d)> d64;
     const NumberTable<kSign> table(rows_.halves());
-    // Of four lines each, those of a pair of columns and those of the eighth behind it.
+    // For each four lines: the pairs of one column, and the pairs of the eighth column behind it.
     alignas(64) static constexpr std::uint64_t sides[] = {0, 2, 1, 3, 4, 6, 5, 7};
     const auto order = hn::SetTableIndices(d64, sides);
     const std::size_t last = part.row + part.rows - 1;
@@ -134,7 +134,7 @@ class EightBitPanels {
     }
   }
 
-  // Of each 16 bytes of eight vectors, pairs: rows become columns.
+  // Turns pairs within each 16 bytes of eight vectors: rows become columns.
   static HWY_INLINE void turn_pairs(Bytes (&v)[8]) {
     interleave<std::uint16_t, 1>(v);
     interleave<std::uint32_t, 2>(v);

@@ -37,23 +37,25 @@ namespace {  // internal linkage: units with other flags have their own
 
 class EightBitRows {
  public:
-  // Whether bf16 holds all numbers of this 8-bit type, but for the operand's scale.
+  // True if bf16 holds all numbers of this 8-bit type exactly, apart from the operand's scale.
   static bool are_exact(const MatrixOperand& operand) {
     if (size_of(operand.dtype) != 1) return false;
     return is_floating(operand.dtype) || (-128 <= operand.zero_point && operand.zero_point <= 128);
   }
-  // Whether these are rows of such a type, whose bytes are adjacent.
+  // True if the operand has rows of such a type, with adjacent bytes.
   static bool take(const MatrixOperand& operand) {
     return are_exact(operand) && operand.column_stride == 1;
   }
-  // Whether looking up is quicker than decoding to fp32: with byte shuffles alone not for integers.
+  // True if looking up is quicker than decoding to fp32. With byte shuffles alone, integers are
+  // not.
   static constexpr bool quick(DType type) {
     return SOMA_HAS_BF16_DOT || (SOMA_HAS_BYTE_SHUFFLES && is_floating(type));
   }
 
   EightBitRows() = default;  // not present()
-  // Of `rows` rows. `by_bytes`: for a CPU that has the instructions of bf16_dot-inl.hpp. With
-  // byte shuffles alone not present(), where numbers are not as NumberHalves has them.
+  // `rows`: the number of rows. `by_bytes`: use the instructions of bf16_dot-inl.hpp, which the CPU
+  // must have. With byte shuffles alone, the result is not present() if the numbers do not fit
+  // NumberHalves.
   EightBitRows(const MatrixOperand& operand, std::size_t rows, bool by_bytes)
       : present_(true),
         by_bytes_(by_bytes),
@@ -127,7 +129,7 @@ class EightBitRows {
     using Bytes = hn::Vec<decltype(d)>;
     constexpr std::size_t lanes = Table::lanes;
     const Table table(halves_);
-    // Of each eight bytes those whose numbers come out side by side.
+    // The order of groups of eight bytes that puts their numbers side by side in the result.
     alignas(64) std::uint64_t sides[lanes / 8];
     for (std::size_t i = 0; i < lanes / 8; ++i) sides[i] = i / 2 + i % 2 * lanes / 16;
     const auto order = hn::SetTableIndices(d64, sides);

@@ -72,7 +72,7 @@ struct SplitStep {
       add<2, 5, 6>(first), add<3, 5, 7>(first), load<5, kPart>(lower);
     }
   }
-  // Of tiles that are there.
+  // True if the block has this tile.
   static constexpr bool has(int tile) {
     return (tile != 5 || kRows == 2) && (tile != 7 || kColumns == 2);
   }

@@ -1,9 +1,9 @@
-// Products by the bf16 tile instruction: the innermost loop, and the packing it wants. Of each
-// segment a lies in panels of 16 rows, [steps of 32 k][row][pair along k], and b in panels of 16
-// columns, [pair along k][column], so that each tile is 1 KiB in one piece. Zeros follow the end of
-// a segment, which change no sum. Rows of whole cache lines are not packed: they stay in the
-// first-level cache, from which tiles whose rows lie apart are loaded as fast. Numbers that are not
-// exact in bf16 are split (gemm/pack/fp32_split-inl.hpp), with three tiles in the place of each.
+// Products by the bf16 tile instruction: the innermost loop, and the packing it wants. Each segment
+// of a lies in panels of 16 rows, [steps of 32 k][row][pair along k], and of b in panels of 16
+// columns, [pair along k][column], so that each tile is 1 KiB in one piece. Zeros pad the end of a
+// segment and change no sum. Rows of whole cache lines are not packed: they stay in the first-level
+// cache, from which tiles load as fast when their rows lie apart. Numbers that are not exact in
+// bf16 are split (gemm/pack/fp32_split-inl.hpp), with three tiles in the place of each.
 
 #if defined(SOMA_KERNELS_GEMM_TILES_TILES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_TILES_TILES_INL_HPP
@@ -63,7 +63,7 @@ class TileKernel {
   static constexpr std::size_t most_rows = 2 * tile_lines;
   static constexpr std::size_t row_floats = kParts * tile_lines * tile_floats;
   static constexpr std::size_t column_floats = kParts * tile_floats * tile_floats;
-  // Of what comes next, in a step.
+  // Floats of the next panel that a step prefetches.
   static constexpr std::size_t fetched_floats = splits ? 18 * line_floats : row_floats;
   static constexpr std::size_t depth = tile_steps;
   static constexpr bool reads_rows = !splits, exits = true, keeps_rows = !splits;
@@ -90,7 +90,7 @@ class TileKernel {
       b.template pack_units<tile_floats, tile_floats>(part, buffer);
   }
 
-  // Whether rows are read where they lie, so many floats apart: whole cache lines.
+  // True if rows are read in place, `stride` floats apart: rows of whole cache lines.
   static bool takes_rows(const float* first, std::size_t stride) {
     return reinterpret_cast<std::uintptr_t>(first) % line_bytes == 0 && stride % line_floats == 0;
   }
@@ -100,8 +100,9 @@ class TileKernel {
     const std::size_t stride = round_up_to(floats, line_floats);
     return near_steps(near_tiles, set_distance(stride)).both != 0 ? stride : stride + line_floats;
   }
-  // Whether other rows are laid: bytes, whose numbers have to be looked up anyway. The workspace
-  // has a line more for each row. Others are packed, which is as much work and quicker to read.
+  // True if other rows are laid: rows of bytes, whose numbers have to be looked up anyway. The
+  // workspace has a line more for each row. Rows of other types are packed, which is as much work
+  // and quicker to read.
   static bool lays(const Source& a, std::size_t, std::size_t) { return a.can_lay() && !a.direct(); }
 
   // The block of c that begins `rows` rows before the end, as MicroKernel::run() has it. Sums are
@@ -156,7 +157,7 @@ class TileKernel {
     std::size_t stride;  // floats between rows
     std::size_t set_distance;
   };
-  // Of a panel that has `all`.
+  // A range of steps of a panel that has `all` steps.
   struct StepRange {
     std::size_t first, end, all;
   };
@@ -246,7 +247,8 @@ class TileKernel {
     return {a.first + number * row_floats, a.first + (all + number) * row_floats,
             b + number * column_floats, b + (all + number) * column_floats};
   }
-  // What comes next goes to the second-level cache, and sums leave.
+  // Work between the tile products: prefetches the next panel into the second-level cache, and
+  // writes finished sums.
   struct Meanwhile {
     const float* ahead;
     TileSums& sums;
@@ -257,7 +259,7 @@ class TileKernel {
       sums.advance();
     }
   };
-  // Of a, kNear tiles stay near.
+  // Loads the tiles of a step; kNear tiles of a stay in the first-level cache.
   template <int kTiles, int kNear>
   static HWY_INLINE void load(std::size_t number, std::size_t all, const RowTiles& a,
                               const float* b) {
