@@ -90,7 +90,8 @@ class NeuronCoreDevice final : public Device {
       cut(op.name);
   }
 
-  // Of a lazy device: everything that was recorded runs, as one launch. Otherwise there is nothing.
+  // Lazy mode: runs all recorded calls as one launch. In other modes nothing waits, and the call
+  // has no effect.
   void mark_step() { cut("mark_step"); }
 
   // From here on, function(name) is called after each launch, when all of it has ended: with the
@@ -210,7 +211,7 @@ class NeuronCoreDevice final : public Device {
     if (const auto called = after_program_) called(op.name);
   }
 
-  // What was recorded runs. Where a program fails, the results of those behind it cannot be read.
+  // Runs the recorded calls. If a program fails, the results of all later calls cannot be read.
   void cut(std::string_view cause) {
     if (graph_.empty() || cutting_) return;
     const struct Cutting {
@@ -318,7 +319,7 @@ class NeuronCoreDevice final : public Device {
     runs_.cuts.push_back({std::string(cause), 1});
   }
 
-  // Of results whose calls will never run.
+  // Marks results whose calls will never run.
   class NotRun final : public PendingCalls {
    public:
     void run_pending(std::uintptr_t) override {

@@ -80,8 +80,8 @@ inline std::size_t piece_columns(std::size_t columns) {
 }
 inline std::size_t row_partitions(std::size_t rows) { return (std::min)(rows, lanes); }
 
-// Up to 128 rows of a matrix at a time. What was read last is not loaded again: a row that is one
-// piece is loaded once however many passes go over it.
+// Up to 128 rows of a matrix at a time. The piece that was read last is not loaded again, so a row
+// of one piece is loaded once for all passes.
 class RowPieces {
  public:
   RowPieces(Core& core, const DeviceRows& rows)

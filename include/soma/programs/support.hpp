@@ -1,6 +1,6 @@
 #pragma once
-// What programs share: tensors as rows in device memory, how rows and columns are cut into tiles,
-// and buffers that take turns, so that a transfer can fill one while the engines work on another.
+// Tools of programs: tensors as rows in device memory, the cut of rows and columns into tiles, and
+// alternating buffers, so that a transfer can fill one buffer while the engines work on another.
 
 #include <soma/neuroncore/core.hpp>
 #include <soma/ops/program.hpp>
@@ -48,7 +48,7 @@ class DeviceRows {
   static HbmView rows_of(const Tensor& tensor, bool writable) {
     const Shape& shape = tensor.shape();
     if (tensor.rank() <= 2) return writable ? hbm_target(tensor) : hbm(tensor);
-    // Of a regular tensor the leading dimensions are one.
+    // The leading dimensions of a regular tensor are one dimension.
     const std::size_t step = tensor.strides()[tensor.rank() - 2];
     Tensor flat = tensor;
     while (flat.rank() > 2) flat = flat.select(0, 0);

@@ -159,7 +159,7 @@ class AttentionBackward {
     return tile.rows(0, queries).columns(query / lanes, query / lanes + 1);
   }
 
-  // What a row of scores needs besides: minus its log-sum-exp, and its delta.
+  // Computes two numbers for each row of scores: minus its log-sum-exp, and its delta.
   void note_rows(const Head& head, std::size_t query, std::size_t queries, float factor) {
     const std::size_t row = head.pack.query_row + query;
     const Tile shift = column_of(shifts_, query, queries),

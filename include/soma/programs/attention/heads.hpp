@@ -1,6 +1,6 @@
 #pragma once
-// What attention's programs share: the heads of a batch, and blocks of its matrices that stay in
-// SBUF while others pass by.
+// Code that attention's programs share: the heads of a batch, and blocks of matrices that stay in
+// SBUF while other blocks pass by.
 
 #include <soma/ops/attention/attention.hpp>
 #include <soma/programs/attention/pack_rows.hpp>
@@ -16,8 +16,8 @@
 
 namespace soma::programs {
 
-// Rows that attend to each other: those of one sequence, or of neighbours that have at most 128
-// together. Of those, scores between rows of different sequences are masked.
+// Rows that attend to each other: the rows of one sequence, or of neighbouring sequences with at
+// most 128 rows together. In such a group, scores between rows of different sequences are masked.
 struct Pack {
   std::size_t row = 0, length = 0;         // of keys and values
   std::size_t query_row = 0, queries = 0;  // of queries and results: the same, or one a sequence
@@ -28,8 +28,8 @@ struct Pack {
 struct Head {
   Pack pack;
   std::size_t number, column, width;
-  // Of the probability of each query with the key in column 0, in a pack of at most 128 rows; else
-  // of query 0 and key 0.
+  // Logical indices of probabilities. A pack of at most 128 rows has one index for each query, with
+  // the key in column 0; a larger pack has one index, for query 0 and key 0.
   const std::uint64_t* indices;
 
   // The words of probabilities from (query, key) on.
@@ -90,8 +90,9 @@ inline void check_attention_program(const soma::detail::AttentionInputs& inputs)
   refuse("query_begins", inputs.query_begins);
 }
 
-// What is added to the scores of a pack: 0, or so little between rows of different sequences that
-// exp() makes 0 of it. Where attention is causal, the scores of later keys become as little.
+// The numbers that are added to the scores of a pack: 0, and between rows of different sequences a
+// number so low that exp() gives 0. With causal attention, scores of later keys get that low number
+// too.
 class PackMask {
  public:
   // `keys`: the most that scores have.

@@ -42,7 +42,7 @@ class PackTiles {
   Tile tiles_[2]{};
 };
 
-// What heads read.
+// The input rows of heads.
 class PackRows {
  public:
   PackRows(Core& core, const HbmView& view, DType dtype, std::size_t longest)
@@ -67,7 +67,7 @@ class PackRows {
   PackTiles tiles_;
 };
 
-// What heads write.
+// The result rows of heads.
 class PackResults {
  public:
   PackResults(Core& core, const HbmView& target, DType dtype, std::size_t longest)
@@ -112,7 +112,7 @@ class PackNumbers {
 
   bool used() const { return tiles_.used(); }
   void begin(std::size_t row) { tiles_.begin(row); }
-  // Of one head, [rows, 1].
+  // The numbers of one head, [rows, 1].
   Tile at(std::size_t row, std::size_t rows, std::size_t head) const {
     return tiles_.at(row, rows, head, 1);
   }

@@ -1,5 +1,5 @@
 #pragma once
-// Dropout: the Vector engine zeroes, the Scalar engine scales. What is dropped is keyed by the
+// Dropout: the Vector engine zeroes, the Scalar engine scales. The random draws are keyed by the
 // element's logical place, not by its tile.
 
 #include <soma/ops/element/dropout.hpp>

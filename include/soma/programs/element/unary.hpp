@@ -13,7 +13,8 @@ namespace soma::programs {
 inline constexpr float largest_float = (std::numeric_limits<float>::max)();
 inline constexpr float half_pi = 1.57079637f, half_pi_rest = -4.37113883e-8f;  // their sum is pi/2
 
-// What the Scalar engine has for it; Function::copy: nothing (or copy itself).
+// The Scalar engine's function for a unary operator; Function::copy if the engine has none (or for
+// copy itself).
 constexpr Function function_of(Unary unary) {
   switch (unary) {
     case Unary::absolute:

@@ -50,7 +50,8 @@ class Patches {
     core_.dma.load(tile.slice(1, down.begin, down.end).slice(2, across.begin, across.end), view);
     return tile;
   }
-  // What the outputs read at one position of a loaded patch: [channels, images, rows, columns].
+  // The part of a loaded patch that the outputs read at one position of the kernel: [channels,
+  // images, rows, columns].
   Tile at(const Tile& patch, std::size_t kernel_row, std::size_t kernel_column,
           const Interval& rows, const Interval& columns) const {
     return patch

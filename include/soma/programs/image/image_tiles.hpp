@@ -65,7 +65,7 @@ struct ConvolutionPlan {
   }
 };
 
-// Of images, channels, rows, columns ...
+// A range of images, channels, rows or columns.
 struct Interval {
   std::size_t begin = 0, size = 0;
   std::size_t end() const { return begin + size; }

@@ -202,7 +202,7 @@ class MaxPool {
   const Tensor x_, largest_, indices_;
   Pair pixels_, results_, found_;
   Tile number_, not_a_number_, equal_;
-  // What is worked on.
+  // The tile in progress.
   Interval rows_{}, columns_{}, planes_{}, kernel_rows_{}, kernel_columns_{};
   Interval patch_rows_{}, patch_columns_{};
   Tile patch_, patch_number_, patch_nan_;

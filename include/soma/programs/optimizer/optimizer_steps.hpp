@@ -19,14 +19,14 @@ namespace soma::programs {
 
 using neuroncore::Rounded;
 
-// What one tile holds of a parameter and of everything that has its shape.
+// The part of a parameter, and of everything that has its shape, that one tile holds.
 struct StepPart {
   std::size_t rows, columns;  // partitions, and elements of each
   std::size_t first, stride;  // elements: the first one, and from one partition to the next
   std::size_t row = 0;        // of the parameter, in partition 0, where rows are of interest
   std::uint64_t draw_index = 0;
 
-  // Of all elements as one row.
+  // The part's rows in a tensor that is viewed as one row.
   HbmView of(const HbmView& flat) const {
     return flat.columns(first, first + columns).with_rows(rows, stride);
   }
@@ -39,7 +39,7 @@ class StepState {
       : core_(core),
         view_(flat_target(tensor)),
         tiles_(core, tensor.dtype(), largest.rows, largest.columns) {
-    // What is computed lies in the tile itself where that is fp32.
+    // An fp32 tile holds computed values itself; other types need a wide tile beside it.
     if (tiles_.next(1, 1).dtype() != DType::fp32)
       wide_ = core.sbuf.tile(DType::fp32, largest.rows, largest.columns);
   }
@@ -119,8 +119,8 @@ class ParameterStep {
     std::size_t done = 0;
     while (done != elements) {
       const std::size_t left = elements - done;
-      // What is less than a full tile is spread over the partitions, but not too thin for
-      // transfers; less than a row of it is a tile of one partition.
+      // Less than a full tile is spread over the partitions, with rows long enough for transfers;
+      // less than one such row is a tile of one partition.
       constexpr std::size_t thin = 256;
       std::size_t width = (std::min)((std::max)((left + lanes - 1) / lanes, thin), piece);
       width = (std::min)(width, left);
@@ -235,8 +235,8 @@ inline void sgd_step(Core& core, const OperatorCall& call) {
   });
 }
 
-// What AdamW and LAMB do first: the moments m and v, in fp32, and stored, and
-// 1 / (sqrt(v) inverse_root_correction2 + epsilon).
+// The first half of AdamW and LAMB: the moments m and v, in fp32, and stored, and 1 / (sqrt(v)
+// inverse_root_correction2 + epsilon).
 template <class Setting>
 class Moments {
  public:

@@ -16,7 +16,7 @@ inline InnerOperand matmul_operand(const HbmView& view, bool inner_rows,
                                    const Quantization& quantization, DType other,
                                    const Quantization& others) {
   InnerOperand operand{.view = view, .inner_rows = inner_rows, .quantization = quantization};
-  // What is scaled has more digits than its storage.
+  // A scaled number has more digits than its storage type.
   const auto inner_type = [](DType dtype, const Quantization& how) {
     return how.scale != 1 || how.zero_point != 0 ? DType::fp32 : dtype;
   };

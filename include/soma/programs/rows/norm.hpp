@@ -27,7 +27,7 @@ class RowStatistics {
         result_(core.sbuf.tile(DType::fp32, partitions, 2)) {}
   void add(const Tile& data, bool first) {
     const std::size_t rows = data.partitions(), chunk = core_.machine().bn_stats_free;
-    // What came before is the first triple: count, mean, count * variance.
+    // The statistics of earlier pieces are the first triple: count, mean, count * variance.
     const Tile triples = triples_.rows(0, rows);
     if (!first) {
       const Tile before = triples.columns(0, 3), result = result_.rows(0, rows);
@@ -238,7 +238,7 @@ class NormBackward {
         .store(hbm_target(output).columns(column, column + sums.free_size()), result);
   }
 
-  // Of rows that are one piece n and g are prepared; of others they are computed in every pass.
+  // Rows of one piece have n and g prepared; longer rows compute them in every pass.
   template <class Call>
   void for_columns(const Call& call) {
     for_pieces(columns_, width_, [&](std::size_t column, std::size_t columns) {
