@@ -14,7 +14,8 @@ namespace soma::nn {
 
 struct LinearOptions {
   bool bias = true;
-  // Deviation of normal initial weights, with zero biases; none: lecun_uniform for both.
+  // Standard deviation of normally distributed initial weights, with zero biases; not set:
+  // lecun_uniform for weights and biases.
   std::optional<float> deviation{};
   bool edge = false;  // the first or the last layer of a model (nn/product_site.hpp)
 };
@@ -97,7 +98,7 @@ class Dropout {
   Dropout(const Scope& scope, float drop_probability)
       : probability(drop_probability), stream(scope.stream("dropout")) {}
   Var operator()(Tape& tape, const Var& x) const { return dropout(tape, x, probability, stream); }
-  // For operators that fuse it.
+  // For operators that fuse dropout.
   DropoutSetting setting(const Tape& tape) const {
     return dropout_setting(tape, probability, stream);
   }
