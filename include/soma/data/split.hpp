@@ -1,5 +1,5 @@
 #pragma once
-// split_rows(): which rows a model learns from, and which it is measured by.
+// split_rows(): divides rows into a training set and a validation set.
 
 #include <soma/data/order.hpp>
 
@@ -17,9 +17,10 @@ struct RowSplit {
   std::vector<std::uint32_t> train, held_out;  // numbers of rows, ascending
 };
 
-// Of `count` rows the nearest whole number to share * count is held out, at least one and not all;
-// which ones is a function of count and seed alone, the same on every machine. Errors data.split
-// (a share that is not between 0 and 1, fewer than two rows), random.index_range (2^32 rows).
+// The validation set `held_out` gets the nearest whole number to share * count rows, at least one
+// and not all. The choice is a pure function of count and seed, the same on every machine. Errors
+// data.split (a share that is not between 0 and 1, fewer than two rows), random.index_range (2^32
+// rows).
 inline RowSplit split_rows(std::size_t count, double share, std::uint64_t seed) {
   if (!(share > 0 && share < 1) || count < 2)
     fail(error_id::data_split, "split_rows", "share",

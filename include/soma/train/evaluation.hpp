@@ -1,5 +1,5 @@
 #pragma once
-// Evaluation: what a pass over a source without training found.
+// Evaluation: the results of a pass over a source without training.
 
 #include <soma/metrics/classification.hpp>
 #include <soma/metrics/metrics.hpp>
@@ -17,12 +17,12 @@ struct Evaluation {
   double seconds = 0;
 };
 
-// Which value of an evaluation is compared: "loss", or a metric's name.
+// The value of an evaluation that is compared: "loss", or a metric's name.
 struct Comparison {
   double value = 0;
   bool higher_is_better = false;
 
-  // So that more is better.
+  // The value with a sign that makes more better.
   double score() const { return higher_is_better ? value : -value; }
 };
 

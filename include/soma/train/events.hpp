@@ -1,5 +1,5 @@
 #pragma once
-// What a trainer tells its callbacks, and what it returns.
+// The events that a trainer reports to its callbacks, and the report that it returns.
 
 #include <soma/train/evaluation.hpp>
 
@@ -32,8 +32,8 @@ struct StepInfo {
   double seconds = 0;                         // of the whole step, waiting included
   double wait_seconds = 0;                    // for the batch
   double useful_flops = 0;                    // 0: not known; of all ranks
-  // In which sums of gradients were on their way between ranks, and of these the seconds in which
-  // this rank had nothing else to do: the others were hidden behind backward.
+  // The seconds in which sums of gradients were travelling between ranks, and the part of them in
+  // which this rank had nothing else to do: the rest was hidden behind backward.
   double reduction_seconds = 0, reduction_wait_seconds = 0;
   bool skipped = false;  // its gradients were not finite
 };
@@ -46,7 +46,8 @@ struct EvaluationInfo {
   bool best = false;  // so far
 };
 
-// Of a whole run. Rates count the training steps of this call, not evaluations or checkpoints.
+// The report of a whole run. Rates count the training steps of this call, not evaluations or
+// checkpoints.
 struct Report {
   std::uint64_t steps = 0, first_step = 0, epochs = 0;
   std::uint64_t tokens = 0, sequences = 0;
@@ -60,11 +61,12 @@ struct Report {
   bool complete = false;  // all steps were made; interrupted then: the last evaluation was not
   std::uint64_t skipped_steps = 0;
   bool evaluated = false;
-  // Of the weights that the run ended with, where evaluated.
+  // The evaluation of the weights at the end of the run, if they were evaluated.
   double evaluation_loss = 0;
   metrics::Values values{};
   metrics::Classification metrics{};  // of tasks that have classes
-  // What chose the weights, "loss" or a metric's name; empty: they are those of the last step.
+  // The criterion that chose the weights, "loss" or a metric's name; empty: the weights of the last
+  // step.
   std::string best_metric{};
   std::uint64_t peak_resident_bytes = 0;
   std::string pipeline{};  // a table of its stages, where there is one
@@ -76,7 +78,7 @@ struct Report {
     evaluation_loss = evaluation.loss;
     evaluated = true;
   }
-  // Of a metric by its name. Error train.options: the run's task has none of that name.
+  // The value of a metric. Error train.options: the run's task has no metric of that name.
   double metric(std::string_view name) const {
     if (const metrics::Value* value = metrics::find(values, name)) return value->value;
     std::string known;
@@ -99,9 +101,9 @@ struct Report {
   double per_second(double amount) const { return train_seconds > 0 ? amount / train_seconds : 0; }
 };
 
-// Follows a run, and may end it. Nothing else that it does changes what is trained. What on_step(),
-// on_evaluation() or on_checkpoint() throw costs nothing that was learnt: the run ends behind this
-// step with a checkpoint, as when it is stopped, and fit() throws the same then.
+// Follows a run, and may end it, but cannot change the training otherwise. An exception of
+// on_step(), on_evaluation() or on_checkpoint() loses no work: the run ends after this step with a
+// checkpoint, as when it is stopped, and then fit() throws the exception.
 class Callback {
  public:
   virtual ~Callback() = default;
@@ -111,17 +113,17 @@ class Callback {
   virtual void on_checkpoint(std::uint64_t /*step*/) {}
   virtual void on_end(const Report&) {}
 
-  // Whether stop_run() was called since the last time; for the trainer.
+  // For the trainer: true if stop_run() was called since the last call.
   bool take_stop() { return std::exchange(stop_, false); }
   bool take_save() { return std::exchange(save_, false); }
 
  protected:
-  // From on_step() or on_evaluation(): the run ends behind this step as by patience
+  // Call it from on_step() or on_evaluation(): the run ends after this step as by patience
   // (Report::stopped_early), with its evaluation, checkpoint and best weights. On several ranks it
-  // is enough that one of them calls it.
+  // is enough that one rank calls it.
   void stop_run() { stop_ = true; }
-  // From the same: a checkpoint is written behind this step, where the run has a store. On several
-  // ranks it is enough that one of them calls it.
+  // Call it from the same members: a checkpoint is written after this step, if the run has a store.
+  // On several ranks it is enough that one rank calls it.
   void save_run() { save_ = true; }
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// Trainer: TrainerBase for a model that makes batches of its host's rows.
+// Trainer: TrainerBase for a model that makes batches from its host's rows.
 
 #include <soma/data/batch_options.hpp>
 #include <soma/train/loop.hpp>
@@ -8,8 +8,8 @@
 
 namespace soma::train {
 
-// A trainer of a model that is a task, and that makes batches of the host's own rows:
-// model.batches(rows, options) returns something that points to a BatchSource.
+// A trainer of a model that is a task, and that makes batches from the host's own rows:
+// model.batches(rows, options) returns a pointer to a BatchSource.
 template <class Model>
 class Trainer : public TrainerBase {
  public:
