@@ -41,13 +41,13 @@ struct Machine {
   // about-neuron/arch/neuron-hardware/neuron-core-v2: clocks
   double tensor_ghz = 0, vector_ghz = 0, scalar_ghz = 0, gpsimd_ghz = 0;
 
-  // nki.isa of SDK 2.26: how soon an engine's next instruction begins at the earliest
+  // nki.isa of SDK 2.26: the shortest time between two instructions of an engine
   double issue_cycles = 0;
-  // What an instruction that needs the result of its own engine's previous one waits beyond that.
-  // The architecture guide: about 100 cycles; of the Scalar engine undisclosed, read off the
-  // guide's chain of activations of one element (189 ns each).
+  // The further wait of an instruction that needs the result of its own engine's previous one. The
+  // architecture guide: about 100 cycles; undisclosed for the Scalar engine, read off the guide's
+  // chain of activations of one element (189 ns each).
   double dependence_cycles = 0, scalar_dependence_cycles = 0;
-  // What a wait on another engine costs, in cycles of the engine that waits; undisclosed.
+  // The cost of a wait for another engine, in cycles of the waiting engine; undisclosed.
   double semaphore_hop_cycles = 0;
   double launch_ns = 0;  // from the start of a program to its first instruction; undisclosed
 

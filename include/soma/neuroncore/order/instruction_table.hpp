@@ -1,6 +1,6 @@
 #pragma once
-// Which instructions the vendor's reference lists (nki.isa of SDK 2.26 to 2.32, by their names
-// there), and where each is in this model: data for the documentation.
+// The instructions in the vendor's reference (nki.isa of SDK 2.26 to 2.32, by their names there),
+// and their counterparts in this model: data for the documentation.
 
 #include <soma/neuroncore/order/instruction.hpp>
 
