@@ -1,6 +1,6 @@
 #pragma once
-// BasicOperators: operators beside those of BuiltInOperators that every context has too, and their
-// settings. They stand apart so that api.hpp does not read them: soma/nn.hpp does.
+// BasicOperators: operators that every context has in addition to BuiltInOperators, and their
+// settings. They have a header of their own so that api.hpp need not read it; soma/nn.hpp does.
 
 #include <soma/ops/operator.hpp>
 #include <soma/ops/settings.hpp>
@@ -63,7 +63,7 @@ inline void fields(FieldVisitor& visitor, TopKSetting& setting) {
   visitor.key("smallest", setting.smallest);
 }
 
-// So many elements of `value` before and behind each dimension.
+// The number of elements of `value` before and behind each dimension.
 struct PadSetting {
   static constexpr std::size_t most = 4;  // dimensions that a call may pad: the last ones
   std::size_t before[most] = {}, behind[most] = {};
@@ -79,7 +79,8 @@ struct AveragePoolSetting {
   std::size_t kernel_height = 2, kernel_width = 2;
   ConvolutionSetting steps{.stride_height = 2, .stride_width = 2};
   bool count_padding = true;  // the zeros around the image count among those that are averaged
-  // Not 0: so many windows that cover the image evenly, of any size; the rest is not read then.
+  // Not 0: this number of windows, of any size, covers the image evenly; all other settings are
+  // then ignored.
   std::size_t out_height = 0, out_width = 0;
 };
 inline void fields(FieldVisitor& visitor, AveragePoolSetting& setting) {
@@ -101,13 +102,13 @@ inline void fields(FieldVisitor& visitor, TransposedSetting& setting) {
   visitor.key("extra_width", setting.extra_width);
 }
 
-// Sums over all ranks that share a batch: what a norm over a whole batch needs. A trainer brings it
+// Sums over all ranks that share a batch, for norms over a whole batch. A trainer provides it
 // (TapeOptions::batch_sums).
 class BatchSums {
  public:
   virtual ~BatchSums() = default;
-  // Each number becomes the sum of those of all ranks, in the order of the shard tree. Every rank
-  // calls it, in the same order and with as many numbers.
+  // Replaces each number by its sum over all ranks, in the order of the shard tree. Collective:
+  // every rank calls it in the same order, with the same number of numbers.
   virtual void add(std::span<float> numbers) = 0;
 
  protected:
@@ -164,7 +165,7 @@ inline void fields(FieldVisitor& visitor, RmsSetting& setting) {
 }
 
 struct AdafactorSetting {
-  // `share` of what is remembered of squares is new; the others are those of adafactor_step.hpp.
+  // A step replaces `share` of the stored squares; adafactor_step.hpp explains the other members.
   double rate = 0, share = 1, floor = 0, least_scale = 1e-3, clip = 1, relative_step = 0;
   float weight_decay = 0, gradient_factor = 1;
   std::size_t first_row = 0;   // always: norms are those of whole parameters

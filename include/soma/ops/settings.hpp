@@ -1,5 +1,5 @@
 #pragma once
-// The settings of the built-in operators: what a call gives beside tensors.
+// The settings of the built-in operators: the arguments of a call beside tensors.
 
 #include <soma/kernels/element/args.hpp>
 #include <soma/kernels/loss/args.hpp>
@@ -17,7 +17,7 @@
 
 namespace soma {
 
-// Which elements of a site are dropped.
+// The elements of a site that are dropped.
 struct DropoutSetting {
   float probability = 0;  // 0 to below 1
   Draw draw{};            // seed, stream and step; the index is the element's own
@@ -45,7 +45,7 @@ inline void fields(FieldVisitor& visitor, LinearSetting& setting) {
 
 struct LinearFormats;  // ops/product_formats.hpp
 
-// A linear layer whose operands are converted on their way in.
+// A linear layer whose operands are converted on input.
 struct QuantizedLinearSetting {
   Activation activation = Activation::none;
   DropoutSetting dropout{};
@@ -63,8 +63,8 @@ inline void fields(FieldVisitor& visitor, QuantizedLinearSetting& setting) {
   visitor.key("record", setting.record);
 }
 
-// A stored value q of an int8 or uint8 operand stands for (q - zero_point) * scale, one of a
-// floating type for q * scale.
+// A stored value q of an int8 or uint8 operand stands for (q - zero_point) * scale; a stored value
+// q of a floating type stands for q * scale.
 struct Quantization {
   float scale = 1;
   std::int32_t zero_point = 0;
@@ -76,14 +76,14 @@ inline void fields(FieldVisitor& visitor, Quantization& setting) {
 
 struct MatmulSetting {
   bool transpose_a = false, transpose_b = false;  // a is [..., K, M], b is [N, K]
-  // The sum runs over the rows of a batch: it follows their shards. Weight gradients.
+  // The sum runs over the rows of a batch and follows its shards: for weight gradients.
   bool over_rows = false;
   Quantization a{}, b{};
-  // Of the result; none: a's, or fp32 for integers. Sums of 8-bit integers are exact, and int32 or
-  // int64 keeps them so: without scales, on the host.
+  // The type of the result; not set: a's type, or fp32 for integers. Sums of 8-bit integers are
+  // exact; int32 or int64 results stay exact, without scales, on the host.
   std::optional<DType> output{};
-  // Where there is a place: a factor that scales give the whole product (see GemmArgs) is stored
-  // there and not applied. It holds 1 before.
+  // If not nullptr: a factor that scales give the whole product (see GemmArgs) is stored there and
+  // not applied. It must hold 1 before.
   float* factor = nullptr;
   Accumulation accumulation{};  // of the gradient's products too
 };
@@ -101,8 +101,8 @@ inline void fields(FieldVisitor& visitor, MatmulSetting& setting) {
 struct AttentionSetting {
   std::size_t heads = 1;
   DropoutSetting dropout{};  // of the probabilities
-  // The first row of each sequence is its only query: queries, which are apart, and the result have
-  // a row for each sequence.
+  // The first row of each sequence is its only query: the separate queries and the result have a
+  // row for each sequence.
   bool first_rows = false;
   bool causal = false;  // row i of a sequence sees rows 0 to i alone
 };
@@ -151,8 +151,8 @@ struct CrossEntropySetting {
   LossReduction reduction = LossReduction::mean;  // mean: over the rows that count
   float label_smoothing = 0;                      // 0 to 1
   std::int64_t ignore_index = -100;               // rows with this label do not count
-  // What a mean divides by; 0: the rows of this call that count. Parts of a larger batch are given
-  // the whole batch's number.
+  // The divisor of a mean; 0: the number of this call's rows that count. Parts of a larger batch
+  // get the whole batch's number.
   double denominator = 0;
 };
 inline void fields(FieldVisitor& visitor, CrossEntropySetting& setting) {
@@ -165,7 +165,7 @@ inline void fields(FieldVisitor& visitor, CrossEntropySetting& setting) {
 struct ElementLossSetting {
   ElementLoss loss = ElementLoss::squared_error;
   LossReduction reduction = LossReduction::mean;
-  // What a mean divides by; 0: the elements of this call.
+  // The divisor of a mean; 0: the number of this call's elements.
   double denominator = 0;
   float parameter = 1;  // of losses that have one (kernels/loss/args.hpp)
 };
@@ -237,11 +237,11 @@ inline void fields(FieldVisitor& visitor, CastSetting& setting) {
 // (ops/product/quantize.hpp).
 struct QuantizeSetting {
   Quantizer quantizer{};
-  // The sum runs down the columns: groups of a scale lie along the rows, and begin anew at each
+  // The sum runs down the columns: groups of a scale lie along the rows, and start anew at each
   // shard.
   bool along_rows = false;
-  // x is a parameter: stochastic rounding draws at parameter_index(row, column), else at the
-  // token_index of its sequences.
+  // x is a parameter: stochastic rounding then draws at parameter_index(row, column), otherwise at
+  // the token_index of its sequences.
   bool parameter = false;
   float scale = 1;  // ScalePolicy::delayed
   Draw draw{};      // of stochastic rounding; the index is the element's own
@@ -255,7 +255,8 @@ inline void fields(FieldVisitor& visitor, QuantizeSetting& setting) {
 }
 
 // Optimizer steps. Stochastic rounding of a stored number draws at parameter_index(row, column) of
-// the parameter as a matrix, on streams stream, + 1 and + 2 for the weight and its states.
+// the parameter as a matrix, on the streams stream, stream + 1 and stream + 2 for the weight and
+// its states.
 struct SgdSetting {
   float rate = 0, momentum = 0, dampening = 0, weight_decay = 0, gradient_factor = 1;
   bool nesterov = false, first_step = false;

@@ -94,8 +94,8 @@ inline void matmul_host(const OperatorCall& call) {
   if (setting.transpose_a) args.a = transposed(args.a);
   if (setting.transpose_b) args.b = transposed(args.b);
   if (setting.over_rows) {
-    // A gradient of weights is read when all of them are there. One that fits in the second-level
-    // cache may still be in it then.
+    // The gradient of a weight is read once all gradients are complete. One that fits in the
+    // second-level cache may still be there then.
     constexpr std::size_t cached_bytes = std::size_t{2} << 20;
     args.segments = segments.get();
     args.stream_c = c_step > cached_bytes;
@@ -203,8 +203,8 @@ inline constexpr Operator matmul{.name = "matmul",
 
 }  // namespace ops
 
-// y = op(a) op(b): da = dy op(b)^T and db = op(a)^T dy, each turned as its operand was, and times
-// its operand's scale.
+// y = op(a) op(b): da = dy op(b)^T and db = op(a)^T dy, each transposed as its operand was, and
+// times its operand's scale.
 inline void detail::matmul_gradient(const GradientCall& call) {
   const auto& setting = call.attributes.as<MatmulSetting>();
   const bool ta = setting.transpose_a, tb = setting.transpose_b, stacks = call.inputs[1].rank() > 2;
