@@ -1,6 +1,6 @@
 #pragma once
-// Tensor: a handle of a tensor in device memory, and the functions that make one. It lives no
-// longer than the call of the kernel that it was made in.
+// Tensor: a handle of a tensor in device memory, and the functions that make tensors. A handle is
+// valid only during the call of the kernel in which it was made.
 
 #include <soma/compat/accessors.hpp>
 #include <soma/compat/array_ref.hpp>
@@ -113,7 +113,7 @@ class Tensor {
   soma_processor_tensor* record_ = nullptr;
 };
 
-// ---- new tensors. The type of the elements has to be said.
+// ---- new tensors. The element type is required.
 
 inline Tensor empty(IntArrayRef size, TensorOptions options) {
   if (!options.has_dtype()) detail::refuse("a new tensor", "without a type", "a dtype");
@@ -162,20 +162,20 @@ inline Tensor eye(std::int64_t n, std::int64_t m, TensorOptions options) {
 }
 inline Tensor eye(std::int64_t n, TensorOptions options) { return eye(n, n, options); }
 
-// ---- what a processor has
+// ---- the processor
 
-// The operator's output: what is written there is the result, and what the kernel returns is
-// ignored.
+// The operator's output: the elements written there are the result, and the kernel's return value
+// is ignored.
 inline Tensor get_dst_tensor() {
   return Tensor::adopt(detail::services().output(&detail::processor()));
 }
-// This processor's number, below get_cpu_count(): 1 unless the library is a multicore one.
+// This processor's number, below get_cpu_count(), which is 1 unless the library is a multicore one.
 inline std::uint32_t get_cpu_id() { return detail::processor().id; }
 inline std::uint32_t get_cpu_count() { return detail::processor().count; }
 
 namespace neuron {
 
-// nullptr: the pool of 16 KB, of which each open stream has 4 KB, has no room.
+// nullptr if the pool of 16 KB, of which each open stream takes 4 KB, has no room.
 inline void* tcm_malloc(std::size_t nbytes) {
   soma_processor& processor = detail::processor();
   void* pointer = processor.services->pool_allocate(&processor, nbytes);
