@@ -1,4 +1,4 @@
-// What a study found: a table and a picture.
+// The results of a study: a table and a picture.
 #pragma once
 
 #include "study.hpp"
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-// Mean and sample deviation.
+// Mean and sample standard deviation.
 struct Spread {
   double mean = 0, deviation = 0;
 };
@@ -23,7 +23,7 @@ struct PolicySummary {
   std::vector<double> curve{};  // mean over the runs
 };
 
-// In the order of `policies`; those without a run are left out.
+// In the order of `policies`, without those that have no run.
 std::vector<PolicySummary> summarize(const std::vector<std::string>& policies,
                                      const std::vector<RunResult>& results);
 

@@ -1,5 +1,5 @@
-// The same inside a host that has threads, memory and a log already: soma starts no thread, takes
-// its memory from the host's resource and writes nothing by itself.
+// The same inside a host that already has threads, memory and a log: soma starts no thread, takes
+// its memory from the host's resource and prints nothing.
 //   inside_a_host reviews.tsv model_folder "some text"
 #include <soma/models.hpp>
 #include <soma/soma.hpp>
@@ -107,7 +107,7 @@ class Budget final : public std::pmr::memory_resource {
   std::size_t most_, in_use_ = 0, peak_ = 0;
 };
 
-// The host's log; soma says little, and the trainer's events arrive as calls.
+// The host's log; soma logs little, and the trainer's events arrive as calls.
 struct Journal final : soma::train::Callback {
   void on_evaluation(const soma::train::EvaluationInfo& evaluation) override {
     std::cout << "journal: evaluated after step " << evaluation.step << '\n';

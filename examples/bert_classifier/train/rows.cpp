@@ -81,7 +81,7 @@ TrainingRows read_rows(const TrainOptions& options, const soma::text::DataFiles&
   soma::text::ReadOptions settings;
   settings.rows = row_options(options.data);
   settings.rows.reads_ahead = options.compute.threads != 1;
-  // The fast kind chooses nothing by held-out rows: unless it is asked to, it learns from all.
+  // The fast kind does not use validation rows for selection: by default it learns from all rows.
   const double usual = options.kind == "fast" ? 0 : settings.held_out_share;
   settings.held_out_share = options.data.held_out_share.value_or(usual);
   settings.read_test = !options.data.files.test.empty();
@@ -94,7 +94,7 @@ TrainingRows read_rows(const TrainOptions& options, const soma::text::DataFiles&
           {}};
 }
 
-// One pass that keeps nothing but labels and a count; held-out rows are kept.
+// One pass that keeps only labels and a count, and the validation rows.
 TrainingRows stream_rows(const TrainOptions& options, const soma::text::DataFiles& files) {
   if (files.train.size() != 1)
     throw UsageError("--stream takes one file, and --data " + soma::quoted(options.data.data) +
@@ -119,7 +119,7 @@ TrainingRows stream_rows(const TrainOptions& options, const soma::text::DataFile
                  "at most that, in the column of labels");
   }
   report_skipped(reader.skipped());
-  // What it took the whole file to find.
+  // The result of a search through the whole file.
   rows.stream->rows.header =
       reader.has_header() ? soma::text::Header::present : soma::text::Header::absent;
   using soma::data::LabelKind;
@@ -134,7 +134,7 @@ TrainingRows stream_rows(const TrainOptions& options, const soma::text::DataFile
   if (kind == LabelKind::several)
     soma::text::check_label_separator("train", rows.labels, rows.stream->rows.label_separator);
   for (const std::string& label : rows.labels) rows.stream->label_counts.push_back(labels[label]);
-  // Other files may have a header where this one has none, and the other way round.
+  // Other files may have a header where this one has none, and the reverse.
   const soma::text::RowOptions others = row_options(options.data);
   std::vector<soma::text::SkippedRows> skipped;
   rows.held_out = soma::text::read_rows(files.held_out, rows.labels, others, skipped, "train");
