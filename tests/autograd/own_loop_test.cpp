@@ -1,5 +1,5 @@
-// What goes wrong in a training loop of one's own is said when it happens, and dropout draws anew
-// in every step.
+// Mistakes in a custom training loop are reported when they happen, and dropout draws anew in every
+// step.
 
 #include <soma/soma.hpp>
 

@@ -105,7 +105,7 @@ class SocketCommunicator final : public soma::Communicator {
     if (peer(rank).socket < 0) lost(rank, "connection closed");
     return false;
   }
-  // Of several receives with one tag each waits for a message of its own.
+  // If several receives have the same tag, each waits for a message of its own.
   bool take(int from, std::deque<Receive>::iterator receive) {
     Peer& other = peer(from);
     auto before = std::count_if(other.receives.begin(), receive,

@@ -1,4 +1,4 @@
-// What the hardware's documents forbid to kernels of GPSIMD processors: each rule with a kernel
+// The rules for kernels of GPSIMD processors in the hardware's documents: each rule with a kernel
 // that breaks it, and its whole message.
 
 #include <soma/processors.hpp>

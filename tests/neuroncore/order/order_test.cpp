@@ -88,7 +88,7 @@ TEST_CASE("each missing wait is found", "[unit][neuroncore]") {
                    "[neuroncore.race]"));
   CHECK_THAT(message({.computed = false}), contains("dma_copy: number 1 of dma queue 1"));
   CHECK_THAT(message({.computed = false}), contains("tensor_scalar, number 1 of vector"));
-  // Of the two that it has to wait for, the store and what came before it, the first is named.
+  // It has to wait for two, the store and the instruction before the store: the first is named.
   CHECK_THAT(message({.stored = false}), contains("dma_copy: number 3 of dma queue 0 at ") &&
                                              contains(" is not ordered after tensor_scalar"));
   CHECK(message({}) == "no error");

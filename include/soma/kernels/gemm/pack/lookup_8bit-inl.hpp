@@ -158,7 +158,7 @@ class NumberSteps {
     constexpr auto above = static_cast<std::uint8_t>(NumberHalves::signless - NumberHalves::ends);
     const Bytes sign = hn::Set(d, bf16_sign >> 8);
     const Bytes code = hn::AndNot(sign, bytes);
-    // Of an index below 128 the shuffle uses the lowest four bits: 112 and more address the low
+    // For an index below 128 the shuffle uses the lowest four bits: 112 and more address the low
     // end.
     const Bytes from_low = hn::SaturatedAdd(code, hn::Set(d, above));
     const Bytes from_high = hn::Sub(code, hn::Set(d, above));
