@@ -347,8 +347,8 @@ class Switch {
 
   Options options_;
   std::deque<Port> ports_{};
-  Bytes buffer_{};              // of the frame that was read last
-  std::vector<Bytes> spare_{};  // of most_bytes each
+  Bytes buffer_{};              // the frame that was read last
+  std::vector<Bytes> spare_{};  // buffers of most_bytes each
   unsigned long long carried_ = 0, carried_bytes_ = 0, dropped_ = 0;
 };
 

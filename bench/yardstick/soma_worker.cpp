@@ -108,7 +108,7 @@ struct StepCase {
   BertConfig config;
   std::size_t batch, max_length;
   bool bf16;                         // operands of products
-  std::vector<std::size_t> lengths;  // of one sequence after the other, from the first again
+  std::vector<std::size_t> lengths;  // lengths of the sequences in turn, then from the first again
 
   // Whole batches, at least one.
   std::size_t sequences() const {

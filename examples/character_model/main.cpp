@@ -75,7 +75,7 @@ struct Model {
   }
 
   soma::nn::Scope scope;
-  std::size_t count;  // of letters
+  std::size_t count;  // the number of letters
   soma::nn::TransformerOptions options{.width = width,
                                        .heads = 4,
                                        .inner = 4 * width,

@@ -77,8 +77,8 @@ struct Point {
 
 // The random parameters of one image. Lengths are pixels, grey values 0 to 1.
 struct Hand {
-  float shift_x, shift_y;       // of the centre
-  float width, height;          // half of the glyph's
+  float shift_x, shift_y;       // moves the centre
+  float width, height;          // half of the glyph's width and height
   float slant, turn;            // x moved by y, and y by x
   float bend_x, bend_y, taper;  // the rest of a smooth bend
   float pen;                    // half of a stroke's width

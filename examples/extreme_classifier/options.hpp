@@ -32,7 +32,7 @@ struct AnswerOptions {
   std::size_t top = 5, batch_size = 256, test_points = 2000;
   std::uint64_t seed = 1;
   bool sparse = false;
-  std::size_t tables = 0, codes = 0, head = 2048, candidates = 4096;  // of hashes; 0: by the rules
+  std::size_t tables = 0, codes = 0, head = 2048, candidates = 4096;  // 0: by the rules
   int threads = 0;
 };
 int evaluate(const AnswerOptions& options);

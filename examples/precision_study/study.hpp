@@ -28,12 +28,12 @@ struct StudyData {
 
 // The results of one run.
 struct RunResult {
-  std::string policy, formats;  // name, and the whole of it in words
-  std::string conditions;       // what else results depend on, but for the seed
+  std::string policy, formats;  // the policy's name, and the policy in words
+  std::string conditions;       // everything else that results depend on, except the seed
   std::uint64_t seed = 0;
   double accuracy = 0, evaluation_loss = 0;
   double train_loss = 0;  // mean over the last tenth of the steps
-  double peak_bytes = 0;  // of all that soma asked for
+  double peak_bytes = 0;  // the most memory that soma requested
   double tokens_per_second = 0;
   double skipped = 0;  // steps
   // Only for the first seed, whose run takes more time and memory for it; below 0: not counted.

@@ -17,7 +17,7 @@ struct PolicySummary {
   std::string policy;
   std::size_t runs = 0;
   Spread accuracy, train_loss, tokens_per_second;
-  double loss_gap = 0;  // of the training loss, to the first policy's
+  double loss_gap = 0;  // the training loss less the first policy's
   double peak_bytes = 0, underflow = 0, saturated = 0, signal_to_noise = 0, unmoved = 0;
   double skipped = 0;
   std::vector<double> curve{};  // mean over the runs

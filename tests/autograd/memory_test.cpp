@@ -14,7 +14,7 @@ using soma_test::random_parameter;
 
 namespace {
 
-constexpr std::size_t side = 512, bytes = side * side * sizeof(float);  // of one tensor: 1 MiB
+constexpr std::size_t side = 512, bytes = side * side * sizeof(float);  // a tensor's: 1 MiB
 constexpr std::size_t small = bytes / 8;  // more than all that is not a tensor of that size
 
 // Notes how much is in use before each operator.

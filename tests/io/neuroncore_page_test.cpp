@@ -112,7 +112,7 @@ TEST_CASE("a NeuronCore's trace is JSON with its slices", "[unit][neuroncore]") 
     arrows += event["ph"] == "s" ? 1u : 0u;
     counters += event["ph"] == "C" ? 1u : 0u;
   }
-  const std::size_t regions = 1 + 40;  // what overlaps is one slice; the inner one 40 times
+  const std::size_t regions = 1 + 40;  // overlapping regions are one slice; the inner one has 40
   CHECK(slices == 120 + regions);
   CHECK(arrows > 0);
   CHECK(counters > 0);

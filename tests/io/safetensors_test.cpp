@@ -79,7 +79,7 @@ TEST_CASE("tensors that come one at a time make the same file", "[unit][io][safe
   save_safetensors(folder / "x", source, {{"format", "pt"}});
   CHECK(read_text(folder / "x") == text_of(reference_safetensors));
   CHECK(state_hash(source) == state_hash(source.all));
-  CHECK(context.heap().peak_bytes() <= before + 4 * 64);  // of each a block and its count
+  CHECK(context.heap().peak_bytes() <= before + 4 * 64);  // a block for each tensor, and its count
   source.wrong = 0;
   CHECK(id_of([&] { save_safetensors(folder / "x", source); }) == "safetensors.size");
   CHECK(read_text(folder / "x") == text_of(reference_safetensors));

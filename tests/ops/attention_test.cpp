@@ -88,7 +88,7 @@ TEST_CASE("ways to say the same of attention give the same bits", "[unit][attent
       std::vector<std::byte> all = causal;
       all.insert(all.end(), cross.begin(), cross.end());
       if (first.empty()) first = all;
-      CHECK((all == first));  // of 1 and 3 threads
+      CHECK((all == first));  // with 1 and 3 threads
     }
   }
 }

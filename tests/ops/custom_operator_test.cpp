@@ -134,7 +134,7 @@ void one_number_more_each_time(const OperatorCall& call) {
 }
 
 struct Mistake {
-  std::string_view name, message;  // what the report has to say
+  std::string_view name, message;  // the message that the report must have
   CustomOperator<> op;
 };
 std::vector<Mistake> mistakes() {

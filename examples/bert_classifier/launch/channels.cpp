@@ -47,7 +47,7 @@ void add_files(const files::path& folder, int depth, std::vector<std::string>& f
   for (files::directory_iterator at(folder, problem), end; !problem && at != end;
        at.increment(problem)) {
     if (is_marker(at->path().filename().string())) continue;
-    std::error_code ignored;  // of a link to nothing
+    std::error_code ignored;  // for links to nothing
     if (at->is_directory(ignored) && depth > 0)
       add_files(at->path(), depth - 1, found);
     else if (at->is_regular_file(ignored))

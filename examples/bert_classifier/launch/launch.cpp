@@ -62,7 +62,7 @@ cpu_set_t allowed_cores(pid_t process) {
 }
 
 struct Share {
-  int threads = 1;  // of this rank
+  int threads = 1;  // threads of this rank
   int used = 0;     // cores that any rank on this machine may use
 };
 

@@ -189,8 +189,8 @@ class JsonTexts {
 
   std::size_t most_;
   std::vector<std::string> texts_;
-  std::string problem_;  // of the first event that was refused
-  std::string key_;      // of the object, where it is one of the three
+  std::string problem_;  // why the first event was refused
+  std::string key_;      // the object's current key, if it is one of the three
   std::size_t depth_ = 0;
   int found_ = 0;
 };

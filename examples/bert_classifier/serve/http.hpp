@@ -47,7 +47,7 @@ class HttpServer {
  public:
   struct Limits {
     std::chrono::milliseconds read_timeout;
-    std::size_t head_bytes, body_bytes;  // of a request, as they are sent
+    std::size_t head_bytes, body_bytes;  // limits for a request, as it is sent
   };
   // Called by the threads of connections, concurrently.
   struct Handlers {

@@ -34,16 +34,16 @@ using soma::ErrorId;
 
 constexpr const char* path = "/invocations";
 constexpr std::string_view post = "POST /invocations";
-constexpr std::size_t head_bytes = std::size_t{1} << 16;  // of a request, ample
-constexpr std::size_t chunk_bytes = 6;                    // that a chunk of one byte is sent in
+constexpr std::size_t head_bytes = std::size_t{1} << 16;  // for the head of a request, ample
+constexpr std::size_t chunk_bytes = 6;                    // bytes sent for a chunk of one byte
 // A short text costs far more than its bytes: each text counts as this many bytes of --max-body.
 constexpr std::size_t text_bytes = 16, always_texts = 1024;
-constexpr std::size_t bodies_at_once = 64;  // of --max-body bytes; more small ones
+constexpr std::size_t bodies_at_once = 64;  // bodies of --max-body bytes; more small ones
 
 struct Service {
   std::size_t max_body = 0;
   Batcher batcher{};
-  std::atomic<std::size_t> held_bytes{0};  // of bodies that are not answered yet
+  std::atomic<std::size_t> held_bytes{0};  // bytes of bodies without an answer yet
   Statistics statistics{};
   std::atomic<bool> loaded{false};
   std::vector<std::string> labels{};  // once loaded
@@ -98,7 +98,7 @@ bodies::Type check_head(const Service& service, const Request& request) {
 // The types of a request's body and of its answer, by its head alone.
 struct Kinds {
   bodies::Type body, answer;
-  bool header;  // of a table
+  bool header;  // true: a table has a header
 };
 
 // Errors of check_head, and serve.accept.

@@ -18,13 +18,13 @@ enum class ParameterRole : std::uint8_t {
   unknown,  // not set: a matrix counts as a weight, a vector or a number does not
   weight,
   bias,
-  scale,  // of a norm
+  scale,  // the scale of a norm
 };
 
 struct Parameter {
   std::string name;
   Var var;
-  std::size_t first_row = 0, last_row = to_end;  // of the variable
+  std::size_t first_row = 0, last_row = to_end;  // rows of the variable
   ParameterRole role = ParameterRole::unknown;
 
   // True if weight decay is usual for the parameter: for weights, but not for biases and the scales

@@ -198,7 +198,7 @@ class Tape {
     explicit Recompute(Heap& heap) : Counted(heap), sequences(heap) {}
     virtual ~Recompute() = default;
     virtual Var run(Tape& tape, std::span<const Var> inputs) = 0;
-    HeapVector<Sequences> sequences;  // of the inputs
+    HeapVector<Sequences> sequences;  // the sequences of the inputs
     Replay replay;
   };
 
@@ -206,7 +206,7 @@ class Tape {
     const Operator* op;
     Attributes attributes;
     Sequences sequences;
-    std::size_t first_slot;  // of its outputs' gradients
+    std::size_t first_slot;  // for the gradients of the outputs
     std::size_t inputs;
     Tensors tensors;  // inputs, then outputs: whole where the operator keeps them, else outlines
     HeapVector<std::uint64_t> versions;

@@ -128,7 +128,7 @@ class Var {
     Sequences sequences;
     bool requires_gradient = false;
     bool stands_in = false;         // true: replaces a result while recompute() runs its function
-    Gradient gradient;              // of a leaf
+    Gradient gradient;              // only a leaf has one
     const void* tape = nullptr;     // the tape that made the result; nullptr: a leaf
     const Context* home = nullptr;  // the context, which counts recordings
     std::uint64_t recording = 0;    // the number of the recording

@@ -35,7 +35,7 @@ enum class KeyUse : std::uint8_t {
 struct ModelKey {
   std::string_view key;
   KeyUse use;
-  std::string_view neutral = {};  // of a refused key: one more value without effect, as JSON
+  std::string_view neutral = {};  // for a refused key: one more value without effect, as JSON
 };
 
 namespace detail {

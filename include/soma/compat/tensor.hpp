@@ -131,7 +131,7 @@ inline Tensor ones(IntArrayRef size, TensorOptions options) { return full(size, 
 
 inline Tensor eye(std::int64_t n, std::int64_t m, TensorOptions options) {
   Tensor tensor = zeros({n, m}, options);
-  if (tensor.record().data == nullptr) return tensor;  // of a shape function
+  if (tensor.record().data == nullptr) return tensor;  // a shape function gets no memory
   soma_processor_tensor& record = tensor.record();
   const auto put = [&](auto one) {
     auto* elements = static_cast<decltype(one)*>(record.data);

@@ -59,7 +59,7 @@ class ContentHash {
     partial_ = filled_ = 0;
   }
 
-  std::uint64_t state_ = 0x243F6A8885A308D3u;  // of pi
+  std::uint64_t state_ = 0x243F6A8885A308D3u;  // the first bits of pi's fraction
   std::uint64_t partial_ = 0, filled_ = 0;     // bytes that make no word yet
 };
 

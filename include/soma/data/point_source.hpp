@@ -22,8 +22,8 @@ struct SparsePoints {
   std::size_t features = 0, classes = 0;  // ids of features and labels are below these
   std::vector<std::size_t> offsets{0};
   std::vector<std::int32_t> ids{};
-  std::vector<float> values{};  // of each id; empty: all are 1
-  IdLists labels{};             // of each point; empty: points have none
+  std::vector<float> values{};  // one value for each id; empty: all values are 1
+  IdLists labels{};             // one list for each point; empty: the points have no labels
 
   std::size_t count() const { return offsets.empty() ? 0 : offsets.size() - 1; }
 };

@@ -156,7 +156,7 @@ class Prefetch final : public BatchSource {
   }
 
   BatchSource& source_;
-  mutable std::mutex mutex_;         // of everything below
+  mutable std::mutex mutex_;         // protects everything below
   mutable std::mutex source_mutex_;  // held while the source is at work
   std::condition_variable filled_, room_, idle_;
   // A ring of fixed size: the thread, which could not report an error, needs no memory to store a

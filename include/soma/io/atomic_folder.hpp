@@ -223,7 +223,7 @@ class AtomicFolder {
 
   std::string_view operation_;
   std::string path_, partial_;  // empty: no such folder
-  int lock_ = -1;               // of partial_; -1: the system has none
+  int lock_ = -1;               // the lock file of partial_; -1: the system has no locks
   bool inside_ = false;         // partial_ is in the folder, not beside it
   bool works_here_ = false;     // the process, in the folder
 };

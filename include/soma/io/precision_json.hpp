@@ -71,7 +71,7 @@ class PrecisionReader {
   }
   [[noreturn]] static void refuse(std::string_view argument, const Json& given,
                                   std::string_view wanted) {
-    constexpr std::size_t most = 80;  // of a text from outside
+    constexpr std::size_t most = 80;  // characters shown of a text from outside
     fail(error_id::train_precision, "precision_from_json", argument,
          given.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, most), wanted);
   }

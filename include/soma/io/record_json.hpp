@@ -26,7 +26,7 @@ class RecordReader {
   explicit RecordReader(std::string_view purpose) : record(purpose) {}
 
   Record record;
-  std::string problem;  // of the first event that was refused
+  std::string problem;  // why the first event was refused
 
   bool start_object(std::size_t) {
     return inside_ ? refuse("has an object inside") : (inside_ = true);

@@ -40,7 +40,7 @@ class SafetensorsHeaderReader {
 
   std::vector<SafetensorsEntry> entries;
   SafetensorsMetadata metadata;
-  std::string problem;  // of the first event that was refused
+  std::string problem;  // why the first event was refused
 
   // Reads the header; returns false if the text is none.
   bool read(std::string_view text) {

@@ -65,7 +65,7 @@ inline std::string tensorboard_record(std::string_view event) {
 }  // namespace detail
 
 struct EventFileOptions {
-  std::string_view suffix{};  // of the file's name: tells files of one folder apart
+  std::string_view suffix{};  // ends the file's name; distinguishes files in one folder
   // Events are held back until there are this many. 1: a killed process loses none.
   std::size_t events_per_flush = 1;
 };

@@ -31,7 +31,7 @@ struct ConvertArgs {
   std::byte* to;  // nullptr: only collect amax
   CodecParams to_params;
   std::size_t count;
-  Draw draw;  // of the first element; used by RoundingMode::stochastic
+  Draw draw;  // for the first element; used by RoundingMode::stochastic
   // Decoded values are multiplied by source_scales[i / source_group]; nullptr: by nothing.
   const float* source_scales;
   std::size_t source_group;

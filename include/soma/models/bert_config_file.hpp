@@ -17,7 +17,7 @@ namespace soma::models {
 // The content of a config.json: the model, its task and its tokenizer.
 struct BertConfigFile {
   BertConfig config{};
-  std::vector<std::string> labels{};  // of the classes, in the order of the logits
+  std::vector<std::string> labels{};  // class names, in the order of the logits
   std::uint64_t pad_token = 0;        // an id; soma pads nothing, other readers do
   // The classifier in the weights. other_task: true if it classifies other things than texts
   // (`architectures`). kind: the label of a text (`problem_type`): one of several, any number, or a
@@ -25,7 +25,7 @@ struct BertConfigFile {
   // in the usual library's training.
   bool other_task = false;
   data::LabelKind kind = data::LabelKind::one;
-  std::string tokenizer_class{};  // of the model's tokenizer, where the file says
+  std::string tokenizer_class{};  // the class name of the model's tokenizer, if the file has it
 };
 
 namespace detail {

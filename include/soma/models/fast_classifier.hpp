@@ -167,7 +167,7 @@ class FastClassifier final : public nn::Task {
   void hash_all(const std::vector<std::string_view>& texts, data::TokenLists& lists) const {
     struct Part {
       std::vector<std::int32_t> ids{};
-      std::vector<std::size_t> ends{};  // of lists, in ids
+      std::vector<std::size_t> ends{};  // ends of lists, in ids
     };
     const soma::detail::UnevenRanges ranges(context_, texts.size(), std::size_t{1} << 16,
                                             [&](std::size_t i) { return texts[i].size() + 16; });

@@ -21,10 +21,10 @@
 namespace soma::models {
 
 struct FastOptions {
-  std::vector<std::string> labels{};  // of the classes
+  std::vector<std::string> labels{};  // class names
   text::HashedFeatureOptions features{};
-  std::size_t width = 16;  // of the table's rows
-  std::uint64_t seed = 0;  // of the initial values of the linear layer
+  std::size_t width = 16;  // columns of the embedding table
+  std::uint64_t seed = 0;  // for the initial values of the linear layer
 };
 
 // The learning rate of row-wise Adagrad. From 0.1 to 0.5 the accuracy changes less than between two
@@ -34,7 +34,7 @@ inline constexpr double fast_learning_rate = 0.2;
 // The inputs of the rules.
 struct TextSetSize {
   std::size_t rows = 0, classes = 0;
-  std::uint64_t bytes = 0;  // of all texts
+  std::uint64_t bytes = 0;  // bytes of all texts
 };
 
 // The rules, found on four sets of 4 thousand to 26 million bytes (docs/sparse_training.md):

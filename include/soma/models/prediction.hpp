@@ -14,9 +14,9 @@ namespace soma::models {
 
 // The answer for a text. `kind` (data::LabelKind) decides which members are set.
 struct Prediction {
-  std::string label;                 // the likeliest; of a number the name of what it is
-  double probability = 0;            // of that label
-  std::vector<float> probabilities;  // of each class; where there may be several labels, each alone
+  std::string label;                  // the likeliest; of a number the name of what it is
+  double probability = 0;             // the probability of `label`
+  std::vector<float> probabilities;   // one for each class; with several labels each alone
   std::vector<std::string> labels{};  // several: those likelier than not, likeliest first
   float number = 0;                   // number
   data::LabelKind kind = data::LabelKind::one;

@@ -31,11 +31,11 @@
 namespace soma::models {
 
 struct TextClassifierOptions {
-  std::vector<std::string> labels{};  // of the classes; from_pretrained: empty takes the files'
+  std::vector<std::string> labels{};  // class names; empty: from_pretrained takes the files' names
   // The most tokens of a text; longer texts are cut. 0: the tokenizer's limit, at most the model's
   // positions.
   std::size_t max_length = 0;
-  std::uint64_t seed = 0;  // of what is initialised
+  std::uint64_t seed = 0;  // for random initial values
   float dropout = -1;      // everywhere; below 0: the configuration's
   bool recompute = false;  // BertConfig::recompute
   // The kind of a text's label. Not set: one label, or with empty `labels` the files' kind. A

@@ -19,7 +19,7 @@ namespace soma::models::detail {
 // The tokens of text i are ids[offsets[i]] up to ids[offsets[i + 1]].
 struct TokenizedPairs {
   std::vector<std::int32_t> ids{};
-  std::vector<std::int32_t> types{};  // of pairs: 0 of the first text, 1 of the second
+  std::vector<std::int32_t> types{};  // for pairs: 0 for tokens of the first text, 1 for the second
   std::vector<std::size_t> offsets{};
 };
 

@@ -24,7 +24,7 @@ struct Machine {
   // nki/guides/architecture/trainium_inferentia2_arch: memories
   std::size_t partitions = 0;
   std::size_t sbuf_partition_bytes = 0;  // bytes of SBUF in a partition
-  std::size_t psum_banks = 0;            // of a partition
+  std::size_t psum_banks = 0;            // banks of a partition
   std::size_t psum_bank_bytes = 0;
   std::size_t hbm_bytes = 0;   // this core's share
   double hbm_gb_per_s = 0;     // this core's share, 10^9 bytes
@@ -57,7 +57,7 @@ struct Machine {
   double dma_engine_gb_per_s = 0;  // sustained; 27.2 is the theoretical figure
   double dma_buffer_ns = 0;        // a buffer's own cost; undisclosed, read off a published curve
   double dma_start_ns = 0;         // from the trigger to the first byte
-  std::size_t dma_semaphore_step = 0;  // what the end of a transfer adds to its semaphore
+  std::size_t dma_semaphore_step = 0;  // the end of a transfer adds this to its semaphore
 
   std::size_t semaphores = 0;  // undisclosed
   std::uint32_t dtypes = 0;    // dtype_bit() of each type that tiles may hold

@@ -54,7 +54,7 @@ struct CoreOptions {
   SumOrder sum_order = SumOrder::ascending;
   ReduceOrder reduce_order = ReduceOrder::lanes;
   OutOfRange out_of_range = OutOfRange::value;
-  Overflow overflow = Overflow::infinity;  // of what is too large for a cFP8 tile
+  Overflow overflow = Overflow::infinity;  // for values too large for a cFP8 tile
 };
 
 }  // namespace soma::neuroncore

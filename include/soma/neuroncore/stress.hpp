@@ -26,9 +26,9 @@ namespace soma::neuroncore {
 
 // The first difference, by seed, then tensor, then element in row-major order.
 struct StressResult {
-  std::uint64_t seed = 0;               // of the run that differs; 0: none does
+  std::uint64_t seed = 0;               // the seed of the run that differs; 0: no run differs
   std::size_t tensor = 0, element = 0;  // which
-  std::string given, wanted;            // what is there, and what is there in the first run
+  std::string given, wanted;            // the element's value in this run, and in the first run
 
   bool equal() const { return seed == 0; }
   // "seed 3: element 12 of tensor 0 is nan (0x7fc00000), 0.5 (0x3f000000) where transfers end at

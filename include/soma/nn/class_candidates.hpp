@@ -136,10 +136,10 @@ class ClassCandidates {
     return x ^ x >> 32;
   }
 
-  std::vector<std::int32_t> place_;  // of each class in the set
+  std::vector<std::int32_t> place_;  // the place of each class in the set
   std::vector<std::uint16_t> hits_;
   std::vector<std::int32_t> chosen_{};
-  std::vector<Found> parts_{};       // of each task
+  std::vector<Found> parts_{};       // one entry for each task
   std::vector<std::size_t> with_{};  // [n]: classes with n hits, over all parts
   std::vector<std::pair<std::uint64_t, std::uint32_t>> equal_{};
   std::size_t room_ = 0;

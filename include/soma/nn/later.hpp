@@ -63,7 +63,7 @@ class Later final : public InitialStore {
     Var var;
     std::vector<Initial> initial;
     std::vector<Replacement> replacements{};
-    std::vector<std::size_t> places{};  // of rows; empty: unchanged
+    std::vector<std::size_t> places{};  // new places of rows; empty: unchanged
   };
 
   std::size_t find(std::string_view operation, const Parameter& parameter) const {

@@ -64,7 +64,7 @@ struct RecurrentWeights {
   }
 
   Var input_weight, hidden_weight, input_bias, hidden_bias;
-  ProductSite site;  // of the input product
+  ProductSite site;  // for the input product
   std::string suffix;
 };
 

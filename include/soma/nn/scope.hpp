@@ -22,7 +22,7 @@ class InitialStore;  // nn/initial.hpp
 
 struct Scope {
   Context& context;
-  std::uint64_t seed = 0;  // of initial values
+  std::uint64_t seed = 0;  // for random initial values
   std::string path{};
   // If not nullptr: parameters have no elements until this object, a Later (nn/later.hpp), makes
   // them. It must outlive the modules.

@@ -104,7 +104,7 @@ class MultiHeadAttention {
   std::size_t heads = 1;
   bool causal = false;
   float rotary_base = 0;
-  ProductSite site;  // of the projections
+  ProductSite site;  // for the projections
   Dropout probabilities, output_dropout;
   Linear output;
   Var weight, bias;  // [3 C, C], [3 C]; with queries apart [2 C, C], [2 C]

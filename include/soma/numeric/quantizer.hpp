@@ -32,7 +32,7 @@ struct Quantizer {
 struct Accumulation {
   static constexpr std::uint64_t most_products = std::uint64_t{1} << 32;
 
-  FloatFormat format = formats::fp32;  // of the running sum: one with a sign and a zero
+  FloatFormat format = formats::fp32;  // the running sum's format: one with a sign and a zero
   std::size_t chunk = 1;               // from 1 to most_products
   std::size_t promote = 0;             // up to most_products; 0: never
 

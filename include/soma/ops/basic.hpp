@@ -120,7 +120,7 @@ class BatchSums {
 struct BatchNormSetting {
   float epsilon = 1e-5f;
   bool given = false;         // mean and variance are inputs, not those of the batch
-  BatchSums* sums = nullptr;  // of the other ranks; nullptr: x is the whole batch
+  BatchSums* sums = nullptr;  // adds the other ranks' sums; nullptr: x is the whole batch
 };
 inline void fields(FieldVisitor& visitor, BatchNormSetting& setting) {
   visitor.key("epsilon", setting.epsilon);
@@ -131,7 +131,7 @@ inline void fields(FieldVisitor& visitor, BatchNormSetting& setting) {
 struct CosineLossSetting {
   float margin = 0;  // -1 to 1
   LossReduction reduction = LossReduction::mean;
-  double denominator = 0;  // what a mean divides by; 0: the rows of this call
+  double denominator = 0;  // the divisor of a mean; 0: the rows of this call
 };
 inline void fields(FieldVisitor& visitor, CosineLossSetting& setting) {
   visitor.key("margin", setting.margin);
@@ -143,7 +143,7 @@ inline void fields(FieldVisitor& visitor, CosineLossSetting& setting) {
 struct RmsSetting {
   float rate = 0, keep = 1, add = 1, epsilon = 1e-8f, momentum = 0, weight_decay = 0;
   float gradient_factor = 1;
-  std::size_t first_row = 0;  // of the parameter, where the tensors are some rows of it
+  std::size_t first_row = 0;  // the parameter's row at which the tensors begin
   Rounding weight{}, state{};
   std::uint64_t seed = 0;
   std::uint32_t stream = 0, step = 0;

@@ -24,7 +24,7 @@
 
 namespace soma {
 
-struct Program;          // what an accelerator runs; an opaque slot for whoever brings engines
+struct Program;          // an accelerator's program, opaque here
 struct OperatorSamples;  // ops/samples.hpp
 
 class FieldVisitor;  // ops/fields.hpp
@@ -159,14 +159,14 @@ struct GradientCall {
 
 // The work of a call of the accelerator's processors.
 struct ProcessorWork {
-  std::uint64_t bytes_read = 0, bytes_written = 0;  // of device memory
+  std::uint64_t bytes_read = 0, bytes_written = 0;  // bytes of device memory
   double nanoseconds = 0;                           // on the modelled hardware
 };
 
 // A registry's notes on an operator that it owns.
 struct Registration {
   std::string place;                      // who registered it: "file:line", or a library's path
-  mutable std::atomic<bool> used{false};  // whether it ran: a checkpoint then names it
+  mutable std::atomic<bool> used{false};  // true: it ran, and a checkpoint names it
 };
 
 struct Operator {
@@ -199,8 +199,8 @@ struct Operator {
   OperatorSamples (*samples)() = nullptr;
   // The multiplications and additions of a call's matrix products, for profiles; nullptr: none.
   double (*operations)(const OperatorCall&) = nullptr;
-  const void* state = nullptr;  // what its functions are given, if they need more than a call
-  const Registration* registration = nullptr;  // of one that a registry owns
+  const void* state = nullptr;  // passed to its functions, if they need more than a call
+  const Registration* registration = nullptr;  // for operators that a registry owns
 
   // True if `host` makes the outputs, instead of writing the outputs of the shape rule.
   bool makes_outputs() const { return makes_views || allocates_outputs; }

@@ -54,7 +54,7 @@ struct LinearFormats {
     float wanted_scale = 0;
     Tensor values{};
     float scale = 1;
-    float amax = 0;  // of a delayed one
+    float amax = 0;  // for delayed scales
   };
   Converted forward{}, backward{};  // with groups along the inputs, and along the outputs
 };

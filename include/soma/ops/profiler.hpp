@@ -33,11 +33,11 @@ namespace soma {
 struct ProfileEvent {
   std::string_view name;  // the operator's, which has to live as long
   std::int64_t begin = 0, end = 0;
-  double operations = 0;  // of its matrix products
+  double operations = 0;  // operations of its matrix products
   // Bytes of inputs and outputs, each counted once, or twice if updated; an embedding table counts
   // as a whole.
   double bytes = 0;
-  std::string shapes;  // of the inputs: "[720, 128] fp32, [512, 128] fp32"
+  std::string shapes;  // shapes of the inputs: "[720, 128] fp32, [512, 128] fp32"
 
   double seconds() const { return static_cast<double>(end - begin) * 1e-9; }
 };

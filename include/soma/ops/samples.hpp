@@ -25,14 +25,14 @@ struct SampleInput {
   double low = -1, high = 1;
   std::vector<double> values{};
   bool left_out = false;
-  bool differentiable = true;  // of floating inputs: whether its gradient is checked
+  bool differentiable = true;  // for floating inputs: true: the gradient is checked
 };
 
 struct Sample {
   std::string name;
   std::vector<SampleInput> inputs;
   Attributes attributes{};
-  std::vector<std::size_t> lengths{};  // of the sequences; empty: none
+  std::vector<std::size_t> lengths{};  // lengths of the sequences; empty: none
   // The error that fp32 may make in a result, and in a gradient, relative to the largest magnitude
   // of the reference (at least 1): a formula of sizes, times 2^-24.
   double error = 0, gradient_error = 0;

@@ -31,8 +31,8 @@ struct LinearSetting {
   Activation activation = Activation::none;
   DropoutSetting dropout{};
   float x_scale = 1, weight_scale = 1;  // stored elements stand for so many times themselves
-  std::optional<DType> output{};        // of the result; none: x's
-  Accumulation accumulation{};          // of the products forward and backward
+  std::optional<DType> output{};        // the result's type; none: the type of x
+  Accumulation accumulation{};          // for the products forward and backward
 };
 inline void fields(FieldVisitor& visitor, LinearSetting& setting) {
   visitor.key("activation", setting.activation);
@@ -49,8 +49,8 @@ struct LinearFormats;  // ops/product_formats.hpp
 struct QuantizedLinearSetting {
   Activation activation = Activation::none;
   DropoutSetting dropout{};
-  LinearFormats* formats = nullptr;  // of the layer, which outlives the tape's recording
-  std::uint32_t step = 0;            // of stochastic rounding
+  LinearFormats* formats = nullptr;  // owned by the layer, which outlives the tape's recording
+  std::uint32_t step = 0;            // for stochastic rounding
   bool training = false;             // amax is remembered
   bool record = false;               // and operands for the gradient
 };
@@ -85,7 +85,7 @@ struct MatmulSetting {
   // If not nullptr: a factor that scales give the whole product (see GemmArgs) is stored there and
   // not applied. It must hold 1 before.
   float* factor = nullptr;
-  Accumulation accumulation{};  // of the gradient's products too
+  Accumulation accumulation{};  // also for the gradient's products
 };
 inline void fields(FieldVisitor& visitor, MatmulSetting& setting) {
   visitor.key("transpose_a", setting.transpose_a);
@@ -100,7 +100,7 @@ inline void fields(FieldVisitor& visitor, MatmulSetting& setting) {
 
 struct AttentionSetting {
   std::size_t heads = 1;
-  DropoutSetting dropout{};  // of the probabilities
+  DropoutSetting dropout{};  // for the probabilities
   // The first row of each sequence is its only query: the separate queries and the result have a
   // row for each sequence.
   bool first_rows = false;
@@ -114,7 +114,7 @@ inline void fields(FieldVisitor& visitor, AttentionSetting& setting) {
 }
 
 struct EmbeddingSetting {
-  bool dense_gradient = false;  // of all rows, mostly zeros
+  bool dense_gradient = false;  // true: the gradient has all rows, mostly zeros
 };
 inline void fields(FieldVisitor& visitor, EmbeddingSetting& setting) {
   visitor.key("dense_gradient", setting.dense_gradient);
@@ -167,7 +167,7 @@ struct ElementLossSetting {
   LossReduction reduction = LossReduction::mean;
   // The divisor of a mean; 0: the number of this call's elements.
   double denominator = 0;
-  float parameter = 1;  // of losses that have one (kernels/loss/args.hpp)
+  float parameter = 1;  // for losses that have a parameter (kernels/loss/args.hpp)
 };
 inline void fields(FieldVisitor& visitor, ElementLossSetting& setting) {
   visitor.key("loss", setting.loss);
@@ -225,7 +225,7 @@ inline void fields(FieldVisitor& visitor, SliceSetting& setting) {
 struct CastSetting {
   DType dtype = DType::fp32;
   Rounding rounding{};
-  Draw draw{};  // of stochastic rounding: element i, row-major, draws at draw.index + i
+  Draw draw{};  // for stochastic rounding: element i, row-major, draws at draw.index + i
 };
 inline void fields(FieldVisitor& visitor, CastSetting& setting) {
   visitor.key("dtype", setting.dtype);
@@ -244,7 +244,7 @@ struct QuantizeSetting {
   // the token_index of its sequences.
   bool parameter = false;
   float scale = 1;  // ScalePolicy::delayed
-  Draw draw{};      // of stochastic rounding; the index is the element's own
+  Draw draw{};      // for stochastic rounding; the index is the element's own
 };
 inline void fields(FieldVisitor& visitor, QuantizeSetting& setting) {
   visitor.key("quantizer", setting.quantizer);
@@ -260,7 +260,7 @@ inline void fields(FieldVisitor& visitor, QuantizeSetting& setting) {
 struct SgdSetting {
   float rate = 0, momentum = 0, dampening = 0, weight_decay = 0, gradient_factor = 1;
   bool nesterov = false, first_step = false;
-  std::size_t first_row = 0;  // of the parameter, where the tensors are some rows of it
+  std::size_t first_row = 0;  // the parameter's row at which the tensors begin
   Rounding weight{}, state{};
   std::uint64_t seed = 0;
   std::uint32_t stream = 0, step = 0;
@@ -286,7 +286,7 @@ struct AdamSetting {
   float one_minus_beta1 = 0.1f, one_minus_beta2 = 0.001f;
   float decay_factor = 1, step_size = 0, inverse_root_correction2 = 1, gradient_factor = 1;
   float coupled_decay = 0;    // this times the weight is added to the gradient: Adam
-  std::size_t first_row = 0;  // of the parameter, where the tensors are some rows of it
+  std::size_t first_row = 0;  // the parameter's row at which the tensors begin
   Rounding weight{}, state{};
   std::uint64_t seed = 0;
   std::uint32_t stream = 0, step = 0;

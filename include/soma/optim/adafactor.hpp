@@ -21,7 +21,7 @@ struct AdafactorOptions {
   double least_scale = 1e-3;   // epsilon 2: least root mean square of weights
   double clip = 1;             // largest root mean square of an update, before rate and scale
   Rounding weight_rounding{};  // for parameters that are not fp32
-  std::uint64_t seed = 0;      // of stochastic rounding
+  std::uint64_t seed = 0;      // for stochastic rounding
 };
 
 // States are fp32: a parameter [..., R, C] has R + C numbers for each matrix.

@@ -105,7 +105,7 @@ class SquaredBlocks {
   }
 
   Tensor values_, rows_;
-  const std::int64_t* numbers_ = nullptr;  // of rows_; nullptr: dense
+  const std::int64_t* numbers_ = nullptr;  // the elements of rows_; nullptr: dense
   std::size_t row_elements_ = 0, first_ = 0;
   HeapVector<Piece> pieces_;
 };

@@ -33,7 +33,7 @@ struct Schedule {
   std::optional<double> rate{};  // not set: the trainer takes the task's
   Decay decay = Decay::constant;
   std::uint64_t warmup = 0;
-  std::uint64_t steps = 0;     // of the whole training; needed by linear and cosine
+  std::uint64_t steps = 0;     // steps of the whole training; linear and cosine need them
   double final_ratio = 0;      // linear, cosine; the least share of the rate with plateau
   std::uint64_t every = 1;     // linear, cosine; plateau: the smallest ratio
   double factor = 0.1;         // step, exponential, plateau
@@ -102,7 +102,7 @@ struct Plateau {
   double best = 0;
   bool known = false;
   std::uint64_t worse = 0;       // evaluations since the best, or since the last reduction
-  std::uint64_t reductions = 0;  // of the learning rate so far
+  std::uint64_t reductions = 0;  // reductions of the learning rate so far
 
   // The value of an evaluation; higher is better. NaN is worse than anything.
   void add(double value, std::uint64_t patience) {

@@ -20,8 +20,8 @@ namespace soma {
 // The common settings of all buckets of a step.
 struct ReductionSetting {
   bool keep_own_rows = false;  // each rank gets the sums of its rows (RowPartition) only
-  Quantizer format{};          // of what travels; fp32 or a format with fewer bits
-  Draw draw{};                 // of its rounding: seed and step
+  Quantizer format{};          // the format in transit; fp32 or a format with fewer bits
+  Draw draw{};                 // for the rounding: seed and step
 };
 
 // Not movable: messages in transit refer to it.

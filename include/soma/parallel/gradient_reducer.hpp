@@ -41,17 +41,17 @@ namespace soma {
 struct GradientReducerOptions {
   std::size_t bucket_bytes = std::size_t{4} << 20;
   bool overlap = true;         // buckets leave while backward goes on; false: all in finish()
-  bool keep_own_rows = false;  // of each parameter, RowPartition
+  bool keep_own_rows = false;  // each rank gets the sums of its rows only (RowPartition)
   // The format in transit: fp32, or numbers rounded to another format. Then the bits of sums depend
   // on the number of ranks.
   Quantizer format{};
-  std::uint64_t seed = 0;  // of that rounding
+  std::uint64_t seed = 0;  // for stochastic rounding to that format
 };
 
 // Seconds over all steps so far.
 struct ReductionTimes {
   double total = 0;   // in which sums were on their way
-  double waited = 0;  // of these in finish(), when there was nothing else to do
+  double waited = 0;  // the part in finish(), when there was nothing else to do
 };
 
 class GradientReducer final : public GradientReceiver {
@@ -134,7 +134,7 @@ class GradientReducer final : public GradientReceiver {
     RowPartition rows;
     float factor = 1;
     DType stored = DType::fp32;
-    std::size_t bucket = 0, begin = 0;  // of its sums
+    std::size_t bucket = 0, begin = 0;  // where the gradient's sums are
     Gradient sparse{};
   };
 

@@ -42,8 +42,8 @@ class InProcessGroup {
   struct Message {  // one side of it
     int from, to, tag;
     bool receives;
-    const std::byte* source;  // of a sent one
-    std::byte* target;        // of a received one
+    const std::byte* source;  // for a sent message
+    std::byte* target;        // for a received message
     std::size_t bytes;
     std::size_t other_bytes = 0;  // the other side's, if that is another number
     State state = State::waiting;

@@ -67,7 +67,7 @@ class MicrobatchSums final : public GradientReceiver {
   struct Entry {
     explicit Entry(Heap& heap) : waiting(heap) {}
     Var parameter;
-    HeapVector<Gradient> waiting;  // of each level the left one of two sums
+    HeapVector<Gradient> waiting;  // at each level, the left one of two sums
   };
 
   [[noreturn]] void refuse(const std::string& given) const {

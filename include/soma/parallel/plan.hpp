@@ -21,7 +21,7 @@ struct PieceCost {
   std::string name{};
   double forward_seconds = 0, backward_seconds = 0;
   std::uint64_t saved_bytes = 0;      // kept from forward to backward
-  std::uint64_t boundary_bytes = 0;   // of its result, which crosses a cut behind it
+  std::uint64_t boundary_bytes = 0;   // bytes of its result, which a cut behind it sends
   std::uint64_t parameter_bytes = 0;  // as trained: weights, gradients and moments not counted
   // True if the piece shares a variable with an earlier piece: no cut may come before it.
   bool joined = false;
@@ -52,9 +52,9 @@ inline std::vector<double> piece_weights(const std::vector<PieceCost>& pieces,
 }
 
 struct PartitionProblem {
-  std::vector<double> weights{};  // of the pieces, from 0
+  std::vector<double> weights{};  // costs of the pieces, from 0
   std::size_t partitions = 1;
-  std::vector<char> joined{};  // of each piece: no cut before it; empty: a cut may come anywhere
+  std::vector<char> joined{};  // true: no cut before the piece; empty: all false
   // If ranks have a memory limit: the bytes of each piece by itself, the bytes of each piece for
   // each micro-batch in flight, and the number of micro-batches in flight in each stage.
   std::uint64_t limit = 0;  // 0: none
@@ -107,7 +107,7 @@ inline std::vector<std::size_t> partition_pieces(const PartitionProblem& problem
 
 // A decision that is made once and kept.
 struct PipelinePlan {
-  std::string fingerprint{};  // of the model: names and shapes
+  std::string fingerprint{};  // identifies the model: names and shapes
   std::size_t partitions = 1, microbatches = 1;
   std::vector<std::size_t> cuts{};  // the first piece of each stage but the first
   std::vector<PieceCost> pieces{};  // times are 0 where nobody measured

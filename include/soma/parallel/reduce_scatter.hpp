@@ -51,7 +51,7 @@ inline constexpr std::size_t any_number_of_shards = (std::numeric_limits<std::si
 class SumFormat {
  public:
   virtual ~SumFormat() = default;
-  virtual std::size_t bytes() const = 0;  // of a number
+  virtual std::size_t bytes() const = 0;  // the bytes of a number
   // Rounds sums to numbers of the format and writes their codes. The sums are those from element
   // `begin` of the buffer on, and contain the addends of `ranks` neighbours.
   virtual void round(std::size_t begin, std::span<float> sums, int ranks,
@@ -163,7 +163,7 @@ class ReduceScatter {
   detail::Scratch<std::byte> sent_, arriving_;
   SumFormat* format_;
   int tag_;
-  int distance_;  // of this round; the number of ranks: done
+  int distance_;  // the round's distance; the number of ranks: done
   EvenPartition even_{};
   const Partition* partition_ = &even_;
   std::span<float> values_;
@@ -236,7 +236,7 @@ class AllGather {
 
   Communicator& communicator_;
   int tag_;
-  int distance_ = 0;  // of this round; 0: done
+  int distance_ = 0;  // the round's distance; 0: done
   std::span<std::byte> bytes_;
   std::size_t element_bytes_ = 1;
   EvenPartition even_{};

@@ -156,7 +156,7 @@ struct PipelineTimes {
 
 struct Simulation {
   double makespan = 0;
-  std::vector<double> busy{};            // of each stage
+  std::vector<double> busy{};            // the busy time of each stage
   std::vector<std::size_t> in_flight{};  // most micro-batches that a stage holds, F to B or W
   // If the stages wait for each other: the first action that never runs. Empty: all ran.
   std::string stuck{};

@@ -182,7 +182,7 @@ class NeuronCoreDevice final : public Device {
   // The program, within a launch; its tiles are given back.
   void run_program(const Operator& op, const OperatorCall& call, Count& count) {
     ++count.programs;
-    if (!core_.options().compute)  // what no transfer reaches is zero, too
+    if (!core_.options().compute)  // also zeroes elements that no transfer reaches
       for (const Tensor& output : call.outputs)
         if (output.elements() != 0) std::memset(output.mutable_raw(), 0, output.bytes());
     const neuroncore::Statistics before = core_.statistics();
@@ -222,7 +222,7 @@ class NeuronCoreDevice final : public Device {
     count_cut(cause);
     if (calls.empty()) return;
     std::size_t done = 0;
-    const struct Lost {  // what an exception leaves
+    const struct Lost {  // marks results as not computed if a call throws
       std::vector<RecordedCall>& calls;
       std::size_t& done;
       ~Lost() {

@@ -156,7 +156,7 @@ class Heap {
     Block* previous;   // in memory; nullptr: the first of a slab
     Block *next_free, *previous_free;
     bool free;
-    std::size_t used = 0;  // of `size`, as long as it is not free
+    std::size_t used = 0;  // the used part of `size`, as long as the block is not free
 
     std::byte* data() { return reinterpret_cast<std::byte*>(this) + sizeof(Block); }
     Block* next() { return reinterpret_cast<Block*>(reinterpret_cast<std::byte*>(this) + size); }

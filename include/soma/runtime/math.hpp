@@ -36,7 +36,7 @@ constexpr std::string_view to_string(Bf16Products products) {
   return "widened";
 }
 
-inline constexpr int split_products = 6;  // of bf16 numbers, for one
+inline constexpr int split_products = 6;  // products of bf16 numbers that make one fp32 product
 
 // The way of fp32 products that goes with a way of bf16 products. Tiles multiply bf16 numbers
 // sixteen times as fast as fp32 multiply-adds by construction: six bf16 products for each fp32

@@ -68,7 +68,7 @@ HWY_INLINE V permute_bytes(V bytes, V places) {
 // True if a lane of any vector is subnormal.
 template <class... V>
 HWY_INLINE bool any_subnormal(V... vectors) {
-  constexpr int subnormal = 0x20;  // of vfpclassps
+  constexpr int subnormal = 0x20;  // the class bit for vfpclassps
   __mmask16 found = 0;
   ((found = _kor_mask16(found, _mm512_fpclass_ps_mask(vectors.raw, subnormal))), ...);
   return found != 0;

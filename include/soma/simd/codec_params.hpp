@@ -20,13 +20,13 @@ struct CodecParams {
   int sign_shift;             // from bit 31 down to the sign bit
   std::uint32_t magnitude_mask;
   std::uint32_t max_finite_code;
-  std::uint32_t infinity_code;  // what an infinite magnitude becomes, without sign
+  std::uint32_t infinity_code;  // the code of an infinite magnitude, without sign
   std::uint32_t overflow_positive,
-      overflow_negative;  // what a finite overflow becomes, without sign
+      overflow_negative;  // the codes of a finite overflow, without sign
   std::uint32_t nan_base, nan_payload_mask,
       nan_quiet;              // NaN: base | (payload & mask, or quiet if that is 0)
   std::uint32_t random_mask;  // which bits of a random word count
-  bool half_words;            // whether random words are 16 bits
+  bool half_words;            // true: random words have 16 bits
   bool fp32_layout;           // the fields are fp32's own, cut off below: decoding is a shift
   bool plain_fp32;            // fp32 itself: nothing to do
   bool plain_bf16;            // bf16 itself: nearest-even is an addition and a shift

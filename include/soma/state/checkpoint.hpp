@@ -20,7 +20,8 @@ enum class CheckpointState : std::uint8_t {
   weights,
   optimizer,
   precision,  // amax histories behind scales
-  task,       // what the task keeps beside weights; of most it is empty, and has no file then
+  task,       // the task's state beside weights; if it is empty, as for most tasks, there is no
+              // file
 };
 inline constexpr std::array all_checkpoint_states{
     CheckpointState::weights, CheckpointState::optimizer, CheckpointState::precision,

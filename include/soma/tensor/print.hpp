@@ -199,8 +199,8 @@ class TensorPrinter {
   const Tensor& tensor_;
   const PrintOptions& options_;
   bool abbreviated_;
-  std::vector<double> values_;      // of a floating tensor, as they are shown
-  std::vector<std::string> texts_;  // of every element that is shown
+  std::vector<double> values_;      // the numbers of a floating tensor, as they are shown
+  std::vector<std::string> texts_;  // the text of every element that is shown
   std::size_t width_ = 0, next_ = 0;
 };
 

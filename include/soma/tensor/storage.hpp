@@ -34,9 +34,9 @@ struct alignas(memory_alignment) StorageBlock {
   std::byte* data;
   std::size_t bytes;
   std::uint64_t version = 0;
-  Owner owner;  // of adopted data; empty otherwise
+  Owner owner;  // for adopted data; empty otherwise
   bool writable = true;
-  bool pending_write = false;  // true: a pending call writes; false: they only read
+  bool pending_write = false;         // true: a pending call writes; false: they only read
   std::uint32_t pending_handles = 0;  // the references that pending calls hold
   PendingCalls* pending = nullptr;    // nullptr: no call is pending
 };

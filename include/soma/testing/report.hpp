@@ -36,10 +36,10 @@ inline constexpr std::array<std::string_view, 11> topic_names{"its samples are a
                                                               "instruction sets"};
 
 struct Report {
-  std::string name;                                        // of the operator
+  std::string name;                                        // the operator's name
   std::size_t checks = 0;                                  // comparisons made
-  std::array<std::size_t, topic_names.size()> by_topic{};  // of which there are those
-  std::vector<std::string> not_checked;                    // and why
+  std::array<std::size_t, topic_names.size()> by_topic{};  // comparisons for each topic
+  std::vector<std::string> not_checked;                    // the topics left out, and why
   std::vector<std::string> failures;
 
   bool passed() const { return failures.empty(); }

@@ -33,7 +33,7 @@ inline void run_inputs(Tape& tape, const Operator& op, const Sample& sample,
     result.outputs.push_back(to_reference(context, outputs[i].value()));
     result.output_types.push_back(outputs[i].value().dtype());
   }
-  for (std::size_t i = 0; i < inputs.size(); ++i)  // what it wrote is a result too
+  for (std::size_t i = 0; i < inputs.size(); ++i)  // inputs that it wrote are results
     if ((op.writes_inputs >> i & 1) != 0 && inputs[i].defined()) {
       result.outputs.push_back(to_reference(context, inputs[i].value()));
       result.output_types.push_back(inputs[i].value().dtype());

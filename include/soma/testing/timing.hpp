@@ -17,8 +17,8 @@ namespace soma::testing {
 
 struct Timing {
   std::string sample;
-  std::size_t elements = 0;  // of the inputs
-  double nanoseconds = 0;    // of a call, forward: the least of several rounds
+  std::size_t elements = 0;  // elements of the inputs
+  double nanoseconds = 0;    // the time of a forward call: the least of several rounds
 };
 
 // Times the operator's samples on the context's threads and device, about `seconds` for each. Empty

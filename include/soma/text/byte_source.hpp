@@ -33,7 +33,7 @@ namespace soma::text {
 // The identity of a file: shows if it is still the file that was opened.
 struct FileState {
   std::uint64_t device = 0, node = 0, bytes = 0;
-  std::int64_t seconds = 0, nanoseconds = 0;  // of the last change
+  std::int64_t seconds = 0, nanoseconds = 0;  // the time of the last change
   friend bool operator==(const FileState&, const FileState&) = default;
 };
 
@@ -201,7 +201,7 @@ class ByteSource {
     }
 
     std::unique_ptr<ByteSource> source_;
-    std::mutex mutex_{};  // of everything below
+    std::mutex mutex_{};  // protects everything below
     std::condition_variable filled_{}, room_{};
     Block blocks_[4]{};
     std::size_t first_ = 0, ready_ = 0;
@@ -331,11 +331,11 @@ class ByteSource {
   const StopFlag* stop_ = nullptr;
   static constexpr std::string_view gzip_mark = "\x1f\x8b";
   std::unique_ptr<File> file_;
-  std::unique_ptr<Unpacker> unpacker_;  // of a file that is gzip
+  std::unique_ptr<Unpacker> unpacker_;  // set for a gzip file
   std::unique_ptr<Ahead> ahead_{};      // who has it, if it is read ahead
   FileState state_;
   std::vector<char> buffer_;
-  std::string_view window_;  // of the buffer, or the text in memory
+  std::string_view window_;  // the unread bytes: a part of the buffer, or the text in memory
   std::size_t at_ = 0;
 };
 

@@ -36,7 +36,7 @@ inline std::optional<float> real_number(std::string_view text) {
 }
 
 struct Columns {
-  std::size_t count = 0;             // of the table
+  std::size_t count = 0;             // columns of the table
   std::vector<std::size_t> texts{};  // from 0; joined in this order
   std::optional<std::size_t> pair{};
   std::size_t label = 1;

@@ -17,7 +17,7 @@
 namespace soma::text {
 
 enum class TokenKind : std::uint8_t {
-  words,                  // what stands between spaces, tabs and line ends
+  words,                  // runs of bytes between spaces, tabs and line ends
   words_and_punctuation,  // runs of letters, digits and bytes beyond ASCII; marks by themselves
   characters,             // each run of `window` code points of the whole text, spaces included
 };
@@ -96,8 +96,8 @@ class HashedFeatures {
 
  private:
   static constexpr std::uint64_t golden = 0x9E3779B97F4A7C15u;  // 2^64 by the golden ratio
-  static constexpr std::uint64_t first = 0x243F6A8885A308D3u;   // of pi
-  static constexpr std::uint64_t prime = 0x100000001B3u;        // of FNV-1a
+  static constexpr std::uint64_t first = 0x243F6A8885A308D3u;   // the first bits of pi's fraction
+  static constexpr std::uint64_t prime = 0x100000001B3u;        // the prime of FNV-1a
 
   enum class Class : std::uint8_t { space, word, mark };
 

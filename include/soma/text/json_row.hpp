@@ -166,7 +166,7 @@ class JsonRowReader {
   std::vector<std::string> found_{}, labels_{};
   std::vector<bool> given_{};
   std::string label_{};
-  std::string problem_{};  // of the first event that was refused
+  std::string problem_{};  // why the first event was refused
   std::size_t depth_ = 0, text_ = 0;
   Field field_ = Field::other;
   bool has_label_ = false, is_list_ = false, in_labels_ = false;

@@ -178,7 +178,7 @@ class RecordReader {
   std::size_t limit_;
   char separator_;
   std::size_t size_ = 0;  // bytes of the record so far
-  bool quoted_ = false;   // whether a field of the record is
+  bool quoted_ = false;   // true: the record has a quoted field
   std::uint64_t line_ = 1;
 };
 

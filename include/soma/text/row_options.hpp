@@ -56,7 +56,7 @@ struct RowOptions {
   // Several text columns instead of text_column: their texts are joined by a space, without empty
   // texts.
   std::vector<std::string> text_columns{};
-  std::string pair_column{};  // of the second text of a pair (Row::pair); empty: no pairs
+  std::string pair_column{};  // the column of the second text (Row::pair); empty: no pairs
   // The separator of columns, in a table that otherwise is csv: ';' or '\t' ... 0: the format's.
   char separator = 0;
   char label_separator = ',';  // LabelKind::several: between the classes of a cell

@@ -384,7 +384,7 @@ class RowReader {
   std::string_view operation() const { return records_.bytes().operation(); }
 
   RowOptions options_;
-  std::string_view memory_;  // what is read, where that is no file
+  std::string_view memory_;  // the text, if it is read from memory
   RecordReader records_;
   Format format_;
   JsonRowReader json_;

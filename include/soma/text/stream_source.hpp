@@ -33,8 +33,8 @@ struct StreamOptions {
   data::BatchOptions batches{};
   std::size_t buffer_rows = 10000;  // how many rows the next one is drawn from; not 0
   std::size_t max_tokens = 512;     // no text has more: encode has to cut
-  std::uint64_t settings = 0;       // of encode: a number that changes when its results do
-  EncodePair encode_pair{};         // of rows with rows.pair_column, instead of encode
+  std::uint64_t settings = 0;       // another number for another `encode`
+  EncodePair encode_pair{};         // encodes pairs (rows.pair_column), instead of encode
 };
 
 // Memory: buffer_rows texts and one batch. The order of an epoch is a pure function of (seed,

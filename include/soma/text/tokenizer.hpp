@@ -295,7 +295,7 @@ class Tokenizer {
   // The longest piece that `text` starts with. One pass computes the hashes of all its beginnings.
   Match longest_match(std::string_view text, bool begins) const {
     constexpr std::size_t most_at_once = 256;
-    std::uint64_t hashes[most_at_once];  // of the first bytes; left as it is where it is not used
+    std::uint64_t hashes[most_at_once];  // not initialised: few are used
     PieceHash hash = begins ? PieceHash() : continuing_hash_;
     const std::string_view prefix = begins ? std::string_view() : options_.continuing;
     const std::size_t longest = std::min(text.size(), vocabulary_.longest());

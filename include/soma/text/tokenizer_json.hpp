@@ -278,7 +278,7 @@ class TokenizerFolder {
   std::filesystem::path folder_;
   std::vector<AddedToken> added_;
   std::vector<std::string> unused_;  // bos_token, eos_token
-  bool decoder_ = false;             // whether there is an added_tokens_decoder
+  bool decoder_ = false;             // true: there is an added_tokens_decoder
 };
 
 }  // namespace detail

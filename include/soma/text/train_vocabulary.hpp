@@ -115,7 +115,7 @@ class VocabularyTrainer {
   struct Character {
     std::string text;
     std::uint64_t count = 0;
-    bool inside = false;  // of a word, behind another
+    bool inside = false;  // true: the piece follows another one in a word
   };
 
   static std::vector<std::string_view> characters_of(std::string_view word) {

@@ -250,7 +250,7 @@ class WordSplitter {
     unsigned order;
     char32_t point;
     Span source;
-    bool part;  // of a decomposition, and not its first
+    bool part;  // true: comes from a decomposition, but is not its first code point
     bool kept;  // no accent
   };
 
@@ -258,9 +258,9 @@ class WordSplitter {
   SplitOptions options_;
   bool spans_;
   std::string word_;
-  std::vector<Span> sources_;  // of each byte of word_
+  std::vector<Span> sources_;  // the source of each byte of word_
   std::vector<Mark> marks_;    // wait for the end of their run
-  Span starter_;               // what the run of marks stands behind
+  Span starter_;               // the character before the run of marks
   std::size_t chars_ = 0, begin_ = 0, end_ = 0;
 };
 

@@ -16,7 +16,7 @@ namespace soma::train {
 
 struct ConsoleProgressOptions {
   bool terminal = false;            // isatty() of the stream, which only the host knows
-  double peak_gflops = 0;           // of all threads; 0: no share of the peak is shown
+  double peak_gflops = 0;           // for all threads; 0: no share of the peak is shown
   double seconds_between = 10;      // lines, where it is no terminal
   std::uint64_t steps_between = 0;  // instead of seconds
 };

@@ -11,8 +11,8 @@ namespace soma::train {
 
 struct Evaluation {
   double loss = 0;                    // mean, as the task counts (Task::loss_count)
-  metrics::Values values{};           // of the task's metrics
-  metrics::Classification metrics{};  // of tasks that have classes
+  metrics::Values values{};           // values of the task's metrics
+  metrics::Classification metrics{};  // for tasks with classes
   std::uint64_t sequences = 0;
   double seconds = 0;
 };

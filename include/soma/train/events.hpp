@@ -13,10 +13,10 @@ namespace soma::train {
 
 struct RunInfo {
   std::uint64_t first_step = 0;  // 0, or where a resumed run goes on
-  std::uint64_t steps = 0;       // of the whole run; 0: not known
+  std::uint64_t steps = 0;       // steps of the whole run; 0: not known
   std::uint64_t parameters = 0;  // numbers that are trained
   std::uint64_t epochs = 0;
-  int threads = 1;  // of this rank
+  int threads = 1;  // threads of this rank
   int ranks = 1;
 };
 
@@ -29,7 +29,7 @@ struct StepInfo {
   std::uint64_t tokens = 0, sequences = 0;
   std::uint64_t longest = 0;                  // tokens of the longest sequence
   std::uint64_t classified = 0, correct = 0;  // sequences with scores and a label, and of these
-  double seconds = 0;                         // of the whole step, waiting included
+  double seconds = 0;                         // the time of the whole step, waiting included
   double wait_seconds = 0;                    // for the batch
   double useful_flops = 0;                    // 0: not known; of all ranks
   // The seconds in which sums of gradients were travelling between ranks, and the part of them in
@@ -40,8 +40,8 @@ struct StepInfo {
 
 struct EvaluationInfo {
   std::uint64_t step = 0, epoch = 0;
-  const metrics::Classification* metrics = nullptr;  // of tasks that have classes
-  const metrics::Values* values = nullptr;           // of the task's metrics
+  const metrics::Classification* metrics = nullptr;  // for tasks with classes
+  const metrics::Values* values = nullptr;           // values of the task's metrics
   double loss = 0, seconds = 0;
   bool best = false;  // so far
 };
@@ -56,7 +56,7 @@ struct Report {
   double wait_seconds = 0;   // for batches
   double useful_flops = 0;
   double reduction_seconds = 0, reduction_wait_seconds = 0;  // as in StepInfo
-  double loss = 0;                                           // of the last step
+  double loss = 0;                                           // the loss of the last step
   bool interrupted = false, stopped_early = false;
   bool complete = false;  // all steps were made; interrupted then: the last evaluation was not
   std::uint64_t skipped_steps = 0;
@@ -64,7 +64,7 @@ struct Report {
   // The evaluation of the weights at the end of the run, if they were evaluated.
   double evaluation_loss = 0;
   metrics::Values values{};
-  metrics::Classification metrics{};  // of tasks that have classes
+  metrics::Classification metrics{};  // for tasks with classes
   // The criterion that chose the weights, "loss" or a metric's name; empty: the weights of the last
   // step.
   std::string best_metric{};

@@ -127,7 +127,7 @@ inline void TrainerBase::begin(data::BatchSource& batches, const data::BatchSour
   schedule_.check();
   progress_ = {};
   progress_.steps = steps;
-  for (Callback* callback : callbacks_) {  // of a run before
+  for (Callback* callback : callbacks_) {  // forget the requests of an earlier run
     callback->take_stop();
     callback->take_save();
   }

@@ -29,7 +29,7 @@ enum class NonFinite : std::uint8_t {
 struct TrainerOptions {
   std::uint64_t epochs = 1;
   std::uint64_t max_steps = 0;  // 0: as many as the epochs have
-  std::size_t batch_size = 32;  // of sources that are made here
+  std::size_t batch_size = 32;  // for sources that the trainer makes
   std::size_t accumulate = 1;   // batches whose gradients make one step
   // Not set: schedule.rate, and if that is not set, the task's own learning rate
   // (Task::learning_rate()).
@@ -41,7 +41,7 @@ struct TrainerOptions {
   std::optional<double> weight_decay{};  // none: 0.01
   bool decay_all = false;                // biases and norms as well
   double clip = 1;                       // largest norm of all gradients; 0: any
-  std::uint64_t seed = 0;                // of dropout, order of the data, stochastic rounding
+  std::uint64_t seed = 0;                // for dropout, the order of the data, stochastic rounding
   Precision precision{};
   NonFinite non_finite = NonFinite::stop;
 
@@ -65,7 +65,7 @@ struct TrainerOptions {
   // checkpoints; with shard_optimizer or several stages all ranks need a store at the same place,
   // such as CheckpointPartFolder. nullptr: a single process.
   Communicator* communicator = nullptr;
-  std::size_t reduce_bucket_bytes = std::size_t{4} << 20;  // of gradients that travel together
+  std::size_t reduce_bucket_bytes = std::size_t{4} << 20;  // size of gradients that travel together
   bool overlap = true;           // gradients travel while backward goes on
   bool shard_optimizer = false;  // each rank keeps moments and gradients of its rows (ZeRO)
   // After a stop request, the seconds that other ranks have to finish a step (at least twice the

@@ -14,9 +14,9 @@ namespace soma::train {
 
 struct Progress {
   std::uint64_t step = 0, batches = 0, skipped = 0, skipped_in_a_row = 0;
-  data::Position position{};  // of the batch that comes next
+  data::Position position{};  // the position of the next batch
   double last_loss = 0;
-  std::uint64_t steps = 0;  // of the whole run, as it was planned; 0: not known
+  std::uint64_t steps = 0;  // planned steps of the whole run; 0: not known
   // Evaluations: the step of the last one, the best value of the chosen metric, and the number of
   // worse evaluations since.
   std::uint64_t evaluated_at = 0, stale = 0;

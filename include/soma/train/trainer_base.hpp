@@ -113,9 +113,9 @@ class TrainerBase {
   BestWeights best_{};
   // The seconds that other ranks have to answer after a stop request.
   double patience_seconds_ = 0;
-  bool between_steps_ = false;    // what a checkpoint holds belongs together
+  bool between_steps_ = false;    // true: the parts of a checkpoint belong to the same step
   std::uint64_t saved_at_ = 0;    // step of the newest checkpoint of this call
-  std::exception_ptr failure_{};  // what a callback threw
+  std::exception_ptr failure_{};  // thrown by a callback
 };
 
 }  // namespace soma::train

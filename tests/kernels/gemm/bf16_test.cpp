@@ -22,7 +22,7 @@ namespace {
 void check_bf16_product(const Product& product) {
   const std::vector<double> wanted = product.sums<double>();
   std::vector<double> bounds = product.bounds_of_error();
-  double lost = 0x1p-126;  // of a result, or of an input times the other
+  double lost = 0x1p-126;  // the largest loss of a result, or of an input times the other
   for (const auto* values : {&product.a.values, &product.b.values})
     for (const float x : *values)
       if (std::isfinite(x)) lost = (std::max)(lost, 0x1p-126 * static_cast<double>(std::fabs(x)));

@@ -255,7 +255,7 @@ TEST_CASE("what is recorded says what came before", "[unit][neuroncore]") {
   CHECK(all[1].cost.free_size == 64);
   CHECK(all[2].after[static_cast<std::size_t>(nc::Engine::tensor)] == 1);
   CHECK(all[2].position.number == 2);
-  CHECK(all[2].cost.free_size == 64);  // what it searches, not the eight that it finds
+  CHECK(all[2].cost.free_size == 64);  // the elements that it searches, not the eight that it finds
   CHECK(all[2].cost.psum_tensors == 1);
   CHECK(core.statistics().instructions[static_cast<std::size_t>(nc::Opcode::max8)] == 1);
   CHECK(core.statistics().of_engine[static_cast<std::size_t>(nc::Engine::vector)] == 2);

@@ -71,7 +71,7 @@ Expected expected(const QuantizeSetting& setting, const std::vector<float>& x, s
   const bool one =
       scaling.policy == ScalePolicy::none || scaling.granularity == Granularity::tensor;
 
-  std::size_t step = 0, width = 0;  // of a granule; 0: all rows of a shard, all columns
+  std::size_t step = 0, width = 0;  // the size of a granule; 0: all rows of a shard, all columns
   bool cut = false;
   switch (scaling.granularity) {
     case Granularity::tensor:

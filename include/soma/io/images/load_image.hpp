@@ -62,12 +62,12 @@ struct LabelledImages {
   Tensor images{};                     // uint8 [count, channels, height, width]
   Tensor labels{};                     // int32 [count], numbers in `classes`
   std::vector<std::string> classes{};  // names of the folders, ascending
-  std::vector<std::string> files{};    // of each image
+  std::vector<std::string> files{};    // the file of each image
 };
 
 struct ImageFolderOptions {
   ImageOptions image{};
-  std::size_t max_bytes = std::size_t{1} << 32;  // of all images together
+  std::size_t max_bytes = std::size_t{1} << 32;  // limit for all images together
 };
 
 namespace detail {

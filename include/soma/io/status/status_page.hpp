@@ -198,7 +198,7 @@ class StatusPage {
     take_away_dead(folder);
     path_ = folder + "/" + std::to_string(status_.process);
     const std::string partial = path_ + ".partial";
-    ::unlink(partial.c_str());  // of a process of the same number that was killed
+    ::unlink(partial.c_str());  // left by a killed process with the same number
     const auto failed = [&](std::string_view what) {
       const int number = errno;
       ::unlink(partial.c_str());

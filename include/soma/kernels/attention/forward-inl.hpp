@@ -126,7 +126,7 @@ class AttentionForward {
     for (std::size_t panel = 0; panel < panels; ++panel) operands_.take_queries(panel);
     std::fill_n(space_.largest, panels * query_panel, minus_infinity);
     std::fill_n(space_.sums, panels * query_panel, 0.0f);
-    std::fill_n(space_.correction, query_panel, 0.0f);  // of queries that are not there, too
+    std::fill_n(space_.correction, query_panel, 0.0f);  // includes rows beyond the last query
     if (sees_some(args_))
       for (std::size_t panel = 0; panel < panels; ++panel) operands_.clear_sums(panel);
     for (std::size_t key = 0; key < args_.keys; key += Operands::block)

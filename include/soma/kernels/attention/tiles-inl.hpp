@@ -271,7 +271,7 @@ class ForwardTiles : public TileOperands {
  private:
   SquareRows q_rows_, k_rows_, v_rows_;
   float *q_, *out_;  // [panels of queries][across], queries as columns
-  float *k_, *v_;    // of a block: [keys][across], and turned, [across][keys]
+  float *k_, *v_;    // one block: [keys][across], and turned, [across][keys]
   float* weights_;   // [keys]
 };
 
@@ -373,8 +373,8 @@ class BackwardTiles : public TileOperands {
   SquareRows rows_of_q_, rows_of_k_, rows_of_v_, rows_of_dout_;
   // [panels of queries][across]: queries as columns, as rows, and sums with queries as columns.
   float *q_, *dout_, *q_rows_, *dout_rows_, *dq_;
-  float *k_, *v_, *k_turned_;  // of a block: [keys][across], and turned, [across][keys]
-  float *dk_, *dv_;            // of a block: [across][keys]
+  float *k_, *v_, *k_turned_;  // one block: [keys][across], and turned, [across][keys]
+  float *dk_, *dv_;            // one block: [across][keys]
   float* weights_;             // [keys]
 };
 

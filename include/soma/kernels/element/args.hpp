@@ -96,7 +96,7 @@ static_assert(
     }(),
     "the table has the functions in the order of the enumeration");
 
-inline constexpr float leaky_slope = 0.01f;  // of leaky_relu below zero
+inline constexpr float leaky_slope = 0.01f;  // the slope of leaky_relu below zero
 inline constexpr float gelu_clip = 10;       // the most that gelu_clipped gives, and where
 
 // True if the function is constant somewhere: there its gradient is 0, whatever dy is.

@@ -11,7 +11,7 @@ namespace soma {
 
 // y[i] = table[ids[i]]
 struct GatherArgs {
-  std::size_t rows = 0, columns = 0;  // of y
+  std::size_t rows = 0, columns = 0;  // the size of y
   MatrixOperand table{};
   const void* ids = nullptr;  // rows; int32 or int64
   DType id_dtype = DType::int64;
@@ -25,7 +25,7 @@ struct GatherSumArgs {
   MatrixOperand x{};
   const std::uint32_t* list = nullptr;
   std::size_t count = 0;
-  Segments segments{};  // of the list
+  Segments segments{};  // segments of the list
   bool accumulate = false;
   float* out = nullptr;
 };

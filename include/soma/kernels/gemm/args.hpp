@@ -35,7 +35,7 @@ struct Eviction {
 // Columns of b that are packed once for several calls (GemmKernels::pack_b). Each has some.
 struct PackedB {
   float* data = nullptr;               // aligned to 64 bytes; nullptr: each call packs its own
-  std::size_t first = 0, columns = 0;  // of the packed columns: the call's first, and all
+  std::size_t first = 0, columns = 0;  // the call's first packed column; all columns
 };
 
 // Columns of a product that calls for it hand out among themselves.
@@ -49,7 +49,7 @@ struct GemmArgs {
   MatrixOperand a{};    // m x k
   MatrixOperand b{};    // k x n
   MatrixTarget c{};     // m x n; overlaps neither a nor b
-  Segments segments{};  // of k
+  Segments segments{};  // segments of k
   Eviction eviction{};
   // The addition within each segment; sums of segments are added in fp32. An accumulation that is
   // not plain() uses widened products. Callers have checked it.
@@ -83,8 +83,8 @@ struct GemmArgs {
 // How a product is cut whose b is packed once for all calls.
 struct SharedPacking {
   std::size_t columns = 0;     // that are packed together; 0: this product is not cut so
-  std::size_t bytes = 0;       // of that many
-  std::size_t rows = 0;        // of a call, at most
+  std::size_t bytes = 0;       // bytes of the packed columns
+  std::size_t rows = 0;        // most rows of a call
   std::size_t least_rows = 0;  // and at least, while so many are left
   std::size_t tile_rows = 0;   // cut at multiples of these: whole tiles are fastest
   std::size_t workspace = 0;   // bytes for a call with that many rows, or one that packs

@@ -86,9 +86,9 @@ namespace {  // internal linkage: units with other flags have their own
 // happens to them is a bias and bf16's rounding to nearest: most gradients of activations and
 // weights, and layers without an activation.
 struct Bf16Exit {
-  std::byte* codes;  // of the first row and column
+  std::byte* codes;  // the codes from the first row and column on
   std::size_t stride;
-  const float* bias;  // of the first column on, or nullptr
+  const float* bias;  // the bias from the first column on, or nullptr
   bool stream;        // past the caches, of dot products, which leave in whole lines of theirs
 
   // Where a block is about to leave for: stores would wait for it, and the next block's sums behind

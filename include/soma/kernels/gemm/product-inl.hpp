@@ -85,7 +85,7 @@ class Gemm {
   }
 
  private:
-  static constexpr std::size_t whole_steps = 32;  // of k, in any kind of product
+  static constexpr std::size_t whole_steps = 32;  // steps of k, for every kind of product
   static_assert(Panels::packed_depth % whole_steps == 0);
 
   void sum() {
@@ -178,7 +178,7 @@ class Gemm {
   // neighbour is there. The sum of all ends in the first. An empty group is a term of zeros, which
   // needs no tile: all it can change is -0, once.
   void sum_tile(const GemmTile& tile) {
-    bool full[gemm_most_levels] = {};    // what waits, level by level: tiles, or nothing
+    bool full[gemm_most_levels] = {};    // true: a sum waits at the level, perhaps an empty one
     std::size_t waiting = 0, tiles = 0;  // levels, and tiles on them
     const bool any_empty = has_empty_group();
     for (std::size_t group = 0; group < cut_.groups; ++group) {
@@ -259,7 +259,7 @@ class Gemm {
 
   // Sums of (a part of) a tile leave for c.
   void finish(const GemmTile& tile, float* sums) {
-    const float factor = a_.factor() * b_.factor();  // what packing left out
+    const float factor = a_.factor() * b_.factor();  // packing leaves the factors out
     if (args_.factor != nullptr)
       *args_.factor = factor;
     else if (factor != 1)

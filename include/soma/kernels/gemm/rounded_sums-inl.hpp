@@ -165,7 +165,7 @@ class RoundedSumsProduct {
     const bool promotes = args_.accumulation.promote != 0;
     const std::size_t interval = promotes ? args_.accumulation.promote : length;
     for (const std::size_t end = position + depth; position != end;) {
-      const std::size_t within = position % interval;  // what the running sums have already
+      const std::size_t within = position % interval;  // products that the running sums contain
       const std::size_t until_joined = (std::min)(interval - within, length - position);
       const std::size_t until_rounded = (std::min)(chunk - within % chunk, until_joined);
       const std::size_t steps = (std::min)(until_rounded, end - position);

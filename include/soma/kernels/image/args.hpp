@@ -9,7 +9,7 @@ namespace soma {
 
 // The sliding window of a convolution or a pool.
 struct Window {
-  std::size_t channels = 0, height = 0, width = 0;  // of the image
+  std::size_t channels = 0, height = 0, width = 0;  // the image's sizes
   std::size_t kernel_height = 1, kernel_width = 1;
   std::size_t stride_height = 1, stride_width = 1;
   std::size_t pad_height = 0, pad_width = 0;  // on each side: zeros (convolution), -infinity (pool)

@@ -33,7 +33,7 @@ inline constexpr std::size_t narrow_runs = 16, narrow_lanes = 8;
 // Floats of each run at a time, where they are not added where they lie: 16 KiB, half of the
 // smallest first-level cache. The pitch keeps runs out of each other's cache lines.
 inline constexpr std::size_t narrow_piece = 256, narrow_pitch = narrow_piece + run_group;
-inline constexpr std::size_t narrow_levels = 10;  // of the tree over up to 2^10 segments
+inline constexpr std::size_t narrow_levels = 10;  // levels of the tree over up to 2^10 segments
 
 struct NarrowBuffers {
   alignas(64) float values[narrow_runs * narrow_pitch];

@@ -46,7 +46,7 @@ struct RunSource {
   std::size_t width, row_stride, column_stride;
   float scale;
   std::int32_t zero_point;
-  CodecParams codec;  // of a floating type
+  CodecParams codec;  // for floating types
   bool plain;         // fp32 as it is, elements of a row adjacent
 };
 
@@ -167,7 +167,7 @@ static inline const float* load_run(const RunSource& source, std::size_t row, st
 struct RunTarget {
   std::byte* data;
   CodecParams codec;
-  Draw draw;  // of element 0
+  Draw draw;  // for element 0
 };
 
 static inline RunTarget run_target(void* data, DType dtype, const Rounding& rounding,

@@ -19,7 +19,7 @@ struct BagArgs {
   const float* weights = nullptr;  // nullptr: all are 1
   const std::size_t* offsets = nullptr;
   bool mean = false;
-  MatrixTarget y{};  // of bag 0
+  MatrixTarget y{};  // from bag 0 on
 };
 
 // Row k of out, for k from first to last - 1: the sum over i from starts[k] to starts[k + 1] of
@@ -30,9 +30,9 @@ struct BagGradientArgs {
   const float* dy = nullptr;
   std::size_t dy_stride = 0;  // a multiple of 16, at least `columns`: zeros follow
   const std::int32_t* list = nullptr;
-  const float* weights = nullptr;  // of list entries; nullptr: all are 1
+  const float* weights = nullptr;  // one weight for each list entry; nullptr: all are 1
   const std::int64_t* starts = nullptr;
-  const std::uint32_t* segments = nullptr;  // of each bag; below 1024
+  const std::uint32_t* segments = nullptr;  // the segment of each bag; below 1024
   float* out = nullptr;                     // [last, columns]
 };
 
@@ -52,7 +52,7 @@ struct BagDotsArgs {
 // Some rows of a parameter [R, columns] in fp32, and the gradient of each: row i of the gradient
 // belongs to row rows[i] of the parameter, or to row i where rows is nullptr.
 struct TouchedRows {
-  std::size_t first = 0, last = 0, columns = 0;  // of the gradient
+  std::size_t first = 0, last = 0, columns = 0;  // the gradient's rows and columns
   float* weight = nullptr;
   const std::int64_t* rows = nullptr;
   const float* gradient = nullptr;

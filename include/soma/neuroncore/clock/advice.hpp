@@ -13,10 +13,10 @@
 namespace soma::neuroncore {
 
 // The thresholds above (or below) which a rule applies.
-inline constexpr double advice_transposes = 0.1;    // of the Tensor engine's busy time
+inline constexpr double advice_transposes = 0.1;    // share of the Tensor engine's busy time
 inline constexpr double advice_buffer_bytes = 512;  // a mean buffer below it
-inline constexpr double advice_fp32 = 0.1;          // of the Vector engine's busy time
-inline constexpr double advice_wait = 0.1;          // of the program's time
+inline constexpr double advice_fp32 = 0.1;          // share of the Vector engine's busy time
+inline constexpr double advice_wait = 0.1;          // share of the program's time
 
 namespace detail {
 

@@ -20,7 +20,7 @@ namespace soma::neuroncore::detail {
 // A slice in the row of a region or of the operators: work between two times, in whole ns.
 struct Span {
   std::int64_t start = 0, end = 0;
-  std::uint32_t name = 0;  // of an operator's call: its index
+  std::uint32_t name = 0;  // for an operator's call: its index
 };
 struct SpanRow {
   std::string name;

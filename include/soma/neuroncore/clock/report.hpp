@@ -27,7 +27,7 @@ struct ReportOptions {
   ClockOptions clock{};
   std::uint64_t hbm_in_use = 0;  // bytes of device memory; more than the machine has: a warning
   std::size_t most_events = 200'000;  // slices of a trace or page; the rest is counted and named
-  std::size_t most_ranks = 24;        // of the ranked list, in text and page
+  std::size_t most_ranks = 24;        // entries of the ranked list, in text and page
 };
 
 // Record and names must outlive the report.

@@ -29,7 +29,7 @@ struct Rank {
   std::string_view kind;  // "engine", "queue", "wait", "region", "operator" or "line"
   std::string name;
   std::uint64_t instructions = 0;
-  double path_ns = 0;  // of the path that decides the end
+  double path_ns = 0;  // time on the path that decides the end
   double busy_ns = 0;  // its instructions together
   std::string bound;   // the engine, queue or wait that has most of its part of the path
 };
@@ -61,7 +61,7 @@ struct Summary {
 
   // The operations of the array (array_operations()), transposes included.
   double array_operations = 0, transpose_operations = 0;
-  double transpose_share = 0;  // of the Tensor engine's busy time
+  double transpose_share = 0;  // share of the Tensor engine's busy time
   // The shares of the array's and device memory's peak: all operations (hfu), operations without
   // transposes (mfu), bytes (mbu).
   double hfu = 0, mfu = 0, mbu = 0;

@@ -173,7 +173,7 @@ class Clock {
     double ready = never;             // without ports and DMA engines
     std::uint32_t cause = Timed::nobody;
     Bound bound = Bound::launch;
-    double trigger = 0;  // of the lane's last transfer that is ready
+    double trigger = 0;  // the time of the lane's last transfer that is ready
     std::uint32_t trigger_cause = Timed::nobody;
     Bound trigger_bound = Bound::launch;
 

@@ -29,7 +29,7 @@ enum class Alu : std::uint8_t {
   logical_and,
   logical_or,
   logical_xor,
-  absolute,     // of one operand, the data
+  absolute,     // takes one operand, the data
   logical_not,  // the same
   power,        // GpSimd only
   rsqrt,        // GpSimd only

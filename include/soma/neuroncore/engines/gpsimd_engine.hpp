@@ -19,7 +19,7 @@ namespace soma::neuroncore {
 
 // The work that the kernel of a custom operator did.
 struct CustomWork {
-  std::uint64_t bytes_read = 0, bytes_written = 0;  // of device memory
+  std::uint64_t bytes_read = 0, bytes_written = 0;  // bytes of device memory
   double nanoseconds = 0;
 };
 

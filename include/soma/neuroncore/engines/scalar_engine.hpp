@@ -51,7 +51,7 @@ constexpr FunctionInfo info(Function function) {
       {"arctan", -pi / 2, pi / 2},
       {"sqrt", 0x1p-116f, 0x1p118f},
       {"rsqrt", 0x1p-87f, 0x1p97f},
-      {"reciprocal", 0x1p-42f, 0x1p42f},  // of the magnitude
+      {"reciprocal", 0x1p-42f, 0x1p42f},  // limits for the magnitude
   }};
   return infos[static_cast<std::size_t>(function)];
 }

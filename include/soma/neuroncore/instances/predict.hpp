@@ -30,9 +30,9 @@ struct CoreStep {
 };
 
 struct StepPrediction {
-  double core_seconds = 0;     // of one core alone
-  double reduce_seconds = 0;   // of all buckets
-  double exposed_seconds = 0;  // of these, what backward does not hide
+  double core_seconds = 0;     // one core alone
+  double reduce_seconds = 0;   // all buckets together
+  double exposed_seconds = 0;  // the part of reduce_seconds that backward does not hide
   std::size_t buckets = 0;
 
   double seconds() const { return core_seconds + exposed_seconds; }

@@ -240,7 +240,7 @@ class OnChipMemory {
   Memory memory_;
   Uninitialised uninitialised_;
   bool holds_numbers_;  // false: a dry run, in which there is no memory behind the tiles
-  std::size_t factor_;  // of the room that tiles take: everything as fp32 takes up to four times it
+  std::size_t factor_;  // memory per byte of a tile: 4 if all elements are fp32
   std::size_t partitions_, capacity_, step_;
   HeapVector<Allocation> allocations_;
   Storage bytes_, written_;

@@ -23,7 +23,7 @@ class Region {
  public:
   enum class Space : std::uint8_t { sbuf, psum, hbm } space = Space::sbuf;
   std::uint32_t first_partition = 0, last_partition = 0;  // one past the end
-  std::uintptr_t first_byte = 0, last_byte = 0;           // of the pattern; one past the end
+  std::uintptr_t first_byte = 0, last_byte = 0;           // the pattern's bytes; one past the end
 
   static constexpr std::size_t max_dimensions = 4;
 

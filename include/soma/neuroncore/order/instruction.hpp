@@ -128,9 +128,9 @@ struct CostFields {
   // Elements a partition: of the result, of the moving tile, or of the reduced or searched tile.
   std::uint32_t free_size = 0;
   std::uint32_t stationary = 0;   // free size of the stationary tile of a matmul
-  std::uint32_t contraction = 0;  // of a matmul: partitions of both of its operands
+  std::uint32_t contraction = 0;  // for a matmul: partitions of both operands
   std::uint8_t tensors = 0;       // tiles that are read
-  std::uint8_t psum_tensors = 0;  // of those, how many lie in PSUM
+  std::uint8_t psum_tensors = 0;  // tiles in PSUM that are read
   // The types of the tiles that are read, in the order of the instruction's operands (of the first
   // three if there are more), and of the result.
   std::array<DType, 3> inputs{};
@@ -141,8 +141,8 @@ struct CostFields {
   bool narrow_stride = true;  // innermost strides of at most 16 bytes
   std::uint32_t piece = 0;    // elements side by side of a local_gather
   std::uint64_t bytes = 0;    // moved between memories
-  std::uint32_t buffers = 0;  // of a transfer: pieces side by side
-  double nanoseconds = 0;     // of a custom operator: what the model of its processors says
+  std::uint32_t buffers = 0;  // for a transfer: pieces side by side
+  double nanoseconds = 0;     // for a custom operator: predicted by the model of its processors
 
   friend bool operator==(const CostFields&, const CostFields&) = default;
 };
@@ -187,7 +187,7 @@ struct Instruction {
   bool uses_sbuf = false, uses_psum = false;  // memories that it reads or writes
   bool result_in_psum = false;
   Direction direction = Direction::none;
-  std::uint32_t call = 0;    // of an operator: RecordNames::calls[call - 1]; 0: none
+  std::uint32_t call = 0;    // for an operator: RecordNames::calls[call - 1]; 0: none
   std::uint32_t region = 0;  // RecordNames::regions[region - 1], the innermost; 0: none
   std::uint32_t sbuf_used = 0, psum_used = 0;  // bytes a partition, in use when it was issued
   SourceLine source;

@@ -20,7 +20,7 @@ struct Touch {
   Position at;
   Opcode opcode = Opcode::copy;
   bool writes = false;
-  SourceLine source;          // of the instruction
+  SourceLine source;          // where the instruction was issued
   std::uint32_t program = 0;  // the region of the program that it belongs to: Instruction::region
 };
 

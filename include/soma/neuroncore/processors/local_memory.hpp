@@ -19,7 +19,7 @@ namespace soma::neuroncore {
 // beyond it.
 class LocalBlock {
  public:
-  static constexpr std::size_t alignment = 64;  // of a vector register
+  static constexpr std::size_t alignment = 64;  // the size of a vector register
   explicit LocalBlock(std::size_t bytes)
       : data_(static_cast<std::byte*>(
             ::operator new((std::max)(bytes, std::size_t{1}), std::align_val_t(alignment)))),

@@ -19,8 +19,8 @@ inline constexpr std::size_t most_processors = 8;
 
 struct ProcessorModel {
   std::size_t processors = most_processors;  // at most that many
-  std::size_t pool_bytes = 16 * 1024;        // of local memory (TCM) that a kernel may allocate
-  std::size_t stream_bytes = 4 * 1024;       // of the pool, for each open stream
+  std::size_t pool_bytes = 16 * 1024;        // local memory (TCM) that a kernel may allocate
+  std::size_t stream_bytes = 4 * 1024;       // bytes of the pool that each open stream takes
   double ghz = trn1().gpsimd_ghz;
   double vector_bytes = 64;   // a cycle: 512 bits
   double start_cycles = 150;  // published for built-in instructions
@@ -43,10 +43,10 @@ struct ProcessorCounts {
   std::uint64_t element_accesses = 0;  // by reference, or through a stream without a buffer
   std::uint64_t stream_blocks = 0;
   std::uint64_t copies = 0;           // between a tensor and local memory, by accessor
-  std::uint64_t bulk_blocks = 0;      // of fills, functions of whole tensors and returned tensors
+  std::uint64_t bulk_blocks = 0;      // by fills, functions of whole tensors and returned tensors
   std::uint64_t staged_elements = 0;  // brought in or taken out by copies and streams
-  std::uint64_t bytes_read = 0, bytes_written = 0;  // of device memory
-  std::uint64_t vector_cycles = 0;                  // of functions of whole tensors
+  std::uint64_t bytes_read = 0, bytes_written = 0;  // bytes of device memory
+  std::uint64_t vector_cycles = 0;                  // cycles of functions of whole tensors
   std::uint64_t print_calls = 0;
   double transfer_ns = 0;
 

@@ -91,12 +91,12 @@ struct ProcessorTensor : soma_processor_tensor {
   ProcessorTensor& operator=(const ProcessorTensor&) = delete;
 
   TensorRole role = TensorRole::made;
-  std::size_t number = 0;  // of the input, or of the tensor made
+  std::size_t number = 0;  // the input's number, or the number of the tensor made
   bool write_stream = false, said_incoherent = false;
-  Storage memory{};                          // of one that was made
+  Storage memory{};                          // the elements of a tensor that was made
   const std::byte* given = nullptr;          // an input's own elements, once `data` is a copy
   std::vector<unsigned char> written_map{};  // `written` points to it
-  TouchedElements reads{}, writes{};         // of inputs and the output
+  TouchedElements reads{}, writes{};         // elements that a kernel touched
 
   void set(std::int32_t type, std::span<const std::int64_t> sizes_in) {
     dtype = type;

@@ -34,7 +34,7 @@ struct PoolAxis {
       const std::size_t end = size / out * (index + 1) + scaled / out + (scaled % out != 0 ? 1 : 0);
       return {begin, end, end - begin};
     }
-    const std::size_t first = index * stride;  // of the padded image
+    const std::size_t first = index * stride;  // in the padded image
     const std::size_t begin = first > pad ? first - pad : 0;
     const std::size_t end = (std::min)(size, (std::max)(first + kernel, pad) - pad);
     return {begin, (std::max)(begin, end), count_padding ? kernel : end - begin};

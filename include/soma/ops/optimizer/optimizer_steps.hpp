@@ -28,10 +28,10 @@ enum class StepSite : std::uint32_t { weight = 0, first = 1, second = 2 };
 // Adjacent rows of a parameter that one kernel call updates. If rows have no meaning for the step,
 // they are one run of elements.
 struct StepRun {
-  std::size_t begin = 0, first_row = 0;  // of the parameter: element and row
+  std::size_t begin = 0, first_row = 0;  // the parameter's element and row
   StepRows rows{};
   GradientRun gradient{};
-  std::uint64_t draw_index = 0;  // of the first element
+  std::uint64_t draw_index = 0;  // the draw of the first element
 };
 
 template <class Setting>

@@ -23,7 +23,7 @@ namespace detail {
 struct ConvertedOperand {
   Tensor values;
   float scale = 1;
-  float amax = 0;  // of operands whose scales are delayed
+  float amax = 0;  // for operands with delayed scales
 };
 
 // True if sums in the two directions need different conversions.

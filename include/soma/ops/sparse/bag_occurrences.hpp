@@ -112,7 +112,7 @@ inline BagOccurrences bag_occurrences(Context& context, const Tensor& ids, const
   start[distinct] = static_cast<std::int64_t>(count);
   parallel(context, static_cast<int>(tasks), [&](int number) {
     const auto task = static_cast<std::size_t>(number);
-    std::size_t at = 0, row = 0;  // of the parts before
+    std::size_t at = 0, row = 0;  // totals of the parts before
     for (std::size_t before = 0; before < task; ++before) {
       at += parts[before].keys.size();
       row += parts[before].distinct;

@@ -16,7 +16,7 @@ namespace soma {
 
 namespace detail {
 
-enum class RowState : std::uint8_t { none, number, row };  // what a row of the parameter keeps
+enum class RowState : std::uint8_t { none, number, row };  // the state kept for each row
 
 // Inputs weight [R, ...], gradient [r, ...], rows [r] (not defined: the gradient has all rows), and
 // states.

@@ -19,8 +19,8 @@ namespace soma::programs {
 // Rows that attend to each other: the rows of one sequence, or of neighbouring sequences with at
 // most 128 rows together. In such a group, scores between rows of different sequences are masked.
 struct Pack {
-  std::size_t row = 0, length = 0;         // of keys and values
-  std::size_t query_row = 0, queries = 0;  // of queries and results: the same, or one a sequence
+  std::size_t row = 0, length = 0;         // rows of keys and values
+  std::size_t query_row = 0, queries = 0;  // queries, results: the same, or one a sequence
   std::size_t first = 0, sequences = 0;    // numbers of sequences; empty ones count
 };
 

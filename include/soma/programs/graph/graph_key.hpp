@@ -67,7 +67,7 @@ class KeyFields final : public FieldVisitor {
  protected:
   void found(const Field& field) override {
     if (field.use == FieldUse::run_time) return;
-    std::uint64_t bits = 0;  // of a floating-point number: those of its code
+    std::uint64_t bits = 0;  // for a floating-point number: the bits of its code
     std::memcpy(&bits, field.value, field.bytes);
     key_.number(field.name, bits);
   }

@@ -18,7 +18,7 @@ namespace soma::programs {
 // stride more, together: they meet positions phase, phase + stride ... of the kernel.
 struct Phase {
   std::size_t pixel = 0;     // the first
-  std::size_t position = 0;  // of the kernel, the first
+  std::size_t position = 0;  // the first position of the kernel
   Extent extent{};
 
   static Phase of(std::size_t phase, const Extent& forward) {

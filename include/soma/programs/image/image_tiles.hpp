@@ -10,7 +10,7 @@
 
 namespace soma::programs {
 
-inline constexpr std::size_t patch_elements = 8192;  // of a partition: 32 KiB, twice
+inline constexpr std::size_t patch_elements = 8192;  // in a partition: 32 KiB, twice
 
 constexpr std::size_t piece_count(std::size_t count, std::size_t most) {
   return (count + most - 1) / most;

@@ -23,7 +23,7 @@ using neuroncore::Rounded;
 struct StepPart {
   std::size_t rows, columns;  // partitions, and elements of each
   std::size_t first, stride;  // elements: the first one, and from one partition to the next
-  std::size_t row = 0;        // of the parameter, in partition 0, where rows are of interest
+  std::size_t row = 0;        // the parameter's row in partition 0, if rows matter
   std::uint64_t draw_index = 0;
 
   // The part's rows in a tensor that is viewed as one row.

@@ -54,7 +54,7 @@ inline void sum_all(Core& core, const Tensor& x, const Tensor& output, float fac
 // short, a partition takes several of them, side by side, which meet in the end.
 inline void sum_rows(Core& core, const Tensor& x, std::size_t rows, std::size_t columns,
                      const Tensor& output, float factor) {
-  constexpr std::size_t bank = 512, most = 8 * bank;  // what PSUM holds of one partition
+  constexpr std::size_t bank = 512, most = 8 * bank;  // floats of PSUM in one partition
   const HbmView from = flat_view(x), to = flat_target(output);
   const std::size_t together =
       std::clamp(rows / lanes, std::size_t{1}, (std::max)(most / columns, std::size_t{1}));

@@ -20,7 +20,7 @@ namespace soma::text {
 class HeaderFinder {
  public:
   enum class Verdict : std::uint8_t {
-    row,     // of data, as all others
+    row,     // a row of data, as all others
     header,  // it names columns
     unclear  // its label is as that of a header, its names are not
   };

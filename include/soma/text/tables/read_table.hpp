@@ -34,7 +34,7 @@ struct TableOptions {
   // Cells that mean a missing value, without the spaces around them.
   std::vector<std::string> missing{"", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"};
   std::size_t max_columns = 4096;
-  std::size_t max_categories = 1000;  // of a column
+  std::size_t max_categories = 1000;  // categories of a column
   std::size_t max_rows = std::size_t{1} << 26;
   std::size_t max_row_bytes = std::size_t{1} << 20;  // as the row lies in the file, unpacked
   const StopFlag* stop = nullptr;  // ends the reading with runtime.stopped; nullptr: nothing does
@@ -83,7 +83,7 @@ class TableReader {
     bool left_out = false;
     std::optional<ColumnKind> said{};
     bool all_numbers = true;
-    std::uint64_t first_text_line = 0;  // of the first cell that is no number
+    std::uint64_t first_text_line = 0;  // the line of the first cell that is not a number
     std::string first_text{};
     std::size_t column = 0;
     std::unordered_map<std::string, std::int32_t> codes{};

@@ -35,8 +35,8 @@ struct ChartBox {
   double left = 0, top = 0, width = 960, height = 240;
 };
 
-inline constexpr std::size_t most_curves = 32;          // of a chart; others are left out
-inline constexpr std::size_t most_points_drawn = 2000;  // of a curve; more are drawn as means
+inline constexpr std::size_t most_curves = 32;          // curves of a chart; others are left out
+inline constexpr std::size_t most_points_drawn = 2000;  // points of a curve; else means are drawn
 
 namespace detail {
 

@@ -18,7 +18,7 @@ namespace soma::train {
 
 // A text that the model classified wrongly.
 struct WrongText {
-  std::string text{}, pair{};  // of pairs the second text, too
+  std::string text{}, pair{};  // pairs: the second text is `pair`
   std::string expected{}, predicted{};
   double confidence = 0;  // by which the page sorts them, the largest first
 };

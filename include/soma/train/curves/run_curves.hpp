@@ -33,8 +33,8 @@ namespace soma::train {
 
 struct RunCurvesOptions {
   std::string title = "training";
-  std::string file{};  // of the picture (SVG); empty: none
-  std::string page{};  // of a page (HTML) that has the picture while the run goes on; empty: none
+  std::string file{};  // for the picture (SVG); empty: no picture
+  std::string page{};  // for a page (HTML) with the picture of a running training; empty: none
   // Files are written after evaluations and checkpoints, at the end, and at steps at least this far
   // apart.
   double seconds_between = 30;

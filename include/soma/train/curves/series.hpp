@@ -25,7 +25,7 @@ class Series {
 
   struct Point {
     std::uint64_t first = 0, last = 0;  // steps
-    double sum = 0;                     // of `count` values; not finite where one of them is not
+    double sum = 0;                     // over `count` values; not finite if one is not
     std::uint64_t count = 0;
 
     double step() const { return (static_cast<double>(first) + static_cast<double>(last)) / 2; }

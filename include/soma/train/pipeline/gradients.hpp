@@ -37,13 +37,12 @@ class PipelineGradients final : public StepGradients {
         pieces_(task.pieces()),
         own_(task.parameters()),
         plan_(known_plan(pieces_, task.parameters(), options.pipeline)),
-        stage_(
-            context, task, groups_.pipeline(),
-            {.seed = options.seed,
-             .activations = precision.activations(),
-             .precision = &precision,
-             .batch_sums = ranks.same_stage().batch_sums()},
-            *ranks.same_stage().receiver()) {
+        stage_(context, task, groups_.pipeline(),
+               {.seed = options.seed,
+                .activations = precision.activations(),
+                .precision = &precision,
+                .batch_sums = ranks.same_stage().batch_sums()},
+               *ranks.same_stage().receiver()) {
     check();
     if (ranks.first()) decided_ = read_decision(options.pipeline, context, plan_);
   }
@@ -164,7 +163,7 @@ class PipelineGradients final : public StepGradients {
   StageTensors tensors() {
     const Parameters& all = task_.parameters();
     std::vector<std::size_t> stages = stages_of_;
-    stages.resize(all.size());  // of a run that has not begun
+    stages.resize(all.size());  // before a run begins it is empty
     return StageTensors(context_, groups_, all, stages);
   }
 
@@ -228,8 +227,8 @@ class PipelineGradients final : public StepGradients {
   PipelineGroups& groups_;
   nn::Pieces pieces_;
   Parameters own_;
-  std::vector<std::size_t> places_{};     // of each own parameter among all
-  std::vector<std::size_t> stages_of_{};  // of each parameter of the model
+  std::vector<std::size_t> places_{};     // the place of each own parameter among all
+  std::vector<std::size_t> stages_of_{};  // the stage of each parameter of the model
   PipelinePlan plan_;
   bool decided_ = false, planned_ = false, began_ = false;
   std::vector<double> passes_{};  // seconds of the last ones

@@ -29,8 +29,8 @@ struct CutLayout {
     plain_sequences,
   };
   Rows rows = Rows::rows;
-  DType dtype = DType::fp32;           // of results
-  DType gradient_dtype = DType::fp32;  // of their gradients
+  DType dtype = DType::fp32;           // the type of results
+  DType gradient_dtype = DType::fp32;  // the type of their gradients
   std::size_t rank = 0;
   std::array<std::size_t, max_rank> sizes{};  // behind the first dimension
 

@@ -92,7 +92,7 @@ inline PipelinePlan known_plan(const nn::Pieces& pieces, const Parameters& param
   }
   for (const Parameter& parameter : parameters) wanted.push_back(parameter.name);
   std::sort(names.begin(), names.end());
-  names.erase(std::unique(names.begin(), names.end()), names.end());  // of pieces that share one
+  names.erase(std::unique(names.begin(), names.end()), names.end());  // for shared ones
   std::sort(wanted.begin(), wanted.end());
   if (names != wanted)
     fail(error_id::train_options, "PipelineTrainer", "parameters of the task's pieces",
@@ -158,7 +158,7 @@ class PieceProfiler {
                            .receiver = &nobody_});
       for (std::size_t k = 0; k < repetitions; ++k) {
         tape.reset();
-        result = Tensor();  // of the time before
+        result = Tensor();  // frees the result of the repetition before
         Var input, output;
         if (i != 0) input = tape.input(x, sequences);
         const std::size_t before = context_.heap().bytes_in_use();

@@ -20,7 +20,7 @@ namespace soma::train {
 struct StageReport {
   double parameters = 0;             // numbers of it
   double predicted_activations = 0;  // bytes of the micro-batches in flight
-  double measured_activations = 0;   // of the same, at most
+  double measured_activations = 0;   // the measured maximum of the same bytes
   double gradients = 0;              // bytes, with the sums of micro-batches that wait
   double heap = 0;                   // bytes of the context at most, whatever for
 };

@@ -22,21 +22,21 @@ namespace soma::train {
 struct MicrobatchWork {
   data::Batch part{};      // its shards
   std::uint32_t draw = 0;  // the number of its batch in the run: what dropout draws by
-  float weight = 1;        // of its loss in backward
-  std::size_t index = 0;   // in its batch
+  float weight = 1;        // the weight of its loss in backward
+  std::size_t index = 0;   // its place in its batch
   std::size_t count = 1;   // as many micro-batches as that batch has
 };
 
 // The results of the micro-batches, on the last stage.
 struct MicrobatchResults {
-  std::vector<TreeSum> losses{};  // of each batch, of this replica
+  std::vector<TreeSum> losses{};  // the loss of each batch, on this replica
   std::uint64_t classified = 0, correct = 0;
 };
 
 // The memory of micro-batches in flight in the last pass.
 struct StageMemory {
-  std::vector<std::size_t> bytes{};  // of each micro-batch, from its forward to its backward
-  std::size_t held = 0, peak = 0;    // of all that are in flight, now and at most
+  std::vector<std::size_t> bytes{};  // bytes of each micro-batch, from its forward to its backward
+  std::size_t held = 0, peak = 0;    // bytes of all in flight, now and at most
 };
 
 class PipelineStage final : private TapeHook {

@@ -76,8 +76,8 @@ struct FewRowsWorkspace {
            round_up_to((sums_floats + tile_floats + panel_floats + a_floats) * sizeof(float), 64);
   }
 
-  std::byte* buffer;  // of a's source
-  float* sums;        // of a tile, as blocks of columns have them
+  std::byte* buffer;  // for the source of a
+  float* sums;        // sums of a tile, laid out as blocks of columns have them
   float* tile;        // columns that a block has beside its own may come before the first
   float* panel;       // pack_depth steps of micro_columns rows
   float* a;           // all of it

@@ -43,7 +43,7 @@ template <class Products, std::size_t kVectors>
 class PairedBlocks {
   // With three vectors 24 of 32 registers hold sums: chains enough, and room for the rest.
   static constexpr std::size_t pairs = 8;
-  static constexpr std::size_t pair_floats = 2 * line_floats;  // of a line
+  static constexpr std::size_t pair_floats = 2 * line_floats;  // floats of a line
   static constexpr std::size_t laid_floats = pairs * pair_floats;
   using Pairs = std::make_index_sequence<pairs>;
   using Vectors = std::make_index_sequence<kVectors>;

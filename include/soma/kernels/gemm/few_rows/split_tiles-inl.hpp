@@ -37,7 +37,7 @@ namespace {  // internal linkage: units with other flags have their own
 class SplitBlocks {
  public:
   static constexpr std::size_t rows = 2 * tile_floats, columns = 2 * tile_lines;
-  static constexpr std::size_t step_floats = split_step_floats / tile_steps;  // of 16 rows
+  static constexpr std::size_t step_floats = split_step_floats / tile_steps;  // tiles of 16 rows
   static constexpr std::size_t most_steps = 1536;  // 288 KiB of a, from the second-level cache
 
   // Floats of 16 rows with so many steps.
@@ -79,7 +79,7 @@ class SplitBlocks {
   }
 
  private:
-  static constexpr std::size_t block_floats = 2 * split_step_floats;  // of columns, a step
+  static constexpr std::size_t block_floats = 2 * split_step_floats;  // columns a step
 
   // Columns from a step on that so many follow.
   struct Lines {

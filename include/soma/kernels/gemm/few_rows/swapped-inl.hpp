@@ -68,8 +68,8 @@ template <class Products, std::size_t kVectors = micro_vectors>
 class LineBlocks {
  public:
   static constexpr std::size_t rows = kVectors * float_lanes;
-  static constexpr std::size_t columns = micro_rows * micro_vectors / kVectors;  // of a block
-  static constexpr std::size_t step_floats = rows;                               // of packed a
+  static constexpr std::size_t columns = micro_rows * micro_vectors / kVectors;  // a block's
+  static constexpr std::size_t step_floats = rows;                               // in packed a
   // At most 24 KiB of a, which stay in the first-level cache while columns of b pass by.
   static constexpr std::size_t most_steps = pack_depth;
 

@@ -70,7 +70,7 @@ namespace {  // internal linkage: units with other flags have their own
 
 // Codes that packing decodes into.
 struct PairBuffer {
-  static constexpr std::size_t rows = 8;  // of lines, at a time
+  static constexpr std::size_t rows = 8;  // rows of lines at a time
   // Rows between the row that is packed and the row that is prefetched. 16 rows of 112 lines are 72
   // cache lines: with 8 rows, gradients of weights that come from memory take 1.01 times as long
   // (AMD Zen 5).

@@ -150,7 +150,7 @@ namespace {  // internal linkage: units with other flags have their own
 
 // Numbers that packing decodes into.
 struct PackBuffer {
-  static constexpr std::size_t rows = 8;  // of lines, at a time
+  static constexpr std::size_t rows = 8;  // rows of lines at a time
   static constexpr std::size_t row_stride = pack_lines + lane_padding;
   static constexpr std::size_t line_stride = pack_depth + lane_padding;
   static constexpr std::size_t most_width = 32;

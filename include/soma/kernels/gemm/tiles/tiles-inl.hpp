@@ -323,7 +323,7 @@ class TileKernel {
 
   Tiles registers_;
   TileSums sums_;
-  int late_tiles_ = 0;  // of rows, that still hold the sums that leave next
+  int late_tiles_ = 0;  // tiles of rows that still hold the sums that leave next
 };
 
 }  // namespace
