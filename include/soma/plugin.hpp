@@ -144,7 +144,7 @@ inline void plugin_shape(const ShapeCall& call) {
         output.dtype >= static_cast<int>(dtypes.size()))
       fail(error_id::plugin_malformed, op.name, "shape rule",
            "rank " + std::to_string(output.rank) + " and dtype " + std::to_string(output.dtype),
-           "those of soma/plugin.h");
+           "a rank and a dtype of soma/plugin.h");
     std::vector<std::size_t> sizes(output.sizes, output.sizes + output.rank);
     call.outputs[i] = {Shape(std::span<const std::size_t>(sizes)),
                        static_cast<DType>(output.dtype)};

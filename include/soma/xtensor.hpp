@@ -142,7 +142,7 @@ Tensor tensor(Context& context, Container&& container) {
     for (std::size_t i = 0; i < shape.rank(); ++i) {
       if (shape[i] > 1 && held.strides()[i] < 0)
         fail(error_id::xtensor_layout, "xtensor::tensor", "container", "reversed along a dimension",
-             "one whose strides are not negative");
+             "a container without negative strides");
       // xtensor gives stride 0 to extents of 1: such strides carry no information.
       if (shape[i] > 1) strides[i] = static_cast<std::size_t>(held.strides()[i]);
     }

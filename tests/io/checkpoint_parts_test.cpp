@@ -216,10 +216,9 @@ TEST_CASE("a checkpoint without one of its parts is not made", "[unit][checkpoin
   std::string place = store.begin_parts(2);
   CHECK(message_of([&] {
           save_part(context, lost, place, 2, {1, 2});
-        }) ==
-        "CheckpointPartFolder::save_part: folder is \"" + elsewhere.path() + "/" + place +
-            "\", which is not there, wanted the one that rank 0 has made, in a folder that all "
-            "ranks share [checkpoint.parts]");
+        }) == "CheckpointPartFolder::save_part: folder is \"" + elsewhere.path() + "/" + place +
+                  "\", which is not there, wanted the folder that rank 0 has made, in a folder "
+                  "that all ranks share [checkpoint.parts]");
   CHECK(names_in(elsewhere.path()).empty());
   // One that rank 0 does not see anything of.
   save_part(context, store, place, 2, {0, 2});

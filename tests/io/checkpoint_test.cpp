@@ -220,7 +220,8 @@ TEST_CASE("one at a time uses a folder", "[unit][checkpoint]") {
   const auto locked = [&] {
     return message_of([&] { CheckpointFolder(folder.path()); }) ==
            "CheckpointFolder: folder is \"" + folder.path() +
-               "\", which is in use, wanted one that nobody else writes to [checkpoint.locked]";
+               "\", which is in use, wanted a folder that nobody else writes to "
+               "[checkpoint.locked]";
   };
   {
     CheckpointFolder store(folder.path());

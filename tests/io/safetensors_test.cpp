@@ -203,8 +203,8 @@ TEST_CASE("what has no name in the format is not written", "[unit][io][safetenso
        {DType::fp8_e3m4, DType::fp8_e4m3, DType::fp8_e4m3fnuz, DType::fp8_e5m2fnuz})
     CHECK(refusal("w", dtype).find("[safetensors.dtype]") != std::string::npos);
   CHECK(refusal("__metadata__", DType::fp32) ==
-        "save_safetensors: name is \"__metadata__\", wanted one that the format does not use "
-        "itself [safetensors.name]");
+        "save_safetensors: name is \"__metadata__\", wanted a name that the format does not "
+        "reserve [safetensors.name]");
   CHECK(refusal("\xFF", DType::fp32) ==
         "save_safetensors: name is \"\xFF\", wanted valid UTF-8 [safetensors.name]");
   CHECK(refusal("a\xC3", DType::fp32).find("[safetensors.name]") != std::string::npos);

@@ -217,7 +217,7 @@ TEST_CASE("a saved model is loaded with the same bits", "[unit][bert]") {
   CHECK_FALSE(std::filesystem::exists(path + "/vocab.txt"));
   CHECK(models::load_bert_config(path + "/config.json").labels[2] == "LABEL_2");
   CHECK(message_of([&] { save_bert(path, first, {.labels = {"a"}}); }) ==
-        "save_bert: labels is 1, wanted 3, as many as logits [models.config_value]");
+        "save_bert: labels is 1, wanted 3, a label for each logit [models.config_value]");
   for (const char* name : {"", ".", "..", "a/b", "config.json", "model.safetensors"})
     CHECK(id_of([&] { save_bert(path, first, {.files = {{name, ""}}}); }) == "models.file_name");
   CHECK(id_of([&] {

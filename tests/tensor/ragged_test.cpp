@@ -106,8 +106,8 @@ TEST_CASE("sequences that are none are refused", "[unit][ragged]") {
   auto context = make_context();
   const Sequences none;
   const std::string message =
-      "Sequences: sequences is not defined, wanted those of a batch (Sequences::from_lengths, "
-      "Sequences::uniform) [tensor.undefined]";
+      "Sequences: sequences is not defined, wanted the sequences of a batch "
+      "(Sequences::from_lengths, Sequences::uniform) [tensor.undefined]";
   CHECK(message_of([&] { none.count(); }) == message);
   CHECK(message_of([&] { none.row_indices(); }) == message);
   CHECK(message_of([&] { none.length(0); }) == message);

@@ -65,10 +65,9 @@ TEST_CASE("a format is found by the name or the first line", "[unit][text]") {
   const auto message = [&](const std::string& name, std::string_view content) {
     return refusal(folder, [&] { format_of(name, content); });
   };
-  CHECK(
-      message("c.tsv", "x,1\n") ==
-      "RowReader: file is \"F/c.tsv\", whose first line is not tsv, wanted what its name says, or "
-      "a format that is given [text.file_format]");
+  CHECK(message("c.tsv", "x,1\n") ==
+        "RowReader: file is \"F/c.tsv\", whose first line is not tsv, wanted the format that the "
+        "file's name says, or an explicit format [text.file_format]");
   CHECK(message("c.csv", "x\t1\n").ends_with("[text.file_format]"));
   CHECK(message("c.jsonl", "x\t1\n").ends_with("[text.file_format]"));
   CHECK(message("c.txt", "x,1\n").ends_with("[text.file_format]"));

@@ -75,7 +75,7 @@ OperatorFunction<A> register_differentiable(OperatorRegistry& registry, std::str
   const Operator& op = *pair.forward;
   if (op.outputs != 1 || op.makes_outputs() || op.writes_inputs != 0)
     fail(error_id::operator_incomplete, operation, "forward", quoted(forward),
-         "an operator of one output, whose sizes a shape rule says");
+         "an operator with one output and a shape rule for its sizes");
   if (backward.size() > op.max_inputs)
     fail(error_id::operator_inputs, operation, "backward",
          std::to_string(backward.size()) + " operators",

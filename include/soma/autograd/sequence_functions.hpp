@@ -54,7 +54,7 @@ inline Var cross_attention(Tape& tape, const Var& queries, const Var& keys_value
     fail(error_id::operator_sequences, "cross_attention", "queries",
          own.defined() && others.defined() ? std::to_string(own.count()) + " sequences"
                                            : std::string("without sequences"),
-         "as many sequences as keys and values have");
+         "the number of sequences of keys and values");
   const Tensor begins = Tensor::empty(tape.context(), Shape{own.count() + 1}, DType::int64);
   auto* next = begins.mutable_data<std::int64_t>();
   for (const std::size_t offset : own.offsets()) *next++ = static_cast<std::int64_t>(offset);

@@ -116,7 +116,7 @@ class Tape {
     const bool record = differentiable && recording();
     if (record && op.gradient == nullptr)
       fail(error_id::not_differentiable, op.name, "operator", "without a gradient",
-           "one that has it, or constant inputs (Tape::detach)");
+           "an operator with a gradient, or constant inputs (Tape::detach)");
     const bool known = replay_ != nullptr && replay_->number == applied_ && replay_->unchanged();
     const Outputs outputs = known ? replay_->outputs : detail::in_layer(layer_, [&] {
       return run(context_, op, attributes, values, sequences);
@@ -156,7 +156,7 @@ class Tape {
     if (!result.requires_gradient() || result.is_leaf()) {
       if (result.defined()) check_origin("Tape::backward", result);
       fail(error_id::no_gradient, "Tape::backward", "result",
-           "not computed from a parameter on this tape", "one that was, while recording");
+           "not computed from a parameter on this tape", "a result computed while recording");
     }
     check_origin("Tape::backward", result);
     if (!gradient.defined())

@@ -40,7 +40,8 @@ class Tensor {
   std::int64_t size(std::int64_t dimension) const {
     const std::int64_t rank = record().rank;
     if (dimension < -rank || dimension >= rank)
-      detail::refuse("size", "a dimension beyond the rank of the tensor", "one that it has");
+      detail::refuse("size", "a dimension beyond the rank of the tensor",
+                     "a dimension of the tensor");
     return record().sizes[dimension < 0 ? dimension + rank : dimension];
   }
   std::int64_t dim() const { return record().rank; }
@@ -93,7 +94,7 @@ class Tensor {
   }
   soma_processor_tensor* give() { return std::exchange(record_, nullptr); }
   soma_processor_tensor& record() const {
-    if (record_ == nullptr) detail::refuse("tensor", "not defined", "one that was made");
+    if (record_ == nullptr) detail::refuse("tensor", "not defined", "a defined tensor");
     return *record_;
   }
   soma_processor_operand operand() const { return {&record(), 0, 0, 0}; }

@@ -118,7 +118,7 @@ inline void write_part(std::string_view operation, const std::string& path,
   if (::stat(folder.c_str(), &known) != 0 || !S_ISDIR(known.st_mode))
     fail(error_id::checkpoint_parts, operation, "folder",
          soma::quoted(folder) + ", which is not there",
-         "the one that rank 0 has made, in a folder that all ranks share");
+         "the folder that rank 0 has made, in a folder that all ranks share");
   const std::string name = part_file(which, part), file = folder + "/" + name;
   save_safetensors(file, state);
   write_text_file(operation, part_checksum(file), checksum_line_of(operation, folder, name));

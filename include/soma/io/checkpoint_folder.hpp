@@ -73,7 +73,7 @@ class CheckpointFolder final : public CheckpointStore {
     if (errno != EWOULDBLOCK) failed("cannot lock", errno);
     ::close(std::exchange(lock_, -1));
     fail(error_id::checkpoint_locked, operation, "folder",
-         soma::quoted(path_) + ", which is in use", "one that nobody else writes to");
+         soma::quoted(path_) + ", which is in use", "a folder that nobody else writes to");
   }
   ~CheckpointFolder() override {
     parts_.reset();  // as long as the lock is held
@@ -220,8 +220,8 @@ class CheckpointFolder final : public CheckpointStore {
     }
     if (folder == nullptr || parts_step_ != step)
       fail(error_id::checkpoint_parts, name, "step",
-           step ? std::to_string(*step) : std::string("that of the best one"),
-           "the one that begin_parts() was called for");
+           step ? std::to_string(*step) : std::string("the best step"),
+           "the step that begin_parts() got");
   }
 
   std::string folder_of(std::uint64_t step) const {

@@ -100,7 +100,7 @@ inline Record record_from_json(std::string_view text, std::string_view purpose) 
   else if (!nlohmann::json::sax_parse(text.begin(), text.end(), &reader) && reader.problem.empty())
     reader.problem = "is no JSON";
   if (!reader.problem.empty())
-    fail(error_id::record_json, purpose, "text", "one that " + reader.problem,
+    fail(error_id::record_json, purpose, "text", "a text that " + reader.problem,
          "a JSON object of plain values");
   return std::move(reader.record);
 }

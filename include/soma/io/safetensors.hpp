@@ -204,7 +204,7 @@ inline void save_safetensors(std::string_view path, TensorSource& tensors,
     for (std::size_t j = 0; j < i; ++j)
       if (metadata[i].first == metadata[j].first)
         fail(error_id::safetensors_name, operation, "key of the metadata",
-             soma::quoted(metadata[i].first), "one that is not there yet");
+             soma::quoted(metadata[i].first), "a new key");
 
   std::vector<detail::SafetensorsEntry> entries;
   std::size_t end = 0;
@@ -212,7 +212,7 @@ inline void save_safetensors(std::string_view path, TensorSource& tensors,
     const auto& [name, tensor] = given[i];
     if (name == "__metadata__")
       fail(error_id::safetensors_name, operation, "name", "\"__metadata__\"",
-           "one that the format does not use itself");
+           "a name that the format does not reserve");
     const std::size_t begin = end;
     end = checked_add(begin, tensor.bytes(), operation);
     entries.push_back({name,

@@ -206,7 +206,7 @@ class BertConfigReader {
       for (std::size_t i = 0; i < names->size(); ++i) {
         const auto label = names->find(std::to_string(i));
         if (label == names->end())
-          bad_value("id2label", "one without " + soma::quoted(std::to_string(i)),
+          bad_value("id2label", "an object without " + soma::quoted(std::to_string(i)),
                     "ids from 0 to " + std::to_string(names->size() - 1));
         // Numbers, true and false become labels with these texts as names.
         if (label->is_structured() || label->is_null())

@@ -54,14 +54,15 @@ inline ShardNames shard_names(std::string_view operation, const std::string& ind
   const Json root = Json::parse(text, nullptr, false);
   if (!root.is_object()) failed("no JSON object");
   const auto map = root.find("weight_map");
-  if (map == root.end() || !map->is_object()) failed("one without a weight_map");
+  if (map == root.end() || !map->is_object()) failed("an index without a weight_map");
   ShardNames files;
   for (const auto& [tensor, file] : map->items()) {
     if (!file.is_string() || !plain_name(file.get_ref<const std::string&>()))
-      failed("one that names a file " + file.dump(-1, ' ', false, Json::error_handler_t::replace));
+      failed("an index that names a file " +
+             file.dump(-1, ' ', false, Json::error_handler_t::replace));
     files[file.get<std::string>()].push_back(tensor);
   }
-  if (files.empty()) failed("one without files");
+  if (files.empty()) failed("an index without files");
   return files;
 }
 

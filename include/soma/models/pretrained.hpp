@@ -218,7 +218,7 @@ inline LoadedBert load_bert_files(Context& context, const BertClassifier& classi
     if (to.defined() ? !to.storage().writable() : options.later == nullptr)
       fail(error_id::tensor_read_only, operation, soma::quoted(name),
            to.describe() + (to.defined() ? " of constant elements" : " that is not made yet"),
-           "one that may be written");
+           "a writable tensor");
   }
   for (const auto& [name, from] : given) {
     const Parameter& parameter = *target.at(name);
@@ -327,7 +327,7 @@ inline void save_bert(std::string_view path, const BertClassifier& classifier,
     file.labels.push_back(detail::default_label(i));
   if (file.labels.size() != count)
     fail(error_id::config_value, operation, "labels", std::to_string(file.labels.size()),
-         std::to_string(count) + ", as many as logits");
+         std::to_string(count) + ", a label for each logit");
   for (std::size_t i = 0; i < options.files.size(); ++i) {
     const std::string& name = options.files[i].first;
     bool taken = name == "config.json" || name == "model.safetensors";

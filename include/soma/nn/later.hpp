@@ -70,7 +70,7 @@ class Later final : public InitialStore {
     for (std::size_t i = 0; i < waiting_.size(); ++i)
       if (waiting_[i].var.is(parameter.var)) return i;
     fail(error_id::tensor_undefined, operation, soma::quoted(parameter.name),
-         "without elements, and without what they begin as", "one made with this object");
+         "without elements and without initial values", "a parameter made with this object");
   }
   // Skips random numbers that would all be replaced.
   static Tensor begin(Context& context, const Waiting& waiting) {

@@ -95,14 +95,14 @@ namespace detail {
 // Errors nn.no_parameters, state.duplicate_name.
 inline void check_parameters(const Parameters& parameters) {
   if (parameters.empty())
-    fail(error_id::no_parameters, "nn::parameters", "module", "one that registers none",
-         "one whose collect() adds its parameters");
+    fail(error_id::no_parameters, "nn::parameters", "module", "a module without parameters",
+         "a module whose collect() adds its parameters");
   std::vector<std::string_view> names;
   for (const Parameter& parameter : parameters) names.push_back(parameter.name);
   std::sort(names.begin(), names.end());
   if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end())
     fail(error_id::duplicate_name, "nn::parameters", "module",
-         "one that registers " + soma::quoted(*twice) + " twice", "a name for each parameter");
+         "a module that registers " + soma::quoted(*twice) + " twice", "a name for each parameter");
 }
 
 // True if two matrices hold the same numbers, and the numbers are not all equal.

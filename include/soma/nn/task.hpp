@@ -78,7 +78,7 @@ class Task {
   virtual void load_state(const StateDict& state) {
     if (!state.empty())
       fail(error_id::extra_name, "Task::load_state", "state", soma::quoted(state.begin()->first),
-           "nothing: this task keeps its parameters alone");
+           "no entries: this task has no state except its parameters");
   }
 };
 

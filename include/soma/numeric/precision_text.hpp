@@ -99,11 +99,12 @@ inline const Precision& validate(const Precision& precision, std::string_view op
     if (role.starts_with("gemm_")) return;
     if (!detail::stored_format(quantizer.format))
       refuse(role, "format", to_string(quantizer.format),
-             "one that tensors have: fp32, tf32, fp16, bf16 or an 8-bit format (others are for the "
+             "a format that tensors support: fp32, tf32, fp16, bf16 or an 8-bit format (others are "
+             "for the "
              "gemm_ roles)");
     if (scaling.policy != ScalePolicy::none)
       refuse(role, "scaling.policy", to_string(scaling.policy),
-             "none: scales are for what products read (the gemm_ roles)");
+             "none: only the operands of products have scales (the gemm_ roles)");
     // Steps round weights and moments, and ranks round sums of gradients, so these roles have a
     // choice.
     if (rounding != Rounding{} && role != "weights" && role != "moments" && role != "reduction")

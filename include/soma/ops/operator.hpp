@@ -48,7 +48,7 @@ class Attributes {
   const T& as() const {
     if (type_ != &type<T> && !same_name(type<T>.name, sizeof(T)))
       fail(error_id::operator_attributes, "Attributes::as", "attributes", "of another type",
-           "those of this operator");
+           "the attributes of this operator");
     return *reinterpret_cast<const T*>(bytes_);
   }
   bool empty() const { return type_ == nullptr; }

@@ -164,7 +164,8 @@ class Optimizer {
   void keep_rows(const RowsOf& rows_of) {
     if (!steps_rows_alone())
       fail(error_id::operator_value, "Optimizer::keep_rows", "optimizer",
-           "one that needs whole parameters", "one that steps rows alone (steps_rows_alone())");
+           "an optimizer that needs whole parameters",
+           "an optimizer that steps rows alone (steps_rows_alone())");
     for (detail::Slot& slot : slots_) {
       const auto [begin, end] = rows_of(slot.parameter);
       slot.first_row = begin;
@@ -213,7 +214,7 @@ class Optimizer {
     for (const auto& [name, tensor] : state)
       if (std::find(used.begin(), used.end(), name) == used.end())
         fail(error_id::extra_name, "Optimizer::load_state", "state", soma::quoted(name),
-             "states of these parameters, as this optimizer keeps them");
+             "the names of this optimizer's states");
     slots_ = std::move(loaded);
   }
 

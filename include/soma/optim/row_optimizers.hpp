@@ -164,7 +164,7 @@ class RowOptimizer : public Optimizer {
       if (!known) extra = name;
     }
     fail(error_id::extra_name, "Optimizer::load_state", "state", soma::quoted(extra),
-         "states of these parameters, as this optimizer keeps them");
+         "the names of this optimizer's states");
   }
 
   std::string_view name_;

@@ -92,7 +92,7 @@ class InProcessCommunicator final : public Communicator {
     bool& taken = group_.ranks_[static_cast<std::size_t>(rank)].taken;
     if (taken)
       fail(error_id::parallel_argument, "InProcessCommunicator", "rank", std::to_string(rank),
-           "one that no communicator has or had");
+           "a rank that has no communicator and had none");
     taken = true;
   }
   ~InProcessCommunicator() override {

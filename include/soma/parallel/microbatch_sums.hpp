@@ -73,7 +73,7 @@ class MicrobatchSums final : public GradientReceiver {
   [[noreturn]] void refuse(const std::string& given) const {
     fail(error_id::parallel_gradient, "MicrobatchSums",
          "gradients of micro-batch " + std::to_string(index_), given,
-         "those of micro-batch 0, " + std::to_string(entries_.size()) + " in its order");
+         "the gradients of micro-batch 0, " + std::to_string(entries_.size()) + " in its order");
   }
 
   Gradient sum(Gradient a, Gradient b) const {

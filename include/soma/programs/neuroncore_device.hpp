@@ -324,7 +324,7 @@ class NeuronCoreDevice final : public Device {
    public:
     void run_pending(std::uintptr_t) override {
       fail(error_id::neuroncore_not_run, "NeuronCoreDevice", "tensor",
-           "the result of a call that did not run", "a graph whose earlier calls did not fail");
+           "the result of a call that did not run", "a result of a graph without failed calls");
     }
   };
   static PendingCalls& not_run() {

@@ -87,7 +87,8 @@ class Context {
         target_(choose(options.target, list.targets)) {
     if (math_ == Math::portable && !target_->fused_multiply_add)
       fail(error_id::math_needs_fma, "make_context", "target", std::string(target_->name),
-           "one with fused multiply-add for Math::portable (compile with -march=native, or link "
+           "a target with fused multiply-add for Math::portable (compile with -march=native, or "
+           "link "
            "soma::dispatch)");
     if (threads_ < 0 || threads_ > max_threads)
       fail(error_id::executor_width, "make_context", "threads", std::to_string(threads_),

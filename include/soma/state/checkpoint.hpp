@@ -123,8 +123,9 @@ class CheckpointStore {
 
  private:
   [[noreturn]] static void no_parts() {
-    fail(error_id::checkpoint_parts, "CheckpointStore", "store", "one that takes whole states only",
-         "one that ranks can save parts to, such as CheckpointFolder");
+    fail(error_id::checkpoint_parts, "CheckpointStore", "store",
+         "a store that takes whole states only",
+         "a store that ranks can save parts to, such as CheckpointFolder");
   }
 };
 

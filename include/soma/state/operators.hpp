@@ -29,7 +29,7 @@ inline void check_operators(const Record& record, Context& context) {
     if (!name.empty() && context.operators().find(name) == nullptr)
       fail(error_id::checkpoint_operator, "check_operators", "operator",
            quoted(name).append(", which the checkpoint's model ran"),
-           "one that is registered in the context");
+           "an operator that is registered in the context");
   }
 }
 

@@ -46,8 +46,7 @@ class StateDict {
            "one with elements");
     const auto place = lower_bound(name);
     if (place != entries_.end() && place->first == name)
-      fail(error_id::duplicate_name, "StateDict::set", "name", soma::quoted(name),
-           "one that is not there yet");
+      fail(error_id::duplicate_name, "StateDict::set", "name", soma::quoted(name), "a new name");
     // std::vector::insert of pairs would cost every unit more than the rest of this class.
     std::size_t at = entries_.size();
     const auto wanted = static_cast<std::size_t>(place - entries_.begin());
@@ -131,7 +130,7 @@ inline std::vector<std::string> copy_into(const StateDict& source, const StateDi
       fail(error_id::state_dtype, "copy_into", soma::quoted(name), from->describe(), to.describe());
     if (!to.storage().writable())
       fail(error_id::tensor_read_only, "copy_into", soma::quoted(name),
-           to.describe() + " of constant elements", "one that may be written");
+           to.describe() + " of constant elements", "a writable tensor");
   }
   std::vector<std::string> extra;
   for (const auto& [name, from] : source)

@@ -114,7 +114,8 @@ inline DType find_dtype(std::string_view name) {
 inline DType find_dtype(const FloatFormat& format) {
   const int index = detail::dtype_index(format.with(Overflow::special));
   if (index >= 0) return static_cast<DType>(index);
-  fail(error_id::unknown_dtype, "find_dtype", "format", to_string(format), "one that tensors have");
+  fail(error_id::unknown_dtype, "find_dtype", "format", to_string(format),
+       "a format that tensors support");
 }
 
 // dtype_of<T>: the tag of a C++ type. A type without a tag is a compile error.

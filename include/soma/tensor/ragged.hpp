@@ -233,7 +233,7 @@ class Sequences {
   }
   [[noreturn]] static void refuse() {
     fail(error_id::tensor_undefined, "Sequences", "sequences", "not defined",
-         "those of a batch (Sequences::from_lengths, Sequences::uniform)");
+         "the sequences of a batch (Sequences::from_lengths, Sequences::uniform)");
   }
 
   Shared<Data> data_;  // constant once made

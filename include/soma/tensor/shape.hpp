@@ -131,7 +131,7 @@ inline Shape broadcast(const Shape& a, const Shape& b, std::string_view operatio
     const std::size_t y = i + b.rank() < rank ? 1 : b[i + b.rank() - rank];
     if (x != y && x != 1 && y != 1)
       fail(error_id::tensor_broadcast, operation, "shape", to_string(b),
-           "one that broadcasts with " + to_string(a));
+           "a shape that broadcasts with " + to_string(a));
     sizes[i] = x == 1 ? y : x;
   }
   return Shape(std::span<const std::size_t>(sizes.data(), rank));

@@ -146,7 +146,7 @@ class Tensor {
     storage_.before_write();
     if (!storage_.writable())
       fail(error_id::tensor_read_only, "Tensor", "tensor", describe() + " of constant elements",
-           "one that may be written");
+           "a writable tensor");
     storage_.advance_version();
     return data_;
   }
@@ -245,7 +245,7 @@ class Tensor {
   Tensor broadcast_to(const Shape& shape) const {
     if (broadcast(shape_, shape, "Tensor::broadcast_to") != shape)
       fail(error_id::tensor_broadcast, "Tensor::broadcast_to", "shape", to_string(shape),
-           "one that " + to_string(shape_) + " can grow to");
+           "a shape that " + to_string(shape_) + " broadcasts to");
     Tensor result = *this;
     result.shape_ = shape;
     const std::size_t added = shape.rank() - rank();

@@ -159,7 +159,7 @@ class Checker {
   bool reads(const Result& plain) {
     for (std::size_t i = 0; i < sample_->inputs.size(); ++i)
       if (!expect(Topic::bounds, same(plain, run_sample(context_, op_, *sample_, {.poisoned = i})),
-                  "reads out of bounds: what lies beside the elements of " + input(i) +
+                  "reads out of bounds: memory beside the elements of " + input(i) +
                       " changes the result"))
         return false;
     return true;

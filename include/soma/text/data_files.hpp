@@ -39,7 +39,7 @@ inline std::vector<std::string> names_in(std::string_view operation, const std::
     names.push_back(at->path().filename().string());
   if (error)
     fail(error_id::text_folder, operation, "folder",
-         soma::quoted(folder) + " (" + error.message() + ")", "one that can be listed");
+         soma::quoted(folder) + " (" + error.message() + ")", "a folder that can be listed");
   std::sort(names.begin(), names.end());
   return names;
 }

@@ -129,7 +129,7 @@ class RowReader {
         if (line.find_first_of(";|") != line.npos) check_separator(format);
         fail(error_id::text_file_format, operation(), "file",
              soma::quoted(file()) + ", whose first line is not " + std::string(to_string(format)),
-             "what its name says, or a format that is given");
+             "the format that the file's name says, or an explicit format");
       }
       check_separator(format);
       return format;

@@ -173,7 +173,7 @@ class XmcReader {
     if (has_header_) {
       if (claimed_points_ != points_.count())
         refuse_header(std::to_string(claimed_points_) + " points",
-                      std::to_string(points_.count()) + ", as many as follow");
+                      std::to_string(points_.count()) + ", the number of points that follow");
       return;
     }
     points_.features =

@@ -30,7 +30,7 @@ inline Tensor scores_of(Context& context, const nn::Task::Forward& forward,
   const std::size_t sequences = batch.inputs.sequences.count();
   if (forward.scores.elements() != sequences * outputs)
     fail(error_id::train_label, "Task::forward", "scores", forward.scores.describe(),
-         to_string(Shape{sequences, outputs}) + ", as many as the task's metrics count");
+         to_string(Shape{sequences, outputs}) + ", the outputs of the task's metrics");
   return contiguous(context, forward.scores);
 }
 

@@ -85,7 +85,7 @@ struct Report {
     for (const metrics::Value& value : values)
       known.append(known.empty() ? "" : ", ").append(value.name);
     fail(error_id::train_options, "Report::metric", "name", soma::quoted(name),
-         known.empty() ? "none: nothing was evaluated" : "one of " + known);
+         known.empty() ? "no name: there was no evaluation" : "one of " + known);
   }
 
   double steps_per_second() const { return per_second(static_cast<double>(steps - first_step)); }

@@ -121,8 +121,8 @@ inline void TrainerBase::begin(data::BatchSource& batches, const data::BatchSour
     fail(error_id::train_steps_unknown, "Trainer::fit", "batches", "a source of unknown length",
          "max_steps, or a schedule that does not depend on the length");
   if (held_out == nullptr && schedule_.decay == optim::Decay::plateau)
-    fail(error_id::train_options, "Trainer::fit", "held_out", "nothing to evaluate on",
-         "a source: a plateau schedule goes by evaluations");
+    fail(error_id::train_options, "Trainer::fit", "held_out", "no source for evaluations",
+         "a source: a plateau schedule needs evaluations");
   schedule_.steps = steps;
   schedule_.check();
   progress_ = {};
@@ -364,7 +364,7 @@ inline Report TrainerBase::fit(data::BatchSource& batches, data::BatchSource* he
     ranks_->abort(error.what());
     throw;
   } catch (...) {
-    ranks_->abort("something that is no std::exception was thrown");
+    ranks_->abort("an exception that is not a std::exception was thrown");
     throw;
   }
 #else

@@ -55,8 +55,8 @@ class ManyRanks final : public Ranks {
 
   void check(const nn::Task& task, const optim::Optimizer* optimizer) const override {
     if (!task.takes_parts())
-      fail(error_id::train_options, "Trainer", "task", "one whose loss is always a mean",
-           "one that several ranks can share (Task::takes_parts)");
+      fail(error_id::train_options, "Trainer", "task", "a task whose loss is always a mean",
+           "a task that several ranks can share (Task::takes_parts)");
     if (!shards_states_ || optimizer == nullptr || optimizer->steps_rows_alone()) return;
     Record settings;
     optimizer->describe(settings);

@@ -342,7 +342,7 @@ TEST_CASE("what quantize refuses", "[unit][quantize]") {
               .ends_with("wanted positive and finite [scaling.invalid]"));
   CHECK(refused({.quantizer = {.scaling = {.margin = 65}}}).ends_with("[scaling.invalid]"));
   CHECK(refused({.quantizer = {.format = formats::e8m0}}) ==
-        "quantize: format is e8m0, wanted one with a sign and a zero [format.impossible]");
+        "quantize: format is e8m0, wanted a format with a sign and a zero [format.impossible]");
   CHECK(refused({.quantizer = {.format = {.exponent_bits = 9}}}).ends_with("[format.impossible]"));
   CHECK(refused({.quantizer = {.rounding = {RoundingMode::stochastic, 33}}})
             .ends_with("[rounding.random_bits]"));

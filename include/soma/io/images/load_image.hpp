@@ -92,7 +92,7 @@ inline std::vector<std::string> names_of_images(const std::string& folder, bool 
   }
   if (error)
     fail(error_id::image_folder, "load_image_folder", "folder",
-         soma::quoted(folder) + " (" + error.message() + ")", "one that can be listed");
+         soma::quoted(folder) + " (" + error.message() + ")", "a folder that can be listed");
   std::sort(names.begin(), names.end());
   return names;
 }

@@ -138,7 +138,7 @@ class Summing {
       if (names_.regions[i].parent > i)
         fail(error_id::neuroncore_record, "report", "region " + std::to_string(i + 1),
              "inside region " + std::to_string(names_.regions[i].parent),
-             "inside one that stands before it");
+             "inside a region with a lower number");
     for (std::size_t i = 0; i < record_.size(); ++i)
       if (record_[i].region > names_.regions.size() || record_[i].call > names_.calls.size())
         bad_record(i, "of a region or call without a name", "the names of this record");

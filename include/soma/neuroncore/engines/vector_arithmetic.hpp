@@ -248,7 +248,8 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
   static void check_fold(std::string_view name, Alu op) {
     if (op == Alu::subtract)
       undisclosed(name, "op", "subtract",
-                  "an operator whose order does not matter: that of its folding is not published");
+                  "an operator for which the order does not matter: the order of the reduction is "
+                  "not published");
     if (!is_fold(op))
       rule_broken(name, "op", std::string(to_string(op)),
                   "add, multiply, maximum, minimum, or and, or, xor");

@@ -224,7 +224,7 @@ class Dma {
   static void check_sizes(std::string_view name, const Tile& tile, const HbmView& view) {
     if (tile.partitions() != view.rows() || tile.free_size() != view.row_elements())
       rule_broken(name, "view", view.describe(),
-                  "as many rows and elements a row as " + tile.describe());
+                  "the rows and the elements per row of " + tile.describe());
   }
   void check_indices(std::string_view name, const Tile& tile, const HbmView& table,
                      const Tile& indices) {

@@ -27,7 +27,7 @@ class Semaphore {
     if (value > value_)
       undefined("wait", "value", std::to_string(value),
                 "at most " + std::to_string(value_) +
-                    ", what has been signalled: the engine would wait for ever");
+                    ", the signals so far: the engine would wait for ever");
     // Signals of one lane come in order, those of several lanes in any order. A signal has
     // certainly happened if the value would not be reached without it and its lane's later signals.
     for (std::size_t i = 0; i < signals_.size(); ++i) {

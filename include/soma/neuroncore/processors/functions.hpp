@@ -147,10 +147,10 @@ inline const ProcessorTensor& check_processor_function(
       first = &tensor;
     } else if (!first->same_sizes(tensor)) {
       rule_broken(operation, argument, tensor.describe() + " beside " + first->describe(),
-                  "tensors of one size: nothing is broadcast");
+                  "tensors of equal sizes: the function does not broadcast");
     } else if (first->dtype != tensor.dtype) {
       rule_broken(operation, argument, tensor.describe() + " beside " + first->describe(),
-                  "tensors of one type: nothing is promoted");
+                  "tensors of equal types: the function does not promote types");
     }
   }
   if (first == nullptr) rule_broken(operation, argument, "of numbers only", "a tensor");
@@ -162,7 +162,7 @@ inline const ProcessorTensor& check_processor_function(
     rule_broken(operation, argument, "of " + first->describe(), "an integer type");
   if (!floating && !function.on_integers)
     undisclosed(operation, argument, "of " + first->describe(),
-                "a floating type: what integers give is not published");
+                "a floating type: results for integers are not published");
   return *first;
 }
 

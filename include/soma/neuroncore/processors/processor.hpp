@@ -274,7 +274,7 @@ class Processor {
     if (output_ == nullptr)
       rule_broken(setting_.name, where(), "get_dst_tensor",
                   setting_.shape_function() ? "a kernel: a shape function has no output yet"
-                                            : "a shape function, which says what the output is");
+                                            : "a shape function, which defines the output");
     output_used_ = true;
     ++output_->references;
     return *output_;

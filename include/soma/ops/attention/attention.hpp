@@ -45,8 +45,9 @@ inline void attention_shape(const ShapeCall& call) {
   const AttentionInputs inputs = attention_inputs(call.inputs);
   if (setting.heads == 0 || all.size(1) % ((inputs.apart ? 2 : 3) * setting.heads) != 0)
     fail(error_id::operator_value, "attention", "heads", std::to_string(setting.heads),
-         (inputs.apart ? "a number whose double divides the columns of keys and values, "
-                       : "a number whose triple divides the columns of qkv, ") +
+         (inputs.apart
+              ? "a number of heads such that 2 * heads divides the columns of keys and values, "
+              : "a number of heads such that 3 * heads divides the columns of qkv, ") +
              all.describe());
   const bool other_rows = inputs.query_begins.defined();
   if (setting.causal && (setting.first_rows || other_rows))

@@ -102,10 +102,10 @@ class QueryRows {
         const std::uint8_t* const row = this->mask(i) + query * keys_.length(i);
         const std::uint8_t* const end = row + (causal ? query + 1 : keys_.length(i));
         if (std::find_if(row, end, [](std::uint8_t seen) { return seen != 0; }) == end)
-          fail(error_id::operator_value, "attention", "mask",
-               "nothing but 0 for query " + std::to_string(query) + " of sequence " +
-                   std::to_string(i),
-               "at least one key that each query sees");
+          fail(
+              error_id::operator_value, "attention", "mask",
+              "only zeros for query " + std::to_string(query) + " of sequence " + std::to_string(i),
+              "at least one key that each query sees");
       }
   }
 

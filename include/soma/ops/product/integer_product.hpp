@@ -41,7 +41,7 @@ inline std::size_t exact_products(const MatrixOperand& a, const MatrixOperand& b
   if (steps == 0)
     fail(error_id::operator_value, "matmul", "zero_point",
          std::to_string(a.zero_point) + " and " + std::to_string(b.zero_point),
-         "numbers whose products are below 2^24");
+         "zero points with products below 2^24");
   return steps;
 }
 

@@ -38,7 +38,7 @@ inline MatmulSizes matmul_sizes(std::span<const Tensor> inputs, const MatmulSett
     }
     if (!stacks)
       fail(error_id::tensor_shape, "matmul", "b", b.describe(),
-           "one matrix, or as many as a, " + a.describe());
+           "one matrix, or the number of matrices of a, " + a.describe());
   }
   const std::size_t rows = rank > 2 ? a.size(a.rank() - 2) : a.shape().rows();
   const std::size_t columns = a.shape().columns();

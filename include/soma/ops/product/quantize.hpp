@@ -83,7 +83,7 @@ inline void quantize_shape(const ShapeCall& call) {
   const FloatFormat& format = validate(setting.quantizer.format, "quantize");
   if (!format.is_signed || !format.has_zero())
     fail(error_id::impossible_format, "quantize", "format", to_string(format),
-         "one with a sign and a zero");
+         "a format with a sign and a zero");
   check_random_bits("quantize", "rounding.random_bits", setting.quantizer.rounding);
   check_quantizer_scale(setting);
   const ScaleGrid scales =

@@ -43,10 +43,10 @@ inline void check_rotary(const ShapeCall& call) {
   const std::size_t columns = rotary_columns(setting, x);
   if (columns > x.shape().columns())
     fail(error_id::operator_value, "rotary", "columns", std::to_string(columns),
-         "at most those of x, " + x.describe());
+         "at most the columns of x, " + x.describe());
   if (setting.heads == 0 || columns % (2 * setting.heads) != 0)
     fail(error_id::operator_value, "rotary", "heads", std::to_string(setting.heads),
-         "a number whose double divides the columns, " + std::to_string(columns));
+         "a number of heads such that 2 * heads divides the columns, " + std::to_string(columns));
   if (!(setting.base >= 1 && std::isfinite(setting.base)))
     fail(error_id::operator_value, "rotary", "base", std::to_string(setting.base),
          "a number from 1 on");

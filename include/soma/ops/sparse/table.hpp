@@ -34,7 +34,7 @@ struct SparseTable {
 inline const SparseTable& sparse_table(const Context& context, std::string_view operation) {
   if (context.sparse() == nullptr)
     fail(error_id::no_sparse, operation, "context", "without kernels of sparse training",
-         "one that add_sparse(context) of soma/sparse.hpp was called with");
+         "a context after add_sparse(context) of soma/sparse.hpp");
   return *context.sparse();
 }
 

@@ -84,7 +84,7 @@ inline void check_attention_program(const soma::detail::AttentionInputs& inputs)
   const auto refuse = [](std::string_view argument, const Tensor& tensor) {
     if (tensor.defined())
       fail(error_id::operator_value, "attention", argument, tensor.describe() + " on a NeuronCore",
-           "none: only the host has it");
+           "no such input: only the host supports it");
   };
   refuse("mask", inputs.mask);
   refuse("query_begins", inputs.query_begins);

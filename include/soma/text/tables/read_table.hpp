@@ -228,7 +228,7 @@ class TableReader {
                     ? ""
                     : "; the first cell that is no number is " + soma::quoted(place.first_text) +
                           " in line " + std::to_string(place.first_text_line)),
-           "at most that (max_categories), a column of numbers, or one that is left out");
+           "at most max_categories, a column of numbers, or a column that is left out");
     return at->second;
   }
   // Categories have numbers in the order of appearance, and now get numbers in sorted order.

@@ -136,7 +136,7 @@ class TableEncoder {
   static TableEncoder from_json(std::string_view text, std::string_view purpose) {
     const auto failed = [&](std::string_view given) {
       fail(error_id::table_json, "TableEncoder::from_json", purpose, given,
-           "what TableEncoder::to_json() wrote");
+           "the text that TableEncoder::to_json() wrote");
     };
     if (!soma::detail::may_be_tree(text)) failed("a zero byte, or lists in lists without end");
     const Json root = Json::parse(text, nullptr, false);
@@ -146,7 +146,7 @@ class TableEncoder {
       failed("no object of version 1 with features");
     if (!root.contains("target") || !read(root["target"], encoder.target_) ||
         encoder.target_.kind != ColumnKind::number)
-      failed("no target, or one that cannot be");
+      failed("no target, or a target that is not valid");
     for (const Json& column : root["features"])
       if (!read(column, encoder.features_.emplace_back()))
         failed("a feature that cannot be, number " + std::to_string(encoder.features_.size()));
@@ -209,7 +209,7 @@ class TableEncoder {
     const double deviation = count > 0 ? std::sqrt(squares / count) : 0;
     if (!std::isfinite(deviation) || !std::isfinite(result.mean))
       fail(error_id::table_cell, "TableEncoder::fit", "column " + soma::quoted(column.name),
-           "of numbers whose squares are no doubles any more", "smaller numbers");
+           "of numbers so large that their squares overflow a double", "smaller numbers");
     if (deviation > 0) result.deviation = deviation;  // a column of one value stays at 0
     return result;
   }
