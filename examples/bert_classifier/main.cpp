@@ -179,7 +179,7 @@ struct Program {
     DataOptions& data = train.data;
     if (job.files.train.empty() || data.data != job.data) return;
     data.files = std::move(job.files);
-    if (data.dev != job.dev) data.files.held_out = {data.dev};
+    if (data.dev != job.dev) data.files.validation = {data.dev};
   }
 
   int run(Launch& launch, const std::vector<std::string>& command) {

@@ -86,7 +86,7 @@ struct Model {
   soma::nn::Embedding positions{scope / "positions", window, width, 0.05f};
   soma::nn::TransformerEncoder encoder{scope / "encoder", options};
   soma::nn::LayerNorm norm{scope / "norm", width};
-  soma::nn::Linear head{scope / "head", width, count, {.deviation = 0.05f}};
+  soma::nn::Linear head{scope / "head", width, count, {.standard_deviation = 0.05f}};
 };
 
 // Trains on windows one behind the other through the text, and again from its beginning.

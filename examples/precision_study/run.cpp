@@ -95,7 +95,7 @@ TextClassifier make_model(soma::Context& context, const StudyOptions& options,
                                   {});
   soma::models::BertConfig config = soma::models::BertConfig::tiny();
   config.vocabulary = tokenizer.vocabulary().size();
-  config.deviation = 0.05f;
+  config.standard_deviation = 0.05f;
   return TextClassifier(context, std::move(tokenizer), config, settings);
 }
 
@@ -116,10 +116,10 @@ StudyData made_up(std::size_t count) {
 StudyData study_data(const StudyOptions& options) {
   if (options.data.empty()) return made_up(options.reviews);
   soma::text::DataFiles files = soma::text::find_data_files(options.data);
-  if (!options.dev.empty()) files.held_out = {options.dev};
+  if (!options.dev.empty()) files.validation = {options.dev};
   const soma::text::LabelledText text = soma::text::read_labelled(files, {});
   return {{text.train().begin(), text.train().end()},
-          {text.held_out().begin(), text.held_out().end()},
+          {text.validation().begin(), text.validation().end()},
           text.labels()};
 }
 

@@ -104,7 +104,7 @@ void train(soma::Context& context, const Options& options) {
         {.batch_sequences = 64, .shuffle = shuffle, .seed = options.seed});
   };
   soma::data::ArraySource training = source(split.train, true),
-                          held_out = source(split.held_out, false);
+                          held_out = source(split.validation, false);
   const soma::models::Mlp net = make_net(context, encoder, options.seed);
   soma::nn::RegressionTask task(net);
   soma::train::TrainerBase trainer(
@@ -117,25 +117,25 @@ void train(soma::Context& context, const Options& options) {
   soma::train::RunCurves curves({.title = options.target, .file = options.plot});
   trainer.add(curves);
   const soma::train::Report report = trainer.fit(training, &held_out);
-  std::cout << table.rows << " rows, " << encoder.width() << " features, " << split.held_out.size()
-            << " held out\n"
+  std::cout << table.rows << " rows, " << encoder.width() << " features, "
+            << split.validation.size() << " held out\n"
             << report;
   soma::save_safetensors(options.save, soma::nn::state_dict(task.parameters()),
                          {{encoder_key, encoder.to_json()}});
 
   // The file alone is enough for predictions.
   const Loaded saved = load(context, options.save);
-  const std::vector<double> answers = predict(context, saved, table, split.held_out);
+  const std::vector<double> answers = predict(context, saved, table, split.validation);
   double squares = 0;
   const std::vector<double>& truth = table.column(options.target).numbers;
   for (std::size_t i = 0; i < answers.size(); ++i)
-    squares += std::pow(answers[i] - truth[split.held_out[i]], 2);
+    squares += std::pow(answers[i] - truth[split.validation[i]], 2);
   std::cout << "saved in " << options.save << "; read again it predicts " << options.target
             << " up to " << std::sqrt(squares / static_cast<double>(answers.size()))
             << " (root mean square, held out)\n";
   for (std::size_t i = 0; i < 3 && i < answers.size(); ++i)
-    std::cout << "  row " << split.held_out[i] + 1 << ": predicted " << answers[i] << ", is "
-              << truth[split.held_out[i]] << '\n';
+    std::cout << "  row " << split.validation[i] + 1 << ": predicted " << answers[i] << ", is "
+              << truth[split.validation[i]] << '\n';
   std::cout << std::flush;
 }
 

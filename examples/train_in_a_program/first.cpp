@@ -22,7 +22,7 @@ int main(int argc, char** argv) {
                                   .precision = soma::Precision::bf16_sr()});
     soma::train::ConsoleProgress progress(std::cerr);
     trainer.add(progress);
-    const auto report = trainer.fit(text.train(), text.held_out());
+    const auto report = trainer.fit(text.train(), text.validation());
     model.save(argv[3]);  // loads in the usual Python tools
     std::cout << report << model.predict(argv[4]) << '\n';
   } catch (const soma::Error& error) {

@@ -144,7 +144,7 @@ int main(int argc, char** argv) {
     soma::train::Trainer trainer(context, model, {.batch_size = 32, .learning_rate = 1e-4f});
     Journal journal;
     trainer.add(journal);
-    const auto report = trainer.fit(text.train(), text.held_out());
+    const auto report = trainer.fit(text.train(), text.validation());
     std::cout << "accuracy " << report.metrics.accuracy() << '\n' << model.predict(argv[3]) << '\n';
     std::cout << "the host's threads did all: " << (pool.jobs() > 0 ? "yes" : "no")
               << ", its memory was used: " << (budget.peak() > 0 ? "yes" : "no") << '\n';

@@ -260,9 +260,12 @@ double accuracy(Context& context, const Labeller& model, const Sentences& senten
 
 TEST_CASE("an encoder learns which tokens occurred before", "[unit][autograd][task]") {
   auto context = make_context();
-  const Labeller model(
-      {context, 1},
-      {.width = 32, .heads = 2, .inner = 64, .layers = 2, .norm_first = true, .deviation = 0.15f});
+  const Labeller model({context, 1}, {.width = 32,
+                                      .heads = 2,
+                                      .inner = 64,
+                                      .layers = 2,
+                                      .norm_first = true,
+                                      .standard_deviation = 0.15f});
   train_model(context, model, 800);
 
   const Sentences held_out = make_sentences(context, 500, 0, held_out_seed);

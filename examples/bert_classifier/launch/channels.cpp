@@ -118,7 +118,7 @@ ChannelFiles files_of_channels(const std::vector<Channel>& channels) {
     found.files = soma::text::find_data_files(train->folder, "train");
   if (held_out != nullptr) {
     found.held_out = held_out->folder;
-    found.files.held_out = parts_of(held_out->folder);
+    found.files.validation = parts_of(held_out->folder);
   }
   if (test != nullptr) found.files.test = parts_of(test->folder);
   return found;

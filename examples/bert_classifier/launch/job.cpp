@@ -199,7 +199,7 @@ Job read_job(const std::vector<std::string>& typed, const std::vector<std::strin
 
   Job job{.arguments = {}, .files = std::move(found.files), .data = found.train, .dev = {}};
   if (job.files.train.size() == 1) job.data = job.files.train.front();
-  if (!found.held_out.empty()) job.dev = job.files.held_out.front();
+  if (!found.held_out.empty()) job.dev = job.files.validation.front();
   job.arguments = {"train", "--data=" + job.data};
   if (!job.dev.empty()) job.arguments.push_back("--dev=" + job.dev);
   if (const std::string folder = model_folder(); !folder.empty())
@@ -212,7 +212,7 @@ Job read_job(const std::vector<std::string>& typed, const std::vector<std::strin
            std::ranges::any_of(wanted.items(),
                                [&](const auto& item) { return option_name(item.key()) == option; });
   };
-  if ((!job.files.held_out.empty() || !job.files.test.empty()) && !says("keep-best") &&
+  if ((!job.files.validation.empty() || !job.files.test.empty()) && !says("keep-best") &&
       !says("stream"))
     job.arguments.push_back("--keep-best");
   job.arguments.insert(job.arguments.end(), words.begin(), words.end());

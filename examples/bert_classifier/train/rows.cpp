@@ -82,13 +82,13 @@ TrainingRows read_rows(const TrainOptions& options, const soma::text::DataFiles&
   settings.rows = row_options(options.data);
   settings.rows.reads_ahead = options.compute.threads != 1;
   // The fast kind does not use validation rows for selection: by default it learns from all rows.
-  const double usual = options.kind == "fast" ? 0 : settings.held_out_share;
-  settings.held_out_share = options.data.held_out_share.value_or(usual);
+  const double usual = options.kind == "fast" ? 0 : settings.validation_share;
+  settings.validation_share = options.data.held_out_share.value_or(usual);
   settings.read_test = !options.data.files.test.empty();
   soma::text::LabelledText text = soma::text::read_labelled(files, settings);
   report_skipped(text.skipped());
   return {text.release_train(),
-          {text.held_out().begin(), text.held_out().end()},
+          {text.validation().begin(), text.validation().end()},
           {text.test().begin(), text.test().end()},
           text.labels(),
           {}};
@@ -137,7 +137,7 @@ TrainingRows stream_rows(const TrainOptions& options, const soma::text::DataFile
   // Other files may have a header where this one has none, and the reverse.
   const soma::text::RowOptions others = row_options(options.data);
   std::vector<soma::text::SkippedRows> skipped;
-  rows.held_out = soma::text::read_rows(files.held_out, rows.labels, others, skipped, "train");
+  rows.held_out = soma::text::read_rows(files.validation, rows.labels, others, skipped, "train");
   if (!options.data.files.test.empty())
     rows.test = soma::text::read_rows(files.test, rows.labels, others, skipped, "train");
   report_skipped(skipped);
@@ -204,9 +204,9 @@ TrainingRows training_rows(const TrainOptions& options) {
   soma::text::DataFiles files = options.data.files;
   if (files.train.empty()) {
     files = soma::text::find_data_files(options.data.data);
-    if (!options.data.dev.empty()) files.held_out = {options.data.dev};
+    if (!options.data.dev.empty()) files.validation = {options.data.dev};
   }
   need_share(options.stream == 0, "with --stream held-out rows come from --dev");
-  need_share(files.held_out.empty(), "held-out rows have a file of their own");
+  need_share(files.validation.empty(), "held-out rows have a file of their own");
   return options.stream != 0 ? stream_rows(options, files) : read_rows(options, files);
 }

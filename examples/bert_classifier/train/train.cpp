@@ -91,7 +91,7 @@ std::unique_ptr<TextClassifier> make_model(soma::Context& context, const TrainOp
   config.vocabulary = tokenizer.vocabulary().size();
   // Models that are pretrained on much text use 0.02 and 0.1. A small model that sees little text
   // starts faster from larger weights.
-  config.deviation = 0.05f;
+  config.standard_deviation = 0.05f;
   if (options.dropout < 0) config.dropout = config.attention_dropout = 0;
   return std::make_unique<TextClassifier>(context, std::move(tokenizer), config, settings);
 }

@@ -26,7 +26,7 @@ struct BertConfig {
   std::size_t vocabulary = 30522, width = 768, layers = 12, heads = 12, inner = 3072;
   std::size_t positions = 512, types = 2;
   float dropout = 0.1f, attention_dropout = 0.1f;
-  float epsilon = 1e-12f, deviation = 0.02f;
+  float epsilon = 1e-12f, standard_deviation = 0.02f;
   Activation activation = Activation::gelu;
   std::optional<float> classifier_dropout{};  // none: as dropout
   // Backward keeps only the input and the last sum of each layer and computes the rest again: less
@@ -69,13 +69,13 @@ class BertModel {
   BertModel(const nn::Scope& scope, const BertConfig& settings)
       : config(settings),
         words(scope / "embeddings.word_embeddings", settings.vocabulary, settings.width,
-              settings.deviation),
+              settings.standard_deviation),
         positions(scope / "embeddings.position_embeddings", settings.positions, settings.width,
-                  settings.deviation),
+                  settings.standard_deviation),
         types(settings.kind == BertKind::distilbert
                   ? nn::Embedding()
                   : nn::Embedding(scope / "embeddings.token_type_embeddings", settings.types,
-                                  settings.width, settings.deviation)),
+                                  settings.width, settings.standard_deviation)),
         norm(scope / "embeddings.LayerNorm", settings.width, settings.epsilon),
         dropout(scope / "embeddings", settings.dropout),
         encoder(scope / "encoder", {.width = settings.width,
@@ -86,10 +86,10 @@ class BertModel {
                                     .dropout = settings.dropout,
                                     .attention_dropout = settings.attention_dropout,
                                     .epsilon = settings.epsilon,
-                                    .deviation = settings.deviation,
+                                    .standard_deviation = settings.standard_deviation,
                                     .attention_output_dropout = settings.kind == BertKind::bert}),
         pooler(scope / "pooler.dense", settings.width, settings.width,
-               {.deviation = settings.deviation, .edge = true}) {}
+               {.standard_deviation = settings.standard_deviation, .edge = true}) {}
 
   // Hidden states [rows, width] of token ids whose rows form sequences. Token types [rows] name the
   // text of a pair that each token belongs to; without them all types are 0. Errors
@@ -230,7 +230,7 @@ class BertClassifier {
       : bert(scope / name_of(config.kind), config),
         dropout(scope / "classifier", config.classifier_dropout.value_or(config.dropout)),
         classifier(scope / "classifier", config.width, labels,
-                   {.deviation = config.deviation, .edge = true}) {}
+                   {.standard_deviation = config.standard_deviation, .edge = true}) {}
 
   // Logits [sequences, labels], fp32. Errors as BertModel.
   Var operator()(Tape& tape, const Var& ids, const Var& token_types = {}) const {

@@ -51,7 +51,7 @@ class BertConfigReader {
     config.kind = kind;
     config.vocabulary = size("vocab_size", config.vocabulary, (std::uint64_t{1} << 31) - 1);
     config.positions = size("max_position_embeddings", config.positions, std::uint64_t{1} << 20);
-    config.deviation = positive("initializer_range", config.deviation);
+    config.standard_deviation = positive("initializer_range", config.standard_deviation);
     if (kind == BertKind::bert)
       read_bert(config);
     else
@@ -319,7 +319,7 @@ inline std::string to_json(const BertConfigFile& file) {
   const std::string_view problem = detail::problem_types[static_cast<std::size_t>(file.kind)];
   lines.insert(lines.end(), {
                                 {"id2label", "{" + ids + "}"},
-                                {"initializer_range", float_text(config.deviation)},
+                                {"initializer_range", float_text(config.standard_deviation)},
                                 {"label2id", "{" + names + "}"},
                                 {"max_position_embeddings", std::to_string(config.positions)},
                                 {"pad_token_id", std::to_string(file.pad_token)},

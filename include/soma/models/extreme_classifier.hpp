@@ -32,7 +32,7 @@ struct ExtremeOptions {
   std::size_t features = 0, classes = 0, width = 128;
   nn::SamplerOptions sampler{};
   // Standard deviations of the initial rows of features, and of classes: logits begin near 0.
-  float feature_deviation = 0.1f, class_deviation = 0.05f;
+  float feature_standard_deviation = 0.1f, class_standard_deviation = 0.05f;
   std::uint64_t seed = 0;
 };
 
@@ -43,13 +43,13 @@ class ExtremeClassifier final : public nn::Task {
       : context_(context), options_(checked(options)) {
     use_sampler(options.sampler);
     const nn::Scope scope{context, options.seed};
-    const auto normal = [&](std::size_t rows, float deviation, std::string_view site) {
-      return Var::parameter(
-          context, nn::normal(context, Shape{rows, options.width}, deviation, scope.draw(site)));
+    const auto normal = [&](std::size_t rows, float standard_deviation, std::string_view site) {
+      return Var::parameter(context, nn::normal(context, Shape{rows, options.width},
+                                                standard_deviation, scope.draw(site)));
     };
-    features_ = normal(options.features, options.feature_deviation, "features");
+    features_ = normal(options.features, options.feature_standard_deviation, "features");
     bias_ = Var::parameter(context, Tensor::zeros(context, Shape{options.width}));
-    classes_ = normal(options.classes, options.class_deviation, "classes");
+    classes_ = normal(options.classes, options.class_standard_deviation, "classes");
     class_bias_ = Var::parameter(context, Tensor::zeros(context, Shape{options.classes, 1}));
     parameters_ = {{.name = "features.weight", .var = features_},
                    {.name = "features.bias", .var = bias_},

@@ -42,7 +42,7 @@ class FastClassifier final : public nn::Task {
     table_ =
         Var::parameter(context, Tensor::zeros(context, Shape{features_.rows(), options.width}));
     output_ = nn::Linear(scope / "output", options.width, options.labels.size(),
-                         {.deviation = nn::detail::root_of_ratio(1, options.width)});
+                         {.standard_deviation = nn::detail::root_of_ratio(1, options.width)});
     nn::Collector collector(parameters_);
     collector.add("embedding.weight", table_, ParameterRole::weight);
     collector.part("output", output_);

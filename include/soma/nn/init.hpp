@@ -11,13 +11,14 @@
 
 namespace soma::nn {
 
-// Normal distribution with mean 0 and standard deviation `deviation`.
-inline Tensor normal(Context& context, const Shape& shape, float deviation, const Draw& draw) {
+// Normally distributed numbers with mean 0.
+inline Tensor normal(Context& context, const Shape& shape, float standard_deviation,
+                     const Draw& draw) {
   Tensor tensor = Tensor::empty(context, shape);
   const std::span<float> values = tensor.mutable_span<float>();
   fill_normal(context, values, draw);
   const FloatEnvironment environment;
-  for (float& value : values) value *= deviation;
+  for (float& value : values) value *= standard_deviation;
   return tensor;
 }
 

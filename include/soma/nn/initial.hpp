@@ -22,8 +22,8 @@ struct Initial {
   std::size_t rows = to_end;  // to_end: all rows
 
   static Initial full(float value) { return {.number = value}; }
-  static Initial normal(float deviation, const Draw& draw, std::size_t rows = to_end) {
-    return {Kind::normal, deviation, draw, rows};
+  static Initial normal(float standard_deviation, const Draw& draw, std::size_t rows = to_end) {
+    return {Kind::normal, standard_deviation, draw, rows};
   }
   static Initial uniform(float bound, const Draw& draw) { return {Kind::uniform, bound, draw}; }
 };

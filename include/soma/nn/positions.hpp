@@ -18,8 +18,8 @@ class PositionEmbedding {
   PositionEmbedding() = default;
   // For sequences of up to `positions` rows.
   PositionEmbedding(const Scope& scope, std::size_t positions, std::size_t width,
-                    float deviation = 0.02f)
-      : table(scope, positions, width, deviation) {}
+                    float standard_deviation = 0.02f)
+      : table(scope, positions, width, standard_deviation) {}
 
   // Errors operator.sequences, tensor.rank, models.sequence_length (a sequence longer than
   // `positions`).

@@ -20,8 +20,8 @@ struct TransformerOptions {
   Activation activation = Activation::gelu;
   float dropout = 0, attention_dropout = 0;
   float epsilon = 1e-5f;
-  bool norm_first = false;  // norm before each part, as in arXiv 2002.04745, not after it
-  float deviation = 0.02f;  // standard deviation of initial weights
+  bool norm_first = false;           // norm before each part, as in arXiv 2002.04745, not after it
+  float standard_deviation = 0.02f;  // for initial weights
   bool attention_output_dropout = true;  // `dropout` also after the attention's output
   bool causal = false;                   // a row attends to itself and to earlier rows of its
                                          // sequence
@@ -45,15 +45,17 @@ class MultiHeadAttention {
         site(scope),
         probabilities(scope / "probabilities", options.attention_dropout),
         output_dropout(scope / "output", options.attention_output_dropout ? options.dropout : 0),
-        output(scope / "output", options.width, options.width, {.deviation = options.deviation}) {
+        output(scope / "output", options.width, options.width,
+               {.standard_deviation = options.standard_deviation}) {
     if (heads == 0 || options.width % heads != 0)
       fail(error_id::operator_value, "MultiHeadAttention", "heads", std::to_string(heads),
            "a divisor of the width, " + std::to_string(options.width));
     const std::size_t width = options.width;
     if (queries_apart)
-      query = Linear(scope / "query", width, width, {.deviation = options.deviation});
+      query =
+          Linear(scope / "query", width, width, {.standard_deviation = options.standard_deviation});
     const auto rows_of = [&](std::string_view name) {
-      return Initial::normal(options.deviation, (scope / name).draw("weight"), width);
+      return Initial::normal(options.standard_deviation, (scope / name).draw("weight"), width);
     };
     if (queries_apart)
       weight =
@@ -134,8 +136,10 @@ class TransformerEncoderLayer {
                           bool queries_apart = false)
       : attention(scope / "attention", options, queries_apart),
         attention_norm(scope / "attention_norm", options.width, options.epsilon),
-        inner(scope / "inner", options.width, options.inner, {.deviation = options.deviation}),
-        outer(scope / "outer", options.inner, options.width, {.deviation = options.deviation}),
+        inner(scope / "inner", options.width, options.inner,
+              {.standard_deviation = options.standard_deviation}),
+        outer(scope / "outer", options.inner, options.width,
+              {.standard_deviation = options.standard_deviation}),
         outer_dropout(scope / "outer", options.dropout),
         outer_norm(scope / "outer_norm", options.width, options.epsilon),
         activation(options.activation),

@@ -17,7 +17,7 @@ namespace soma::text {
 
 // The rows of several files are the rows of the first file, then those of the second, and so on.
 struct DataFiles {
-  std::vector<std::string> train, held_out, test;
+  std::vector<std::string> train, validation, test;
 };
 
 namespace detail {
@@ -79,10 +79,11 @@ inline std::vector<std::string> files_of_part(std::string_view operation, const 
 // The files of a folder. Error text.folder.
 inline DataFiles files_of_folder(const std::string& path, std::string_view operation) {
   constexpr std::array<std::string_view, 1> train = {"train"}, test = {"test"};
-  constexpr std::array<std::string_view, 4> held_out = {"dev", "valid", "validation", "val"};
+  constexpr std::array<std::string_view, 4> names_of_validation = {"dev", "valid", "validation",
+                                                                   "val"};
   const std::vector<std::string> names = names_in(operation, path);
   return {.train = files_of_part(operation, path, names, train),
-          .held_out = files_of_part(operation, path, names, held_out),
+          .validation = files_of_part(operation, path, names, names_of_validation),
           .test = files_of_part(operation, path, names, test)};
 }
 inline bool is_data_folder(const std::string& path) {
@@ -98,7 +99,7 @@ inline bool is_data_folder(const std::string& path) {
 // .ft, optionally followed by .gz; other files are ignored. Error text.folder.
 inline DataFiles find_data_files(const std::string& path,
                                  std::string_view operation = "find_data_files") {
-  if (!detail::is_data_folder(path)) return {.train = {path}, .held_out = {}, .test = {}};
+  if (!detail::is_data_folder(path)) return {.train = {path}, .validation = {}, .test = {}};
   DataFiles files = detail::files_of_folder(path, operation);
   if (files.train.empty())
     fail(error_id::text_folder, operation, "folder", soma::quoted(path) + ", without training data",
@@ -112,11 +113,11 @@ inline std::vector<std::string> find_test_files(const std::string& path,
                                                 std::string_view operation = "find_test_files") {
   if (!detail::is_data_folder(path)) return {path};
   DataFiles files = detail::files_of_folder(path, operation);
-  if (files.test.empty() && files.held_out.empty())
+  if (files.test.empty() && files.validation.empty())
     fail(error_id::text_folder, operation, "folder",
          soma::quoted(path) + ", without data to measure by",
          "a file test.tsv, dev.tsv, .csv, .jsonl or .txt, or a folder test/ or dev/");
-  return std::move(files.test.empty() ? files.held_out : files.test);
+  return std::move(files.test.empty() ? files.validation : files.test);
 }
 
 }  // namespace soma::text

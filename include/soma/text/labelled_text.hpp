@@ -34,7 +34,7 @@ struct ReadOptions {
   RowOptions rows{};
   // If there are no validation files: the share of training rows that becomes the validation set.
   // 0: none.
-  double held_out_share = 0.1;
+  double validation_share = 0.1;
   std::uint64_t split_seed = 0;
   bool read_test = true;          // false: test files are left alone; some have no labels
   std::size_t max_labels = 1000;  // more are taken for a mistake in the columns
@@ -43,7 +43,7 @@ struct ReadOptions {
 // True if a text belongs to the validation set. The result depends on the text and the seed alone:
 // neither the order of rows nor other rows matter, and equal texts are on the same side; for pairs,
 // the first text decides.
-inline bool is_held_out(std::string_view text, double share, std::uint64_t seed) {
+inline bool is_validation(std::string_view text, double share, std::uint64_t seed) {
   data::ContentHash hash;
   hash.add_text(text);
   const std::uint32_t word = random_word(
@@ -120,7 +120,7 @@ inline std::vector<LabelledRow> read_rows(std::span<const std::string> files,
 class LabelledText {
  public:
   std::span<const LabelledRow> train() const { return train_; }
-  std::span<const LabelledRow> held_out() const { return held_out_; }
+  std::span<const LabelledRow> validation() const { return validation_; }
   std::span<const LabelledRow> test() const { return test_; }  // empty without test files
   // Moves the training rows out: train() is empty from then on.
   std::vector<LabelledRow> release_train() { return std::exchange(train_, {}); }
@@ -132,7 +132,7 @@ class LabelledText {
 
  private:
   friend class LabelledTextReader;
-  std::vector<LabelledRow> train_, held_out_, test_;
+  std::vector<LabelledRow> train_, validation_, test_;
   std::vector<std::string> labels_;
   std::vector<SkippedRows> skipped_;
 };
@@ -141,16 +141,16 @@ class LabelledText {
 class LabelledTextReader {
  public:
   explicit LabelledTextReader(const ReadOptions& options) : options_(options) {
-    if (!(options.held_out_share >= 0 && options.held_out_share < 1))
-      fail(error_id::text_split, operation, "held_out_share",
-           std::to_string(options.held_out_share), "from 0 to below 1");
+    if (!(options.validation_share >= 0 && options.validation_share < 1))
+      fail(error_id::text_split, operation, "validation_share",
+           std::to_string(options.validation_share), "from 0 to below 1");
   }
 
   LabelledText read(const DataFiles& files) {
     read_train(files.train);
-    result_.held_out_ = read_part(files.held_out);
+    result_.validation_ = read_part(files.validation);
     if (options_.read_test) result_.test_ = read_part(files.test);
-    if (files.held_out.empty() && options_.held_out_share > 0) split();
+    if (files.validation.empty() && options_.validation_share > 0) split();
     return std::move(result_);
   }
 
@@ -214,21 +214,21 @@ class LabelledTextReader {
   void split() {
     std::vector<LabelledRow> rows = std::move(result_.train_);
     result_.train_.clear();
-    std::vector<char> held_out(rows.size()), trained(result_.labels_.size());
+    std::vector<char> validation(rows.size()), trained(result_.labels_.size());
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      held_out[i] = is_held_out(rows[i].text, options_.held_out_share, options_.split_seed);
-      if (held_out[i] == 0)
+      validation[i] = is_validation(rows[i].text, options_.validation_share, options_.split_seed);
+      if (validation[i] == 0)
         detail::for_each_label(rows[i], kind(),
                                [&](auto label) { trained[static_cast<std::size_t>(label)] = 1; });
     }
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      bool moves = held_out[i] != 0;
+      bool moves = validation[i] != 0;
       detail::for_each_label(rows[i], kind(), [&](auto label) {
         moves = moves && trained[static_cast<std::size_t>(label)] != 0;
       });
-      (moves ? result_.held_out_ : result_.train_).push_back(std::move(rows[i]));
+      (moves ? result_.validation_ : result_.train_).push_back(std::move(rows[i]));
     }
-    if (result_.held_out_.empty()) fail_split();
+    if (result_.validation_.empty()) fail_split();
   }
   // The validation set is empty. The error names the reason: equal texts stay together, and so do a
   // label and its last rows.
@@ -236,7 +236,7 @@ class LabelledTextReader {
     std::set<std::string_view> texts, chosen;
     for (const LabelledRow& row : result_.train_) {
       texts.insert(row.text);
-      if (is_held_out(row.text, options_.held_out_share, options_.split_seed))
+      if (is_validation(row.text, options_.validation_share, options_.split_seed))
         chosen.insert(row.text);
     }
     std::string given =
@@ -249,7 +249,7 @@ class LabelledTextReader {
                                   ", with all rows of their labels, which stay in training";
     fail(error_id::text_split, operation,
          "held-out share of " + std::to_string(result_.train_.size()) + " rows", given,
-         "some: a larger held_out_share, a file of its own, or 0 for none");
+         "some: a larger validation_share, a file of its own, or 0 for none");
   }
 
   data::LabelKind kind() const { return options_.rows.labels; }
@@ -265,7 +265,7 @@ inline LabelledText read_labelled(const DataFiles& files, const ReadOptions& opt
   return LabelledTextReader(options).read(files);
 }
 // The same for a file or a folder, which find_data_files divides. If there is no validation file,
-// is_held_out() chooses a share of the training rows; a label that would lose all its rows keeps
+// is_validation() chooses a share of the training rows; a label that would lose all its rows keeps
 // them.
 inline LabelledText read_labelled(const std::string& path, const ReadOptions& options = {}) {
   return read_labelled(find_data_files(path, "read_labelled"), options);

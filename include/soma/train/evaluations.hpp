@@ -41,10 +41,10 @@ void TrainerBase::tell(const Call& call) {
 }
 
 // Returns nothing if a stop has cut the evaluation short.
-inline std::optional<Evaluation> TrainerBase::measure(data::BatchSource& held_out,
+inline std::optional<Evaluation> TrainerBase::measure(data::BatchSource& validation,
                                                       const StopFlag* stop) {
-  if (!stoppable()) return gradients_->evaluate(held_out);
-  StoppableSource source(held_out, stop, *ranks_, StoppableSource::When::between_batches);
+  if (!stoppable()) return gradients_->evaluate(validation);
+  StoppableSource source(validation, stop, *ranks_, StoppableSource::When::between_batches);
   Evaluation evaluation = gradients_->evaluate(source);
   if (source.cut()) return std::nullopt;
   return evaluation;
@@ -59,10 +59,10 @@ inline bool TrainerBase::evaluation_is_due(const data::BatchSource& batches) con
 }
 
 // Returns false if the evaluation was cut short; then nothing has changed.
-inline bool TrainerBase::evaluate(data::BatchSource& held_out, Report& report, std::uint64_t epoch,
-                                  const StopFlag* stop) {
+inline bool TrainerBase::evaluate(data::BatchSource& validation, Report& report,
+                                  std::uint64_t epoch, const StopFlag* stop) {
   optimizer_->settle();
-  std::optional<Evaluation> measured = measure(held_out, stop);
+  std::optional<Evaluation> measured = measure(validation, stop);
   if (!measured) return false;
   Evaluation& evaluation = *measured;
   between_steps_ = false;

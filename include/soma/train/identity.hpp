@@ -52,10 +52,10 @@ inline Record identity_of(const Context& context, const nn::Task& task,
   return record;
 }
 
-// The settings that must be the same on all ranks, beside the identity in a checkpoint. `held_out`:
-// nullptr if nothing is evaluated.
+// The settings that must be the same on all ranks, beside the identity in a checkpoint.
+// `validation` is nullptr if there is no evaluation.
 inline Record agreement_of(Record identity, const Parameters& parameters,
-                           const data::BatchSource* held_out, const TrainerOptions& options,
+                           const data::BatchSource* validation, const TrainerOptions& options,
                            std::uint64_t steps, bool saves_parts) {
   data::ContentHash shapes;
   for (const Parameter& parameter : parameters) {
@@ -65,7 +65,7 @@ inline Record agreement_of(Record identity, const Parameters& parameters,
   identity.set("names_and_shapes", shapes.value());
   identity.set("steps", steps);
   identity.set("epochs", options.epochs);
-  identity.set("held_out", held_out == nullptr ? std::uint64_t{0} : held_out->hash());
+  identity.set("held_out", validation == nullptr ? std::uint64_t{0} : validation->hash());
   identity.set("non_finite", static_cast<std::uint64_t>(options.non_finite));
   identity.set("evaluate_every", options.evaluate_every);
   identity.set("best_metric", options.best_metric);

@@ -115,13 +115,13 @@ inline void TrainerBase::make_optimizer() {
 
 // Checks everything that can be wrong before the first step, and sets the run to its beginning or
 // to the checkpoint that it resumes.
-inline void TrainerBase::begin(data::BatchSource& batches, const data::BatchSource* held_out) {
+inline void TrainerBase::begin(data::BatchSource& batches, const data::BatchSource* validation) {
   const std::uint64_t steps = detail::count_steps(batches, options_);
   if (steps == 0 && schedule_.depends_on_steps())
     fail(error_id::train_steps_unknown, "Trainer::fit", "batches", "a source of unknown length",
          "max_steps, or a schedule that does not depend on the length");
-  if (held_out == nullptr && schedule_.decay == optim::Decay::plateau)
-    fail(error_id::train_options, "Trainer::fit", "held_out", "no source for evaluations",
+  if (validation == nullptr && schedule_.decay == optim::Decay::plateau)
+    fail(error_id::train_options, "Trainer::fit", "validation", "no source for evaluations",
          "a source: a plateau schedule needs evaluations");
   schedule_.steps = steps;
   schedule_.check();
@@ -134,17 +134,17 @@ inline void TrainerBase::begin(data::BatchSource& batches, const data::BatchSour
   struct Description final : Ranks::RunDescription {
     Description(const TrainerBase& own, const data::BatchSource& source,
                 const data::BatchSource* evaluated)
-        : trainer(own), batches(source), held_out(evaluated) {}
+        : trainer(own), batches(source), validation(evaluated) {}
     Record make() const override {
       return agreement_of(trainer.identity(batches), trainer.gradients_->model_parameters(),
-                          held_out, trainer.options_, trainer.progress_.steps,
+                          validation, trainer.options_, trainer.progress_.steps,
                           trainer.ranks_->saves_parts());
     }
     const TrainerBase& trainer;
     const data::BatchSource& batches;
-    const data::BatchSource* held_out;
+    const data::BatchSource* validation;
   };
-  ranks_->begin(Description(*this, batches, held_out), gradients_->model_parameters());
+  ranks_->begin(Description(*this, batches, validation), gradients_->model_parameters());
   gradients_->begin(batches);
   has_store_ = ranks_->from_first(options_.checkpoints != nullptr);
   if (has_store_ && ranks_->saves_parts()) ranks_->check_store(options_.checkpoints);
@@ -218,14 +218,14 @@ inline void TrainerBase::finish(const data::BatchSource& batches, Report& report
   report.peak_resident_bytes = peak_resident_bytes();
 }
 
-inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* held_out,
+inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* validation,
                                  const StopFlag* stop) {
   const std::int64_t start = monotonic_nanoseconds();
   failure_ = nullptr;
   between_steps_ = false;
   // Before the first step there is nothing to lose. Rank 0 reports it.
   ranks_->give_up_after(stop, ranks_->first() ? 0 : 2);
-  begin(batches, held_out);
+  begin(batches, validation);
   const std::uint64_t steps = progress_.steps;
   const auto out_of_patience = [&] {
     return options_.patience != 0 && progress_.stale >= options_.patience;
@@ -244,10 +244,10 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
   be_patient(stop);
   between_steps_ = true;
 
-  if (held_out != nullptr && evaluation_is_due(batches)) {
+  if (validation != nullptr && evaluation_is_due(batches)) {
     const data::Position place = batches.position();
     report.interrupted =
-        !evaluate(*held_out, report,
+        !evaluate(*validation, report,
                   place.batch == 0 && place.epoch != 0 ? place.epoch - 1 : place.epoch, stop);
   }
   report.stopped_early = out_of_patience();  // one that is resumed may have ended
@@ -292,7 +292,7 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
     const bool due = options_.evaluate_every == 0
                          ? epoch_ended && progress_.step != progress_.evaluated_at
                          : any && progress_.step % options_.evaluate_every == 0;
-    bool cut = held_out != nullptr && due && !evaluate(*held_out, report, epoch, stop);
+    bool cut = validation != nullptr && due && !evaluate(*validation, report, epoch, stop);
     report.stopped_early = out_of_patience();
     bool enough = false, wants_save = false;
     for (Callback* callback : callbacks_) {
@@ -324,9 +324,10 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
     saved_at_ = progress_.step;
   };
   const bool evaluates =
-      held_out != nullptr && !report.interrupted && progress_.step != progress_.evaluated_at;
+      validation != nullptr && !report.interrupted && progress_.step != progress_.evaluated_at;
   if (!evaluates || options_.evaluate_every != 0 || !detail::at_epoch_end(batches)) save_end();
-  if (evaluates) report.interrupted = !evaluate(*held_out, report, batches.position().epoch, stop);
+  if (evaluates)
+    report.interrupted = !evaluate(*validation, report, batches.position().epoch, stop);
   save_end();
 #if SOMA_HAS_EXCEPTIONS
   if (ranks_->any(failure_ != nullptr)) {
@@ -338,8 +339,8 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
     best_.load(context_, *ranks_, parameters());
   if (options_.keep_best && progress_.has_best) report.best_metric = options_.best_metric;
   // The weights were evaluated before this run resumed from a checkpoint.
-  if (held_out != nullptr && !report.interrupted && !report.evaluated) {
-    if (std::optional<Evaluation> evaluation = measure(*held_out, stop))
+  if (validation != nullptr && !report.interrupted && !report.evaluated) {
+    if (std::optional<Evaluation> evaluation = measure(*validation, stop))
       report.take(std::move(*evaluation));
     else
       report.interrupted = true;
@@ -353,11 +354,11 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
   return report;
 }
 
-inline Report TrainerBase::fit(data::BatchSource& batches, data::BatchSource* held_out,
+inline Report TrainerBase::fit(data::BatchSource& batches, data::BatchSource* validation,
                                const StopFlag* stop) {
 #if SOMA_HAS_EXCEPTIONS
   try {
-    return train(batches, held_out, stop);
+    return train(batches, validation, stop);
   } catch (const std::exception& error) {
     save_alone(batches, error);
     ranks_->give_up_after(nullptr, 0);
@@ -368,7 +369,7 @@ inline Report TrainerBase::fit(data::BatchSource& batches, data::BatchSource* he
     throw;
   }
 #else
-  return train(batches, held_out, stop);  // the end of this process tells the others
+  return train(batches, validation, stop);  // the end of this process tells the others
 #endif
 }
 

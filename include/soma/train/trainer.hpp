@@ -19,12 +19,12 @@ class Trainer : public TrainerBase {
   using TrainerBase::fit;
   template <class HostRows>
   requires(!std::is_base_of_v<data::BatchSource, HostRows>) Report
-      fit(const HostRows& rows, const HostRows& held_out, const StopFlag* stop = nullptr) {
+      fit(const HostRows& rows, const HostRows& validation, const StopFlag* stop = nullptr) {
     data::BatchOptions options{.batch_sequences = this->options().batch_size,
                                .seed = this->options().seed};
     const auto batches = model_.batches(rows, options);
     options.shuffle = false;
-    const auto rest = model_.batches(held_out, options);
+    const auto rest = model_.batches(validation, options);
     return fit(*batches, &*rest, stop);
   }
 

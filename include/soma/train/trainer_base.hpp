@@ -35,7 +35,7 @@ class TrainerBase {
   // Adds a callback, which stays with the caller.
   void add(Callback& callback) { callbacks_.push_back(&callback); }
 
-  // Trains, and evaluates on the validation source `held_out` if it is given. Ends early when
+  // Trains, and evaluates on the validation source `validation` if it is given. Ends early when
   // `stop` is requested: after the running step, or before a batch that takes long to read, with a
   // checkpoint. An evaluation is then cut short and dropped; a resumed run makes it again. Ranks
   // stop at the same step. If one rank no longer answers, the others end with runtime.stopped, and
@@ -47,7 +47,7 @@ class TrainerBase {
   // task, the source and the store. With ranks, an error on one rank ends all: the others get
   // parallel.rank_lost. parallel.mismatch: the ranks were given different settings.
   // checkpoint.parts: the ranks' stores are at different places.
-  Report fit(data::BatchSource& batches, data::BatchSource* held_out = nullptr,
+  Report fit(data::BatchSource& batches, data::BatchSource* validation = nullptr,
              const StopFlag* stop = nullptr);
 
   const TrainerOptions& options() const { return options_; }
@@ -66,7 +66,7 @@ class TrainerBase {
 
   StepGradients& gradients() { return *gradients_; }
   // Returns nothing if a stop has cut the evaluation short (evaluations.hpp).
-  std::optional<Evaluation> measure(data::BatchSource& held_out, const StopFlag* stop);
+  std::optional<Evaluation> measure(data::BatchSource& validation, const StopFlag* stop);
 
  private:
   static void make_plain(Context& context, nn::Task& task, const TrainerOptions& options,
@@ -77,10 +77,10 @@ class TrainerBase {
   const Parameters& parameters() const { return gradients_->parameters(); }
 
   // The loop (loop.hpp).
-  Report train(data::BatchSource& batches, data::BatchSource* held_out, const StopFlag* stop);
-  void begin(data::BatchSource& batches, const data::BatchSource* held_out);
+  Report train(data::BatchSource& batches, data::BatchSource* validation, const StopFlag* stop);
+  void begin(data::BatchSource& batches, const data::BatchSource* validation);
   StepInfo step(const StepSums& sums);
-  bool evaluate(data::BatchSource& held_out, Report& report, std::uint64_t epoch,
+  bool evaluate(data::BatchSource& validation, Report& report, std::uint64_t epoch,
                 const StopFlag* stop);
   bool evaluation_is_due(const data::BatchSource& batches) const;
   bool stoppable() const { return options_.gradients == nullptr || ranks_->count() == 1; }

@@ -20,18 +20,18 @@
 
 namespace soma::text {
 
-// A column of numbers becomes (x - mean) / deviation, with the mean and the population standard
-// deviation of the fitted rows that have a value. If some fitted rows lack the value, a second
-// number follows: 1 for rows without a value. A column of categories becomes a number for each
-// category of the fitted rows: 1 for the row's own category, else 0. A missing number is 0, the
-// mean; a missing category, or one that no fitted row has, is all zeros. The target is standardised
-// too, and may not be missing.
+// A column of numbers becomes (x - mean) / standard deviation, with the mean and the population
+// standard deviation of the fitted rows that have a value. If some fitted rows lack the value, a
+// second number follows: 1 for rows without a value. A column of categories becomes a number for
+// each category of the fitted rows: 1 for the row's own category, else 0. A missing number is 0,
+// the mean; a missing category, or one that no fitted row has, is all zeros. The target is
+// standardised too, and may not be missing.
 class TableEncoder {
  public:
   struct Column {
     std::string name{};
     ColumnKind kind = ColumnKind::number;
-    double mean = 0, deviation = 1;
+    double mean = 0, standard_deviation = 1;
     bool missing = false;  // some fitted rows lack it
     std::vector<std::string> categories{};
 
@@ -120,7 +120,7 @@ class TableEncoder {
   }
   // A standardised target in its own unit.
   double in_units(double standardised) const {
-    return standardised * target_.deviation + target_.mean;
+    return standardised * target_.standard_deviation + target_.mean;
   }
 
   // The encoder as JSON, with digits that read back exactly.
@@ -210,13 +210,14 @@ class TableEncoder {
     if (!std::isfinite(deviation) || !std::isfinite(result.mean))
       fail(error_id::table_cell, "TableEncoder::fit", "column " + soma::quoted(column.name),
            "of numbers so large that their squares overflow a double", "smaller numbers");
-    if (deviation > 0) result.deviation = deviation;  // a column of one value stays at 0
+    if (deviation > 0) result.standard_deviation = deviation;  // a column of one value stays at 0
     return result;
   }
   // Limited to the range of float, whatever values rows beyond the fitted ones have.
   static float standardised(const Column& column, double value) {
     constexpr double most = 3e38;
-    return static_cast<float>(std::clamp((value - column.mean) / column.deviation, -most, most));
+    return static_cast<float>(
+        std::clamp((value - column.mean) / column.standard_deviation, -most, most));
   }
   // The column of that name and kind. Error table.column.
   static const TableColumn& matching(const Table& table, const Column& column) {
@@ -247,7 +248,7 @@ class TableEncoder {
       json["categories"] = column.categories;
     } else {
       json["mean"] = column.mean;
-      json["deviation"] = column.deviation;
+      json["deviation"] = column.standard_deviation;
       json["missing"] = column.missing;
     }
     return json;
@@ -270,9 +271,10 @@ class TableEncoder {
         !json["missing"].is_boolean())
       return false;
     column.mean = json["mean"].get<double>();
-    column.deviation = json["deviation"].get<double>();
+    column.standard_deviation = json["deviation"].get<double>();
     column.missing = json["missing"].get<bool>();
-    return std::isfinite(column.mean) && column.deviation > 0 && std::isfinite(column.deviation);
+    return std::isfinite(column.mean) && column.standard_deviation > 0 &&
+           std::isfinite(column.standard_deviation);
   }
 
   std::vector<Column> features_{};

@@ -3,7 +3,7 @@
 //
 //   soma::train::RunCurves curves({.file = "curves.svg"});
 //   trainer.add(curves);
-//   trainer.fit(source, &held_out);
+//   trainer.fit(source, &validation);
 //
 // POSIX. docs/training.md shows a picture.
 
