@@ -32,13 +32,13 @@ struct Eviction {
   float* amax = nullptr;     // max(itself, largest finite |value|)
 };
 
-// Columns of b that are packed once for several calls (GemmKernels::pack_b). Each has some.
+// Columns of b that are packed once for several calls (GemmKernels::pack_b), at least one per call.
 struct PackedB {
   float* data = nullptr;               // aligned to 64 bytes; nullptr: each call packs its own
   std::size_t first = 0, columns = 0;  // the call's first packed column; all columns
 };
 
-// Columns of a product that calls for it hand out among themselves.
+// The calls of a product take their columns from this queue.
 struct ColumnQueue {
   std::atomic<std::size_t> next{0};  // the first that no call has taken
   std::size_t workers = 1;           // calls
@@ -65,10 +65,10 @@ struct GemmArgs {
   // 27) 2^-24 sum |a| |b|; numbers, parts and sums below 2^-126 count as zero, and an infinity may
   // come out as NaN. Only on CPUs with tiles.
   Fp32Products fp32_products = Fp32Products::multiply_add;
-  // Where there is a place: scales that would be multiplied on the way out are stored there instead
-  // (1: none), and c is the sum without them. For sums that go on elsewhere.
+  // If factor is not nullptr, multiply() stores the scales there (1: none) instead of multiplying
+  // by them, and c is the sum without scales. For sums that are added to other sums afterwards.
   float* factor = nullptr;
-  // c is written past the caches: for results that are large and that nobody reads soon.
+  // true: c is written past the caches. For large results that are not read soon.
   bool stream_c = false;
   PackedB packed_b{};
   ColumnQueue* column_queue = nullptr;  // where there is one: the call makes what it takes of it
@@ -80,7 +80,7 @@ struct GemmArgs {
   }
 };
 
-// How a product is cut whose b is packed once for all calls.
+// How to cut a product whose b is packed once for all calls.
 struct SharedPacking {
   std::size_t columns = 0;     // that are packed together; 0: this product is not cut so
   std::size_t bytes = 0;       // bytes of the packed columns
@@ -93,17 +93,17 @@ struct SharedPacking {
 struct GemmKernels {
   void (*multiply)(const GemmArgs&) noexcept;
   // For calls that share a packed b: pack_b() packs the n columns of its args to packed_b, and
-  // multiply() with packed_b reads it. Both want the workspace that shared_packing() of the whole
-  // product says, and cuts of columns at multiples of tile_columns.
+  // multiply() with packed_b reads it. Both need the workspace that shared_packing() of the whole
+  // product returns, and cuts of columns at multiples of tile_columns.
   SharedPacking (*shared_packing)(const GemmArgs&) noexcept;
   void (*pack_b)(const GemmArgs&) noexcept;
-  // For calls that share a column_queue: bytes of workspace for each, 0 where columns of this
-  // product are not handed out.
+  // For calls that share a column_queue: the bytes of workspace for each call; 0 if this product
+  // does not hand out columns.
   std::size_t (*queue_workspace)(const GemmArgs&) noexcept;
-  // For any operands with m, n, k and segments.count, in the ways that the args say; never
-  // decreases with any of these four.
+  // The bytes of workspace for any operands with these m, n, k and segments.count, in the ways that
+  // the args name. The result never decreases if one of the four grows.
   std::size_t (*workspace_bytes)(const GemmArgs&) noexcept;
-  // Callers cut c at multiples of these: whole tiles are fastest.
+  // Callers cut c at multiples of this: whole tiles are fastest.
   std::size_t (*tile_rows)(const GemmArgs&) noexcept;
   std::size_t tile_columns;
 };

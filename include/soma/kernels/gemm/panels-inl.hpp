@@ -49,12 +49,12 @@ class PackedPanels {
   static constexpr std::size_t packed_floats = Kernel::packed_floats;
   static constexpr std::size_t whole_floats = Kernel::whole_floats;
   static constexpr std::size_t shared_floats = Kernel::shared_floats;
-  // Dot products, which Bf16Exit can write past the caches.
+  // True if products are dot products, which Bf16Exit can write past the caches.
   static constexpr bool streams = Kernel::depth != 1;
-  // Rows that pass all columns together.
+  // The number of rows that are multiplied by all columns together.
   static constexpr std::size_t swept_rows = Kernel::keeps_rows ? most_rows : packed_rows;
 
-  // How many neighbouring segments are packed together: as many as have room wherever they are.
+  // The number of neighbouring segments to pack together: as many as fit in every place.
   static std::size_t group_of(const std::size_t* bounds, std::size_t segments) {
     std::size_t group = (std::min)(std::bit_floor(segments), PackedSteps::most_segments);
     const auto fits = [&] {
@@ -67,7 +67,7 @@ class PackedPanels {
     return group;
   }
 
-  // How many columns of b so many floats have room for.
+  // The number of columns of b that fit in `floats` floats.
   static std::size_t most_columns(const PackedSteps& steps, std::size_t floats) {
     return floats / (steps.count(Kernel::depth) * Kernel::column_floats) * Kernel::panel_columns /
            micro_columns * micro_columns;
@@ -78,13 +78,13 @@ class PackedPanels {
                          Kernel::column_floats);
   }
 
-  // Some rows or columns of those that are packed together.
+  // Some of the rows or columns that are packed together.
   struct Lines {
     std::size_t first, count, packed;
   };
 
-  // Rows of a that meet the same columns. The first `lying`, whole blocks, are read one by one from
-  // `place` on, `stride` floats apart; the others are packed.
+  // Rows of a that are multiplied by the same columns. The first `lying` rows, in whole blocks, are
+  // read in place from `place` on, `stride` floats apart; the other rows are packed.
   struct RowBlock {
     std::size_t count, lying;
     const float* place;
@@ -92,16 +92,16 @@ class PackedPanels {
     std::size_t stride;
   };
 
-  // How many rows of a meet the same columns together: of those that are laid and stay near no more
-  // than stay.
+  // The number of rows of a that are multiplied by the same columns together. If rows are laid and
+  // stay in the first-level cache, it is the number that fits there.
   static std::size_t rows_together(const Source& a, const PackedSteps& steps) {
     if constexpr (Kernel::keeps_rows)
       if (are_whole(steps) && Kernel::lays(a, 0, 0)) return most_rows;
     return packed_rows;
   }
 
-  // So many rows of a from `row` on; `out` has room for all of them packed. Whole blocks of rows
-  // are read where they lie, or laid there, as the Kernel likes it.
+  // Prepares `count` rows of a from `row` on; `out` has room for packing all of them. Whole blocks
+  // of rows are read in place, or copied row by row (laid), as the Kernel prefers.
   static RowBlock take_a(const Source& a, std::size_t row, std::size_t count,
                          const PackedSteps& steps, Buffer& buffer, float* out) {
     RowBlock rows{count, 0, nullptr, out, 0};
@@ -134,14 +134,14 @@ class PackedPanels {
                                         steps.count(Kernel::depth), Kernel::row_floats),
             0};
   }
-  // Columns of b from `column` on.
+  // Packs columns of b from `column` on.
   static void pack_b(const Source& b, std::size_t column, const Lines& columns,
                      const PackedSteps& steps, Buffer& buffer, float* out) {
     pack(b, steps, column, columns, Kernel::panel_columns, Kernel::column_floats, out,
          [&](const PackPart& part) { Kernel::pack_b(b, part, buffer); });
   }
 
-  // Sums on their path, block by block.
+  // Computes sums on their path, block by block.
   void multiply(const RowBlock& rows, const Lines& columns, const PackedSteps& steps,
                 const float* b, const SumPath& path) {
     for_blocks(rows.count, columns, [&](const Block& block) {
@@ -154,8 +154,8 @@ class PackedPanels {
     kernel_.finish();
   }
 
-  // Sums through an exit (Bf16Exit), block by block: they never leave the first-level cache, or the
-  // registers.
+  // Computes sums and writes them through an exit (Bf16Exit), block by block: the sums never leave
+  // the first-level cache, or the registers.
   template <class Exit>
   void multiply_out(const RowBlock& rows, const Lines& columns, const PackedSteps& steps,
                     const float* b, const Exit& exit) {
@@ -187,7 +187,8 @@ class PackedPanels {
     return (lines + width - 1) / width * steps * floats;
   }
 
-  // `floats` of a step in a panel of `width` lines.
+  // Calls each() for the lines and steps that are packed at a time, into panels of `width` lines
+  // with `floats` floats a step.
   template <class Each>
   static void pack(const Source& source, const PackedSteps& steps, std::size_t first_line,
                    const Lines& lines, std::size_t width, std::size_t floats, float* out,
@@ -208,7 +209,7 @@ class PackedPanels {
     }
   }
 
-  // Where a block of c lies among rows and columns.
+  // The place of a block of c: its first row and column.
   struct Block {
     std::size_t row, column;
     Lines columns;
@@ -222,14 +223,14 @@ class PackedPanels {
       for (std::size_t i = 0; i < rows; i += most_rows)
         for (std::size_t j = 0; j < columns.count; j += micro_columns) each(Block{i, j, columns});
     } else {
-      // A panel of b is near while the panels of a pass.
+      // A panel of b stays in the first-level cache while all panels of a are multiplied by it.
       for (std::size_t j = 0; j < columns.count; j += micro_columns)
         for (std::size_t i = 0; i < rows; i += most_rows) each(Block{i, j, columns});
     }
   }
 
-  // Meanwhile the next panel of b is fetched, a part by each run of the first rows, and behind it
-  // the next rows of a.
+  // Multiplies the panels, and prefetches the next panel of b, a part in each run of the first
+  // rows; after that it prefetches the next rows of a.
   template <class Path>
   void sum_block(const Block& block, const PackedSteps& steps, const RowBlock& rows, const float* b,
                  const Path& path) {
@@ -252,8 +253,8 @@ class PackedPanels {
                 path);
   }
 
-  // State of the kernel while the product lasts. No braces: they would fill it with zeros
-  // (TileSums).
+  // The kernel's state during a product. There are no braces, because they would fill the state
+  // with zeros (TileSums).
   [[no_unique_address]] Kernel kernel_;
 };
 

@@ -72,19 +72,19 @@ struct VectorKernel {
     const std::size_t apart = (std::min)(behind, way_bytes - behind);
     return (micro_rows - 1) * apart >= line_floats * sizeof(float);
   }
-  // Floats between rows of so many that are laid one behind another: whole cache lines.
+  // The floats between rows that are copied one after another (laid): whole cache lines.
   static constexpr std::size_t laid_stride(std::size_t floats) {
     const std::size_t stride = round_up_to(floats, line_floats);
     return takes_rows(nullptr, stride) ? stride : stride + line_floats;
   }
-  // True if other rows are laid in the same way: laying is less work than packing, if it takes no
-  // more room.
+  // True if rows that are not read in place are laid: that is less work than packing, if it takes
+  // no more memory.
   static bool lays(const Source& a, std::size_t stride, std::size_t steps) {
     return a.can_lay() && micro_rows * stride <= micro_row_width * steps;
   }
 
  private:
-  // Numbers that lie so far apart share a set of the first-level cache: 64 sets of 64 bytes.
+  // Numbers at this distance share a set of the first-level cache: 64 sets of 64 bytes.
   static constexpr std::size_t way_bytes = 4096;
 
   static HWY_INLINE void fetch(const SumPath&) {}
