@@ -4,6 +4,7 @@
 #include <soma/autograd/parameter.hpp>
 #include <soma/base/record.hpp>
 #include <soma/metrics/classification.hpp>
+#include <soma/state/tensor_source.hpp>
 
 #include <string>
 #include <vector>
