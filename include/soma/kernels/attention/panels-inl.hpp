@@ -1,4 +1,4 @@
-// : Code that forward and backward attention share, for all ways of forming products. Matrices are
+// Code that forward and backward attention share, for all ways of forming products. Matrices are
 // kept as panels of micro_columns columns, each [rows][micro_columns]. Scores are stored
 // transposed, s^T, with keys as rows and queries side by side, so that softmax needs no sum across
 // the lanes of a vector.

@@ -1,6 +1,6 @@
 #pragma once
-// Embedding: rows of a table chosen by ids, and the sums of rows that are its gradient. Ids are
-// checked by the caller.
+// Embedding: rows of a table chosen by ids, and the gradient, which is sums of rows. The caller
+// checks the ids.
 
 #include <soma/kernels/operand.hpp>
 
@@ -18,8 +18,8 @@ struct GatherArgs {
   MatrixTarget y{};
 };
 
-// out = the sum of x[list[0]], x[list[1]] ...: rows of one segment of the list in order, segments
-// in the fixed tree; + the old value where accumulate.
+// out = the sum of x[list[0]], x[list[1]] ...: rows of one segment of the list are added in order,
+// segments in the fixed tree. With `accumulate`, the old value is added.
 struct GatherSumArgs {
   std::size_t columns = 0;
   MatrixOperand x{};

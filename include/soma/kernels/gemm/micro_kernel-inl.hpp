@@ -31,7 +31,7 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// : The register block: micro_rows x micro_columns sums stay in registers while the loop runs along
+// The register block: micro_rows x micro_columns sums stay in registers while the loop runs along
 // k. They take 28 of 32 registers with AVX-512, 12 of 16 with 8 or 4 lanes on x86, 16 of 32 on
 // AArch64.
 inline constexpr std::size_t micro_rows = float_lanes == 16  ? 14

@@ -270,7 +270,7 @@ class Gemm {
     evictor_.evict(tile.row, tile.column, tile.rows, tile.columns, sums, tile.stride);
   }
 
-  // : True if the sums of these rows and columns are added in c itself, which saves a copy. Whole
+  // True if the sums of these rows and columns are added in c itself, which saves a copy. Whole
   // blocks only, because the innermost loop writes whole blocks.
   bool sum_in_c(std::size_t rows, std::size_t columns) const {
     return cut_.groups == 1 && evictor_.in_place() && rows % Panels::panel_rows == 0 &&

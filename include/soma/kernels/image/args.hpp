@@ -1,5 +1,5 @@
 #pragma once
-// : Arguments of max pooling, and of the kernels that turn a 2-D convolution into a matrix product.
+// Arguments of max pooling, and of the kernels that make a matrix product of a 2-D convolution.
 // Images are N x C x H x W, fp32, row-major; `images` here is one image, C x H x W.
 
 #include <cstddef>
@@ -17,8 +17,8 @@ struct Window {
 };
 
 // Image to columns: out is (out_height * out_width) x (channels * kernel_height * kernel_width),
-// row stride that. fold adds the columns back: the gradient; each pixel in ascending order of the
-// rows that hold it.
+// with adjacent rows. fold is the gradient: it adds the columns to the image; a pixel adds the rows
+// that contain it in ascending order.
 struct UnfoldArgs {
   Window window{};
   const float* image = nullptr;
@@ -30,7 +30,8 @@ struct FoldArgs {
   float* image = nullptr;  // overwritten
 };
 
-// y[c, i, j] = the largest in the window; `indices` receives where (the first of equals; NaN wins).
+// y[c, i, j] = the largest number in the window; `indices` receives its place (the first of equal
+// numbers; NaN wins).
 struct MaxPoolArgs {
   Window window{};
   const float* image = nullptr;

@@ -23,7 +23,7 @@ HWY_BEFORE_NAMESPACE();
 namespace soma {
 namespace HWY_NAMESPACE {
 
-// : With more rows, packing b pays, because each column of b then serves enough rows. Products of
+// With more rows, packing b pays, because each column of b then serves enough rows. Products of
 // 40, 64 and 128 rows with 8 lanes are 1.25, 1.15 and 1.12 times as fast as with b packed, of 192
 // rows 1.03. With 16 lanes more than 64 were not measured.
 inline constexpr std::size_t few_rows_most = float_lanes == 16 ? 64 : 128;

@@ -34,7 +34,7 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// : Up to three vectors pay: a fourth one saves no lane.
+// Up to three vectors pay: a fourth one saves no lane.
 inline constexpr std::size_t paired_rows = float_lanes / 2;
 
 namespace {  // internal linkage: units with other flags have their own

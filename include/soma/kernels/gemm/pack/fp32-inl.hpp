@@ -30,7 +30,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // The most steps of k in a call if elements are decoded.
 inline constexpr std::size_t pack_depth = 192;
-// : The most steps of k in a call if lines are read in place. Long pieces of few lines come from
+// The most steps of k in a call if lines are read in place. Long pieces of few lines come from
 // memory faster than short ones of many: with 192 steps packing lines takes 1.15 to 1.6 times as
 // long (Intel, AMX).
 inline constexpr std::size_t pack_direct_depth = 1024;
@@ -226,7 +226,7 @@ class PackSource {
   }
 
  private:
-  // : For 8-bit types, the rows that are `ahead` rows further are prefetched.
+  // For 8-bit types, the rows that are `ahead` rows further are prefetched.
   template <class Element>
   const Element* read(const RowsPart& part, std::size_t ahead, std::size_t stride,
                       PackBuffer& buffer) const {

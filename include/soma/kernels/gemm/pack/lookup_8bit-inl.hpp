@@ -26,7 +26,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 // The upper half of the bits of an fp32 number.
 using Bf16Code = std::uint16_t;
 
-// : The function writes whole vectors.
+// The function writes whole vectors.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void upper_halves(const float* values, std::size_t count,
                                                        Bf16Code* codes) {
   const Floats d;

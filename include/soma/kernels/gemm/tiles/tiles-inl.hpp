@@ -137,7 +137,7 @@ class TileKernel {
   struct NearSteps {
     std::size_t both, upper;
   };
-  // : Waiting sums of segments need some of it.
+  // Waiting sums of segments need some of it.
   static constexpr std::size_t near_tiles = 40, near_tiles_of_segments = 24;
 
   // Rows at a distance of `stride` floats begin in every 1st, 2nd, 4th ... 64th of the cache's 64
