@@ -10,7 +10,7 @@
 
 namespace soma::dispatch {
 
-// Those compiled for the target of that name (Context::target().name).
+// The engine kernels that are compiled for the target with that name (Context::target().name).
 const neuroncore::EngineKernels& engine_kernels(std::string_view target);
 
 std::span<const OperatorProgram> built_in_programs();

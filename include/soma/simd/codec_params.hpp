@@ -49,8 +49,8 @@ constexpr CodecParams make_codec_params(const FloatFormat& f, const Rounding& ro
   p.magnitude_mask = f.magnitude_mask();
   p.max_finite_code = f.max_finite_code();
 
-  // The sign bit of a NaN that sits at negative zero belongs to the code, not to a magnitude: it is
-  // patched in later.
+  // If NaN has the code of negative zero, its sign bit belongs to the code and not to the
+  // magnitude; later code adds it.
   p.infinity_code = detail::overflow_code(f, false);
   p.overflow_positive =
       detail::overflow_stops_at_max(rounding.mode, false) ? f.max_finite_code() : p.infinity_code;
