@@ -1,6 +1,6 @@
 #pragma once
 // Code that attention's programs share: the heads of a batch, and blocks of matrices that stay in
-// SBUF while other blocks pass by.
+// SBUF while they are multiplied by many other blocks.
 
 #include <soma/ops/attention/attention.hpp>
 #include <soma/programs/attention/pack_rows.hpp>
@@ -90,12 +90,12 @@ inline void check_attention_program(const soma::detail::AttentionInputs& inputs)
   refuse("query_begins", inputs.query_begins);
 }
 
-// The numbers that are added to the scores of a pack: 0, and between rows of different sequences a
+// The numbers that are added to the scores of a pack: 0, but between rows of different sequences a
 // number so low that exp() gives 0. With causal attention, scores of later keys get that low number
 // too.
 class PackMask {
  public:
-  // `keys`: the most that scores have.
+  // `keys`: the most keys that scores have.
   PackMask(Core& core, const OperatorCall& call, std::size_t keys)
       : core_(core),
         causal_(call.attributes.as<AttentionSetting>().causal),
@@ -112,7 +112,7 @@ class PackMask {
     masked_ = core.sbuf.tile(DType::fp32, most, causal_ ? keys : most);
     if (causal_) earlier_ = core.sbuf.tile(DType::fp32, most, keys);
   }
-  // How many keys from `key` on are worth their products: queries from `query` on see no more.
+  // The number of keys from `key` on that need products: queries from `query` on see no more.
   std::size_t keys_seen(std::size_t query, std::size_t queries, std::size_t key,
                         std::size_t keys) const {
     if (!causal_) return keys;
@@ -121,7 +121,7 @@ class PackMask {
   void begin(const Pack& pack) {
     pack_ = pack;
     if (pack.sequences == 1) return;
-    // Which sequence of the pack a row is in: the plan of its borders, in device memory.
+    // The sequence of the pack that each row is in: made by the host, in device memory.
     float* numbers = numbers_.mutable_data<float>();
     float* query_numbers = query_numbers_.mutable_data<float>() + pack.query_row;
     for (std::size_t i = 0; i < pack.sequences; ++i) {
@@ -138,7 +138,7 @@ class PackMask {
     core_.vector.tensor_scalar(mask_.rows(0, pack.queries).columns(0, pack.length), row,
                                Alu::not_equal, column, Alu::multiply, -1e30f);
   }
-  // The scores of queries and keys from these on, masked where they have to be.
+  // Scores of queries and keys from these on, masked if necessary.
   Tile apply(const Tile& scores, std::size_t query, std::size_t key) {
     const std::size_t queries = scores.partitions(), keys = scores.free_size();
     const bool later = causal_ && key + keys > query + 1;
@@ -169,7 +169,7 @@ class PackMask {
   Pack pack_;
 };
 
-// Tiles of one size that remember which block of a matrix they hold.
+// Tiles of one size. They remember which block of a matrix they hold.
 class Kept {
  public:
   Kept(Core& core, DType dtype, std::size_t partitions, std::size_t elements, std::size_t count)
@@ -177,8 +177,8 @@ class Kept {
     for (std::size_t i = 0; i < count; ++i)
       entries_.push_back({core.sbuf.tile(dtype, partitions, elements)});
   }
-  // The tile of the block of so many rows that begins at (row, column); load(tile) fills it where
-  // none has it yet.
+  // The tile of the block of `rows` rows that begins at (row, column); load(tile) fills it if no
+  // tile has the block yet.
   template <class Load>
   const Tile& get(std::size_t row, std::size_t rows, std::size_t column, const Load& load) {
     for (const Entry& entry : entries_)
@@ -200,8 +200,8 @@ class Kept {
   std::size_t next_ = 0;
 };
 
-// Blocks of a matrix with its columns on the partitions, up to `most` rows and 512 columns of it;
-// from the rows of the pack where they are in SBUF.
+// Blocks of a matrix with its columns on the partitions, up to `most` rows and 512 columns. They
+// are made from the rows of the pack if these are in SBUF.
 class TurnedBlocks {
  public:
   TurnedBlocks(Core& core, OperandLoader& loader, const PackRows& pack, const HbmView& view,
@@ -211,7 +211,7 @@ class TurnedBlocks {
         view_(view),
         kept_(core, dtype, (std::min)(width, lanes),
               blocks_of((std::min)(width, bank_columns)) * most, count) {}
-  // Block b of 128 columns lies at b * rows.
+  // Block b of 128 columns begins at b * rows.
   const Tile& get(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns) {
     return kept_.get(row, rows, column, [&](const Tile& tile) {
       if (!pack_.used()) return loader_.load_from(view_, tile, row, rows, column, columns);
@@ -228,7 +228,7 @@ class TurnedBlocks {
   Kept kept_;
 };
 
-// Up to 128 rows and 512 columns of a matrix, as they lie; the pack's own where it is in SBUF.
+// Up to 128 rows and 512 columns of a matrix, not transposed: from the pack if it is in SBUF.
 class RowBlocks {
  public:
   RowBlocks(Core& core, const PackRows& pack, const HbmView& view, DType dtype, std::size_t most,
@@ -252,7 +252,7 @@ class RowBlocks {
   Kept kept_;
 };
 
-// Rows of a matrix, and the head's columns of it from `column` on: scores are a b^T.
+// Rows of a matrix, and the head's columns of the matrix from `column` on: scores are a b^T.
 struct ScoreSide {
   TurnedBlocks& blocks;
   std::size_t row, rows, column;
@@ -274,13 +274,13 @@ inline void multiply_scores(Core& core, const Tile& scores, const ScoreSide& a, 
 
 inline float score_scale(std::size_t width) { return 1.0f / std::sqrt(static_cast<float>(width)); }
 
-// Probabilities that are kept are multiplied by this.
+// The factor for probabilities that dropout keeps.
 inline float keep_scale(const DropoutSetting& setting) {
   if (soma::detail::dropout_threshold(setting) == 0) return 1;
   return static_cast<float>(1 / (1 - static_cast<double>(setting.probability)));
 }
 
-// Rows of the longest pack.
+// The rows of the longest pack.
 inline std::size_t longest_pack(const Sequences& sequences) {
   return (std::max)(sequences.longest(), (std::min)(sequences.rows(), lanes));
 }
