@@ -1,4 +1,4 @@
-// : The possible gain of formats that are known at compile time: the same vector code with the
+// The possible gain of formats that are known at compile time: the same vector code with the
 // parameters as constants, beside the library's loop, which takes them at run time. The library has
 // no such specialised loops; this is why.
 //
