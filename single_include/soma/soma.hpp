@@ -6279,7 +6279,7 @@ inline void fields(FieldVisitor& visitor, DropoutSetting& setting) {
 struct LinearSetting {
   Activation activation = Activation::none;
   DropoutSetting dropout{};
-  float x_scale = 1, weight_scale = 1;  // stored elements stand for so many times themselves
+  float x_scale = 1, weight_scale = 1;  // the values of stored elements are multiplied by these
   std::optional<DType> output{};        // the result's type; none: the type of x
   Accumulation accumulation{};          // for the products forward and backward
 };
@@ -8309,20 +8309,20 @@ struct EmbeddingKernels {
 // ---- soma/kernels/gemm/args.hpp
 // Matrix product with a fused eviction: c = evict(a b), on one thread.
 //
-// Sums are fp32: for each element of c products are added along k in ascending order, one fused
-// multiply-add at a time, from zero, inside each segment of k; segments meet in the fixed tree. So
-// bits depend on the segments and on nothing else: not on blocking, tile, target (with fused
-// multiply-add) or how a caller cuts rows and columns into calls. Error bound of an element:
-// k 2^-24 sum |a| |b|. With the CPU's bf16 instructions (GemmArgs::bf16_products, fp32_products)
-// bits depend on the segments and the CPU, and what is below 2^-126 counts as zero. With another
+// Sums are fp32. For each element of c and each segment of k, products are added along k in
+// ascending order, one fused multiply-add at a time, from zero; then the segments are added in the
+// fixed tree. So bits depend on the segments only: not on blocking, tile, target (with fused
+// multiply-add) or how a caller cuts rows and columns into calls. Error bound of an element: k
+// 2^-24 sum |a| |b|. With the CPU's bf16 instructions (GemmArgs::bf16_products, fp32_products) bits
+// depend on the segments and the CPU, and numbers below 2^-126 count as zero. With another
 // accumulator than fp32 (GemmArgs::accumulation, defined in numeric/quantizer.hpp) bits depend on
-// it and the segments only.
+// the accumulator and the segments only.
 
 namespace soma {
 
-// The steps from a finished sum to an element of c, in this order: (1) + the old value of c where
-// accumulate; (2) + bias[column]; (3) stored in pre_activation; (4) activation; (5) dropout; (6) +
-// residual; (7) |value| joins amax; (8) one rounding to c's type. Each step rounds to fp32.
+// The steps from a finished sum to an element of c, in this order: (1) + the old value of c if
+// `accumulate`; (2) + bias[column]; (3) stored in pre_activation; (4) activation; (5) dropout; (6)
+// + residual; (7) |value| joins amax; (8) one rounding to c's type. Each step rounds to fp32.
 struct Eviction {
   bool accumulate = false;        // c is fp32 then
   const float* bias = nullptr;    // n
@@ -8353,18 +8353,18 @@ struct GemmArgs {
   Segments segments{};  // segments of k
   Eviction eviction{};
   // The addition within each segment; sums of segments are added in fp32. An accumulation that is
-  // not plain() uses widened products. Callers have checked it.
+  // not plain() uses widened products. The caller checks it.
   Accumulation accumulation{};
-  // dot_instruction, tiles: where both operands' stored numbers are exact in bf16 (bf16 unscaled,
-  // 8-bit formats, int8 and uint8 with a zero point of at most 128) 2 or 32 products at a time join
-  // the sum as the instruction has it, from the first of each segment on; scales are multiplied on
-  // the way out. Only for a target and a CPU that has it.
+  // dot_instruction, tiles: for operands whose stored numbers are both exact in bf16 (bf16
+  // unscaled, 8-bit formats, int8 and uint8 with a zero point of at most 128). 2 or 32 products at
+  // a time are added to the sum as the instruction defines, from the first of each segment on;
+  // scales are multiplied at the end. Only for a target and a CPU that has the instruction.
   Bf16Products bf16_products = Bf16Products::widened;
-  // The way of all other products. split_tiles: packing splits each number into three parts
-  // (gemm/pack/fp32_split-inl.hpp). From the first step of each segment on, 32 consecutive steps
-  // join the sum at a time, each with six products of parts. Error bound of an element: (k / 5 +
-  // 27) 2^-24 sum |a| |b|; numbers, parts and sums below 2^-126 count as zero, and an infinity may
-  // come out as NaN. Only on CPUs with tiles.
+  // For all other products. split_tiles: packing splits each number into three parts
+  // (gemm/pack/fp32_split-inl.hpp). From the first step of each segment on, the products of 32
+  // consecutive steps are added to the sum at a time, each as six products of parts. Error bound of
+  // an element: (k / 5 + 27) 2^-24 sum |a| |b|; numbers, parts and sums below 2^-126 count as zero,
+  // and an infinity may become NaN. Only on CPUs with tiles.
   Fp32Products fp32_products = Fp32Products::multiply_add;
   // If factor is not nullptr, multiply() stores the scales there (1: none) instead of multiplying
   // by them, and c is the sum without scales. For sums that are added to other sums afterwards.
@@ -8386,7 +8386,7 @@ struct SharedPacking {
   std::size_t columns = 0;     // that are packed together; 0: this product is not cut so
   std::size_t bytes = 0;       // bytes of the packed columns
   std::size_t rows = 0;        // most rows of a call
-  std::size_t least_rows = 0;  // and at least, while so many are left
+  std::size_t least_rows = 0;  // and least rows, while enough are left
   std::size_t tile_rows = 0;   // cut at multiples of these: whole tiles are fastest
   std::size_t workspace = 0;   // bytes for a call with that many rows, or one that packs
 };
@@ -12705,8 +12705,8 @@ class GradientReducer final : public GradientReceiver {
   std::uint32_t step_ = 0;
   std::uint64_t reduced_ = 0;  // elements of this step so far
   std::size_t started_ = 0;    // buckets at the front that have left
-  std::size_t finished_ = 0;   // those that are done
-  std::size_t released_ = 0;   // and those whose memory is free
+  std::size_t finished_ = 0;   // buckets that are done
+  std::size_t released_ = 0;   // buckets whose memory is free
   std::size_t given_ = 0;      // items at the front that their parameters have
   std::int64_t under_way_since_ = 0;
   ReductionTimes times_{};
@@ -13543,7 +13543,7 @@ inline void fields(FieldVisitor& visitor, PadSetting& setting) {
 struct AveragePoolSetting {
   std::size_t kernel_height = 2, kernel_width = 2;
   ConvolutionSetting steps{.stride_height = 2, .stride_width = 2};
-  bool count_padding = true;  // the zeros around the image count among those that are averaged
+  bool count_padding = true;  // true: averages count the zeros around the image
   // Not 0: this number of windows, of any size, covers the image evenly; all other settings are
   // then ignored.
   std::size_t out_height = 0, out_width = 0;
@@ -13584,7 +13584,7 @@ class BatchSums {
 
 struct BatchNormSetting {
   float epsilon = 1e-5f;
-  bool given = false;         // mean and variance are inputs, not those of the batch
+  bool given = false;         // true: mean and variance are inputs, not computed from the batch
   BatchSums* sums = nullptr;  // adds the other ranks' sums; nullptr: x is the whole batch
 };
 inline void fields(FieldVisitor& visitor, BatchNormSetting& setting) {
@@ -13633,7 +13633,7 @@ struct AdafactorSetting {
   // A step replaces `share` of the stored squares; adafactor_step.hpp explains the other members.
   double rate = 0, share = 1, floor = 0, least_scale = 1e-3, clip = 1, relative_step = 0;
   float weight_decay = 0, gradient_factor = 1;
-  std::size_t first_row = 0;   // always: norms are those of whole parameters
+  std::size_t first_row = 0;   // always 0: norms are computed over whole parameters
   Rounding weight{}, state{};  // states are fp32
   std::uint64_t seed = 0;
   std::uint32_t stream = 0, step = 0;
@@ -26233,18 +26233,20 @@ HWY_AFTER_NAMESPACE();
 
 #endif
 // ---- soma/kernels/gemm/panels-inl.hpp
-// Packed operands of a product, and the sums of a block of its result. Neighbouring segments of k
-// that are short are packed together; their sums meet in a tree of their own while a block of c is
-// in the first-level cache.
+// Packed operands of a product, and the sums of a block of its result. Short neighbouring segments
+// of k are packed together; their sums are added in a tree of their own while a block of c is in
+// the first-level cache.
 //
 // A Kernel is the innermost loop (VectorKernel, TileKernel). It takes a in panels of panel_rows
-// rows and b in panels of panel_columns columns, step after step: `depth` of k at once, for which
-// a panel has row_floats or column_floats. Each segment begins with a step of its own, behind those
-// of the segment before it, so that all are one stream from memory. One run() makes a block of c
-// with up to most_rows rows, as does run_rows() where a Kernel `reads_rows`, from rows of a where
-// they lie. Where it `exits`, a run may end in an Exit (ExitPath); else an Exit writes sums behind
-// the run. Sums may leave a run late, until finish(). Where a Kernel `keeps_rows`, those of a block
-// stay near while columns pass, else columns while rows do.
+// rows and b in panels of panel_columns columns, step by step. A step is `depth` of k and takes
+// row_floats or column_floats of a panel. Each segment begins with a new step directly after the
+// steps of the segment before, so that panels are one stream from memory.
+//
+// run() computes a block of c with up to most_rows rows; run_rows() does the same from rows of a in
+// place, if the Kernel `reads_rows`. If the Kernel `exits`, a run may end in an Exit (ExitPath);
+// otherwise an Exit writes the sums after the run. Sums may be written late, at the latest by
+// finish(). If the Kernel `keeps_rows`, the rows of a block stay in the first-level cache while
+// columns change; otherwise columns stay while rows change.
 
 #if defined(SOMA_KERNELS_GEMM_PANELS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_PANELS_INL_HPP
@@ -35944,7 +35946,7 @@ class SharedProduct {
   SharedPacking packing_;
   std::size_t workers_;
   std::size_t row_tiles_;
-  std::size_t panes_;   // columns of b that are packed together, so many times
+  std::size_t panes_;   // number of panes: columns of b that are packed together
   bool each_packs_;     // all of b, for itself
   std::size_t stride_;  // bytes of a worker
   Storage memory_;

@@ -78,7 +78,7 @@ inline void fields(FieldVisitor& visitor, PadSetting& setting) {
 struct AveragePoolSetting {
   std::size_t kernel_height = 2, kernel_width = 2;
   ConvolutionSetting steps{.stride_height = 2, .stride_width = 2};
-  bool count_padding = true;  // the zeros around the image count among those that are averaged
+  bool count_padding = true;  // true: averages count the zeros around the image
   // Not 0: this number of windows, of any size, covers the image evenly; all other settings are
   // then ignored.
   std::size_t out_height = 0, out_width = 0;
@@ -119,7 +119,7 @@ class BatchSums {
 
 struct BatchNormSetting {
   float epsilon = 1e-5f;
-  bool given = false;         // mean and variance are inputs, not those of the batch
+  bool given = false;         // true: mean and variance are inputs, not computed from the batch
   BatchSums* sums = nullptr;  // adds the other ranks' sums; nullptr: x is the whole batch
 };
 inline void fields(FieldVisitor& visitor, BatchNormSetting& setting) {
@@ -168,7 +168,7 @@ struct AdafactorSetting {
   // A step replaces `share` of the stored squares; adafactor_step.hpp explains the other members.
   double rate = 0, share = 1, floor = 0, least_scale = 1e-3, clip = 1, relative_step = 0;
   float weight_decay = 0, gradient_factor = 1;
-  std::size_t first_row = 0;   // always: norms are those of whole parameters
+  std::size_t first_row = 0;   // always 0: norms are computed over whole parameters
   Rounding weight{}, state{};  // states are fp32
   std::uint64_t seed = 0;
   std::uint32_t stream = 0, step = 0;

@@ -30,7 +30,7 @@ inline void fields(FieldVisitor& visitor, DropoutSetting& setting) {
 struct LinearSetting {
   Activation activation = Activation::none;
   DropoutSetting dropout{};
-  float x_scale = 1, weight_scale = 1;  // stored elements stand for so many times themselves
+  float x_scale = 1, weight_scale = 1;  // the values of stored elements are multiplied by these
   std::optional<DType> output{};        // the result's type; none: the type of x
   Accumulation accumulation{};          // for the products forward and backward
 };

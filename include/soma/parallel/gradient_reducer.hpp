@@ -290,8 +290,8 @@ class GradientReducer final : public GradientReceiver {
   std::uint32_t step_ = 0;
   std::uint64_t reduced_ = 0;  // elements of this step so far
   std::size_t started_ = 0;    // buckets at the front that have left
-  std::size_t finished_ = 0;   // those that are done
-  std::size_t released_ = 0;   // and those whose memory is free
+  std::size_t finished_ = 0;   // buckets that are done
+  std::size_t released_ = 0;   // buckets whose memory is free
   std::size_t given_ = 0;      // items at the front that their parameters have
   std::int64_t under_way_since_ = 0;
   ReductionTimes times_{};

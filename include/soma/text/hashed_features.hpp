@@ -32,7 +32,7 @@ constexpr std::string_view to_string(TokenKind kind) {
 struct HashedFeatureOptions {
   TokenKind tokens = TokenKind::words_and_punctuation;
   std::size_t window = 4;  // code points, 1 to 64; of TokenKind::characters only
-  std::size_t ngrams = 2;  // runs of 1 to so many neighbouring tokens are features; 1 to 8
+  std::size_t ngrams = 2;  // runs of 1 to `ngrams` neighbouring tokens are features; 1 to 8
   // Word parts, beside whole words: each run of this number of code points of "<word>", 2 to 64; 0:
   // none.
   std::size_t parts = 0;

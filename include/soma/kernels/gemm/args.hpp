@@ -1,14 +1,14 @@
 #pragma once
 // Matrix product with a fused eviction: c = evict(a b), on one thread.
 //
-// Sums are fp32: for each element of c products are added along k in ascending order, one fused
-// multiply-add at a time, from zero, inside each segment of k; segments meet in the fixed tree. So
-// bits depend on the segments and on nothing else: not on blocking, tile, target (with fused
-// multiply-add) or how a caller cuts rows and columns into calls. Error bound of an element:
-// k 2^-24 sum |a| |b|. With the CPU's bf16 instructions (GemmArgs::bf16_products, fp32_products)
-// bits depend on the segments and the CPU, and what is below 2^-126 counts as zero. With another
+// Sums are fp32. For each element of c and each segment of k, products are added along k in
+// ascending order, one fused multiply-add at a time, from zero; then the segments are added in the
+// fixed tree. So bits depend on the segments only: not on blocking, tile, target (with fused
+// multiply-add) or how a caller cuts rows and columns into calls. Error bound of an element: k
+// 2^-24 sum |a| |b|. With the CPU's bf16 instructions (GemmArgs::bf16_products, fp32_products) bits
+// depend on the segments and the CPU, and numbers below 2^-126 count as zero. With another
 // accumulator than fp32 (GemmArgs::accumulation, defined in numeric/quantizer.hpp) bits depend on
-// it and the segments only.
+// the accumulator and the segments only.
 
 #include <soma/kernels/operand.hpp>
 #include <soma/numeric/quantizer.hpp>
@@ -19,9 +19,9 @@
 
 namespace soma {
 
-// The steps from a finished sum to an element of c, in this order: (1) + the old value of c where
-// accumulate; (2) + bias[column]; (3) stored in pre_activation; (4) activation; (5) dropout; (6) +
-// residual; (7) |value| joins amax; (8) one rounding to c's type. Each step rounds to fp32.
+// The steps from a finished sum to an element of c, in this order: (1) + the old value of c if
+// `accumulate`; (2) + bias[column]; (3) stored in pre_activation; (4) activation; (5) dropout; (6)
+// + residual; (7) |value| joins amax; (8) one rounding to c's type. Each step rounds to fp32.
 struct Eviction {
   bool accumulate = false;        // c is fp32 then
   const float* bias = nullptr;    // n
@@ -52,18 +52,18 @@ struct GemmArgs {
   Segments segments{};  // segments of k
   Eviction eviction{};
   // The addition within each segment; sums of segments are added in fp32. An accumulation that is
-  // not plain() uses widened products. Callers have checked it.
+  // not plain() uses widened products. The caller checks it.
   Accumulation accumulation{};
-  // dot_instruction, tiles: where both operands' stored numbers are exact in bf16 (bf16 unscaled,
-  // 8-bit formats, int8 and uint8 with a zero point of at most 128) 2 or 32 products at a time join
-  // the sum as the instruction has it, from the first of each segment on; scales are multiplied on
-  // the way out. Only for a target and a CPU that has it.
+  // dot_instruction, tiles: for operands whose stored numbers are both exact in bf16 (bf16
+  // unscaled, 8-bit formats, int8 and uint8 with a zero point of at most 128). 2 or 32 products at
+  // a time are added to the sum as the instruction defines, from the first of each segment on;
+  // scales are multiplied at the end. Only for a target and a CPU that has the instruction.
   Bf16Products bf16_products = Bf16Products::widened;
-  // The way of all other products. split_tiles: packing splits each number into three parts
-  // (gemm/pack/fp32_split-inl.hpp). From the first step of each segment on, 32 consecutive steps
-  // join the sum at a time, each with six products of parts. Error bound of an element: (k / 5 +
-  // 27) 2^-24 sum |a| |b|; numbers, parts and sums below 2^-126 count as zero, and an infinity may
-  // come out as NaN. Only on CPUs with tiles.
+  // For all other products. split_tiles: packing splits each number into three parts
+  // (gemm/pack/fp32_split-inl.hpp). From the first step of each segment on, the products of 32
+  // consecutive steps are added to the sum at a time, each as six products of parts. Error bound of
+  // an element: (k / 5 + 27) 2^-24 sum |a| |b|; numbers, parts and sums below 2^-126 count as zero,
+  // and an infinity may become NaN. Only on CPUs with tiles.
   Fp32Products fp32_products = Fp32Products::multiply_add;
   // If factor is not nullptr, multiply() stores the scales there (1: none) instead of multiplying
   // by them, and c is the sum without scales. For sums that are added to other sums afterwards.
@@ -85,7 +85,7 @@ struct SharedPacking {
   std::size_t columns = 0;     // that are packed together; 0: this product is not cut so
   std::size_t bytes = 0;       // bytes of the packed columns
   std::size_t rows = 0;        // most rows of a call
-  std::size_t least_rows = 0;  // and at least, while so many are left
+  std::size_t least_rows = 0;  // and least rows, while enough are left
   std::size_t tile_rows = 0;   // cut at multiples of these: whole tiles are fastest
   std::size_t workspace = 0;   // bytes for a call with that many rows, or one that packs
 };

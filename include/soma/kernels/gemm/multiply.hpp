@@ -227,7 +227,7 @@ class SharedProduct {
   SharedPacking packing_;
   std::size_t workers_;
   std::size_t row_tiles_;
-  std::size_t panes_;   // columns of b that are packed together, so many times
+  std::size_t panes_;   // number of panes: columns of b that are packed together
   bool each_packs_;     // all of b, for itself
   std::size_t stride_;  // bytes of a worker
   Storage memory_;

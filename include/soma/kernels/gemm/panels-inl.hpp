@@ -1,15 +1,17 @@
-// Packed operands of a product, and the sums of a block of its result. Neighbouring segments of k
-// that are short are packed together; their sums meet in a tree of their own while a block of c is
-// in the first-level cache.
+// Packed operands of a product, and the sums of a block of its result. Short neighbouring segments
+// of k are packed together; their sums are added in a tree of their own while a block of c is in
+// the first-level cache.
 //
 // A Kernel is the innermost loop (VectorKernel, TileKernel). It takes a in panels of panel_rows
-// rows and b in panels of panel_columns columns, step after step: `depth` of k at once, for which
-// a panel has row_floats or column_floats. Each segment begins with a step of its own, behind those
-// of the segment before it, so that all are one stream from memory. One run() makes a block of c
-// with up to most_rows rows, as does run_rows() where a Kernel `reads_rows`, from rows of a where
-// they lie. Where it `exits`, a run may end in an Exit (ExitPath); else an Exit writes sums behind
-// the run. Sums may leave a run late, until finish(). Where a Kernel `keeps_rows`, those of a block
-// stay near while columns pass, else columns while rows do.
+// rows and b in panels of panel_columns columns, step by step. A step is `depth` of k and takes
+// row_floats or column_floats of a panel. Each segment begins with a new step directly after the
+// steps of the segment before, so that panels are one stream from memory.
+//
+// run() computes a block of c with up to most_rows rows; run_rows() does the same from rows of a in
+// place, if the Kernel `reads_rows`. If the Kernel `exits`, a run may end in an Exit (ExitPath);
+// otherwise an Exit writes the sums after the run. Sums may be written late, at the latest by
+// finish(). If the Kernel `keeps_rows`, the rows of a block stay in the first-level cache while
+// columns change; otherwise columns stay while rows change.
 
 #if defined(SOMA_KERNELS_GEMM_PANELS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_PANELS_INL_HPP
