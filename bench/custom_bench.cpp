@@ -1,4 +1,4 @@
-// What a custom operator costs beside its kernel: the same small call through a tape and without.
+// The cost of a custom operator beside its kernel: the same small call through a tape and without.
 //
 //   build/release/bin/soma_bench --benchmark_filter=custom --benchmark_repetitions=7
 

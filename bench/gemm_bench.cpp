@@ -43,7 +43,7 @@ class Workspace {
   std::vector<std::byte> bytes_;
 };
 
-// Of this thread's processor time: other processes on the machine take none of it.
+// The processor time of this thread: time of other processes on the machine does not count.
 double now() {
   timespec time;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);

@@ -38,7 +38,7 @@ double median(std::vector<double> values) {
 struct Case {
   bool bert = false;
   soma::models::BertConfig config{};
-  std::vector<std::size_t> sizes{};  // of an Mlp
+  std::vector<std::size_t> sizes{};  // layer sizes of an Mlp
   std::size_t rows = 1536, length = 1, steps = 4;
   std::size_t partitions = 1, microbatches = 1;
   std::vector<std::string> cuts{};

@@ -60,8 +60,9 @@ BertConfig config_of(std::string_view model) {
   return config;
 }
 
-// Multiply-adds in registers, all threads at once: the peak at this moment, GFLOP/s. Of the bf16
-// instruction where products of bf16 use one; of fp32 whatever its products use.
+// Multiply-adds in registers, all threads at once: the peak at this moment, in GFLOP/s. With bf16
+// instructions if products of bf16 use them; with fp32 multiply-adds for fp32, whatever its
+// products use.
 double peak(soma::Context& context, bool bf16) {
   const int threads = context.executor().width;
   double (*volatile rate)(std::uint64_t) noexcept =
@@ -107,7 +108,7 @@ struct StepCase {
   BertConfig config;
   std::size_t batch, max_length;
   bool bf16;                         // operands of products
-  std::vector<std::size_t> lengths;  // of one sequence after the other, from the first again
+  std::vector<std::size_t> lengths;  // lengths of the sequences in turn, then from the first again
 
   // Whole batches, at least one.
   std::size_t sequences() const {
@@ -233,7 +234,7 @@ int linear(char** arguments) {
   const soma::Tensor x = make(m, k, 1), weight = make(n, k, 2), dy = make(m, n, 3);
   const soma::Operator& layer = context.operators().at("linear");
   const soma::Operator& product = context.operators().at("matmul");
-  // Of 8-bit inputs, too, as between the layers of a model.
+  // 8-bit inputs also give bf16, as between the layers of a model.
   const soma::DType output = dtype == soma::DType::fp32 ? dtype : soma::DType::bf16;
   const auto work = [&] {
     if (pass == "forward")

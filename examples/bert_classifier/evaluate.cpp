@@ -143,7 +143,7 @@ int answer_lines(const Ask& ask, soma::data::LabelKind kind, const PredictOption
   const auto stopped = [] { return stop_requested.requested(); };
   for (std::string line; std::cout && input.next(line, stopped);) {
     lines.push_back(std::move(line));
-    // Lines that somebody types are answered at once.
+    // Lines that a user types are answered at once.
     if (lines.size() >= options.batch_size || input.must_wait()) answer();
   }
   if (!lines.empty()) answer();

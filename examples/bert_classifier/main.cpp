@@ -41,8 +41,9 @@ Examples
 Any option may stand in a JSON file: bert_classifier train --config options.json
 Exit code: 0 done, 1 the run failed, 2 the command line cannot be understood.)";
 
-// A file that is opened later would take the place of a stream that was closed, and get what is
-// printed. Opened the wrong way round, so that using it is the error that it was.
+// A file that is opened later would take a closed stream's descriptor and get the program's output.
+// Occupies a closed descriptor with /dev/null opened in the opposite mode, so that reading or
+// writing it still fails.
 void keep_streams_apart() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF)
@@ -55,12 +56,12 @@ void flush_output() {
                "closed, or has no room", "one that takes what is printed");
 }
 
-// Where a job says why it ended; the end of the program by a second signal has to say it as well.
+// The file in which a job reports why it ended; an end by a second signal reports there too.
 std::string failure_file;
 
 std::array<volatile std::sig_atomic_t, 65> seen{};  // by the numbers of signals
 
-// The first asks for an orderly end; a second one of the same kind ends the program at once.
+// The first signal asks for an orderly end; a second one of the same kind ends the program at once.
 void on_signal(int number) {
   const auto at = static_cast<std::size_t>(number);
   if (at < seen.size() && seen[at] == 0) {
@@ -72,7 +73,7 @@ void on_signal(int number) {
     const int file = ::open(failure_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
     static_cast<void>(!::write(file, reason.data(), reason.size()));
   }
-  // What the system does by default, it does not do to the first process of a container.
+  // The first process of a container gets no default action for signals, so it must end itself.
   if (::getpid() == 1) ::_exit(128 + number);
   std::signal(number, SIG_DFL);
   ::raise(number);
@@ -130,7 +131,7 @@ struct Program {
     }
   }
 
-  // A word in front that is no command.
+  // Refuses a first word that is no command.
   void refuse_unknown(const std::string& command) const {
     if (command.empty() || command.starts_with("-")) return;
     std::vector<std::string> known;
@@ -146,11 +147,12 @@ struct Program {
                      " (see --help)");
   }
 
-  // False: all that was asked for is help or the version, which is printed.
+  // Returns false if only help or the version was requested, which is printed.
   bool parse(std::vector<std::string> arguments) {
     const std::string command = arguments.empty() ? "" : arguments.front();
     refuse_unknown(command);
-    // Before CLI11 takes the next word for an empty value, and says less about an unknown option.
+    // Otherwise CLI11 takes the next word for an empty value, and reports unknown options less
+    // clearly.
     refuse_empty(arguments);
     for (const std::string& argument : arguments) {
       if (!argument.starts_with("--") || argument == "--") continue;
@@ -172,12 +174,12 @@ struct Program {
     return true;
   }
 
-  // Of a job, as far as the options still are what it says.
+  // Takes the job's files if the options still have the job's values.
   void take_files(Job job) {
     DataOptions& data = train.data;
     if (job.files.train.empty() || data.data != job.data) return;
     data.files = std::move(job.files);
-    if (data.dev != job.dev) data.files.held_out = {data.dev};
+    if (data.dev != job.dev) data.files.validation = {data.dev};
   }
 
   int run(Launch& launch, const std::vector<std::string>& command) {
@@ -212,12 +214,12 @@ int main(int count, char** given) {
     Job job;
     std::vector<std::string> command;
     if (is_training_job(arguments)) {
-      // Where to write a failure is known before anything can fail.
+      // The place for failures is known before anything can fail.
       failure_file = failure_file_of_job();
       launch.set_failure_file(failure_file);
       job = read_job(arguments, program.options_of("train", true));
       arguments = job.arguments;
-      // Several files have no word on a command line.
+      // A command line cannot name several files.
       command = job.files.train.size() == 1 ? arguments : std::vector<std::string>{"train"};
     } else {
       arguments = arguments_of_server(arguments);

@@ -1,14 +1,15 @@
-// The results of a model as train and evaluate print them, for both kinds of models.
+// The results of a model in the form that train and evaluate print, for both kinds of models.
 #pragma once
 
 #include <soma/autograd/parameter.hpp>
 #include <soma/base/record.hpp>
 #include <soma/metrics/classification.hpp>
+#include <soma/state/tensor_source.hpp>
 
 #include <string>
 #include <vector>
 
-// The counts of each pair of classes, as a file; an empty path: nothing. Error file.write.
+// Writes the counts of each pair of classes to a file, unless the path is empty. Error file.write.
 void write_confusion(const char* operation, const std::string& path,
                      const std::vector<std::string>& labels,
                      const soma::metrics::Classification& metrics);
@@ -17,10 +18,10 @@ void write_confusion(const char* operation, const std::string& path,
 std::string weights_hash(soma::TensorSource& weights);
 std::string weights_hash(const soma::Parameters& parameters);
 
-// A line of one JSON object: what was counted, the loss, then what `more` has.
+// Prints one JSON object in a line: the metrics, the loss, then the entries of `more`.
 void print_json(const soma::metrics::Classification& metrics, double loss,
                 const soma::Record& more);
-// The lines that sum up, and a table with a line for each class.
+// Prints the summary, and a table with a line for each class.
 void print_summary(const soma::metrics::Classification& metrics,
                    const std::vector<std::string>& labels, double loss);
 void print_classes(const soma::metrics::Classification& metrics,

@@ -6,7 +6,7 @@
 namespace example {
 
 // "example::bent_line". Shape rule, all floating types, strides, threads and samples for
-// soma::testing::check_operator are derived.
+// soma::testing::check_operator are derived automatically.
 inline soma::OperatorFunction<> register_bent_line(soma::Context& context) {
   return soma::register_elementwise(
       context.operators(), "example::bent_line",

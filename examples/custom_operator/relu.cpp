@@ -1,6 +1,6 @@
 // ReLU and its gradient in the style of the accelerator's custom operators: eight processors with a
-// share of the elements each, which goes through local memory piece by piece. relu_shape.cpp says
-// what comes out.
+// share of the elements each, which passes through local memory piece by piece. relu_shape.cpp has
+// the shape functions.
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,12 +1,12 @@
 // Pictures of digits, 16 x 16 grey values (or finer), to learn from: strokes of a pen with a random
 // hand.
 //
-// An image is a function of (seed, index) and nothing else, to the last bit on every machine (see
-// product()), so a training set and a test set are two seeds, and neither has to be stored. Its
-// digit is index % 10. Shift, size, slant, turn, bend, width of the pen, contrast and noise are
-// random, and every other image on average is bright on dark: a weighted sum of grey values that
-// rises with a digit falls with its negative, so a linear classifier gets a third right at best,
-// while a small network learns the task from some thousand images.
+// An image is a pure function of (seed, index), to the last bit on every machine (see product()),
+// so a training set and a test set are two seeds, and neither has to be stored. Its digit is index
+// % 10. Shift, size, slant, turn, bend, width of the pen, contrast and noise are random, and every
+// other image on average is bright on dark: a weighted sum of grey values that rises with a digit
+// falls with its negative, so a linear classifier gets a third right at best, while a small network
+// learns the task from some thousand images.
 #pragma once
 
 #include <soma/numeric/draw.hpp>
@@ -25,9 +25,9 @@ namespace digits {
 inline constexpr std::size_t side = 16, pixels = side * side;
 inline constexpr int classes = 10;
 
-// Two floats multiplied without rounding: a double holds all 48 bits. Whether a compiler fuses such
-// a product with the sum around it (-ffp-contract) makes no difference then, so the sum is the same
-// everywhere. The formulas below add products in double and round to float where they store.
+// Two floats multiplied without rounding: a double holds all 48 bits. So a compiler may fuse the
+// product with the sum around it (-ffp-contract) or not: the sum is the same everywhere. The
+// formulas below add products in double and round to float when they store.
 constexpr double product(float a, float b) {
   return static_cast<double>(a) * static_cast<double>(b);
 }
@@ -75,10 +75,10 @@ struct Point {
   float x, y;
 };
 
-// How one image is drawn. Lengths are pixels, grey values 0 to 1.
+// The random parameters of one image. Lengths are pixels, grey values 0 to 1.
 struct Hand {
-  float shift_x, shift_y;       // of the centre
-  float width, height;          // half of the glyph's
+  float shift_x, shift_y;       // moves the centre
+  float width, height;          // half of the glyph's width and height
   float slant, turn;            // x moved by y, and y by x
   float bend_x, bend_y, taper;  // the rest of a smooth bend
   float pen;                    // half of a stroke's width
@@ -177,7 +177,7 @@ void draw_image(std::uint64_t seed, std::uint64_t index, std::span<float, size *
     // A pixel that the stroke's edge halves is grey.
     const auto distance = static_cast<float>(std::sqrt(nearest));
     const float cover = std::clamp(hand.pen + 0.5f - distance, 0.0f, 1.0f);
-    // The sum of four bytes: nearly normal, of mean 510 and deviation 147.8.
+    // The sum of four bytes is nearly normal, with mean 510 and standard deviation 147.8.
     const std::uint32_t word = soma::random_word(noise, i);
     const auto bytes = (word & 255u) + (word >> 8 & 255u) + (word >> 16 & 255u) + (word >> 24);
     const float grain = (static_cast<float>(bytes) - 510.0f) / 147.8f;
@@ -192,8 +192,8 @@ struct Digits {
   std::vector<std::int32_t> labels;  // [count]
 };
 
-// Images first .. first + count - 1 of the stream; as many of each digit when count is a multiple
-// of ten.
+// Images first .. first + count - 1 of the stream; all digits are equally frequent if count is a
+// multiple of ten.
 template <std::size_t size = side>
 Digits make_digits(std::size_t count, std::uint64_t seed, std::uint64_t first = 0) {
   constexpr std::size_t each = size * size;

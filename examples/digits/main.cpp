@@ -1,6 +1,6 @@
 // Learns to read digits that it draws itself (digits.hpp): with a multi-layer perceptron, then with
 // a convolutional network. The loop to copy is train(); around it are the data, the networks and
-// what is printed. Whatever the number of threads, the weights come out the same to the last bit.
+// the output. The weights are the same to the last bit for any number of threads.
 
 #include "digits.hpp"
 
@@ -138,7 +138,7 @@ Network make_convnet(soma::Context& context, std::uint64_t seed) {
 
 // ---- training
 
-// The digit that the network takes each image for.
+// The network's prediction for each image.
 std::vector<int> classify(soma::Context& context, const Network& network, const Dataset& data) {
   constexpr std::size_t batch = 250;
   soma::Tape tape(context, {.record = false, .training = false});
@@ -188,8 +188,8 @@ Result train(soma::Context& context, Network& network, const Dataset& training,
     const auto start = std::chrono::steady_clock::now();
     double total_loss = 0;
     for (soma::data::Batch batch; source.next(batch); ++step) {
-      // What every step is: forward, backward, and the weights moved along the gradients. Its
-      // number is what dropout draws by, in networks that have it.
+      // Every step: forward, backward, and an update of the weights along the gradients. The number
+      // of the step is the key of dropout's draws, in networks with dropout.
       tape.reset(step);
       const soma::Var logits = network.logits(tape, tape.constant(batch.inputs.rows));
       const soma::Var loss = cross_entropy(tape, logits, tape.constant(batch.labels));
@@ -216,7 +216,7 @@ Result train(soma::Context& context, Network& network, const Dataset& training,
   return result;
 }
 
-// ---- what came out
+// ---- results
 
 // One number for all weights (FNV-1a, 64 bits), to compare runs by.
 std::uint64_t hash(const soma::Parameters& parameters) {
@@ -227,7 +227,8 @@ std::uint64_t hash(const soma::Parameters& parameters) {
   return state;
 }
 
-// Images side by side, two rows of pixels in one of text, and below each what the networks say.
+// Prints images side by side, two rows of pixels in one of text, and the networks' predictions
+// below each.
 void print_images(const Dataset& data, std::size_t first, std::size_t last,
                   const std::vector<Result>& results) {
   constexpr std::string_view shades = " .-+*#@";
@@ -250,7 +251,7 @@ void print_images(const Dataset& data, std::size_t first, std::size_t last,
 
 void run(const Options& options) {
   auto context = soma::make_context({.threads = options.threads});
-  // Two seeds: no image is in both.
+  // Two seeds, so no image is in both sets.
   const Dataset training = make_dataset(context, options.images, 2 * options.seed);
   const Dataset held_out = make_dataset(context, 2000, 2 * options.seed + 1);
 

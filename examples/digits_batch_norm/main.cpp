@@ -1,6 +1,6 @@
-// digits_batch_norm: the same small convolutional net with and without batch normalisation learns
-// to read drawn digits (digits/digits.hpp), with the trainer. The statistics of the layers are
-// those of whole batches, so the weights are the same for every number of threads and of ranks.
+// digits_batch_norm: a small convolutional network learns to read drawn digits (digits/digits.hpp)
+// with the trainer, once with and once without batch normalisation. The statistics of its layers
+// cover whole batches, so the weights are the same for every number of threads and of ranks.
 
 #include "digits/digits.hpp"
 
@@ -26,8 +26,8 @@ Trains a net with batch normalisation and one without on 16 x 16 images of digit
   --plot FILE   curves of the run with batch normalisation as an SVG picture
 )";
 
-// Images [N, 1, 16, 16] to scores [N, 10]: twice a convolution, a norm, the positive part, and the
-// largest of four neighbours.
+// Images [N, 1, 16, 16] to scores [N, 10]: twice a convolution, a norm, a ReLU, and 2 x 2 max
+// pooling.
 soma::nn::Sequential make_net(const soma::nn::Scope& scope, bool norms) {
   soma::nn::Sequential net;
   std::size_t channels = 1;

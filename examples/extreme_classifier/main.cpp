@@ -1,5 +1,5 @@
-// extreme_classifier: learns which of very many classes points of few features have, from files as
-// repositories of extreme classification write them, or from points that are made up.
+// extreme_classifier: classifies points with few features into very many classes. It learns from
+// files in the format of repositories of extreme classification, or from made-up points.
 //   0 done, 1 the run failed or was interrupted, 2 it was called wrongly. Errors are one line that
 //   ends with an id.
 

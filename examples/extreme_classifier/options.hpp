@@ -1,4 +1,4 @@
-// What extreme_classifier is told, and its commands. Each returns the exit code of the program.
+// The options and commands of extreme_classifier. Each command returns the program's exit code.
 #pragma once
 
 #include <soma/data/point_source.hpp>
@@ -26,23 +26,23 @@ struct TrainOptions {
 };
 int train(const TrainOptions& options);
 
-// Answers of a model that was saved, by all classes or by hashes.
+// Options for answers of a saved model, by all classes or by hashes.
 struct AnswerOptions {
   std::string model, data;  // no data: made-up points, of evaluate alone
   std::size_t top = 5, batch_size = 256, test_points = 2000;
   std::uint64_t seed = 1;
   bool sparse = false;
-  std::size_t tables = 0, codes = 0, head = 2048, candidates = 4096;  // of hashes; 0: by the rules
+  std::size_t tables = 0, codes = 0, head = 2048, candidates = 4096;  // 0: by the rules
   int threads = 0;
 };
 int evaluate(const AnswerOptions& options);
 int predict(const AnswerOptions& options);
 
-// ---- what the commands share
+// ---- shared by the commands
 
-// Seconds of all threads of this process.
+// The processor seconds of all threads of this process.
 double cpu_seconds();
-// Of the likeliest five classes, how many of the first one, three and five are labels.
+// Precision: the share of labels among the likeliest one, three and five classes.
 class Precision {
  public:
   void add(std::span<const soma::nn::FoundClass> best, std::span<const std::int32_t> labels);
@@ -52,13 +52,13 @@ class Precision {
  private:
   double right_[3] = {}, count_ = 0;
 };
-// By all classes.
+// Computed over all classes.
 Precision precision_of(const soma::models::ExtremeClassifier& model, soma::Context& context,
                        const soma::data::SparsePoints& points, std::size_t batch_size);
 
-// The settings of a training run: what the rules choose, but for what was given.
+// The settings of a training run: chosen by the rules, unless they were given.
 soma::models::ExtremeOptions model_options(const TrainOptions& options,
                                            const soma::data::SparsePoints& points);
-// Tries samplers and sizes of sets for two seconds together, and says what it would choose.
+// Tries samplers and sizes of sets for two seconds in total, and prints its recommendation.
 void tune(soma::Context& context, const TrainOptions& options,
           const soma::data::SparsePoints& points);

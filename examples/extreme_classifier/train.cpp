@@ -30,7 +30,7 @@ void print_choice(const soma::models::ExtremeOptions& chosen) {
   std::cout << std::endl;
 }
 
-// Two runs would mix in a folder that has checkpoints: without --resume it is refused.
+// Two runs must not mix: without --resume, a folder with checkpoints is refused.
 std::optional<soma::CheckpointFolder>& open_checkpoints(
     const TrainOptions& options, std::optional<soma::CheckpointFolder>& folder) {
   if (options.checkpoint.empty()) return folder;

@@ -22,7 +22,7 @@ struct Trial {
   double rate = 0;  // points a second
 };
 
-// Which set is worth its time: the largest that keeps seven tenths of the fastest one's rate.
+// The set that is worth its time: the largest with at least seven tenths of the fastest set's rate.
 const Trial* worthwhile(const std::vector<Trial>& trials, soma::nn::Sampler kind) {
   double most = 0;
   for (const Trial& trial : trials)
@@ -66,7 +66,7 @@ void tune(soma::Context& context, const TrainOptions& options,
     const bool fits =
         !soma::nn::uses_index(kind) ||
         soma::nn::class_index_bytes(points.classes, tables, codes) <= options.index_mib << 20;
-    // Of few classes several sizes are the same.
+    // With few classes several sizes are equal.
     const bool known = std::any_of(trials.begin(), trials.end(), [&](const Trial& other) {
       return other.sampler.kind == kind && other.sampler.set == sampler.set &&
              other.sampler.index.tables == tables && other.sampler.index.codes == codes;
@@ -95,14 +95,14 @@ void tune(soma::Context& context, const TrainOptions& options,
     optimizer.step({.rate = options.learning_rate});
     return static_cast<double>(batch.inputs.sequences.count());
   };
-  // The optimizer's states are made by the first step that needs them.
+  // The first step that needs the optimizer's states makes them.
   model.use_sampler(trials[1].sampler);
   step(0);
   const double share = seconds / static_cast<double>(trials.size());
   for (Trial& trial : trials) {
     soma::check_stop(&stop_requested, "train --tune");
     model.use_sampler(trial.sampler);
-    // The step at which an index is built: its time is that of a refresh, which others share.
+    // This step builds an index: its time is that of a refresh, which is shared by other steps.
     const std::uint64_t first = trial.sampler.refresh_every;
     if (soma::nn::uses_index(trial.sampler.kind)) step(first);
     const double refresh = model.sampler().times().refreshing;
@@ -118,7 +118,8 @@ void tune(soma::Context& context, const TrainOptions& options,
     std::cout << words_of(trial) << ": " << soma::detail::fixed(trial.rate, 0) << " points a second"
               << std::endl;
   }
-  // A point tells the exact loss more, so half of the rate is enough; hashes have to be asked for.
+  // A point teaches the exact loss more, so half of the rate is enough; hashes must be chosen
+  // explicitly.
   const Trial* const full = worthwhile(trials, Sampler::full);
   const Trial* const uniform = worthwhile(trials, Sampler::uniform);
   std::cout << "recommended: " << words_of(full->rate >= 0.5 * uniform->rate ? *full : *uniform)

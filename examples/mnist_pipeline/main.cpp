@@ -1,6 +1,6 @@
-// A small convolutional net that learns digits as a pipeline: cut into two partitions, each batch
-// into two micro-batches, interleaved, optimised for memory. Started by mpirun its processes are
-// the ranks; started alone it trains three times, by itself and with threads as ranks, and shows
+// A small convolutional network learns digits as a pipeline: cut into two partitions, each batch
+// into two micro-batches, interleaved, optimised for memory. If mpirun starts it, its processes are
+// the ranks. Started alone, it trains three times, by itself and with threads as ranks, and shows
 // that the weights are the same to the last bit.
 
 #include <soma/data/idx.hpp>
@@ -122,7 +122,7 @@ Dataset load(soma::Context& context, const Options& options) {
           soma::Tensor::from(context, labels, {count})};
 }
 
-// Three pieces; the model's call runs the same ones.
+// Three pieces; the model's call operator runs the same pieces.
 class DigitNet {
  public:
   DigitNet(const soma::nn::Scope& scope, std::size_t height, std::size_t width)
@@ -172,7 +172,7 @@ struct Result {
   soma::train::Report report{};
 };
 
-// One rank; nullptr: one process.
+// Runs one rank; nullptr: a single process.
 Result train(const Options& given, soma::Communicator* ranks, soma::train::Pipeline schedule) {
   auto context = soma::make_context({.threads = 1});
   const Dataset data = load(context, given);
@@ -199,7 +199,7 @@ Result train(const Options& given, soma::Communicator* ranks, soma::train::Pipel
                       .later = &later};
   soma::train::PipelineTrainer trainer(context, task, options);
   Result result{0, trainer.fit(batches, &test)};
-  // The first rank hashes the whole net, whose stages give it one tensor at a time.
+  // The first rank hashes the whole network, whose stages send it one tensor at a time.
   trainer.on_first([&](soma::TensorSource& tensors) { result.hash = soma::state_hash(tensors); });
   return result;
 }

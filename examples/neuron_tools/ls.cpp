@@ -1,5 +1,5 @@
-// soma-ls: what a rented instance has, as the vendor's neuron-ls shows it of a real one, and which
-// soma programs train on this machine.
+// soma-ls: shows the accelerators of a rented instance, in the form of the vendor's neuron-ls on a
+// real one, and the soma programs that train on this machine.
 //   0 done, 1 it failed, 2 it was called wrongly. Errors are one line that ends with an id.
 
 #include "neuron_tools/tables.hpp"
@@ -21,7 +21,7 @@ namespace {
 namespace nc = soma::neuroncore;
 using Json = nlohmann::ordered_json;
 
-// Without zeros at its end.
+// The number without trailing zeros.
 std::string number(double value) {
   std::string text = soma::detail::fixed(value, 3);
   text.erase(text.find_last_not_of('0') + 1);
@@ -143,7 +143,7 @@ Json json_of(const nc::Instance& it) {
           {"dollars_per_hour", json_of(it.dollars_per_hour)}};
 }
 
-// Pages may lie nowhere yet, or this session may have no folder for them: then there are none.
+// There may be no pages yet, or this session may have no folder for them: then the result is empty.
 soma::RunsFound runs_of(const std::string& folder) {
   if (!folder.empty()) return soma::runs_in(folder);
   if (std::getenv("XDG_RUNTIME_DIR") == nullptr) return {};

@@ -1,5 +1,5 @@
-// soma-profile: how long an operator, or a training step of BERT, takes on a core of the
-// accelerator by published rules, and what holds it up. Nothing is computed: a dry run.
+// soma-profile: estimates the time of an operator, or of a training step of BERT, on a core of the
+// accelerator by published rules, and its bottlenecks. It is a dry run: nothing is computed.
 //   soma-profile matmul 512x512 512x512 --type bf16
 //   soma-profile bert-base --batch 16 --length 128 --mode lazy --instance trn1.32xlarge
 //   0 done, 1 it failed, 2 it was called wrongly. Errors are one line that ends with an id.
@@ -35,7 +35,7 @@ struct Options {
   bool json = false;
 };
 
-// Called wrongly: what main() says and ends with 2.
+// The program was called wrongly: main() prints the message and returns 2.
 struct Usage {
   std::string message;
 };
@@ -114,7 +114,7 @@ int profile_operator(soma::Context& context, nc::Core& core, soma::NeuronCoreDev
   return 0;
 }
 
-// One training step as the trainer makes it, and when backward has each gradient.
+// One training step in the trainer's form, with the time at which backward has each gradient.
 struct Step {
   double ns = 0, backward_ns = 0;
   std::vector<nc::GradientReady> gradients;
@@ -171,7 +171,7 @@ int profile_model(soma::Context& context, nc::Core& core, soma::NeuronCoreDevice
     lists.add(ids, 1);
   }
   soma::data::TokenSource source(context, lists, {.batch_sequences = options.batch});
-  // Launch by launch: what has run so far, and which gradients are there.
+  // Collects, launch by launch, the work so far and the gradients that exist.
   Step step;
   std::vector<bool> there(task.parameters().size());
   std::vector<nc::Instruction> all;

@@ -1,5 +1,5 @@
-// soma-top: how the runs that publish a page (StatusPublisher, bert_classifier --publish) are
-// doing, again and again.
+// soma-top: repeatedly shows the state of runs that publish a page (StatusPublisher,
+// bert_classifier --publish).
 //   0 done, 1 it failed, 2 it was called wrongly. Errors are one line that ends with an id.
 
 #include "neuron_tools/tables.hpp"
@@ -102,7 +102,7 @@ void show(const std::string& folder, bool json, bool clear) {
               << std::flush;
     return;
   }
-  // Home, the text, and whatever an earlier, longer one left below it.
+  // Moves the cursor home, prints the text, and clears the rest of an earlier, longer text.
   std::string text = text_of(found);
   if (clear) {
     for (std::size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 4)

@@ -1,5 +1,5 @@
-// A tour of the numeric core: stochastic rounding where nearest rounding stands still, the formats,
-// this machine.
+// A tour of the numeric core: stochastic rounding where rounding to nearest makes no progress, the
+// formats, and this machine.
 
 #include <soma/runtime/host.hpp>
 #include <soma/soma.hpp>
@@ -61,7 +61,7 @@ void table_of_formats() {
   std::cout << "\n";
 }
 
-// One value through a format that no library names: the configurable FP8 with the bias moved.
+// One value through a format that no library names: the configurable FP8 with another bias.
 void a_format_of_ones_own(soma::Context& context) {
   const soma::FloatFormat mine =
       soma::formats::fp8_e4m3.with_bias(10).with(soma::Overflow::saturate);

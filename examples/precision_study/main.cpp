@@ -1,9 +1,9 @@
 // precision_study: trains the same task under several precisions with several seeds each, and
-// writes a table and a picture of what that did.
+// writes a table and a picture of the results.
 //
 //   precision_study --pretrained minilm --data train.tsv --dev dev.tsv --seeds 5
 //
-// Every run is a line of runs.jsonl as soon as it is done: the same command goes on from there.
+// Every finished run is a line of runs.jsonl: the same command continues from there.
 
 #include "study.hpp"
 #include "summary.hpp"
@@ -95,7 +95,7 @@ std::vector<soma::Precision> find_policies(const std::string& list) {
   return found;
 }
 
-// What is there already of these policies, under the same conditions.
+// The existing results of these precisions, under the same conditions.
 std::vector<RunResult> earlier_runs(const std::string& path, const std::string& conditions,
                                     const std::vector<soma::Precision>& policies) {
   std::vector<RunResult> results;

@@ -1,4 +1,4 @@
-// Results as lines of a file, so that a study can be stopped and go on.
+// Results as lines of a file, so that a study can be stopped and resumed.
 
 #include "study.hpp"
 

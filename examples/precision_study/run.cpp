@@ -1,4 +1,4 @@
-// One run of a study, and what is measured beside the loss.
+// One run of a study, and its measurements beside the loss.
 
 #include "bert_classifier/train/reviews.hpp"
 #include "study.hpp"
@@ -19,13 +19,14 @@ using soma::models::TextClassifier;
 
 constexpr std::size_t curve_points = 60;
 
-// Watches every so many steps: what conversions did, and which weights stayed where they were.
+// Inspects a step at regular intervals: the effect of conversions, and the weights that did not
+// change.
 class Watch final : public soma::train::Callback {
  public:
   Watch(soma::Context& context, const soma::Parameters& parameters, soma::PrecisionState& state,
         std::uint64_t every)
       : context_(context), state_(state), every_(every) {
-    // Rows of embeddings move only where their token was seen: that is no matter of formats.
+    // Rows of embeddings change only if their token was seen, which does not depend on formats.
     for (const soma::Parameter& parameter : parameters)
       if (parameter.value().rank() == 2 && parameter.name.find("embeddings") == std::string::npos)
         weights_.push_back(parameter);
@@ -46,7 +47,7 @@ class Watch final : public soma::train::Callback {
       before_.push_back(soma::clone(context_, numbers(weight)));
   }
 
-  // Of steps that nobody looked into, but for the first.
+  // The rate over all steps except the first and the inspected ones.
   double tokens_per_second() const { return seconds_ == 0 ? 0 : tokens_ / seconds_; }
   double unmoved_share() const {
     return compared_ == 0 ? -1 : static_cast<double>(unmoved_) / static_cast<double>(compared_);
@@ -94,7 +95,7 @@ TextClassifier make_model(soma::Context& context, const StudyOptions& options,
                                   {});
   soma::models::BertConfig config = soma::models::BertConfig::tiny();
   config.vocabulary = tokenizer.vocabulary().size();
-  config.deviation = 0.05f;
+  config.standard_deviation = 0.05f;
   return TextClassifier(context, std::move(tokenizer), config, settings);
 }
 
@@ -115,10 +116,10 @@ StudyData made_up(std::size_t count) {
 StudyData study_data(const StudyOptions& options) {
   if (options.data.empty()) return made_up(options.reviews);
   soma::text::DataFiles files = soma::text::find_data_files(options.data);
-  if (!options.dev.empty()) files.held_out = {options.dev};
+  if (!options.dev.empty()) files.validation = {options.dev};
   const soma::text::LabelledText text = soma::text::read_labelled(files, {});
   return {{text.train().begin(), text.train().end()},
-          {text.held_out().begin(), text.held_out().end()},
+          {text.validation().begin(), text.validation().end()},
           text.labels()};
 }
 

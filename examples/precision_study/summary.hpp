@@ -1,4 +1,4 @@
-// What a study found: a table and a picture.
+// The results of a study: a table and a picture.
 #pragma once
 
 #include "study.hpp"
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-// Mean and sample deviation.
+// Mean and sample standard deviation.
 struct Spread {
   double mean = 0, deviation = 0;
 };
@@ -17,13 +17,13 @@ struct PolicySummary {
   std::string policy;
   std::size_t runs = 0;
   Spread accuracy, train_loss, tokens_per_second;
-  double loss_gap = 0;  // of the training loss, to the first policy's
+  double loss_gap = 0;  // the training loss less the first policy's
   double peak_bytes = 0, underflow = 0, saturated = 0, signal_to_noise = 0, unmoved = 0;
   double skipped = 0;
   std::vector<double> curve{};  // mean over the runs
 };
 
-// In the order of `policies`; those without a run are left out.
+// In the order of `policies`, without those that have no run.
 std::vector<PolicySummary> summarize(const std::vector<std::string>& policies,
                                      const std::vector<RunResult>& results);
 

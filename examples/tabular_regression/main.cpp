@@ -1,5 +1,5 @@
-// tabular_regression: a CSV file of numbers and categories in, a net that predicts one of its
-// columns out: split, standardisation, early stop, save, load, predict.
+// tabular_regression: trains a network that predicts one column of a CSV file of numbers and
+// categories: split, standardisation, early stop, save, load, predict.
 //
 //   tabular_regression                                           learns from made-up houses
 //   tabular_regression --data houses.csv --target price --save price.safetensors
@@ -32,7 +32,7 @@ struct Options {
   int threads = 0;
 };
 
-// Houses whose price is no linear function of what is known of them, some of it missing.
+// Houses whose price is no linear function of the known columns, some of which have missing values.
 std::string made_up_houses(std::size_t count) {
   constexpr const char* kinds[] = {"flat", "house", "castle"};
   std::string text = "area,rooms,kind,age,price\n";
@@ -53,7 +53,7 @@ std::string made_up_houses(std::size_t count) {
   return text;
 }
 
-// What a file holds: the net's weights, and in its metadata how rows become numbers.
+// A saved file holds the network's weights, and in its metadata the encoder of rows.
 constexpr const char* encoder_key = "table";
 
 soma::models::Mlp make_net(soma::Context& context, const TableEncoder& encoder,
@@ -80,7 +80,7 @@ Loaded load(soma::Context& context, const std::string& path) {
              "without a table", "a file that tabular_regression wrote");
 }
 
-// In the target's own unit, one for each row.
+// Predictions in the target's own unit, one for each row.
 std::vector<double> predict(soma::Context& context, const Loaded& model, const Table& table,
                             std::span<const std::uint32_t> rows) {
   soma::Tape tape(context, {.record = false, .training = false});
@@ -104,7 +104,7 @@ void train(soma::Context& context, const Options& options) {
         {.batch_sequences = 64, .shuffle = shuffle, .seed = options.seed});
   };
   soma::data::ArraySource training = source(split.train, true),
-                          held_out = source(split.held_out, false);
+                          held_out = source(split.validation, false);
   const soma::models::Mlp net = make_net(context, encoder, options.seed);
   soma::nn::RegressionTask task(net);
   soma::train::TrainerBase trainer(
@@ -117,25 +117,25 @@ void train(soma::Context& context, const Options& options) {
   soma::train::RunCurves curves({.title = options.target, .file = options.plot});
   trainer.add(curves);
   const soma::train::Report report = trainer.fit(training, &held_out);
-  std::cout << table.rows << " rows, " << encoder.width() << " features, " << split.held_out.size()
-            << " held out\n"
+  std::cout << table.rows << " rows, " << encoder.width() << " features, "
+            << split.validation.size() << " held out\n"
             << report;
   soma::save_safetensors(options.save, soma::nn::state_dict(task.parameters()),
                          {{encoder_key, encoder.to_json()}});
 
-  // The file alone is enough to predict with.
+  // The file alone is enough for predictions.
   const Loaded saved = load(context, options.save);
-  const std::vector<double> answers = predict(context, saved, table, split.held_out);
+  const std::vector<double> answers = predict(context, saved, table, split.validation);
   double squares = 0;
   const std::vector<double>& truth = table.column(options.target).numbers;
   for (std::size_t i = 0; i < answers.size(); ++i)
-    squares += std::pow(answers[i] - truth[split.held_out[i]], 2);
+    squares += std::pow(answers[i] - truth[split.validation[i]], 2);
   std::cout << "saved in " << options.save << "; read again it predicts " << options.target
             << " up to " << std::sqrt(squares / static_cast<double>(answers.size()))
             << " (root mean square, held out)\n";
   for (std::size_t i = 0; i < 3 && i < answers.size(); ++i)
-    std::cout << "  row " << split.held_out[i] + 1 << ": predicted " << answers[i] << ", is "
-              << truth[split.held_out[i]] << '\n';
+    std::cout << "  row " << split.validation[i] + 1 << ": predicted " << answers[i] << ", is "
+              << truth[split.validation[i]] << '\n';
   std::cout << std::flush;
 }
 

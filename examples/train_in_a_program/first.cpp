@@ -1,5 +1,5 @@
-// A whole training in a program of one's own: labelled text and a model in, a model and a
-// prediction out.  first reviews.tsv model_folder output_folder "some text"
+// A complete training in your own program: it reads labelled text and a model, and writes a model
+// and a prediction.  first reviews.tsv model_folder output_folder "some text"
 #include <soma/models.hpp>
 #include <soma/soma.hpp>
 
@@ -22,7 +22,7 @@ int main(int argc, char** argv) {
                                   .precision = soma::Precision::bf16_sr()});
     soma::train::ConsoleProgress progress(std::cerr);
     trainer.add(progress);
-    const auto report = trainer.fit(text.train(), text.held_out());
+    const auto report = trainer.fit(text.train(), text.validation());
     model.save(argv[3]);  // loads in the usual Python tools
     std::cout << report << model.predict(argv[4]) << '\n';
   } catch (const soma::Error& error) {

@@ -1,5 +1,5 @@
-// The same inside a host that has threads, memory and a log already: soma starts no thread, takes
-// its memory from the host's resource and writes nothing by itself.
+// The same inside a host that already has threads, memory and a log: soma starts no thread, takes
+// its memory from the host's resource and prints nothing.
 //   inside_a_host reviews.tsv model_folder "some text"
 #include <soma/models.hpp>
 #include <soma/soma.hpp>
@@ -107,7 +107,7 @@ class Budget final : public std::pmr::memory_resource {
   std::size_t most_, in_use_ = 0, peak_ = 0;
 };
 
-// The host's log; soma says little, and the trainer's events arrive as calls.
+// The host's log; soma logs little, and the trainer's events arrive as calls.
 struct Journal final : soma::train::Callback {
   void on_evaluation(const soma::train::EvaluationInfo& evaluation) override {
     std::cout << "journal: evaluated after step " << evaluation.step << '\n';
@@ -144,7 +144,7 @@ int main(int argc, char** argv) {
     soma::train::Trainer trainer(context, model, {.batch_size = 32, .learning_rate = 1e-4f});
     Journal journal;
     trainer.add(journal);
-    const auto report = trainer.fit(text.train(), text.held_out());
+    const auto report = trainer.fit(text.train(), text.validation());
     std::cout << "accuracy " << report.metrics.accuracy() << '\n' << model.predict(argv[3]) << '\n';
     std::cout << "the host's threads did all: " << (pool.jobs() > 0 ? "yes" : "no")
               << ", its memory was used: " << (budget.peak() > 0 ? "yes" : "no") << '\n';

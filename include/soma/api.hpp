@@ -1,7 +1,7 @@
 #pragma once
-// Everything a unit needs to compute and learn with soma, without the kernels behind it: no
-// Highway, no xtensor. A context comes from make_context(), which soma.hpp has; the trainer, which
-// runs whole trainings, is in train.hpp.
+// The interface to compute and learn with soma, without the kernels behind it: no Highway, no
+// xtensor. make_context() (soma.hpp) makes a context; the trainer, which runs whole trainings, is
+// in train.hpp.
 
 #include <soma/autograd/custom.hpp>
 #include <soma/autograd/functions.hpp>

@@ -1,6 +1,6 @@
 #pragma once
-// Pretrained models: BERT's files, and TextClassifier, which is BERT with its tokenizer. Brings
-// soma/text.hpp and soma/train.hpp along. Needs what soma::io and soma::text need (soma::models in
+// Pretrained models: BERT's files, and TextClassifier, which is BERT with its tokenizer. Includes
+// soma/text.hpp and soma/train.hpp. Needs the libraries of soma::io and soma::text (soma::models in
 // CMake).
 
 #include <soma/models/bert_config_json.hpp>

@@ -1,7 +1,7 @@
 #pragma once
 // One NeuronCore on a CPU: the engines of AWS Trainium's core with their limits, instruction by
-// instruction, and a device that runs whole models on it. Opt-in beside soma.hpp; with
-// soma::dispatch its inner loops come from there.
+// instruction, and a device that runs whole models on the core. Include it beside soma.hpp. With
+// soma::dispatch its inner loops come from the compiled library.
 
 #include <soma/neuroncore/core.hpp>
 #include <soma/neuroncore/stress.hpp>
@@ -13,13 +13,13 @@
 
 namespace soma::neuroncore {
 
-// A core on the context's executor and memory, which it must not outlive.
+// A core that uses the context's executor and memory. The context must outlive it.
 inline Core make_core(Context& context, const Machine& machine = trn1(),
                       const CoreOptions& options = {}) {
   return Core(context, machine, options, dispatch::engine_kernels(context.target().name));
 }
 
-// A device that runs the operators of the core's context as programs on it.
+// A device that runs the operators of the core's context as programs on the core.
 inline NeuronCoreDevice make_device(Core& core, const RunOptions& options = {}) {
   return NeuronCoreDevice(core, dispatch::built_in_programs(), options);
 }

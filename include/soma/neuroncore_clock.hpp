@@ -1,6 +1,7 @@
 #pragma once
-// How long a program of a NeuronCore takes, by published rules: the report of what a core recorded,
-// and its trace and page as files. Beside soma/neuroncore.hpp; the host's headers do not bring it.
+// The run time of a NeuronCore program by published rules: a report on the instructions that a core
+// recorded, and its trace and page as files. Include it beside soma/neuroncore.hpp; no header of
+// the host includes it.
 
 #include <soma/io/atomic_file.hpp>
 #include <soma/neuroncore.hpp>
@@ -10,13 +11,13 @@
 
 namespace soma::neuroncore {
 
-// Of what the core recorded (CoreOptions::record), which it must not record further while the
-// report is in use. Errors neuroncore.record.
+// A report on the core's recording (CoreOptions::record). The core must not record while the report
+// is in use. Errors neuroncore.record.
 inline Report report(const Core& core, ReportOptions options = {}) {
   if (options.hbm_in_use == 0) options.hbm_in_use = core.context().heap().peak_bytes();
   return Report(core.recorded(), core.record_names(), core.machine(), options);
 }
-// Of a record that was taken from a core, which outlives the report.
+// A report on a record that was taken from a core. The record must outlive the report.
 inline Report report(const Record& record, const Machine& machine,
                      const ReportOptions& options = {}) {
   return Report({record.instructions.data(), record.instructions.size()}, record.names, machine,
@@ -24,8 +25,8 @@ inline Report report(const Record& record, const Machine& machine,
 }
 Report report(Record&& record, const Machine& machine, const ReportOptions& options = {}) = delete;
 
-// What a device ran since its core's record was last taken: a training step, operator by operator.
-// Holds that record.
+// A report on everything that a device ran since the core's record was last taken: a training step,
+// operator by operator. Holds that record.
 class StepReport {
  public:
   // Errors neuroncore.record.
@@ -37,7 +38,7 @@ class StepReport {
   StepReport& operator=(const StepReport&) = delete;
 
   const Record& record() const { return record_; }
-  // Summary::operators has what each operator took; its calls run one after the other.
+  // Summary::operators has the time of each operator; its calls run one after the other.
   const Report& report() const { return report_; }
 
  private:
@@ -50,8 +51,8 @@ class StepReport {
   Report report_;
 };
 
-// Files that appear whole or not at all; an old one stays until the new one is complete. Errors
-// file.write.
+// Writes files that appear whole or not at all; an old file stays until the new one is complete.
+// Error file.write.
 inline void write_trace(std::string_view path, const Report& report) {
   AtomicFile file("write_trace", path);
   file.write(report.trace());

@@ -1,6 +1,6 @@
 #pragma once
-// Layers, functions, losses and optimizers beside those of api.hpp. Opt-in beside soma.hpp: units
-// that do without it need not read it.
+// Layers, functions, losses and optimizers beyond those of api.hpp. Opt-in beside soma.hpp, so that
+// other units need not parse it.
 //
 //   #include <soma/nn.hpp>
 //   #include <soma/soma.hpp>

@@ -1,8 +1,8 @@
 #pragma once
 // Communication between the ranks of a data-parallel training: the interface, sums in the order of
-// the shard tree, agreement. Transports stand apart: soma/mpi.hpp for processes, and
-// soma/parallel/in_process.hpp for threads; what a trainer does with them in
-// soma/parallel/gradient_reducer.hpp.
+// the shard tree, and agreement. The transports have headers of their own: soma/mpi.hpp for
+// processes, and soma/parallel/in_process.hpp for threads. soma/parallel/gradient_reducer.hpp is
+// their use in a trainer.
 
 #include <soma/parallel/agreement.hpp>
 #include <soma/parallel/collectives.hpp>

@@ -1,6 +1,6 @@
 #pragma once
-// Trainings of models that are cut into stages: PipelineTrainer. Beside train.hpp, which it
-// includes, it needs nlohmann-json. Transports are soma/mpi.hpp and soma/parallel/in_process.hpp.
+// PipelineTrainer: trains models that are cut into stages. Needs nlohmann-json. Includes train.hpp.
+// Transports are soma/mpi.hpp and soma/parallel/in_process.hpp.
 
 #include <soma/nn/later.hpp>
 #include <soma/nn/pieces.hpp>

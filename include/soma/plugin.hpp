@@ -1,9 +1,9 @@
 #pragma once
-// Opt-in: operators from a shared library (soma/plugin.h is what such a library is written
-// against). Kernels of the accelerator's processors need soma/processors.hpp, which includes this.
+// Opt-in: operators from a shared library, which is written against soma/plugin.h. Kernels of the
+// accelerator's processors need soma/processors.hpp, which includes this.
 //
-// A library that is loaded is part of the program: it can do whatever the program can. Load only
-// what you trust.
+// A loaded library is part of the program and can do everything that the program can. Load only
+// libraries that you trust.
 
 #include <soma/plugin.h>
 #include <soma/autograd/custom.hpp>
@@ -36,7 +36,7 @@ static_assert(static_cast<int>(DType::boolean) == SOMA_BOOL && dtypes.size() == 
 
 // The state of an operator from a library.
 struct PluginOperator {
-  std::shared_ptr<void> library;  // stays loaded as long as a record of it is there
+  std::shared_ptr<void> library;  // stays loaded as long as this record exists
   std::string name;
   soma_operator record;
   std::vector<std::byte> default_attributes;
@@ -63,7 +63,7 @@ inline std::vector<soma_tensor> to_plugin(std::span<const Tensor> tensors, bool 
   return all;
 }
 
-// A function of a library, called across the border.
+// A call of a library's function through the C interface.
 class PluginCall {
  public:
   PluginCall(const PluginOperator& op, Context* context, const Attributes& attributes,
@@ -78,7 +78,7 @@ class PluginCall {
     if (!bytes.empty()) std::memcpy(attributes_, bytes.data(), bytes.size());
   }
 
-  // Error plugin.failed: it did not return 0.
+  // Error plugin.failed: the function did not return 0.
   void run(std::string_view what, soma_function function,
            const std::vector<soma_tensor>& output_gradients = {},
            std::vector<soma_tensor>* input_gradients = nullptr) {
@@ -107,7 +107,7 @@ class PluginCall {
   static int parallel(const soma_call* call, int tasks, void (*task)(void*, int) noexcept,
                       void* argument) noexcept {
     auto* context = static_cast<Context*>(call->host);
-    if (context == nullptr) return 1;  // a shape rule has nothing to compute
+    if (context == nullptr) return 1;  // a shape rule does not compute
 #if SOMA_HAS_EXCEPTIONS
     try {
 #endif
@@ -144,7 +144,7 @@ inline void plugin_shape(const ShapeCall& call) {
         output.dtype >= static_cast<int>(dtypes.size()))
       fail(error_id::plugin_malformed, op.name, "shape rule",
            "rank " + std::to_string(output.rank) + " and dtype " + std::to_string(output.dtype),
-           "those of soma/plugin.h");
+           "a rank and a dtype of soma/plugin.h");
     std::vector<std::size_t> sizes(output.sizes, output.sizes + output.rank);
     call.outputs[i] = {Shape(std::span<const std::size_t>(sizes)),
                        static_cast<DType>(output.dtype)};
@@ -179,8 +179,9 @@ inline void plugin_gradient(const GradientCall& call) {
   with_plain_tensors(call, gradient);
 }
 
-// Why a file is not to be given to the loader; empty: it may be. The loader would wait for ever at
-// a pipe, and would map parts that a file does not have: touching those ends the program.
+// The reason not to give a file to the loader; empty if there is none. The loader would wait
+// forever at a pipe, and would map parts that a file does not have: touching those parts ends the
+// program.
 inline std::string problem_of_file(const std::string& path) {
   const int file = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (file < 0) return std::strerror(errno);
@@ -190,7 +191,7 @@ inline std::string problem_of_file(const std::string& path) {
     problem = std::strerror(errno);
   else if (!S_ISREG(status.st_mode))
     problem = "which is no regular file";
-  // What begins otherwise, or is another machine's, the loader itself refuses.
+  // The loader itself refuses files with another beginning, or for another machine.
   const auto size = static_cast<std::uint64_t>(status.st_size);
   const auto is_there = [size](std::uint64_t begin, std::uint64_t bytes) {
     return begin <= size && bytes <= size - begin;
@@ -213,8 +214,8 @@ inline std::string problem_of_file(const std::string& path) {
   return problem;
 }
 
-// What a library exports by a name; nullptr: nothing. dlsym() alone would also find what the
-// libraries export that it was linked with.
+// The library's own symbol of that name; nullptr: none. dlsym() alone would also find symbols of
+// the libraries that it was linked with.
 inline const void* own_symbol(void* library, const char* name) {
   link_map* map = nullptr;
   Dl_info its_own{}, found{};
@@ -225,13 +226,13 @@ inline const void* own_symbol(void* library, const char* name) {
   return own ? symbol : nullptr;
 }
 
-// Collects what a library registers; says what is wrong with it, once.
+// Collects the operators that a library registers, and reports the first mistake.
 struct PluginRegistrar {
   std::shared_ptr<void> library{};
   std::vector<NewOperator> operators{};
   std::string problem{}, refusal{};
 
-  // Empty: nothing is wrong with the record.
+  // The mistake in a record; empty if there is none.
   static std::string problem_of(const soma_operator* op) {
     if (op == nullptr) return "a null record";
     if (op->struct_bytes != sizeof(soma_operator))
@@ -291,7 +292,7 @@ struct PluginRegistrar {
   void check(Context&, std::string_view, std::string_view) const {}
 };
 
-// load_operators() with what is collected by a PluginRegistrar, or by one that takes more.
+// load_operators() with a PluginRegistrar, or with a registrar that accepts more.
 template <class Registrar>
 std::vector<const Operator*> load_library(Context& context, std::string_view path,
                                           Registrar& collected) {
@@ -344,19 +345,19 @@ std::vector<const Operator*> load_library(Context& context, std::string_view pat
 }  // namespace detail
 
 // Registers the operators of a shared library: all of them, or none. The path is absolute, or has a
-// slash in it ("./libmine.so"): a bare name would be searched for in places that others may write.
-// The library stays loaded until the last context that has one of its operators ends. Returns the
-// operators. Errors:
+// slash in it ("./libmine.so"): the loader would search for a bare name in folders that other users
+// may write. The library stays loaded until the last context that has one of its operators ends.
+// Returns the operators. Errors:
 //   plugin.path            a bare name
 //   plugin.file            there is no such file, it cannot be read, or it is not whole
 //   plugin.library         the loader refuses it: no library, another machine's, a missing symbol
-//   plugin.symbol          it does not export `soma_plugin`
-//   plugin.version         it was made for another version of soma/plugin.h
-//   plugin.malformed       a struct or a record that cannot be right
-//   plugin.failed          it gave up by itself
+//   plugin.symbol          the library does not export `soma_plugin`
+//   plugin.version         the library was made for another version of soma/plugin.h
+//   plugin.malformed       an invalid struct or record
+//   plugin.failed          the library reported a failure
 //   operator.name, operator.duplicate_name
 //
-// A template, so that the function of soma/processors.hpp is taken where that is included.
+// A template, so that the overload of soma/processors.hpp wins where that header is included.
 template <class = void>
 std::vector<const Operator*> load_operators(Context& context, std::string_view path) {
   detail::PluginRegistrar collected;

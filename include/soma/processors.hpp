@@ -41,9 +41,9 @@ struct ProcessorRegistrar : PluginRegistrar {
 
 }  // namespace detail
 
-// As in soma/plugin.hpp, and kernels of processors too, which run with these options. Errors as
-// there, and neuroncore.rule_broken: a second library of kernels in the context, or options that
-// no hardware has.
+// The load_operators() of soma/plugin.hpp, which also loads kernels of processors and runs them
+// with these options. The same errors, and neuroncore.rule_broken: a second library of kernels in
+// the context, or options that no hardware has.
 inline std::vector<const Operator*> load_operators(
     Context& context, std::string_view path, const neuroncore::ProcessorOptions& options = {}) {
   detail::ProcessorRegistrar collected;

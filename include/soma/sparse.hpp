@@ -1,6 +1,7 @@
 #pragma once
-// Sparse training: embedding bags, and optimizers whose steps cost what the touched rows cost.
-// Opt-in beside soma.hpp, with kernels of its own; with soma::dispatch they come from there.
+// Sparse training: embedding bags, and optimizers whose steps cost as much as the touched rows.
+// Opt-in beside soma.hpp, with kernels of its own; with soma::dispatch they come from the compiled
+// library.
 //
 //   auto context = soma::make_context();
 //   soma::add_sparse(context);
@@ -8,7 +9,7 @@
 //   soma::Var h = soma::embedding_bag(tape, table, ids, soma::BagMode::mean);
 //   soma::optim::RowAdagrad optimizer(context, parameters);
 //
-// docs/sparse_training.md tells what it is good for.
+// docs/sparse_training.md describes its uses.
 
 #include <soma/autograd/embedding_bag.hpp>
 #include <soma/autograd/list_loss.hpp>

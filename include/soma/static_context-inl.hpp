@@ -11,8 +11,8 @@
 namespace soma {
 inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
 
-  // A context with this unit's kernels. Slow where the flags allow no more than the baseline:
-  // compile with -march=native, or link soma::dispatch. Errors as Context's constructor.
+  // A context with this unit's kernels. It is slow if the flags allow only the baseline: compile
+  // with -march=native, or link soma::dispatch. Errors as of Context's constructor.
   [[maybe_unused]] static inline Context make_context(const ContextOptions& options = {}) {
     TargetList list = static_targets();
     list.operators = &built_in_operators;

@@ -1,6 +1,6 @@
 #pragma once
-// Tables: CSV files of numbers and categories, standardised for a net, and a split of their rows.
-// Needs what soma/text.hpp needs (soma::text in CMake).
+// Tables: CSV files of numbers and categories, standardised for a network, and a split of their
+// rows. Needs the libraries of soma/text.hpp (soma::text in CMake).
 
 #include <soma/data/split.hpp>
 #include <soma/text/tables/read_table.hpp>

@@ -1,5 +1,5 @@
 #pragma once
-// Opt-in: the checks that every operator has to pass, for soma's own tests and for yours.
+// Opt-in: the checks that every operator has to pass, for soma's own operators and for yours.
 //
 //   soma::testing::Report report = soma::testing::check_operator(context, "my::leaky");
 //   CHECK(report.passed());  // of any test framework
@@ -7,8 +7,8 @@
 //
 // And time_operator(context, "my::leaky"): how long its samples take.
 //
-// For each of the operator's samples: nothing is read or written out of bounds, and what the shape
-// rule promises is written; the host kernel against the reference in double; the gradient against
+// For each of the operator's samples: nothing is read or written out of bounds, and every output of
+// the shape rule is written; the host kernel against the reference in double; the gradient against
 // central differences of the reference; inputs with gaps give the bits of inputs without; every
 // floating type of the inputs works or is refused with an error; and any number of threads, tasks
 // in any order and every target with fused multiply-add give the same bits. Misuse has to end in
@@ -25,8 +25,8 @@
 
 namespace soma::testing {
 
-// The contexts that it needs, with other threads and targets, are made like `context` and share its
-// operators. Costs some thousand calls with small tensors.
+// Makes further contexts like `context`, with other threads and targets, which share its operators.
+// Costs some thousand calls with small tensors.
 inline Report check_operator(Context& context, const Operator& op, const OperatorSamples& samples) {
   Report report{.name = std::string(op.name), .by_topic = {}, .not_checked = {}, .failures = {}};
   if (op.gradient == nullptr) report.not_checked.push_back("gradients: the operator has none");
@@ -46,14 +46,15 @@ inline Report check_operator(Context& context, const Operator& op, const Operato
   return report;
 }
 
-// With the operator's own samples. Without any it cannot be checked: the report says so.
+// Checks with the operator's own samples. Without samples there is no check, and the report says
+// so.
 inline Report check_operator(Context& context, const Operator& op) {
   if (op.samples != nullptr) return check_operator(context, op, op.samples());
   Report report{.name = std::string(op.name), .by_topic = {}, .not_checked = {}, .failures = {}};
   report.not_checked.push_back("anything: the operator has no samples");
   return report;
 }
-// By name. Error operator.unknown.
+// Checks the operator of that name. Error operator.unknown.
 inline Report check_operator(Context& context, std::string_view name) {
   return check_operator(context, context.operators().at(name));
 }

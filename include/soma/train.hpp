@@ -1,8 +1,8 @@
 #pragma once
-// The trainer with what feeds and reports it: Trainer, sources of batches (in memory, by tokens),
-// checkpoints, reports. It stands beside soma.hpp so that units that only compute, or hold a model,
-// need not pay for it. What needs threads or streams is apart: soma/data/prefetch.hpp and
-// soma/train/console_progress.hpp.
+// The trainer and its surroundings: Trainer, sources of batches (in memory, by tokens),
+// checkpoints, reports. soma.hpp does not include it, so that units that only compute, or hold a
+// model, need not pay for it. Two headers that need threads or streams are apart:
+// soma/data/prefetch.hpp and soma/train/console_progress.hpp.
 
 #include <soma/base/record.hpp>
 #include <soma/data/array_source.hpp>

@@ -1,11 +1,11 @@
 #pragma once
-// The bridge to xtensor: its containers and adaptors as code spans and tensors, spans and tensors
-// as adaptors, without a copy; and operators of one's own from xtensor expressions.
+// The bridge to xtensor: its containers and adaptors as code spans and tensors, and spans and
+// tensors as adaptors, without a copy; and custom operators from xtensor expressions.
 //
-// Lifetime. A code span taken from a container, or a tensor of one that has a name, is valid while
-// the container lives and is not resized. A tensor of a container that is given away
-// (tensor(context, std::move(array))) owns it. An adaptor over a span or a tensor owns nothing: the
-// span's memory, or a tensor of that storage, is held as long as it is used.
+// Lifetime. A code span of a container, or a tensor made from a named container, is valid while the
+// container lives and is not resized. A tensor made from a moved container (tensor(context,
+// std::move(array))) owns it. An adaptor over a span or a tensor owns nothing: keep the span's
+// memory, or a tensor of that storage, as long as the adaptor is used.
 
 #include <soma/autograd/custom.hpp>
 #include <soma/kernels/convert/convert.hpp>
@@ -51,7 +51,7 @@ auto code_span(Container&& container) {
   const auto extent = [&](std::size_t axis) {
     return static_cast<std::size_t>(container.shape()[axis]);
   };
-  // Strides of extents of 1 are 0 in xtensor and say nothing.
+  // xtensor gives stride 0 to extents of 1: such strides carry no information.
   const auto stride = [&](std::size_t axis) {
     return static_cast<std::ptrdiff_t>(container.strides()[axis]);
   };
@@ -63,7 +63,7 @@ auto code_span(Container&& container) {
   const std::size_t columns = rank == 0 ? 1 : extent(rank - 1);
   if (columns > 1 && stride(rank - 1) != 1) refuse("not adjacent along its last dimension");
   std::size_t rows = 1, row_stride = columns;
-  bool strided = false;  // whether row_stride came from the container
+  bool strided = false;  // true: row_stride came from the container
   for (std::size_t axis = rank <= 1 ? 0 : rank - 1; axis-- > 0;) {
     const std::size_t count = extent(axis);
     if (count != 1 && rows != 0) {
@@ -84,7 +84,7 @@ auto code_span(Container&& container) {
                              row_stride * sizeof(Element)};
 }
 
-// An xtensor adaptor over memory that stays the caller's.
+// An xtensor adaptor over memory that the caller owns.
 template <class T>
 auto adapt(std::span<T> values, const std::vector<std::size_t>& shape) {
   std::size_t size = 1;
@@ -129,10 +129,10 @@ auto mutable_adapt(const Tensor& tensor) {
   return detail::adapt_strided<T>(tensor.mutable_data<T>(), tensor);
 }
 
-// A tensor of the elements of a container, adaptor or strided view, where they lie and in any
-// layout. Constant elements make a tensor that refuses to be written. A container that is given
-// away moves into the tensor's storage and ends with it; what a view or an adaptor refers to stays
-// the caller's. Errors xtensor.layout (reversed), tensor.rank.
+// A tensor that shares the elements of a container, adaptor or strided view, in any layout.
+// Constant elements make a read-only tensor. A moved container moves into the tensor's storage and
+// ends with it; memory behind a view or an adaptor stays the caller's. Errors xtensor.layout
+// (reversed), tensor.rank.
 template <class Container>
 Tensor tensor(Context& context, Container&& container) {
   const auto adopt = [&](auto& held, Owner owner) {
@@ -142,8 +142,8 @@ Tensor tensor(Context& context, Container&& container) {
     for (std::size_t i = 0; i < shape.rank(); ++i) {
       if (shape[i] > 1 && held.strides()[i] < 0)
         fail(error_id::xtensor_layout, "xtensor::tensor", "container", "reversed along a dimension",
-             "one whose strides are not negative");
-      // Strides of extents of 1 are 0 in xtensor and say nothing.
+             "a container without negative strides");
+      // xtensor gives stride 0 to extents of 1: such strides carry no information.
       if (shape[i] > 1) strides[i] = static_cast<std::size_t>(held.strides()[i]);
     }
     auto* first = const_cast<std::remove_const_t<Element>*>(held.data()) + held.data_offset();
@@ -159,7 +159,7 @@ Tensor tensor(Context& context, Container&& container) {
   }
 }
 
-// ---- operators of one's own
+// ---- custom operators
 
 namespace detail {
 
@@ -171,10 +171,10 @@ auto adapt_chunk(T* data, std::size_t count) {
 }  // namespace detail
 
 // soma::register_elementwise with expressions: y = f(x), dx = df(x, dy), where x and dy are
-// one-dimensional adaptors of float: some of the elements at a time, in parallel. With attributes
-// of type A both take a `const A&` last. An expression that is returned must not refer to local
-// variables of the function (xtensor evaluates it later): return an xt::xarray<float> then. Errors
-// as OperatorRegistry::add.
+// one-dimensional adaptors of float: a part of the elements at a time, in parallel. With attributes
+// of type A both functions take a `const A&` last. An expression that is returned must not refer to
+// local variables of the function (xtensor evaluates it later): return an xt::xarray<float> then.
+// Errors as OperatorRegistry::add.
 template <class A = NoAttributes, class Function, class Gradient = std::nullptr_t>
 OperatorFunction<A> register_elementwise(OperatorRegistry& registry, std::string_view name,
                                          Function, Gradient = nullptr,
@@ -212,7 +212,7 @@ OperatorFunction<A> register_elementwise(OperatorRegistry& registry, std::string
 
 namespace detail {
 
-// Of a tensor without gaps: unlike a strided view it may be moved.
+// An adaptor for a tensor without gaps: unlike a strided view it may be moved.
 template <class T>
 auto adapt_plain(T* data, const Tensor& tensor) {
   return xt::adapt(data, tensor.elements(), xt::no_ownership(),
@@ -221,7 +221,7 @@ auto adapt_plain(T* data, const Tensor& tensor) {
 
 }  // namespace detail
 
-// The tensors of a call as xtensor adaptors of float; what was left out is empty.
+// The tensors of a call as xtensor adaptors of float; an omitted tensor is empty.
 using Inputs = std::vector<decltype(detail::adapt_plain(std::declval<const float*>(), Tensor()))>;
 using Targets = std::vector<decltype(detail::adapt_plain(std::declval<float*>(), Tensor()))>;
 
@@ -258,12 +258,12 @@ inline void check_shapes(std::span<const Tensor> tensors, const Targets& written
 // soma::register_operator with functions of xtensor adaptors:
 //   host(inputs, outputs)                                           assigns to outputs[i]
 //   gradient(inputs, outputs, output_gradients, input_gradients)    assigns to input_gradients[i]
-// where the first are Inputs and the last is Targets. `custom` says the rest: sizes, what is kept,
-// attributes of type A, which both functions then take last. All tensors are seen as fp32 (floating
-// ones of other types are widened, and what is assigned is rounded once); for whole numbers write a
-// function on tensors, with adapt<T>(). An output gradient that did not come is zeros. Errors as
-// OperatorRegistry::add; when called tensor.dtype (whole numbers), tensor.shape (an expression of
-// another shape than the shape rule says).
+// where the first are Inputs and the last is Targets. `custom` has everything else: sizes, kept
+// tensors, attributes of type A, which both functions then take last. All tensors are seen as fp32
+// (other floating types are widened, and results are rounded once); for whole numbers write a
+// function on tensors, with adapt<T>(). A missing output gradient is zeros. Errors as
+// OperatorRegistry::add; when called tensor.dtype (whole numbers), tensor.shape (an expression
+// whose shape differs from the shape rule's).
 template <class A = NoAttributes, class Host, class Gradient = std::nullptr_t>
 OperatorFunction<A> register_operator(OperatorRegistry& registry, std::string_view name,
                                       CustomOperator<A> custom, Host, Gradient = nullptr,

@@ -29,8 +29,8 @@
 
 // ---- soma/neuroncore.hpp
 // One NeuronCore on a CPU: the engines of AWS Trainium's core with their limits, instruction by
-// instruction, and a device that runs whole models on it. Opt-in beside soma.hpp; with
-// soma::dispatch its inner loops come from there.
+// instruction, and a device that runs whole models on the core. Include it beside soma.hpp. With
+// soma::dispatch its inner loops come from the compiled library.
 
 // ---- soma/neuroncore/core.hpp
 // Core: one NeuronCore. Four engines, DMA queues and two on-chip memories, driven by a program that
@@ -44,17 +44,17 @@
 //   core.tensor.matmul(sums, w, x);
 
 // ---- soma/neuroncore/core_state.hpp
-// CoreState: what the engines of one core share, and the one way an instruction goes: its operands
-// are checked, it is put in order with the others, it runs, and what it wrote is noted.
+// CoreState: the state that the engines of one core share, and the path of every instruction: its
+// operands are checked, it is ordered among the others, it runs, and its writes are noted.
 
 // ---- soma/neuroncore/engines/engine_kernels.hpp
 // EngineKernels: the inner loops of the engines, compiled for an instruction set, behind plain
-// functions (engines/engine-inl.hpp). They share nothing with kernels/ but the vector maths and
-// conversions of simd/: a program and a host kernel check each other.
+// functions (engines/engine-inl.hpp). They share only the vector maths and conversions of simd/
+// with kernels/, so that programs and host kernels check each other.
 
 namespace soma::neuroncore {
 
-// The arithmetic operators of the Vector engine, on fp32. Comparisons and the logical ones give 1
+// The arithmetic operators of the Vector engine, on fp32. Comparisons and logical operators give 1
 // or 0.
 enum class Alu : std::uint8_t {
   none,
@@ -72,7 +72,7 @@ enum class Alu : std::uint8_t {
   logical_and,
   logical_or,
   logical_xor,
-  absolute,     // of one operand, the data
+  absolute,     // takes one operand, the data
   logical_not,  // the same
   power,        // GpSimd only
   rsqrt,        // GpSimd only
@@ -131,31 +131,31 @@ struct EngineKernels {
                  const Draw&) noexcept;
   // out = a op b, each operator rounded once; one of the arithmetic operators.
   void (*alu)(Alu, const float* a, const float* b, float* out, std::size_t count) noexcept;
-  // out = a op b, or b op a where `reverse` says so.
+  // out = a op b; if `reverse`, b op a.
   void (*alu_scalar)(Alu, const float* a, float b, bool reverse, float* out,
                      std::size_t count) noexcept;
   void (*activate)(Function, const float* x, float* out, std::size_t count) noexcept;
-  // add, multiply, maximum or minimum of all, in 16 logical lanes: lane i takes elements i, i + 16
-  // ... in order, then lanes meet pairwise.
+  // add, multiply, maximum or minimum of all elements, in 16 logical lanes: lane i takes elements
+  // i, i + 16 ... in order, then lanes are combined in pairs.
   float (*reduce)(Alu, const float* x, std::size_t count) noexcept;
   void (*multiply)(const MultiplyArgs&) noexcept;
-  // The random words of elements draw.index and following.
+  // The random words of elements draw.index, draw.index + 1 ...
   void (*words)(const Draw&, std::size_t count, std::uint32_t* out) noexcept;
 };
 
 }  // namespace soma::neuroncore
 // ---- soma/neuroncore/machine_check.hpp
-// Whether the numbers of a Machine describe a core. They come from whoever describes another one,
-// and a clock of zero or a memory of no bytes would only show much later.
+// Checks that the numbers of a Machine describe a core. The numbers may come from a user, and a
+// clock of zero or a memory of no bytes would only show much later.
 
 // ---- soma/neuroncore/faults.hpp
-// What an instruction that a core cannot run ends in. Every error names the instruction, the
+// The errors of instructions that a core cannot run. Every error names the instruction, the
 // operand, the value and the limit, and its id is the class of the fault:
 //
-//   neuroncore.rule_broken      the hardware's documents forbid it
-//   neuroncore.undefined        they allow it and say that the result is not defined
-//   neuroncore.undisclosed      they do not say what happens, and no policy was chosen for it
-//   neuroncore.not_implemented  the hardware does it; this model does not
+//   neuroncore.rule_broken      forbidden by the hardware's documents
+//   neuroncore.undefined        allowed, with a result that the documents leave undefined
+//   neuroncore.undisclosed      not in the documents, and no policy was chosen
+//   neuroncore.not_implemented  a feature of the hardware that this model lacks
 //   neuroncore.race             two instructions touch the same bytes and nothing orders them
 
 namespace soma::neuroncore {
@@ -184,7 +184,7 @@ std::string text_of(Number value) {
   return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr};
 }
 
-// value <= limit, else a broken rule.
+// Requires value <= limit; otherwise a rule is broken.
 inline void at_most(std::string_view instruction, std::string_view operand, std::size_t value,
                     std::size_t limit, std::string_view what) {
   if (value > limit)
@@ -213,7 +213,7 @@ struct Machine {
   // nki/guides/architecture/trainium_inferentia2_arch: memories
   std::size_t partitions = 0;
   std::size_t sbuf_partition_bytes = 0;  // bytes of SBUF in a partition
-  std::size_t psum_banks = 0;            // of a partition
+  std::size_t psum_banks = 0;            // banks of a partition
   std::size_t psum_bank_bytes = 0;
   std::size_t hbm_bytes = 0;   // this core's share
   double hbm_gb_per_s = 0;     // this core's share, 10^9 bytes
@@ -230,13 +230,13 @@ struct Machine {
   // about-neuron/arch/neuron-hardware/neuron-core-v2: clocks
   double tensor_ghz = 0, vector_ghz = 0, scalar_ghz = 0, gpsimd_ghz = 0;
 
-  // nki.isa of SDK 2.26: how soon an engine's next instruction begins at the earliest
+  // nki.isa of SDK 2.26: the shortest time between two instructions of an engine
   double issue_cycles = 0;
-  // What an instruction that needs the result of its own engine's previous one waits beyond that.
-  // The architecture guide: about 100 cycles; of the Scalar engine undisclosed, read off the
-  // guide's chain of activations of one element (189 ns each).
+  // The further wait of an instruction that needs the result of its own engine's previous one. The
+  // architecture guide: about 100 cycles; undisclosed for the Scalar engine, read off the guide's
+  // chain of activations of one element (189 ns each).
   double dependence_cycles = 0, scalar_dependence_cycles = 0;
-  // What a wait on another engine costs, in cycles of the engine that waits; undisclosed.
+  // The cost of a wait for another engine, in cycles of the waiting engine; undisclosed.
   double semaphore_hop_cycles = 0;
   double launch_ns = 0;  // from the start of a program to its first instruction; undisclosed
 
@@ -246,7 +246,7 @@ struct Machine {
   double dma_engine_gb_per_s = 0;  // sustained; 27.2 is the theoretical figure
   double dma_buffer_ns = 0;        // a buffer's own cost; undisclosed, read off a published curve
   double dma_start_ns = 0;         // from the trigger to the first byte
-  std::size_t dma_semaphore_step = 0;  // what the end of a transfer adds to its semaphore
+  std::size_t dma_semaphore_step = 0;  // the end of a transfer adds this to its semaphore
 
   std::size_t semaphores = 0;  // undisclosed
   std::uint32_t dtypes = 0;    // dtype_bit() of each type that tiles may hold
@@ -305,7 +305,7 @@ struct MachineCount {
   std::size_t Machine::*field;
   std::size_t most;
 };
-// Sizes that nothing in the model overflows with.
+// Sizes up to which no computation of the model overflows.
 inline constexpr MachineCount machine_counts[] = {
     {"partitions", &Machine::partitions, 1024},
     {"sbuf_partition_bytes", &Machine::sbuf_partition_bytes, std::size_t{1} << 28},
@@ -348,8 +348,8 @@ inline constexpr MachineNumber machine_numbers[] = {
 
 }  // namespace detail
 
-// The machine, if every number is in its range. Error neuroncore.machine names the first field that
-// is not, its value and the range.
+// Returns the machine if every number is in its range. Error neuroncore.machine names the first
+// field out of range, its value and the range.
 inline const Machine& checked(const Machine& machine) {
   const auto refuse = [](std::string_view field, const std::string& value, std::string_view range) {
     fail(error_id::neuroncore_machine, "machine", field, value, range);
@@ -373,18 +373,19 @@ inline const Machine& checked(const Machine& machine) {
 
 }  // namespace soma::neuroncore
 // ---- soma/neuroncore/memory/on_chip_memory.hpp
-// SBUF and PSUM: the bytes, who holds them, and which of them were ever written.
+// SBUF and PSUM: the bytes, their tiles, and marks of the elements that were written.
 //
-// Tiles are allocated like a stack: Scope (core.hpp) gives back everything that was allocated since
-// it began. A tile takes the same bytes of every partition, as the hardware's compiler lays out.
+// Tiles are allocated like a stack: Scope (core.hpp) frees everything that was allocated since it
+// began. A tile takes the same bytes of every partition, as in the layout of the hardware's
+// compiler.
 
 // ---- soma/neuroncore/memory/tile.hpp
 // Tile: elements of SBUF or PSUM as an instruction sees them: consecutive partitions, and in each
-// the same pattern of up to four free dimensions. Made by core.sbuf.tile() and core.psum.tile();
+// the same pattern of up to four free dimensions. core.sbuf.tile() and core.psum.tile() make tiles;
 // slices, reshapes and broadcasts are made here and share the memory.
 //
-// A tile is a plain value: copying it copies no element. What a pattern may look like is checked
-// here (its shape) and when an instruction uses it (the limits of that instruction).
+// A tile is a plain value: copying it copies no element. The shape of a pattern is checked here,
+// and the limits of an instruction when it uses the tile.
 
 namespace soma::neuroncore {
 
@@ -420,28 +421,28 @@ class Tile {
   bool defined() const { return allocation_ != 0; }
   Memory memory() const { return memory_; }
   DType dtype() const { return dtype_; }
-  // How elements lie in memory: as they are, or as fp32 (CoreOptions::everything_fp32). What an
-  // instruction may do and what it costs goes by dtype() and offset(); what it reads and writes is
-  // at address() and of this type.
+  // The type in which elements are held in memory: their own, or fp32
+  // (CoreOptions::everything_fp32). Rules and costs of an instruction follow dtype() and offset();
+  // its data lie at address() in this type.
   DType held() const { return wide_ && is_floating(dtype_) ? DType::fp32 : dtype_; }
   std::size_t width() const { return size_of(held()); }  // bytes
-  // The exponent bias of a cFP8 tile differs from its type's by this (with_bias()).
+  // The difference between the exponent bias of a cFP8 tile and that of its type (with_bias()).
   int bias_offset() const { return bias_offset_; }
   std::size_t first_partition() const { return first_partition_; }
   std::size_t partitions() const { return partitions_; }
-  // Bytes to the first element of a partition: on the hardware, and in this model.
+  // The offset in bytes of the first element of a partition: on the hardware, and in this model.
   std::size_t offset() const { return offset_; }
   std::size_t address() const { return address_; }
   std::uint64_t allocation() const { return allocation_; }
   std::size_t rank() const { return rank_; }  // free dimensions
   const FreeDimension& dimension(std::size_t i) const { return dimensions_[i]; }
-  // Elements of a partition.
+  // The number of elements in a partition.
   std::size_t free_size() const {
     std::size_t size = 1;
     for (std::size_t i = 0; i < rank_; ++i) size *= dimensions_[i].size;
     return size;
   }
-  // Whether a partition's elements lie side by side.
+  // True if a partition's elements are adjacent.
   bool adjacent() const {
     std::ptrdiff_t step = 1;
     for (std::size_t i = rank_; i-- > 0;) {
@@ -461,7 +462,8 @@ class Tile {
     part.partitions_ = end - begin;
     return part;
   }
-  // Elements begin, begin + step ... below end of the last free dimension; of another one.
+  // Elements begin, begin + step ... below end: columns() of the last free dimension, slice() of
+  // another.
   Tile columns(std::size_t begin, std::size_t end, std::size_t step = 1) const {
     return slice(rank_ - 1, begin, end, step);
   }
@@ -478,7 +480,7 @@ class Tile {
     cut.stride *= static_cast<std::ptrdiff_t>(step);
     return part;
   }
-  // The same elements under other free dimensions. The tile is adjacent.
+  // The same elements under other free dimensions. The tile must be adjacent.
   Tile reshape(std::initializer_list<std::size_t> sizes) const {
     std::size_t elements = 1;
     for (const std::size_t size : sizes) elements *= size;
@@ -506,7 +508,7 @@ class Tile {
     result.dimensions_[dimension] = {size, 0};
     return result;
   }
-  // Two free dimensions change places.
+  // Exchanges two free dimensions.
   Tile swap(std::size_t a, std::size_t b) const {
     if (a >= rank_ || b >= rank_)
       rule_broken("Tile::swap", "dimensions", range(a, b), "free dimensions of " + describe());
@@ -514,8 +516,8 @@ class Tile {
     std::swap(result.dimensions_[a], result.dimensions_[b]);
     return result;
   }
-  // The same bytes as another type of the same width, with that type's own bias. Held as fp32, a
-  // narrow floating type has no such bytes: Error neuroncore.not_implemented.
+  // The same bytes as another type of the same width, with that type's own bias. Error
+  // neuroncore.not_implemented: a narrow floating type that is held as fp32 has no such bytes.
   Tile as(DType dtype) const {
     if (size_of(dtype) != size_of(dtype_))
       rule_broken("Tile::as", "dtype", std::string(to_string(dtype)),
@@ -539,7 +541,7 @@ class Tile {
     result.bias_offset_ = bias - format_of(dtype_).bias;
     return result;
   }
-  // The record of a floating type that is held as it is, with the bias of this tile.
+  // The format of a floating type that is held in its own type, with the bias of this tile.
   FloatFormat format() const {
     FloatFormat format = format_of(dtype_);
     format.bias += bias_offset_;
@@ -582,11 +584,12 @@ class Tile {
 
 namespace soma::neuroncore {
 
-// What memory that nobody wrote reads as: all bits set, which is NaN in every floating type and -1
-// in the integers; or Error neuroncore.undefined.
+// The result of reading memory that nobody wrote: all bits set, which is NaN in every floating type
+// and -1 in the integers; or Error neuroncore.undefined.
 enum class Uninitialised : std::uint8_t { nan, error };
 
-// Who wrote an element last. The array of the tensor engine may add only to what it wrote itself.
+// The last writer of an element. The array of the tensor engine may add only to elements that it
+// wrote itself.
 enum class Written : std::uint8_t { nobody, somebody, matmul };
 
 class OnChipMemory {
@@ -611,8 +614,8 @@ class OnChipMemory {
             Storage::allocate(context.heap(), holds_numbers ? stride(factor_) * partitions_ : 0)),
         written_(Storage::allocate(context.heap(), stride(1) * partitions_)) {}
 
-  // A tile of `partitions` partitions from the first one on, `elements` in each. Errors
-  // neuroncore.rule_broken: no room, no such type, too many partitions.
+  // A tile of `partitions` partitions from the first one on, with `elements` elements in each.
+  // Errors neuroncore.rule_broken: no room, no such type, too many partitions.
   Tile tile(const Machine& machine, DType dtype, std::size_t partitions, std::size_t elements) {
     const std::string_view name = memory_ == Memory::sbuf ? "sbuf.tile" : "psum.tile";
     if (!machine.has(dtype))
@@ -660,7 +663,7 @@ class OnChipMemory {
     return bytes_.data() + (tile.first_partition() + partition) * stride(factor_) + tile.address();
   }
 
-  // Error neuroncore.undefined where the tile's scope has ended, or it is of another core.
+  // Error neuroncore.undefined: the tile's scope has ended, or the tile belongs to another core.
   void check_alive(std::string_view instruction, std::string_view operand, const Tile& tile) const {
     if (find(tile) == nullptr)
       undefined(instruction, operand,
@@ -668,25 +671,25 @@ class OnChipMemory {
                 "a live tile of this core");
   }
 
-  // Whether every element was written, where the switch asks for it.
+  // True if every element was written, or if reading unwritten elements is allowed.
   bool readable(const Tile& tile) const {
     return uninitialised_ == Uninitialised::nan || find(tile)->written != Written::nobody ||
            all_written(tile, [](std::byte state) { return state != std::byte{0}; });
   }
-  // Error neuroncore.undefined where it was not.
+  // Error neuroncore.undefined: the tile is not readable.
   void check_read(std::string_view instruction, std::string_view operand, const Tile& tile) const {
     if (!readable(tile))
       undefined(instruction, operand, tile.describe() + " with elements that nobody wrote",
                 "elements that were written");
   }
-  // Whether every element was last written by a matmul.
+  // True if a matmul was the last writer of every element.
   bool written_by_matmul(const Tile& tile) const {
     const Written all = find(tile)->written;
     if (all != Written::nobody) return all == Written::matmul;
     return all_written(
         tile, [](std::byte state) { return state == static_cast<std::byte>(Written::matmul); });
   }
-  // Of a tile whose scope has ended (a late transfer) nothing is noted.
+  // For a tile whose scope has ended (a late transfer) nothing is noted.
   void mark_written(const Tile& tile, Written by) {
     Allocation* const found = find(tile);
     if (found == nullptr || found->written == by) return;
@@ -706,7 +709,8 @@ class OnChipMemory {
         return true;
       });
   }
-  // Of a partition, the elements where `chosen` is not 0. Whether that was all of them.
+  // Marks the elements of a partition whose `chosen` is not 0. Returns true if the tile needs no
+  // marks for single elements.
   bool mark_written_where(const Tile& tile, std::size_t p, std::span<const std::uint32_t> chosen) {
     Allocation* const found = find(tile);
     if (found == nullptr || found->written == Written::somebody) return true;
@@ -730,19 +734,19 @@ class OnChipMemory {
     Written written;  // all of it; nobody: see the bytes of written_
   };
 
-  // Of a tile, among those of all memories of the process.
+  // A number for a tile, unique among all memories of the process.
   static std::uint64_t next_id() {
     static std::atomic<std::uint64_t> last{0};
     return last.fetch_add(1, std::memory_order_relaxed) + 1;
   }
   std::size_t round_up(std::size_t bytes) const { return (bytes + step_ - 1) / step_ * step_; }
-  // From one partition to the next: a cache line more than a round number, so that partitions do
-  // not fall on each other in the caches of the CPU.
+  // The distance between partitions: a cache line more than a round number, so that partitions do
+  // not share cache sets of the CPU.
   std::size_t stride(std::size_t factor) const { return capacity_ * factor + 64; }
   std::byte* written_row(std::size_t partition) const {
     return written_.data() + partition * stride(1);
   }
-  // Allocations stand in the order of their ids.
+  // Allocations are sorted by id.
   Allocation* find(const Tile& tile) const {
     auto* begin = const_cast<Allocation*>(allocations_.begin());
     auto* end = const_cast<Allocation*>(allocations_.end());
@@ -751,7 +755,7 @@ class OnChipMemory {
         [](const Allocation& allocation, std::uint64_t id) { return allocation.id < id; });
     return found != end && found->id == tile.allocation() ? found : nullptr;
   }
-  // From now on it is known of each element.
+  // From now on each element has a mark of its own.
   void open(Allocation& allocation) {
     if (allocation.written == Written::nobody) return;
     for (std::size_t p = 0; p < allocation.partitions; ++p)
@@ -759,14 +763,15 @@ class OnChipMemory {
                   allocation.end - allocation.begin);
     allocation.written = Written::nobody;
   }
-  // run(offset, bytes) for each piece of a partition that lies side by side, until it says false.
+  // Calls run(offset, bytes) for each run of adjacent bytes in a partition, until run returns
+  // false.
   template <class Run>
   static bool for_each_run(const Tile& tile, const Run& run) {
     const std::size_t width = size_of(tile.dtype());
     if (tile.adjacent()) return run(tile.offset(), tile.free_size() * width);
     return for_each_element(tile, [&](std::size_t offset) { return run(offset, width); });
   }
-  // run(offset) for each element, until it says false.
+  // Calls run(offset) for each element, until run returns false.
   template <class Run>
   static bool for_each_element(const Tile& tile, const Run& run) {
     const std::size_t width = size_of(tile.dtype());
@@ -798,7 +803,7 @@ class OnChipMemory {
   Memory memory_;
   Uninitialised uninitialised_;
   bool holds_numbers_;  // false: a dry run, in which there is no memory behind the tiles
-  std::size_t factor_;  // of the room that tiles take: everything as fp32 takes up to four times it
+  std::size_t factor_;  // memory per byte of a tile: 4 if all elements are fp32
   std::size_t partitions_, capacity_, step_;
   HeapVector<Allocation> allocations_;
   Storage bytes_, written_;
@@ -807,15 +812,15 @@ class OnChipMemory {
 
 }  // namespace soma::neuroncore
 // ---- soma/neuroncore/memory/partition_io.hpp
-// Rows: the elements of one partition as floats, and back. All engines compute in fp32: what is
-// read is widened, what is written is rounded once (guide: "inputs are cast to FP32 on read, FP32
-// math, cast to the destination's type on write").
+// Reads the elements of one partition as floats, and writes them back. All engines compute in fp32:
+// inputs are widened, results are rounded once (guide: "inputs are cast to FP32 on read, FP32 math,
+// cast to the destination's type on write").
 
 namespace soma::neuroncore {
 
-// The logical place of a tile's elements in the tensor that it is a part of: what a random draw is
-// keyed by, so that it depends neither on tiling nor on the order of execution. Element f of
-// partition p draws at
+// The logical place of a tile's elements in their whole tensor. It is the key of random draws, so
+// that a draw depends neither on tiling nor on the order of execution. Element f of partition p
+// draws at
 //     draw.index + (partition_indices ? partition_indices[p] : p * partition_step) + f.
 struct Place {
   Draw draw{};
@@ -829,7 +834,7 @@ struct Place {
   }
 };
 
-// How what is written is rounded, and, where that is stochastic, the place of what is written.
+// The rounding of results, and their place for stochastic rounding.
 struct Rounded {
   Rounding rounding{};
   Place place{};
@@ -837,7 +842,7 @@ struct Rounded {
 
 namespace detail {
 
-// The offset in elements of each element of a partition, in order.
+// Calls each(offset) for each element of a partition, in order; offsets are in elements.
 template <class Each>
 void for_each_element(const Tile& tile, const Each& each) {
   std::size_t at[Tile::max_dimensions] = {};
@@ -870,14 +875,14 @@ void spread(const Tile& tile, const T* from, std::byte* to) {
   });
 }
 
-// What the exponent bias of a cFP8 tile does to numbers that are held as fp32.
+// Applies the exponent bias of a cFP8 tile to numbers that are held as fp32.
 inline void scale_by_bias(float* values, std::size_t count, int bias_offset) {
   if (bias_offset == 0) return;
   const float factor = std::ldexp(1.0f, bias_offset);
   for (std::size_t i = 0; i < count; ++i) values[i] *= factor;
 }
 
-// Nearest even, saturated; NaN gives 0, which the documents leave open.
+// Rounds to nearest even and saturates; NaN gives 0, which the documents leave open.
 template <class Integer>
 Integer to_integer(float value) {
   if (value != value) return 0;
@@ -889,8 +894,8 @@ Integer to_integer(float value) {
 
 }  // namespace detail
 
-// The stored bytes of a partition, side by side. A boolean is read as 0 or 1 whatever its byte,
-// which arithmetic and Tile::as() leave open.
+// The stored bytes of a partition, side by side. A boolean reads as 0 or 1 whatever its byte,
+// because arithmetic and Tile::as() do not define it.
 inline void read_codes(const OnChipMemory& memory, const Tile& tile, std::size_t p, void* to) {
   const std::byte* from = memory.at(tile, p);
   const std::size_t width = tile.width();
@@ -921,7 +926,7 @@ inline void write_codes(const OnChipMemory& memory, const Tile& tile, std::size_
     detail::spread(tile, static_cast<const std::uint32_t*>(from), to);
 }
 
-// A tile that is read, partition by partition.
+// Reads a tile, partition by partition.
 class PartitionReader {
  public:
   PartitionReader(const EngineKernels& kernels, const OnChipMemory& memory, const Tile& tile)
@@ -929,14 +934,14 @@ class PartitionReader {
     if (is_floating(tile.dtype())) codec_ = make_codec_params(tile.format());
     direct_ = tile.held() == DType::fp32 && tile.adjacent() && tile.bias_offset() == 0;
   }
-  // Elements of partition p: where they lie, or in the buffer, which holds free_size() floats.
+  // Elements of partition p: in place, or in the buffer, which holds free_size() floats.
   const float* read(std::size_t p, float* buffer) const {
     const std::byte* at = memory_.at(tile_, p);
     if (direct_) return reinterpret_cast<const float*>(at);
     copy(p, buffer);
     return buffer;
   }
-  // The same, always into the buffer.
+  // The same, always in the buffer.
   void copy(std::size_t p, float* buffer) const {
     const std::byte* at = memory_.at(tile_, p);
     if (tile_.held() == DType::fp32) {
@@ -981,7 +986,7 @@ class PartitionReader {
   bool direct_;
 };
 
-// A tile that is written, partition by partition.
+// Writes a tile, partition by partition.
 class PartitionWriter {
  public:
   PartitionWriter(const EngineKernels& kernels, const OnChipMemory& memory, const Tile& tile,
@@ -993,8 +998,8 @@ class PartitionWriter {
       codec_ = make_codec_params(format, rounded.rounding);
     }
   }
-  // `values` may be read a few floats beyond its end where they are padding of a buffer; `scratch`
-  // holds free_size() elements of 4 bytes and is not `values`.
+  // `values` may be read a few floats beyond its end if it is a padded buffer; `scratch` holds
+  // free_size() elements of 4 bytes and is not `values`.
   void write(std::size_t p, const float* values, void* scratch) const {
     const std::size_t count = tile_.free_size();
     if (tile_.held() == DType::fp32 && tile_.bias_offset() == 0)
@@ -1038,26 +1043,27 @@ class PartitionWriter {
 
 }  // namespace soma::neuroncore
 // ---- soma/neuroncore/options.hpp
-// CoreOptions: what a core checks, and which way it goes where the hardware's documents are silent.
-// Such a choice is a named policy of this model and never a claim about the hardware.
+// CoreOptions: the checks of a core, and its policies where the hardware's documents are silent.
+// Such a policy belongs to this model and is never a claim about the hardware.
 
 // ---- soma/neuroncore/order/order.hpp
-// Order: which instructions are ordered, and what goes wrong where two that touch the same bytes
-// are not.
+// Order: tracks which instructions are ordered, and reports two unordered instructions that touch
+// the same bytes.
 //
-// An engine and a DMA queue run their own instructions in order and nothing else (guide: each
-// engine has its own instruction stream; data dependencies are enforced by semaphores). With
-// Synchronization::automatic a wait is inserted wherever one is needed, as the vendor's compiler
-// does; with manual the program waits on semaphores itself, and touching bytes that an unordered
-// instruction touched is Error neuroncore.race.
+// Each engine and each DMA queue runs its own instructions in order; there is no other order
+// (guide: each engine has its own instruction stream; data dependencies are enforced by
+// semaphores). With Synchronization::automatic a wait is inserted wherever one is needed, as in the
+// vendor's compiler. With manual the program itself waits on semaphores, and touching bytes that an
+// unordered instruction touched is Error neuroncore.race.
 //
-// What is ordered is kept as vector clocks (Mattern, "Virtual time and global states of distributed
+// The order is kept as vector clocks (Mattern, "Virtual time and global states of distributed
 // systems", 1988): clock[a][b] is the last instruction of lane b that is known to have ended before
 // the next one of lane a begins.
 
 // ---- soma/neuroncore/order/instruction.hpp
-// What an instruction is to everybody but the engine that runs it: its opcode, where it ran, what
-// it touched, what its cost depends on, and which earlier instructions it had to wait for.
+// The description of an instruction for everybody except its engine: its opcode, its lane, the
+// memory that it touched, the fields that decide its cost, and the earlier instructions for which
+// it waited.
 
 namespace soma::neuroncore {
 
@@ -1169,18 +1175,18 @@ struct Position {
   friend bool operator==(const Position&, const Position&) = default;
 };
 
-// What the cost of an instruction is a function of (the formulas are those of the vendor's
-// instruction reference of SDK 2.26).
+// The fields that decide the cost of an instruction (by the formulas of the vendor's instruction
+// reference of SDK 2.26).
 struct CostFields {
   std::uint32_t partitions = 0;
-  // Elements a partition: of the result, of the moving tile, of what is reduced or searched.
+  // Elements a partition: of the result, of the moving tile, or of the reduced or searched tile.
   std::uint32_t free_size = 0;
   std::uint32_t stationary = 0;   // free size of the stationary tile of a matmul
-  std::uint32_t contraction = 0;  // of a matmul: partitions of both of its operands
+  std::uint32_t contraction = 0;  // for a matmul: partitions of both operands
   std::uint8_t tensors = 0;       // tiles that are read
-  std::uint8_t psum_tensors = 0;  // of those, how many lie in PSUM
-  // The types of the tiles that are read, in the order of the instruction's operands (of more than
-  // three, those), and of the result.
+  std::uint8_t psum_tensors = 0;  // tiles in PSUM that are read
+  // The types of the tiles that are read, in the order of the instruction's operands (of the first
+  // three if there are more), and of the result.
   std::array<DType, 3> inputs{};
   DType result = DType::fp32;
   std::array<Alu, 2> operators{};  // op0 and op1, or the only one
@@ -1189,16 +1195,16 @@ struct CostFields {
   bool narrow_stride = true;  // innermost strides of at most 16 bytes
   std::uint32_t piece = 0;    // elements side by side of a local_gather
   std::uint64_t bytes = 0;    // moved between memories
-  std::uint32_t buffers = 0;  // of a transfer: pieces side by side
-  double nanoseconds = 0;     // of a custom operator: what the model of its processors says
+  std::uint32_t buffers = 0;  // for a transfer: pieces side by side
+  double nanoseconds = 0;     // for a custom operator: predicted by the model of its processors
 
   friend bool operator==(const CostFields&, const CostFields&) = default;
 };
 
-// Where a transfer goes; none: no transfer.
+// The direction of a transfer; none: no transfer.
 enum class Direction : std::uint8_t { none, load, store, on_chip, in_hbm };
 
-// The line of a program that issued an instruction. `file` is a literal, in a record without
+// The line of a program that issued an instruction. `file` is a literal; in a record it has no
 // folders.
 struct SourceLine {
   const char* file = "";
@@ -1226,16 +1232,16 @@ struct Instruction {
   Opcode opcode = Opcode::copy;
   Position position;
   CostFields cost;
-  // The last one of each lane that had to end before it began; 0: none. Barriers and semaphore
-  // waits are among them. Its own lane needs no entry.
+  // The last instruction of each lane that had to end before this one began; 0: none. Barriers and
+  // semaphore waits are included. Its own lane needs no entry.
   std::array<std::uint32_t, lane_count> after{};
-  // It reads what the previous instruction of its own lane wrote. Accumulating in PSUM is no such
-  // read.
+  // True if it reads a result of the previous instruction of its own lane. Accumulating in PSUM is
+  // no such read.
   bool reads_previous = false;
   bool uses_sbuf = false, uses_psum = false;  // memories that it reads or writes
   bool result_in_psum = false;
   Direction direction = Direction::none;
-  std::uint32_t call = 0;    // of an operator: RecordNames::calls[call - 1]; 0: none
+  std::uint32_t call = 0;    // for an operator: RecordNames::calls[call - 1]; 0: none
   std::uint32_t region = 0;  // RecordNames::regions[region - 1], the innermost; 0: none
   std::uint32_t sbuf_used = 0, psum_used = 0;  // bytes a partition, in use when it was issued
   SourceLine source;
@@ -1250,8 +1256,8 @@ struct Instruction {
 
 namespace soma::neuroncore {
 
-// A part of a program. `parent` is the region around it: its index + 1; 0: none. Regions of one
-// name and one parent are one.
+// A part of a program. `parent`: the enclosing region's index + 1; 0: none. Regions with the same
+// name and parent are one region.
 struct RegionName {
   std::string name;
   std::uint32_t parent = 0;
@@ -1268,7 +1274,7 @@ struct RecordNames {
   HeapVector<RegionName> regions;
   HeapVector<CallName> calls;
 
-  // "attention/softmax": a region (Instruction::region) after those around it; of 0, "".
+  // "attention/softmax": a region (Instruction::region) after its enclosing regions; "" for 0.
   std::string path(std::uint32_t region) const {
     if (region == 0) return {};
     const RegionName& at = regions[region - 1];
@@ -1285,14 +1291,14 @@ struct Record {
 
 }  // namespace soma::neuroncore
 // ---- soma/neuroncore/order/touches.hpp
-// Touches: the bytes that instructions touched, found again by where they lie. A search tree over
-// first bytes in which each node knows the last byte below it, so that only what lies near is
-// looked at; it is kept flat by random priorities (Seidel and Aragon, "Randomized search trees",
-// 1996), which are drawn from the number of the touch and are the same in every run.
+// Touches: the bytes that instructions touched, searchable by place. It is a search tree over first
+// bytes in which each node knows the last byte below it, so that a search visits near nodes only.
+// Random priorities keep the tree flat (Seidel and Aragon, "Randomized search trees", 1996); they
+// come from the touch's number and are the same in every run.
 
 // ---- soma/neuroncore/memory/region.hpp
-// Region: the bytes that an instruction touches, exactly: which partitions, and in each the bytes
-// of a strided pattern.
+// Region: the exact bytes that an instruction touches: its partitions, and in each partition the
+// bytes of a strided pattern.
 
 namespace soma::neuroncore {
 
@@ -1302,18 +1308,18 @@ struct Step {
   std::ptrdiff_t stride = 0;
 };
 
-// In SBUF and PSUM bytes count from the beginning of a partition. HBM has one "partition", and
+// In SBUF and PSUM, bytes count from the beginning of a partition. HBM has one "partition", whose
 // bytes are addresses.
 class Region {
  public:
   enum class Space : std::uint8_t { sbuf, psum, hbm } space = Space::sbuf;
   std::uint32_t first_partition = 0, last_partition = 0;  // one past the end
-  std::uintptr_t first_byte = 0, last_byte = 0;           // of the pattern; one past the end
+  std::uintptr_t first_byte = 0, last_byte = 0;           // the pattern's bytes; one past the end
 
   static constexpr std::size_t max_dimensions = 4;
 
   Region() = default;
-  // `width` bytes at `first` and wherever up to four dimensions lead from there.
+  // `width` bytes at `first`, repeated along up to four dimensions.
   Region(Space where, std::size_t from_partition, std::size_t to_partition, std::uintptr_t first,
          std::size_t width, const Step* steps, std::size_t dimensions)
       : space(where),
@@ -1332,13 +1338,13 @@ class Region {
       for (; at != 0 && steps_[at - 1].stride < upward.stride; --at) steps_[at] = steps_[at - 1];
       steps_[at] = upward;
     }
-    // Pieces that touch are one.
+    // Runs that touch are merged.
     for (; rank_ != 0 && steps_[rank_ - 1].stride <= run_; --rank_)
       run_ += reach_of(steps_[rank_ - 1]);
     last_byte = first_byte + static_cast<std::uintptr_t>(extent(0));
   }
 
-  // Whether they have a byte in common. Where that takes too long to find out, it is assumed.
+  // True if the two have a byte in common. If the exact answer takes too long, it is true.
   bool meets(const Region& other) const {
     if (first_partition >= other.last_partition || other.first_partition >= last_partition ||
         first_byte >= other.last_byte || other.first_byte >= last_byte)
@@ -1346,7 +1352,7 @@ class Region {
     std::size_t budget = 4096;
     return meet(*this, 0, other, 0, other.from(first_byte), budget);
   }
-  // Whether every byte of the other is one of these; false where that is not plain to see.
+  // True if this region contains every byte of the other; false if that is not obvious.
   bool holds(const Region& other) const {
     return first_partition <= other.first_partition && other.last_partition <= last_partition &&
            first_byte <= other.first_byte && other.last_byte <= last_byte &&
@@ -1360,17 +1366,17 @@ class Region {
   std::ptrdiff_t from(std::uintptr_t byte) const {
     return static_cast<std::ptrdiff_t>(first_byte - byte);
   }
-  // From the first byte to the last, of the dimensions from that one on.
+  // The extent from the first byte to the last, over the dimensions from that one on.
   std::ptrdiff_t extent(std::size_t dimension) const {
     std::ptrdiff_t result = run_;
     for (std::size_t i = dimension; i < rank_; ++i) result += reach_of(steps_[i]);
     return result;
   }
 
-  // Of a from its dimension i on and b from its dimension j on, which begins `apart` bytes later.
-  // The dimension with the larger stride is taken apart into its pieces, or both dimensions where
-  // strides are equal: their pieces k steps apart look alike. Only pieces that reach each other
-  // are looked into: one or two of equal strides, as many as there are of others.
+  // Tests a from its dimension i on against b from its dimension j on, which begins `apart` bytes
+  // later. The dimension with the larger stride is split into its pieces, or both dimensions if
+  // their strides are equal: pieces that are k steps apart then look alike. Only pieces that can
+  // reach each other are tested: one or two for equal strides, otherwise all of these.
   static bool meet(const Region& a, std::size_t i, const Region& b, std::size_t j,
                    std::ptrdiff_t apart, std::size_t& budget) {
     if (apart >= a.extent(i) || apart + b.extent(j) <= 0) return false;
@@ -1388,7 +1394,7 @@ class Region {
       if (meet(a, i, b, j, apart - k * stride, budget)) return true;
     return false;
   }
-  // The same two: whether all of b lies in a.
+  // True if all of b lies in a; arguments as for meet().
   static bool hold(const Region& a, std::size_t i, const Region& b, std::size_t j,
                    std::ptrdiff_t apart) {
     if (apart < 0 || apart + b.extent(j) > a.extent(i)) return false;
@@ -1433,12 +1439,12 @@ struct Touch {
   Position at;
   Opcode opcode = Opcode::copy;
   bool writes = false;
-  SourceLine source;          // of the instruction
+  SourceLine source;          // where the instruction was issued
   std::uint32_t program = 0;  // the region of the program that it belongs to: Instruction::region
 };
 
-// Adding, erasing and finding take time in the logarithm of how many there are, and finding besides
-// in how many are found.
+// Adding, erasing and finding take time logarithmic in the number of touches; finding also takes
+// time linear in the number found.
 class Touches {
  public:
   using Index = std::uint32_t;
@@ -1448,8 +1454,8 @@ class Touches {
   const Touch& operator[](Index index) const { return touches_[index]; }
   std::size_t size() const { return nodes_.size() - unused_.size(); }
 
-  // Those with a first byte before the region's last and a last byte behind its first, in the order
-  // in which they were added. Valid until the next call.
+  // The touches with a first byte before the region's last and a last byte after its first, in the
+  // order of addition. Valid until the next call.
   std::span<const Index> near(const Region& region) {
     found_.clear();
     collect(root_, region.first_byte, region.last_byte);
@@ -1527,7 +1533,7 @@ class Touches {
     }
   }
 
-  // The tree below `at` with a node that is new. The depth of recursion is that of the tree.
+  // The tree below `at` with a new node. The depth of recursion is the depth of the tree.
   Index with(Index at, Index added) {
     if (at == none) return added;
     if (nodes_[added].priority > nodes_[at].priority) {
@@ -1547,7 +1553,7 @@ class Touches {
   struct Halves {
     Index left, right;
   };
-  // What is before a node and what is not.
+  // Splits a tree into the nodes before `middle` and the rest.
   Halves split(Index at, Index middle) {
     if (at == none) return {none, none};
     Halves halves{};
@@ -1572,7 +1578,7 @@ class Touches {
     renew(at);
     return at;
   }
-  // All of `left` is before all of `right`.
+  // Joins two trees; all of `left` must be before all of `right`.
   Index joined(Index left, Index right) {
     if (left == none) return right;
     if (right == none) return left;
@@ -1603,7 +1609,7 @@ class Order {
  public:
   using Clock = std::array<std::uint32_t, lane_count>;
 
-  // `names`: what regions of the program are called in errors; it lives as long as this.
+  // `names`: the regions' names for errors; they must outlive this object.
   Order(Heap& heap, Synchronization synchronization, bool check_races, const RecordNames& names)
       : synchronization_(synchronization),
         check_races_(check_races),
@@ -1611,12 +1617,12 @@ class Order {
         touches_{Touches(heap), Touches(heap), Touches(heap)},
         waits_(heap) {}
 
-  // The next instruction of a lane begins.
+  // Begins the next instruction of a lane.
   Position begin(Lane lane) { return {lane, ++issued_[lane]}; }
 
-  // It touches a region. `wait(position)` is called for each earlier instruction that has to end
-  // first, in the order in which they touched it. Error neuroncore.race, after which nothing has
-  // been noted.
+  // Notes that the instruction touches a region. Calls `wait(position)` for each earlier
+  // instruction that has to end first, in the order in which they touched the region. Error
+  // neuroncore.race, after which nothing has been noted.
   template <class Wait>
   void touch(const Touch& touch, const Wait& wait) {
     Touches& touches = touches_[static_cast<std::size_t>(touch.region.space)];
@@ -1633,7 +1639,7 @@ class Order {
       std::uint32_t& seen = clocks_[at.lane][old.at.lane];
       seen = (std::max)(seen, old.at.number);
     }
-    // What lies under a write, or under a later read of the same lane, no longer matters.
+    // Touches that lie under a write, or under a later read of the same lane, no longer matter.
     for (const Touches::Index index : near) {
       const Touch& old = touches[index];
       if ((touch.writes || (!old.writes && old.at.lane == at.lane)) &&
@@ -1644,8 +1650,9 @@ class Order {
     for (std::size_t i = 0; i < waits_.size(); ++i) wait(Position(waits_[i]));
   }
 
-  // What has ended when the last instruction of a lane has: all of it, and the part that is not
-  // known from the record of that instruction: itself, and what the lane has waited for since.
+  // The instructions that have ended when the last instruction of a lane has ended. `all`: all of
+  // them; `direct`: those that are not known from the record of that instruction: itself, and the
+  // instructions for which the lane has waited since.
   struct Ended {
     Clock all{}, direct{};
   };
@@ -1654,21 +1661,21 @@ class Order {
     result.all[lane] = result.direct[lane] = issued_[lane];
     return result;
   }
-  // `lane` waits for that.
+  // `lane` waits for these instructions.
   void join(Lane lane, const Ended& ended) {
     for (std::size_t i = 0; i < lane_count; ++i) {
       clocks_[lane][i] = (std::max)(clocks_[lane][i], ended.all[i]);
       next_waits_[lane][i] = (std::max)(next_waits_[lane][i], ended.direct[i]);
     }
   }
-  // Everybody waits for everybody: what came before needs no watching any more.
+  // Every lane waits for every other: earlier touches need no watching any more.
   void all_done() {
     clocks_.fill(issued_);
     next_waits_.fill(issued_);
     for (Touches& touches : touches_) touches.clear();
   }
-  // What a lane has waited for by barriers and semaphores since its last instruction began, and now
-  // belongs to the one that begins.
+  // The instructions for which a lane has waited by barriers and semaphores since its last
+  // instruction began; they now belong to the next instruction.
   Clock take_waits(Lane lane) {
     Clock result = next_waits_[lane];
     result[lane] = 0;
@@ -1715,20 +1722,22 @@ class Order {
 
 namespace soma::neuroncore {
 
-// How the array adds the (at most 128) products of one matmul before the sum joins PSUM.
+// The order in which the array adds the (at most 128) products of one matmul before the sum joins
+// PSUM.
 enum class SumOrder : std::uint8_t {
   ascending,  // fp32, k ascending, each product exact before it is added
   pairwise,   // fp32 products, then neighbours 0+1, 2+3 ..., then those pairs, and so on
   wide,       // in double, rounded to fp32 once
 };
 
-// In which order the Vector engine adds along the free dimensions.
+// The order in which the Vector engine adds along the free dimensions.
 enum class ReduceOrder : std::uint8_t {
   lanes,      // 16 logical lanes that meet pairwise, as the host's reductions
   ascending,  // one by one
 };
 
-// What an activation function gives outside its published range, where the result is "invalid".
+// The result of an activation function outside its published range, where the hardware's is
+// "invalid".
 enum class OutOfRange : std::uint8_t {
   value,  // the function's value; Statistics::out_of_range counts it
   nan,
@@ -1739,37 +1748,37 @@ struct CoreOptions {
   Synchronization synchronization = Synchronization::automatic;
   bool check_races = true;
   Uninitialised uninitialised = Uninitialised::nan;
-  // Tiles of every floating type hold fp32, to tell a mistake in a program from rounding. Rules,
-  // capacity and cost still go by the type asked for; only the bits of narrow ones (Tile::as) are
-  // not there.
+  // Tiles of every floating type hold fp32, to distinguish a mistake in a program from rounding.
+  // Rules, capacity and cost still follow the requested type; only the bits of narrow types
+  // (Tile::as) do not exist.
   bool everything_fp32 = false;
-  // Not 0: transfers end as late as their order allows, or a random while earlier (seeded), so that
+  // Not 0: transfers end as late as their order allows, or a random time earlier (seeded), so that
   // a missing wait shows.
   std::uint64_t dma_stress_seed = 0;
   bool record = false;  // keep every Instruction
-  // false: a dry run. Instructions are checked, ordered, counted and recorded as ever, and nothing
-  // is computed: tiles have no numbers, tensors that are stored to hold zeros, a gather does not
-  // read its indices, a scatter leaves its table as it is. What depends on numbers is not checked
-  // (indices, arguments of functions); what would write some elements of a tile counts as if it
-  // wrote all.
+  // false: a dry run. Instructions are checked, ordered, counted and recorded as usual, but nothing
+  // is computed: tiles have no numbers, stored tensors hold zeros, a gather does not read its
+  // indices, and a scatter leaves its table unchanged. Checks that depend on numbers are left out
+  // (indices, arguments of functions). An instruction that would write some elements of a tile
+  // counts as if it wrote all.
   bool compute = true;
 
   SumOrder sum_order = SumOrder::ascending;
   ReduceOrder reduce_order = ReduceOrder::lanes;
   OutOfRange out_of_range = OutOfRange::value;
-  Overflow overflow = Overflow::infinity;  // of what is too large for a cFP8 tile
+  Overflow overflow = Overflow::infinity;  // for values too large for a cFP8 tile
 };
 
 }  // namespace soma::neuroncore
 // ---- soma/neuroncore/order/recorder.hpp
-// Recorder: keeps the instructions of a core, with CoreOptions::record, and the names of the parts
-// of the program, always: errors name them too.
+// Recorder: with CoreOptions::record it keeps the instructions of a core. It always keeps the names
+// of the program's parts, because errors name them.
 
 namespace soma::neuroncore {
 
 class Recorder {
  public:
-  // `on`: instructions are kept.
+  // `on`: true to keep instructions.
   Recorder(Heap& heap, bool on) : heap_(heap), on_(on), names_(heap), instructions_(heap) {}
 
   const RecordNames& names() const { return names_; }
@@ -1779,9 +1788,9 @@ class Recorder {
 
   // ---- parts of the program
 
-  // The region that is entered last and not left: Instruction::region.
+  // The innermost region that has not been left: Instruction::region.
   std::uint32_t region() const { return region_; }
-  // Into a region within it. Returns what leave() takes.
+  // Enters a region within it. Returns the argument of leave().
   std::uint32_t enter(std::string_view name) {
     HeapVector<RegionName>& regions = names_.regions;
     std::uint32_t found = 0;
@@ -1793,7 +1802,7 @@ class Recorder {
   }
   void leave(std::uint32_t around) { region_ = around; }
 
-  // A call of an operator. One call does not begin within another.
+  // Begins a call of an operator. Calls do not nest.
   void begin_call(std::string_view name) {
     if (!on_) return;
     names_.calls.push_back({std::string(name)});
@@ -1803,7 +1812,7 @@ class Recorder {
 
   // ---- instructions
 
-  // Keeps one; call, region and whether it reads what the one before it wrote are filled in here.
+  // Keeps an instruction; call, region and reads_previous are filled in here.
   void add(Instruction instruction) {
     Written& written = written_[instruction.position.lane];
     written.before = std::exchange(written.now, {});
@@ -1812,12 +1821,12 @@ class Recorder {
     instruction.source.file = without_folders(instruction.source.file);
     instructions_.push_back(instruction);
   }
-  // What the last one did, where only running it tells.
+  // The work of the last instruction, if only running it tells the work.
   void set_work(std::uint64_t bytes, double nanoseconds) {
     instructions_.back().cost.bytes = bytes;
     instructions_.back().cost.nanoseconds = nanoseconds;
   }
-  // The last one touches a region, and waits for an earlier one.
+  // The last instruction touches a region, and waits for an earlier instruction.
   void touch(const Region& region, bool writes) {
     Instruction& last = instructions_.back();
     Written& written = written_[last.position.lane];
@@ -1836,8 +1845,8 @@ class Recorder {
     after = after < earlier.number ? earlier.number : after;
   }
 
-  // Everything so far; what follows begins a new record, whose instructions count on. Error
-  // neuroncore.record: within a region or an operator.
+  // Moves out everything so far. Later instructions form a new record and continue the numbers.
+  // Error neuroncore.record: within a region or an operator.
   Record take() {
     if (region_ != 0 || call_ != 0)
       fail(error_id::neuroncore_record, "take_recorded", "record",
@@ -1853,7 +1862,7 @@ class Recorder {
   }
 
  private:
-  // What an instruction wrote: no instruction writes to more than two places.
+  // The regions that an instruction wrote: no instruction writes more than two.
   struct Places {
     std::array<Region, 2> regions{};
     std::size_t count = 0;
@@ -1872,8 +1881,8 @@ class Recorder {
 
 }  // namespace soma::neuroncore
 // ---- soma/runtime/callback.hpp
-// Callback: a function object that is kept on a context's heap until it is called for. A
-// std::function would do the same, but its header alone is 4 % of what neuroncore.hpp costs a unit.
+// Callback: a function object on a context's heap, kept until it is called. A std::function would
+// do the same, but its header alone is 4 % of what neuroncore.hpp costs a unit.
 
 namespace soma {
 
@@ -1914,7 +1923,7 @@ class Callback<void(Arguments...)> {
 
 namespace soma::neuroncore {
 
-// What a core has done so far.
+// The work of a core so far.
 struct Statistics {
   std::array<std::uint64_t, opcode_count> instructions{};
   std::array<std::uint64_t, engine_count> of_engine{};
@@ -1929,8 +1938,7 @@ struct Operand {
   const Tile& tile;
 };
 
-// An instruction from its beginning on, for as long as it computes: in soma's floating-point modes,
-// whatever the host's are.
+// A running instruction: it computes in soma's floating-point modes, whatever the host's are.
 struct [[nodiscard]] Running {
   Position at;
   FloatEnvironment environment{};
@@ -1958,7 +1966,7 @@ class CoreState {
 
   // ---- checks
 
-  // What holds for every operand of every engine (guide, "Partition and free dimension rules").
+  // The rules for every operand of every engine (guide, "Partition and free dimension rules").
   void check(std::string_view instruction, const Operand& operand) {
     const Tile& tile = operand.tile;
     if (!tile.defined()) rule_broken(instruction, operand.name, "no tile", "a tile");
@@ -1984,7 +1992,7 @@ class CoreState {
                     "16-bit sizes and strides");
     }
   }
-  // Of a Vector, Scalar or GpSimd instruction.
+  // The rules for an operand of a Vector, Scalar or GpSimd instruction.
   void check_free(std::string_view instruction, const Operand& operand) {
     check(instruction, operand);
     at_most(instruction, operand.name, operand.tile.free_size(),
@@ -2030,8 +2038,8 @@ class CoreState {
 
   // ---- an instruction that was checked
 
-  // The fields of an instruction whose cost goes by the size of that tile, where it is not the
-  // result.
+  // The cost fields of an instruction whose cost depends on the size of that tile, if that is not
+  // the result.
   static CostFields cost_of(const Tile& tile, Alu op = Alu::none) {
     CostFields cost{.operators = {op}};
     cost.partitions = static_cast<std::uint32_t>(tile.partitions());
@@ -2039,8 +2047,8 @@ class CoreState {
     return cost;
   }
 
-  // Puts it in order and counts it; what it reads has then arrived. It is counted and recorded even
-  // where an error follows, so that numbers and records have no gaps.
+  // Orders and counts the instruction; its inputs have then arrived. It is counted and recorded
+  // even if an error follows, so that numbers and records have no gaps.
   Running begin(const SourceLine& source, Opcode opcode, Lane lane,
                 std::initializer_list<Operand> reads, std::initializer_list<Operand> writes,
                 const CostFields& cost = {}, Direction direction = Direction::none) {
@@ -2066,14 +2074,14 @@ class CoreState {
       if (operand.tile.defined()) touch(source, opcode, at, region_of(operand.tile), true);
     for (const Operand& operand : reads) {
       if (!operand.tile.defined()) continue;
-      // What a transfer reads may still be on its way in the same queue, which keeps their order.
+      // A transfer's input may still be in transit in the same queue, which keeps the order.
       if (engine_of(lane) == Engine::dma && !memory_of(operand.tile).readable(operand.tile))
         end_transfers(lane, at.number - 1);
       memory_of(operand.tile).check_read(to_string(opcode), operand.name, operand.tile);
     }
     return {at};
   }
-  // The instruction that began last touches bytes, of a tile or of device memory.
+  // Notes that the last instruction touches bytes of a tile or of device memory.
   void touch(const SourceLine& source, Opcode opcode, Position at, const Region& region,
              bool writes) {
     if (options.record) recorder.touch(region, writes);
@@ -2083,8 +2091,8 @@ class CoreState {
         end_transfers(earlier.lane, earlier.number);
     });
   }
-  // Whether this is a dry run, in which there is nothing to compute: that ends here, as if all of
-  // the tile had been written.
+  // True in a dry run, which computes nothing: the instruction ends here as if it had written all
+  // of the tile.
   bool dry(const Tile& written, Written by = Written::somebody) {
     if (options.compute) return false;
     end(written, by);
@@ -2094,14 +2102,14 @@ class CoreState {
     memory_of(written).mark_written(written, by);
     show(written);
   }
-  // Of an instruction that marks itself which elements it wrote: end() without that.
+  // end() without marking, for an instruction that itself marks the elements that it wrote.
   void show(const Tile& written) {
-    // A watcher may end itself: the copy lives until it returns.
+    // A watcher may remove itself: the copy lives until it returns.
     if (const auto watching = watcher) watching(running_, written);
   }
 
   // Calls run(p, buffer) for each partition, with `floats` floats of scratch (aligned to 64 bytes,
-  // with room behind them for loops that work on whole vectors). On any threads, in any order.
+  // with room after them for loops over whole vectors). On any threads, in any order.
   template <class Run>
   void for_partitions(std::size_t partitions, std::size_t floats, std::size_t cost,
                       const Run& run) {
@@ -2119,9 +2127,9 @@ class CoreState {
     });
   }
 
-  // ---- transfers that have not ended yet (CoreOptions::dma_stress_seed)
+  // ---- transfers in progress (CoreOptions::dma_stress_seed)
 
-  // Runs a transfer now, or keeps it until something waits for it.
+  // Runs a transfer now, or keeps it until an instruction waits for it.
   template <class Run>
   void transfer(Position at, Run run) {
     if (options.dma_stress_seed == 0) {
@@ -2149,13 +2157,13 @@ class CoreState {
   void end_transfers() {
     while (!pending_.empty()) end_transfers(pending_[0].at.lane, pending_[0].at.number);
   }
-  // Everything ends; what follows waits for it.
+  // Ends everything; later instructions wait for it.
   void finish() {
     end_transfers();
     order.all_done();
   }
 
-  // After an error: transfers that have not ended never do.
+  // After an error: drops transfers in progress.
   void abandon() {
     pending_.clear();
     order.all_done();
@@ -2178,7 +2186,7 @@ class CoreState {
     Callback<void()> run;
   };
 
-  // With probability 1/4 the oldest of a random lane ends.
+  // With probability 1/4 ends the oldest transfer of a random lane.
   void end_random_transfer() {
     const PhiloxCounter words =
         philox4x32_10({static_cast<std::uint32_t>(++stressed_), 0, 0, 0},
@@ -2189,7 +2197,7 @@ class CoreState {
     end_transfers(chosen.lane, chosen.number);
   }
 
-  // Fills in what the operands say of an instruction, and keeps it.
+  // Fills in the fields that follow from the operands, and keeps the instruction.
   void record(Instruction& instruction, std::initializer_list<Operand> reads,
               std::initializer_list<Operand> writes) {
     CostFields& cost = instruction.cost;
@@ -2239,8 +2247,8 @@ class CoreState {
 }  // namespace soma::neuroncore
 // ---- soma/neuroncore/engines/gpsimd_engine.hpp
 // GpsimdEngine: eight general-purpose processors with 16 partitions each. It reaches SBUF only.
-// Element-wise instructions are here; those that compute with positions in
-// engines/gpsimd_index.hpp.
+// Element-wise instructions are here; engines/gpsimd_index.hpp has the instructions that compute
+// with positions.
 
 // ---- soma/neuroncore/engines/gpsimd_index.hpp
 // The GpSimd engine's instructions that compute with positions: index patterns, gathers, and moves
@@ -2251,7 +2259,7 @@ class CoreState {
 // Operators on the bits of integers, as they are stored: no value is converted.
 
 // ---- soma/neuroncore/engines/alu.hpp
-// What is known of an operator before it runs, and the operands that stand beside a tile.
+// Properties of operators, and operands that are not tiles.
 
 namespace soma::neuroncore {
 
@@ -2259,9 +2267,10 @@ constexpr bool is_bitwise(Alu op) { return op >= Alu::bitwise_and; }
 constexpr bool is_unary(Alu op) {
   return op == Alu::absolute || op == Alu::logical_not || op == Alu::rsqrt || op == Alu::invert;
 }
-// Of the GpSimd engine only.
+// True for operators that only the GpSimd engine has.
 constexpr bool is_gpsimd_only(Alu op) { return op == Alu::power || op == Alu::rsqrt; }
-// Whether it may fold into an accumulator of the Vector engine, and any dimension (tensor_reduce).
+// True for operators that may fold into an accumulator of the Vector engine, and over any dimension
+// (tensor_reduce).
 constexpr bool is_reduction(Alu op) {
   return op == Alu::add || op == Alu::multiply || op == Alu::maximum || op == Alu::minimum;
 }
@@ -2270,7 +2279,7 @@ constexpr bool is_fold(Alu op) {
          op == Alu::logical_xor || op == Alu::bitwise_and || op == Alu::bitwise_or ||
          op == Alu::bitwise_xor;
 }
-// What a running value starts from.
+// The start value of a running result.
 constexpr float identity_of(Alu op) {
   return op == Alu::multiply || op == Alu::logical_and ? 1.0f
          : op == Alu::maximum                          ? -HUGE_VALF
@@ -2287,11 +2296,11 @@ constexpr std::string_view to_string(Alu op) {
   return names[static_cast<std::size_t>(op)];
 }
 
-// By its bits: to a host that reads subnormal numbers as zeros they compare equal.
+// Tests the bits, because a host that flushes subnormal numbers compares them as equal to zero.
 inline bool is_zero(float value) { return std::bit_cast<std::uint32_t>(value) << 1 == 0; }
 
-// A number in an instruction. Integers keep their 32 bits, which operators on bits want; all others
-// compute in fp32 and refuse those that are not exact there.
+// A number in an instruction. Integers keep their 32 bits for operators on bits; all other
+// operators compute in fp32 and refuse integers that are not exact there.
 struct Constant {
   float value = 0;
   std::optional<std::int64_t> integer{};  // where it was given as one
@@ -2308,7 +2317,8 @@ struct Constant {
   }
 };
 
-// The operand of tensor_scalar and its like: a constant, or [P, 1] with one for each partition.
+// An operand of tensor_scalar and similar instructions: a constant, or a tile [P, 1] with one
+// number for each partition.
 struct ScalarOperand : Constant {
   using Constant::Constant;
   ScalarOperand() = default;
@@ -2326,7 +2336,7 @@ struct ScalarOptions {
 
 namespace soma::neuroncore::detail {
 
-// Elements of a partition in 32 bits each, zeros above narrower ones.
+// Elements of a partition in 32 bits each, with zeros above narrower elements.
 inline void read_bits(const OnChipMemory& memory, const Tile& tile, std::size_t p,
                       std::vector<std::uint32_t>& to) {
   read_codes(memory, tile, p, to.data());
@@ -2334,7 +2344,7 @@ inline void read_bits(const OnChipMemory& memory, const Tile& tile, std::size_t 
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(to.data());
   for (std::size_t i = to.size(); i-- > 0;) to[i] = bytes[i];
 }
-// A boolean has one.
+// A boolean has one bit.
 inline void write_bits(const OnChipMemory& memory, const Tile& tile, std::size_t p,
                        std::vector<std::uint32_t>& from) {
   if (size_of(tile.dtype()) != 4) {
@@ -2346,7 +2356,7 @@ inline void write_bits(const OnChipMemory& memory, const Tile& tile, std::size_t
   write_codes(memory, tile, p, from.data());
 }
 
-// `width`: bits of an element. Shifts fill with zeros; what a count of that many or more does is
+// `width`: bits of an element. Shifts fill with zeros; the result of a shift by `width` or more is
 // not published.
 inline std::uint32_t bits(std::string_view instruction, Alu op, std::uint32_t a, std::uint32_t b,
                           std::size_t width) {
@@ -2369,7 +2379,7 @@ inline std::uint32_t bits(std::string_view instruction, Alu op, std::uint32_t a,
   }
 }
 
-// A constant as the bits that it stands for: an integer of 32 bits.
+// The bits of a constant: an integer of 32 bits.
 inline std::uint32_t bits_of_constant(std::string_view instruction, std::string_view operand,
                                       const ScalarOperand& constant) {
   if (constant.integer) return static_cast<std::uint32_t>(*constant.integer);
@@ -2383,16 +2393,15 @@ inline std::uint32_t bits_of_constant(std::string_view instruction, std::string_
 
 }  // namespace soma::neuroncore::detail
 // ---- soma/neuroncore/engines/lane_engine.hpp
-// LaneEngine: what the Vector, Scalar and GpSimd engines share: operands that are checked alike,
-// and a partition at a time that is widened to fp32, computed and rounded into dst.
+// LaneEngine: the common base of the Vector, Scalar and GpSimd engines. Their operands are checked
+// alike; each partition is widened to fp32, computed, and rounded into dst.
 
 // ---- soma/neuroncore/engines/sequencer.hpp
-// Sequencer: what every engine has beside its instructions: it waits for semaphores and signals
-// them.
+// Sequencer: the common base of engines: waits for semaphores and signals them.
 
 // ---- soma/neuroncore/order/semaphore.hpp
-// Semaphore: how engines wait for each other. An engine adds to it when its last instruction has
-// ended; another waits until it has reached a value.
+// Semaphore: how engines wait for each other. An engine adds to the semaphore once its last
+// instruction has ended; another engine waits until the semaphore has reached a value.
 
 namespace soma::neuroncore {
 
@@ -2406,15 +2415,15 @@ class Semaphore {
     value_ += amount;
     signals_.push_back({lane, amount, core.order.ended(lane)});
   }
-  // Error neuroncore.undefined where the value can never be reached: nothing that was issued before
-  // adds that much.
+  // Error neuroncore.undefined: the value can never be reached, because earlier instructions do not
+  // add that much.
   void wait(CoreState& core, Lane lane, std::uint32_t value) {
     if (value > value_)
       undefined("wait", "value", std::to_string(value),
                 "at most " + std::to_string(value_) +
-                    ", what has been signalled: the engine would wait for ever");
-    // Signals of one lane come in order, those of several in any: a signal has certainly happened
-    // if without it, and what its lane signals after it, the value would not be reached.
+                    ", the signals so far: the engine would wait for ever");
+    // Signals of one lane come in order, those of several lanes in any order. A signal has
+    // certainly happened if the value would not be reached without it and its lane's later signals.
     for (std::size_t i = 0; i < signals_.size(); ++i) {
       std::uint32_t without = value_;
       for (std::size_t j = i; j < signals_.size(); ++j)
@@ -2447,12 +2456,12 @@ class Sequencer {
   Sequencer(const Sequencer&) = delete;
   Sequencer& operator=(const Sequencer&) = delete;
 
-  // What follows begins when the semaphore has reached the value.
+  // Later instructions begin once the semaphore has reached the value.
   Self& wait(Semaphore& semaphore, std::uint32_t value) {
     semaphore.wait(core_, lane, value);
     return self();
   }
-  // Adds to the semaphore when the last instruction so far has ended.
+  // Adds to the semaphore once the last instruction so far has ended.
   Self& signal(Semaphore& semaphore, std::uint32_t amount = 1) {
     semaphore.signal(core_, lane, amount);
     return self();
@@ -2498,7 +2507,7 @@ class LaneEngine : public Sequencer<Self, engine> {
   void check_column(std::string_view name, const Operand& operand, const Tile& data) {
     check_columns(name, operand, data, 1);
   }
-  // `count` elements in each partition of data.
+  // Checks for `count` elements in each partition of data.
   void check_columns(std::string_view name, const Operand& operand, const Tile& data,
                      std::size_t count) {
     core_.check(name, operand);
@@ -2512,13 +2521,13 @@ class LaneEngine : public Sequencer<Self, engine> {
     if (operand.tile.dtype() != dtype)
       rule_broken(name, operand.name, operand.tile.describe(), std::string(to_string(dtype)));
   }
-  // Bits are moved, so the types are the same.
+  // Bits are moved, so the types must be equal.
   static void check_same_type(std::string_view name, const Tile& dst, const Tile& src) {
     if (dst.dtype() != src.dtype() || dst.bias_offset() != src.bias_offset())
       rule_broken(name, "dst", dst.describe(), "the type of src, " + src.describe());
   }
 
-  // A constant of what computes in fp32.
+  // Checks a constant of an instruction that computes in fp32.
   static void check_constant(std::string_view name, std::string_view operand,
                              const Constant& constant) {
     if (constant.integer && static_cast<std::int64_t>(constant.value) != *constant.integer)
@@ -2528,8 +2537,8 @@ class LaneEngine : public Sequencer<Self, engine> {
 
   // ---- elements
 
-  // run(p, buffer, count) leaves partition p's results somewhere in its `rows` rows of buffer, and
-  // returns where; they are then rounded into dst.
+  // run(p, buffer, count) leaves partition p's results in one of the `rows` rows of buffer, and
+  // returns the place; they are then rounded into dst.
   template <class Run>
   void map(const Tile& dst, const Rounded& rounded, std::size_t rows, const Run& run) {
     const std::size_t count = dst.free_size();
@@ -2547,7 +2556,7 @@ class LaneEngine : public Sequencer<Self, engine> {
       return buffer;
     });
   }
-  // Bit for bit where the types are equal, else through fp32.
+  // Bit for bit if the types are equal, else through fp32.
   void copy_elements(const Tile& dst, const Tile& src, const Rounded& rounded) {
     if (src.dtype() == dst.dtype() && src.bias_offset() == dst.bias_offset()) {
       core_.for_partitions(dst.partitions(), dst.free_size(), dst.free_size(),
@@ -2561,7 +2570,7 @@ class LaneEngine : public Sequencer<Self, engine> {
     map(dst, rounded, 1,
         [&](std::size_t p, float* buffer, std::size_t) { return reader.read(p, buffer); });
   }
-  // One float a partition.
+  // One float for each partition.
   std::vector<float> column(const ScalarOperand& operand, const Tile& data) {
     if (!operand.tile.defined()) return std::vector<float>(data.partitions(), operand.value);
     return column(operand.tile);
@@ -2593,8 +2602,8 @@ struct AffineStep {
   std::int32_t step = 1;
   std::size_t size = 1;
 };
-// offset + partition * channel_multiplier + the steps of up to four loops, the last the innermost;
-// partitions count from the tile's first. In int32, wrapping around.
+// offset + partition * channel_multiplier + the steps of up to four loops, the last innermost.
+// Partitions count from the tile's first. The arithmetic is int32 and wraps around.
 struct Affine {
   std::vector<AffineStep> loops;
   std::int32_t offset = 0;
@@ -2608,7 +2617,7 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
  public:
   using Base::Base;
 
-  // dst = the values of a pattern, which has as many as a partition of dst has elements.
+  // dst = the values of a pattern, whose length is the number of elements in a partition of dst.
   Self& iota(const Tile& dst, const Affine& affine, const Rounded& rounded = {},
              SourceLine source = calling_line()) {
     constexpr std::string_view name = "iota";
@@ -2640,7 +2649,7 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
   }
 
   // dst = value compare 0 ? data : on_false, with the values of a pattern. Elements of data keep
-  // their bits where dst has its type, else they go through fp32.
+  // their bits if dst has their type, else they go through fp32.
   Self& affine_select(const Tile& dst, const Tile& data, const Affine& affine,
                       const Constant& on_false, Alu compare = Alu::equal,
                       const Rounded& rounded = {}, SourceLine source = calling_line()) {
@@ -2681,10 +2690,10 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
   }
 
   // Each processor owns 16 partitions. Its slice of the index tile, read with the partition varying
-  // fastest, lists where in its partitions' elements pieces of `piece` elements begin; the first
-  // `pieces` of them (at most 4096) are put side by side, bit for bit and alike for its 16
-  // partitions. dst holds exactly those. `piece` is 1, 2, 4, 8, 16 or 32. Error
-  // neuroncore.undefined: a piece that leaves the partition.
+  // fastest, lists the starts of pieces of `piece` elements in its partitions. The first `pieces`
+  // of them (at most 4096) are put side by side in dst, bit for bit, alike for all 16 partitions;
+  // dst holds exactly these pieces. `piece` is 1, 2, 4, 8, 16 or 32. Error neuroncore.undefined: a
+  // piece that leaves the partition.
   Self& local_gather(const Tile& dst, const Tile& src, const Tile& indices, std::size_t pieces,
                      std::size_t piece = 1, SourceLine source = calling_line()) {
     constexpr std::string_view name = "local_gather";
@@ -2742,7 +2751,8 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
   }
 
   // dst [1, N] = the reduction of data [P, N] over its partitions, in ascending order: add and
-  // maximum in fp32 (of int32, exactly and wrapping around), bitwise_or and bitwise_and as stored.
+  // maximum in fp32 (for int32 exact, with wrap-around), bitwise_or and bitwise_and on the stored
+  // bits.
   Self& partition_reduce(const Tile& dst, const Tile& data, Alu op, const Rounded& rounded = {},
                          SourceLine source = calling_line()) {
     constexpr std::string_view name = "partition_reduce";
@@ -2766,7 +2776,7 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
     return self();
   }
 
-  // Every partition of dst = the one partition of src, bit for bit.
+  // Copies the only partition of src to every partition of dst, bit for bit.
   Self& partition_broadcast(const Tile& dst, const Tile& src, SourceLine source = calling_line()) {
     constexpr std::string_view name = "partition_broadcast";
     check_one_partition(name, {"src", src}, {"dst", dst});
@@ -2781,9 +2791,9 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
     return self();
   }
 
-  // Of ids [1, n], each the number of a sequence or 0 for padding: dst [1, 2n] = where the run of
-  // equal ids around each element begins (n for padding), then one past where it ends (-1). Both of
-  // fp32 or int32.
+  // `ids` [1, n] holds the number of a sequence for each element, or 0 for padding. dst [1, 2n]
+  // gets the begin of the run of equal ids around each element (n for padding), then one past the
+  // end of the run (-1 for padding). Both are fp32 or int32.
   Self& sequence_bounds(const Tile& dst, const Tile& ids, SourceLine source = calling_line()) {
     constexpr std::string_view name = "sequence_bounds";
     for (const Operand& operand : {Operand{"ids", ids}, Operand{"dst", dst}}) {
@@ -2865,7 +2875,7 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
       rule_broken(name, "dst", dst.describe(),
                   std::to_string(pieces * piece) + " elements a partition");
   }
-  // `one` has one partition and as many elements in it as those of `many` have.
+  // `one` has one partition, with as many elements as a partition of `many`.
   void check_one_partition(std::string_view name, const Operand& one, const Operand& many) {
     core_.check_free(name, one);
     core_.check_free(name, many);
@@ -2877,7 +2887,7 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
                   std::to_string(many.tile.free_size()) + " elements, as a partition of " +
                       std::string(many.name));
   }
-  // Where `size` elements from that index on lie in a partition of the tile.
+  // The place of `size` elements from that index on in a partition of the tile.
   static std::size_t checked_index(std::string_view name, std::int32_t index, std::size_t size,
                                    const Tile& tile) {
     const std::size_t count = tile.free_size();
@@ -2951,9 +2961,9 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
 
 namespace soma::neuroncore {
 
-// What the kernel of a custom operator did.
+// The work that the kernel of a custom operator did.
 struct CustomWork {
-  std::uint64_t bytes_read = 0, bytes_written = 0;  // of device memory
+  std::uint64_t bytes_read = 0, bytes_written = 0;  // bytes of device memory
   double nanoseconds = 0;
 };
 
@@ -2961,9 +2971,9 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
  public:
   using GpsimdIndex::GpsimdIndex;
 
-  // dst = a op b. Where a, b and dst are int32, add, subtract and multiply are exact and wrap
-  // around (this model's policy; nothing is published of overflow); power is computed in double and
-  // rounded once; what is left is done in fp32, as on the Vector engine.
+  // dst = a op b. If a, b and dst are int32, add, subtract and multiply are exact and wrap around
+  // (this model's policy; overflow behaviour is not published). power is computed in double and
+  // rounded once. All other cases are computed in fp32, as on the Vector engine.
   GpsimdEngine& tensor_tensor(const Tile& dst, const Tile& a, const Tile& b, Alu op,
                               const Rounded& rounded = {}, SourceLine source = calling_line()) {
     constexpr std::string_view name = "tensor_tensor";
@@ -2985,8 +2995,8 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
     return *this;
   }
 
-  // dst = op data. The one operator that this engine offers here is rsqrt: 1 / sqrt(data), computed
-  // in double and rounded once (the hardware's bound is not published).
+  // dst = op data. The only operator of this engine here is rsqrt: 1 / sqrt(data), computed in
+  // double and rounded once (the hardware's bound is not published).
   GpsimdEngine& tensor_scalar(const Tile& dst, const Tile& data, Alu op,
                               const Rounded& rounded = {}, SourceLine source = calling_line()) {
     constexpr std::string_view name = "tensor_scalar";
@@ -3008,7 +3018,7 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
     return *this;
   }
 
-  // dst = src: bit for bit where the types are equal, else through fp32.
+  // dst = src: bit for bit if the types are equal, else through fp32.
   GpsimdEngine& copy(const Tile& dst, const Tile& src, const Rounded& rounded = {},
                      SourceLine source = calling_line()) {
     check_same("copy", dst, src);
@@ -3032,8 +3042,8 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
     return *this;
   }
 
-  // A kernel of a custom operator on the eight processors: run() computes it and says what it did.
-  // Its operands are tensors in device memory, as they lie there.
+  // A kernel of a custom operator on the eight processors: run() computes it and returns its work.
+  // Its operands are tensors in device memory, in place.
   template <class Run>
   GpsimdEngine& custom_operator(std::span<const Tensor> reads, std::span<const Tensor> writes,
                                 const Run& run, SourceLine source = calling_line()) {
@@ -3049,7 +3059,7 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
   }
 
  private:
-  // From the first to the last byte of a tensor, gaps included.
+  // Touches all bytes from the first to the last of a tensor, gaps included.
   void touch(const SourceLine& source, Position at, const Tensor& tensor, bool writes) {
     if (!tensor.defined() || tensor.elements() == 0) return;
     std::size_t last = 0;
@@ -3083,7 +3093,7 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
       return out;
     });
   }
-  // As IEEE 754's pow, from a double that errs by less than one unit.
+  // As IEEE 754's pow, from a double with an error below one unit.
   static float power(float base, float exponent) {
     const auto b = static_cast<double>(base), e = static_cast<double>(exponent);
     if (!std::signbit(base)) return static_cast<float>(portable_pow(b, e));
@@ -3104,8 +3114,8 @@ namespace soma::neuroncore {
 
 struct FunctionInfo {
   std::string_view name;
-  // Where the function is valid (by magnitude where it is even or odd); outside, the hardware's
-  // result is not.
+  // The valid range of the function (in magnitude for even or odd functions). The hardware's result
+  // is invalid outside.
   float low = -std::numeric_limits<float>::infinity();
   float high = std::numeric_limits<float>::infinity();
 };
@@ -3137,13 +3147,13 @@ constexpr FunctionInfo info(Function function) {
       {"arctan", -pi / 2, pi / 2},
       {"sqrt", 0x1p-116f, 0x1p118f},
       {"rsqrt", 0x1p-87f, 0x1p97f},
-      {"reciprocal", 0x1p-42f, 0x1p42f},  // of the magnitude
+      {"reciprocal", 0x1p-42f, 0x1p42f},  // limits for the magnitude
   }};
   return infos[static_cast<std::size_t>(function)];
 }
 
-// What reads or clears the accumulators of an activation, one for each of the 128 lanes; an
-// instruction uses those of data's partitions.
+// The use of the accumulators of an activation: there is one for each of the 128 lanes; an
+// instruction uses the lanes of data's partitions.
 enum class Reduce : std::uint8_t {
   idle,          // leave them alone
   reset,         // zero
@@ -3165,8 +3175,8 @@ class ScalarEngine : public LaneEngine<ScalarEngine, Engine::scalar> {
   explicit ScalarEngine(CoreState& core)
       : LaneEngine(core), accumulators_(core.machine.partitions) {}
 
-  // dst = f(data * scale + bias), each step rounded to fp32 (whether the hardware fuses the first
-  // two is undisclosed); reduce adds the results before they are rounded to dst's type.
+  // dst = f(data * scale + bias), each step rounded to fp32 (it is undisclosed if the hardware
+  // fuses the first two). reduce adds the results before they are rounded to dst's type.
   ScalarEngine& activation(const Tile& dst, const Tile& data, Function function,
                            const ActivationOptions& options = {},
                            SourceLine source = calling_line()) {
@@ -3195,7 +3205,7 @@ class ScalarEngine : public LaneEngine<ScalarEngine, Engine::scalar> {
     }
     return *this;
   }
-  // The same with its own sum: reduce_result = the sum over the free dimensions of dst, before
+  // The same with a sum of its own: reduce_result = the sum over the free dimensions of dst, before
   // rounding.
   ScalarEngine& activation_reduce(const Tile& dst, const Tile& data, Function function,
                                   const Tile& reduce_result, ActivationOptions options = {},
@@ -3204,7 +3214,7 @@ class ScalarEngine : public LaneEngine<ScalarEngine, Engine::scalar> {
     options.reduce_result = &reduce_result;
     return activation(dst, data, function, options, source);
   }
-  // dst = src. Through fp32 for every type: int32 loses bits above 2^24 on this engine.
+  // dst = src, through fp32 for every type: int32 loses bits above 2^24 on this engine.
   ScalarEngine& copy(const Tile& dst, const Tile& src, const Rounded& rounded = {},
                      SourceLine source = calling_line()) {
     return activation(dst, src, Function::copy, {.rounded = rounded}, source);
@@ -3274,7 +3284,7 @@ class ScalarEngine : public LaneEngine<ScalarEngine, Engine::scalar> {
                     "[" + text_of(range.low) + ", " + text_of(range.high) + "]");
   }
 
-  // How many arguments lie outside the function's range; their results as the policy says.
+  // Counts the arguments outside the function's range; their results follow the policy.
   std::uint64_t check_range(Function function, const FunctionInfo& range, const float* arguments,
                             float* results, std::size_t count) const {
     const bool by_magnitude = function == Function::reciprocal;
@@ -3311,8 +3321,8 @@ class ScalarEngine : public LaneEngine<ScalarEngine, Engine::scalar> {
 
 namespace soma::neuroncore {
 
-// Whether a matmul overwrites its destination or adds to it. Adding is allowed only to what a
-// matmul wrote.
+// yes: a matmul adds to its destination; no: it overwrites the destination. Adding is allowed only
+// to the result of a matmul.
 enum class Accumulate : std::uint8_t { no, yes };
 
 class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
@@ -3322,8 +3332,8 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
   // dst [M, N] (+)= stationary [K, M] transposed * moving [K, N]: the contraction runs over the
   // partitions of both (at most 128), M is at most 128, N at most 512 and within one PSUM bank.
   // Types: bf16, fp16 and cFP8 in any pair; fp32 and tf32 with each other (fp32 takes four passes,
-  // performance mode). Products are exact; how they are added is CoreOptions::sum_order, then one
-  // fp32 addition to PSUM. Error bound: K 2^-24 sum |a| |b|.
+  // performance mode). Products are exact. CoreOptions::sum_order chooses the order of their
+  // addition, followed by one fp32 addition to PSUM. Error bound: K 2^-24 sum |a| |b|.
   TensorEngine& matmul(const Tile& dst, const Tile& stationary, const Tile& moving,
                        Accumulate accumulate = Accumulate::no, SourceLine source = calling_line()) {
     constexpr std::string_view name = "matmul";
@@ -3364,8 +3374,8 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
   }
 
   // dst [N, K] = src [K, N] transposed, both at most 128 and of the same type: a product with the
-  // identity. Exact for finite values but for the sign of zero; NaN or infinity in a partition
-  // makes NaN of the other partitions in that row of the result, as 0 * infinity is NaN.
+  // identity. Exact for finite values except for the sign of zero. A NaN or infinity in a partition
+  // turns the other partitions in that row of the result into NaN, because 0 * infinity is NaN.
   TensorEngine& transpose(const Tile& dst, const Tile& src, SourceLine source = calling_line()) {
     constexpr std::string_view name = "transpose";
     core_.check(name, {"src", src});
@@ -3418,7 +3428,7 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
                   "within one PSUM bank of " + std::to_string(bank) + " bytes");
   }
 
-  // Rows as floats, `padded` of them to a row, zeros behind the last.
+  // Widens rows to floats, `padded` floats to a row, with zeros after the last.
   void widen(const Tile& tile, float* to, std::size_t padded) {
     const PartitionReader reader(core_.kernels, core_.sbuf, tile);
     const std::size_t count = tile.free_size();
@@ -3468,7 +3478,7 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
         });
   }
 
-  // The other orders of addition, plainly.
+  // The other orders of addition, by plain loops.
   void multiply_slowly(std::size_t m, std::size_t n, std::size_t k, const float* a,
                        std::size_t a_stride, const float* b, std::size_t b_stride, float* sums) {
     std::vector<float> products(k);
@@ -3507,7 +3517,7 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
     turn_numbers(dst, src);
   }
 
-  // Stored codes change places. False, with nothing done, where one may not be a finite number.
+  // Transposes stored codes. Returns false, without effect, if a code may not be a finite number.
   template <class Code>
   bool turn_codes(const Tile& dst, const Tile& src) {
     const FloatFormat format = format_of(src.held());  // a bias moves no special code
@@ -3549,7 +3559,7 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
       for (std::size_t p = 0; p < k; ++p) {
         const float value = from[p * n + j];
         const bool spoilt = special > (std::isfinite(value) ? 0u : 1u);
-        // + 0: what is added to the other, zero products; -0 becomes +0.
+        // + 0: the product adds zero products, which turn -0 into +0.
         to[j * k + p] = spoilt ? std::nanf("") : value + 0.0f;
       }
     }
@@ -3567,8 +3577,8 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
 // transposes.
 
 // ---- soma/neuroncore/engines/vector_search.hpp
-// The Vector engine's instructions that walk along a partition or across a quadrant: scans, the
-// eight largest and where they are, shuffles, and random numbers.
+// The Vector engine's instructions along a partition or across a quadrant: scans, the eight largest
+// elements and their places, shuffles, and random numbers.
 
 // ---- soma/neuroncore/engines/vector_arithmetic.hpp
 // The arithmetic of the Vector engine: inputs are widened to fp32, every operator rounds once to
@@ -3584,7 +3594,7 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
  public:
   using Base::Base;
 
-  // dst = a op b. Not both inputs in PSUM.
+  // dst = a op b. a and b must not both lie in PSUM.
   Self& tensor_tensor(const Tile& dst, const Tile& a, const Tile& b, Alu op,
                       const Rounded& rounded = {}, SourceLine source = calling_line()) {
     constexpr std::string_view name = "tensor_tensor";
@@ -3611,8 +3621,8 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
     return self();
   }
 
-  // dst = (data op0 s0) op1 s1. Both operators arithmetic, or both on bits (then data and dst are
-  // integers and s0, s1 constants).
+  // dst = (data op0 s0) op1 s1. Both operators are arithmetic, or both work on bits (then data and
+  // dst are integers and s0, s1 constants).
   Self& tensor_scalar(const Tile& dst, const Tile& data, Alu op0, const ScalarOperand& s0,
                       Alu op1 = Alu::none, const ScalarOperand& s1 = {},
                       const ScalarOptions& options = {}, SourceLine source = calling_line()) {
@@ -3674,7 +3684,7 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
     return self();
   }
 
-  // dst = (data op0 s0) op1 operand1. data and operand1 not both in PSUM.
+  // dst = (data op0 s0) op1 operand1. data and operand1 must not both lie in PSUM.
   Self& scalar_tensor_tensor(const Tile& dst, const Tile& data, Alu op0, const ScalarOperand& s0,
                              Alu op1, const Tile& operand1, const ScalarOptions& options = {},
                              SourceLine source = calling_line()) {
@@ -3703,8 +3713,8 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
     return self();
   }
 
-  // dst = the reduction of data over its last `dimensions` free dimensions; negated where asked. In
-  // fp32, or, with and, or and xor of the bits of integers, as they are stored.
+  // dst = the reduction of data over its last `dimensions` free dimensions, negated on request. In
+  // fp32; the operators and, or and xor on the stored bits of integers.
   Self& tensor_reduce(const Tile& dst, const Tile& data, Alu op, std::size_t dimensions = 1,
                       bool negate = false, const Rounded& rounded = {},
                       SourceLine source = calling_line()) {
@@ -3751,7 +3761,7 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
     return self();
   }
 
-  // dst = src: bit for bit where the types are equal, else through fp32.
+  // dst = src: bit for bit if the types are equal, else through fp32.
   Self& copy(const Tile& dst, const Tile& src, const Rounded& rounded = {},
              SourceLine source = calling_line()) {
     check_same("copy", dst, src);
@@ -3809,12 +3819,13 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
   static void check_fold(std::string_view name, Alu op) {
     if (op == Alu::subtract)
       undisclosed(name, "op", "subtract",
-                  "an operator whose order does not matter: that of its folding is not published");
+                  "an operator for which the order does not matter: the order of the reduction is "
+                  "not published");
     if (!is_fold(op))
       rule_broken(name, "op", std::string(to_string(op)),
                   "add, multiply, maximum, minimum, or and, or, xor");
   }
-  // Integers of one width.
+  // Checks for integers of one width.
   static void check_bits(std::string_view name, Alu op, std::initializer_list<Operand> operands) {
     if (!is_bitwise(op)) return;
     const Tile& first = operands.begin()->tile;
@@ -3872,7 +3883,7 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
   float reduce(Alu op, const float* x, std::size_t count) const {
     if (is_reduction(op) && core_.options.reduce_order == ReduceOrder::lanes)
       return core_.kernels.reduce(op, x, count);
-    // The logical ones make a 0 or 1 of a single element, too.
+    // The logical operators also turn a single element into 0 or 1.
     float total = is_reduction(op) ? x[0] : identity_of(op);
     for (std::size_t i = is_reduction(op) ? 1 : 0; i < count; ++i)
       core_.kernels.alu(op, &total, x + i, &total, 1);
@@ -3927,8 +3938,8 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
 
 namespace soma::neuroncore {
 
-// For each of the 32 partitions of a quadrant, the one that it takes; shuffle_keep: none, and dst
-// stays as it is.
+// The source partition for each of the 32 partitions of a quadrant; shuffle_keep: no source, dst
+// stays.
 using ShuffleMask = std::array<std::uint8_t, 32>;
 inline constexpr std::uint8_t shuffle_keep = 255;
 
@@ -3940,8 +3951,8 @@ class VectorSearch : public VectorArithmetic<Self> {
   using Base::Base;
 
   // r[i] = (a[i] op0 r[i - 1]) op1 b[i] along each partition, from r[-1] = initial; dst = r. The
-  // state stays fp32. reverse0: r[i - 1] op0 a[i]; reverse1: b[i] op1 (...). a and b not both in
-  // PSUM.
+  // state stays fp32. reverse0: r[i - 1] op0 a[i]; reverse1: b[i] op1 (...). a and b must not both
+  // lie in PSUM.
   Self& tensor_tensor_scan(const Tile& dst, const Tile& a, const Tile& b,
                            const ScalarOperand& initial, Alu op0, Alu op1,
                            const ScalarOptions& options = {}, SourceLine source = calling_line()) {
@@ -3969,9 +3980,9 @@ class VectorSearch : public VectorArithmetic<Self> {
     return self();
   }
 
-  // r[i] = (data[i] op0 s0) op1 r[i - 1] along each partition, op1 one of add, subtract, multiply,
-  // maximum and minimum; dst = r. r[-1] is `start`, or where there is none 0, 0, 1, -infinity and
-  // infinity. Not for int32.
+  // r[i] = (data[i] op0 s0) op1 r[i - 1] along each partition; op1 is add, subtract, multiply,
+  // maximum or minimum; dst = r. r[-1] is `start`, or without it 0, 0, 1, -infinity and infinity.
+  // Not for int32.
   Self& tensor_scalar_cumulative(const Tile& dst, const Tile& data, Alu op0,
                                  const ScalarOperand& s0, Alu op1,
                                  std::optional<Constant> start = {},
@@ -4006,9 +4017,9 @@ class VectorSearch : public VectorArithmetic<Self> {
     return self();
   }
 
-  // dst [P, 8] = the eight largest of each partition, in descending order, compared in fp32. 8 to
-  // 16384 elements in at most two free dimensions. NaN, of which nothing is published, is never
-  // larger; where fewer than eight others are left, -infinity follows them.
+  // dst [P, 8] = the eight largest elements of each partition, in descending order, compared in
+  // fp32. 8 to 16384 elements in at most two free dimensions. NaN counts as smaller than all others
+  // (its treatment is not published); if fewer than eight others exist, -infinity follows them.
   Self& max8(const Tile& dst, const Tile& src, SourceLine source = calling_line()) {
     constexpr std::string_view name = "max8";
     core_.check_free(name, {"src", src});
@@ -4040,9 +4051,9 @@ class VectorSearch : public VectorArithmetic<Self> {
     return self();
   }
 
-  // dst [P, 8] of int32 (the hardware has uint16 and uint32; this model's indices are int32): where
-  // each of `values` [P, 8] occurs first in data, compared in fp32; -1, all bits set, where it does
-  // not. Equal values take occurrences in ascending order.
+  // dst [P, 8] of int32 (the hardware has uint16 and uint32; this model's indices are int32): the
+  // index of the first occurrence of each of `values` [P, 8] in data, compared in fp32; -1, all
+  // bits set, if there is none. Equal values take occurrences in ascending order.
   Self& find_index8(const Tile& dst, const Tile& data, const Tile& values,
                     SourceLine source = calling_line()) {
     constexpr std::string_view name = "find_index8";
@@ -4064,9 +4075,10 @@ class VectorSearch : public VectorArithmetic<Self> {
     return self();
   }
 
-  // dst = data with the first occurrence of each of `values` [P, 8] replaced, compared in fp32; for
-  // equal values the last slot takes the first occurrence. `indices` [P, 8] of int32, where given:
-  // what each slot replaced, -1 where nothing. An element is replaced once, and compared as it was.
+  // dst = data with the first occurrence of each of `values` [P, 8] replaced, compared in fp32;
+  // among equal values the last slot takes the first occurrence. `indices` [P, 8] of int32, if
+  // given: the index that each slot replaced, or -1. An element is replaced at most once, and
+  // comparisons use its original value.
   Self& match_replace8(const Tile& dst, const Tile& data, const Tile& values,
                        const Constant& replacement, const Tile* indices = nullptr,
                        const Rounded& rounded = {}, SourceLine source = calling_line()) {
@@ -4107,7 +4119,7 @@ class VectorSearch : public VectorArithmetic<Self> {
   }
 
   // Within each quadrant of 32 partitions, partition i of dst = partition mask[i] of src, bit for
-  // bit; where mask[i] is shuffle_keep it stays as it is. dst may be src.
+  // bit; with shuffle_keep partition i stays. dst may be src.
   Self& stream_shuffle(const Tile& dst, const Tile& src, const ShuffleMask& mask,
                        SourceLine source = calling_line()) {
     constexpr std::string_view name = "stream_shuffle";
@@ -4219,7 +4231,7 @@ class VectorSearch : public VectorArithmetic<Self> {
       run(p, row.data(), wanted.data());
     }
   }
-  // Where the value occurs first but for the indices that are taken; -1: nowhere.
+  // The first occurrence of the value outside of the taken indices; -1: none.
   static std::int32_t find(const float* x, std::size_t count, float value,
                            const std::int32_t* taken, const std::int32_t* taken_end) {
     for (std::size_t i = 0; i < count; ++i) {
@@ -4238,9 +4250,9 @@ class VectorEngine : public VectorSearch<VectorEngine> {
  public:
   using VectorSearch::VectorSearch;
 
-  // dst = predicate != 0 ? on_true : on_false, on_false a constant or [P, 1]. predicate is int8,
-  // uint8 or boolean (the hardware also has int16 and uint16, this model has not); on_true and
-  // predicate not both in PSUM.
+  // dst = predicate != 0 ? on_true : on_false. on_false is a constant or [P, 1]. predicate is int8,
+  // uint8 or boolean (the hardware also has int16 and uint16, which this model lacks). on_true and
+  // predicate must not both lie in PSUM.
   VectorEngine& select(const Tile& dst, const Tile& predicate, const Tile& on_true,
                        const ScalarOperand& on_false, const Rounded& rounded = {},
                        SourceLine source = calling_line()) {
@@ -4272,9 +4284,10 @@ class VectorEngine : public VectorSearch<VectorEngine> {
     return *this;
   }
 
-  // dst = src where predicate != 0; the rest of dst stays as it is. Bit for bit: one type.
-  // predicate is uint8, boolean or int32 (of the hardware's uint8, uint16 and uint32 this model has
-  // the first, and int32 instead of the last); src and predicate not both in PSUM.
+  // dst = src where predicate != 0; all other elements of dst stay. Bit for bit: src and dst have
+  // one type. predicate is uint8, boolean or int32 (the hardware has uint8, uint16 and uint32; this
+  // model has the first, and int32 instead of the last). src and predicate must not both lie in
+  // PSUM.
   VectorEngine& copy_predicated(const Tile& dst, const Tile& src, const Tile& predicate,
                                 SourceLine source = calling_line()) {
     constexpr std::string_view name = "copy_predicated";
@@ -4302,8 +4315,8 @@ class VectorEngine : public VectorSearch<VectorEngine> {
     return *this;
   }
 
-  // Six numbers a partition: count, mean and count * variance of the elements with even index, then
-  // of those with odd index. At most 512 elements.
+  // Six numbers for each partition: count, mean and count * variance of the elements with even
+  // index, then of the elements with odd index. At most 512 elements.
   VectorEngine& bn_stats(const Tile& dst, const Tile& data, SourceLine source = calling_line()) {
     constexpr std::string_view name = "bn_stats";
     core_.check_free(name, {"data", data});
@@ -4334,8 +4347,8 @@ class VectorEngine : public VectorSearch<VectorEngine> {
     return *this;
   }
 
-  // dst [P, 2] = mean and population variance of the triples (count, mean, count * variance) that
-  // lie in data, in their order.
+  // dst [P, 2] = mean and population variance of the triples (count, mean, count * variance) in
+  // data, in their order.
   VectorEngine& bn_aggr(const Tile& dst, const Tile& data, SourceLine source = calling_line()) {
     constexpr std::string_view name = "bn_aggr";
     core_.check_free(name, {"data", data});
@@ -4358,7 +4371,7 @@ class VectorEngine : public VectorSearch<VectorEngine> {
       const double mean = count == 0 ? 0 : total / count;
       for (std::size_t i = 0; i < data.free_size(); i += 3) {
         const double off = static_cast<double>(x[i + 1]) - mean;
-        // rounded(): one result whether or not the compiler fuses the product with the sum.
+        // rounded() gives one result even if the compiler fuses the product with the sum.
         spread +=
             static_cast<double>(x[i + 2]) + rounded(rounded(static_cast<double>(x[i]) * off) * off);
       }
@@ -4370,9 +4383,9 @@ class VectorEngine : public VectorSearch<VectorEngine> {
     return *this;
   }
 
-  // dst = src with elements zeroed where their random word is below threshold (probability * 2^32);
-  // kept elements are not scaled. The draws are those of the elements' place. A threshold of 2^32
-  // zeroes all; with 0 it is copy(). Otherwise what is kept goes through fp32.
+  // dst = src with elements zeroed whose random word is below threshold (probability * 2^32). Kept
+  // elements are not scaled. The draws belong to the elements' place. A threshold of 2^32 zeroes
+  // all elements; a threshold of 0 is copy(). Otherwise kept elements go through fp32.
   VectorEngine& dropout(const Tile& dst, const Tile& src, std::uint64_t threshold,
                         const Place& place, SourceLine source = calling_line()) {
     check_same("dropout", dst, src);
@@ -4396,7 +4409,7 @@ class VectorEngine : public VectorSearch<VectorEngine> {
     return *this;
   }
 
-  // dst = src transposed, up to 32 x 32, of one type: pure data movement.
+  // dst = src transposed, up to 32 x 32, of one type: it only moves data.
   VectorEngine& transpose(const Tile& dst, const Tile& src, SourceLine source = calling_line()) {
     constexpr std::string_view name = "transpose";
     core_.check_free(name, {"src", src});
@@ -4424,7 +4437,7 @@ class VectorEngine : public VectorSearch<VectorEngine> {
   }
 
  private:
-  // count, mean, count * variance of n elements, which are overwritten.
+  // count, mean, count * variance of n elements. Overwrites the elements.
   void statistics(float* x, std::size_t n, float* out) const {
     const EngineKernels& kernels = core_.kernels;
     const float mean = n == 0 ? 0 : reduce(Alu::add, x, n) / static_cast<float>(n);
@@ -4441,23 +4454,24 @@ class VectorEngine : public VectorSearch<VectorEngine> {
 // Dma: transfers between HBM and SBUF. A transfer copies, and converts where the types differ:
 // source to fp32 to destination (guide: DMA casts in two steps).
 //
-// The last argument of every call is the line that is recorded with it, by itself that of the call.
+// The last argument of every call is the source line that is recorded, by default the line of the
+// call.
 //
-// Queues run their own transfers in order and each other's in any: core.dma is queue 0,
-// core.dma.queue(i) another.
+// A queue runs its own transfers in order; transfers of different queues run in any order. core.dma
+// is queue 0, core.dma.queue(i) is another queue.
 
 // ---- soma/neuroncore/memory/hbm.hpp
 // HbmView: a tensor in the accelerator's device memory as a transfer sees it. In this model device
-// memory is where the host's tensors lie; nothing is copied to make a view.
+// memory is the memory of the host's tensors; making a view copies nothing.
 
 namespace soma::neuroncore {
 
-// The first dimension goes to partitions, the others (up to three) are the free ones.
+// The first dimension maps to partitions; the others (up to three) are the free dimensions.
 class HbmView {
  public:
   static constexpr std::size_t max_rank = 4;
 
-  // Of a tensor of rank 0 to 4. A vector is one row.
+  // A view of a tensor of rank 0 to 4. A vector is one row.
   HbmView(const Tensor& tensor, bool writable)  // NOLINT: see hbm()
       : dtype_(tensor.dtype()), writable_(writable) {
     if (!tensor.defined()) rule_broken("hbm", "tensor", "no tensor", "a tensor with elements");
@@ -4485,7 +4499,7 @@ class HbmView {
     for (std::size_t i = 1; i < rank_; ++i) elements *= sizes_[i];
     return elements;
   }
-  // Whether the elements of a row lie side by side.
+  // True if the elements of a row are adjacent.
   bool adjacent() const {
     std::size_t step = 1;
     for (std::size_t i = rank_; i-- > 1;) {
@@ -4508,7 +4522,7 @@ class HbmView {
   }
   HbmView rows(std::size_t begin, std::size_t end) const { return slice(0, begin, end); }
   HbmView columns(std::size_t begin, std::size_t end) const { return slice(rank_ - 1, begin, end); }
-  // Two dimensions change places.
+  // Exchanges two dimensions.
   HbmView swap(std::size_t a, std::size_t b) const {
     if (a >= rank_ || b >= rank_)
       rule_broken("HbmView::swap", "dimensions", std::to_string(a) + " and " + std::to_string(b),
@@ -4526,7 +4540,7 @@ class HbmView {
     result.strides_[0] = 0;
     return result;
   }
-  // The same row pattern, `rows` of them `stride` elements apart.
+  // The same row pattern `rows` times, `stride` elements apart.
   HbmView with_rows(std::size_t rows, std::size_t stride) const {
     HbmView result = *this;
     result.sizes_[0] = rows;
@@ -4581,18 +4595,18 @@ class HbmView {
   std::array<std::size_t, max_rank> sizes_{1, 1, 1, 1}, strides_{0, 1, 1, 1};
 };
 
-// A tensor to read from, and one to write. Error tensor.read_only. (A view holds no reference:
-// the tensor lives until the core has finished with it.)
+// hbm(): a tensor to read; hbm_target(): a tensor to write. Error tensor.read_only. (A view holds
+// no reference: the tensor must live until the core has finished with it.)
 inline HbmView hbm(const Tensor& tensor) { return HbmView(tensor, false); }
 inline HbmView hbm_target(const Tensor& tensor) { return HbmView(tensor, true); }
 
 }  // namespace soma::neuroncore
 // ---- soma/neuroncore/memory/hbm_rows.hpp
-// A row of device memory to a partition and back: what transfers are made of.
+// Moves a row of device memory to a partition and back: the building blocks of transfers.
 
 namespace soma::neuroncore::detail {
 
-// each(element, offset): offsets in elements of a row's elements, in order.
+// Calls each(element, offset) for a row's elements in order, with offsets in elements.
 template <class Each>
 void for_each_in_row(const HbmView& view, std::size_t row, const Each& each) {
   const std::size_t rank = view.rank();
@@ -4610,7 +4624,7 @@ void for_each_in_row(const HbmView& view, std::size_t row, const Each& each) {
   }
 }
 
-// Stored bytes of a row, side by side, to and from `codes`.
+// Copies the stored bytes of a row, side by side, to and from `codes`.
 template <std::size_t width>
 void collect_row(const HbmView& view, std::size_t row, std::byte* codes) {
   for_each_in_row(view, row, [&](std::size_t element, std::size_t offset) {
@@ -4653,7 +4667,7 @@ inline void write_codes(const HbmView& view, std::size_t row, const void* codes)
     spread_row<8>(view, row, from);
 }
 
-// All bits zero: 0 in every type of a tensor that a core writes.
+// Sets all bits to zero: 0 in every type of a tensor that a core writes.
 inline void write_zeros(const HbmView& view) {
   const std::vector<std::byte> zeros(view.row_elements() * size_of(view.dtype()));
   for (std::size_t row = 0; row < view.rows(); ++row) write_codes(view, row, zeros.data());
@@ -4695,7 +4709,7 @@ inline void put_integer(DType dtype, std::byte* at, float value) {
   }
 }
 
-// A row as floats.
+// Reads a row as floats.
 inline void read_floats(CoreState& core, const HbmView& view, std::size_t row, float* to) {
   const std::size_t count = view.row_elements(), width = size_of(view.dtype());
   if (!is_floating(view.dtype())) {
@@ -4713,7 +4727,7 @@ inline void read_floats(CoreState& core, const HbmView& view, std::size_t row, f
     core.kernels.decode(codec, codes.data(), count, to);
   }
 }
-// `codes`: room for the row's bytes.
+// `codes`: scratch memory for the row's bytes.
 inline void write_floats(CoreState& core, const HbmView& view, std::size_t row, const float* values,
                          void* codes) {
   if (!is_floating(view.dtype())) {
@@ -4735,14 +4749,14 @@ inline PartitionWriter writer_of(CoreState& core, const Tile& tile) {
   return PartitionWriter(core.kernels, core.sbuf, tile, nearest, core.options.overflow);
 }
 
-// Row `row` of a view to partition p. `buffer` holds twice the elements.
+// Loads row `row` of a view into partition p. `buffer` holds twice the elements.
 inline void load_row(CoreState& core, const PartitionWriter& writer, const Tile& tile,
                      std::size_t p, const HbmView& view, std::size_t row, float* buffer) {
   if (view.dtype() == tile.held() && tile.bias_offset() == 0) {
     read_codes(view, row, buffer);
     neuroncore::write_codes(core.sbuf, tile, p, buffer);
   } else if (view.dtype() == DType::int64 && tile.dtype() == DType::int32) {
-    // The vendor's compiler narrows 64-bit integers; here those are ids and labels.
+    // The vendor's compiler narrows 64-bit integers; in this model these are ids and labels.
     auto* narrow = reinterpret_cast<std::int32_t*>(buffer);
     for_each_in_row(view, row, [&](std::size_t element, std::size_t offset) {
       const std::int64_t value = integer_at(DType::int64, view.data() + 8 * offset);
@@ -4756,7 +4770,7 @@ inline void load_row(CoreState& core, const PartitionWriter& writer, const Tile&
     writer.write(p, buffer, buffer + tile.free_size());
   }
 }
-// And back.
+// Stores partition p in row `row` of a view.
 inline void store_row(CoreState& core, const Tile& tile, std::size_t p, const HbmView& view,
                       std::size_t row, float* buffer) {
   if (view.dtype() == tile.held() && tile.bias_offset() == 0) {
@@ -4779,9 +4793,9 @@ inline void store_row(CoreState& core, const Tile& tile, std::size_t p, const Hb
 
 namespace soma::neuroncore {
 
-// What an index beyond the table does.
+// The effect of an index beyond the table.
 enum class OutOfBounds : std::uint8_t { error, skip };
-// What happens to the rows that a scatter meets.
+// The effect of a scatter on the rows that it writes.
 enum class Scatter : std::uint8_t { overwrite, add };
 
 class Dma {
@@ -4797,16 +4811,16 @@ class Dma {
   }
   Lane lane() const { return lane_of(Engine::dma, queue_); }
 
-  // tile = view: row r to partition r.
+  // Loads row r of the view into partition r.
   Dma& load(const Tile& tile, const HbmView& view, SourceLine source = calling_line()) {
     return load(source, Opcode::dma_copy, tile, view);
   }
   // The same for a view whose rows are not adjacent in memory because it was transposed: slow on
-  // this hardware, and counted apart.
+  // this hardware, and counted separately.
   Dma& load_transposed(const Tile& tile, const HbmView& view, SourceLine source = calling_line()) {
     return load(source, Opcode::dma_transpose, tile, view);
   }
-  // view = tile.
+  // Stores the tile in the view.
   Dma& store(const HbmView& view, const Tile& tile, SourceLine source = calling_line()) {
     constexpr std::string_view name = "dma.store";
     check(name, {"tile", tile}, view);
@@ -4857,8 +4871,8 @@ class Dma {
     });
     return *this;
   }
-  // Row indices[p] of a matrix = partition p, or += it (in fp32, partitions in ascending order, so
-  // that equal indices add up).
+  // Row indices[p] of a matrix = partition p, or += partition p (in fp32, partitions in ascending
+  // order, so that equal indices add up).
   Dma& scatter(const HbmView& table, const Tile& tile, const Tile& indices,
                Scatter how = Scatter::overwrite, OutOfBounds out_of_bounds = OutOfBounds::error,
                SourceLine source = calling_line()) {
@@ -4934,7 +4948,7 @@ class Dma {
     return *this;
   }
 
-  // The queue waits, and signals when its last transfer has ended: every DMA engine adds one.
+  // The queue waits; and it signals once its last transfer has ended: every DMA engine adds one.
   Dma& wait(Semaphore& semaphore, std::uint32_t value) {
     semaphore.wait(*core_, lane(), value);
     return *this;
@@ -4979,7 +4993,7 @@ class Dma {
   static void check_sizes(std::string_view name, const Tile& tile, const HbmView& view) {
     if (tile.partitions() != view.rows() || tile.free_size() != view.row_elements())
       rule_broken(name, "view", view.describe(),
-                  "as many rows and elements a row as " + tile.describe());
+                  "the rows and the elements per row of " + tile.describe());
   }
   void check_indices(std::string_view name, const Tile& tile, const HbmView& table,
                      const Tile& indices) {
@@ -4993,7 +5007,7 @@ class Dma {
       rule_broken(name, "table", table.describe(),
                   std::to_string(tile.free_size()) + " elements a row, as " + tile.describe());
   }
-  // The rows of `tile` move, from or to as many rows of a view, `views` times.
+  // The rows of `tile` move from or to the same number of rows of a view, `views` times.
   Position begin(SourceLine source, Opcode opcode, std::initializer_list<Operand> reads,
                  std::initializer_list<Operand> writes, const HbmView* from, const HbmView* to,
                  const Tile& tile, std::size_t views = 1) {
@@ -5029,12 +5043,12 @@ class Dma {
 
 }  // namespace soma::neuroncore
 // ---- soma/neuroncore/memory/tile_view.hpp
-// TileView: the elements of a tile as C++ objects, for looking at them and setting them from tests.
-// Instructions go by the run-time description (Tile); this is its typed counterpart.
+// TileView: the elements of a tile as C++ objects, for tests that read and set them. Instructions
+// use the run-time description (Tile); this is its typed counterpart.
 
 namespace soma::neuroncore {
 
-// T is the C++ type that the tile is held as, const or not.
+// T is the C++ type in which the tile is held, const or not.
 template <class T>
 class TileView {
  public:
@@ -5048,7 +5062,7 @@ class TileView {
   std::size_t partitions() const { return tile_.partitions(); }
   std::size_t free_size() const { return tile_.free_size(); }
 
-  // Element (i, j ...) of the free dimensions of a partition; one index for each dimension.
+  // Element (i, j ...) of a partition, with one index for each free dimension.
   template <class... Index>
   T& operator()(std::size_t partition, Index... index) const {
     const std::size_t indices[] = {static_cast<std::size_t>(index)...};
@@ -5057,8 +5071,8 @@ class TileView {
       offset += static_cast<std::ptrdiff_t>(indices[d]) * tile_.dimension(d).stride;
     std::byte* const at =
         memory_->at(tile_, partition) + offset * static_cast<std::ptrdiff_t>(sizeof(T));
-    // As read_codes(): C++ knows no other booleans. Written only where it has to be, since several
-    // threads may look.
+    // As in read_codes(): C++ knows no other booleans. The byte is written only if necessary,
+    // because several threads may read.
     if constexpr (std::is_same_v<std::remove_const_t<T>, bool>)
       if (*at > std::byte{1}) *at = std::byte{1};
     return *reinterpret_cast<T*>(at);
@@ -5078,7 +5092,7 @@ class Core {
   CoreState state_;
 
  public:
-  // Used by make_core(). `kernels` lives as long as the core.
+  // Used by make_core(). `kernels` must outlive the core.
   Core(Context& context, const Machine& machine, const CoreOptions& options,
        const EngineKernels& kernels)
       : state_(context, machine, options, kernels),
@@ -5092,11 +5106,12 @@ class Core {
   Core(const Core&) = delete;
   Core& operator=(const Core&) = delete;
 
-  // Tiles are given back when their Scope ends. Errors neuroncore.rule_broken.
+  // Tiles are freed when their Scope ends. Errors neuroncore.rule_broken.
   struct Sbuf {
     CoreState& state;
     Tile tile(DType dtype, std::size_t partitions, std::size_t elements) {
-      // A new tile is filled with NaN: not under a transfer from a tile whose scope has ended.
+      // A new tile is filled with NaN, but not while a transfer from a tile whose scope has ended
+      // is in progress.
       if (state.options.uninitialised == Uninitialised::nan) state.end_transfers();
       return state.sbuf.tile(state.machine, dtype, partitions, elements);
     }
@@ -5121,7 +5136,7 @@ class Core {
   GpsimdEngine gpsimd;
   Dma dma;
 
-  // Gives back, when it ends, tiles and semaphores that were made since it began.
+  // At its end, frees the tiles and semaphores that were made since it began.
   class Scope {
    public:
     explicit Scope(Core& core)
@@ -5129,7 +5144,7 @@ class Core {
           sbuf_(core.state_.sbuf.mark()),
           psum_(core.state_.psum.mark()),
           semaphores_(core.semaphores_) {}
-    // A transfer from a tile that is still under way ends before its bytes are written again.
+    // A transfer from a tile ends before the tile's bytes are written again.
     ~Scope() {
       core_.state_.sbuf.release(sbuf_);
       core_.state_.psum.release(psum_);
@@ -5144,15 +5159,15 @@ class Core {
     std::size_t semaphores_;
   };
 
-  // Error neuroncore.rule_broken where the machine has no more.
+  // Error neuroncore.rule_broken: the machine has no more semaphores.
   Semaphore semaphore() {
     at_most("semaphore", "semaphores", semaphores_ + 1, state_.machine.semaphores, "in use");
     ++semaphores_;
     return {};
   }
-  // All transfers have ended and every engine has waited for every other.
+  // Ends all transfers; every engine waits for every other.
   void finish() { state_.finish(); }
-  // Instead of finish(), after an error: transfers under way are forgotten.
+  // Instead of finish(), after an error: drops transfers in progress.
   void abandon() { state_.abandon(); }
   // high_water() of both memories counts from here.
   void start_high_water() {
@@ -5160,9 +5175,9 @@ class Core {
     state_.psum.start_high_water();
   }
 
-  // Step by step: watcher(opcode, written) is called after each instruction that wrote a tile, once
-  // with the tile, all of it even where parts were left as they were (with each of two that it
-  // wrote), until unwatch(), which it may call itself.
+  // Step by step: calls watcher(opcode, written) after each instruction that wrote a tile. An
+  // instruction that wrote two tiles calls it once for each; a tile that was written in part is
+  // passed as a whole. Watching ends with unwatch(), which the watcher may call itself.
   template <class Watcher>
   void watch(Watcher watcher) {
     state_.watcher = {state_.context.heap(), std::move(watcher)};
@@ -5177,7 +5192,7 @@ class Core {
   // ---- the record of instructions
 
   // A part of the program, from here until the object ends; regions nest. Instructions that begin
-  // in it are recorded with it, and errors of races name it.
+  // in a region are recorded with it, and errors of races name it.
   //   const auto softmax = core.region("softmax");
   class Region {
    public:
@@ -5192,7 +5207,7 @@ class Core {
     std::uint32_t around_;
   };
   [[nodiscard]] Region region(std::string_view name) { return Region(state_.recorder, name); }
-  // The same for a call of an operator, by whoever runs its program; such calls do not nest.
+  // The same for a call of an operator, used by the runner of its program; such calls do not nest.
   class Call {
    public:
     Call(Recorder& recorder, std::string_view name) : recorder_(recorder) {
@@ -5209,21 +5224,21 @@ class Core {
     return Call(state_.recorder, operator_name);
   }
 
-  // With CoreOptions::record, the instructions in the order in which they were issued, since the
-  // beginning or the last take_recorded(); and the names that they refer to.
+  // With CoreOptions::record: the instructions in the order in which they were issued, since the
+  // beginning or the last take_recorded(), and the names that they refer to.
   std::span<const Instruction> recorded() const { return state_.recorder.instructions(); }
   const RecordNames& record_names() const { return state_.recorder.names(); }
-  // Gives them away, so that a long run can be looked at in pieces. Regions keep their numbers,
-  // calls count from 1 again. Error neuroncore.record: within a region or an operator's call.
+  // Moves the record out, so that a long run can be inspected in pieces. Regions keep their
+  // numbers; calls count from 1 again. Error neuroncore.record: within a region or an operator's
+  // call.
   Record take_recorded() { return state_.recorder.take(); }
 
-  // ---- looking at tiles
+  // ---- inspecting tiles
 
-  // What a tile holds, for a look at it between two instructions: as a tensor [partitions,
-  // elements] of the type that it is held as (which prints itself), as floats, and as C++ objects
-  // where they lie. With
-  // automatic synchronisation transfers end first; with manual one sees what has been waited for.
-  // Error neuroncore.dry_run: there are no numbers.
+  // The content of a tile, to inspect it between two instructions: as a tensor [partitions,
+  // elements] of the type in which it is held (which can be printed), as floats, and as C++ objects
+  // in place. With automatic synchronisation, transfers end first; with manual synchronisation only
+  // awaited transfers are visible. Error neuroncore.dry_run: there are no numbers.
   Tensor copy_out(const Tile& tile) {
     look("copy_out", tile);
     const Tensor result =
@@ -5261,7 +5276,7 @@ class Core {
 
 }  // namespace soma::neuroncore
 // ---- soma/neuroncore/stress.hpp
-// stress(): whether what a program computes depends on when its transfers end.
+// stress(): tests if a program's results depend on the times at which its transfers end.
 //
 //   const auto result = neuroncore::stress(20, [&](std::uint64_t seed) {
 //     auto core = neuroncore::make_core(context, neuroncore::trn1(), {.dma_stress_seed = seed});
@@ -5269,16 +5284,16 @@ class Core {
 //   });
 //   if (!result.equal()) puts(result.text().c_str());
 //
-// Only transfers are delayed: a wait that is missing between two engines changes nothing here, and
-// is found by the race check (Synchronization::manual, CoreOptions::check_races).
+// Only transfers are delayed: a missing wait between two engines changes nothing here; the race
+// check finds it (Synchronization::manual, CoreOptions::check_races).
 
 namespace soma::neuroncore {
 
 // The first difference, by seed, then tensor, then element in row-major order.
 struct StressResult {
-  std::uint64_t seed = 0;               // of the run that differs; 0: none does
+  std::uint64_t seed = 0;               // the seed of the run that differs; 0: no run differs
   std::size_t tensor = 0, element = 0;  // which
-  std::string given, wanted;            // what is there, and what is there in the first run
+  std::string given, wanted;            // the element's value in this run, and in the first run
 
   bool equal() const { return seed == 0; }
   // "seed 3: element 12 of tensor 0 is nan (0x7fc00000), 0.5 (0x3f000000) where transfers end at
@@ -5312,7 +5327,7 @@ inline std::string element_text(DType dtype, const std::byte* at) {
   return value + " (0x" + bits + ")";
 }
 
-// Where two tensors of one shape and type differ first; false: nowhere.
+// Finds the first difference of two tensors of one shape and type; returns false if there is none.
 inline bool first_difference(const Tensor& a, const Tensor& b, StressResult& result) {
   const std::size_t width = size_of(a.dtype()), columns = a.shape().columns();
   const std::size_t last = a.rank() == 0 ? 0 : a.rank() - 1;
@@ -5337,9 +5352,9 @@ inline bool first_difference(const Tensor& a, const Tensor& b, StressResult& res
 }  // namespace detail
 
 // Calls run(seed) for seed 0, where transfers end at once, and for seeds 1 to `seeds`, and compares
-// the bits of the tensors that it returns, which end before their context does. run makes a core
-// with CoreOptions::dma_stress_seed = seed each time. Errors: those of the runs;
-// neuroncore.rule_broken where a run returns tensors of other sizes or types than the first.
+// the bits of the returned tensors, which must end before their context. run makes a core with
+// CoreOptions::dma_stress_seed = seed each time. Errors: those of the runs; neuroncore.rule_broken:
+// a run returned tensors of other sizes or types than the first.
 template <class Run>
 StressResult stress(std::uint64_t seeds, const Run& run) {
   const std::vector<Tensor> wanted = run(std::uint64_t{0});
@@ -5374,9 +5389,9 @@ StressResult stress(std::uint64_t seeds, const Run& run) {
 //   context.set_device(&device);  // from here on every tape, backward pass and optimizer step
 
 // ---- soma/ops/program.hpp
-// Program: an operator written as instructions of a NeuronCore, as a kernel author would: tiles of
-// SBUF, products in PSUM, transfers that overlap with work. Its host kernel computes the same; a
-// generic test compares both with the operator's reference.
+// Program: an operator written as instructions of a NeuronCore, in the style of a kernel author:
+// tiles of SBUF, products in PSUM, transfers that overlap with work. Its host kernel computes the
+// same; a generic test compares both with the operator's reference.
 
 namespace soma {
 
@@ -5385,10 +5400,10 @@ class Core;
 }
 
 struct Program {
-  // Tensors are in device memory; tiles that it allocates are given back after it. Called with the
-  // outputs allocated, and only where they have elements.
+  // Tensors are in device memory; tiles that the program allocates are freed after it. Called with
+  // allocated outputs, and only if they have elements.
   void (*run)(neuroncore::Core&, const OperatorCall&) = nullptr;
-  // Its error bound: that of the sample times `error`, and so many roundings of intermediate
+  // The error bound: the sample's bound times `error`, plus `roundings` roundings of intermediate
   // results to the type of the inputs, relative to the largest result.
   double error = 1, roundings = 0;
 };
@@ -5426,7 +5441,7 @@ class CallGraph final : public PendingCalls {
   CallGraph(Heap& heap, Cut cut) : cut_(heap, std::move(cut)) {}
   CallGraph(const CallGraph&) = delete;
   CallGraph& operator=(const CallGraph&) = delete;
-  // What was recorded and never run stays undone: its tensors hold what they held.
+  // Recorded calls that never ran stay undone: their tensors keep their old content.
   ~CallGraph() { (void)take(); }
 
   bool empty() const { return calls_.empty(); }
@@ -5475,7 +5490,8 @@ class CallGraph final : public PendingCalls {
   // Dead calls so far.
   std::uint64_t removed() const { return removed_; }
 
-  // Whether a call may write an input. A record without outputs need not say which it writes: any.
+  // True if a call may write the input. A record without outputs need not list the inputs that it
+  // writes: any may be written.
   static bool writes(const Operator& op, std::size_t input) {
     return op.writes_inputs == 0 ? op.outputs == 0 : (op.writes_inputs >> input & 1) != 0;
   }
@@ -5597,7 +5613,7 @@ class KeyFields final : public FieldVisitor {
  protected:
   void found(const Field& field) override {
     if (field.use == FieldUse::run_time) return;
-    std::uint64_t bits = 0;  // of a floating-point number: those of its code
+    std::uint64_t bits = 0;  // for a floating-point number: the bits of its code
     std::memcpy(&bits, field.value, field.bytes);
     key_.number(field.name, bits);
   }
@@ -5609,7 +5625,7 @@ class KeyFields final : public FieldVisitor {
   GraphKey& key_;
 };
 
-// Whether settings hold a pointer: they mean something during the call only.
+// Finds out if settings hold a pointer, which is valid during the call only.
 class FindPointer final : public FieldVisitor {
  public:
   static bool in(Attributes attributes) {
@@ -5664,8 +5680,8 @@ inline void add_sequences(GraphKey& key, const Sequences& sequences) {
 
 }  // namespace detail
 
-// Whether a call can be part of a graph: its settings list their fields, and it needs no state of
-// its operator's.
+// True if a call can be part of a graph: its settings list their fields, and its operator keeps no
+// state.
 inline bool has_key(const Operator& op, const Attributes& attributes) {
   return op.state == nullptr && attributes.lists_fields();
 }
@@ -5745,8 +5761,8 @@ struct GraphMiss {
   std::uint64_t given = 0, known = 0;  // the field's values, here and there
 };
 
-// Of instructions: operations, lanes, what their cost depends on, and which wait for which. Equal
-// for the same programs wherever in a run they are recorded.
+// A hash of instructions: operations, lanes, cost fields, and the order in which they wait for each
+// other. Equal programs have equal hashes wherever in a run they are recorded.
 inline std::uint64_t stream_hash(std::span<const neuroncore::Instruction> record) {
   std::uint64_t hash = 0xCBF29CE484222325u;  // FNV-1a, 64 bits, word by word
   const auto add = [&hash](std::uint64_t word) { hash = (hash ^ word) * 0x100000001B3u; };
@@ -5777,8 +5793,8 @@ inline std::uint64_t stream_hash(std::span<const neuroncore::Instruction> record
   return hash;
 }
 
-// The most bytes that results of calls take at once, where each is given back behind its last use.
-// What views share counts once; what the graph was given does not count.
+// The most bytes that results of calls take at once, if each result is freed after its last use.
+// Storage that views share counts once; inputs of the graph do not count.
 inline std::uint64_t peak_bytes(std::span<const RecordedCall> calls) {
   struct Life {
     std::uintptr_t storage;
@@ -5863,7 +5879,7 @@ class ExecutableCache {
   std::uint64_t compilations() const { return compilations_; }
   std::uint64_t evicted() const { return evicted_; }
   std::size_t bytes() const { return bytes_; }
-  // Of the first most_misses compilations.
+  // The reasons for the first most_misses compilations.
   const std::vector<GraphMiss>& misses() const { return reasons_; }
 
  private:
@@ -5889,7 +5905,7 @@ enum class RunMode : std::uint8_t {
 
 struct RunOptions {
   RunMode mode = RunMode::eager;
-  std::size_t cache_bytes = std::size_t{64} << 20;  // of executables
+  std::size_t cache_bytes = std::size_t{64} << 20;  // memory for executables
   // false: a graph without an executable is Error executable.missing, for a run that was compiled
   // ahead of time.
   bool compile = true;
@@ -5906,7 +5922,7 @@ struct RunCounts {
     std::uint64_t count = 0;
   };
   std::uint64_t launches = 0;
-  std::vector<Cut> cuts;  // of a lazy device, in the order in which their causes came up
+  std::vector<Cut> cuts;  // cuts of a lazy device, in the order in which their causes came up
   // Calls of a device that is not eager: on the host; as launches of their own, since their sizes
   // depend on data (Operator::row_inputs) or they have no key; and removed, since nobody needed
   // their results.
@@ -5977,7 +5993,8 @@ class NeuronCoreDevice final : public Device {
       cut(op.name);
   }
 
-  // Of a lazy device: everything that was recorded runs, as one launch. Otherwise there is nothing.
+  // Lazy mode: runs all recorded calls as one launch. In other modes nothing waits, and the call
+  // has no effect.
   void mark_step() { cut("mark_step"); }
 
   // From here on, function(name) is called after each launch, when all of it has ended: with the
@@ -6068,7 +6085,7 @@ class NeuronCoreDevice final : public Device {
   // The program, within a launch; its tiles are given back.
   void run_program(const Operator& op, const OperatorCall& call, Count& count) {
     ++count.programs;
-    if (!core_.options().compute)  // what no transfer reaches is zero, too
+    if (!core_.options().compute)  // also zeroes elements that no transfer reaches
       for (const Tensor& output : call.outputs)
         if (output.elements() != 0) std::memset(output.mutable_raw(), 0, output.bytes());
     const neuroncore::Statistics before = core_.statistics();
@@ -6097,7 +6114,7 @@ class NeuronCoreDevice final : public Device {
     if (const auto called = after_program_) called(op.name);
   }
 
-  // What was recorded runs. Where a program fails, the results of those behind it cannot be read.
+  // Runs the recorded calls. If a program fails, the results of all later calls cannot be read.
   void cut(std::string_view cause) {
     if (graph_.empty() || cutting_) return;
     const struct Cutting {
@@ -6108,7 +6125,7 @@ class NeuronCoreDevice final : public Device {
     count_cut(cause);
     if (calls.empty()) return;
     std::size_t done = 0;
-    const struct Lost {  // what an exception leaves
+    const struct Lost {  // marks results as not computed if a call throws
       std::vector<RecordedCall>& calls;
       std::size_t& done;
       ~Lost() {
@@ -6205,12 +6222,12 @@ class NeuronCoreDevice final : public Device {
     runs_.cuts.push_back({std::string(cause), 1});
   }
 
-  // Of results whose calls will never run.
+  // Marks results whose calls will never run.
   class NotRun final : public PendingCalls {
    public:
     void run_pending(std::uintptr_t) override {
       fail(error_id::neuroncore_not_run, "NeuronCoreDevice", "tensor",
-           "the result of a call that did not run", "a graph whose earlier calls did not fail");
+           "the result of a call that did not run", "a result of a graph without failed calls");
     }
   };
   static PendingCalls& not_run() {
@@ -6266,12 +6283,12 @@ class NeuronCoreDevice final : public Device {
 
 #ifdef SOMA_DISPATCH
 // ---- soma/dispatch/engine.hpp
-// What soma::dispatch has for the NeuronCore model: engine kernels for a context's target, and the
-// programs of the built-in operators.
+// The NeuronCore part of soma::dispatch: engine kernels for a context's target, and the programs of
+// the built-in operators.
 
 namespace soma::dispatch {
 
-// Those compiled for the target of that name (Context::target().name).
+// The engine kernels that are compiled for the target with that name (Context::target().name).
 const neuroncore::EngineKernels& engine_kernels(std::string_view target);
 
 std::span<const OperatorProgram> built_in_programs();
@@ -6280,13 +6297,13 @@ std::span<const OperatorProgram> built_in_programs();
 
 namespace soma::neuroncore {
 
-// A core on the context's executor and memory, which it must not outlive.
+// A core that uses the context's executor and memory. The context must outlive it.
 inline Core make_core(Context& context, const Machine& machine = trn1(),
                       const CoreOptions& options = {}) {
   return Core(context, machine, options, dispatch::engine_kernels(context.target().name));
 }
 
-// A device that runs the operators of the core's context as programs on it.
+// A device that runs the operators of the core's context as programs on the core.
 inline NeuronCoreDevice make_device(Core& core, const RunOptions& options = {}) {
   return NeuronCoreDevice(core, dispatch::built_in_programs(), options);
 }
@@ -6308,7 +6325,7 @@ inline NeuronCoreDevice make_device(Core& core, const RunOptions& options = {}) 
 #endif
 
 // ---- soma/neuroncore/engines/multiply-inl.hpp
-// The 128 x 128 array as a CPU does it: a block of sums in registers while k passes by.
+// The 128 x 128 array on a CPU: a block of sums stays in registers while k passes by.
 
 #if defined(SOMA_NEURONCORE_ENGINES_MULTIPLY_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_NEURONCORE_ENGINES_MULTIPLY_INL_HPP
@@ -6330,7 +6347,7 @@ using ArrayLanes = hn::CappedTag<float, 16>;
 // registers of the smallest target that has the instruction.
 inline constexpr std::size_t array_rows = 6;
 
-// As many rows of sums as there are numbers, for all columns.
+// A row of sums for each number in the sequence, over all columns.
 template <std::size_t... row>
 HWY_INLINE void multiply_rows(std::index_sequence<row...>, const neuroncore::MultiplyArgs& args) {
   const ArrayLanes d;
@@ -6453,7 +6470,8 @@ HWY_INLINE V alu_lanes(V a, V b) {
   const ArrayLanes d;
   const V zero = hn::Zero(d), one = hn::Set(d, 1.0f);
   const auto flag = [&](auto mask) HWY_ATTR { return hn::IfThenElseZero(mask, one); };
-  // Unlike Ne, whose result for NaN depends on the instruction set: here, as in C++, true.
+  // Unlike Ne, whose result for NaN depends on the instruction set, this gives true for NaN, as in
+  // C++.
   const auto differ = [](V x, V y) HWY_ATTR { return hn::Not(hn::Eq(x, y)); };
   const auto set = [&](V v) HWY_ATTR { return flag(differ(v, zero)); };
   if constexpr (op == Alu::add) return hn::Add(a, b);
@@ -6495,7 +6513,7 @@ static inline void engine_alu(neuroncore::Alu op, const float* a, const float* b
   loops[static_cast<std::size_t>(op)](a, b, out, count);
 }
 
-// The same with one number for all on one side.
+// The same with one number in place of all elements on one side.
 template <class Step>
 HWY_INLINE void engine_map_one(const float* a, float* out, std::size_t count, const Step& step) {
   const ArrayLanes d;
@@ -6538,7 +6556,7 @@ static inline void engine_alu_scalar(neuroncore::Alu op, const float* a, float b
 
 // arctan for |x| up to pi/2, in double: two half angles, atan x = 2 atan(x / (1 + sqrt(1 + x^2))),
 // leave |x| below 0.26; eight terms of the series then err by less than 1e-11. An infinity, which
-// would be divided by another, is as good as the largest number.
+// would be divided by infinity, is replaced by the largest number.
 HWY_MAYBE_UNUSED static inline float arctan_one(float value) {
   constexpr float largest = (std::numeric_limits<float>::max)();
   double x = static_cast<double>(std::clamp(value, -largest, largest));
@@ -6578,7 +6596,8 @@ HWY_INLINE V function_lanes(V x) {
   if constexpr (function == Function::sigmoid) return sigmoid_lanes(d, x);
   if constexpr (function == Function::tanh) return tanh_lanes(d, x);
   if constexpr (function == Function::softplus) return softplus_lanes(d, x);
-  // Bounds of arguments: what the exponential brings to zero there is not multiplied by infinity.
+  // Bounds of arguments: a value that the exponential makes zero must not be multiplied by
+  // infinity.
   if constexpr (function == Function::mish)
     return hn::Mul(at_least_lanes(d, x, -110.0f), tanh_lanes(d, softplus_lanes(d, x)));
   if constexpr (function == Function::silu) return silu_lanes(d, x);
@@ -6628,7 +6647,7 @@ static inline void engine_activate(neuroncore::Function function, const float* x
 
 // ---- reductions
 
-// A reduction of two, as alu_lanes().
+// A reduction of two numbers, as in alu_lanes().
 template <neuroncore::Alu op>
 HWY_INLINE float reduce_two(float a, float b) {
   if constexpr (op == neuroncore::Alu::add) return a + b;
@@ -6689,28 +6708,29 @@ HWY_AFTER_NAMESPACE();
 // The programs of the built-in operators. Included by whoever makes a device, and by nobody else.
 
 // ---- soma/programs/attention/attention.hpp
-// Attention of a sequence and head, 128 queries at a time: scores of up to 2048 keys in PSUM, their
-// largest, exp() with the sums it adds up on the way, and the product with the values, divided at
-// the end. Longer sequences take a first pass over the scores that only looks for the largest.
+// Attention of one sequence and head, 128 queries at a time: scores of up to 2048 keys in PSUM,
+// their largest, exp() and the sums of the exponentials, and the product with the values, divided
+// by the sums at the end. Longer sequences need a first pass over the scores that only finds the
+// largest.
 
 // ---- soma/programs/attention/heads.hpp
-// What attention's programs share: the heads of a batch, and blocks of its matrices that stay in
-// SBUF while others pass by.
+// Code that attention's programs share: the heads of a batch, and blocks of matrices that stay in
+// SBUF while they are multiplied by many other blocks.
 
 // ---- soma/programs/attention/pack_rows.hpp
 // The rows of a pack with the columns of all its heads, in SBUF. A transfer takes as long for a row
-// of 128 bytes, which a head of 64 elements of bf16 has, as for one of 2 KiB: heads read their
-// columns from rows that were loaded whole, and leave results in rows that are stored whole. Where
-// a pack is too long for that, heads move their own columns.
+// of 128 bytes (a head of 64 elements of bf16) as for a row of 2 KiB. So whole rows are loaded,
+// heads read their columns from SBUF and write results to SBUF, and whole rows are stored. If a
+// pack is too long for that, each head moves its own columns.
 
 // ---- soma/programs/product/operand.hpp
-// Operands of products as the Tensor engine wants them: the dimension that is summed over lies on
-// the partitions. Matrices whose rows run along it are turned on the way in, 128 x 128 elements at
-// a time, by the Tensor engine itself.
+// Operands of products in the layout of the Tensor engine: the dimension that is summed over is on
+// the partitions. If it runs along the rows of a matrix, the Tensor engine transposes the matrix
+// while it is loaded, 128 x 128 elements at a time.
 
 // ---- soma/programs/support.hpp
-// What programs share: tensors as rows in device memory, how rows and columns are cut into tiles,
-// and buffers that take turns, so that a transfer can fill one while the engines work on another.
+// Tools of programs: tensors as rows in device memory, the cut of rows and columns into tiles, and
+// alternating buffers, so that a transfer can fill one buffer while the engines work on another.
 
 namespace soma::programs {
 
@@ -6723,12 +6743,12 @@ using neuroncore::HbmView;
 using neuroncore::Tile;
 
 inline constexpr std::size_t lanes = 128;  // partitions of a tile that is full
-// Elements of a partition that a piece of a long row has: transfers of 2 KiB a partition and more
+// The elements per partition of a piece of a long row: transfers of 2 KiB a partition and more
 // reach most of the bandwidth, and eight tiles of fp32 take a third of SBUF.
 inline constexpr std::size_t piece = 2048;
 
-// ---- tensors in device memory. A tensor whose leading dimensions lie at no regular distance is
-// copied first, as the compiler would lay it out anew.
+// ---- tensors in device memory. If a tensor's leading dimensions have no regular stride, the
+// tensor is copied first, as the compiler would do.
 
 // All dimensions but the last are rows.
 class DeviceRows {
@@ -6739,7 +6759,7 @@ class DeviceRows {
   std::size_t rows() const { return view_.rows(); }
   std::size_t columns() const { return view_.row_elements(); }
   DType dtype() const { return view_.dtype(); }
-  // A block of it.
+  // A block of the rows.
   HbmView block(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns) const {
     return view_.rows(row, row + rows).columns(column, column + columns);
   }
@@ -6749,7 +6769,7 @@ class DeviceRows {
   static HbmView rows_of(const Tensor& tensor, bool writable) {
     const Shape& shape = tensor.shape();
     if (tensor.rank() <= 2) return writable ? hbm_target(tensor) : hbm(tensor);
-    // Of a regular tensor the leading dimensions are one.
+    // The leading dimensions of a regular tensor are one dimension.
     const std::size_t step = tensor.strides()[tensor.rank() - 2];
     Tensor flat = tensor;
     while (flat.rank() > 2) flat = flat.select(0, 0);
@@ -6793,13 +6813,13 @@ inline neuroncore::Place place_of(DropoutArgs args, std::size_t row, std::size_t
 
 // ---- buffers that take turns
 
-// Two tiles; next() gives the one that was not given last.
+// Two tiles; next() returns the tile that it did not return last.
 class Pair {
  public:
   Pair(Core& core, DType dtype, std::size_t partitions, std::size_t elements)
       : tiles_{core.sbuf.tile(dtype, partitions, elements),
                core.sbuf.tile(dtype, partitions, elements)} {}
-  // The first `partitions` x `elements` of it.
+  // The first `partitions` x `elements` of the tile.
   Tile next(std::size_t partitions, std::size_t elements) {
     turn_ ^= 1;
     return tiles_[turn_].rows(0, partitions).columns(0, elements);
@@ -6810,7 +6830,7 @@ class Pair {
   std::size_t turn_ = 0;
 };
 
-// Loads and stores go through queues of their own, so that a store does not hold up the next load.
+// Loads and stores use separate queues, so that a store does not delay the next load.
 inline constexpr std::size_t store_queue = 1;
 
 }  // namespace soma::programs
@@ -6821,8 +6841,8 @@ inline constexpr std::size_t bank_columns = 512;  // columns of a product that o
 
 constexpr std::size_t blocks_of(std::size_t count) { return (count + lanes - 1) / lanes; }
 
-// The type of tiles for two operands that meet in a product: their own where the Tensor engine
-// pairs them, else fp32. (16-bit and 8-bit floating types pair with each other.)
+// The type of tiles for two operands of a product: their own type if the Tensor engine pairs the
+// two, else fp32. (16-bit and 8-bit floating types pair with each other.)
 constexpr bool is_wide(DType dtype) { return !is_floating(dtype) || size_of(dtype) == 4; }
 constexpr DType operand_type(DType own, DType other) {
   return is_floating(own) && is_wide(own) == is_wide(other) ? own : DType::fp32;
@@ -6838,11 +6858,12 @@ struct InnerOperand {
 
   std::size_t inner() const { return inner_rows ? view.rows() : view.row_elements(); }
   std::size_t outer() const { return inner_rows ? view.row_elements() : view.rows(); }
-  // Stored numbers that have to be scaled pass through a tile of their own.
+  // Stored numbers that need scaling go through a tile of their own.
   bool scaled() const { return quantization.scale != 1 || quantization.zero_point != 0; }
 };
 
-// Turns rows: src [rows of up to 4 tiles, inner] to dst [inner, rows], through one bank of PSUM.
+// Transposes rows: src [rows of up to 4 tiles, inner] to dst [inner, rows], through one bank of
+// PSUM.
 class Turner {
  public:
   // Takes one bank of PSUM, or two that take turns.
@@ -6853,13 +6874,13 @@ class Turner {
           banks == 1 && turned_[0].defined() ? turned_[0] : core.psum.tile(lanes, capacity_, dtype);
   }
 
-  // Block b of `to`, [up to 128 inner, rows], lies at b * rows. `from(row, rows)` is the tile of
-  // those rows, [rows, inner].
+  // Block b of `to`, [up to 128 inner, rows], begins at b * rows. `from(row, rows)` is the tile of
+  // these rows, [rows, inner].
   template <class From>
   void turn(const Tile& to, std::size_t rows, std::size_t inner, const From& from) {
     const std::size_t together = capacity_ / rows;
     for (std::size_t block = 0; block < blocks_of(inner);) {
-      // A last block that is not full has partitions of its own.
+      // A last block that is not full has fewer partitions, so it is handled separately.
       const std::size_t full = inner / lanes;
       const std::size_t count = block < full ? (std::min)(together, full - block) : 1;
       const std::size_t height = (std::min)(lanes, inner - block * lanes);
@@ -6887,13 +6908,13 @@ class Turner {
 // of outer element j is in partition i % 128 at i / 128 * outer + j.
 class OperandLoader {
  public:
-  // Parts of at most `most_outer` outer elements (at most 512 where they are turned); `banks` of
-  // PSUM to turn them in.
+  // Parts have at most `most_outer` outer elements (at most 512 if they are transposed); `banks`:
+  // banks of PSUM for transposing.
   OperandLoader(Core& core, const InnerOperand& operand, std::size_t most_outer,
                 std::size_t banks = 2)
       : core_(core), operand_(operand) {
     const std::size_t outer = (std::min)(most_outer, operand.outer());
-    // Rows of 2 KiB and more reach most of the bandwidth.
+    // Transfers of rows of 2 KiB and more reach most of the bandwidth.
     constexpr std::size_t rows_bytes = 8 * 1024;
     together_ =
         std::clamp(rows_bytes / (size_of(operand.tile_type) * blocks_of((std::max)(outer, lanes))) /
@@ -6911,7 +6932,7 @@ class OperandLoader {
             std::size_t inner) {
     load_from(operand_.view, to, outer_begin, outer, inner_begin, inner);
   }
-  // The same of another matrix that is like it, in the same buffers.
+  // The same for another matrix of the same kind, in the same buffers.
   void load_from(const HbmView& view, const Tile& to, std::size_t outer_begin, std::size_t outer,
                  std::size_t inner_begin, std::size_t inner) {
     if (operand_.inner_rows) {
@@ -6939,8 +6960,8 @@ class OperandLoader {
       turner_->turn(to.columns(at, at + blocks_of(width) * outer), outer, width, part);
     });
   }
-  // The same of rows that lie in SBUF already, in the operand's type: rows(row, count) is the tile
-  // of up to 128 of them, [count, inner].
+  // The same for rows that are in SBUF already, in the operand's type: rows(row, count) is the tile
+  // of up to 128 rows, [count, inner].
   template <class Rows>
   void turn(const Tile& to, std::size_t outer, std::size_t inner, const Rows& rows) {
     for_pieces(inner, bank_columns, [&](std::size_t first, std::size_t width) {
@@ -6953,7 +6974,7 @@ class OperandLoader {
   }
 
  private:
-  // Types differ: the transfer converts. Stored numbers become (stored - zero point) * scale.
+  // If types differ, the transfer converts. Stored numbers become (stored - zero point) * scale.
   void fetch(const Tile& to, const HbmView& from, std::size_t column) {
     if (!operand_.scaled()) {
       core_.dma.load(to, from);
@@ -6978,11 +6999,11 @@ class OperandLoader {
 
 namespace soma::programs {
 
-// Blocks of up to 128 rows beside each other, in two tiles that take turns.
+// Blocks of up to 128 rows side by side, in two alternating tiles.
 class PackTiles {
  public:
-  // For packs of up to `longest` rows; takes no room where SBUF has less than `left` bytes a
-  // partition afterwards.
+  // For packs of up to `longest` rows. It takes no memory if less than `left` bytes of SBUF a
+  // partition would remain.
   PackTiles(Core& core, DType dtype, std::size_t longest, std::size_t columns) : columns_(columns) {
     constexpr std::size_t left = 16 * 1024;
     const std::size_t elements = blocks_of(longest) * columns;
@@ -6993,12 +7014,12 @@ class PackTiles {
 
   bool used() const { return tiles_[0].defined(); }
   std::size_t columns() const { return columns_; }
-  // The next pack begins, at that row of the matrix.
+  // Begins the next pack, at this row of the matrix.
   void begin(std::size_t row) {
     row_ = row;
     turn_ ^= 1;
   }
-  // Rows of one block: `row` is a multiple of 128 rows behind the pack's first.
+  // The rows of one block: `row` is a multiple of 128 rows after the pack's first row.
   Tile at(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns) const {
     const std::size_t first = (row - row_) / lanes * columns_ + column;
     return tiles_[turn_].rows(0, rows).columns(first, first + columns);
@@ -7009,7 +7030,7 @@ class PackTiles {
   Tile tiles_[2]{};
 };
 
-// What heads read.
+// The input rows of heads.
 class PackRows {
  public:
   PackRows(Core& core, const HbmView& view, DType dtype, std::size_t longest)
@@ -7034,7 +7055,7 @@ class PackRows {
   PackTiles tiles_;
 };
 
-// What heads write.
+// The result rows of heads.
 class PackResults {
  public:
   PackResults(Core& core, const HbmView& target, DType dtype, std::size_t longest)
@@ -7045,7 +7066,7 @@ class PackResults {
   Tile at(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns) const {
     return tiles_.at(row, rows, column, columns);
   }
-  // All heads have written all of their columns.
+  // To call when all heads have written all of their columns.
   void end(std::size_t row, std::size_t rows) {
     if (!used()) return;
     for_pieces(rows, lanes, [&](std::size_t at, std::size_t count) {
@@ -7061,8 +7082,8 @@ class PackResults {
   PackTiles tiles_;
 };
 
-// One fp32 number for each head and row of a pack: in device memory [heads, rows], beside the rows
-// [rows, heads]. The Vector engine turns them 32 x 32 at a time, which moves bits only.
+// One fp32 number for each head and row of a pack: [heads, rows] in device memory, [rows, heads]
+// beside the rows. The Vector engine transposes them 32 x 32 at a time, which only moves bits.
 class PackNumbers {
  public:
   // `view`: [heads, rows].
@@ -7079,7 +7100,7 @@ class PackNumbers {
 
   bool used() const { return tiles_.used(); }
   void begin(std::size_t row) { tiles_.begin(row); }
-  // Of one head, [rows, 1].
+  // The numbers of one head, [rows, 1].
   Tile at(std::size_t row, std::size_t rows, std::size_t head) const {
     return tiles_.at(row, rows, head, 1);
   }
@@ -7127,11 +7148,11 @@ class PackNumbers {
 
 namespace soma::programs {
 
-// Rows that attend to each other: those of one sequence, or of neighbours that have at most 128
-// together. Of those, scores between rows of different sequences are masked.
+// Rows that attend to each other: the rows of one sequence, or of neighbouring sequences with at
+// most 128 rows together. In such a group, scores between rows of different sequences are masked.
 struct Pack {
-  std::size_t row = 0, length = 0;         // of keys and values
-  std::size_t query_row = 0, queries = 0;  // of queries and results: the same, or one a sequence
+  std::size_t row = 0, length = 0;         // rows of keys and values
+  std::size_t query_row = 0, queries = 0;  // queries, results: the same, or one a sequence
   std::size_t first = 0, sequences = 0;    // numbers of sequences; empty ones count
 };
 
@@ -7139,8 +7160,8 @@ struct Pack {
 struct Head {
   Pack pack;
   std::size_t number, column, width;
-  // Of the probability of each query with the key in column 0, in a pack of at most 128 rows; else
-  // of query 0 and key 0.
+  // Logical indices of probabilities. A pack of at most 128 rows has one index for each query, with
+  // the key in column 0; a larger pack has one index, for query 0 and key 0.
   const std::uint64_t* indices;
 
   // The words of probabilities from (query, key) on.
@@ -7195,17 +7216,18 @@ inline void check_attention_program(const soma::detail::AttentionInputs& inputs)
   const auto refuse = [](std::string_view argument, const Tensor& tensor) {
     if (tensor.defined())
       fail(error_id::operator_value, "attention", argument, tensor.describe() + " on a NeuronCore",
-           "none: only the host has it");
+           "no such input: only the host supports it");
   };
   refuse("mask", inputs.mask);
   refuse("query_begins", inputs.query_begins);
 }
 
-// What is added to the scores of a pack: 0, or so little between rows of different sequences that
-// exp() makes 0 of it. Where attention is causal, the scores of later keys become as little.
+// The numbers that are added to the scores of a pack: 0, but between rows of different sequences a
+// number so low that exp() gives 0. With causal attention, scores of later keys get that low number
+// too.
 class PackMask {
  public:
-  // `keys`: the most that scores have.
+  // `keys`: the most keys that scores have.
   PackMask(Core& core, const OperatorCall& call, std::size_t keys)
       : core_(core),
         causal_(call.attributes.as<AttentionSetting>().causal),
@@ -7222,7 +7244,7 @@ class PackMask {
     masked_ = core.sbuf.tile(DType::fp32, most, causal_ ? keys : most);
     if (causal_) earlier_ = core.sbuf.tile(DType::fp32, most, keys);
   }
-  // How many keys from `key` on are worth their products: queries from `query` on see no more.
+  // The number of keys from `key` on that need products: queries from `query` on see no more.
   std::size_t keys_seen(std::size_t query, std::size_t queries, std::size_t key,
                         std::size_t keys) const {
     if (!causal_) return keys;
@@ -7231,7 +7253,7 @@ class PackMask {
   void begin(const Pack& pack) {
     pack_ = pack;
     if (pack.sequences == 1) return;
-    // Which sequence of the pack a row is in: the plan of its borders, in device memory.
+    // The sequence of the pack that each row is in: made by the host, in device memory.
     float* numbers = numbers_.mutable_data<float>();
     float* query_numbers = query_numbers_.mutable_data<float>() + pack.query_row;
     for (std::size_t i = 0; i < pack.sequences; ++i) {
@@ -7248,7 +7270,7 @@ class PackMask {
     core_.vector.tensor_scalar(mask_.rows(0, pack.queries).columns(0, pack.length), row,
                                Alu::not_equal, column, Alu::multiply, -1e30f);
   }
-  // The scores of queries and keys from these on, masked where they have to be.
+  // Scores of queries and keys from these on, masked if necessary.
   Tile apply(const Tile& scores, std::size_t query, std::size_t key) {
     const std::size_t queries = scores.partitions(), keys = scores.free_size();
     const bool later = causal_ && key + keys > query + 1;
@@ -7279,7 +7301,7 @@ class PackMask {
   Pack pack_;
 };
 
-// Tiles of one size that remember which block of a matrix they hold.
+// Tiles of one size. They remember which block of a matrix they hold.
 class Kept {
  public:
   Kept(Core& core, DType dtype, std::size_t partitions, std::size_t elements, std::size_t count)
@@ -7287,8 +7309,8 @@ class Kept {
     for (std::size_t i = 0; i < count; ++i)
       entries_.push_back({core.sbuf.tile(dtype, partitions, elements)});
   }
-  // The tile of the block of so many rows that begins at (row, column); load(tile) fills it where
-  // none has it yet.
+  // The tile of the block of `rows` rows that begins at (row, column); load(tile) fills it if no
+  // tile has the block yet.
   template <class Load>
   const Tile& get(std::size_t row, std::size_t rows, std::size_t column, const Load& load) {
     for (const Entry& entry : entries_)
@@ -7310,8 +7332,8 @@ class Kept {
   std::size_t next_ = 0;
 };
 
-// Blocks of a matrix with its columns on the partitions, up to `most` rows and 512 columns of it;
-// from the rows of the pack where they are in SBUF.
+// Blocks of a matrix with its columns on the partitions, up to `most` rows and 512 columns. They
+// are made from the rows of the pack if these are in SBUF.
 class TurnedBlocks {
  public:
   TurnedBlocks(Core& core, OperandLoader& loader, const PackRows& pack, const HbmView& view,
@@ -7321,7 +7343,7 @@ class TurnedBlocks {
         view_(view),
         kept_(core, dtype, (std::min)(width, lanes),
               blocks_of((std::min)(width, bank_columns)) * most, count) {}
-  // Block b of 128 columns lies at b * rows.
+  // Block b of 128 columns begins at b * rows.
   const Tile& get(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns) {
     return kept_.get(row, rows, column, [&](const Tile& tile) {
       if (!pack_.used()) return loader_.load_from(view_, tile, row, rows, column, columns);
@@ -7338,7 +7360,7 @@ class TurnedBlocks {
   Kept kept_;
 };
 
-// Up to 128 rows and 512 columns of a matrix, as they lie; the pack's own where it is in SBUF.
+// Up to 128 rows and 512 columns of a matrix, not transposed: from the pack if it is in SBUF.
 class RowBlocks {
  public:
   RowBlocks(Core& core, const PackRows& pack, const HbmView& view, DType dtype, std::size_t most,
@@ -7362,7 +7384,7 @@ class RowBlocks {
   Kept kept_;
 };
 
-// Rows of a matrix, and the head's columns of it from `column` on: scores are a b^T.
+// Rows of a matrix, and the head's columns of the matrix from `column` on: scores are a b^T.
 struct ScoreSide {
   TurnedBlocks& blocks;
   std::size_t row, rows, column;
@@ -7384,13 +7406,13 @@ inline void multiply_scores(Core& core, const Tile& scores, const ScoreSide& a, 
 
 inline float score_scale(std::size_t width) { return 1.0f / std::sqrt(static_cast<float>(width)); }
 
-// Probabilities that are kept are multiplied by this.
+// The factor for probabilities that dropout keeps.
 inline float keep_scale(const DropoutSetting& setting) {
   if (soma::detail::dropout_threshold(setting) == 0) return 1;
   return static_cast<float>(1 / (1 - static_cast<double>(setting.probability)));
 }
 
-// Rows of the longest pack.
+// The rows of the longest pack.
 inline std::size_t longest_pack(const Sequences& sequences) {
   return (std::max)(sequences.longest(), (std::min)(sequences.rows(), lanes));
 }
@@ -7418,7 +7440,7 @@ class AttentionForward {
         longest_(longest_pack(call.sequences)),
         most_queries_((std::min)(longest_, lanes)),
         most_keys_((std::min)(longest_, chunk_keys)),
-        // Probabilities meet the values in a type that has their digits.
+        // Probabilities are multiplied by values in a type that has enough digits for the values.
         weights_(is_wide(all_.dtype()) || all_.dtype() == DType::fp16
                      ? operand_type(all_.dtype(), all_.dtype())
                      : DType::bf16),
@@ -7471,9 +7493,9 @@ class AttentionForward {
   }
 
  private:
-  // Queries are columns of all inputs but where they lie apart.
+  // Queries are columns of the common input, except if they are a separate input.
   const PackRows& query_pack() const { return inputs_.apart ? query_pack_ : all_pack_; }
-  // Columns `first` and following of the results of some queries.
+  // Columns of the results of some queries, from `first` on.
   void block(const Head& head, std::size_t query, std::size_t queries, std::size_t first,
              std::size_t columns) {
     const Tile column = columns_.next(queries, 8);
@@ -7568,7 +7590,7 @@ class AttentionForward {
   Tile scores_, sums_, exponentials_, kept_, turned_;
   Pair results_, columns_;
   PackMask mask_;
-  // Last: they take what is left of SBUF.
+  // These come last, because they take the rest of SBUF.
   PackRows all_pack_, query_pack_;
   PackResults out_pack_;
   PackNumbers log_sum_pack_;
@@ -7577,7 +7599,7 @@ class AttentionForward {
 }  // namespace detail
 
 inline void attention(Core& core, const OperatorCall& call) {
-  // No row has a result: nothing is left to compute but what no sequence asks for.
+  // If no row has a result, there is nothing to compute.
   if (call.sequences.longest() == 0 || call.outputs[0].elements() == 0) return;
   check_attention_program(soma::detail::attention_inputs(call.inputs));
   detail::AttentionForward forward(core, call);
@@ -7724,10 +7746,11 @@ class AttentionBackward {
   }
 
  private:
-  // Queries and their gradients are columns of all of them but where they lie apart.
+  // Queries and their gradients are columns of the common input, except if they are a separate
+  // input.
   const PackRows& query_pack() const { return inputs_.apart ? query_pack_ : all_pack_; }
-  // 16-bit and 8-bit tiles where the weights, as bf16, pair with them; fp16's digits are more than
-  // bf16 keeps, and its range less than gradients need.
+  // 16-bit and 8-bit tiles if the weights, as bf16, pair with them. fp16 is excluded: it has more
+  // digits than bf16 keeps, and less range than gradients need.
   static DType tile_type(DType own, DType other) {
     const auto narrow = [](DType dtype) { return !is_wide(dtype) && dtype != DType::fp16; };
     return narrow(own) && narrow(other) ? own : DType::fp32;
@@ -7743,7 +7766,7 @@ class AttentionBackward {
     return tile.rows(0, queries).columns(query / lanes, query / lanes + 1);
   }
 
-  // What a row of scores needs besides: minus its log-sum-exp, and its delta.
+  // Computes two numbers for each row of scores: minus its log-sum-exp, and its delta.
   void note_rows(const Head& head, std::size_t query, std::size_t queries, float factor) {
     const std::size_t row = head.pack.query_row + query;
     const Tile shift = column_of(shifts_, query, queries),
@@ -7766,7 +7789,7 @@ class AttentionBackward {
     });
   }
 
-  // dscores_ of some queries and keys; weights_, the probabilities that dropout leaves, too.
+  // Computes dscores_ of some queries and keys, and weights_, the probabilities after dropout.
   void compute_block(const Head& head, std::size_t query, std::size_t queries, std::size_t key,
                      std::size_t keys, bool weights) {
     const std::size_t row = head.pack.query_row + query, key_row = head.pack.row + key;
@@ -7859,7 +7882,7 @@ class AttentionBackward {
   Tile probabilities_, kept_, weights_, dscores_, turned_;
   Pair results_;
   PackMask mask_;
-  // Last: they take what is left of SBUF.
+  // These come last, because they take the rest of SBUF.
   PackRows all_pack_, query_pack_, dout_pack_, out_pack_;
   PackNumbers log_sum_pack_;
   PackResults target_pack_, query_target_pack_;
@@ -7882,12 +7905,12 @@ inline void attention_backward(Core& core, const OperatorCall& call) {
 // repeats is loaded once.
 
 // ---- soma/programs/pieces.hpp
-// How programs cut what they read: elements of a contiguous tensor as full tiles, and rows that
-// stay in SBUF where they fit and are loaded piece by piece where they do not.
+// The cut of inputs: elements of a contiguous tensor as full tiles, and rows that stay in SBUF if
+// they fit, and are loaded piece by piece if they do not.
 
 namespace soma::programs {
 
-// Elements side by side as rows of equal length that fill the partitions, then what is left as one
+// Adjacent elements as rows of equal length that fill the partitions, followed by the rest as one
 // shorter row.
 class ElementTiles {
  public:
@@ -7914,7 +7937,7 @@ class ElementTiles {
   std::size_t count_, width_;
 };
 
-// fp32 tiles for what lies between instructions; each is allocated when it is first used.
+// fp32 tiles for intermediate values; each is allocated at its first use.
 class Scratch {
  public:
   Scratch(Core& core, std::size_t partitions, std::size_t elements)
@@ -7924,7 +7947,7 @@ class Scratch {
     if (!whole.defined()) whole = core_.sbuf.tile(DType::fp32, partitions_, elements_);
     return whole.rows(0, partitions).columns(0, elements);
   }
-  // As large as another tile.
+  // A tile as large as another one.
   Tile like(std::size_t number, const Tile& other) {
     return tile(number, other.partitions(), other.free_size());
   }
@@ -7951,14 +7974,14 @@ inline void fill(Core& core, const Tensor& output, float value) {
 
 inline constexpr std::size_t longest_whole_row = 2 * piece;
 
-// Columns of a piece: all where a row fits.
+// The columns of a piece: all columns if a row fits.
 inline std::size_t piece_columns(std::size_t columns) {
   return columns <= longest_whole_row ? columns : piece;
 }
 inline std::size_t row_partitions(std::size_t rows) { return (std::min)(rows, lanes); }
 
-// Up to 128 rows of a matrix at a time. What was read last is not loaded again: a row that is one
-// piece is loaded once however many passes go over it.
+// The piece that was read last is not loaded again, so a row of one piece is loaded once for all
+// passes.
 class RowPieces {
  public:
   RowPieces(Core& core, const DeviceRows& rows)
@@ -8073,7 +8096,7 @@ struct BinaryLoops {
   }
 };
 
-// One of the inputs: blocks of it as tiles.
+// One of the inputs, in blocks that are loaded as tiles.
 class BinaryInput {
  public:
   BinaryInput(Core& core, const Tensor& tensor, std::size_t row_step, std::size_t column_step,
@@ -8116,9 +8139,9 @@ class BinaryInput {
   Tile tile_{};
 };
 
-// y = a / b as a product with 1 / b, which the engines have. Where b is below 2^-64 both are
-// multiplied by 2^64 first: its reciprocal might be above all numbers where the quotient is not.
-// The reciprocal of a number above 2^126 is below the normal ones: it has 22 bits at least.
+// y = a / b, computed as a * (1 / b), because the engines have no division. If b is below 2^-64,
+// both are multiplied by 2^64 first: otherwise the reciprocal may overflow even if the quotient
+// does not. The reciprocal of a number above 2^126 is subnormal and has at least 22 bits.
 inline void divide_tile(Core& core, const Tile& y, const Tile& a, const Tile& b, Scratch& scratch) {
   const Tile factor = scratch.like(0, b), inverse = scratch.like(1, b);
   core.vector.tensor_scalar(factor, b, Alu::absolute, 0, Alu::less, 0x1p-64f)
@@ -8145,8 +8168,8 @@ inline void binary_tile(Core& core, Binary function, const Tile& y, const Tile& 
     case Binary::divide:
       return divide_tile(core, y, a, b, scratch);
     default: {
-      // The engine's operators keep a NaN of b and lose one of a: it comes back as 0 a, with a
-      // clamped so that infinity makes none.
+      // The engine's operators keep a NaN of b and lose a NaN of a. Adding 0 a brings it back; a is
+      // clamped before, so that an infinity does not become NaN.
       const Tile chosen = scratch.like(0, a), near = scratch.like(1, a);
       core.vector
           .tensor_tensor(chosen, a, b, function == Binary::maximum ? Alu::maximum : Alu::minimum)
@@ -8214,8 +8237,8 @@ void binary(Core& core, const OperatorCall& call) {
 
 }  // namespace soma::programs
 // ---- soma/programs/element/dropout.hpp
-// Dropout: the Vector engine zeroes, the Scalar engine scales. What is dropped is keyed by the
-// element's logical place, not by its tile.
+// Dropout: the Vector engine zeroes elements, the Scalar engine scales the others. The random draws
+// depend on the element's logical place, not on its tile.
 
 namespace soma::programs {
 
@@ -8245,21 +8268,22 @@ inline void dropout(Core& core, const OperatorCall& call) {
 }  // namespace soma::programs
 // ---- soma/programs/element/parametric.hpp
 // Element-wise functions with a setting: a few instructions of the Vector engine. Powers run on the
-// host: the engine that has them (GpSimd) has no digits to spare.
+// host, because the engine that has them (GpSimd) is not accurate enough.
 
 // ---- soma/programs/element/unary_backward.hpp
 // Gradients of element-wise functions: dx = dy f'(x), tile by tile.
 
 // ---- soma/programs/element/unary.hpp
-// Element-wise functions of one tensor: one activation of the Scalar engine where it has the
-// function, a few instructions of it and the Vector engine where not.
+// Element-wise functions of one tensor: one activation of the Scalar engine if it has the function,
+// else a few instructions of the Scalar and Vector engines.
 
 namespace soma::programs {
 
 inline constexpr float largest_float = (std::numeric_limits<float>::max)();
 inline constexpr float half_pi = 1.57079637f, half_pi_rest = -4.37113883e-8f;  // their sum is pi/2
 
-// What the Scalar engine has for it; Function::copy: nothing (or copy itself).
+// The Scalar engine's function for a unary operator; Function::copy if the engine has none (or for
+// copy itself).
 constexpr Function function_of(Unary unary) {
   switch (unary) {
     case Unary::absolute:
@@ -8305,7 +8329,8 @@ inline void spoil_negative(Core& core, const Tile& y, const Tile& value, const T
       .scalar_tensor_tensor(y, flags, Alu::multiply, -largest_float, Alu::add, value);
 }
 
-// The engine's root begins at 2^-116: below, zero is exact and the rest is 2^-58.
+// The engine's square root is valid from 2^-116 on: for smaller numbers, the root of zero is exact
+// and all other roots are 2^-58.
 inline void square_root_tile(Core& core, const Tile& y, const Tile& x, Scratch& scratch) {
   const Tile root = scratch.like(3, x), flags = scratch.like(4, x);
   core.vector.tensor_scalar(root, x, Alu::maximum, 0x1p-116f, Alu::none, {}, {.reverse0 = true});
@@ -8314,8 +8339,7 @@ inline void square_root_tile(Core& core, const Tile& y, const Tile& x, Scratch& 
   spoil_negative(core, y, root, x, flags);
 }
 
-// The engine's logarithm begins at 2^-64: smaller numbers are multiplied by 2^86 first. Good up to
-// 2^64.
+// The engine's logarithm is valid from 2^-64 to 2^64: smaller numbers are multiplied by 2^86 first.
 inline void logarithm_tile(Core& core, const Tile& y, const Tile& x, Scratch& scratch) {
   const Tile factor = scratch.like(0, x), value = scratch.like(1, x), flags = scratch.like(2, x);
   constexpr float shift = 0x1p86f, shift_logarithm = 59.6106575f;
@@ -8330,8 +8354,8 @@ inline void logarithm_tile(Core& core, const Tile& y, const Tile& x, Scratch& sc
   spoil_negative(core, y, value, x, flags);
 }
 
-// angle = x less whole turns, from -pi to pi. The turn is subtracted in three parts, so that the
-// products with up to 2^13 turns are exact; beyond |x| = 50000 digits are lost.
+// angle = x minus whole turns, from -pi to pi. The turn is subtracted in three parts, so that the
+// products with up to 2^13 turns are exact; beyond |x| = 50000 the result loses digits.
 inline void reduce_angle(Core& core, const Tile& angle, const Tile& x, Scratch& scratch) {
   constexpr float pi = 3.14159274f;
   constexpr float parts[] = {6.28125f, 0x7EDp-20f, 3.01991598e-7f};
@@ -8468,7 +8492,7 @@ void unary(Core& core, const OperatorCall& call) {
 namespace soma::programs {
 
 // x sigmoid(v) with v = x (a + b x^2): s + s (1 - s) x (a + 3 b x^2). Beyond 12 the derivative is 0
-// or 1, and so is that at 12.
+// or 1, as at 12, so x is clamped.
 inline void gelu_tanh_derivative(Core& core, const Tile& slope, const Tile& x, Scratch& scratch) {
   constexpr float a = 1.59576912f, b = 7.13548163e-2f;
   const Tile near = scratch.like(1, x), square = scratch.like(2, x), other = scratch.like(3, x);
@@ -8510,8 +8534,8 @@ inline void mish_derivative(Core& core, const Tile& slope, const Tile& x, Scratc
       .tensor_tensor(slope, slope, near, Alu::add);
 }
 
-// dx = dy, or 0 whatever dy is, where x lies at or below `least` (not where `lower` is none), or
-// where `upper` says so of x and `most`.
+// dx = dy, but 0, whatever dy is, if x is at or below `least` (not if `lower` is none), or if
+// `upper` compares x and `most` as true.
 inline void cut_gradient(Core& core, const Tile& dx, const Tile& x, const Tile& dy, Alu lower,
                          float least, Alu upper, float most, Scratch& scratch) {
   const Tile flags = scratch.like(2, x), mask = flags.as(DType::int32), value = scratch.like(1, x);
@@ -8727,18 +8751,18 @@ void parametric_backward(Core& core, const OperatorCall& call) {
 
 }  // namespace soma::programs
 // ---- soma/programs/image/convolution.hpp
-// 2-D convolution without unfolded columns in memory: a patch of the image lies in SBUF, channels
-// on partitions, zeros around it, and each position of the kernel reads its pixels through an
-// access pattern. The Tensor engine contracts over channels; positions and blocks of channels add
-// up in PSUM.
+// 2-D convolution without unfolded columns in memory. A patch of the image is in SBUF, with
+// channels on partitions and zeros around it, and each position of the kernel reads its pixels
+// through an access pattern. The Tensor engine sums over channels; the sums of positions and of
+// blocks of channels are added in PSUM.
 
 // ---- soma/programs/image/image_tiles.hpp
-// How programs of images cut them: tiles of output pixels, pieces of the kernel, and the patch of
-// the image that both together read.
+// The cut of images into tiles of output pixels and pieces of the kernel, and the patch of the
+// image that a tile and a piece read.
 
 namespace soma::programs {
 
-inline constexpr std::size_t patch_elements = 8192;  // of a partition: 32 KiB, twice
+inline constexpr std::size_t patch_elements = 8192;  // in a partition: 32 KiB, twice
 
 constexpr std::size_t piece_count(std::size_t count, std::size_t most) {
   return (count + most - 1) / most;
@@ -8750,18 +8774,19 @@ struct Extent {
   std::ptrdiff_t pad;  // negative: the first pixels are not used
 };
 
-// Some of the outputs in one direction with some positions of the kernel, and what they read.
+// Some of the outputs in one direction, some positions of the kernel, and the pixels that both
+// read.
 struct Reach {
   std::size_t outputs, positions, stride;
   std::size_t pixels() const { return (outputs - 1) * stride + positions; }
 };
 
-// How a convolution is cut: images and output pixels of a tile, and positions of the kernel.
+// The cut of a convolution: images and output pixels of a tile, and positions of the kernel.
 struct ConvolutionPlan {
   std::size_t images = 1;
   Reach rows, columns;
 
-  // At most `most` pixels a tile, whose patch fits.
+  // At most `most` pixels a tile, and the patch must fit in SBUF.
   ConvolutionPlan(std::size_t count, const Extent& height, const Extent& width, std::size_t most,
                   std::size_t most_positions)
       : rows{1, (std::max)(height.kernel, std::size_t{1}), height.stride},
@@ -8787,13 +8812,13 @@ struct ConvolutionPlan {
 
  private:
   static void shrink(std::size_t& size) { size = (size + 1) / 2; }
-  // The size of pieces that are as long as each other.
+  // The size of pieces of equal length.
   static std::size_t even(std::size_t count, std::size_t most) {
     return piece_count(count, piece_count(count, most));
   }
 };
 
-// Of images, channels, rows, columns ...
+// A range of images, channels, rows or columns.
 struct Interval {
   std::size_t begin = 0, size = 0;
   std::size_t end() const { return begin + size; }
@@ -8813,8 +8838,8 @@ void for_output_tiles(std::size_t images, const Extent& height, const Extent& wi
   });
 }
 
-// The pixels of an image that a run of outputs reads through a run of positions: where they lie in
-// the patch, the rest of which is padding.
+// The pixels of an image that some outputs read through some positions: their place in the patch.
+// The rest of the patch is padding.
 struct PatchSpan {
   std::size_t size, begin, end, pixel;  // [begin, end) of the patch are pixels from `pixel` on
 
@@ -8851,7 +8876,7 @@ using neuroncore::Accumulate;
 inline constexpr std::size_t weight_elements = 16384;  // that stay in SBUF: 64 KiB
 inline constexpr std::size_t kernel_positions = 32;    // that are worked on at a time
 
-// Images [N, C, H, W] in device memory, whose patches are loaded with zeros around them.
+// Images [N, C, H, W] in device memory. Their patches are loaded with zeros around them.
 class Patches {
  public:
   Patches(Core& core, const Tensor& images, const Extent& height, const Extent& width,
@@ -8880,7 +8905,8 @@ class Patches {
     core_.dma.load(tile.slice(1, down.begin, down.end).slice(2, across.begin, across.end), view);
     return tile;
   }
-  // What the outputs read at one position of a loaded patch: [channels, images, rows, columns].
+  // The part of a loaded patch that the outputs read at one position of the kernel: [channels,
+  // images, rows, columns].
   Tile at(const Tile& patch, std::size_t kernel_row, std::size_t kernel_column,
           const Interval& rows, const Interval& columns) const {
     return patch
@@ -8896,8 +8922,8 @@ class Patches {
   Pair tiles_;
 };
 
-// One block of a weight [O, C, kernel height, kernel width] as the array wants it: the contracted
-// channels on partitions. Blocks stay in SBUF if all of them fit.
+// A block of a weight [O, C, kernel height, kernel width] in the layout of the array: channels that
+// are summed over are on partitions. Blocks stay in SBUF if all of them fit.
 class ConvolutionWeights {
  public:
   // `turned`: the contraction runs over C, else over O.
@@ -8917,12 +8943,13 @@ class ConvolutionWeights {
     else
       streamed_.emplace(core, DType::fp32, depth, elements);
     if (!turned) return;
-    // Loaded with the kept channels on partitions, then turned.
+    // Loads the block with the kept channels on partitions, then transposes it.
     loaded_.emplace(core, weight.dtype(), (std::min)(kept, lanes), depth * positions);
     turning_ = core.psum.tile(lanes, lanes);
   }
 
-  // [contracted, positions, kept]; `number` of the block: the same for the same arguments.
+  // [contracted, positions, kept]; `number` identifies the block: the same arguments need the same
+  // number.
   Tile block(std::size_t number, const Interval& contracted, const Interval& kept,
              const Interval& rows, const Interval& columns) {
     const std::size_t positions = rows.size * columns.size, size = positions * kept.size;
@@ -8981,7 +9008,7 @@ inline void correlate(Core& core, const Correlation& c) {
                              kernel_positions);
   ConvolutionWeights weights(core, c.weight, c.turned, plan);
   Patches patches(core, c.from, c.height, c.width, plan);
-  // Blocks of outputs that share a patch, a bank of PSUM each.
+  // The number of blocks of outputs that share a patch; each has a bank of PSUM.
   constexpr std::size_t group = 4;
   const std::size_t most = (std::min)(outputs, lanes), pixels = plan.pixels();
   HeapVector<Tile> sums(core.context().heap());
@@ -9070,17 +9097,17 @@ inline void convolution(Core& core, const OperatorCall& call) {
 
 }  // namespace soma::programs
 // ---- soma/programs/image/convolution_backward.hpp
-// The gradients of a convolution. That of the image is a convolution too: of dy, over the output
-// channels; with a stride, the pixels that meet the same positions of the kernel are computed
-// together. That of the weight contracts over pixels.
+// The gradients of a convolution. The image's gradient is also a convolution: of dy, over the
+// output channels. With a stride, pixels that use the same positions of the kernel are computed
+// together. The weight's gradient sums over pixels.
 
 namespace soma::programs {
 
-// dx: of the pixels in each direction, those whose distance from a window's start is `phase` or a
-// stride more, together: they meet positions phase, phase + stride ... of the kernel.
+// For dx: the pixels whose distance from a window's start is `phase`, or `phase` plus a multiple of
+// the stride, are computed together: they use positions phase, phase + stride ... of the kernel.
 struct Phase {
   std::size_t pixel = 0;     // the first
-  std::size_t position = 0;  // of the kernel, the first
+  std::size_t position = 0;  // the first position of the kernel
   Extent extent{};
 
   static Phase of(std::size_t phase, const Extent& forward) {
@@ -9122,13 +9149,14 @@ inline void convolution_image_gradient(Core& core, const Window& window, const T
     }
 }
 
-// dW: the contraction runs over pixels, so pixels of x and dy are turned onto partitions.
+// dW sums over pixels, so pixels of x and dy are transposed onto partitions.
 inline void convolution_weight_gradient(Core& core, const Window& window, const Tensor& x,
                                         const Tensor& dy, const Tensor& dweight) {
   const Core::Scope scope(core);
   const Extent height = height_of(window), width = width_of(window);
   const std::size_t channels = x.size(1), outputs = dy.size(1);
-  // Positions of the kernel side by side in a bank of PSUM, which all channels of a block share.
+  // The number of banks of PSUM: positions of the kernel are side by side in a bank, which all
+  // channels of a block share.
   constexpr std::size_t banks = 4;
   const std::size_t bank = core.machine().matmul_moving_free;
   const std::size_t deepest = (std::min)(channels, lanes), most = (std::min)(outputs, lanes);
@@ -9250,21 +9278,22 @@ inline void convolution_backward(Core& core, const OperatorCall& call) {
 
 }  // namespace soma::programs
 // ---- soma/programs/image/max_pool.hpp
-// Max pooling: planes (channels of images) on partitions, their pixels along the free dimensions.
-// Each position of the kernel reads its pixels of all windows through one access pattern; windows
-// at the border leave positions out, so that nothing needs padding.
+// Max pooling: planes (channels of images) are on partitions, their pixels along the free
+// dimensions. Each position of the kernel reads its pixels of all windows through one access
+// pattern. Windows at the border leave out positions, so no padding is needed.
 
 namespace soma::programs {
 
-// The windows of `windows` that have position `position` of the kernel on pixels of `pixels`: their
-// numbers from the first of `windows` on, and the first one's pixel from the first of `pixels` on.
+// The windows of `windows` for which position `position` of the kernel is on a pixel of `pixels`:
+// their numbers, relative to the first of `windows`, and the first window's pixel, relative to the
+// first of `pixels`.
 struct WindowRun {
   std::size_t begin = 0, end = 0, pixel = 0;
 
   WindowRun(const Extent& extent, const Interval& windows, std::size_t position,
             const Interval& pixels) {
     const auto stride = static_cast<std::ptrdiff_t>(extent.stride);
-    // The pixel of the first window, seen from the first pixel.
+    // The first window's pixel, relative to the first pixel.
     const std::ptrdiff_t first =
         static_cast<std::ptrdiff_t>(windows.begin * extent.stride + position) - extent.pad -
         static_cast<std::ptrdiff_t>(pixels.begin);
@@ -9286,7 +9315,7 @@ struct WindowRun {
   }
 };
 
-// The numbers of some pixels in their plane, in every partition of a tile.
+// The numbers of some pixels within their plane, in every partition of a tile.
 inline void number_pixels(Core& core, const Tile& tile, const Extent& width, const Interval& rows,
                           const Interval& columns) {
   const std::size_t first = rows.begin * width.image + columns.begin;
@@ -9339,7 +9368,7 @@ class MaxPool {
  private:
   std::size_t most() const { return (std::min)(x_.size(0), lanes); }
 
-  // One tile of windows.
+  // Computes one tile of windows.
   void windows() {
     const std::size_t count = rows_.size * columns_.size;
     const Tile all = results_.next(planes_.size, count);
@@ -9348,12 +9377,12 @@ class MaxPool {
     const Tile equal =
         equal_.rows(0, planes_.size).columns(0, count).reshape({rows_.size, columns_.size});
     core_.vector.memset(all, -std::numeric_limits<float>::infinity());
-    // The engine's maximum(a, b) is a > b ? a : b: what was there stays where they are equal, or
-    // where the new one is NaN.
+    // The engine's maximum(a, b) is a > b ? a : b: the old value stays if both are equal, or if the
+    // new one is NaN.
     each_position(false, [&](const Position& at) {
       core_.vector.tensor_tensor(at.of(y), at.of_pixels(patch_), at.of(y), Alu::maximum);
     });
-    // Backward, so that the first position has the last word.
+    // Runs backward, so that the first position writes last.
     each_position(true, [&](const Position& at) {
       core_.vector.tensor_tensor(at.of(equal), at.of_pixels(patch_), at.of(y), Alu::equal)
           .copy_predicated(at.of(index), at.of_pixels(patch_number_), at.of(equal));
@@ -9373,7 +9402,7 @@ class MaxPool {
     store(indices_, index);
   }
 
-  // A position of the kernel for the windows of this tile that have it.
+  // A position of the kernel, for the windows of this tile that have it.
   struct Position {
     WindowRun rows, columns;
     std::size_t stride_height, stride_width;
@@ -9401,14 +9430,14 @@ class MaxPool {
       if (!at.rows.empty() && !at.columns.empty()) call(at);
     }
   }
-  // A large kernel is cut: the piece that a position is in.
+  // A large kernel is cut into pieces: the piece of a position.
   static Interval around(std::size_t position, std::size_t size, std::size_t kernel) {
     const std::size_t begin = position / size * size;
     return {begin, (std::min)(size, kernel - begin)};
   }
 
-  // The pixels on the image that this tile's windows reach through some positions, their numbers,
-  // and which are NaN.
+  // Loads the pixels that this tile's windows read through some positions, their numbers, and which
+  // of them are NaN.
   void load(const Interval& kernel_rows, const Interval& kernel_columns) {
     const bool same = kernel_rows == kernel_rows_ && kernel_columns == kernel_columns_;
     if (loaded_ && same) return;
@@ -9443,7 +9472,7 @@ class MaxPool {
   const Tensor x_, largest_, indices_;
   Pair pixels_, results_, found_;
   Tile number_, not_a_number_, equal_;
-  // What is worked on.
+  // The current tile.
   Interval rows_{}, columns_{}, planes_{}, kernel_rows_{}, kernel_columns_{};
   Interval patch_rows_{}, patch_columns_{};
   Tile patch_, patch_number_, patch_nan_;
@@ -9456,7 +9485,7 @@ inline void max_pool(Core& core, const OperatorCall& call) {
       .run();
 }
 
-// The windows that reach pixels of an interval.
+// The windows that contain pixels of an interval.
 inline Interval windows_over(const Extent& extent, const Interval& pixels) {
   const auto pad = static_cast<std::size_t>(extent.pad);
   const std::size_t first = pixels.begin + pad, last = pixels.end() - 1 + pad;
@@ -9465,9 +9494,9 @@ inline Interval windows_over(const Extent& extent, const Interval& pixels) {
   return {begin, begin < end ? end - begin : 0};
 }
 
-// A tile of dx gathers from every window that reaches it: for each position of the kernel, dy where
-// the window's index is the pixel's number. Positions run backward, so that a pixel adds its
-// windows in ascending order, as the host does.
+// A tile of dx gathers from every window that contains its pixels: for each position of the kernel,
+// it adds dy if the window's index is the pixel's number. Positions run backward, so that a pixel
+// adds its windows in ascending order, as the host does.
 inline void max_pool_backward(Core& core, const OperatorCall& call) {
   const Window window =
       soma::detail::pool_window(call.inputs[0].shape(), call.attributes.as<MaxPoolSetting>());
@@ -9475,8 +9504,8 @@ inline void max_pool_backward(Core& core, const OperatorCall& call) {
   const Tensor indices = planes_of(contiguous(call.context, call.inputs[1]));
   const Tensor dy = planes_of(contiguous(call.context, call.inputs[2]));
   const Tensor dx = planes_of(call.outputs[0]);
-  // Tiles of pixels, which halve until they and their windows fit; at a single pixel the windows
-  // come in pieces.
+  // Tiles of pixels are halved until they and their windows fit; for a single pixel, the windows
+  // are cut into pieces.
   constexpr std::size_t fits = 2 * piece;
   Interval rows{0, height.image}, columns{0, width.image};
   const auto most_windows = [](const Extent& extent, std::size_t pixels) {
@@ -9497,7 +9526,7 @@ inline void max_pool_backward(Core& core, const OperatorCall& call) {
   const Tile number = core.sbuf.tile(DType::int32, most, rows.size * columns.size);
   const Tile parts = core.sbuf.tile(DType::fp32, most, down * across);
   const Tile chosen = core.sbuf.tile(DType::uint8, most, down * across);
-  // Comparisons are of fp32, which has every integer up to 2^24.
+  // Comparisons are in fp32, which has every integer up to 2^24.
   const bool exact = height.image * width.image <= (std::size_t{1} << 24);
   const Tile differences = exact ? Tile() : core.sbuf.tile(DType::int32, most, down * across);
 
@@ -9567,9 +9596,9 @@ inline void max_pool_backward(Core& core, const OperatorCall& call) {
 // engine before and after.
 
 // ---- soma/programs/views/cast.hpp
-// Cast: a copy by the Scalar engine that rounds as asked. Stochastic rounding draws at the
-// element's number in the tensor. The engine makes integers as the host does by default: nearest
-// even, saturated, NaN as 0. Integers of 32 bits pass through fp32; the core has none of 64.
+// Stochastic rounding draws by the element's number in the tensor. The engine makes integers as the
+// host does by default: nearest even, saturated, NaN as 0. Integers of 32 bits pass through fp32;
+// the core has none of 64.
 
 namespace soma::programs {
 
@@ -9614,11 +9643,11 @@ void image_program(Core& core, const OperatorCall& call) {
 // Labels are read by the host, as ids are: it checks them and plans addresses.
 
 // ---- soma/programs/loss/element_loss.hpp
-// Losses of single elements: what they are by both engines, their sum in the accumulators of the
-// Scalar engine.
+// Losses of single elements: both engines compute the losses, the Scalar engine's accumulators
+// their sum.
 
 // ---- soma/programs/loss/total.hpp
-// Total: the sum of columns of partial sums as one number: partitions meet in a product with ones.
+// Total: the sum of columns of partial sums as one number. A product with ones adds the partitions.
 
 namespace soma::programs {
 
@@ -9650,7 +9679,7 @@ class Total {
 
 namespace soma::programs {
 
-// t (log t - x), and zero where t is, whatever the product with it.
+// t (log t - x), and 0 if t is 0, even for an infinite x.
 inline void divergence_tile(Core& core, const Tile& y, const Tile& x, const Tile& target,
                             Scratch& scratch) {
   const Tile logarithm = scratch.like(3, x), mask = scratch.like(2, x).as(DType::int32);
@@ -9702,8 +9731,8 @@ inline void element_loss_tile(Core& core, const ElementLossSetting& setting, con
       break;
   }
   // |x| w + log(1 + exp(-|x|)), where w is the target's share on the other side of x: 1 - t for x
-  // of zero or more, else t. A share of zero takes nothing, of an infinity neither: the product is
-  // that of a clamped x, and is made infinite where x is and a share is left.
+  // of zero or more, else t. With w = 0, the product is 0 even for an infinite x: it uses a clamped
+  // x, and becomes infinite only if x is infinite and w is not 0.
   constexpr float largest = (std::numeric_limits<float>::max)();
   const Tile size = scratch.like(1, x), share = scratch.like(2, x), over = scratch.like(3, x);
   core.scalar.activation(size, x, Function::absolute)
@@ -9747,7 +9776,7 @@ inline void element_loss(Core& core, const OperatorCall& call) {
                                          setting.reduction, setting.denominator, x.elements()));
 }
 
-// One number of device memory in every partition, times a constant: [P, 1].
+// One number of device memory in every partition, multiplied by a constant: [P, 1].
 inline Tile repeated_number(Core& core, const Tensor& number, std::size_t partitions,
                             float factor) {
   const Tile tile = column_tile(core, partitions);
@@ -9756,7 +9785,7 @@ inline Tile repeated_number(Core& core, const Tensor& number, std::size_t partit
   return tile;
 }
 
-// The slope of a loss without its constant factor.
+// The derivative of a loss without its constant factor.
 inline void element_loss_slope(Core& core, const ElementLossSetting& setting, const Tile& slope,
                                const Tile& x, const Tile& target) {
   const float p = setting.parameter;
@@ -9840,8 +9869,8 @@ inline void element_loss_backward(Core& core, const OperatorCall& call) {
 
 }  // namespace soma::programs
 // ---- soma/programs/rows/softmax.hpp
-// Softmax over rows: the row's largest by the Vector engine, exponentials and their sum in one pass
-// of the Scalar engine.
+// Softmax over rows: the Vector engine finds the row's largest number, the Scalar engine computes
+// the exponentials and their sum in one pass.
 
 namespace soma::programs {
 
@@ -9954,8 +9983,8 @@ inline void softmax_backward(Core& core, const OperatorCall& call) {
 
 namespace soma::programs {
 
-// The plan of a call: labels as int32, -1 for rows that do not count, and where in its block of 128
-// rows the logit of each lies.
+// The plan of a call: labels as int32, -1 for ignored rows, and the place of each label's logit in
+// its block of 128 rows.
 class LabelPlan {
  public:
   LabelPlan(Context& context, const CrossEntropySetting& setting, const Tensor& given,
@@ -9995,7 +10024,7 @@ class LabelPlan {
   HbmView places(std::size_t row, std::size_t rows) const {
     return column_of(hbm(places_), row, rows);
   }
-  // The logits of a block of rows, one to a row.
+  // The label's logit of each row of a block.
   HbmView table(std::size_t row, std::size_t rows) const {
     const std::size_t last =
         (rows - 1) * logits_.stride(0) + (logits_.row_elements() - 1) * logits_.stride(1);
@@ -10008,7 +10037,7 @@ class LabelPlan {
   std::size_t counted_ = 0;
 };
 
-// Labels of up to 128 rows in SBUF: as floats, and 1 where the row counts.
+// Labels of up to 128 rows in SBUF: as floats, and 1 for rows that are not ignored.
 struct LabelTiles {
   Tile whole, floats, counts;
   LabelTiles(Core& core, std::size_t partitions)
@@ -10023,7 +10052,7 @@ struct LabelTiles {
   }
 };
 
-// With everything measured from the row's largest m and s = log sum exp(x - m):
+// With all logits relative to the row's largest logit m, and s = log sum exp(x - m):
 //     loss = (1 - smoothing) (s - (x[label] - m)) + smoothing (s - mean of (x - m)).
 inline void cross_entropy(Core& core, const OperatorCall& call) {
   const auto& setting = call.attributes.as<CrossEntropySetting>();
@@ -10156,10 +10185,10 @@ inline void cross_entropy_backward(Core& core, const OperatorCall& call) {
 
 }  // namespace soma::programs
 // ---- soma/programs/optimizer/accumulate.hpp
-// Adding gradients up, in place in device memory.
+// Adds gradients, in place in device memory.
 
 // ---- soma/programs/rows/rows_of_numbers.hpp
-// Numbers of rows, in device memory, as gathers and scatters take them.
+// Row numbers in device memory, in the layout that gathers and scatters need.
 
 namespace soma::programs {
 
@@ -10204,7 +10233,7 @@ inline void accumulate(Core& core, const OperatorCall& call) {
   });
 }
 
-// Rows are distinct: a scatter adds each to its own.
+// Rows are distinct, so each row of the scatter is added to another row.
 inline void accumulate_rows(Core& core, const OperatorCall& call) {
   const Tensor &total = call.inputs[0], &numbers = call.inputs[2];
   const std::size_t count = numbers.elements();
@@ -10233,24 +10262,24 @@ inline void accumulate_rows(Core& core, const OperatorCall& call) {
 
 }  // namespace soma::programs
 // ---- soma/programs/optimizer/optimizer_steps.hpp
-// Optimizer steps. The parameter, its gradient and its states pass through SBUF once, tile by tile;
-// LAMB reads the parameter twice, since the step depends on two norms of the whole.
+// Optimizer steps. The parameter, its gradient and its states are loaded into SBUF once, tile by
+// tile; LAMB reads the parameter twice, since the step depends on two norms of the whole parameter.
 //
-// Where draws or a sparse gradient ask for rows, a partition holds (a piece of) a row of the
-// parameter; else any run of elements.
+// If draws or a sparse gradient need rows, a partition holds a row of the parameter, or a piece of
+// a row; else it holds any run of elements.
 
 namespace soma::programs {
 
 using neuroncore::Rounded;
 
-// What one tile holds of a parameter and of everything that has its shape.
+// The part of a parameter, and of all tensors of its shape, that one tile holds.
 struct StepPart {
   std::size_t rows, columns;  // partitions, and elements of each
   std::size_t first, stride;  // elements: the first one, and from one partition to the next
-  std::size_t row = 0;        // of the parameter, in partition 0, where rows are of interest
+  std::size_t row = 0;        // the parameter's row in partition 0, if rows matter
   std::uint64_t draw_index = 0;
 
-  // Of all elements as one row.
+  // The part's rows in a tensor that is viewed as one row.
   HbmView of(const HbmView& flat) const {
     return flat.columns(first, first + columns).with_rows(rows, stride);
   }
@@ -10263,7 +10292,7 @@ class StepState {
       : core_(core),
         view_(flat_target(tensor)),
         tiles_(core, tensor.dtype(), largest.rows, largest.columns) {
-    // What is computed lies in the tile itself where that is fp32.
+    // An fp32 tile also holds the computed values; other types need a second, wide tile.
     if (tiles_.next(1, 1).dtype() != DType::fp32)
       wide_ = core.sbuf.tile(DType::fp32, largest.rows, largest.columns);
   }
@@ -10272,7 +10301,7 @@ class StepState {
     core_.dma.load(tile, part.of(view_));
     return tile;
   }
-  // Where the new value of a loaded tile goes before it is rounded.
+  // The tile for the new value of a loaded tile, before it is rounded.
   Tile wide(const Tile& loaded) const {
     return wide_.defined() ? wide_.rows(0, loaded.partitions()).columns(0, loaded.free_size())
                            : loaded;
@@ -10280,7 +10309,7 @@ class StepState {
   void store(const StepPart& part, const Tile& tile) {
     core_.dma.queue(store_queue).store(part.of(view_), tile);
   }
-  // Rounds what lies in wide() and writes it.
+  // Rounds the tile wide() and writes it.
   void round_and_store(const StepPart& part, const Tile& loaded, const Rounded& rounded) {
     if (wide_.defined()) core_.scalar.copy(loaded, wide(loaded), rounded);
     store(part, loaded);
@@ -10343,8 +10372,8 @@ class ParameterStep {
     std::size_t done = 0;
     while (done != elements) {
       const std::size_t left = elements - done;
-      // What is less than a full tile is spread over the partitions, but not too thin for
-      // transfers; less than a row of it is a tile of one partition.
+      // Less than a full tile is spread over the partitions, with rows long enough for transfers;
+      // less than one such row is a tile of one partition.
       constexpr std::size_t thin = 256;
       std::size_t width = (std::min)((std::max)((left + lanes - 1) / lanes, thin), piece);
       width = (std::min)(width, left);
@@ -10354,7 +10383,7 @@ class ParameterStep {
     }
   }
 
-  // The gradient of a part, times the factor; its own type where that is 1.
+  // The gradient of a part, multiplied by the factor; in its own type if the factor is 1.
   Tile gradient(const StepPart& part) {
     Tile tile = gradients_->next(part.rows, part.columns);
     if (!rows_.defined())
@@ -10378,7 +10407,8 @@ class ParameterStep {
   }
 
  private:
-  // A sparse gradient: where its values of each row of the parameter are; -1: nowhere, zero.
+  // For a sparse gradient: the place of its values of each row of the parameter; -1: it has no
+  // values, and is zero.
   void plan_rows(Context& context) {
     positions_ = Tensor::full(context, Shape{weight_.size(0)}, std::int32_t{-1});
     auto* positions = positions_.template mutable_data<std::int32_t>();
@@ -10459,8 +10489,8 @@ inline void sgd_step(Core& core, const OperatorCall& call) {
   });
 }
 
-// What AdamW and LAMB do first: the moments m and v, in fp32, and stored, and
-// 1 / (sqrt(v) inverse_root_correction2 + epsilon).
+// The first half of AdamW and LAMB: the moments m and v, in fp32, and stored, and 1 / (sqrt(v)
+// inverse_root_correction2 + epsilon).
 template <class Setting>
 class Moments {
  public:
@@ -10489,8 +10519,9 @@ class Moments {
     core_.vector.scalar_tensor_tensor(m, stored_m, Alu::multiply, setting.beta1, Alu::add, share)
         .scalar_tensor_tensor(share, g, Alu::multiply, setting.one_minus_beta2, Alu::multiply, g)
         .scalar_tensor_tensor(v, stored_v, Alu::multiply, setting.beta2, Alu::add, share);
-    // The engine's root is valid from 2^-116 to 2^118: v is brought below by 2^-10, which is exact,
-    // and above by a number that only matters where the root is below 2^-40.
+    // The engine's square root is valid from 2^-116 to 2^118: v is multiplied by 2^-10, which is
+    // exact, to stay below, and a small number is added to stay above. That number only matters if
+    // the root is below 2^-40.
     const Tile tiny = tiny_.rows(0, part.rows), epsilon = epsilon_.rows(0, part.rows);
     core_.scalar.activation(root, v, Function::sqrt, {.scale = 0x1p-10f, .bias = &tiny});
     core_.scalar.activation(root, root, Function::copy,
@@ -10548,7 +10579,8 @@ inline Tile lamb_factor(Core& core, const Tile& squares, float rate) {
   const auto update = [](const Tile& tile) { return tile.columns(1, 2); };
   core.vector.tensor_scalar(positive, totals, Alu::greater, 0)
       .tensor_tensor(both, weight(positive), update(positive), Alu::multiply);
-  // Within the range of the engine's root; the constant comes first, so that NaN stays.
+  // Limits the norms to the range of the engine's square root; the constant is the first operand,
+  // so that NaN stays.
   core.vector.tensor_scalar(norms, totals, Alu::maximum, 0x1p-116f, Alu::minimum, 0x1p118f,
                             {.reverse0 = true, .reverse1 = true});
   core.scalar.activation(norms, norms, Function::sqrt);
@@ -10601,27 +10633,27 @@ inline void lamb_step(Core& core, const OperatorCall& call) {
 
 }  // namespace soma::programs
 // ---- soma/programs/product/linear.hpp
-// linear: a product whose bias, activation, dropout and residual are applied to each block on its
-// way out of PSUM.
+// linear: a product. Bias, activation, dropout and residual are applied to each block when it is
+// moved out of PSUM.
 
 // ---- soma/programs/product/matmul.hpp
-// Matrix products: whatever is transposed is a choice of how operands are loaded.
+// Matrix products. Transposed operands need no code of their own: they are loaded in another order.
 
 // ---- soma/programs/product/product.hpp
 // The product of two matrices of any size on the Tensor engine: blocks of 128 x 512 of the result,
-// each summed in PSUM over all of the inner dimension, then handed to whoever asked for them.
+// each summed in PSUM over the whole inner dimension and then given to the caller's function.
 
 namespace soma::programs {
 
-// Error neuroncore.rule_broken: PSUM adds in fp32, whatever the operands are.
+// Error neuroncore.rule_broken: PSUM adds in fp32, whatever the types of the operands.
 inline void check_accumulation(std::string_view operation, const Accumulation& accumulation) {
   if (!accumulation.plain())
     neuroncore::rule_broken(operation, "accumulation", to_string(accumulation.format),
                             "fp32, which PSUM adds in");
 }
 
-// How a product is cut, so that it fits: `columns` of the right operand and `inner` of the inner
-// dimension stay in SBUF while rows pass by.
+// The cut of a product that makes it fit: `columns` of the right operand and `inner` of the inner
+// dimension stay in SBUF while all rows are multiplied by them.
 struct ProductCut {
   static constexpr std::size_t most_columns = 4096;  // a multiple of 512
   std::size_t columns, inner;
@@ -10636,15 +10668,15 @@ struct ProductCut {
       inner = k;
       return;
     }
-    // Sums of all its columns wait in PSUM for the next piece of the inner dimension, of which two
-    // are in SBUF.
+    // The sums of all these columns wait in PSUM for the next piece of the inner dimension; two
+    // pieces are in SBUF.
     columns = (std::min)(n, banks * bank_columns);
     inner = resident_bytes / (2 * columns * size_of(right)) * lanes;
   }
 };
 
-// a [m, k] b [k, n], both summed over their inner dimension. Calls evict(sums, row, column) for
-// every block of the result; sums is [up to 128, up to 512] of fp32, in PSUM where k is not 0.
+// a [m, k] b [k, n], both summed over the inner dimension. Calls evict(sums, row, column) for every
+// block of the result; sums is fp32 [up to 128, up to 512], in PSUM if k is not 0.
 template <class Evict>
 void product(Core& core, const InnerOperand& a, const InnerOperand& b, const Evict& evict) {
   using neuroncore::Accumulate;
@@ -10665,8 +10697,8 @@ void product(Core& core, const InnerOperand& a, const InnerOperand& b, const Evi
   const std::size_t depth = blocks_of((std::min)(cut.inner, k));
   const std::size_t height = (std::min)(k, lanes), most_rows = (std::min)(m, lanes);
   const std::size_t strip = (std::min)(cut.columns, bank_columns);
-  // Rows of the left operand that are loaded together: several blocks where they lie beside each
-  // other in device memory, since transfers of 128 elements a row are slow.
+  // The rows of the left operand that are loaded together: several blocks if they are adjacent in
+  // device memory, because transfers of 128 elements a row are slow.
   constexpr std::size_t left_bytes = 32 * 1024;
   const std::size_t fit = left_bytes / (depth * lanes * size_of(a.tile_type));
   const std::size_t group =
@@ -10679,8 +10711,8 @@ void product(Core& core, const InnerOperand& a, const InnerOperand& b, const Evi
   const Tile banks[] = {core.psum.tile(most_rows, strip), core.psum.tile(most_rows, strip),
                         core.psum.tile(most_rows, strip), core.psum.tile(most_rows, strip)};
   std::size_t turn = 0, bank = 0;
-  // All columns of a block of the inner dimension beside each other, as they lie in device memory,
-  // or, where they are turned, strip after strip.
+  // All columns of a block of the inner dimension side by side, as in device memory, or, if they
+  // are transposed, strip after strip.
   const auto load_strips = [&](std::size_t first, std::size_t columns, std::size_t begin,
                                std::size_t inner) {
     turn = whole ? 0 : turn ^ 1;
@@ -10726,12 +10758,12 @@ namespace soma::programs {
 
 namespace detail {
 
-// An operand of matmul as the product sees it, in tiles that pair with the other's.
+// An operand of matmul for product(), in tiles whose type pairs with the other operand's.
 inline InnerOperand matmul_operand(const HbmView& view, bool inner_rows,
                                    const Quantization& quantization, DType other,
                                    const Quantization& others) {
   InnerOperand operand{.view = view, .inner_rows = inner_rows, .quantization = quantization};
-  // What is scaled has more digits than its storage.
+  // A scaled number has more digits than its storage type.
   const auto inner_type = [](DType dtype, const Quantization& how) {
     return how.scale != 1 || how.zero_point != 0 ? DType::fp32 : dtype;
   };
@@ -10745,11 +10777,11 @@ inline InnerOperand matmul_operand(const HbmView& view, bool inner_rows,
 inline void matmul(Core& core, const OperatorCall& call) {
   const auto& setting = call.attributes.as<MatmulSetting>();
   check_accumulation("matmul", setting.accumulation);
-  // The core adds products of integers in fp32, as all others.
+  // The core adds products of integers in fp32, as all other products.
   soma::detail::check_output("matmul on a NeuronCore", call.outputs[0].dtype());
   const auto sizes = soma::detail::matmul_sizes(call.inputs, setting);
   const bool stacks = call.inputs[1].rank() > 2;
-  // A stack as matrices behind each other.
+  // A stack of matrices, one after the other.
   const auto stack = [&](const Tensor& tensor) {
     if (!stacks) return tensor;
     const std::size_t rank = tensor.rank();
@@ -10872,8 +10904,8 @@ inline void linear(Core& core, const OperatorCall& call) {
 
 }  // namespace soma::programs
 // ---- soma/programs/rows/embedding.hpp
-// Rows of a table that ids choose: gathered by DMA, 128 at a time; for the gradient gathered from
-// dy and added to the rows of the result where they belong.
+// Rows of a table that ids choose: DMA gathers them, 128 at a time. For the gradient, DMA gathers
+// rows of dy and adds them to the rows of the result.
 
 namespace soma::programs {
 
@@ -10897,14 +10929,14 @@ inline void embedding(Core& core, const OperatorCall& call) {
   });
 }
 
-// Rows of one id add up in fp32, in ascending order: the scatter's own.
+// The scatter adds the rows of one id in fp32, in ascending order.
 inline void embedding_backward(Core& core, const OperatorCall& call) {
   const Tensor &list = call.inputs[1], &starts = call.inputs[2];
   soma::detail::check_occurrences(list, starts);
   const DeviceRows dy(call.context, call.inputs[0]);
   const HbmView sums = DeviceRows::target(call.outputs[0]);
   const std::size_t ids = sums.rows(), columns = sums.row_elements();
-  // Which id an entry of the list belongs to; what comes before the first belongs to none.
+  // The id that each entry of the list belongs to; entries before the first bound belong to none.
   const std::int64_t* bounds = starts.data<std::int64_t>();
   const auto first = static_cast<std::size_t>(bounds[0]),
              last = static_cast<std::size_t>(bounds[ids]);
@@ -10940,19 +10972,20 @@ inline void embedding_backward(Core& core, const OperatorCall& call) {
 
 }  // namespace soma::programs
 // ---- soma/programs/rows/norm.hpp
-// Layer norm and RMS norm over rows. Statistics by the Vector engine's batch-norm instructions; the
-// gradients of gamma and beta are sums over rows, products with a row of ones that add up in PSUM.
+// Layer norm and RMS norm over rows. The Vector engine's batch-norm instructions compute the
+// statistics. The gradients of gamma and beta are sums over rows, computed as products with a row
+// of ones that are added in PSUM.
 //
-// Layer norm takes the statistics of x, and then those of x - mean: the first mean errs by some
-// units in its last place, which is more than the spread of numbers that are nearly equal. A row of
-// equal numbers gives beta exactly. Errors have the bounds of kernels/norm/args.hpp with s = 300
-// and 4 more for each further piece of a row, as an instruction sums up to 256 elements in any
-// order (ReduceOrder). Here "variance" in the bound of the variance's error is
+// Layer norm takes the statistics of x, and then the statistics of x - mean: the first mean has an
+// error of some units in its last place, which is more than the spread of numbers that are nearly
+// equal. A row of equal numbers gives beta exactly. Errors have the bounds of kernels/norm/args.hpp
+// with s = 300 and 4 more for each further piece of a row, because an instruction sums up to 256
+// elements in any order (ReduceOrder). Here "variance" in the bound of the variance's error is
 // variance + ((s + 1) u mean of |x|)^2, since the second mean and variance share one pass.
 
 namespace soma::programs {
 
-// Mean and variance of rows that come in pieces.
+// Mean and variance of rows that are loaded in pieces.
 class RowStatistics {
  public:
   RowStatistics(Core& core, std::size_t partitions)
@@ -10961,7 +10994,7 @@ class RowStatistics {
         result_(core.sbuf.tile(DType::fp32, partitions, 2)) {}
   void add(const Tile& data, bool first) {
     const std::size_t rows = data.partitions(), chunk = core_.machine().bn_stats_free;
-    // What came before is the first triple: count, mean, count * variance.
+    // The statistics of earlier pieces are the first triple: count, mean, count * variance.
     const Tile triples = triples_.rows(0, rows);
     if (!first) {
       const Tile before = triples.columns(0, 3), result = result_.rows(0, rows);
@@ -11035,7 +11068,8 @@ inline void norm(Core& core, const OperatorCall& call) {
       core.vector.tensor_tensor(mean, mean, statistics.mean(rows), Alu::add)
           .tensor_scalar(rstd, statistics.variance(rows), Alu::add, setting.epsilon);
     }
-    // The root of the engine begins at 2^-116: rows of equal elements with epsilon 0.
+    // The engine's square root is valid from 2^-116 on; rows of equal elements with epsilon 0 have
+    // a smaller variance.
     core.vector.tensor_scalar(rstd, rstd, Alu::maximum, 0x1p-116f, Alu::none, {},
                               {.reverse0 = true});
     core.scalar.activation(rstd, rstd, Function::sqrt);
@@ -11090,7 +11124,7 @@ class NormBackward {
 
   void run() {
     core_.vector.memset(ones_, 1);
-    // Rows whose sums fit PSUM are read once, for dx and for the sums.
+    // Rows whose sums fit in PSUM are read once, for dx and for the sums.
     const bool once = columns_ <= sums_columns;
     if (!once)
       for_pieces(rows_, lanes, [&](std::size_t row, std::size_t rows) {
@@ -11144,7 +11178,7 @@ class NormBackward {
     if (!rms_) core_.dma.load(mean_, column_of(hbm(call_.inputs[2]), row, count));
     core_.dma.load(rstd_, column_of(hbm(call_.inputs[3]), row, count));
   }
-  // n of the rows at hand.
+  // Computes n of the current rows.
   void normalize(std::size_t column, std::size_t columns) {
     const Tile x = x_.read(column, columns), n = scratch(normalized, columns);
     if (rms_)
@@ -11152,7 +11186,7 @@ class NormBackward {
     else
       core_.vector.tensor_scalar(n, x, Alu::subtract, mean_, Alu::multiply, rstd_);
   }
-  // n and g.
+  // Computes n and g.
   void prepare(std::size_t column, std::size_t columns) {
     normalize(column, columns);
     core_.vector.tensor_tensor(scratch(scaled, columns), dy_.read(column, columns),
@@ -11172,7 +11206,7 @@ class NormBackward {
         .store(hbm_target(output).columns(column, column + sums.free_size()), result);
   }
 
-  // Of rows that are one piece n and g are prepared; of others they are computed in every pass.
+  // Rows of a single piece have n and g already; longer rows compute them in every pass.
   template <class Call>
   void for_columns(const Call& call) {
     for_pieces(columns_, width_, [&](std::size_t column, std::size_t columns) {
@@ -11220,7 +11254,7 @@ class NormBackward {
   Pair out_, statistics_, sums_out_;
   Scratch scratch_;
   Tile ones_;
-  // The rows at hand: where they are, mean, rstd, and the negated means of g and g n.
+  // The current rows: their place, mean, rstd, and the negated means of g and g n.
   std::size_t row_ = 0, count_ = 0;
   Tile mean_{}, rstd_{}, mean_g_{}, mean_gn_{};
 };
@@ -11233,9 +11267,9 @@ inline void norm_backward(Core& core, const OperatorCall& call) {
 
 }  // namespace soma::programs
 // ---- soma/programs/rows/reduce.hpp
-// Sums and means: along the free dimensions by the Scalar engine's accumulators, over rows as a
-// product with ones that adds up in PSUM. Summed dimensions that lie among others are moved to the
-// front first, a copy.
+// Sums and means. The Scalar engine's accumulators sum along the free dimensions; sums over rows
+// are products with ones that are added in PSUM. If the summed dimensions are between other
+// dimensions, a copy moves them to the front first.
 
 namespace soma::programs {
 
@@ -11278,11 +11312,11 @@ inline void sum_all(Core& core, const Tensor& x, const Tensor& output, float fac
   total.store(output, factor);
 }
 
-// output = factor * sums over the rows of a contiguous matrix [rows, columns]. Where rows are
-// short, a partition takes several of them, side by side, which meet in the end.
+// output = factor * sums over the rows of a contiguous matrix [rows, columns]. If rows are short, a
+// partition takes several of them side by side, which are added at the end.
 inline void sum_rows(Core& core, const Tensor& x, std::size_t rows, std::size_t columns,
                      const Tensor& output, float factor) {
-  constexpr std::size_t bank = 512, most = 8 * bank;  // what PSUM holds of one partition
+  constexpr std::size_t bank = 512, most = 8 * bank;  // floats of PSUM in one partition
   const HbmView from = flat_view(x), to = flat_target(output);
   const std::size_t together =
       std::clamp(rows / lanes, std::size_t{1}, (std::max)(most / columns, std::size_t{1}));
@@ -11353,8 +11387,8 @@ inline void reduce(Core& core, const OperatorCall& call) {
 
 namespace soma::programs {
 
-// A contiguous tensor as rows of `columns` elements, by their bytes: of a type that every machine
-// has and that no transfer converts.
+// A contiguous tensor as rows of `columns` elements of the same size in bytes: of a type that every
+// machine has and that no transfer converts.
 inline HbmView plain_rows(Context& context, const Tensor& tensor, std::size_t rows,
                           std::size_t columns, bool writable) {
   const std::size_t bytes = size_of(tensor.dtype());
@@ -11394,7 +11428,7 @@ inline void copy_rows(Core& core, const HbmView& from, const HbmView& to) {
   });
 }
 
-// The inputs side by side: a row is what lies between two places where inputs meet.
+// Puts the inputs side by side: a row is the part of an output row that comes from one input.
 inline void concatenate(Core& core, const OperatorCall& call) {
   const auto dimension = call.attributes.as<std::size_t>();
   const Tensor& y = call.outputs[0];
@@ -11499,13 +11533,13 @@ inline constexpr auto program_list = list_programs(std::make_index_sequence<unar
 namespace soma::neuroncore {
 inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
 
-  // A core on the context's executor and memory, which it must not outlive.
+  // A core that uses the context's executor and memory. The context must outlive it.
   [[maybe_unused]] static inline Core make_core(Context & context, const Machine& machine = trn1(),
                                                 const CoreOptions& options = {}) {
     return Core(context, machine, options, HWY_NAMESPACE::engine_kernels);
   }
 
-  // A device that runs the operators of the core's context as programs on it.
+  // A device that runs the operators of the core's context as programs on the core.
   [[maybe_unused]] static inline NeuronCoreDevice make_device(Core & core,
                                                               const RunOptions& options = {}) {
     return NeuronCoreDevice(core, programs::detail::program_list, options);

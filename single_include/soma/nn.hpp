@@ -19,25 +19,25 @@
 #include <vector>
 
 // ---- soma/nn.hpp
-// Layers, functions, losses and optimizers beside those of api.hpp. Opt-in beside soma.hpp: units
-// that do without it need not read it.
+// Layers, functions, losses and optimizers beyond those of api.hpp. Opt-in beside soma.hpp, so that
+// other units need not parse it.
 //
 //   #include <soma/nn.hpp>
 //   #include <soma/soma.hpp>
 
 // ---- soma/autograd/choosing.hpp
-// Functions beside those of autograd/functions.hpp: element-wise ones with a setting, and those
-// that choose and arrange elements. Dimensions are counted from the first, 0.
+// Functions beyond those of autograd/functions.hpp: element-wise functions with a setting, and
+// functions that choose and arrange elements. Dimensions are counted from the first, which is 0.
 
 namespace soma {
 
 // ---- element by element
 
-// x, below zero exp(x) - 1. arXiv 1511.07289, with alpha 1.
+// x for x >= 0, else exp(x) - 1. arXiv 1511.07289, with alpha 1.
 inline Var elu(Tape& tape, const Var& x) {
   return tape.apply(tape.operators().of(Unary::elu), {}, {x});
 }
-// (x + 3) / 6, within 0 to 1; x times that; x, within -1 to 1.
+// (x + 3) / 6, limited to 0 .. 1; hard_swish: x times that; hard_tanh: x, limited to -1 .. 1.
 inline Var hard_sigmoid(Tape& tape, const Var& x) {
   return tape.apply(tape.operators().of(Unary::hard_sigmoid), {}, {x});
 }
@@ -47,15 +47,15 @@ inline Var hard_swish(Tape& tape, const Var& x) {
 inline Var hard_tanh(Tape& tape, const Var& x) {
   return tape.apply(tape.operators().of(Unary::hard_tanh), {}, {x});
 }
-// x, below zero slope x.
+// x for x >= 0, else slope x.
 inline Var leaky_relu(Tape& tape, const Var& x, float slope) {
   return tape.apply(*tape.operators().basic->leaky_relu, LeakySetting{slope}, {x});
 }
-// x, within low to high. Error operator.value (low above high).
+// x, limited to low .. high. Error operator.value: low above high.
 inline Var clamp(Tape& tape, const Var& x, float low, float high) {
   return tape.apply(*tape.operators().basic->clamp, ClampSetting{low, high}, {x});
 }
-// x^exponent; of x below zero NaN, unless the exponent is whole. Some tens of nanoseconds an
+// x^exponent; NaN for x below zero, unless the exponent is whole. Some tens of nanoseconds an
 // element: square(), sqrt() and reciprocal() are faster.
 inline Var pow(Tape& tape, const Var& x, float exponent) {
   return tape.apply(*tape.operators().basic->power, PowerSetting{exponent}, {x});
@@ -63,19 +63,21 @@ inline Var pow(Tape& tape, const Var& x, float exponent) {
 
 // ---- choosing
 
-// a where the condition (bool, uint8 or int8) is not 0, else b, of one type; with broadcasting.
+// a where the condition (bool, uint8 or int8) is not 0, else b. a and b have one type; with
+// broadcasting.
 inline Var where(Tape& tape, const Var& condition, const Var& a, const Var& b) {
   return tape.apply(*tape.operators().basic->where, {}, {condition, a, b});
 }
-// Elements along a dimension, by numbers (int32 or int64) of x's rank: torch.gather. The gradient
-// of an element that was taken several times is the sum, in their order. Error operator.value (a
-// number that is none of the dimension's).
+// Picks elements along a dimension by index (int32 or int64) of x's rank, as torch.gather. If an
+// element is picked several times, its gradients are added in their order. Error operator.value: an
+// index outside of the dimension.
 inline Var gather(Tape& tape, const Var& x, std::size_t dimension, const Var& index) {
   return tape.apply(*tape.operators().basic->gather, GatherSetting{dimension}, {x, index});
 }
-// Slices along a dimension, by numbers [n] (int32 or int64): torch.index_select. Made of an
-// embedding of x as a table, so sums of its gradient follow the shards of a batch whose rows the
-// numbers are, and along dimension 0 its gradient has the slices that were touched and no others.
+// Picks slices along a dimension by index [n] (int32 or int64), as torch.index_select. It is an
+// embedding with x as the table: if the indices form the rows of a batch, sums of the gradient
+// follow the batch's shards. Along dimension 0 the gradient is sparse and holds the touched slices
+// only.
 inline Var index_select(Tape& tape, const Var& x, std::size_t dimension, const Var& index) {
   const Var first = dimension == 0 ? x : transpose(tape, x, 0, dimension);
   const Shape& shape = first.shape();
@@ -92,14 +94,14 @@ inline Var index_select(Tape& tape, const Var& x, std::size_t dimension, const V
   return dimension == 0 ? y : transpose(tape, y, 0, dimension);
 }
 
-// What max(), min() and top_k() give: elements, and their numbers along the dimension (int64,
+// The result of max(), min() and top_k(): elements, and their indices along the dimension (int64,
 // constants).
 struct Extremes {
   Var values, indices;
 };
-// The k largest along a dimension, in falling order, or the k smallest, in rising order. Of equal
-// ones the first comes first; NaN comes before all numbers. The gradient goes to the elements that
-// were chosen. Error operator.value (k above the size).
+// The k largest elements along a dimension, in falling order, or the k smallest, in rising order.
+// Among equal elements the first comes first; NaN comes before all numbers. The gradient goes to
+// the chosen elements. Error operator.value: k above the size.
 inline Extremes top_k(Tape& tape, const Var& x, std::size_t k, std::size_t dimension,
                       bool smallest = false) {
   const Var input[] = {x};
@@ -116,27 +118,27 @@ inline Extremes one_extreme(Tape& tape, const Var& x, std::size_t dimension, boo
 }
 
 }  // namespace detail
-// The largest, or the smallest, along a dimension, which disappears; of equal ones the first, and
-// NaN where there is one.
+// The largest, or the smallest, element along a dimension, which disappears. The first of equal
+// elements wins, and NaN wins over numbers.
 inline Extremes max(Tape& tape, const Var& x, std::size_t dimension) {
   return detail::one_extreme(tape, x, dimension, false);
 }
 inline Extremes min(Tape& tape, const Var& x, std::size_t dimension) {
   return detail::one_extreme(tape, x, dimension, true);
 }
-// The number of the largest along a dimension, int64: a constant.
+// The index of the largest element along a dimension, int64: a constant.
 inline Var argmax(Tape& tape, const Var& x, std::size_t dimension) {
   return detail::one_extreme(tape, tape.detach(x), dimension, false).indices;
 }
 
 // ---- arranging
 
-// How many elements of a value are put before and behind a dimension.
+// The number of elements with the padding value before and behind a dimension.
 struct Padding {
   std::size_t before = 0, behind = 0;
 };
-// x among elements of `value`: paddings of its last dimensions, in their order; at most four.
-// Errors operator.value, tensor.rank.
+// x, padded with `value`: paddings of its last dimensions, in their order; at most four. Errors
+// operator.value, tensor.rank.
 inline Var pad(Tape& tape, const Var& x, std::initializer_list<Padding> paddings, float value = 0) {
   if (paddings.size() > PadSetting::most)
     fail(error_id::operator_value, "pad", "paddings", std::to_string(paddings.size()),
@@ -182,7 +184,7 @@ inline Var log_softmax(Tape& tape, const Var& x, std::size_t dimension) {
 
 // ---- images [N, C, H, W]
 
-// The mean of each window; windows that cover the image evenly (adaptive).
+// The mean of each window; adaptive_average_pool2d: windows that cover the image evenly.
 inline Var average_pool2d(Tape& tape, const Var& x, const AveragePoolSetting& setting = {}) {
   return tape.apply(*tape.operators().basic->average_pool, setting, {x});
 }
@@ -204,8 +206,8 @@ inline Var conv_transpose2d(Tape& tape, const Var& x, const Var& weight, const V
 
 }  // namespace soma
 // ---- soma/autograd/losses.hpp
-// Losses beside those of autograd/functions.hpp. Each gives fp32: the mean of what it has for each
-// element or row, their sum, or all of them (LossReduction). Targets are constants.
+// Losses beyond those of autograd/functions.hpp. Each loss is fp32: the mean over elements or rows,
+// their sum, or all values (LossReduction). Targets are constants.
 
 namespace soma {
 
@@ -219,8 +221,8 @@ inline Var element_loss(Tape& tape, ElementLoss loss, const Var& x, const Var& t
 
 }  // namespace detail
 
-// |x - target|. Infinite against a finite target; NaN, as in IEEE 754, where both are the same
-// infinity. The gradient is 0 where x is the target.
+// |x - target|. Infinite if one of the two is infinite; NaN, as in IEEE 754, if both are the same
+// infinity. The gradient is 0 where x equals the target.
 inline Var l1_loss(Tape& tape, const Var& x, const Var& target,
                    LossReduction reduction = LossReduction::mean) {
   return detail::element_loss(tape, ElementLoss::absolute_error, x, target, reduction);
@@ -230,27 +232,29 @@ inline Var huber_loss(Tape& tape, const Var& x, const Var& target, float delta =
                       LossReduction reduction = LossReduction::mean) {
   return detail::element_loss(tape, ElementLoss::huber, x, target, reduction, delta);
 }
-// huber_loss with delta = beta, over beta; l1_loss for a beta of 0. Girshick 2015 (Fast R-CNN).
+// huber_loss with delta = beta, divided by beta; l1_loss for a beta of 0. Girshick 2015 (Fast
+// R-CNN).
 inline Var smooth_l1_loss(Tape& tape, const Var& x, const Var& target, float beta = 1,
                           LossReduction reduction = LossReduction::mean) {
   return beta == 0
              ? l1_loss(tape, x, target, reduction)
              : detail::element_loss(tape, ElementLoss::smooth_absolute, x, target, reduction, beta);
 }
-// max(0, margin - target x) with targets of 1 and -1. 0 for an x that is infinite on the target's
-// side, infinite on the other.
+// max(0, margin - target x) with targets of 1 and -1. For an infinite x: 0 on the target's side,
+// infinite on the other.
 inline Var hinge_loss(Tape& tape, const Var& x, const Var& target, float margin = 1,
                       LossReduction reduction = LossReduction::mean) {
   return detail::element_loss(tape, ElementLoss::hinge, x, target, reduction, margin);
 }
 // The divergence of Kullback and Leibler: target (log target - x) of log probabilities x and
-// probabilities `target`, 0 where the target is 0, and infinite where it is not and x is -infinity.
-// `mean` is over all elements, as PyTorch's; kl_div_batch_mean() is the divergence of a row.
+// probabilities `target`, 0 where the target is 0, and infinite where x is -infinity and the target
+// is not 0. `mean` is over all elements, as in PyTorch; kl_div_batch_mean() is the divergence of a
+// row.
 inline Var kl_div(Tape& tape, const Var& x, const Var& target,
                   LossReduction reduction = LossReduction::mean) {
   return detail::element_loss(tape, ElementLoss::divergence, x, target, reduction);
 }
-// The sum over the rows of x [N, ...], over N.
+// The sum over x [N, ...], divided by N.
 inline Var kl_div_batch_mean(Tape& tape, const Var& x, const Var& target) {
   const double rows = x.shape().rank() == 0 ? 1 : static_cast<double>(x.shape()[0]);
   return tape.apply(*tape.operators().element_loss,
@@ -258,13 +262,13 @@ inline Var kl_div_batch_mean(Tape& tape, const Var& x, const Var& target) {
                     {x, target});
 }
 // -x[label] of log probabilities [..., classes] and labels [...] (int32 or int64). Rows whose label
-// is setting.ignore_index do not count. cross_entropy() is this of log_softmax(), at once.
+// is setting.ignore_index do not count. cross_entropy() combines this loss with log_softmax().
 inline Var nll_loss(Tape& tape, const Var& x, const Var& labels,
                     const CrossEntropySetting& setting = {}) {
   return tape.apply(*tape.operators().basic->nll_loss, setting, {x, labels});
 }
-// Of rows a, b [N, C] and marks [N] of a floating type: 1 - cos(a, b) for a mark of 1,
-// max(0, cos(a, b) - margin) for -1.
+// For rows a, b [N, C] and marks [N] of a floating type: 1 - cos(a, b) for a mark of 1, max(0,
+// cos(a, b) - margin) for a mark of -1.
 inline Var cosine_embedding_loss(Tape& tape, const Var& a, const Var& b, const Var& marks,
                                  float margin = 0, LossReduction reduction = LossReduction::mean) {
   return tape.apply(*tape.operators().basic->cosine_loss, CosineLossSetting{margin, reduction, 0},
@@ -273,9 +277,9 @@ inline Var cosine_embedding_loss(Tape& tape, const Var& a, const Var& b, const V
 
 }  // namespace soma
 // ---- soma/autograd/sequence_functions.hpp
-// Functions over sequences that models are written with, beside those of functions.hpp: recurrent
-// layers, rotary positions, attention to other sequences. Shapes, errors and formulas are those of
-// the operators' files in ops/sequence/ and ops/attention/.
+// Functions over sequences beyond those of functions.hpp: recurrent layers, rotary positions,
+// attention to other sequences. The operators' files in ops/sequence/ and ops/attention/ have
+// shapes, errors and formulas.
 
 namespace soma {
 
@@ -283,8 +287,8 @@ struct GruResult {
   Var rows;  // [rows, H], the state after each row
   Var last;  // [sequences, H]
 };
-// x [rows, 3 H] holds the input gates of rows that form sequences; weight is [3 H, H]; bias [3 H]
-// and the first states [sequences, H] may be left out.
+// x [rows, 3 H] holds the input gates of rows that form sequences; weight is [3 H, H]. bias [3 H]
+// and the first states [sequences, H] are optional.
 inline GruResult gru(Tape& tape, const Var& x, const Var& weight, const Var& bias = {},
                      const Var& state = {}, const RecurrentSetting& setting = {}) {
   const Var inputs[] = {x, weight, bias, state};
@@ -322,7 +326,7 @@ inline Var cross_attention(Tape& tape, const Var& queries, const Var& keys_value
     fail(error_id::operator_sequences, "cross_attention", "queries",
          own.defined() && others.defined() ? std::to_string(own.count()) + " sequences"
                                            : std::string("without sequences"),
-         "as many sequences as keys and values have");
+         "the number of sequences of keys and values");
   const Tensor begins = Tensor::empty(tape.context(), Shape{own.count() + 1}, DType::int64);
   auto* next = begins.mutable_data<std::int64_t>();
   for (const std::size_t offset : own.offsets()) *next++ = static_cast<std::int64_t>(offset);
@@ -339,16 +343,17 @@ namespace soma::nn {
 
 struct BatchNormOptions {
   float epsilon = 1e-5f;
-  float momentum = 0.1f;  // of the running statistics, so much is new with each batch
+  float momentum = 0.1f;  // share of the new batch in running statistics
 };
 
-// Channels of x [N, channels, ...]: in training by mean and variance of the whole batch, those of
-// all ranks that share it included; else by the running statistics. These advance once for each
-// batch that a training tape records (a part that is recomputed is recorded once), in the order of
-// the batches. They are parameters without gradients, so that checkpoints have them, and no
-// optimizer steps them.
+// Normalises the channels of x [N, channels, ...]. Training uses the mean and variance of the whole
+// batch, over all ranks that share it; otherwise the running statistics are used. The running
+// statistics advance once for each batch that a training tape records (a recomputed part is
+// recorded once), in the order of the batches. They are parameters without gradients, so that
+// checkpoints contain them and no optimizer changes them.
 //
-// Ranks give the bits of one process. A pipeline with several micro-batches refuses it.
+// Several ranks give the same bits as one process. A pipeline with several micro-batches refuses
+// this layer.
 class BatchNorm {
  public:
   BatchNorm() = default;
@@ -359,7 +364,7 @@ class BatchNorm {
         running_var(initial_parameter(scope, Shape{channels}, {Initial::full(1)})),
         options(norm_options),
         path(scope) {}
-  // Errors tensor.shape, operator.value (a single element of a channel in training).
+  // Errors tensor.shape, operator.value (a channel with a single element in training).
   Var operator()(Tape& tape, const Var& x) const {
     const auto within = tape.within(path.view());
     const bool training = tape.options().training;
@@ -393,7 +398,7 @@ class BatchNorm {
   LayerPath path{};
 
  private:
-  // `statistics`: mean, 1 / deviation, unbiased variance.
+  // `statistics`: mean, 1 / standard deviation, unbiased variance.
   void advance(const Tensor& statistics) const {
     const FloatEnvironment environment;
     const std::size_t channels = weight.shape()[0];
@@ -442,7 +447,7 @@ class BatchNorm2d : public BatchNorm {
 
 }  // namespace soma::nn
 // ---- soma/nn/convolutions.hpp
-// Convolutions and pools beside Conv2d: Conv1d, ConvTranspose2d, average pools.
+// Convolutions and pools beyond Conv2d: Conv1d, ConvTranspose2d, average pools.
 
 namespace soma::nn {
 
@@ -462,8 +467,8 @@ struct Conv1dOptions {
   bool bias = true;
 };
 
-// Signals [N, in, L] to [N, out, L'] with L' = (L + 2 pad - kernel) / stride + 1: images of one
-// row.
+// Signals [N, in, L] to [N, out, L'] with L' = (L + 2 pad - kernel) / stride + 1, computed as
+// images with one row.
 class Conv1d {
  public:
   Conv1d() = default;
@@ -511,7 +516,7 @@ class ConvTranspose2d {
                   const ConvTranspose2dOptions& options = {})
       : setting(options.setting), path(scope) {
     const Shape shape{in, out, kernel, kernel};
-    const float bound = detail::root_of_ratio(1, fans(shape).in);  // as PyTorch counts them
+    const float bound = detail::root_of_ratio(1, fans(shape).in);  // PyTorch's fans
     weight = initial_parameter(scope, shape, {Initial::uniform(bound, scope.draw("weight"))});
     if (options.bias)
       bias = initial_parameter(scope, Shape{out}, {Initial::uniform(bound, scope.draw("bias"))});
@@ -535,7 +540,7 @@ class ConvTranspose2d {
   LayerPath path{};
 };
 
-// Images [N, C, H, W] to means of windows.
+// Images [N, C, H, W] to the means of windows.
 class AveragePool2d {
  public:
   explicit AveragePool2d(const AveragePoolSetting& pool = {}) : setting(pool) {}
@@ -552,7 +557,7 @@ class AveragePool2d {
 
   AveragePoolSetting setting;
 };
-// To height x width means of windows that cover each image evenly.
+// Images to height x width means; the windows cover each image evenly.
 class AdaptiveAveragePool2d {
  public:
   AdaptiveAveragePool2d(std::size_t out_height, std::size_t out_width)
@@ -569,7 +574,7 @@ class AdaptiveAveragePool2d {
   std::size_t height, width;
 };
 
-// [N, ...] to [N, the product of the others].
+// [N, ...] to [N, product of the other sizes].
 class Flatten {
  public:
   Var operator()(Tape& tape, const Var& x) const {
@@ -583,7 +588,7 @@ class Flatten {
 
 }  // namespace soma::nn
 // ---- soma/nn/norms.hpp
-// Norms beside LayerNorm: RmsNorm and GroupNorm.
+// Norms beyond LayerNorm: RmsNorm and GroupNorm.
 
 namespace soma::nn {
 
@@ -609,13 +614,13 @@ class RmsNorm {
   LayerPath path{};
 };
 
-// Layer norm of groups of channels: x [N, C, ...] has, in each of its N parts, `groups` groups of
-// C / groups channels, each normalised as a whole; then times weight and plus bias, by channels.
-// arXiv 1803.08494.
+// Layer norm over groups of channels. Each of the N samples of x [N, C, ...] has `groups` groups of
+// C / groups channels, and each group is normalised as a whole. Then each channel is multiplied by
+// its weight, and its bias is added. arXiv 1803.08494.
 class GroupNorm {
  public:
   GroupNorm() = default;
-  // Error operator.value (channels that are no multiple of the groups).
+  // Error operator.value: the number of channels is no multiple of the number of groups.
   GroupNorm(const Scope& scope, std::size_t group_count, std::size_t channels,
             float norm_epsilon = 1e-5f)
       : weight(initial_parameter(scope, Shape{channels}, {Initial::full(1)})),
@@ -644,7 +649,7 @@ class GroupNorm {
     const Var inputs[] = {rows, ones};
     const Var normal =
         tape.apply_all(*tape.operators().norm, NormSetting{epsilon, false}, inputs)[0];
-    // By rows of x again, whose sums follow the shards of a batch.
+    // Again by rows of x, so that sums follow the shards of a batch.
     const Var y = tape.with_sequences(reshape(tape, normal, shape), x.sequences());
     const Shape by_channel{std::span<const std::size_t>(sizes)};
     return add(tape, mul(tape, y, reshape(tape, weight, by_channel)),
@@ -667,9 +672,9 @@ class GroupNorm {
 
 }  // namespace soma::nn
 // ---- soma/nn/positions.hpp
-// Positions: what tells a model where in its sequence a row is. Learned ones are rows of a table
-// that are added (arXiv 1706.03762, section 3.5); rotary ones (arXiv 2104.09864) are an option of
-// attention, TransformerOptions::rotary_base, and the operator ops/sequence/rotary.hpp.
+// Positions tell a model the place of a row in its sequence. Learned positions are rows of a table
+// that are added (arXiv 1706.03762, section 3.5). Rotary positions (arXiv 2104.09864) are an option
+// of attention, TransformerOptions::rotary_base, and the operator ops/sequence/rotary.hpp.
 
 namespace soma::nn {
 
@@ -679,10 +684,11 @@ class PositionEmbedding {
   PositionEmbedding() = default;
   // For sequences of up to `positions` rows.
   PositionEmbedding(const Scope& scope, std::size_t positions, std::size_t width,
-                    float deviation = 0.02f)
-      : table(scope, positions, width, deviation) {}
+                    float standard_deviation = 0.02f)
+      : table(scope, positions, width, standard_deviation) {}
 
-  // Errors operator.sequences, tensor.rank, models.sequence_length (a longer sequence).
+  // Errors operator.sequences, tensor.rank, models.sequence_length (a sequence longer than
+  // `positions`).
   Var operator()(Tape& tape, const Var& x) const {
     const Shape& shape = x.shape();
     if (shape.rank() == 3) {
@@ -718,9 +724,9 @@ class PositionEmbedding {
 
 }  // namespace soma::nn
 // ---- soma/nn/recurrent.hpp
-// Gru and Lstm: recurrent layers over ragged batches, in several layers and in both directions.
-// Parameters have the names and the order of gates of torch.nn.GRU and torch.nn.LSTM, and results
-// are those of its packed sequences.
+// Gru and Lstm: recurrent layers over ragged batches, with one or more layers and one or both
+// directions. Parameters have the names and the order of gates of torch.nn.GRU and torch.nn.LSTM,
+// and results equal those of PyTorch's packed sequences.
 //
 //   const nn::Gru gru(scope / "gru", 256, 128, {.layers = 2, .bidirectional = true});
 //   const nn::RecurrentResult result = gru(tape, x);
@@ -732,16 +738,15 @@ namespace soma::nn {
 struct RecurrentOptions {
   std::size_t layers = 1;
   bool bidirectional = false;  // the second direction's columns stand behind the first one's
-  float dropout = 0;           // of the rows between layers
+  float dropout = 0;           // on the rows between layers
 };
 
 struct RecurrentResult {
   Var rows;  // [rows, H], or [rows, 2 H] of both directions
-  // [sequences, H] each: of every layer, first forwards, then backwards. Cells are those of an
-  // Lstm.
+  // [sequences, H] each: for every layer, first forwards, then backwards. Only an Lstm has cells.
   std::vector<Var> states, cells;
 
-  // Of the last layer, both directions side by side.
+  // The states of the last layer, both directions side by side.
   Var last(Tape& tape) const {
     return both ? concatenate(tape, {states[states.size() - 2], states.back()}, 1) : states.back();
   }
@@ -750,7 +755,7 @@ struct RecurrentResult {
 
 namespace detail {
 
-// One layer and direction.
+// The weights of one layer and direction.
 struct RecurrentWeights {
   RecurrentWeights(const Scope& scope, std::size_t gates, std::size_t in, std::size_t hidden,
                    const std::string& layer)
@@ -772,13 +777,13 @@ struct RecurrentWeights {
   }
 
   Var input_weight, hidden_weight, input_bias, hidden_bias;
-  ProductSite site;  // of the input product
+  ProductSite site;  // for the input product
   std::string suffix;
 };
 
 }  // namespace detail
 
-// What Gru and Lstm share.
+// The common base of Gru and Lstm.
 class RecurrentLayers {
  public:
   void collect(Collector& collector) const {
@@ -787,7 +792,7 @@ class RecurrentLayers {
 
   std::size_t hidden = 0;
   bool both = false;
-  // Forwards and backwards of the first layer, of the second, ...
+  // First layer forwards, first layer backwards, second layer forwards, ...
   std::vector<detail::RecurrentWeights> layers;
   std::vector<Dropout> dropouts;  // behind each layer but the last
 
@@ -808,8 +813,8 @@ class RecurrentLayers {
     }
   }
 
-  // step(number, layer, rows, setting) runs a layer and direction, notes its last states and gives
-  // its rows.
+  // step(number, layer, rows, setting) runs a layer and direction, notes its last states and
+  // returns its rows.
   template <class Step>
   RecurrentResult run(Tape& tape, const Var& x, const Step& step) const {
     const auto within = tape.within(path_.view());
@@ -832,7 +837,7 @@ class RecurrentLayers {
     const detail::RecurrentWeights& own = layers[layer];
     return linear_at(own.site, tape, rows, own.input_weight, own.input_bias);
   }
-  // The state that a layer and direction begins with, if there are some. Error operator.inputs.
+  // The initial state of a layer and direction, if states are given. Error operator.inputs.
   Var first_of(std::span<const Var> states, std::size_t layer) const {
     if (states.empty()) return {};
     if (states.size() != layers.size())
@@ -845,15 +850,15 @@ class RecurrentLayers {
   LayerPath path_;
 };
 
-// arXiv 1406.1078. Rows [rows, in] that form sequences, or a batch [B, T, in]. Errors as the
-// operator gru.
+// arXiv 1406.1078. Takes rows [rows, in] that form sequences, or a batch [B, T, in]. Errors as of
+// the operator gru.
 class Gru : public RecurrentLayers {
  public:
   Gru() = default;
   Gru(const Scope& scope, std::size_t in, std::size_t width, const RecurrentOptions& options = {})
       : RecurrentLayers(scope, 3, in, width, options) {}
 
-  // `states` [sequences, H]: what sequences begin with, of each layer and direction; empty: zeros.
+  // `states` [sequences, H]: the initial states of each layer and direction; empty: zeros.
   RecurrentResult operator()(Tape& tape, const Var& x, std::span<const Var> states = {}) const {
     return run(tape, x,
                [&](std::size_t layer, RecurrentResult& result, const Var& rows,
@@ -867,7 +872,7 @@ class Gru : public RecurrentLayers {
   }
 };
 
-// Neural Computation 9(8), 1997. Rows as of Gru. Errors as the operator lstm.
+// Neural Computation 9(8), 1997. Rows as for Gru. Errors as of the operator lstm.
 class Lstm : public RecurrentLayers {
  public:
   Lstm() = default;
@@ -907,8 +912,7 @@ namespace soma::nn {
 
 namespace detail {
 
-// Whether in training a module's result for one row depends on the others: it
-// says so.
+// True if in training a module's result for one row depends on other rows; the module reports it.
 template <class Module>
 bool mixes(const Module& module) {
   if constexpr (requires { module.mixes_sequences(); })
@@ -917,7 +921,7 @@ bool mixes(const Module& module) {
     return false;
 }
 
-// The entries of a record under "<name>.<entry>".
+// Adds the entries of a record under "<name>.<entry>".
 inline void describe_under(Record& record, const std::string& name, const Record& own) {
   for (const auto& [entry, value] : own.entries()) {
     const std::string full = name + "." + entry;
@@ -943,14 +947,13 @@ inline void describe_under(Record& record, const std::string& name, const Record
 
 }  // namespace detail
 
-// Copies share the modules.
+// Copies of a Sequential share the modules.
 class Sequential {
  public:
   Sequential() = default;
 
-  // A module, or a function of a tape and a variable, behind those that are
-  // there. Its parameters are named "<name>.<parameter>". Error
-  // state.duplicate_name.
+  // Appends a module, or a function of a tape and a variable. Its parameters are named
+  // "<name>.<parameter>". Error state.duplicate_name.
   template <class Module>
   Sequential& add(std::string name, Module module) {
     for (const StepUse& step : steps_)
@@ -970,8 +973,7 @@ class Sequential {
   void collect(Collector& collector) const {
     for (const StepUse& step : steps_) collector.part(step->name, *step);
   }
-  // The first piece reads the inputs of the batch. `path` is that of the model
-  // in its task.
+  // The first piece reads the inputs of the batch. `path`: the model's path in its task.
   Pieces pieces(std::string_view path = {}) const {
     Pieces list;
     for (const StepUse& step : steps_) {
@@ -988,7 +990,8 @@ class Sequential {
     }
     return list;
   }
-  // The settings of the modules that describe theirs: a run is not resumed with others.
+  // The settings of the modules that describe themselves: a run is resumed with the same settings
+  // only.
   void describe(Record& record) const {
     for (const StepUse& step : steps_) {
       Record own;
@@ -996,7 +999,7 @@ class Sequential {
       detail::describe_under(record, step->name, own);
     }
   }
-  // For a Sequential in a Sequential.
+  // For a Sequential inside of a Sequential.
   bool mixes_sequences() const {
     for (const StepUse& step : steps_)
       if (step->mixes_sequences) return true;
@@ -1014,7 +1017,7 @@ class Sequential {
     bool mixes_sequences;
     mutable std::atomic<std::size_t> uses{1};
   };
-  // A std::shared_ptr without its header.
+  // Replaces std::shared_ptr, whose header is expensive.
   class StepUse {
    public:
     explicit StepUse(const Step* step) : step_(step) {}
@@ -1052,13 +1055,14 @@ class Sequential {
 
 }  // namespace soma::nn
 // ---- soma/nn/transformer_decoder.hpp
-// TransformerDecoder (arXiv 1706.03762): layers whose rows see the rows before them, and all rows
-// of another sequence, the memory: what an encoder made of another text. Both are ragged, or both
-// [B, T, C] with as many sequences.
+// TransformerDecoder (arXiv 1706.03762): layers whose rows attend to the rows before them, and to
+// all rows of another sequence, the memory, which is an encoder's output for another text. Both are
+// ragged, or both [B, T, C] with the same number of sequences.
 
 namespace soma::nn {
 
-// Queries of x, keys and values of the memory. Parameters are named as those of MultiHeadAttention.
+// Attention with queries from x, and keys and values from the memory. Its parameters have the names
+// of MultiHeadAttention.
 class CrossAttention {
  public:
   CrossAttention() = default;
@@ -1085,8 +1089,10 @@ class TransformerDecoderLayer {
         self_attention_norm(scope / "self_attention_norm", options.width, options.epsilon),
         cross_attention(scope / "cross_attention", options),
         cross_attention_norm(scope / "cross_attention_norm", options.width, options.epsilon),
-        inner(scope / "inner", options.width, options.inner, {.deviation = options.deviation}),
-        outer(scope / "outer", options.inner, options.width, {.deviation = options.deviation}),
+        inner(scope / "inner", options.width, options.inner,
+              {.standard_deviation = options.standard_deviation}),
+        outer(scope / "outer", options.inner, options.width,
+              {.standard_deviation = options.standard_deviation}),
         outer_dropout(scope / "outer", options.dropout),
         outer_norm(scope / "outer_norm", options.width, options.epsilon),
         activation(options.activation),
@@ -1133,8 +1139,8 @@ class TransformerDecoderLayer {
   }
 };
 
-// Rows attend to the rows before them whatever `options.causal` says. Rotary positions are those of
-// self-attention.
+// Rows attend to the rows before them whatever `options.causal` says. Rotary positions apply to
+// self-attention only.
 class TransformerDecoder {
  public:
   TransformerDecoder() = default;
@@ -1142,8 +1148,8 @@ class TransformerDecoder {
     for (std::size_t i = 0; i < options.layers; ++i)
       layers.emplace_back(scope / "layer" / std::to_string(i), options);
   }
-  // Rows of x to as many. Errors operator.sequences (memory of another number of sequences),
-  // tensor.rank, tensor.shape.
+  // Maps the rows of x to the same number of rows. Errors operator.sequences (memory with another
+  // number of sequences), tensor.rank, tensor.shape.
   Var operator()(Tape& tape, const Var& x, const Var& memory) const {
     const SequenceRows own(tape, x), other(tape, memory);
     Var rows = own.rows();
@@ -1160,22 +1166,22 @@ class TransformerDecoder {
 
 }  // namespace soma::nn
 // ---- soma/optim/adafactor.hpp
-// Adafactor (arXiv 1804.04235), as torch.optim.Adafactor: of a matrix it remembers the means of
-// squared gradients by rows and by columns only, and its steps are relative to the size of the
-// weights. Formulas: ops/optimizer/adafactor_step.hpp.
+// Adafactor (arXiv 1804.04235), as torch.optim.Adafactor: for a matrix it stores only the means of
+// squared gradients by rows and by columns, and its steps are relative to the size of the weights.
+// Formulas: ops/optimizer/adafactor_step.hpp.
 
 namespace soma::optim {
 
 struct AdafactorOptions {
-  double beta2_decay = -0.8;   // in step t so much is new of what is remembered: t^beta2_decay
-  double floor = 0x1p-23;      // epsilon 1 of PyTorch: of means of squares, and of their roots
-  double least_scale = 1e-3;   // epsilon 2: weights count as that large at least
-  double clip = 1;             // the root mean square of an update, before rate and scale
-  Rounding weight_rounding{};  // of parameters that are not fp32
-  std::uint64_t seed = 0;      // of their stochastic rounding
+  double beta2_decay = -0.8;   // step t replaces a share t^beta2_decay of the stored means
+  double floor = 0x1p-23;      // epsilon 1 of PyTorch: least mean of squares, and least root
+  double least_scale = 1e-3;   // epsilon 2: least root mean square of weights
+  double clip = 1;             // largest root mean square of an update, before rate and scale
+  Rounding weight_rounding{};  // for parameters that are not fp32
+  std::uint64_t seed = 0;      // for stochastic rounding
 };
 
-// States are fp32: for a parameter [..., R, C] R + C numbers a matrix.
+// States are fp32: a parameter [..., R, C] has R + C numbers for each matrix.
 class Adafactor final : public Optimizer {
  public:
   Adafactor(Context& context, const std::vector<Group>& groups,
@@ -1201,8 +1207,8 @@ class Adafactor final : public Optimizer {
     describe_storage(record, storage_of(options_));
   }
 
-  // Updates the parameters that have a gradient; gradients stay. The rate of step t is at most
-  // 1 / sqrt(t).
+  // Updates the parameters that have a gradient; gradients stay. The learning rate of step t is at
+  // most 1 / sqrt(t).
   void step(const Step& step) override {
     detail::check_step(step);
     check_gradients();
@@ -1243,7 +1249,7 @@ class Adafactor final : public Optimizer {
   std::size_t moments_of(const detail::Slot& slot) const override {
     return slot.parameter.value().rank() > 1 ? 2 : 1;
   }
-  // Matrices by rows, and by columns; a vector has its own squares.
+  // A matrix has one moment by rows and one by columns; a vector has the squares of its elements.
   Shape moment_shape(const detail::Slot& slot, std::size_t moment) const override {
     const Shape shape = slot.parameter.value().shape();
     if (shape.rank() < 2) return shape;
@@ -1257,12 +1263,12 @@ class Adafactor final : public Optimizer {
 
 }  // namespace soma::optim
 // ---- soma/optim/adam.hpp
-// Adam (arXiv 1412.6980), with weight decay that is added to the gradient. AdamW has the decay
-// apart from it, which is the better choice where weights decay at all.
+// Adam (arXiv 1412.6980), with weight decay that is added to the gradient. AdamW keeps weight decay
+// apart from the gradient, and is the better choice where weights decay.
 
 namespace soma::optim {
 
-// Its options are those of AdamW. Without weight decay its steps are AdamW's, to the bit.
+// Takes the options of AdamW. Without weight decay its steps equal AdamW's to the bit.
 class Adam final : public Optimizer {
  public:
   Adam(Context& context, const std::vector<Group>& groups, const AdamWOptions& options = {})
@@ -1318,13 +1324,13 @@ class Adam final : public Optimizer {
 // ---- soma/optim/rmsprop.hpp
 // RMSprop (Tieleman and Hinton 2012) and Adagrad (Duchi, Hazan, Singer 2011): steps divided by the
 // root of a moving mean of squared gradients, and of their sum. As in PyTorch, epsilon is added to
-// the root, and weight decay to the gradient; the centred variant of RMSprop is not there.
+// the root, and weight decay to the gradient; there is no centred variant of RMSprop.
 
 namespace soma::optim {
 
 namespace detail {
 
-// What both ask of the step, but for what they differ in.
+// The settings that RMSprop and Adagrad share in a step.
 inline RmsSetting rms_setting(const Slot& slot, const Step& step, const StepStorage& storage) {
   return {.rate = static_cast<float>(step.rate * static_cast<double>(slot.rate_factor)),
           .weight_decay = slot.weight_decay,
@@ -1340,7 +1346,7 @@ inline RmsSetting rms_setting(const Slot& slot, const Step& step, const StepStor
 }  // namespace detail
 
 struct RmsPropOptions {
-  double alpha = 0.99;  // of the mean of squares, so much stays
+  double alpha = 0.99;  // share of the old mean of squares that a step keeps
   double epsilon = 1e-8;
   float momentum = 0;
   StepStorage storage{};
@@ -1392,7 +1398,7 @@ class RmsProp final : public Optimizer {
   }
 
  private:
-  // The mean of squares, then the momentum.
+  // The mean of squares is the first moment, momentum the second.
   std::size_t moments() const override { return options_.momentum != 0 ? 2 : 1; }
 
   RmsPropOptions options_;
@@ -1400,8 +1406,8 @@ class RmsProp final : public Optimizer {
 
 struct AdagradOptions {
   double epsilon = 1e-10;
-  double rate_decay = 0;     // step t (from 1) has the rate over 1 + (t - 1) rate_decay
-  float initial_square = 0;  // what the sums of squares begin with
+  double rate_decay = 0;     // step t (from 1) has the learning rate / (1 + (t - 1) rate_decay)
+  float initial_square = 0;  // the first value of the sums of squares
   StepStorage storage{};
 };
 

@@ -47,29 +47,29 @@
 #include <vector>
 
 // ---- soma/train.hpp
-// The trainer with what feeds and reports it: Trainer, sources of batches (in memory, by tokens),
-// checkpoints, reports. It stands beside soma.hpp so that units that only compute, or hold a model,
-// need not pay for it. What needs threads or streams is apart: soma/data/prefetch.hpp and
-// soma/train/console_progress.hpp.
+// The trainer and its surroundings: Trainer, sources of batches (in memory, by tokens),
+// checkpoints, reports. soma.hpp does not include it, so that units that only compute, or hold a
+// model, need not pay for it. Two headers that need threads or streams are apart:
+// soma/data/prefetch.hpp and soma/train/console_progress.hpp.
 
 // ---- soma/base/record.hpp
-// Record: a short list of named values, in the order in which they were set. The counters of a
-// checkpoint, what a run was made with, one line of a log.
+// Record: a short list of named values, in the order in which they were set. Uses: the counters of
+// a checkpoint, the settings of a run, one line of a log.
 
 // ---- soma/base/error.hpp
-// soma::Error: what every mistake that a caller can make ends in.
+// soma::Error: the exception for every mistake that a caller can make.
 //
 // One message form for all: "<operation>: <argument> is <given>, wanted <wanted> [<id>]". The parts
-// can be read one by one, so a host can word its own message. Mistakes that no caller can make are
-// contracts (base/contracts.hpp) instead.
+// can be read one by one, so a host can write its own message. Conditions that no caller can break
+// are contracts (base/contracts.hpp) instead.
 
 // ---- soma/base/config.hpp
-// Build configuration. Every header includes it first, and it is the only one that sets HWY_*
-// macros: Highway reads them once, at its first inclusion, so they have to be in place before it.
+// Build configuration. Every header includes this one first. It alone sets HWY_* macros: Highway
+// reads them once, at its first inclusion, so they must be set before.
 
 // soma's numbers are promised bit by bit. Fast-math lets a compiler drop NaNs and signed zeros,
 // reassociate sums and start the program with subnormals flushed; no runtime guard can undo the
-// first two. g++ tells of its parts as well, clang of the whole only.
+// first two. g++ defines a macro for the single flags too, clang only for the whole of fast-math.
 #if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0)
 #error "soma refuses -ffast-math, -Ofast, -ffinite-math-only: its results are exact."
 #error "Compile units that include soma without those flags; other units may keep them."
@@ -97,7 +97,7 @@
 #define HWY_WANT_AVX3_DL
 #endif
 
-// The loops want to know the number of lanes when they are compiled: not so with SVE, whose CPUs
+// The loops need the number of lanes at compile time. SVE does not fix that number; CPUs with SVE
 // have NEON as well.
 #if !defined(HWY_DISABLED_TARGETS) && defined(__aarch64__)
 #define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
@@ -105,7 +105,7 @@
 
 // Highway's debug assertions call hwy::Abort, which lives in its compiled library: without this, a
 // program that includes soma and is built at -O0 or with a sanitizer would not link. Define it to 1
-// (and link libhwy) to have them back.
+// (and link libhwy) to enable the assertions.
 #if !defined(HWY_IS_DEBUG_BUILD)
 #define HWY_IS_DEBUG_BUILD 0
 #endif
@@ -118,11 +118,11 @@
 #endif
 // ---- soma/base/error_ids.hpp
 // Every error id of the library. An id never changes its meaning and is never reused;
-// docs/errors.md explains each.
+// docs/errors.md explains each id.
 
 namespace soma {
 
-// A stable name such as "convert.size_mismatch": what a program compares and a user searches for.
+// A stable name such as "convert.size_mismatch": programs compare it and users search for it.
 struct ErrorId {
   std::string_view name;
   friend constexpr bool operator==(ErrorId, ErrorId) = default;
@@ -382,7 +382,7 @@ namespace soma {
 
 namespace detail {
 
-// Without characters that break a line, or that a terminal obeys.
+// Appends the text with escapes for characters that break a line or that a terminal obeys.
 inline void append_printable(std::string& result, std::string_view text) {
   constexpr std::string_view digits = "0123456789abcdef";
   for (const char letter : text) {
@@ -402,8 +402,8 @@ inline void append_printable(std::string& result, std::string_view text) {
 
 }  // namespace detail
 
-// A text in quotation marks, for messages: control characters escaped, and of a very long one the
-// beginning and the end. Appends, because g++ 12 at -O3 sees an overlap that is not there in "\"" +
+// A text in quotation marks, for messages: control characters are escaped, and a very long text is
+// cut to its beginning and end. Appends, because g++ 12 at -O3 reports a false overlap in "\"" +
 // std::string(...).
 inline std::string quoted(std::string_view text) {
   constexpr std::size_t most = 400, begin = 200, end = 100;
@@ -424,8 +424,8 @@ inline std::string quoted(std::string_view text) {
   return result;
 }
 
-// Throws the five-part error. One place, so that call sites stay one line and SOMA_THROW is
-// expanded once.
+// Throws the five-part error. All errors pass through here, so that call sites stay one line and
+// SOMA_THROW is expanded once.
 [[noreturn]] inline void fail(ErrorId id, std::string_view operation, std::string_view argument,
                               std::string_view given, std::string_view wanted) {
   SOMA_THROW(Error(id, operation, argument, given, wanted));
@@ -436,8 +436,8 @@ inline std::string quoted(std::string_view text) {
 
 namespace soma {
 
-// One of five types; of the members only the one that `kind` names has a meaning. (Not a
-// std::variant: every unit that uses soma would pay for its header.)
+// A value of one of five types; only the member that `kind` names has a meaning. (It is not a
+// std::variant, because every unit that uses soma would pay for that header.)
 struct RecordValue {
   enum class Kind : std::uint8_t { boolean, integer, count, number, text };
 
@@ -461,7 +461,7 @@ inline std::string to_text(double value) {
   return text;
 }
 
-// A value in words, for messages: true, 12, 0.5, "text" (nothing in it is escaped).
+// A value as text, for messages: true, 12, 0.5, "text" (without escapes).
 inline std::string to_text(const RecordValue& value) {
   switch (value.kind) {
     case RecordValue::Kind::boolean:
@@ -478,7 +478,7 @@ inline std::string to_text(const RecordValue& value) {
   return soma::quoted(value.text);
 }
 
-// Getters are linear in the number of entries: a record is small.
+// Getters take time linear in the number of entries, because a record is small.
 class Record {
  public:
   using Entry = std::pair<std::string, RecordValue>;
@@ -486,7 +486,7 @@ class Record {
   // `purpose` names the record in messages: "progress", "line 3 of \"log.jsonl\"".
   explicit Record(std::string_view purpose = "record") : purpose_(purpose) {}
 
-  // A new name is added at the end; a known one keeps its place.
+  // A new name is added at the end; a known name keeps its place.
   void set(std::string_view name, std::string_view text) {
     put(name, {.kind = Kind::text, .text = std::string(text)});
   }
@@ -503,9 +503,9 @@ class Record {
       put(name, {.kind = Kind::count, .count = value});
   }
 
-  // The value of that name. A number may be asked for as any kind of number that holds it exactly,
-  // as a file does not say which it was; number() also takes the three texts of to_text(double).
-  // Errors record.missing, record.type.
+  // The value of that name. A number may be read as any kind of number that holds it exactly,
+  // because a file does not store the kind; number() also accepts the three texts of
+  // to_text(double). Errors record.missing, record.type.
   bool boolean(std::string_view name) const {
     const RecordValue& value = at(name);
     if (value.kind != Kind::boolean) wrong_type(name, value, "true or false");
@@ -538,14 +538,14 @@ class Record {
     return value.text;
   }
 
-  // Of any type. Error record.missing, which lists the names.
+  // The value of that name, of any type. Error record.missing, which lists the names.
   const RecordValue& at(std::string_view name) const {
     if (const RecordValue* value = find(name)) return *value;
     std::string wanted = entries_.empty() ? "a name in a record that has none" : "one of";
     for (const Entry& entry : entries_) wanted.append(" ").append(soma::quoted(entry.first));
     fail(error_id::record_missing, purpose_, "name", soma::quoted(name), wanted);
   }
-  // The same, or nullptr.
+  // The same, or nullptr if there is no such name.
   const RecordValue* find(std::string_view name) const {
     for (const Entry& entry : entries_)
       if (entry.first == name) return &entry.second;
@@ -592,37 +592,36 @@ class Record {
 
 }  // namespace soma
 // ---- soma/data/array_source.hpp
-// ArraySource: batches of the rows of a tensor, with a label or a target for each.
+// ArraySource: batches of the rows of a tensor, with a label or a target for each row.
 
 // ---- soma/data/indexed_source.hpp
-// IndexedSource: what sources have in common whose items lie in memory and can be visited in any
-// order. A subclass says how many there are, how long each is, and makes a batch of some of them.
+// IndexedSource: the common base of sources whose items lie in memory and can be visited in any
+// order. A subclass gives the number of items and their lengths, and makes a batch of some of them.
 
 // ---- soma/data/batch.hpp
-// What a training loop reads: batches, epoch after epoch, from a source that can be asked where it
-// is and put back there.
+// Batches: the input of a training loop, epoch after epoch, from a source whose position can be
+// read and restored.
 //
 //   soma::data::Batch batch;
 //   for (std::uint64_t epoch = 0; epoch < epochs; ++epoch)
 //     while (source.next(batch)) step(batch);
 
 // ---- soma/data/labels.hpp
-// Labels of a batch, as whoever counts them wants them.
+// Labels of a batch, in the forms that losses and metrics read.
 
 // ---- soma/tensor/tensor.hpp
-// Tensor: shared storage seen through a shape, a dtype and strides. Copying a tensor shares its
-// elements, as do slice, select, reshape, transpose and broadcast_to: a write through one is seen
-// through all.
-//
-// Not thread-safe where one thread writes. Memory comes from the context's heap, so tensors end
-// before their context does.
+// Tensor: shared storage with a shape, a dtype and strides. Copying a tensor shares its elements,
+// and so do slice, select, reshape, transpose and broadcast_to: a write through one tensor is
+// visible through all.
+// Not thread-safe while a thread writes. Memory comes from the context's heap, so a tensor must end
+// before its context.
 
 // ---- soma/runtime/context.hpp
 // Context: everything soma needs from its host, in one object that is passed explicitly. There is
-// no other state: two contexts in one program do not disturb each other, and what is not in a
-// context is a pure function.
+// no other state: two contexts in one program do not disturb each other, and every function that
+// takes no context is pure.
 //
-// Made by make_context() (soma.hpp), which knows the kernels of this unit or of soma::dispatch.
+// make_context() (soma.hpp) makes one: it knows the kernels of this unit or of soma::dispatch.
 
 // ---- soma/runtime/executor.hpp
 // Executor: how a host lends its threads. Three members, so that any pool can be one; ThreadPool is
@@ -643,7 +642,7 @@ struct Executor {
 
 inline constexpr int max_threads = 4096;
 
-// An executor of its own threads, and how to end them: end(executor.self).
+// An executor that owns its threads, and the function that ends them: end(executor.self).
 struct OwnedExecutor {
   Executor executor{};
   void (*end)(void* self) = nullptr;
@@ -651,20 +650,20 @@ struct OwnedExecutor {
 
 }  // namespace soma
 // ---- soma/runtime/heap.hpp
-// Heap: memory that is used, given back in any order and used again. Tensors and tapes live here:
-// work that repeats itself asks nothing of the host any more after its first rounds. (Mostly after
-// the first one; the second finds other blocks free than the first did, and may need one more.)
-// Work of other sizes that needs less altogether nearly always fits in what is there, of which an
-// eighth was asked for as slack; no allocator of blocks that stay where they are can promise it.
-// Whoever must be sure reserves a block well above the expected peak_bytes() in advance.
+// Heap: memory that is allocated, freed in any order and reused. Tensors and tapes live here:
+// repeated work requests no more memory from the host after its first rounds. (Usually after the
+// first round; the second round finds other free blocks than the first, and may need one more.)
+// Work of other sizes that needs less memory in total nearly always fits in the memory that the
+// heap holds, an eighth of which is slack. No allocator that never moves blocks can promise a fit:
+// to be sure, reserve a block well above the expected peak_bytes() in advance.
 //
 // Segregated fits with immediate coalescing, after "TLSF: a new dynamic memory allocator for
-// real-time systems" (Masmano, Ripoll, Crespo, Real, 2004): a free block is found through a bitmap
-// of size classes, taken from the smallest class that has one large enough, and what is left of it
-// stays free. Neighbours that are free become one block. Headers lie in front of the blocks.
+// real-time systems" (Masmano, Ripoll, Crespo, Real, 2004): a bitmap of size classes leads to a
+// free block in the smallest class that has one large enough, and the rest of the block stays free.
+// Neighbours that are free become one block. Headers lie in front of the blocks.
 
 // ---- soma/base/sizes.hpp
-// Sizes from outside are never trusted: products and sums of them go through here.
+// Checked arithmetic for sizes from outside, which are never trusted.
 
 namespace soma {
 
@@ -688,8 +687,8 @@ namespace soma {
 
 }  // namespace soma
 // ---- soma/runtime/memory.hpp
-// Memory of a context: the host's, counted. Everything that is not on a stack comes from here, so a
-// host can bound and watch what soma uses.
+// The memory of a context: the host's memory with counters. All memory except the stack comes from
+// here, so a host can limit and watch soma's use.
 
 #if defined(__linux__)
 #include <sys/mman.h>
@@ -704,13 +703,13 @@ namespace detail {
 
 inline constexpr std::size_t large_page = std::size_t{2} << 20;
 
-// A block that has room for large pages begins with one.
+// A block that has room for large pages starts at a large-page boundary.
 constexpr std::size_t alignment_of(std::size_t bytes, std::size_t alignment) {
   return bytes < large_page ? alignment : (std::max)(alignment, large_page);
 }
 
-// Asks for large pages, which the system gives where it has any: fewer addresses have to be looked
-// up. A training step takes 0.96 to 1.00 of the time, and up to 0.7 percent more memory.
+// Asks for large pages, which the system grants if it has any: the CPU then translates fewer
+// addresses. A training step takes 0.96 to 1.00 of the time, and up to 0.7 percent more memory.
 inline void prefer_large_pages([[maybe_unused]] void* block, [[maybe_unused]] std::size_t bytes) {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
   if (bytes < large_page) return;
@@ -721,11 +720,11 @@ inline void prefer_large_pages([[maybe_unused]] void* block, [[maybe_unused]] st
 }  // namespace detail
 
 // How a host lends its memory: any object with allocate(bytes, alignment) and deallocate(block,
-// bytes, alignment), such as a std::pmr::memory_resource. It may throw std::bad_alloc or return
-// nullptr, is used by one thread at a time, and outlives the context.
+// bytes, alignment), for example a std::pmr::memory_resource. The object may throw std::bad_alloc
+// or return nullptr. One thread at a time uses the object, which must outlive the context.
 class MemoryResource {
  public:
-  // The aligned operator new, in large pages where there are any.
+  // The aligned operator new, in large pages if the system has any.
   MemoryResource(std::nullptr_t = nullptr) {}
   template <class Resource>
   MemoryResource(Resource* resource)
@@ -761,12 +760,12 @@ class MemoryResource {
 struct MemoryUse {
   std::size_t bytes_in_use = 0;
   std::size_t peak_bytes = 0;     // the largest bytes_in_use so far
-  std::uint64_t allocations = 0;  // how many blocks were ever asked for
+  std::uint64_t allocations = 0;  // the number of blocks ever requested
 };
 
-// Passes requests on to another resource and counts them. Thread-safe where that resource is.
-// Error memory.exhausted where it has nothing left (with -fno-exceptions the resource itself ends
-// the program).
+// Passes requests on to another resource and counts them. Thread-safe if that resource is. Error
+// memory.exhausted if that resource has no memory left (with -fno-exceptions the resource itself
+// ends the program).
 class CountingResource {
  public:
   explicit CountingResource(MemoryResource upstream) : upstream_(upstream) {}
@@ -783,7 +782,7 @@ class CountingResource {
 #if SOMA_HAS_EXCEPTIONS
     try {
       block = upstream_.allocate(bytes, aligned(alignment));
-    } catch (const std::bad_alloc&) {  // said below
+    } catch (const std::bad_alloc&) {  // reported below
     }
 #else
     block = upstream_.allocate(bytes, aligned(alignment));
@@ -816,8 +815,8 @@ class CountingResource {
 
 }  // namespace soma
 // ---- soma/runtime/mutex.hpp
-// Mutex: POSIX's. <mutex> would cost every unit that includes soma a tenth of a plain one, for what
-// comes with it.
+// Mutex: a POSIX mutex. Including <mutex> would cost every unit that includes soma a tenth of a
+// plain unit.
 
 namespace soma {
 
@@ -857,12 +856,13 @@ class Mutex {
 
 namespace soma {
 
-// Thread-safe. Alignment: memory_alignment, and no more. A block costs 64 bytes beside its own;
-// allocation and deallocation are constant time but for the blocks of one size class.
+// Thread-safe. Blocks are aligned to memory_alignment, never to more. A block costs 64 bytes beside
+// its content. Allocation and deallocation take constant time, except for the search among the
+// blocks of one size class.
 class Heap {
  public:
   explicit Heap(MemoryResource upstream) : upstream_(upstream) {}
-  // Gives all memory back, whether blocks are in use or not.
+  // Gives all memory back to the host, including blocks that are still in use.
   ~Heap() {
     while (slabs_ != nullptr) release(&slabs_);
   }
@@ -877,7 +877,7 @@ class Heap {
     if (block == nullptr) block = grow(size);
     remove(block);
     if (block->size - size >= 2 * unit) {
-      unpoison(block, size);  // the header of what is left lies inside
+      unpoison(block, size);  // the header of the remaining free block lies inside
       const std::size_t left = block->size - size;
       block->size = size;
       auto* rest = ::new (block->next()) Block{left, block, nullptr, nullptr, true};
@@ -914,7 +914,7 @@ class Heap {
     poison(block);
   }
 
-  // Makes sure that one more block of that size can be taken without asking the host. Error
+  // Makes sure that one more block of `bytes` can be allocated without a request to the host. Error
   // memory.exhausted.
   void reserve(std::size_t bytes) {
     const std::size_t size = block_size(bytes);
@@ -937,7 +937,7 @@ class Heap {
   }
 
   // A dry run of an accelerator's core has written zeros to tensors of this heap in place of
-  // results: who saves numbers refuses those from here.
+  // results: code that saves numbers refuses numbers from a heap with this mark.
   void mark_dry() {
     const Mutex::Lock lock(mutex_);
     dry_ = true;
@@ -951,9 +951,9 @@ class Heap {
     const Mutex::Lock lock(mutex_);
     return blocks_;
   }
-  // What was asked for, in whole units with a header each: a block that is a unit larger, because
-  // nothing smaller was free, does not show. So the same requests count the same whatever was there
-  // before.
+  // The requested bytes in use, in whole units with one header per block. A block that is a unit
+  // larger than its request, because no smaller block was free, counts as requested. So the same
+  // requests give the same count, whatever the heap held before.
   std::size_t bytes_in_use() const {
     const Mutex::Lock lock(mutex_);
     return in_use_;
@@ -976,7 +976,7 @@ class Heap {
     Block* previous;   // in memory; nullptr: the first of a slab
     Block *next_free, *previous_free;
     bool free;
-    std::size_t used = 0;  // of `size`, as long as it is not free
+    std::size_t used = 0;  // the used part of `size`, as long as the block is not free
 
     std::byte* data() { return reinterpret_cast<std::byte*>(this) + sizeof(Block); }
     Block* next() { return reinterpret_cast<Block*>(reinterpret_cast<std::byte*>(this) + size); }
@@ -1054,16 +1054,16 @@ class Heap {
     return nullptr;
   }
 
-  // A new slab with one free block of at least that size, in whole large pages. At least an eighth
-  // of what is there, so that a need that grows slowly does not ask every time. Where the host has
-  // not that much left, as small as it can be.
+  // Adds a slab with one free block of at least `size` bytes, in whole large pages. The slab has at
+  // least an eighth of the present capacity, so that a slowly growing need does not ask the host
+  // every time. If the host has less memory left, the slab is as small as possible.
   Block* grow(std::size_t size) {
     const std::size_t least = checked_add(size, sizeof(Slab) + sizeof(Block), "Heap");
     std::size_t bytes = checked_add((std::max)(least, capacity_ / 8), slab_unit - 1, "Heap") /
                         slab_unit * slab_unit;
     void* memory = bytes > least ? ask(bytes) : nullptr;
     if (memory == nullptr) memory = upstream_.allocate(bytes = least, unit);
-    if (memory == nullptr)  // a counted resource has said so itself
+    if (memory == nullptr)  // a counted resource has already failed
       fail(error_id::out_of_memory, "Heap", "size", std::to_string(bytes) + " bytes",
            "no more than the memory resource has left");
     auto* slab = ::new (memory) Slab{slabs_, bytes};
@@ -1076,7 +1076,8 @@ class Heap {
     poison(block);
     return block;
   }
-  // nullptr: the host has no such block. With -fno-exceptions it ends the program then.
+  // Returns nullptr if the host has no such block. With -fno-exceptions the host then ends the
+  // program.
   void* ask(std::size_t bytes) const {
 #if SOMA_HAS_EXCEPTIONS
     try {
@@ -1112,13 +1113,14 @@ class Heap {
 
 }  // namespace soma
 // ---- soma/runtime/log.hpp
-// LogSink: where the library's few messages go. Without one they go nowhere: soma does not print.
+// LogSink: the receiver of the library's few messages. Without a sink no message appears: soma does
+// not print.
 
 namespace soma {
 
 enum class LogLevel : std::uint8_t { debug, info, warning, error };
 
-// write may be called from any thread that uses the context, one call at a time is not promised.
+// Any thread that uses the context may call write, and several threads may call it at once.
 struct LogSink {
   void* self = nullptr;
   void (*write)(void* self, LogLevel level, std::string_view message) = nullptr;
@@ -1130,25 +1132,26 @@ struct LogSink {
 
 }  // namespace soma
 // ---- soma/runtime/math.hpp
-// What may differ between CPUs.
+// The choices of arithmetic that may give different bits on different CPUs.
 
 namespace soma {
 
-// fast: bf16 instructions may be used where this CPU is faster with them, for fp32 products, too.
-// portable: the same bits on every target with fused multiply-add; refused on a target without.
+// fast: products, fp32 products included, may use bf16 instructions where this CPU is faster with
+// them. portable: the same bits on every target with fused multiply-add; a target without it is
+// refused.
 enum class Math : std::uint8_t { fast, portable };
 
-// How products of bf16 numbers are formed where matrices are multiplied.
+// How matrix products multiply bf16 numbers.
 enum class Bf16Products : std::uint8_t {
   widened,          // to fp32 while packing, then fp32 multiply-adds: portable bits
   dot_instruction,  // the CPU's bf16 dot product
   tiles,            // the CPU's bf16 tile product (AMX)
 };
 
-// How all other products are formed there.
+// How matrix products multiply all other numbers.
 enum class Fp32Products : std::uint8_t {
   multiply_add,  // one fused multiply-add each: portable bits
-  split_tiles,   // each number as three bf16 numbers, six of whose products tiles add
+  split_tiles,   // each number as the sum of three bf16 numbers; tiles add six of their products
 };
 
 constexpr std::string_view to_string(Bf16Products products) {
@@ -1163,10 +1166,11 @@ constexpr std::string_view to_string(Bf16Products products) {
   return "widened";
 }
 
-inline constexpr int split_products = 6;  // of bf16 numbers, for one
+inline constexpr int split_products = 6;  // products of bf16 numbers that make one fp32 product
 
-// The one that goes with the other. Tiles multiply bf16 numbers sixteen times as fast as fp32
-// multiply-adds by construction: six of them for each product leave more than twice the rate.
+// The way of fp32 products that goes with a way of bf16 products. Tiles multiply bf16 numbers
+// sixteen times as fast as fp32 multiply-adds by construction: six bf16 products for each fp32
+// product are still more than twice as fast as a multiply-add.
 constexpr Fp32Products fp32_products(Bf16Products products) {
   return products == Bf16Products::tiles ? Fp32Products::split_tiles : Fp32Products::multiply_add;
 }
@@ -1190,11 +1194,11 @@ class OperatorRegistry;   // ops/registry.hpp
 class Device;             // ops/device.hpp
 struct SparseTable;       // ops/sparse/table.hpp
 
-// What happens where tensors, variables or tapes are still there when their context ends, whose
-// memory they are in: nothing good can come of them.
+// Policy for tensors, variables or tapes that still exist when their context ends. Their memory
+// belongs to the context, so using them afterwards would be undefined.
 enum class Outlived : std::uint8_t {
-  log,        // an error in the log
-  terminate,  // that, and the end of the program, with the same words on the error stream
+  log,        // write an error to the log
+  terminate,  // write the error to the log and to the error stream, then end the program
 };
 
 struct ContextOptions {
@@ -1211,26 +1215,26 @@ struct ContextOptions {
 #endif
 };
 
-// One instruction set that the program was compiled for and the CPU has.
+// An instruction set that the program was compiled for and the CPU supports.
 struct Target {
   std::string_view name;
   const Kernels* kernels;
   bool fused_multiply_add;
-  // Does that many rounds of multiply-adds in registers; returns how many floating-point operations
-  // those were.
+  // Runs `rounds` rounds of multiply-adds in registers and returns the number of floating-point
+  // operations.
   double (*multiply_add_rate)(std::uint64_t rounds) noexcept;
   // The same with the bf16 dot instruction, and with bf16 tiles; nullptr where the target was
-  // compiled without them. Only for a CPU that has them.
+  // compiled without these instructions. Call them only on a CPU that has the instructions.
   double (*bf16_dot_rate)(std::uint64_t rounds) noexcept = nullptr;
   double (*bf16_tile_rate)(std::uint64_t rounds) noexcept = nullptr;
   Bf16Choice bf16{};  // on this CPU, with Math::fast
 };
 
-// What a program was compiled with: the targets to choose from, best first, the operators, and the
-// default executor. So units that only use a context need not know what stands behind it.
+// The content of a compiled program: its targets, best first, its operators, and its default
+// executor. A unit that only uses a context sees this list and none of the definitions behind it.
 struct TargetList {
   std::span<const Target> targets;
-  bool dispatched;  // whether the CPU was asked (soma::dispatch) or the compiler's flags
+  bool dispatched;  // true: the CPU was asked (soma::dispatch); false: compiler flags chose
   const BuiltInOperators* operators = nullptr;
   OwnedExecutor (*make_pool)(int threads) = nullptr;
 };
@@ -1250,7 +1254,8 @@ class Context {
         target_(choose(options.target, list.targets)) {
     if (math_ == Math::portable && !target_->fused_multiply_add)
       fail(error_id::math_needs_fma, "make_context", "target", std::string(target_->name),
-           "one with fused multiply-add for Math::portable (compile with -march=native, or link "
+           "a target with fused multiply-add for Math::portable (compile with -march=native, or "
+           "link "
            "soma::dispatch)");
     if (threads_ < 0 || threads_ > max_threads)
       fail(error_id::executor_width, "make_context", "threads", std::to_string(threads_),
@@ -1278,7 +1283,8 @@ class Context {
                                : Bf16Choice{Bf16Products::widened, "Math::portable"};
   }
   Fp32Products fp32_products() const { return soma::fp32_products(bf16().products); }
-  // The rate of `products` in registers: the limit of a matrix product that forms them so.
+  // The function that measures the rate of `products` in registers, which is the upper limit of a
+  // matrix product that uses them.
   auto rate(Bf16Products products) const {
     switch (products) {
       case Bf16Products::dot_instruction:
@@ -1291,8 +1297,8 @@ class Context {
     return target_->multiply_add_rate;
   }
 
-  // The host's executor, or the default pool, whose threads start with the first parallel work.
-  // Thread-safe.
+  // The host's executor, or the default pool. The pool starts its threads with the first parallel
+  // work. Thread-safe.
   const Executor& executor() {
     if (!executor_ready_.load(std::memory_order_acquire)) {
       const Mutex::Lock lock(made_on_first_use_);
@@ -1305,30 +1311,31 @@ class Context {
     return executor_;
   }
 
-  // The host's memory, counted.
+  // The host's memory resource, with counters.
   CountingResource& memory() { return memory_; }
   MemoryUse memory_use() const { return memory_.use(); }
-  // That memory, recycled: where tensors, tapes and workspaces live.
+  // A heap that reuses this memory: tensors, tapes and workspaces live here.
   Heap& heap() { return heap_; }
 
   // A number that this context has not given out before, from 1.
   std::uint64_t next_id() { return last_id_.fetch_add(1, std::memory_order_relaxed) + 1; }
 
   const BuiltInOperators& built_in() const { return *list_.operators; }
-  // What is known by name: the built-in operators and the host's own. Defined in ops/registry.hpp.
+  // The registry of operators: the built-in ones and the host's own. Defined in ops/registry.hpp.
   OperatorRegistry& operators();
-  // Who runs operators; nullptr: the host's kernels. The device outlives its use here.
+  // The device that runs operators; nullptr: the host's kernels. The device must outlive its use
+  // here.
   Device* device() const { return device_; }
   void set_device(Device* device) { device_ = device; }
-  // Kernels and operators of sparse training; nullptr: add_sparse() (soma/sparse.hpp) was not
-  // called. Static: the table outlives all contexts.
+  // Kernels and operators of sparse training; nullptr if add_sparse() (soma/sparse.hpp) was not
+  // called. The table is static and outlives all contexts.
   const SparseTable* sparse() const { return sparse_; }
   void set_sparse(const SparseTable* table) { sparse_ = table; }
 
   void log(LogLevel level, std::string_view message) const { log_(level, message); }
 
  private:
-  // Out of a destructor an exception ends the program, which prints what it says.
+  // An exception that leaves a destructor ends the program and prints its message.
   void complain() noexcept {
     const std::string given = std::to_string(heap_.blocks_in_use()) +
                               " tensors, variables or parts of tapes with " +
@@ -1369,11 +1376,11 @@ class Context {
 
 }  // namespace soma
 // ---- soma/tensor/dtype.hpp
-// DType: what an element of a tensor is. Floating types are FloatFormat records under a short tag;
-// the numbers of a format live in numeric/formats.hpp and nowhere else.
+// DType: the element type of a tensor. A floating type is a FloatFormat record under a short tag;
+// numeric/formats.hpp alone defines the numbers of a format.
 
 // ---- soma/numeric/formats.hpp
-// The ready-made formats, their names, and what to do with a format that came from outside.
+// The ready-made formats, their names, and the validation of formats that come from outside.
 //
 // Sources: IEEE 754-2019 (fp32, fp16); the accelerator's cFP8 family e3m4, e4m3, e5m2, which the
 // compiler stacks know as Float8E3M4, Float8E4M3, Float8E5M2 (LLVM APFloat, StableHLO RFC 2486,
@@ -1394,7 +1401,7 @@ class Context {
 
 namespace soma {
 
-// Which codes are not finite numbers.
+// The codes that are not finite numbers.
 enum class Specials : std::uint8_t {
   none,               // every code is a finite number (fp6, fp4)
   ieee,               // top exponent: infinity where the mantissa is 0, NaN elsewhere
@@ -1402,15 +1409,15 @@ enum class Specials : std::uint8_t {
   nan_negative_zero,  // no infinity, no negative zero: its code is the one NaN (the "fnuz" formats)
 };
 
-// What codes with an exponent field of 0 mean.
+// The meaning of codes with an exponent field of 0.
 enum class Subnormals : std::uint8_t {
   kept,     // zero and subnormal numbers, as in IEEE 754
   flushed,  // zero; a result that would be subnormal becomes zero of the same sign
   absent,   // an ordinary exponent: the format has neither zero nor subnormals (e8m0)
 };
 
-// What a value beyond the largest finite number becomes when rounding carries it there. Infinite
-// values count as beyond.
+// The result when rounding carries a value beyond the largest finite number. Infinite values count
+// as beyond.
 enum class Overflow : std::uint8_t {
   special,   // infinity if the format has one, else NaN if it has one, else saturate
   saturate,  // the largest finite number of that sign
@@ -1435,15 +1442,15 @@ struct FloatFormat {
   // bits.
   constexpr int bytes() const { return bits() <= 8 ? 1 : bits() <= 16 ? 2 : 4; }
 
-  // Where the code lies in its 4-byte container: at the top, so that a tf32 is an fp32 with its low
-  // 13 bits zero, as on the accelerator. In 1 and 2 bytes it lies at the bottom.
+  // The position of the code in its 4-byte container: at the top, so that a tf32 is an fp32 with
+  // its low 13 bits zero, as on the accelerator. In 1 and 2 bytes the code lies at the bottom.
   constexpr int storage_shift() const { return bytes() == 4 ? 32 - bits() : 0; }
 
   constexpr bool has_infinity() const { return specials == Specials::ieee; }
   constexpr bool has_nan() const { return specials != Specials::none; }
   constexpr bool has_zero() const { return subnormals != Subnormals::absent; }
 
-  // Code layout.
+  // Masks of the code's fields.
   constexpr std::uint32_t sign_mask() const {
     return is_signed ? std::uint32_t{1} << (exponent_bits + mantissa_bits) : 0;
   }
@@ -1452,7 +1459,7 @@ struct FloatFormat {
   }
   constexpr std::uint32_t mantissa_mask() const { return (std::uint32_t{1} << mantissa_bits) - 1; }
 
-  // Magnitude code (no sign bit) of the largest finite number. Magnitude codes ascend with the
+  // Magnitude code (without sign bit) of the largest finite number. Magnitude codes ascend with the
   // values.
   constexpr std::uint32_t max_finite_code() const {
     switch (specials) {
@@ -1470,8 +1477,7 @@ struct FloatFormat {
   }
   // Magnitude code of infinity; only where has_infinity().
   constexpr std::uint32_t infinity_code() const { return magnitude_mask() & ~mantissa_mask(); }
-  // The NaN made where no payload is carried over, positive where NaN has a sign; only where
-  // has_nan().
+  // The NaN code without a payload, positive if NaN has a sign; only where has_nan().
   constexpr std::uint32_t quiet_nan_code() const {
     if (specials == Specials::ieee)
       return infinity_code() | (std::uint32_t{1} << (mantissa_bits - 1));
@@ -1492,7 +1498,7 @@ struct FloatFormat {
     return field - bias;
   }
 
-  // Overflow with `special` resolved.
+  // The overflow policy, with `special` resolved to one of the others.
   constexpr Overflow resolved_overflow() const {
     if (overflow != Overflow::special) return overflow;
     return has_infinity() ? Overflow::infinity : has_nan() ? Overflow::nan : Overflow::saturate;
@@ -1511,8 +1517,9 @@ struct FloatFormat {
     return copy;
   }
 
-  // Why this record describes no format, or nullptr if it does. Types refuse an impossible record
-  // when compiled, run-time entries throw format.impossible (numeric/formats.hpp, validate).
+  // The reason why this record describes no format, or nullptr if it describes one. Types refuse an
+  // impossible record when compiled, run-time entries throw format.impossible (numeric/formats.hpp,
+  // validate).
   constexpr const char* problem() const {
     if (specials > Specials::nan_negative_zero) return "specials that exist";
     if (subnormals > Subnormals::absent) return "a treatment of subnormals that exists";
@@ -1550,8 +1557,8 @@ inline constexpr FloatFormat tf32{.exponent_bits = 8, .mantissa_bits = 10, .bias
 inline constexpr FloatFormat fp16{.exponent_bits = 5, .mantissa_bits = 10, .bias = 15};
 inline constexpr FloatFormat bf16{.exponent_bits = 8, .mantissa_bits = 7, .bias = 127};
 
-// cFP8. Largest values 15.5, 240, 57344. What the hardware does on overflow is undisclosed:
-// infinity by default.
+// cFP8. Largest values 15.5, 240, 57344. The hardware's behaviour on overflow is undisclosed; the
+// default here is infinity.
 inline constexpr FloatFormat fp8_e3m4{.exponent_bits = 3, .mantissa_bits = 4, .bias = 3};
 inline constexpr FloatFormat fp8_e4m3{.exponent_bits = 4, .mantissa_bits = 3, .bias = 7};
 inline constexpr FloatFormat fp8_e5m2{.exponent_bits = 5, .mantissa_bits = 2, .bias = 15};
@@ -1564,8 +1571,8 @@ inline constexpr FloatFormat fp8_e4m3fnuz{
 inline constexpr FloatFormat fp8_e5m2fnuz{
     .exponent_bits = 5, .mantissa_bits = 2, .bias = 16, .specials = Specials::nan_negative_zero};
 
-// Scales of the MX formats: powers of two from 2^-127 to 2^127. Zero encodes to the smallest,
-// negatives to NaN.
+// Scales of the MX formats: powers of two from 2^-127 to 2^127. Zero encodes to the smallest power,
+// negative numbers to NaN.
 inline constexpr FloatFormat e8m0{.exponent_bits = 8,
                                   .mantissa_bits = 0,
                                   .bias = 127,
@@ -1587,7 +1594,7 @@ struct NamedFormat {
   FloatFormat format;
 };
 
-// All ready-made formats, widest first. A format known by two names stands under the shorter one.
+// All ready-made formats, widest first. A format with two names is listed under the shorter one.
 inline constexpr std::array named_formats{
     NamedFormat{"fp32", formats::fp32},
     NamedFormat{"tf32", formats::tf32},
@@ -1654,15 +1661,14 @@ inline const FloatFormat& find_format(std::string_view name) {
   fail(error_id::unknown_format, "find_format", "name", quoted(name), wanted);
 }
 
-// Returns the record if it describes a format; otherwise Error format.impossible says what it
-// lacks.
+// Returns the record if it describes a format. Error format.impossible names the reason otherwise.
 inline const FloatFormat& validate(const FloatFormat& format, std::string_view operation) {
   if (const char* problem = format.problem())
     fail(error_id::impossible_format, operation, "format", to_string(format), problem);
   return format;
 }
 
-// Writes what to_string says. A template, so that this header does not bring in the stream library.
+// Writes to_string(format). A template, so that this header does not include the stream library.
 template <class Traits>
 std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& out,
                                              const FloatFormat& format) {
@@ -1673,7 +1679,7 @@ std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& o
 
 namespace soma {
 
-// g++ takes an enumerator of a scoped enumeration for a shadow of the type of that name.
+// g++ reports an enumerator of a scoped enumeration as shadowing the type of the same name.
 #if defined(__GNUC__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
@@ -1695,7 +1701,7 @@ enum class DType : std::uint8_t {
   int32,
   int64,
   boolean,  // a byte, 0 or 1
-  int16,    // last: the numbers of the others are in files and in soma/plugin.h
+  int16,    // new types go behind: files and soma/plugin.h hold these numbers
 };
 #if defined(__GNUC__)
 #pragma GCC diagnostic pop
@@ -1706,8 +1712,8 @@ namespace detail {
 struct DTypeInfo {
   std::string_view name;
   std::uint8_t bytes;
-  // By value: under -fsanitize=undefined g++ 12 cannot compare a pointer to it with nullptr at
-  // compile time.
+  // A copy of the record: under -fsanitize=undefined g++ 12 cannot compare a pointer to it with
+  // nullptr at compile time.
   FloatFormat format{};
   bool floating = false;
 };
@@ -1736,7 +1742,7 @@ constexpr const DTypeInfo& info(DType dtype) {
   return dtype_infos[static_cast<std::size_t>(dtype)];
 }
 
-// Of the type whose elements have that format; -1: there is none.
+// The index of the floating type with that format; -1 if there is none.
 constexpr int dtype_index(const FloatFormat& format) {
   for (std::size_t i = 0; i < dtype_infos.size(); ++i)
     if (dtype_infos[i].floating && dtype_infos[i].format == format) return static_cast<int>(i);
@@ -1745,7 +1751,7 @@ constexpr int dtype_index(const FloatFormat& format) {
 
 }  // namespace detail
 
-// All of them, in the order of the enumeration.
+// All types, in the order of the enumeration.
 inline constexpr std::array<DType, 17> dtypes{
     DType::fp32,     DType::tf32,     DType::fp16,       DType::bf16,         DType::fp8_e3m4,
     DType::fp8_e4m3, DType::fp8_e5m2, DType::fp8_e4m3fn, DType::fp8_e4m3fnuz, DType::fp8_e5m2fnuz,
@@ -1756,7 +1762,7 @@ constexpr std::size_t size_of(DType dtype) { return detail::info(dtype).bytes; }
 constexpr std::string_view to_string(DType dtype) { return detail::info(dtype).name; }
 constexpr bool is_floating(DType dtype) { return detail::info(dtype).floating; }
 
-// The record of a floating type. Only for those.
+// The format of a floating type. Floating types only.
 constexpr const FloatFormat& format_of(DType dtype) { return detail::info(dtype).format; }
 
 // Error tensor.unknown_dtype lists the known names.
@@ -1773,10 +1779,11 @@ inline DType find_dtype(std::string_view name) {
 inline DType find_dtype(const FloatFormat& format) {
   const int index = detail::dtype_index(format.with(Overflow::special));
   if (index >= 0) return static_cast<DType>(index);
-  fail(error_id::unknown_dtype, "find_dtype", "format", to_string(format), "one that tensors have");
+  fail(error_id::unknown_dtype, "find_dtype", "format", to_string(format),
+       "a format that tensors support");
 }
 
-// dtype_of<T>: the tag of a C++ type. An undefined one is a compile error.
+// dtype_of<T>: the tag of a C++ type. A type without a tag is a compile error.
 template <class T>
 struct DTypeOf;
 
@@ -1784,7 +1791,7 @@ template <class T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;
 
 namespace detail {
-// dtype_of for elements of a tensor: it says what to write instead of double.
+// dtype_of for elements of a tensor: its error for double names the types to use instead.
 template <class T>
 consteval DType dtype_of_elements() {
   constexpr bool is_double = std::is_same_v<T, double>;
@@ -1857,7 +1864,8 @@ class Shape {
       fail(error_id::tensor_rank, "Shape", "rank", std::to_string(rank_),
            "0 to " + std::to_string(max_rank));
     for (std::size_t i = 0; i < rank_; ++i) sizes_[i] = sizes[i];
-    // An empty dimension does not excuse sizes whose product overflows: strides are made of them.
+    // Checked even with an empty dimension: strides are products of the sizes, and must not
+    // overflow.
     std::size_t product = 1;
     for (const std::size_t size : sizes)
       product = checked_multiply(product, (std::max)(size, std::size_t{1}), "Shape");
@@ -1890,8 +1898,8 @@ class Shape {
     return equal;
   }
 
-  // The same shape with another size there, with two sizes exchanged, without that dimension. Error
-  // tensor.index.
+  // The same shape with another size in that dimension, with two dimensions exchanged, or without
+  // that dimension. Error tensor.index.
   Shape with(std::size_t dimension, std::size_t size) const {
     check(dimension);
     Shape result = *this;
@@ -1913,7 +1921,7 @@ class Shape {
     return result;
   }
 
-  // Row-major distances.
+  // Row-major strides.
   constexpr Strides strides() const {
     Strides result{};
     std::size_t step = 1;
@@ -1947,8 +1955,8 @@ inline void Shape::refuse(std::size_t dimension) const {
        "below the rank of " + to_string(*this));
 }
 
-// NumPy's broadcasting: shapes are aligned at their last dimensions; sizes are equal or 1. Error
-// tensor.broadcast names both.
+// NumPy's broadcasting: shapes are aligned at their last dimensions; two sizes are equal, or one of
+// them is 1. Error tensor.broadcast names both shapes.
 inline Shape broadcast(const Shape& a, const Shape& b, std::string_view operation) {
   const std::size_t rank = (std::max)(a.rank(), b.rank());
   std::array<std::size_t, max_rank> sizes{};
@@ -1957,7 +1965,7 @@ inline Shape broadcast(const Shape& a, const Shape& b, std::string_view operatio
     const std::size_t y = i + b.rank() < rank ? 1 : b[i + b.rank() - rank];
     if (x != y && x != 1 && y != 1)
       fail(error_id::tensor_broadcast, operation, "shape", to_string(b),
-           "one that broadcasts with " + to_string(a));
+           "a shape that broadcasts with " + to_string(a));
     sizes[i] = x == 1 ? y : x;
   }
   return Shape(std::span<const std::size_t>(sizes.data(), rank));
@@ -1965,18 +1973,19 @@ inline Shape broadcast(const Shape& a, const Shape& b, std::string_view operatio
 
 }  // namespace soma
 // ---- soma/tensor/storage.hpp
-// Storage: the bytes that tensors share, counted by reference, with a version that every write
-// advances: what autograd compares to notice a change after it has kept a value.
+// Storage: reference-counted bytes that tensors share. Every write advances the storage's version;
+// autograd compares versions to notice a change to a value that it keeps.
 
 // ---- soma/tensor/owner.hpp
-// Owner: whatever keeps adopted elements alive, until the last tensor that shares them is gone.
+// Owner: an object that keeps adopted elements alive until the last tensor that shares them has
+// ended.
 
 namespace soma {
 
-// Made from anything that can be moved: a std::shared_ptr, a std::vector, a file.
+// Made from any movable object: a std::shared_ptr, a std::vector, a file.
 class Owner {
  public:
-  Owner() = default;  // nothing: somebody else sees to it
+  Owner() = default;  // empty: the caller keeps the elements alive
   template <class T>
   requires(!std::is_same_v<std::remove_cvref_t<T>, Owner>) Owner(T&& keeper)
       : keeper_(new std::remove_cvref_t<T>(std::forward<T>(keeper))),
@@ -1992,7 +2001,7 @@ class Owner {
     if (keeper_ != nullptr) end_(keeper_);
   }
 
-  // The object that was moved in, of its type without const and reference; nullptr: nothing.
+  // The object that was moved in, of its type without const and reference; nullptr if empty.
   void* get() const { return keeper_; }
 
  private:
@@ -2004,12 +2013,12 @@ class Owner {
 
 namespace soma {
 
-// Calls that were recorded and have not run yet: those of a device that is lazy. Storages that they
-// write, or read, know of them.
+// Recorded calls of a lazy device that have not run yet. Every storage that they read or write
+// points to them.
 class PendingCalls {
  public:
-  // Runs them: somebody needs what they write to a storage (Storage::identity()), or is about to
-  // write what they read.
+  // Runs the calls. Called before another user reads a storage (Storage::identity()) that the calls
+  // write, or writes a storage that the calls read.
   virtual void run_pending(std::uintptr_t storage) = 0;
 
  protected:
@@ -2024,17 +2033,17 @@ struct alignas(memory_alignment) StorageBlock {
   std::byte* data;
   std::size_t bytes;
   std::uint64_t version = 0;
-  Owner owner;  // of adopted data
+  Owner owner;  // for adopted data; empty otherwise
   bool writable = true;
-  bool pending_write = false;  // one of the pending calls writes it; otherwise they only read
-  std::uint32_t pending_handles = 0;  // of the references, those that pending calls hold
-  PendingCalls* pending = nullptr;    // nullptr: nobody waits for it
+  bool pending_write = false;         // true: a pending call writes; false: they only read
+  std::uint32_t pending_handles = 0;  // the references that pending calls hold
+  PendingCalls* pending = nullptr;    // nullptr: no call is pending
 };
 
 }  // namespace detail
 
-// Handle of a storage; empty by default. Counting is thread-safe, everything else is as safe as the
-// bytes themselves.
+// Handle of a storage; empty by default. Reference counting is thread-safe; access to the bytes is
+// not.
 class Storage {
  public:
   Storage() = default;
@@ -2046,7 +2055,7 @@ class Storage {
     return Storage(::new (block) detail::StorageBlock{
         .heap = &heap, .data = block + sizeof(detail::StorageBlock), .bytes = bytes, .owner = {}});
   }
-  // Bytes of somebody else, who stays alive as long as `owner` is held.
+  // Bytes of another owner, which stay valid as long as `owner` is held.
   static Storage adopt(Heap& heap, std::byte* data, std::size_t bytes, Owner owner, bool writable) {
     void* block = heap.allocate(sizeof(detail::StorageBlock));
     return Storage(::new (block) detail::StorageBlock{.heap = &heap,
@@ -2073,38 +2082,38 @@ class Storage {
   }
 
   explicit operator bool() const { return block_ != nullptr; }
-  // Of a storage that is there. Error tensor.undefined.
+  // Non-empty storages only. Error tensor.undefined.
   std::byte* data() const { return block().data; }
   std::size_t bytes() const { return block().bytes; }
   bool writable() const { return block().writable; }
-  // Whose memory it is: that of one context.
+  // The heap that the bytes belong to; each context has one heap.
   const Heap& heap() const { return *block().heap; }
   std::uint64_t version() const { return block().version; }
   void advance_version() const { ++block().version; }
-  // Of whoever runs a recorded call: its write was counted when it was recorded.
+  // Called by the runner of recorded calls: recording has already counted their writes.
   void set_version(std::uint64_t version) const { block().version = version; }
-  // Before its bytes are read, and before they are written: pending calls that must come first run.
-  // Nothing where there are none.
+  // Called before the bytes are read or written: runs the pending calls that must come first. Does
+  // nothing if no call is pending.
   void before_read() const {
     if (block_ != nullptr && block_->pending_write) block_->pending->run_pending(identity());
   }
   void before_write() const {
     if (block_ != nullptr && block_->pending != nullptr) block_->pending->run_pending(identity());
   }
-  // Of whoever records calls: they write it (or only read it) from now on, and hold one more
-  // handle; nullptr: they have run.
+  // Called by the recorder of calls: from now on `calls` write the storage (or only read it), and
+  // hold one more handle; nullptr: they have run.
   void set_pending(PendingCalls* calls, bool write) const {
     block().pending = calls;
     block().pending_handles = calls == nullptr ? 0 : block().pending_handles + 1;
     block().pending_write = calls != nullptr && (write || block().pending_write);
   }
   const PendingCalls* pending() const { return block_ == nullptr ? nullptr : block_->pending; }
-  // Equal for handles of one storage and for no others.
+  // Equal for handles of the same storage, different for all others.
   std::uintptr_t identity() const { return reinterpret_cast<std::uintptr_t>(block_); }
-  // How many handles share it.
+  // The number of handles that share the storage.
   std::size_t handles() const { return block().references.load(std::memory_order_acquire); }
-  // Whether this handle is the only one: its bytes may then be used for something else. Pending
-  // calls do not count: what is recorded behind them comes behind them.
+  // True if this is the only handle, so that the bytes may be reused. Handles of pending calls do
+  // not count, because new calls run after them.
   bool unique() const {
     return block().references.load(std::memory_order_acquire) == 1 + block().pending_handles;
   }
@@ -2124,12 +2133,12 @@ class Storage {
 
 }  // namespace soma
 // ---- soma/tensor/view.hpp
-// View<T>: typed access to the elements of a tensor, for code that loops over them. A view neither
-// owns nor counts; it is good for as long as the tensor's storage.
+// View<T>: typed access to the elements of a tensor, for code that loops over them. A view does not
+// keep the storage alive: the tensor must outlive it.
 
 // ---- soma/base/contracts.hpp
-// Contracts for what no caller can break: a failed one is a bug in soma and terminates. Caller
-// mistakes throw Error.
+// Contracts: conditions that no caller can break. A failed contract is a bug in soma and ends the
+// program. Mistakes of callers throw Error.
 
 #define SOMA_EXPECTS(condition) Expects(condition)
 
@@ -2141,7 +2150,7 @@ struct View {
   Shape shape;
   Strides strides{};
 
-  // The element at as many indices as the rank. Checked: a wrong index ends the program.
+  // The element at these indices, one for each dimension. Checked: a wrong index ends the program.
   template <class... Index>
   T& operator()(Index... index) const {
     const std::array<std::size_t, sizeof...(index)> at{static_cast<std::size_t>(index)...};
@@ -2164,11 +2173,11 @@ inline constexpr std::size_t to_end = ~std::size_t{0};
 
 class Tensor {
  public:
-  // No storage: defined() is false.
+  // An empty tensor: defined() is false.
   Tensor() = default;
 
-  // Uninitialised, zero, and with elements copied from an array. Errors base.size_overflow,
-  // memory.exhausted; tensor.size where the array has another number of elements.
+  // New tensors: uninitialised, zero, and copied from an array. Errors base.size_overflow,
+  // memory.exhausted; tensor.size: the array has another number of elements.
   static Tensor empty(Context& context, const Shape& shape, DType dtype = DType::fp32) {
     Tensor tensor;
     const std::size_t bytes = checked_multiply(shape.elements(), size_of(dtype), "Tensor");
@@ -2195,7 +2204,7 @@ class Tensor {
   static Tensor from(Context& context, std::initializer_list<T> values, const Shape& shape) {
     return from(context, std::span<const T>(values.begin(), values.size()), shape);
   }
-  // From anything else that has its elements one behind the other: a std::vector, a std::array.
+  // Copies any other contiguous container: a std::vector, a std::array.
   template <class Container>
   requires requires(const Container& values) { std::span(std::data(values), std::size(values)); }
   static Tensor from(Context& context, const Container& values, const Shape& shape) {
@@ -2213,9 +2222,9 @@ class Tensor {
     return full(context, Shape{}, value);
   }
 
-  // Row-major elements that lie elsewhere; nothing is copied. They stay valid as long as `owner` is
-  // held; without one the caller keeps them longer than every tensor that shares them. Constant
-  // elements make a tensor that refuses to be written.
+  // Shares row-major elements of another owner; nothing is copied. `owner` keeps the elements
+  // alive. Without an owner, the caller must keep them longer than every tensor that shares them.
+  // Constant elements make a read-only tensor.
   template <class T>
   static Tensor adopt(Context& context, std::span<T> values, const Shape& shape, Owner owner = {}) {
     check_count("Tensor::adopt", values.size(), shape);
@@ -2223,12 +2232,12 @@ class Tensor {
     return adopt_bytes(context, bytes, shape, detail::dtype_of_elements<std::remove_const_t<T>>(),
                        std::move(owner), !std::is_const_v<T>);
   }
-  // The same for a dtype known at run time; `data` holds shape.elements() of them.
+  // The same for a dtype known at run time; `data` holds shape.elements() elements.
   static Tensor adopt_bytes(Context& context, std::byte* data, const Shape& shape, DType dtype,
                             Owner owner, bool writable) {
     return adopt_bytes(context, data, shape, shape.strides(), dtype, std::move(owner), writable);
   }
-  // And for elements at any distances from each other.
+  // The same for elements with any strides.
   static Tensor adopt_bytes(Context& context, std::byte* data, const Shape& shape,
                             const Strides& strides, DType dtype, Owner owner, bool writable) {
     Tensor tensor;
@@ -2246,12 +2255,12 @@ class Tensor {
     return tensor;
   }
 
-  // Whose memory the elements are in: that of one context.
+  // The heap that the elements belong to; each context has one heap.
   const Heap& heap() const { return storage_.heap(); }
   bool defined() const { return static_cast<bool>(storage_); }
   const Shape& shape() const { return shape_; }
   std::size_t rank() const { return shape_.rank(); }
-  std::size_t size(std::size_t dimension) const { return shape_[dimension]; }  // or tensor.index
+  std::size_t size(std::size_t dimension) const { return shape_[dimension]; }  // error tensor.index
   std::size_t elements() const { return shape_.elements(); }
   std::size_t bytes() const { return elements() * size_of(dtype_); }
   DType dtype() const { return dtype_; }
@@ -2260,7 +2269,7 @@ class Tensor {
   // Error tensor.undefined.
   std::uint64_t version() const { return storage_.version(); }
 
-  // Whether elements lie row-major without gaps.
+  // True if elements lie row-major without gaps.
   bool contiguous() const {
     std::size_t step = 1;
     for (std::size_t i = rank(); i-- > 0;) {
@@ -2270,9 +2279,9 @@ class Tensor {
     return true;
   }
 
-  // The first element. Reading; and writing, which advances the version. Either first runs what a
-  // lazy device still has to compute for it; a pointer that was taken earlier is not followed.
-  // Errors tensor.undefined, tensor.read_only (adopted constants).
+  // The first element, to read, or to write, which advances the version. Both first run the calls
+  // of a lazy device that are pending for this tensor; calls that are recorded later do not run for
+  // a pointer taken earlier. Errors tensor.undefined, tensor.read_only (adopted constants).
   const std::byte* raw() const {
     storage_.before_read();
     return data_;
@@ -2282,17 +2291,17 @@ class Tensor {
     storage_.before_write();
     if (!storage_.writable())
       fail(error_id::tensor_read_only, "Tensor", "tensor", describe() + " of constant elements",
-           "one that may be written");
+           "a writable tensor");
     storage_.advance_version();
     return data_;
   }
-  // Typed. Errors tensor.undefined, tensor.dtype where T is not the element type.
+  // The same with a type. Errors tensor.undefined, tensor.dtype: T is not the element type.
   template <class T>
   const T* data() const {
     check_dtype(detail::dtype_of_elements<T>());
     return reinterpret_cast<const T*>(raw());
   }
-  // Where the first element lies, to compare with; nothing runs. nullptr: not defined().
+  // The address of the first element, to compare; no pending call runs. nullptr: not defined().
   const std::byte* address() const { return data_; }
   template <class T>
   T* mutable_data() const {
@@ -2318,7 +2327,7 @@ class Tensor {
   View<T> mutable_view() const {
     return {mutable_data<T>(), shape_, strides_};
   }
-  // The one element of a tensor that has one. Errors tensor.dtype, tensor.size.
+  // The element of a tensor with exactly one element. Errors tensor.dtype, tensor.size.
   template <class T>
   T item() const {
     if (elements() != 1)
@@ -2326,7 +2335,7 @@ class Tensor {
     return *data<T>();
   }
 
-  // Elements begin, begin + step ... below end of a dimension. Error tensor.index.
+  // A view of elements begin, begin + step ... below end of a dimension. Error tensor.index.
   Tensor slice(std::size_t dimension, std::size_t begin, std::size_t end = to_end,
                std::size_t step = 1) const {
     check_dimension("Tensor::slice", dimension);
@@ -2343,7 +2352,7 @@ class Tensor {
     result.strides_[dimension] *= step;
     return result;
   }
-  // Without that dimension, at one index of it. Error tensor.index.
+  // A view without that dimension, at one index of it. Error tensor.index.
   Tensor select(std::size_t dimension, std::size_t index) const {
     check_dimension("Tensor::select", dimension);
     if (index >= shape_[dimension])
@@ -2357,7 +2366,8 @@ class Tensor {
     result.strides_.back() = 0;
     return result;
   }
-  // Another shape of as many elements. Errors tensor.size, tensor.not_contiguous: it never copies.
+  // A view with another shape of the same number of elements. It never copies. Errors tensor.size,
+  // tensor.not_contiguous.
   Tensor reshape(const Shape& shape) const {
     check_count("Tensor::reshape", elements(), shape);
     check_contiguous("Tensor::reshape");
@@ -2366,7 +2376,7 @@ class Tensor {
     result.strides_ = shape.strides();
     return result;
   }
-  // Two dimensions exchanged. Error tensor.index.
+  // A view with two dimensions exchanged. Error tensor.index.
   Tensor transpose(std::size_t a, std::size_t b) const {
     check_dimension("Tensor::transpose", a);
     check_dimension("Tensor::transpose", b);
@@ -2375,12 +2385,12 @@ class Tensor {
     result.shape_ = shape_.exchanged(a, b);
     return result;
   }
-  // Repeated along dimensions of size 1 and new leading ones, as NumPy does; read only what this
-  // gives. Error tensor.broadcast.
+  // A view repeated along dimensions of size 1 and new leading dimensions, as in NumPy. Only read
+  // the result: its elements share memory. Error tensor.broadcast.
   Tensor broadcast_to(const Shape& shape) const {
     if (broadcast(shape_, shape, "Tensor::broadcast_to") != shape)
       fail(error_id::tensor_broadcast, "Tensor::broadcast_to", "shape", to_string(shape),
-           "one that " + to_string(shape_) + " can grow to");
+           "a shape that " + to_string(shape_) + " broadcasts to");
     Tensor result = *this;
     result.shape_ = shape;
     const std::size_t added = shape.rank() - rank();
@@ -2389,7 +2399,7 @@ class Tensor {
     return result;
   }
 
-  // Shape and dtype without elements: what is left of a tensor that need not be kept.
+  // Shape and dtype without elements: the remains of a tensor whose elements are not needed.
   Tensor outline() const { return outline(dtype_); }
   static Tensor outline_of(const Shape& shape, DType dtype) {
     Tensor result;
@@ -2398,7 +2408,7 @@ class Tensor {
     result.strides_ = shape.strides();
     return result;
   }
-  // As that of a tensor of another type would be.
+  // The outline of a tensor with another type.
   Tensor outline(DType dtype) const {
     Tensor result;
     result.dtype_ = dtype;
@@ -2449,8 +2459,8 @@ class Tensor {
 
 namespace detail {
 
-// Calls row(offset_a, offset_b) for each run along the last dimension: element offsets into two
-// tensors of that shape.
+// Calls row(offset_a, offset_b) for each row along the last dimension; the arguments are element
+// offsets into two tensors of that shape.
 template <class Row>
 void for_each_row(const Shape& shape, const Strides& a, const Strides& b, Row&& row) {
   if (shape.elements() == 0) return;
@@ -2472,7 +2482,7 @@ void for_each_row(const Shape& shape, const Strides& a, const Strides& b, Row&& 
 
 }  // namespace detail
 
-// Copies elements into a tensor of the same shape and dtype, whatever the strides of both. They
+// Copies elements into a tensor of the same shape and dtype; both may have any strides. The two
 // share no bytes, or are the same elements in the same order. Errors tensor.undefined,
 // tensor.shape, tensor.read_only.
 inline void copy(const Tensor& from, const Tensor& to) {
@@ -2507,7 +2517,7 @@ inline Tensor clone(Context& context, const Tensor& tensor) {
   return result;
 }
 
-// The tensor itself where its elements lie row-major, else a copy.
+// The tensor itself if its elements lie row-major, else a copy.
 inline Tensor contiguous(Context& context, const Tensor& tensor) {
   return tensor.contiguous() ? tensor : clone(context, tensor);
 }
@@ -2516,10 +2526,10 @@ inline Tensor contiguous(Context& context, const Tensor& tensor) {
 
 namespace soma::data {
 
-// What a sequence is labelled with: one of several classes, any number of them, or a number.
+// The label of a sequence: one of several classes, any number of classes, or a number.
 enum class LabelKind : std::uint8_t { one, several, number };
 
-// Class labels, int32 or int64.
+// Copies class labels, int32 or int64.
 inline std::vector<std::int64_t> class_labels(const Tensor& labels) {
   const auto copy = [](const auto values) {
     return std::vector<std::int64_t>(values.begin(), values.end());
@@ -2529,8 +2539,8 @@ inline std::vector<std::int64_t> class_labels(const Tensor& labels) {
 }
 
 // The lists of classes of a batch's sequences, in compressed rows: list i is ids[offsets[i]] up to
-// ids[offsets[i + 1]]. A list may be empty. So memory grows with the labels that are given, not
-// with the classes that there are.
+// ids[offsets[i + 1]]. A list may be empty. Memory grows with the given labels, not with the number
+// of classes.
 struct LabelLists {
   Tensor offsets{};  // int64 [sequences + 1], ascending from 0
   Tensor ids{};      // int32 [all labels]; in a list ascending, each once
@@ -2551,8 +2561,8 @@ struct LabelLists {
     return {Tensor::from(context, std::span<const std::int64_t>(own), Shape{own.size()}),
             ids.slice(0, static_cast<std::size_t>(at[first]), static_cast<std::size_t>(at[end]))};
   }
-  // 1 for each class of a list, 0 for others: [sequences, classes], fp32. Error data.labels (a
-  // class that is not below `classes`).
+  // 1 for each class of a list, 0 for others: [sequences, classes], fp32. Error data.labels: a
+  // class that is not below `classes`.
   Tensor dense(Context& context, std::size_t classes) const {
     const Tensor all = Tensor::zeros(context, Shape{count(), classes}, DType::fp32);
     auto* row = all.mutable_data<float>();
@@ -2567,7 +2577,7 @@ struct LabelLists {
   }
 };
 
-// Lists of classes of rows that lie in memory, one behind the other.
+// Lists of classes for rows in memory, one list behind the other.
 struct IdLists {
   std::vector<std::size_t> offsets{};  // [rows + 1], from 0: where lists begin and end; or empty
   std::vector<std::int32_t> ids{};     // in a list ascending, each once
@@ -2584,7 +2594,7 @@ struct IdLists {
   }
 };
 
-// Labels of rows that lie in memory, of one kind: the other kinds are empty.
+// Labels of rows in memory. Only one kind is filled; the others are empty.
 struct RowLabels {
   std::vector<std::int64_t> classes{};  // [rows]
   std::vector<float> numbers{};         // [rows]
@@ -2593,14 +2603,13 @@ struct RowLabels {
 
 }  // namespace soma::data
 // ---- soma/tensor/ragged.hpp
-// Ragged: a batch of sequences of different lengths without padding: their rows concatenated, and
-// Sequences, which says where each begins.
+// Ragged: a batch of sequences of different lengths without padding. It holds the concatenated
+// rows, and a Sequences object with the begin of each sequence.
 
 // ---- soma/numeric/logical_index.hpp
-// Logical indices: what a random draw is keyed by. An index says which number of the model or of
-// the global batch is meant, never which thread, rank, tile or padded position happens to compute
-// it, so the fields below have fixed widths. A value that does not fit its field is Error
-// random.index_range.
+// Logical indices: the keys of random draws. An index names a number of the model or of the global
+// batch, never the thread, rank, tile or padded position that happens to compute it, so the fields
+// below have fixed widths. A value that does not fit its field is Error random.index_range.
 
 namespace soma {
 
@@ -2642,20 +2651,20 @@ inline std::uint64_t parameter_index(std::uint64_t row, std::uint64_t column) {
 
 }  // namespace soma
 // ---- soma/runtime/heap_vector.hpp
-// HeapVector: a growing array on a context's heap. What tapes and batches are made of; a
-// std::vector with an allocator would do the same, but every unit would pay for it: compilers spend
-// three times as long on one.
+// HeapVector: a growing array on a context's heap, used by tapes and batches. A std::vector with an
+// allocator would do the same, but every unit would pay for it: compilers spend three times as long
+// on one.
 
 namespace soma {
 
-// Moved, never copied. Members do what those of std::vector do. Error memory.exhausted.
+// Movable, not copyable. Members do the same as those of std::vector. Error memory.exhausted.
 template <class T>
 class HeapVector {
  public:
   using value_type = T;
 
   explicit HeapVector(Heap& heap) : heap_(&heap) {}
-  // `count` elements made from nothing: numbers are 0.
+  // `count` value-initialised elements: numbers are 0.
   HeapVector(std::size_t count, Heap& heap) : heap_(&heap) { resize(count); }
   HeapVector(HeapVector&& other) noexcept
       : heap_(other.heap_),
@@ -2695,12 +2704,12 @@ class HeapVector {
     while (size_ > count) pop_back();
     for (; size_ < count; ++size_) ::new (static_cast<void*>(data_ + size_)) T();
   }
-  // The value is not an element of this one: that would move away.
+  // `value` is not an element of this vector: growing would move that element away.
   T& push_back(T value) {
     if (size_ == capacity_) move_to(size_ < 4 ? 8 : 2 * size_);
     return *::new (static_cast<void*>(data_ + size_++)) T(std::move(value));
   }
-  // Of numbers.
+  // Replaces the content. Trivially copyable types only.
   void assign(std::span<const T> values) {
     static_assert(std::is_trivially_copyable_v<T>);
     clear();
@@ -2741,12 +2750,12 @@ class HeapVector {
 
 }  // namespace soma
 // ---- soma/runtime/shared.hpp
-// Shared: an object on a context's heap that several handles share and the last one ends. One
-// pointer; the count lies in the object.
+// Shared: a handle to an object on a context's heap. Several handles share the object, and the last
+// handle destroys it. A handle is one pointer; the reference count lies in the object.
 
 namespace soma {
 
-// What a shared object derives from, as its first base.
+// The first base class of every shared object.
 class Counted {
  public:
   explicit Counted(Heap& heap) : heap_(&heap) {}
@@ -2760,13 +2769,13 @@ class Counted {
   std::atomic<std::size_t> references_{1};
 };
 
-// Counting is thread-safe, the object is as safe as it is by itself. Empty by default.
+// Counting is thread-safe; the object itself is as thread-safe as its class. Empty by default.
 template <class T>
 class Shared {
  public:
   Shared() = default;
   Shared(std::nullptr_t) {}
-  // An object made of the heap and the arguments. Error memory.exhausted.
+  // Makes an object from the heap and the arguments. Error memory.exhausted.
   template <class... Arguments>
   static Shared make(Heap& heap, Arguments&&... arguments) {
     static_assert(alignof(T) <= memory_alignment);
@@ -2811,20 +2820,20 @@ inline constexpr std::size_t default_shards = 8;
 inline constexpr std::size_t max_shards = 1024;
 
 struct SequencesOptions {
-  // The logical number of each sequence in the global batch: what random draws are keyed by. Empty:
-  // first_ordinal and following.
+  // The logical number of each sequence in the global batch, which is the key of random draws.
+  // Empty: first_ordinal and the numbers after it.
   std::span<const std::uint64_t> ordinals{};
   std::uint64_t first_ordinal = 0;
-  // A sum over the rows of the batch is cut into that many parts (a power of two), so that its
-  // order does not depend on the machine.
+  // Sums over the rows of the batch are cut into this number of parts (a power of two), so that
+  // their order does not depend on the machine.
   std::size_t shards = default_shards;
 };
 
-// How the rows of a batch form sequences, and how both are cut into shards. Immutable; copies
-// share.
+// The division of a batch's rows into sequences, and of rows and sequences into shards. Immutable;
+// copies share.
 class Sequences {
  public:
-  // None: defined() is false.
+  // No sequences: defined() is false.
   Sequences() = default;
 
   // Lengths may be 0. Shards end at the sequence borders nearest to equal numbers of rows. Errors
@@ -2845,8 +2854,8 @@ class Sequences {
                                                         : options.ordinals[i]);
       data->longest = (std::max)(data->longest, lengths[i]);
     }
-    // Before memory is asked for: lengths come from outside. An empty sequence has an index too: it
-    // becomes a row of a summary.
+    // Checked before any memory is requested, because lengths come from outside. An empty sequence
+    // needs an index too: it becomes a row of a summary.
     for (std::size_t i = 0; i < lengths.size(); ++i)
       token_index(data->ordinals[i], (std::max)(lengths[i], std::size_t{1}) - 1, 0);
     data->rows = data->offsets.back();
@@ -2858,7 +2867,7 @@ class Sequences {
     return Sequences(std::move(data));
   }
 
-  // Rows that are sequences of length 1, cut evenly: a batch without ragged text. Errors
+  // Each row is a sequence of length 1, cut evenly: a batch without ragged text. Errors
   // ragged.shards, random.index_range.
   static Sequences uniform(Context& context, std::size_t rows,
                            std::size_t shards = default_shards) {
@@ -2879,8 +2888,8 @@ class Sequences {
     return Sequences(std::move(data));
   }
 
-  // One row for each sequence, cut where the sequences were: what is left of a batch when every
-  // sequence has become one vector.
+  // One row for each sequence, with the same shards: the layout of a batch in which every sequence
+  // has become one vector.
   Sequences summary(Context& context) const {
     auto data = make(context);
     const std::size_t sequences = count();
@@ -2899,9 +2908,9 @@ class Sequences {
     return Sequences(std::move(data));
   }
 
-  // Each row becomes a sequence of `length` rows, cut where the rows were: of a batch [B, T, C]
-  // whose first dimension these rows are. Errors ragged.ordinals (sequences of several rows, or
-  // empty ones), random.index_range.
+  // Each row becomes a sequence of `length` rows, with the same shards: for a batch [B, T, C] whose
+  // first dimension these rows are. Errors ragged.ordinals (sequences that do not have exactly one
+  // row), random.index_range.
   Sequences lengthened(Context& context, std::size_t length) const {
     if (longest() > 1 || count() != rows())
       fail(error_id::ragged_ordinals, "Sequences::lengthened", "sequences",
@@ -2922,8 +2931,8 @@ class Sequences {
     return Sequences(std::move(data));
   }
 
-  // Some of the shards, a power of two of them from `first` on, as sequences of their own: with the
-  // same borders and the ordinals of the whole batch. May be without any sequence. Error
+  // `shard_count` shards (a power of two) from `first` on, as sequences of their own, with the same
+  // borders and the ordinals of the whole batch. The part may hold no sequence. Error
   // ragged.shards.
   Sequences part(Context& context, std::size_t first, std::size_t shard_count) const {
     if (shard_count == 0 || (shard_count & (shard_count - 1)) != 0 || first > shards() ||
@@ -2954,7 +2963,7 @@ class Sequences {
   }
 
   bool defined() const { return data_ != nullptr; }
-  // Of sequences that are defined(), as all that follows. Error tensor.undefined.
+  // Defined sequences only, as for all members below. Error tensor.undefined.
   std::size_t count() const { return known().ordinals.size(); }
   std::size_t rows() const { return known().rows; }
   std::size_t longest() const { return known().longest; }
@@ -2962,13 +2971,13 @@ class Sequences {
   std::size_t end(std::size_t sequence) const { return known().offsets[sequence + 1]; }
   std::size_t length(std::size_t sequence) const { return end(sequence) - begin(sequence); }
   std::uint64_t ordinal(std::size_t sequence) const { return known().ordinals[sequence]; }
-  // count() + 1 of them.
+  // count() + 1 offsets.
   std::span<const std::size_t> offsets() const { return known().offsets; }
   // token_index(ordinal, position, 0) of each row.
   std::span<const std::uint64_t> row_indices() const { return known().row_indices; }
 
   std::size_t shards() const { return known().row_bounds.size() - 1; }
-  // Where shards begin and end, in rows and in sequences: shards() + 1 of them.
+  // The bounds of shards in rows and in sequences: shards() + 1 each.
   std::span<const std::size_t> row_bounds() const { return known().row_bounds; }
   std::span<const std::size_t> sequence_bounds() const { return known().sequence_bounds; }
 
@@ -2983,12 +2992,12 @@ class Sequences {
           sequence_bounds(memory) {
       offsets.push_back(0);
     }
-    // Shard s ends at the border nearest to (s + 1) / shards of the rows, the earlier one of two.
-    // Distances are counted in parts of a row, one for each shard: exact, and far below 2^64, since
-    // row_indices holds every row.
+    // Shard s ends at the sequence border nearest to (s + 1) / shards of the rows; of two equally
+    // near borders, at the earlier one. Distances are counted in 1 / shards of a row: exact, and
+    // far below 2^64, because row_indices holds every row.
     void cut(std::size_t shards) {
       const std::size_t sequences = offsets.size() - 1;
-      std::size_t border = 0;  // the last one that is not behind the goal
+      std::size_t border = 0;  // the last border that is not behind the goal
       row_bounds.push_back(0);
       sequence_bounds.push_back(0);
       for (std::size_t shard = 1; shard < shards; ++shard) {
@@ -3023,19 +3032,20 @@ class Sequences {
   }
   [[noreturn]] static void refuse() {
     fail(error_id::tensor_undefined, "Sequences", "sequences", "not defined",
-         "those of a batch (Sequences::from_lengths, Sequences::uniform)");
+         "the sequences of a batch (Sequences::from_lengths, Sequences::uniform)");
   }
 
-  Shared<Data> data_;  // never written after it was made
+  Shared<Data> data_;  // constant once made
 };
 
-// Rows of any shape behind the first dimension, which is sequences.rows().
+// Rows of any shape: the first dimension is sequences.rows().
 struct Ragged {
   Tensor rows;
   Sequences sequences;
 };
 
-// A batch of lists, for example of token ids, as one ragged tensor. Errors as Sequences.
+// A batch of lists, for example of token ids, as one ragged tensor. Errors as of
+// Sequences::from_lengths.
 template <class T>
 Ragged make_ragged(Context& context, std::span<const std::vector<T>> lists,
                    const SequencesOptions& options = {}) {
@@ -3059,18 +3069,19 @@ struct Batch {
   Tensor
       labels;  // [sequences]: int64 classes, fp32 numbers, or what the source was given; may lack
   LabelLists label_lists{};  // where sequences have any number of classes; else not defined
-  // Which of the source's sequences these are, in their order; empty where it does not number them.
+  // The source's numbers of these sequences, in order; empty if the source does not number
+  // sequences.
   std::vector<std::uint32_t> items{};
   std::uint64_t epoch = 0;  // from 0
   std::uint64_t index = 0;  // in its epoch, from 0
-  // Some shards of a batch (part_of): a task's loss is the sum then, not the mean.
+  // True for a part of a batch's shards (part_of): a task's loss is then the sum, not the mean.
   bool part = false;
-  // Of a part: the lists of the whole batch, for tasks that choose by all of them.
+  // For a part: the lists of the whole batch, which tasks need that choose by all labels.
   LabelLists whole_label_lists{};
 };
 
-// The batch that comes next. After the last one of an epoch it names a batch that is not there:
-// next() then says so and goes on to the next epoch.
+// The place of the next batch. After the last batch of an epoch it names a batch that does not
+// exist: next() then returns false and continues with the next epoch.
 struct Position {
   std::uint64_t epoch = 0, batch = 0;
   friend constexpr bool operator==(const Position&, const Position&) = default;
@@ -3084,37 +3095,37 @@ class BatchSource {
   BatchSource& operator=(const BatchSource&) = delete;
   virtual ~BatchSource() = default;
 
-  // The next batch; false at the end of an epoch, and the call after that begins the next one.
-  // `batch` gets tensors of its own, which no later call changes.
+  // Reads the next batch. Returns false at the end of an epoch; the call after that begins the next
+  // epoch. `batch` gets tensors of its own, which later calls do not change.
   virtual bool next(Batch& batch) = 0;
 
-  // Where next() goes on; seek(position()) changes nothing. What follows a seek is what followed
-  // the same position before, to the last bit. Error data.position (beyond the epoch's end).
+  // The place where next() continues; seek(position()) changes nothing. After a seek the same
+  // batches follow as before, to the last bit. Error data.position: beyond the epoch's end.
   virtual Position position() const = 0;
   virtual void seek(Position position) = 0;
 
-  // How many batches the epoch has; 0: not known before its end.
+  // The number of batches of an epoch; 0: not known before its end.
   virtual std::uint64_t batches(std::uint64_t epoch) const = 0;
 
-  // A number that is the same for the same data and the same settings of what batches hold: a run
-  // is not resumed with another one. May cost a pass over the data.
+  // A hash of the data and of the settings that decide the batches: a run is resumed with the same
+  // hash only. May cost a pass over the data.
   virtual std::uint64_t hash() const = 0;
-  // The same in words, so that a run that is resumed with other data can say what differs: entries
-  // named "data.<what>".
+  // The same as names and values, so that a run that is resumed with other data can report the
+  // difference: entries named "data.<name>".
   virtual void describe(Record& record) const { record.set("data.content", hash()); }
 
-  // No batch is larger: what to reserve memory for. Bounds, not necessarily reached.
+  // Upper bounds of a batch's size, to reserve memory. No batch need reach them.
   virtual std::size_t largest_rows() const = 0;
   virtual std::size_t largest_sequences() const = 0;
 };
 
 }  // namespace soma::data
 // ---- soma/data/batch_options.hpp
-// How a source cuts an epoch into batches.
+// The division of an epoch into batches.
 
 // ---- soma/data/content_hash.hpp
-// ContentHash: a stable 64-bit number for what a batch source delivers, so that a run is not
-// resumed with other data by mistake. Not for protection against somebody who wants to deceive.
+// ContentHash: a stable 64-bit hash of a batch source's data, so that a run is not resumed with
+// other data by mistake. It does not protect against deliberate deception.
 
 namespace soma::data {
 
@@ -3122,7 +3133,8 @@ namespace soma::data {
 // frozen (a test holds known answers). About 2 ns a word.
 class ContentHash {
  public:
-  // The bytes' number is not part of it: add it where bytes of several lengths follow each other.
+  // The number of bytes is not hashed: add it if several byte strings of different lengths follow
+  // each other.
   void add_bytes(std::span<const std::byte> bytes) {
     for (; !bytes.empty() && filled_ != 0; bytes = bytes.subspan(1)) add_byte(bytes.front());
     for (; bytes.size() >= sizeof(std::uint64_t); bytes = bytes.subspan(sizeof(std::uint64_t))) {
@@ -3137,14 +3149,14 @@ class ContentHash {
     add(text.size());
     add_bytes(std::as_bytes(std::span(text.data(), text.size())));
   }
-  // The length, then the elements' bytes.
+  // Adds the length, then the elements' bytes.
   template <class T>
   void add_list(std::span<const T> values) {
     add(values.size());
     add_bytes(std::as_bytes(values));
   }
 
-  // Of all that was added so far.
+  // The hash of everything added so far.
   std::uint64_t value() const {
     ContentHash finished = *this;
     finished.mix(partial_);
@@ -3164,7 +3176,7 @@ class ContentHash {
     partial_ = filled_ = 0;
   }
 
-  std::uint64_t state_ = 0x243F6A8885A308D3u;  // of pi
+  std::uint64_t state_ = 0x243F6A8885A308D3u;  // the first bits of pi's fraction
   std::uint64_t partial_ = 0, filled_ = 0;     // bytes that make no word yet
 };
 
@@ -3172,13 +3184,14 @@ class ContentHash {
 
 namespace soma::data {
 
-// A batch takes sequences in order while it keeps to both limits, and at least one: a sequence of
-// more than batch_tokens is a batch of its own. A limit of 0 is none; one of them is needed.
+// A batch takes sequences in order while it keeps both limits, and at least one sequence: a
+// sequence of more than batch_tokens tokens is a batch of its own. 0 means no limit; one limit must
+// be set.
 struct BatchOptions {
   std::size_t batch_sequences = 32;
   std::size_t batch_tokens = 0;  // rows, all sequences together
   bool shuffle = true;           // each epoch in an order of its own
-  std::uint64_t seed = 0;        // of those orders
+  std::uint64_t seed = 0;        // for the random orders of the epochs
   std::size_t shards = default_shards;
   bool drop_last = false;  // leave out an epoch's last batch if it reaches neither limit
 };
@@ -3194,7 +3207,7 @@ inline void check_batch_options(std::string_view operation, Context& context,
   Sequences::uniform(context, 0, options.shards);
 }
 
-// Whether a batch that holds so much has no room for a sequence of `tokens` more.
+// True if a batch of this size has no room for a sequence of `tokens` more tokens.
 inline bool batch_is_closed(const BatchOptions& options, std::size_t sequences, std::size_t held,
                             std::size_t tokens) {
   if (sequences == 0) return false;
@@ -3203,7 +3216,7 @@ inline bool batch_is_closed(const BatchOptions& options, std::size_t sequences, 
          (held >= options.batch_tokens || tokens > options.batch_tokens - held);
 }
 
-// Whether it reaches a limit.
+// True if a batch of this size reaches a limit.
 inline bool batch_is_full(const BatchOptions& options, std::size_t sequences, std::size_t held) {
   return (options.batch_sequences != 0 && sequences >= options.batch_sequences) ||
          (options.batch_tokens != 0 && held >= options.batch_tokens);
@@ -3230,21 +3243,15 @@ inline void describe_options(Record& record, const BatchOptions& options) {
 }  // namespace detail
 }  // namespace soma::data
 // ---- soma/data/order.hpp
-// The order in which an epoch visits its items: a function of (seed, epoch) and of nothing else.
+// The order in which an epoch visits its items: a pure function of (seed, epoch).
 
 // ---- soma/numeric/draw_sequence.hpp
-// DrawSequence: the words of one stream of draws one after the other, for work that needs them in
-// order: a permutation, a text that is made up. Start two at the same Draw and they say the same.
+// DrawSequence: the words of one stream of draws in order, for sequential work such as a
+// permutation or a made-up text. Two sequences that start at the same Draw give the same words.
 
 // ---- soma/numeric/draw.hpp
-// Draw: which random number. Randomness in soma is a function of (seed, stream, step, index) and
-// nothing else.
-//
-// The mapping is frozen (tests hold known answers): the Philox key is the seed, the counter is
-//     { low and high word of the block number, stream, step }.
-// A block is 16 bytes. Element i of a stream of words is word i % 4 of block i / 4; of half-words,
-// half-word i % 8 of block i / 8, where half-word 2j is the low half of word j: both are the i-th
-// little-endian item of the stream of blocks.
+// Draw: names a random number. Every random number in soma is a pure function of (seed, stream,
+// step, index).
 
 // ---- soma/numeric/philox.hpp
 // Philox 4x32-10: a counter-based generator. A block of four random words is a pure function of a
@@ -3309,14 +3316,14 @@ constexpr PhiloxKey philox_key(const Draw& draw) {
   return {static_cast<std::uint32_t>(draw.seed), static_cast<std::uint32_t>(draw.seed >> 32)};
 }
 
-// The four words of one block of the stream that `draw` names (its index plays no part).
+// The four words of one block of the stream that `draw` names (draw.index has no effect).
 constexpr PhiloxCounter random_block(const Draw& draw, std::uint64_t block) {
   return philox4x32_10({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32),
                         draw.stream, draw.step},
                        philox_key(draw));
 }
 
-// Word, or half-word, of element draw.index + offset.
+// The random word, or half-word, of element draw.index + offset.
 constexpr std::uint32_t random_word(const Draw& draw, std::uint64_t offset = 0) {
   const std::uint64_t index = draw.index + offset;
   return random_block(draw, index / 4)[index % 4];
@@ -3327,8 +3334,8 @@ constexpr std::uint16_t random_half_word(const Draw& draw, std::uint64_t offset 
   return static_cast<std::uint16_t>(index % 2 == 0 ? word : word >> 16);
 }
 
-// The word as encode() takes it: random bits at the top. `bits` as from random_bits(rounding,
-// format).
+// The random word in the form that encode() takes: random bits at the top. `bits` as from
+// random_bits(rounding, format).
 constexpr std::uint32_t rounding_word(const Draw& draw, int bits, std::uint64_t offset = 0) {
   return bits <= 16 ? static_cast<std::uint32_t>(random_half_word(draw, offset)) << 16
                     : random_word(draw, offset);
@@ -3352,9 +3359,9 @@ class DrawSequence {
     return words_[index % 4];
   }
 
-  // One of the numbers 0 .. bound - 1, each as likely as the other; bound 0 stands for 2^32. Takes
-  // one word, rarely more: words that would favour some numbers are passed over. Method: Lemire,
-  // "Fast Random Integer Generation in an Interval", 2019.
+  // A number from 0 to bound - 1, all equally likely; bound 0 stands for 2^32. Takes one word,
+  // rarely more: words that would favour some numbers are skipped. Method: Lemire, "Fast Random
+  // Integer Generation in an Interval", 2019.
   std::uint32_t below(std::uint32_t bound) {
     if (bound == 0) return word();
     std::uint64_t product = std::uint64_t{word()} * bound;
@@ -3365,10 +3372,10 @@ class DrawSequence {
     return static_cast<std::uint32_t>(product >> 32);
   }
 
-  // From 0 to below 1, in steps of 2^-32.
+  // A number in [0, 1), in steps of 2^-32.
   double unit() { return static_cast<double>(word()) * 0x1p-32; }
 
-  // The word that comes next.
+  // The index of the next word.
   std::uint64_t index() const { return draw_.index; }
 
  private:
@@ -3381,8 +3388,8 @@ class DrawSequence {
 
 namespace soma::data {
 
-// Which draws an epoch is shuffled with. The site keeps uses apart. Error random.index_range (an
-// epoch of 2^32 or more).
+// The draws that shuffle an epoch. `site` separates different uses. Error random.index_range: an
+// epoch of 2^32 or more.
 inline Draw epoch_draw(std::uint64_t seed, std::uint64_t epoch, std::string_view site) {
   if (epoch >> 32 != 0)
     fail(error_id::index_range, "epoch_draw", "epoch", std::to_string(epoch), "below 2^32");
@@ -3392,7 +3399,7 @@ inline Draw epoch_draw(std::uint64_t seed, std::uint64_t epoch, std::string_view
           .index = 0};
 }
 
-// The numbers 0 .. count - 1 as they are.
+// The numbers 0 .. count - 1 in order.
 inline std::vector<std::uint32_t> identity_order(std::size_t count) {
   if (count >> 32 != 0)
     fail(error_id::index_range, "identity_order", "count", std::to_string(count), "below 2^32");
@@ -3417,8 +3424,8 @@ inline std::vector<std::uint32_t> shuffled_order(std::size_t count, std::uint64_
 
 namespace soma::data {
 
-// Seeking costs one permutation, and so does the first batch of an epoch; beside the data a source
-// holds 4 bytes an item and 8 a batch.
+// Seeking costs one permutation, and so does the first batch of an epoch. Beside the data, a source
+// holds 4 bytes for each item and 8 for each batch.
 class IndexedSource : public BatchSource {
  public:
   bool next(Batch& batch) final {
@@ -3448,7 +3455,8 @@ class IndexedSource : public BatchSource {
     position_ = position;
   }
 
-  // Known; of another epoch than the current one O(items) where batch_tokens limits batches.
+  // Always known. For an epoch other than the current one it takes O(items) if batch_tokens limits
+  // batches.
   std::uint64_t batches(std::uint64_t epoch) const final {
     if (planned_ && epoch == planned_epoch_) return plan_.batches();
     if (options_.batch_tokens == 0) {
@@ -3458,7 +3466,7 @@ class IndexedSource : public BatchSource {
     return make_plan(epoch).batches();
   }
 
-  // A pass over the data.
+  // Takes a pass over the data.
   std::uint64_t hash() const final {
     ContentHash hash;
     add_content(hash);
@@ -3483,8 +3491,8 @@ class IndexedSource : public BatchSource {
     detail::check_batch_options(operation, context, options);
   }
 
-  // To be called once, when the data are there. Errors data.empty (no items, or so few that
-  // drop_last leaves no batch), random.index_range (2^32 items).
+  // Called once, when the data are there. Errors data.empty (no items, or so few that drop_last
+  // leaves no batch), random.index_range (2^32 items).
   void start(std::size_t count) {
     count_ = count;
     std::vector<std::size_t> lengths(count);
@@ -3507,7 +3515,7 @@ class IndexedSource : public BatchSource {
   const BatchOptions& options() const { return options_; }
 
  private:
-  // The items of one epoch in order, and where its batches end.
+  // The items of one epoch in order, and the ends of its batches.
   struct Plan {
     std::vector<std::uint32_t> order;
     std::vector<std::size_t> bounds{0};
@@ -3518,7 +3526,7 @@ class IndexedSource : public BatchSource {
   };
 
   virtual std::size_t length(std::size_t item) const = 0;
-  // All that batches are made of.
+  // Hashes all data that batches are made of.
   virtual void add_content(ContentHash& hash) const = 0;
   virtual Batch make(std::span<const std::uint32_t> items) const = 0;
 
@@ -3546,7 +3554,8 @@ class IndexedSource : public BatchSource {
     planned_ = true;
   }
 
-  // The most rows: those of the longest sequences together. The most sequences: the shortest.
+  // The most rows are those of the longest sequences together; the most sequences are the shortest
+  // ones.
   void find_bounds(std::vector<std::size_t> lengths) {
     std::sort(lengths.begin(), lengths.end(), [](std::size_t a, std::size_t b) { return a > b; });
     largest_sequences_ =
@@ -3575,14 +3584,14 @@ class IndexedSource : public BatchSource {
 
 namespace soma::data {
 
-// A batch's inputs are [sequences, ...]: each row is a sequence of length 1, and batch_tokens says
-// the same as batch_sequences.
+// A batch's inputs are [sequences, ...]: each row is a sequence of length 1, so batch_tokens and
+// batch_sequences mean the same.
 class ArraySource final : public IndexedSource {
  public:
-  // Features [n, ...] and labels [n, ...] of any dtype; labels may be not defined. Copied only if
-  // not contiguous; whoever changes the elements later changes what batches hold. Errors
-  // tensor.undefined, tensor.rank (of a scalar), data.labels (not n), data.empty, data.batch_size,
-  // ragged.shards, random.index_range.
+  // Features [n, ...] and labels [n, ...] of any dtype; labels may be undefined. Only tensors with
+  // gaps are copied: later changes to other elements change the batches. Errors tensor.undefined,
+  // tensor.rank (a scalar), data.labels (not n labels), data.empty, data.batch_size, ragged.shards,
+  // random.index_range.
   ArraySource(Context& context, const Tensor& features, const Tensor& labels,
               const BatchOptions& options = {})
       : IndexedSource("ArraySource", context, options), context_(context) {
@@ -3620,7 +3629,7 @@ class ArraySource final : public IndexedSource {
     return batch;
   }
 
-  // The rows of those numbers.
+  // The rows with these numbers.
   Tensor gather(const Tensor& from, std::span<const std::uint32_t> items) const {
     Shape shape = from.shape();
     shape = shape.with(0, items.size());
@@ -3641,12 +3650,12 @@ class ArraySource final : public IndexedSource {
 
 }  // namespace soma::data
 // ---- soma/data/token_source.hpp
-// TokenSource: batches of token lists that lie in memory.
+// TokenSource: batches of token lists in memory.
 
 namespace soma::data {
 
 // Token lists one behind the other. `types` may be empty: all types are 0. Labels are of one kind,
-// and the other members stay empty; without any, batches have no labels.
+// and the members of the other kinds stay empty; batches have no labels if all are empty.
 struct TokenLists {
   std::vector<std::int32_t> ids{}, types{};  // [tokens]
   std::vector<std::size_t> offsets{0};       // where lists begin, and the end of the last
@@ -3664,8 +3673,8 @@ struct TokenLists {
 
 namespace detail {
 
-// A batch of the lists that copy_list(i, ids, types) writes, i = 0, 1, ...; types are nullptr where
-// there are none. Labels may be empty.
+// A batch of the lists that copy_list(i, ids, types) writes for i = 0, 1, ...; types is nullptr
+// without types. Labels may be empty.
 template <class CopyList>
 Batch token_batch(Context& context, std::span<const std::size_t> lengths, bool with_types,
                   const RowLabels& labels, std::size_t shards, const CopyList& copy_list) {
@@ -3697,9 +3706,9 @@ Batch token_batch(Context& context, std::span<const std::size_t> lengths, bool w
 
 class TokenSource final : public IndexedSource {
  public:
-  // Errors data.offsets (not from 0 to the number of ids, or types of another number),
-  // ragged.empty_sequence (a list without tokens), data.labels (not one for each list), data.empty,
-  // data.batch_size, ragged.shards, random.index_range.
+  // Errors data.offsets (offsets that do not ascend from 0 to the number of ids, or another number
+  // of types), ragged.empty_sequence (a list without tokens), data.labels (not one for each list),
+  // data.empty, data.batch_size, ragged.shards, random.index_range.
   TokenSource(Context& context, TokenLists lists, const BatchOptions& options = {})
       : IndexedSource("TokenSource", context, options),
         context_(context),
@@ -3784,14 +3793,15 @@ class TokenSource final : public IndexedSource {
 
 }  // namespace soma::data
 // ---- soma/nn/number_tasks.hpp
-// Tasks whose labels are numbers: regression, and classification with several labels a sequence.
+// Tasks whose labels are numbers: regression, and classification with several labels for each
+// sequence.
 
 // ---- soma/metrics/multi_label.hpp
 // Metrics of a classifier with several labels a case: F1 over all labels, and label by label.
 
 // ---- soma/metrics/metrics.hpp
-// Metrics: what an evaluation counts beside the loss. A task says which (nn::Task::metrics());
-// cases are added batch by batch, and values are read at the end.
+// Metrics: the numbers that an evaluation counts beside the loss. A task chooses them
+// (nn::Task::metrics()); cases are added batch by batch, and values are read at the end.
 
 namespace soma::metrics {
 
@@ -3815,15 +3825,15 @@ class Metrics {
  public:
   virtual ~Metrics() = default;
 
-  // Scores of a case.
+  // The number of scores of a case.
   virtual std::size_t outputs() const = 0;
-  // The cases of a batch: outputs() scores each, side by side, and the batch's labels. Error
-  // train.label.
+  // Adds the cases of a batch: outputs() scores for each case, side by side, and the batch's
+  // labels. Error train.label.
   virtual void add(std::span<const float> scores, const Tensor& labels) = 0;
   virtual std::uint64_t cases() const = 0;
-  // In the order of a report. Names and their order do not depend on the cases.
+  // The values in the order of a report. Names and their order do not depend on the cases.
   virtual Values values() const = 0;
-  // Of a classifier: its confusion matrix and what follows from it.
+  // The confusion matrix and its metrics, for a classifier; nullptr otherwise.
   virtual const Classification* classification() const { return nullptr; }
 
  protected:
@@ -3836,16 +3846,16 @@ class Metrics {
 
 namespace soma::metrics {
 
-// A label is predicted where its logit is above 0 (a probability above one half).
+// A label is predicted if its logit is above 0 (a probability above one half).
 class MultiLabel final : public Metrics {
  public:
   explicit MultiLabel(std::size_t label_count = 0) : counts_(label_count) {}
-  // `names` of the labels, for reports.
+  // `names`: of the labels, for reports.
   explicit MultiLabel(std::vector<std::string> names)
       : counts_(names.size()), names_(std::move(names)) {}
 
   std::size_t outputs() const override { return counts_.size(); }
-  // 0 or 1 for each label of each case, fp32 or uint8.
+  // `labels`: 0 or 1 for each label of each case, fp32 or uint8.
   void add(std::span<const float> scores, const Tensor& labels) override {
     const bool bytes = labels.dtype() == DType::uint8;
     if ((!bytes && labels.dtype() != DType::fp32) || labels.elements() != scores.size())
@@ -3864,9 +3874,9 @@ class MultiLabel final : public Metrics {
   }
   std::uint64_t cases() const override { return cases_; }
 
-  // Of one label; 0 where it is neither given nor predicted.
+  // F1 of one label; 0 if the label is neither given nor predicted.
   double f1(std::size_t label) const { return counts_[label].f1(); }
-  // Of all labels as if they were one.
+  // F1 over all labels together.
   double micro_f1() const {
     Counts all;
     for (const Counts& counts : counts_) {
@@ -3876,7 +3886,7 @@ class MultiLabel final : public Metrics {
     }
     return all.f1();
   }
-  // The mean over the labels that are given or predicted somewhere: of others nothing is known.
+  // The mean over the labels that are given or predicted somewhere: nothing is known of the others.
   double macro_f1() const {
     double sum = 0, met = 0;
     for (const Counts& counts : counts_) {
@@ -3917,15 +3927,15 @@ class MultiLabel final : public Metrics {
 
 namespace soma::metrics {
 
-// Of one or several numbers for each case. Errors are means over cases and outputs; R2 is the mean
-// over outputs, each beside its own mean, as scikit-learn has it. Sums are double, in the order of
+// For one or several numbers in each case. Errors are means over cases and outputs; R2 is the mean
+// over outputs, each relative to its own mean, as in scikit-learn. Sums are double, in the order of
 // the cases.
 class Regression final : public Metrics {
  public:
   explicit Regression(std::size_t output_count = 1) : sums_(output_count) {}
 
   std::size_t outputs() const override { return sums_.size(); }
-  // Targets, fp32: one for each score.
+  // `labels`: fp32 targets, one for each score.
   void add(std::span<const float> scores, const Tensor& labels) override {
     if (labels.dtype() != DType::fp32 || labels.elements() != scores.size())
       fail(error_id::train_label, "metrics::Regression", "labels", labels.describe(),
@@ -3943,7 +3953,7 @@ class Regression final : public Metrics {
   double mae() const {
     return mean([](const Sums& sums) { return sums.absolute_error; });
   }
-  // 0 where all targets of an output are equal and missed, 1 where they are equal and met.
+  // If all targets of an output are equal: 1 if the predictions equal them, else 0.
   double r2() const {
     double sum = 0;
     for (const Sums& sums : sums_)
@@ -3985,67 +3995,66 @@ class Regression final : public Metrics {
 
 }  // namespace soma::metrics
 // ---- soma/nn/task.hpp
-// Task: what a trainer trains: parameters, and a loss of a batch.
+// Task: the object that a trainer trains: parameters, and a loss of a batch.
 
 // ---- soma/autograd/functions.hpp
-// What a model is written with: each function applies one operator on a tape. Shapes, errors and
-// formulas are those of the operator's file in ops/.
+// The functions that models are written with: each function applies one operator on a tape. The
+// operator's file in ops/ has shapes, errors and formulas.
 
 // ---- soma/autograd/recompute.hpp
-// recompute(): a part of the computation that keeps only its inputs and its result, and is run a
-// second time when backward reaches it ("Training Deep Nets with Sublinear Memory Cost", arXiv
-// 1604.06174). The operator that gave the result is not: of a layer that ends with a product, all
-// but that product.
+// recompute(): keeps only the inputs and the result of a part of the computation, and runs the part
+// a second time when backward reaches it ("Training Deep Nets with Sublinear Memory Cost", arXiv
+// 1604.06174). The operator that made the result does not run again: if a layer ends with a
+// product, everything except that product does.
 //
-// Gradients are the same, bit by bit, as without it: random draws depend on where they are, not on
-// when, and gradients are added up in the same order.
+// Gradients are the same, bit by bit, as without it: random draws depend on their place, not on
+// time, and gradients are added in the same order.
 
 // ---- soma/autograd/tape.hpp
 // Tape: reverse-mode differentiation, in the open.
 //
-// A tape writes down each operator that is applied through it: a node with the operator, its
-// settings, what its gradient will read, and where the gradients of its inputs go. backward() walks
-// the nodes from the last to the first, asks each operator for the gradients of its inputs and adds
-// them up. Nothing is hidden: several tapes may live at once, each used by one thread at a time.
+// A tape records each operator that is applied through it: a node with the operator, its settings,
+// the tensors that its gradient reads, and the destinations of its inputs' gradients. backward()
+// walks the nodes from the last to the first, asks each operator for its inputs' gradients and adds
+// them. There is no global state: several tapes may live at once, each used by one thread.
 //
-// Memory: a node keeps only the tensors that its operator asks for, and backward gives them back as
-// soon as it is done with the node. A tape is used again for the next step. Forward, backward,
-// clipping and optimizer steps never use operator new: all comes from the context's heap, which
-// asks the host only when a step needs more than any before. (The second step needs more than an
-// equal first one, which begins without the optimizer's states.)
+// Memory: a node keeps only the tensors that its operator asks for, and backward frees them as soon
+// as the node is done. A tape is reused for the next step. Forward, backward, clipping and
+// optimizer steps never use operator new: their memory comes from the context's heap, which asks
+// the host only when a step needs more than any before. (A second equal step needs more than the
+// first, which begins without optimizer states.)
 
 // ---- soma/autograd/replay.hpp
 // Replay: the outputs of the last operator that a recomputed function applied. Backward takes them
 // from here, so that this operator does not run a second time (autograd/recompute.hpp).
 
 // ---- soma/ops/run.hpp
-// run(): the one place where operators are dispatched, forward and backward, with a tape or
-// without.
+// run(): the only place that dispatches operators, forward and backward, with a tape or without.
 
 // ---- soma/ops/device.hpp
-// Device: who runs operators instead of the host's kernels (Context::set_device). It sees every
+// Device: runs operators instead of the host's kernels (Context::set_device). It sees every
 // operator of every tape, forward, backward and optimizer steps, so recording, simulating or timing
 // them is a property of the device and not of each operator.
 
 // ---- soma/ops/operator.hpp
-// Operator: the record that says everything about one operation: which shapes it takes and gives,
-// how the host computes it, how the accelerator does, its gradient, and samples to test it with.
+// Operator: the complete record of one operation: the shapes of its inputs and outputs, its host
+// kernel, its accelerator program, its gradient, and samples to test it with.
 //
-// A record is plain data and function pointers, so that a built-in operator, one of the host's own
-// and one that was registered at run time are the same thing. Records are used by address: they
-// live as long as whoever uses them (inline constexpr variables, or a registry).
+// A record consists of plain data and function pointers, so that built-in operators, the host's
+// operators and operators that were registered at run time are the same thing. Records are used by
+// address: they must outlive their users (inline constexpr variables, or a registry).
 //
-// Operators of one's own are written with autograd/custom.hpp, which makes such records.
+// autograd/custom.hpp makes such records for custom operators.
 
 namespace soma {
 
-struct Program;          // what an accelerator runs; an opaque slot for whoever brings engines
+struct Program;          // an accelerator's program, opaque here
 struct OperatorSamples;  // ops/samples.hpp
 
 class FieldVisitor;  // ops/fields.hpp
 
-// The settings of one call: a small trivially copyable struct of the operator's own. Where it lists
-// its fields (ops/fields.hpp), calls can be compared and stored.
+// The settings of one call: a small trivially copyable struct that the operator defines. If the
+// struct lists its fields (ops/fields.hpp), calls can be compared and stored.
 class Attributes {
  public:
   static constexpr std::size_t max_bytes = 96;
@@ -4058,20 +4067,20 @@ class Attributes {
                   alignof(T) <= alignof(std::max_align_t));
     std::memcpy(bytes_, &value, sizeof(T));
   }
-  // Error operator.attributes where they were made of another type.
+  // Error operator.attributes: the attributes were made from another type.
   template <class T>
   const T& as() const {
     if (type_ != &type<T> && !same_name(type<T>.name, sizeof(T)))
       fail(error_id::operator_attributes, "Attributes::as", "attributes", "of another type",
-           "those of this operator");
+           "the attributes of this operator");
     return *reinterpret_cast<const T*>(bytes_);
   }
   bool empty() const { return type_ == nullptr; }
   std::span<const std::byte> bytes() const { return {bytes_, size_}; }
 
-  // Whether their type lists its fields; of those without a type there are none to list.
+  // True if the type lists its fields, or if there are no attributes.
   bool lists_fields() const { return type_ == nullptr || type_->fields != nullptr; }
-  // Shows them to a visitor, which may change them. Nothing where lists_fields() is false.
+  // Shows the fields to a visitor, which may change them. Does nothing if lists_fields() is false.
   void visit(FieldVisitor& visitor) {
     if (type_ != nullptr && type_->fields != nullptr) type_->fields(visitor, bytes_);
   }
@@ -4081,9 +4090,10 @@ class Attributes {
     std::string_view name;
     void (*fields)(FieldVisitor&, void*);
   };
-  // A type of a named namespace is known by its name too: of shared libraries that each have soma,
-  // one may run a record of another's, and have types of its own. Other names tell nothing: of
-  // unnamed namespaces, functions and lambdas several types may have the same.
+  // A type in a named namespace is also identified by its name: a shared library that has its own
+  // copy of soma may run an operator of another library, and then has types of its own. Other names
+  // do not identify a type: several types of unnamed namespaces, functions and lambdas may have the
+  // same name.
   template <class T>
   static constexpr std::string_view name_of() {
     // "... [with T = Name; ...]" or "... [T = Name]"
@@ -4119,8 +4129,8 @@ struct TensorSpec {
   DType dtype = DType::fp32;
 };
 
-// What a shape rule sees: the inputs (elements must not be read) and room for the outputs, each of
-// which it sets as a whole.
+// The arguments of a shape rule: the inputs (whose elements must not be read) and room for the
+// outputs. The rule sets each output as a whole.
 struct ShapeCall {
   const Attributes& attributes;
   std::span<const Tensor> inputs;
@@ -4129,35 +4139,36 @@ struct ShapeCall {
   const void* state = nullptr;  // Operator::state
 };
 
-// What a kernel or a program sees. An optional input that was left out is not defined().
+// The arguments of a kernel or a program. An optional input that was left out is not defined().
 struct OperatorCall {
   Context& context;
   const Attributes& attributes;
   std::span<const Tensor> inputs;
   std::span<Tensor> outputs;
-  // How the rows of the inputs form sequences and shards; not defined() where nobody said.
+  // The division of the inputs' rows into sequences and shards; not defined() if unknown.
   const Sequences& sequences;
   const void* state = nullptr;  // Operator::state
 };
 
-// The gradient of a tensor: of the same shape, or only of the rows that were touched.
+// The gradient of a tensor: of the same shape, or only for the rows that were touched.
 struct Gradient {
   Tensor values;
   Tensor rows;  // int64, ascending, each once; not defined(): all rows
-  // Of a part of a batch (LinearFormats::part): what is left to do with the sum of all parts. It is
-  // multiplied by `factor`, then rounded to that type; none: nothing.
+  // For a part of a batch (LinearFormats::part): the remaining steps for the sum of all parts. The
+  // sum is multiplied by `factor`, then rounded to type `stored`; not set: no rounding.
   float factor = 1;
   std::optional<DType> stored{};
-  // Where a rank keeps the gradient of some rows only: values, and the numbers in `rows`, count
-  // from this one.
+  // If a rank keeps the gradient of some rows only: values, and the numbers in `rows`, count from
+  // this row.
   std::size_t first_row = 0;
 
   bool defined() const { return values.defined(); }
   bool sparse() const { return rows.defined(); }
 };
 
-// What a gradient function sees. Inputs and outputs that the record does not keep have a shape and
-// no elements. It fills the gradients that are wanted; one left undefined is zero.
+// The arguments of a gradient function. Inputs and outputs that the record does not keep have a
+// shape and no elements. The function fills the wanted gradients; a gradient that is left undefined
+// is zero.
 struct GradientCall {
   Context& context;
   const Attributes& attributes;
@@ -4170,58 +4181,58 @@ struct GradientCall {
   const void* state = nullptr;  // Operator::state
 };
 
-// What a call of the accelerator's processors did, for whoever keeps account.
+// The work of a call of the accelerator's processors.
 struct ProcessorWork {
-  std::uint64_t bytes_read = 0, bytes_written = 0;  // of device memory
+  std::uint64_t bytes_read = 0, bytes_written = 0;  // bytes of device memory
   double nanoseconds = 0;                           // on the modelled hardware
 };
 
-// What a registry knows of an operator that it owns.
+// A registry's notes on an operator that it owns.
 struct Registration {
   std::string place;                      // who registered it: "file:line", or a library's path
-  mutable std::atomic<bool> used{false};  // whether it ran: a checkpoint then names it
+  mutable std::atomic<bool> used{false};  // true: it ran, and a checkpoint names it
 };
 
 struct Operator {
   std::string_view name;
   std::size_t min_inputs = 1, max_inputs = 1;
   std::size_t outputs = 1;  // 0: it writes its inputs (an optimizer step)
-  // Which inputs and outputs the gradient reads: bit i is number i.
+  // The inputs and outputs that the gradient reads: bit i is number i.
   std::uint32_t keeps_inputs = 0, keeps_outputs = 0;
-  // Bit i: `host` writes input i. Such an operator has no gradient: who read the input before would
-  // get a wrong one.
+  // Bit i: `host` writes input i. Such an operator has no gradient, because the gradients of
+  // earlier readers of the input would be wrong.
   std::uint32_t writes_inputs = 0;
-  // Bit i: input i, where there is one, lists rows, as many as the data say. Sizes of such a call
-  // differ from step to step: a device that keeps graphs of calls leaves it out of them.
+  // Bit i: input i, if given, lists rows, whose number depends on the data. Sizes of such a call
+  // differ from step to step: a device that keeps graphs of calls leaves the call out of them.
   std::uint32_t row_inputs = 0;
   // The outputs are views that `host` makes of its inputs.
   bool makes_views = false;
-  // `host` makes the outputs, because their sizes depend on the data. A shape rule then only checks
-  // the inputs, and may be left out.
+  // `host` makes the outputs, because their sizes depend on the data. Then a shape rule only checks
+  // the inputs, and is optional.
   bool allocates_outputs = false;
-  // `host` is made of other operators, which a device runs one by one.
+  // `host` is composed of other operators, which a device runs one by one.
   bool composite = false;
 
   void (*shape)(const ShapeCall&) = nullptr;
   void (*host)(const OperatorCall&) = nullptr;
-  // The same where the accelerator runs it as one instruction of its general-purpose processors;
-  // nullptr: it is no such kernel (ops/processor_operator.hpp).
+  // The same as one instruction of the accelerator's general-purpose processors; nullptr: not such
+  // a kernel (ops/processor_operator.hpp).
   ProcessorWork (*on_processors)(const OperatorCall&) = nullptr;
   const Program* program = nullptr;
   void (*gradient)(const GradientCall&) = nullptr;  // nullptr: has none
   OperatorSamples (*samples)() = nullptr;
-  // Multiplications and additions of a call's matrix products, for profiles; nullptr: it has none.
+  // The multiplications and additions of a call's matrix products, for profiles; nullptr: none.
   double (*operations)(const OperatorCall&) = nullptr;
-  const void* state = nullptr;  // what its functions are given, if they need more than a call
-  const Registration* registration = nullptr;  // of one that a registry owns
+  const void* state = nullptr;  // passed to its functions, if they need more than a call
+  const Registration* registration = nullptr;  // for operators that a registry owns
 
-  // Whether `host` makes the outputs, instead of writing those that the shape rule describes.
+  // True if `host` makes the outputs, instead of writing the outputs of the shape rule.
   bool makes_outputs() const { return makes_views || allocates_outputs; }
 };
 
 namespace detail {
 
-// Error operator.incomplete names what is missing.
+// Error operator.incomplete names the missing member.
 inline void check_complete(std::string_view operation, const Operator& op) {
   const auto refuse = [&](std::string_view given, std::string_view wanted) {
     fail(error_id::operator_incomplete, operation, "operator",
@@ -4250,11 +4261,11 @@ namespace soma {
 class Device {
  public:
   virtual ~Device() = default;
-  // Outputs are allocated but for operators whose host kernel makes them (makes_views,
-  // allocates_outputs). May call op.host(call).
+  // Outputs are already allocated, except for operators whose host kernel makes them (makes_views,
+  // allocates_outputs). run() may call op.host(call).
   virtual void run(const Operator& op, const OperatorCall& call) = 0;
-  // Whose numbers come out: devices of one name give the same bits. Checkpoints and ranks compare
-  // it. One that only looks on leaves computing to the host.
+  // The name of the arithmetic: devices of one name give the same bits. Checkpoints and ranks
+  // compare the name. A device that only observes lets the host compute, and keeps the name "host".
   virtual std::string name() const { return "host"; }
 };
 
@@ -4315,8 +4326,8 @@ namespace detail {
 inline std::string input_name(std::size_t index) { return "input " + std::to_string(index); }
 inline std::string output_name(std::size_t index) { return "output " + std::to_string(index); }
 
-// What its shape rule says of the outputs, or nothing where it need not. Error operator.outputs: it
-// leaves one out.
+// The shape rule's outputs; empty if the operator needs no shape rule. Error operator.outputs: the
+// rule leaves an output out.
 inline std::array<TensorSpec, max_outputs> output_specs(const Operator& op,
                                                         const Attributes& attributes,
                                                         std::span<const Tensor> inputs,
@@ -4333,8 +4344,8 @@ inline std::array<TensorSpec, max_outputs> output_specs(const Operator& op,
   return specs;
 }
 
-// Error operator.outputs: an output is not there, or not what the shape rule says: the host kernel
-// has put another tensor in its place.
+// Error operator.outputs: an output is missing, or differs from the shape rule's, because the host
+// kernel has replaced it.
 inline void check_outputs(const Operator& op, std::span<const Tensor> outputs,
                           std::span<const TensorSpec> specs) {
   for (std::size_t i = 0; i < op.outputs; ++i) {
@@ -4354,7 +4365,7 @@ inline void check_outputs(const Operator& op, std::span<const Tensor> outputs,
 
 // Runs an operator on the context's device, else by its host kernel. Errors operator.incomplete,
 // operator.inputs (their number), operator.outputs and the operator's own; nothing is written
-// before its shape rule has passed.
+// before the shape rule has passed.
 inline Outputs run(Context& context, const Operator& op, const Attributes& attributes,
                    std::span<const Tensor> inputs, const Sequences& sequences = {}) {
   detail::check_complete("run", op);
@@ -4417,7 +4428,7 @@ struct Replay {
   }
 
   std::uint64_t number =
-      0;  // of the operator, in the order in which the function applies them; 0: none
+      0;  // the operator's number, in the order in which the function applies them; 0: none
   Outputs outputs;
   std::array<std::uint64_t, max_outputs> versions{};
 };
@@ -4441,15 +4452,15 @@ class [[nodiscard]] LatestOutputs {
 
 }  // namespace soma::detail
 // ---- soma/autograd/tape_guards.hpp
-// Objects that change a tape while they live: one keeps a second thread out, one stops recording,
-// one tells which layer errors name.
+// Objects that change a tape while they live: one refuses a second thread, one stops recording, and
+// one sets the layer that errors name.
 
 namespace soma::detail {
 
-// Notices a second thread, which would change the recording under the first.
+// Detects a second thread, which would change the recording while the first one uses it.
 class [[nodiscard]] ExclusiveUse {
  public:
-  // Error autograd.two_threads: the flag is set already.
+  // Error autograd.two_threads: the flag is already set.
   explicit ExclusiveUse(std::atomic<bool>& in_use) : in_use_(in_use) {
     if (in_use.exchange(true, std::memory_order_acquire))
       fail(error_id::tape_threads, "Tape", "tape", "in use by another thread",
@@ -4463,7 +4474,7 @@ class [[nodiscard]] ExclusiveUse {
   std::atomic<bool>& in_use_;
 };
 
-// Nothing is recorded while one of these lives.
+// The tape does not record while one of these objects lives.
 class [[nodiscard]] Paused {
  public:
   explicit Paused(int& count) : count_(count) { ++count_; }
@@ -4475,7 +4486,7 @@ class [[nodiscard]] Paused {
   int& count_;
 };
 
-// Errors of operators name this layer; the innermost counts.
+// Errors of operators name this layer; if several are active, the innermost one.
 class [[nodiscard]] WithinLayer {
  public:
   WithinLayer(std::string_view& layer, std::string_view name)
@@ -4489,7 +4500,7 @@ class [[nodiscard]] WithinLayer {
   std::string_view before_;
 };
 
-// run(), whose errors get the name of the layer.
+// Calls run(), and adds the name of the layer to its errors.
 template <class Run>
 auto in_layer([[maybe_unused]] std::string_view layer, const Run& run) {
 #if SOMA_HAS_EXCEPTIONS
@@ -4507,7 +4518,7 @@ auto in_layer([[maybe_unused]] std::string_view layer, const Run& run) {
 
 }  // namespace soma::detail
 // ---- soma/autograd/tape_options.hpp
-// TapeOptions: what a tape records, and what operators and layers on it go by.
+// TapeOptions: the choices that a tape and the operators and layers on it follow.
 
 namespace soma {
 
@@ -4515,8 +4526,8 @@ class BatchSums;         // ops/basic.hpp
 class GradientReceiver;  // autograd/var.hpp
 class ProductFormats;    // ops/product_formats.hpp
 
-// Is told between two operators, forward and backward: for what has to move on meanwhile, such as
-// messages.
+// Called between two operators, forward and backward: for work that has to progress meanwhile, such
+// as messages.
 class TapeHook {
  public:
   virtual ~TapeHook() = default;
@@ -4530,20 +4541,20 @@ class TapeHook {
 
 struct TapeOptions {
   bool record = true;      // false: values only; backward is an error
-  bool training = true;    // what dropout asks
-  std::uint64_t seed = 0;  // with the step, the key of what dropout draws
+  bool training = true;    // true: dropout is active
+  std::uint64_t seed = 0;  // with the step, the key of dropout's draws
   std::uint32_t step = 0;
-  // Looks at every result, forward and backward, and stops at the first that is not finite: error
+  // Checks every result, forward and backward, and stops at the first that is not finite: error
   // autograd.not_finite names the operator. Costs a pass over each result.
   bool stop_at_non_finite = false;
   // Models cast their hidden states to this type behind the embedding; later layers keep it.
   DType activations = DType::fp32;
-  // In which numbers linear layers multiply, where that is not what is stored.
+  // The number formats of products in linear layers; nullptr: the stored formats.
   ProductFormats* precision = nullptr;
-  // Gets the gradients of parameters; without one they are added to the parameters.
+  // Receives the gradients of parameters; nullptr: gradients are added to the parameters.
   GradientReceiver* receiver = nullptr;
   TapeHook* hook = nullptr;
-  // Where ranks share a batch: how norms over the whole of it add up.
+  // If ranks share a batch: adds the sums of norms over the whole batch.
   BatchSums* batch_sums = nullptr;
 };
 
@@ -4559,7 +4570,7 @@ namespace soma {
 
 namespace detail {
 
-// Whether a tensor has the shape of `count` rows of another.
+// True if the tensor has the shape of `count` rows of `shape`.
 inline bool has_rows_of(const Tensor& tensor, std::size_t count, const Shape& shape) {
   if (shape.rank() == 0 || tensor.rank() != shape.rank() || tensor.size(0) != count) return false;
   for (std::size_t i = 1; i < shape.rank(); ++i)
@@ -4567,8 +4578,8 @@ inline bool has_rows_of(const Tensor& tensor, std::size_t count, const Shape& sh
   return true;
 }
 
-// Whether a gradient is one of a tensor of that shape: floating numbers, one for each element, or
-// for each element of the rows that it names.
+// True if the gradient fits a tensor of that shape: floating numbers, one for each element, or for
+// each element of the rows that it names.
 inline bool gradient_fits(const Gradient& gradient, const Shape& shape) {
   const Tensor &values = gradient.values, &rows = gradient.rows;
   if (!is_floating(values.dtype())) return false;
@@ -4577,7 +4588,7 @@ inline bool gradient_fits(const Gradient& gradient, const Shape& shape) {
          has_rows_of(values, rows.size(0), shape);
 }
 
-// Says why it does not. Errors tensor.dtype, tensor.shape.
+// Throws the reason why the gradient does not fit. Errors tensor.dtype, tensor.shape.
 [[noreturn]] inline void refuse_gradient(std::string_view operation, const std::string& argument,
                                          const Gradient& gradient, const Shape& shape) {
   const Tensor &values = gradient.values, &rows = gradient.rows;
@@ -4593,7 +4604,7 @@ inline bool gradient_fits(const Gradient& gradient, const Shape& shape) {
        "a row of " + to_string(shape) + " for each number of a row");
 }
 
-// Of what an operator gave. Errors tensor.dtype, tensor.shape.
+// Checks the gradients that an operator computed. Errors tensor.dtype, tensor.shape.
 inline void check_gradients(std::string_view name, const GradientCall& call) {
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
     const Gradient& gradient = call.input_gradients[i];
@@ -4607,10 +4618,10 @@ inline void check_gradients(std::string_view name, const GradientCall& call) {
 
 class Var {
  public:
-  Var() = default;  // defined() is false: stands for an input that is left out
+  Var() = default;  // defined() is false: an omitted input
 
-  // A leaf with a gradient, and one without. `sequences` says how its rows form a batch; what is
-  // computed from it inherits that.
+  // parameter(): a leaf with a gradient; constant(): a leaf without. `sequences` describes how its
+  // rows form a batch; results computed from the leaf inherit the sequences.
   static Var parameter(Context& context, Tensor value) {
     return Var(context, std::move(value), true, {});
   }
@@ -4623,28 +4634,29 @@ class Var {
 
   bool defined() const { return state_ != nullptr; }
   bool requires_gradient() const { return state_ != nullptr && state_->requires_gradient; }
-  // Whether both are one variable.
+  // True if both are the same variable.
   bool is(const Var& other) const { return state_.operator->() == other.state_.operator->(); }
 
-  // Of a variable that is defined(), as all that follows. Error tensor.undefined.
+  // Defined variables only, as for all members below. Error tensor.undefined.
   const Tensor& value() const { return state().value; }
   const Shape& shape() const { return state().value.shape(); }
   const Sequences& sequences() const { return state().sequences; }
   bool is_leaf() const { return state().tape == nullptr; }
-  // The context that it was made in.
+  // The context in which the variable was made.
   const Context& context() const { return *state().home; }
 
-  // Of a parameter, after backward. Not defined(): none came. Several parameters may share one
-  // tensor (both terms of a sum get the same): to change a gradient, set a new one.
+  // The gradient of a parameter after backward; not defined() if none came. Several parameters may
+  // share one tensor (both terms of a sum get the same one): to change a gradient, set a new one.
   const Gradient& gradient() const { return state().gradient; }
-  // It may be of adjacent rows only (Gradient::first_row). Errors tensor.dtype, tensor.shape.
+  // The gradient may cover adjacent rows only (Gradient::first_row). Errors tensor.dtype,
+  // tensor.shape.
   void set_gradient(Gradient gradient) const {
     State& own = state();
     if (gradient.defined()) check(gradient);
     own.gradient = std::move(gradient);
   }
   void clear_gradient() const { state().gradient = {}; }
-  // Gives a parameter another tensor of its shape, such as the same numbers in another type.
+  // Gives a parameter another tensor of its shape, for example the same numbers in another type.
   // Errors tensor.undefined, tensor.shape, autograd.not_leaf.
   void set_value(Tensor value) const {
     if (!is_leaf())
@@ -4655,8 +4667,8 @@ class Var {
            value.defined() ? value.describe() : "no tensor", state().value.describe());
     state().value = std::move(value);
   }
-  // Keeps shape and type only, until set_value(): the elements of a parameter that is not needed
-  // here.
+  // Keeps shape and type only, until set_value(): frees the elements of a parameter that is not
+  // needed here.
   void drop_value() const { drop_value(state().value.dtype()); }
   void drop_value(DType dtype) const { state().value = state().value.outline(dtype); }
 
@@ -4667,12 +4679,12 @@ class Var {
     Tensor value;
     Sequences sequences;
     bool requires_gradient = false;
-    bool stands_in = false;         // for a result, while recompute() runs its function again
-    Gradient gradient;              // of a leaf
-    const void* tape = nullptr;     // whose result this is; nullptr: a leaf's
-    const Context* home = nullptr;  // the context it was made in, which counts recordings
-    std::uint64_t recording = 0;    // and of which of its recordings
-    std::size_t slot = 0;           // where that tape collects its gradient
+    bool stands_in = false;         // true: replaces a result while recompute() runs its function
+    Gradient gradient;              // only a leaf has one
+    const void* tape = nullptr;     // the tape that made the result; nullptr: a leaf
+    const Context* home = nullptr;  // the context, which counts recordings
+    std::uint64_t recording = 0;    // the number of the recording
+    std::size_t slot = 0;           // the tape's slot for the gradient
   };
 
   Var(Context& context, Tensor value, bool requires_gradient, Sequences sequences)
@@ -4695,7 +4707,7 @@ class Var {
     if (!detail::gradient_fits(gradient, shape()) && !is_part(gradient))
       detail::refuse_gradient("Var::set_gradient", "gradient", gradient, shape());
   }
-  // Of adjacent rows; a number of no row counts as one.
+  // True if the gradient covers adjacent rows; a scalar counts as one row.
   bool is_part(const Gradient& gradient) const {
     const Tensor& values = gradient.values;
     if (gradient.sparse() || !is_floating(values.dtype()) || values.rank() == 0) return false;
@@ -4708,8 +4720,8 @@ class Var {
   Shared<State> state_;
 };
 
-// Takes what backward would add to the gradients of parameters, addend by addend, in its order:
-// TapeOptions::receiver. Whoever needs sums over more than this tape adds them itself.
+// Receives every term that backward would add to parameters' gradients, in backward's order
+// (TapeOptions::receiver). A receiver adds the terms itself, for sums over more than this tape.
 class GradientReceiver {
  public:
   virtual ~GradientReceiver() = default;
@@ -4724,20 +4736,20 @@ class GradientReceiver {
 }  // namespace soma
 // ---- soma/ops/built_in.hpp
 // BuiltInOperators: soma's own operators, as a context knows them. Units that use operators include
-// this table; only the one that makes a context (or soma::dispatch) compiles what stands behind it.
+// this table; only a unit that makes a context (or soma::dispatch) compiles the operators.
 
 // ---- soma/kernels/element/args.hpp
 // Element-wise functions, over a matrix of any strides on the way in (stride 0 broadcasts) and
 // adjacent columns on the way out. Computed in fp32, rounded once.
 
 // ---- soma/kernels/operand.hpp
-// How kernels see memory: a start, an element type and distances between elements. Any
-// transposition or slice is a choice of strides, any storage a choice of dtype; kernels widen to
-// fp32 as they load.
+// The layout of memory for kernels: a start, an element type and distances between elements.
+// Strides express transpositions and slices, dtype the storage type; kernels convert to fp32 when
+// they load.
 
 // ---- soma/numeric/rounding.hpp
-// Rounding: how a value becomes a representable one. Always chosen by the caller, never implied by
-// a type.
+// Rounding: the conversion of a value to a representable value. The caller always chooses it; no
+// type implies it.
 
 namespace soma {
 
@@ -4747,9 +4759,9 @@ enum class RoundingMode : std::uint8_t {
   toward_zero,
   up,    // toward +infinity
   down,  // toward -infinity
-  // One of the two neighbours, the upper in magnitude with probability (x - lower) / (upper -
-  // lower), decided by a counter-based random word (numeric/draw.hpp). Representable values never
-  // move.
+  // One of the two neighbours; the neighbour of larger magnitude with probability (x - lower) /
+  // (upper - lower), decided by a counter-based random word (numeric/draw.hpp). Representable
+  // values never change.
   stochastic,
 };
 
@@ -4793,7 +4805,7 @@ constexpr int random_bits(const Rounding& rounding, const FloatFormat& target) {
   return 23 - target.mantissa_bits <= 16 ? 16 : 32;
 }
 
-// Error rounding.random_bits: more than a word has.
+// Error rounding.random_bits: more bits than a word has.
 inline void check_random_bits(std::string_view operation, std::string_view argument,
                               const Rounding& rounding) {
   if (rounding.random_bits > 32)
@@ -4857,8 +4869,8 @@ struct MatrixOperand {
   std::int32_t zero_point = 0;
 };
 
-// A matrix that is written: a floating type, elements of a row adjacent. The value is rounded once;
-// stochastic rounding of element (row, column) draws at
+// A matrix that is written: a floating type, with adjacent elements in a row. The value is rounded
+// once; stochastic rounding of element (row, column) draws at
 //     draw.index + (row_indices ? row_indices[row] : row * draw_row_stride) + column.
 struct MatrixTarget {
   void* data = nullptr;
@@ -4870,7 +4882,7 @@ struct MatrixTarget {
   const std::uint64_t* row_indices = nullptr;
 };
 
-// Elements are dropped where their random word is below `threshold` (probability * 2^32) and
+// Elements are dropped if their random word is below `threshold` (probability * 2^32) and
 // multiplied by keep_scale otherwise. Element (row, column) draws the word at
 //     draw.index + (row_indices ? row_indices[row] : row * draw_row_stride) + column.
 struct DropoutArgs {
@@ -4882,24 +4894,25 @@ struct DropoutArgs {
 };
 
 // A sum over rows is cut at bounds[0] = 0 <= bounds[1] <= ... <= bounds[count] = rows. Each segment
-// is summed from zero in ascending order (where no products are summed, in runs of rows_of_run());
-// segments then meet in the fixed tree of a binary counter:
-// neighbours 0+1, 2+3 ..., then those pairs, and so on. `count` is a power of two.
-// nullptr: one segment, all rows.
+// is summed from zero in ascending order (sums that are not sums of products: in runs of
+// rows_of_run()). The segments are then added in the fixed tree of a binary counter: neighbours
+// 0+1, 2+3 ..., then neighbouring pairs, and so on. `count` is a power of two. nullptr: one segment
+// with all rows.
 struct Segments {
   const std::size_t* bounds = nullptr;
   std::size_t count = 1;
 };
 
-// A sum of n numbers one after the other may be off by n units. So rows of a segment are added in
-// runs of so many, and runs to each other: n is 512, or below 3 sqrt(n).
+// A sum of n numbers, added one after the other, may have an error of n units. So the rows of a
+// segment are added in runs of this length, and then the runs: instead of n, the error has 512
+// units, or less than 3 sqrt(n).
 constexpr std::size_t rows_of_run(std::size_t rows) {
   std::size_t run = 512;
   while (run < rows / run) run *= 2;
   return run;
 }
 
-// What a linear layer applies to its product (Unary says what each computes).
+// The activation that a linear layer applies to its product (Unary defines the functions).
 enum class Activation : std::uint8_t {
   none,
   relu,
@@ -4919,7 +4932,7 @@ enum class Activation : std::uint8_t {
 
 namespace detail {
 
-// The same matrix from a row and a column on; draws stay those of the elements.
+// The part of the matrix from a row and a column on. Each element keeps its own draw.
 inline MatrixOperand part(MatrixOperand operand, std::size_t row, std::size_t column) {
   if (operand.data != nullptr)
     operand.data =
@@ -5035,10 +5048,10 @@ static_assert(
     }(),
     "the table has the functions in the order of the enumeration");
 
-inline constexpr float leaky_slope = 0.01f;  // of leaky_relu below zero
+inline constexpr float leaky_slope = 0.01f;  // the slope of leaky_relu below zero
 inline constexpr float gelu_clip = 10;       // the most that gelu_clipped gives, and where
 
-// Whether the function is constant somewhere: there its gradient is 0 whatever dy is.
+// True if the function is constant somewhere: there its gradient is 0, whatever dy is.
 constexpr bool is_cut_off(Unary function) {
   return function == Unary::relu || function == Unary::relu6 || function == Unary::relu_squared ||
          function == Unary::gelu_clipped || function == Unary::hard_sigmoid ||
@@ -5133,8 +5146,8 @@ struct BuiltInOperators {
   const BasicOperators* basic;
   std::span<const Operator* const> all;  // these, and those that their gradients use
 
-  // What a tape needs besides: adding gradients up, in the order in which they come; all rows of a
-  // gradient; whether a tensor is free of NaN and infinity.
+  // Further functions of a tape: adding gradients in the order in which they come; all rows of a
+  // gradient; the test that a tensor is free of NaN and infinity.
   void (*accumulate)(Context& context, Gradient& total, Gradient more);
   Tensor (*to_dense)(Context& context, const Gradient& gradient, const Shape& shape);
   bool (*all_finite)(Context& context, const Tensor& tensor);
@@ -5166,14 +5179,14 @@ class Tape {
   bool recording() const { return options_.record && paused_ == 0; }
   std::size_t size() const { return nodes_.size(); }  // nodes recorded so far
 
-  // Forgets what was recorded and begins anew. What was computed before keeps its value only.
+  // Clears the recording and starts a new one. Earlier results keep their values only.
   void reset() {
-    while (!nodes_.empty()) nodes_.pop_back();  // the latest first, as they were made
+    while (!nodes_.empty()) nodes_.pop_back();  // the latest first
     slots_.clear();
     recording_ = context_.next_id();
   }
-  // The same for a new step: other random numbers. From now on the caller counts steps; else
-  // backward does.
+  // The same for a new step, with other random numbers. From then on the caller counts steps;
+  // without this call backward does.
   void reset(std::uint32_t step) {
     reset();
     options_.step = step;
@@ -5185,7 +5198,7 @@ class Tape {
     return Var::constant(context_, std::move(value), std::move(sequences));
   }
   Var constant(const Ragged& ragged) { return Var::constant(context_, ragged); }
-  // A leaf with a gradient that no receiver gets: for what another process has computed.
+  // A leaf with a gradient that no receiver gets: for values that another process has computed.
   Var input(Tensor value, Sequences sequences = {}) {
     Var leaf(context_, std::move(value), true, std::move(sequences));
     leaf.state_->stands_in = true;
@@ -5193,21 +5206,21 @@ class Tape {
   }
   // The value without its history.
   Var detach(const Var& var) { return constant(var.value(), var.sequences()); }
-  // The same variable, with rows that form other sequences: for operators that change rows.
+  // The same variable, with rows that form other sequences: for operators that change their number.
   Var with_sequences(Var var, Sequences sequences) {
     var.state().sequences = std::move(sequences);
     return var;
   }
 
-  // Nothing is recorded while what this returns lives.
+  // Stops recording as long as the returned object lives.
   detail::Paused no_gradient() { return detail::Paused(paused_); }
-  // Errors of operators name that layer while what this returns lives. Modules call it.
+  // Errors of operators name `layer` as long as the returned object lives. Modules call it.
   detail::WithinLayer within(std::string_view layer) { return {layer_, layer}; }
 
-  // Applies an operator, and records it if an input has a gradient. The rows' sequences come from
-  // the first input that has some. Errors autograd.foreign_tape (an input is the result of another
-  // tape), autograd.freed (of this one, before backward or reset), autograd.not_differentiable
-  // (before the operator has run), and the operator's.
+  // Applies an operator, and records it if an input has a gradient. The result takes the sequences
+  // of the first input that has some. Errors autograd.foreign_tape (an input is the result of
+  // another tape), autograd.freed (an input from before backward or reset),
+  // autograd.not_differentiable (before the operator runs), and the operator's.
   VarOutputs apply_all(const Operator& op, const Attributes& attributes,
                        std::span<const Var> inputs) {
     const detail::ExclusiveUse use(in_use_);
@@ -5229,7 +5242,7 @@ class Tape {
     const bool record = differentiable && recording();
     if (record && op.gradient == nullptr)
       fail(error_id::not_differentiable, op.name, "operator", "without a gradient",
-           "one that has it, or constant inputs (Tape::detach)");
+           "an operator with a gradient, or constant inputs (Tape::detach)");
     const bool known = replay_ != nullptr && replay_->number == applied_ && replay_->unchanged();
     const Outputs outputs = known ? replay_->outputs : detail::in_layer(layer_, [&] {
       return run(context_, op, attributes, values, sequences);
@@ -5247,29 +5260,29 @@ class Tape {
     if (record) append(op, attributes, sequences, inputs, outputs, nullptr);
     return results;
   }
-  // The first output.
+  // Returns the first output.
   Var apply(const Operator& op, const Attributes& attributes, std::initializer_list<Var> inputs) {
     return apply_all(op, attributes, std::span<const Var>(inputs.begin(), inputs.size()))[0];
   }
 
-  // Adds d(loss)/d(parameter) to the gradient of every parameter that the loss was computed from,
-  // and forgets what was recorded. All of them are multiplied by `scale` (loss scaling). Errors
-  // autograd.not_scalar, autograd.no_gradient (nothing to differentiate), autograd.foreign_tape,
-  // autograd.freed (a second backward), autograd.changed_in_place; tensor.shape, tensor.dtype (of
-  // what an operator gave). What is wrong with the arguments leaves all as it was; after any other
-  // error the recording is gone and gradients may be incomplete.
+  // Adds d(loss)/d(parameter), times `scale` (loss scaling), to the gradient of every parameter
+  // that the loss depends on, and clears the recording. Errors autograd.not_scalar,
+  // autograd.no_gradient (nothing to differentiate), autograd.foreign_tape, autograd.freed (a
+  // second backward), autograd.changed_in_place; tensor.shape, tensor.dtype (wrong gradients of an
+  // operator). Wrong arguments change nothing; after any other error the recording is gone and
+  // gradients may be incomplete.
   void backward(const Var& loss, float scale = 1) {
     if (loss.defined() && loss.value().elements() != 1)
       fail(error_id::not_scalar, "Tape::backward", "loss", loss.value().describe(),
            "one element, or the gradient of the result beside it");
     backward(loss, loss.defined() ? Tensor::full(context_, loss.shape(), scale) : Tensor());
   }
-  // The same for any result and its gradient, of its shape.
+  // The same for any result and its gradient, which has the result's shape.
   void backward(const Var& result, const Tensor& gradient) {
     if (!result.requires_gradient() || result.is_leaf()) {
       if (result.defined()) check_origin("Tape::backward", result);
       fail(error_id::no_gradient, "Tape::backward", "result",
-           "not computed from a parameter on this tape", "one that was, while recording");
+           "not computed from a parameter on this tape", "a result computed while recording");
     }
     check_origin("Tape::backward", result);
     if (!gradient.defined())
@@ -5298,7 +5311,7 @@ class Tape {
 
   using Tensors = HeapVector<Tensor>;
 
-  // Where the gradient of an input goes: to a parameter, or to the slot of a result.
+  // The destination of an input's gradient: a parameter, or the slot of a result.
   struct Target {
     Shared<Var::State> leaf;
     std::size_t slot = 0;
@@ -5306,12 +5319,12 @@ class Tape {
   };
 
   using Replay = detail::Replay;
-  // A function that backward runs again, see recompute().
+  // A function that backward runs again; see recompute().
   struct Recompute : Counted {
     explicit Recompute(Heap& heap) : Counted(heap), sequences(heap) {}
     virtual ~Recompute() = default;
     virtual Var run(Tape& tape, std::span<const Var> inputs) = 0;
-    HeapVector<Sequences> sequences;  // of the inputs
+    HeapVector<Sequences> sequences;  // the sequences of the inputs
     Replay replay;
   };
 
@@ -5319,7 +5332,7 @@ class Tape {
     const Operator* op;
     Attributes attributes;
     Sequences sequences;
-    std::size_t first_slot;  // of its outputs' gradients
+    std::size_t first_slot;  // for the gradients of the outputs
     std::size_t inputs;
     Tensors tensors;  // inputs, then outputs: whole where the operator keeps them, else outlines
     HeapVector<std::uint64_t> versions;
@@ -5327,7 +5340,7 @@ class Tape {
     Shared<Recompute> recompute;
   };
 
-  struct Finish {  // whatever happens, a recording is differentiated once
+  struct Finish {  // a recording is differentiated once, even if backward fails
     Tape& tape;
     ~Finish() {
       tape.reset();
@@ -5358,7 +5371,7 @@ class Tape {
              tensor.describe() + " with NaN or infinity", "finite numbers");
   }
 
-  // Output `index` of the node that is about to be appended. What is not recorded is a constant.
+  // Output `index` of the node that is about to be appended. An unrecorded output is a constant.
   Var make_result(Tensor value, Sequences sequences, bool record, std::size_t index) {
     Var result(context_, std::move(value), record, std::move(sequences));
     if (!record) return result;
@@ -5404,7 +5417,7 @@ class Tape {
     nodes_.push_back(std::move(node));
   }
 
-  // Takes the gradients of a node's outputs and adds those of its inputs to where they belong.
+  // Takes the gradients of a node's outputs and adds its inputs' gradients to their destinations.
   void differentiate(Node& node) {
     const std::size_t outputs = node.op->outputs;
     std::array<Tensor, max_outputs> output_gradients;
@@ -5463,7 +5476,7 @@ class Tape {
   }
 
   // Runs the function again on a tape of its own, from its inputs, and differentiates that.
-  // Gradients are added to what is there already, one by one: the same sums in the same order as
+  // Gradients are added one by one to those already there: the same sums in the same order as
   // without recompute().
   void differentiate_again(Node& node, const Tensor& gradient) {
     Tape inner(context_, options_);
@@ -5480,7 +5493,7 @@ class Tape {
   }
 
   // Input i of a recomputed function: the parameter itself, or a leaf that stands for a result and
-  // goes on with its gradient.
+  // starts with its gradient.
   Var input_again(const Node& node, std::size_t i, std::span<const Var> before) {
     const Target& target = node.targets[i];
     if (target.leaf != nullptr) return Var(target.leaf);
@@ -5501,12 +5514,12 @@ class Tape {
   HeapVector<Gradient> slots_;  // gradients of results, while backward runs
   std::uint64_t recording_;
   int paused_ = 0;
-  std::string_view layer_{};  // what errors name
+  std::string_view layer_{};  // the layer that errors name
   bool counts_steps_ = true;  // backward begins a new step
   std::atomic<bool> in_use_{false};
-  std::uint64_t applied_ = 0;         // how many operators
-  std::uint64_t differentiable_ = 0;  // how many of them had inputs with a gradient
-  Replay* latest_ = nullptr;          // where recompute() wants operators' outputs
+  std::uint64_t applied_ = 0;         // applied operators so far
+  std::uint64_t differentiable_ = 0;  // those with a gradient in an input
+  Replay* latest_ = nullptr;          // the place where recompute() notes operators' outputs
   const Replay* replay_ = nullptr;    // while recompute() runs its function again
 };
 
@@ -5516,7 +5529,7 @@ namespace soma {
 
 namespace detail {
 
-// Never run: the node's function stands in for it.
+// Never runs: the node's function replaces it.
 inline constexpr Operator recompute_operator{.name = "recompute",
                                              .min_inputs = 0,
                                              .max_inputs = most_inputs,
@@ -5525,10 +5538,10 @@ inline constexpr Operator recompute_operator{.name = "recompute",
 
 }  // namespace detail
 
-// function(tape, inputs) -> Var, called now and again in backward. It may use parameters as it
-// likes (nobody writes them before backward: that goes unnoticed); whatever else it needs that has
-// a gradient comes in through `inputs` (at most 32), else backward ends in autograd.foreign_tape.
-// Errors operator.inputs, and the function's.
+// Calls function(tape, inputs) -> Var, now and again in backward. The function may use parameters
+// freely, but nobody may write them before backward (a write is not detected). Every other variable
+// with a gradient must come through `inputs` (at most 32), else backward ends in
+// autograd.foreign_tape. Errors operator.inputs, and the function's.
 template <class Function>
 Var recompute(Tape& tape, std::span<const Var> inputs, Function function) {
   struct Again final : Tape::Recompute {
@@ -5548,7 +5561,7 @@ Var recompute(Tape& tape, std::span<const Var> inputs, Function function) {
     const detail::LatestOutputs collect(tape.latest_, latest);
     value = function(tape, inputs);
   }
-  // Nothing to differentiate; or a variable from outside, which has a history of its own.
+  // Nothing to differentiate, or a variable from outside, which has a history of its own.
   if (!record || value.requires_gradient() || tape.differentiable_ == before) return value;
   for (const Var& input : inputs)
     if (input.defined()) tape.check_origin("recompute", input);
@@ -5568,11 +5581,11 @@ Var recompute(Tape& tape, std::span<const Var> inputs, Function function) {
 
 }  // namespace soma
 // ---- soma/ops/settings.hpp
-// The settings of the built-in operators: what a call gives beside tensors.
+// The settings of the built-in operators: the arguments of a call beside tensors.
 
 // ---- soma/kernels/loss/args.hpp
-// Losses: a number for each row or element, and gradients. Their sum or mean is taken by the caller
-// in the fixed order of reductions.
+// Losses: a number for each row or element, and gradients. The caller computes their sum or mean in
+// the fixed order of reductions.
 
 namespace soma {
 
@@ -5587,8 +5600,9 @@ struct CrossEntropyArgs {
   std::int64_t ignore_index = -100;
   float smoothing = 0;
   float* loss = nullptr;  // rows
-  // rows x 2: the largest logit m, and lse - m. Their sum would lose what tells a label that is far
-  // ahead from certainty. Forward writes, backward reads.
+  // rows x 2: the largest logit m, and lse - m. Their sum would lose the digits that distinguish a
+  // label far ahead of the others from certainty. Forward writes these numbers, backward reads
+  // them.
   float* log_sum_exp = nullptr;
   // backward: dlogits = factor * (softmax(x) - target distribution)
   float factor = 1;
@@ -5606,7 +5620,7 @@ enum class ElementLoss : std::uint8_t {
   divergence,       // t (log t - x), 0 where t is
 };
 
-// Whether the parameter of an element loss is read.
+// True if the element loss reads its parameter.
 constexpr bool has_parameter(ElementLoss loss) {
   return loss == ElementLoss::huber || loss == ElementLoss::smooth_absolute ||
          loss == ElementLoss::hinge;
@@ -5634,18 +5648,19 @@ struct LossKernels {
 
 }  // namespace soma
 // ---- soma/numeric/quantizer.hpp
-// Quantizer: format, rounding and scale together, as one role of a training run has them.
-// Accumulation: how the products of a sum are added up.
+// Quantizer: format, rounding and scale of one role of a training run. Accumulation: how the
+// products of a sum are added.
 
 // ---- soma/numeric/scaling.hpp
 // Scaling: the scale that goes with a narrow format, as a value. One scale serves a granule (a
 // tensor, a row, a block).
 //
-// The stored scale says all: elements are encode(x * inverse) with inverse = 1 / scale, and read as
-// decode(code) * scale. Each of these operations is rounded once by IEEE nearest-even, so bits do
-// not depend on the target. A finite product beyond the format's largest number (a rounding of
-// scale or inverse, a delayed scale that is behind, the MX rule) saturates, whatever
-// FloatFormat::overflow says: that is what a scale is for. Infinities and NaN keep their rules.
+// The stored scale determines everything: elements are encode(x * inverse) with inverse = 1 /
+// scale, and read as decode(code) * scale. Each of these operations is rounded once by IEEE
+// nearest-even, so bits do not depend on the target. A finite product beyond the format's largest
+// number (a rounding of scale or inverse, a delayed scale that is behind, the MX rule) saturates,
+// whatever FloatFormat::overflow says, because a scale exists to avoid overflow. Infinities and NaN
+// keep their rules.
 
 // ---- soma/numeric/codec.hpp
 // Encoding and decoding of one value, for any format and rounding: constexpr integer arithmetic, so
@@ -5666,8 +5681,8 @@ struct LossKernels {
 
 namespace soma {
 
-// A finite nonzero magnitude as an integer times a power of two: significand * 2^exponent, top bit
-// of it at bit 52.
+// A finite nonzero magnitude as an integer times a power of two: significand * 2^exponent, where
+// bit 52 is the top bit of the significand.
 struct ExactMagnitude {
   std::uint64_t significand;
   int exponent;
@@ -5696,7 +5711,7 @@ constexpr Unpacked unpack(double value) {
   return {Unpacked::Kind::finite, negative, {fraction | (std::uint64_t{1} << 52), field - 1075}, 0};
 }
 
-// By its bits, not by conversion to double, which would make a signalling NaN quiet.
+// Reads the bits, because a conversion to double would make a signalling NaN quiet.
 constexpr Unpacked unpack(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const bool negative = (bits >> 31) != 0;
@@ -5746,7 +5761,7 @@ constexpr std::uint64_t round_increment(RoundingMode mode, bool negative, std::u
   return 0;
 }
 
-// Whether a finite overflow in that direction goes to the largest finite number whatever the
+// True if a finite overflow in that direction goes to the largest finite number whatever the
 // policy.
 constexpr bool overflow_stops_at_max(RoundingMode mode, bool negative) {
   return mode == RoundingMode::toward_zero || (mode == RoundingMode::up && negative) ||
@@ -5775,8 +5790,8 @@ constexpr std::uint32_t nan_code(const FloatFormat& format, const Unpacked& valu
 
 }  // namespace detail
 
-// The code of a value that was taken apart. `random`: for stochastic rounding, a random word whose
-// top random_bits(rounding, format) bits are used.
+// The code of an unpacked value. `random`: for stochastic rounding, a random word whose top
+// random_bits(rounding, format) bits are used.
 constexpr std::uint32_t encode(const FloatFormat& format, const Unpacked& value,
                                const Rounding& rounding, std::uint32_t random = 0) {
   using Kind = Unpacked::Kind;
@@ -5789,8 +5804,8 @@ constexpr std::uint32_t encode(const FloatFormat& format, const Unpacked& value,
   if (value.kind == Kind::zero) return signed_zero ? sign : 0;
   if (value.kind == Kind::infinity) return detail::overflow_code(format, value.negative);
 
-  // Without a zero, exponent field 0 is an ordinary one: count codes as if one more field lay below
-  // it.
+  // In a format without zero, exponent field 0 is an ordinary exponent: codes are counted as if one
+  // more field lay below.
   const int below = format.has_zero() ? 0 : 1;
   const int field = value.magnitude.exponent + 52 + format.bias + below;
   const int deficit = field < 1 ? 1 - field : 0;  // how far below the smallest normal number
@@ -5833,14 +5848,13 @@ constexpr std::uint32_t encode(const FloatFormat& format, float value,
                                const Rounding& rounding = {}, std::uint32_t random = 0) {
   return encode(format, unpack(value), rounding, random);
 }
-// From double in one rounding.
+// The code of a double, rounded once.
 constexpr std::uint32_t encode(const FloatFormat& format, double value,
                                const Rounding& rounding = {}, std::uint32_t random = 0) {
   return encode(format, unpack(value), rounding, random);
 }
 
-// The value of a code, exactly. NaN payloads come out where they went in; bits above the format's
-// are ignored.
+// The exact value of a code. NaN payloads survive; bits above the format's width are ignored.
 constexpr float decode(const FloatFormat& format, std::uint32_t code) {
   const std::uint32_t magnitude = code & format.magnitude_mask();
   const std::uint32_t sign = (code & format.sign_mask()) != 0 ? 0x80000000u : 0;
@@ -5861,7 +5875,7 @@ constexpr float decode(const FloatFormat& format, std::uint32_t code) {
   if (significand == 0 || (subnormal && format.subnormals == Subnormals::flushed))
     return format.specials == Specials::nan_negative_zero ? 0.0f : std::bit_cast<float>(sign);
 
-  // significand * 2^unit, put into fp32's fields; its top bit stands for 2^top.
+  // significand * 2^unit, put into fp32's fields; the top bit of the significand stands for 2^top.
   const int unit = (subnormal ? 1 : field) - format.bias - format.mantissa_bits;
   const auto width = static_cast<int>(std::bit_width(significand));
   const int top = unit + width - 1;
@@ -5955,8 +5969,8 @@ constexpr Granule granule(Granularity granularity) {
   return {0, 0};
 }
 
-// How many scales a matrix has: `rows` x `columns` of them, row-major. A tensor has one
-// even if it is empty; the others have none where there is nothing to cover.
+// The number of scales of a matrix: `rows` x `columns`, row-major. A tensor has one scale even if
+// it is empty; rows and blocks have none if there are no elements to cover.
 struct ScaleGrid {
   std::size_t rows, columns;
   constexpr std::size_t size() const { return rows * columns; }
@@ -5987,7 +6001,7 @@ namespace detail {
 constexpr int exponent_of(float value) { return unpack(value).magnitude.exponent + 52; }
 
 // The limit of scales for a format with that largest number: no product of both is infinite, so
-// whatever is stored reads back finite, in each rounding. At most 2^126.
+// every stored code reads back as a finite number, in each rounding. At most 2^126.
 constexpr int largest_scale_exponent(float largest) {
   return (std::min)(126, 127 - exponent_of(largest));
 }
@@ -6001,9 +6015,9 @@ constexpr float largest_scale(float largest) {
 
 }  // namespace detail
 
-// The scale for a granule whose largest finite magnitude is `amax`: 1 where that is 0, from 2^-126
-// to 2^126, so that it and its inverse are normal numbers, and so small that `largest` times it is
-// finite: magnitudes close to 2^128 then saturate.
+// The scale for a granule whose largest finite magnitude is `amax`; 1 if `amax` is 0. The scale
+// lies between 2^-126 and 2^126, so that the scale and its inverse are normal numbers, and
+// `largest` times the scale is finite: magnitudes close to 2^128 saturate.
 //   fp32          amax / largest * 2^margin, rounded to nearest
 //   power_of_two  the smallest power of two that brings amax to the largest number or below, times
 //                 2^margin
@@ -6034,8 +6048,8 @@ inline float scale_for(const Scaling& scaling, const FloatFormat& format, float 
       (std::clamp)(exponent + scaling.margin, -126, detail::largest_scale_exponent(largest)));
 }
 
-// amax of the last `scaling.history` steps for one granule, and the scale it gives: the delayed
-// policy. Starts empty; the scale is 1 until an amax is known.
+// The amax values of the last `scaling.history` steps for one granule, and the scale that they
+// give: the delayed policy. The history starts empty; the scale is 1 until an amax is known.
 class AmaxHistory {
  public:
   explicit AmaxHistory(const Scaling& scaling, const FloatFormat& format)
@@ -6043,7 +6057,7 @@ class AmaxHistory {
     values_.reserve(static_cast<std::size_t>(scaling.history));
   }
 
-  // Takes the amax of the step that ended. The oldest one is forgotten when the window is full.
+  // Adds the amax of the step that has ended. A full window drops its oldest value.
   void push(float amax) {
     const auto window = static_cast<std::size_t>(scaling_.history);
     if (values_.size() < window)
@@ -6053,18 +6067,20 @@ class AmaxHistory {
     ++next_;
   }
 
-  // The largest finite magnitude that is remembered; 0 where there is none.
+  // The largest finite magnitude in the history; 0 if there is none.
   float amax() const {
     float largest = 0;
     for (const float value : values_)
       if (value <= (std::numeric_limits<float>::max)()) largest = (std::max)(largest, value);
     return largest;
   }
-  // Whether scale() says anything. Zeros and NaN do not: what follows them may have any magnitude.
+  // True if scale() is based on data. Zeros and NaN give no information: the next values may have
+  // any magnitude.
   bool known() const { return amax() > 0; }
   float scale() const { return scale_for(scaling_, format_, amax()); }
 
-  // What is remembered, oldest first: pushed into an empty history it gives the same one.
+  // The values of the history, oldest first: pushed into an empty history they give the same
+  // history.
   std::vector<float> values() const {
     std::vector<float> result;
     const std::size_t first =
@@ -6085,7 +6101,7 @@ class AmaxHistory {
 
 namespace soma {
 
-// How numbers become those of a narrow format.
+// The conversion of numbers to a narrow format.
 struct Quantizer {
   FloatFormat format = formats::fp32;
   Rounding rounding{};
@@ -6094,32 +6110,32 @@ struct Quantizer {
   friend constexpr bool operator==(const Quantizer&, const Quantizer&) = default;
 };
 
-// How a matrix product adds up. The hardware's way is fp32, whatever chunk and promote are; other
-// formats are for study, and slow.
+// How a matrix product adds up. The hardware adds in fp32, whatever chunk and promote are; other
+// formats are for experiments, and slow.
 //
 // Within each segment of the sum a running sum starts from 0. Products join it in ascending order,
 // one fp32 fused multiply-add each; after every `chunk` of them it is rounded to `format`, to
 // nearest even, beyond the largest number by the format's rule. After every `promote` products,
 // counted from the segment's start, the running sum joins a total by one fp32 addition and starts
-// again from 0. What is left at the end of a segment or before a promotion is a chunk too, only
-// shorter. The segment's sum is the total, or the running sum where promote is 0.
+// again from 0. The remainder at the end of a segment or before a promotion is a shorter chunk. The
+// segment's sum is the total, or the running sum where promote is 0.
 struct Accumulation {
   static constexpr std::uint64_t most_products = std::uint64_t{1} << 32;
 
-  FloatFormat format = formats::fp32;  // of the running sum: one with a sign and a zero
+  FloatFormat format = formats::fp32;  // the running sum's format: one with a sign and a zero
   std::size_t chunk = 1;               // from 1 to most_products
   std::size_t promote = 0;             // up to most_products; 0: never
 
-  // Whether it is the hardware's.
+  // True if sums are added as the hardware adds them.
   constexpr bool plain() const { return format == formats::fp32; }
   friend constexpr bool operator==(const Accumulation&, const Accumulation&) = default;
 };
 
 }  // namespace soma
 // ---- soma/ops/fields.hpp
-// How the settings of an operator list what they hold: one function fields(visitor, settings)
-// beside each struct of settings. Graphs of calls are compared, written and read field by field,
-// never as bytes: structs have gaps between members and pointers among them.
+// Lists the fields of operators' settings: one function fields(visitor, settings) beside each
+// struct of settings. Graphs of calls are compared, written and read field by field, never as
+// bytes, because structs have gaps between members and contain pointers.
 
 namespace soma {
 
@@ -6128,7 +6144,7 @@ enum class FieldUse : std::uint8_t {
   run_time,  // may differ from step to step of one graph: steps of draws, rates, corrections
 };
 
-// A number that a field holds: `value` points at it.
+// A number in a field: `value` points at it.
 struct Field {
   enum class Kind : std::uint8_t { boolean, unsigned_integer, signed_integer, floating };
 
@@ -6141,7 +6157,7 @@ struct Field {
 
 class FieldVisitor;
 
-// A struct that has such a function.
+// A struct with such a function.
 template <class T>
 concept HasFields = requires(FieldVisitor& visitor, T& value) {
   fields(visitor, value);
@@ -6157,14 +6173,14 @@ class FieldVisitor {
   void run_time(std::string_view name, T& value) {
     visit(name, value, FieldUse::run_time);
   }
-  // Where something of the caller's lies: it means nothing after the call.
+  // The address of an object of the caller's, which is valid during the call only.
   void pointer(std::string_view name, const void* address) { found_pointer(name, address); }
 
  protected:
   ~FieldVisitor() = default;
   virtual void found(const Field& field) = 0;
   virtual void found_pointer(std::string_view name, const void* address) = 0;
-  // Fields between the two are those of a member of that name.
+  // Fields between enter() and leave() belong to a member of that name.
   virtual void enter(std::string_view /*name*/) {}
   virtual void leave() {}
 
@@ -6187,7 +6203,7 @@ class FieldVisitor {
       leave();
     }
   }
-  // The type of a result that may be left to the operator: none is 255.
+  // A result type that may be left to the operator: not set is 255.
   void visit(std::string_view name, std::optional<DType>& value, FieldUse use) {
     std::uint8_t number = value ? static_cast<std::uint8_t>(*value) : std::uint8_t{255};
     found({name, use, Field::Kind::unsigned_integer, 1, &number});
@@ -6207,7 +6223,7 @@ class FieldVisitor {
   }
 };
 
-// ---- what settings are made of
+// ---- parts of settings
 
 inline void fields(FieldVisitor& visitor, Draw& draw) {
   visitor.run_time("seed", draw.seed);
@@ -6250,7 +6266,7 @@ inline void fields(FieldVisitor& visitor, Accumulation& accumulation) {
 
 namespace soma {
 
-// Which elements of a site are dropped.
+// The elements of a site that are dropped.
 struct DropoutSetting {
   float probability = 0;  // 0 to below 1
   Draw draw{};            // seed, stream and step; the index is the element's own
@@ -6263,9 +6279,9 @@ inline void fields(FieldVisitor& visitor, DropoutSetting& setting) {
 struct LinearSetting {
   Activation activation = Activation::none;
   DropoutSetting dropout{};
-  float x_scale = 1, weight_scale = 1;  // stored elements stand for so many times themselves
-  std::optional<DType> output{};        // of the result; none: x's
-  Accumulation accumulation{};          // of the products forward and backward
+  float x_scale = 1, weight_scale = 1;  // the values of stored elements are multiplied by these
+  std::optional<DType> output{};        // the result's type; none: the type of x
+  Accumulation accumulation{};          // for the products forward and backward
 };
 inline void fields(FieldVisitor& visitor, LinearSetting& setting) {
   visitor.key("activation", setting.activation);
@@ -6278,12 +6294,12 @@ inline void fields(FieldVisitor& visitor, LinearSetting& setting) {
 
 struct LinearFormats;  // ops/product_formats.hpp
 
-// A linear layer whose operands are converted on their way in.
+// A linear layer whose operands are converted on input.
 struct QuantizedLinearSetting {
   Activation activation = Activation::none;
   DropoutSetting dropout{};
-  LinearFormats* formats = nullptr;  // of the layer, which outlives the tape's recording
-  std::uint32_t step = 0;            // of stochastic rounding
+  LinearFormats* formats = nullptr;  // owned by the layer, which outlives the tape's recording
+  std::uint32_t step = 0;            // for stochastic rounding
   bool training = false;             // amax is remembered
   bool record = false;               // and operands for the gradient
 };
@@ -6296,8 +6312,8 @@ inline void fields(FieldVisitor& visitor, QuantizedLinearSetting& setting) {
   visitor.key("record", setting.record);
 }
 
-// A stored value q of an int8 or uint8 operand stands for (q - zero_point) * scale, one of a
-// floating type for q * scale.
+// A stored value q of an int8 or uint8 operand stands for (q - zero_point) * scale; a stored value
+// q of a floating type stands for q * scale.
 struct Quantization {
   float scale = 1;
   std::int32_t zero_point = 0;
@@ -6309,16 +6325,16 @@ inline void fields(FieldVisitor& visitor, Quantization& setting) {
 
 struct MatmulSetting {
   bool transpose_a = false, transpose_b = false;  // a is [..., K, M], b is [N, K]
-  // The sum runs over the rows of a batch: it follows their shards. Weight gradients.
+  // The sum runs over the rows of a batch and follows its shards: for weight gradients.
   bool over_rows = false;
   Quantization a{}, b{};
-  // Of the result; none: a's, or fp32 for integers. Sums of 8-bit integers are exact, and int32 or
-  // int64 keeps them so: without scales, on the host.
+  // The type of the result; not set: a's type, or fp32 for integers. Sums of 8-bit integers are
+  // exact; int32 or int64 results stay exact, without scales, on the host.
   std::optional<DType> output{};
-  // Where there is a place: a factor that scales give the whole product (see GemmArgs) is stored
-  // there and not applied. It holds 1 before.
+  // If not nullptr: a factor that scales give the whole product (see GemmArgs) is stored there and
+  // not applied. It must hold 1 before.
   float* factor = nullptr;
-  Accumulation accumulation{};  // of the gradient's products too
+  Accumulation accumulation{};  // also for the gradient's products
 };
 inline void fields(FieldVisitor& visitor, MatmulSetting& setting) {
   visitor.key("transpose_a", setting.transpose_a);
@@ -6333,9 +6349,9 @@ inline void fields(FieldVisitor& visitor, MatmulSetting& setting) {
 
 struct AttentionSetting {
   std::size_t heads = 1;
-  DropoutSetting dropout{};  // of the probabilities
-  // The first row of each sequence is its only query: queries, which are apart, and the result have
-  // a row for each sequence.
+  DropoutSetting dropout{};  // for the probabilities
+  // The first row of each sequence is its only query: the separate queries and the result have a
+  // row for each sequence.
   bool first_rows = false;
   bool causal = false;  // row i of a sequence sees rows 0 to i alone
 };
@@ -6347,7 +6363,7 @@ inline void fields(FieldVisitor& visitor, AttentionSetting& setting) {
 }
 
 struct EmbeddingSetting {
-  bool dense_gradient = false;  // of all rows, mostly zeros
+  bool dense_gradient = false;  // true: the gradient has all rows, mostly zeros
 };
 inline void fields(FieldVisitor& visitor, EmbeddingSetting& setting) {
   visitor.key("dense_gradient", setting.dense_gradient);
@@ -6384,8 +6400,8 @@ struct CrossEntropySetting {
   LossReduction reduction = LossReduction::mean;  // mean: over the rows that count
   float label_smoothing = 0;                      // 0 to 1
   std::int64_t ignore_index = -100;               // rows with this label do not count
-  // What a mean divides by; 0: the rows of this call that count. Parts of a larger batch are given
-  // the whole batch's number.
+  // The divisor of a mean; 0: the number of this call's rows that count. Parts of a larger batch
+  // get the whole batch's number.
   double denominator = 0;
 };
 inline void fields(FieldVisitor& visitor, CrossEntropySetting& setting) {
@@ -6398,9 +6414,9 @@ inline void fields(FieldVisitor& visitor, CrossEntropySetting& setting) {
 struct ElementLossSetting {
   ElementLoss loss = ElementLoss::squared_error;
   LossReduction reduction = LossReduction::mean;
-  // What a mean divides by; 0: the elements of this call.
+  // The divisor of a mean; 0: the number of this call's elements.
   double denominator = 0;
-  float parameter = 1;  // of losses that have one (kernels/loss/args.hpp)
+  float parameter = 1;  // for losses that have a parameter (kernels/loss/args.hpp)
 };
 inline void fields(FieldVisitor& visitor, ElementLossSetting& setting) {
   visitor.key("loss", setting.loss);
@@ -6458,7 +6474,7 @@ inline void fields(FieldVisitor& visitor, SliceSetting& setting) {
 struct CastSetting {
   DType dtype = DType::fp32;
   Rounding rounding{};
-  Draw draw{};  // of stochastic rounding: element i, row-major, draws at draw.index + i
+  Draw draw{};  // for stochastic rounding: element i, row-major, draws at draw.index + i
 };
 inline void fields(FieldVisitor& visitor, CastSetting& setting) {
   visitor.key("dtype", setting.dtype);
@@ -6470,14 +6486,14 @@ inline void fields(FieldVisitor& visitor, CastSetting& setting) {
 // (ops/product/quantize.hpp).
 struct QuantizeSetting {
   Quantizer quantizer{};
-  // The sum runs down the columns: groups of a scale lie along the rows, and begin anew at each
+  // The sum runs down the columns: groups of a scale lie along the rows, and start anew at each
   // shard.
   bool along_rows = false;
-  // x is a parameter: stochastic rounding draws at parameter_index(row, column), else at the
-  // token_index of its sequences.
+  // x is a parameter: stochastic rounding then draws at parameter_index(row, column), otherwise at
+  // the token_index of its sequences.
   bool parameter = false;
   float scale = 1;  // ScalePolicy::delayed
-  Draw draw{};      // of stochastic rounding; the index is the element's own
+  Draw draw{};      // for stochastic rounding; the index is the element's own
 };
 inline void fields(FieldVisitor& visitor, QuantizeSetting& setting) {
   visitor.key("quantizer", setting.quantizer);
@@ -6488,11 +6504,12 @@ inline void fields(FieldVisitor& visitor, QuantizeSetting& setting) {
 }
 
 // Optimizer steps. Stochastic rounding of a stored number draws at parameter_index(row, column) of
-// the parameter as a matrix, on streams stream, + 1 and + 2 for the weight and its states.
+// the parameter as a matrix, on the streams stream, stream + 1 and stream + 2 for the weight and
+// its states.
 struct SgdSetting {
   float rate = 0, momentum = 0, dampening = 0, weight_decay = 0, gradient_factor = 1;
   bool nesterov = false, first_step = false;
-  std::size_t first_row = 0;  // of the parameter, where the tensors are some rows of it
+  std::size_t first_row = 0;  // the parameter's row at which the tensors begin
   Rounding weight{}, state{};
   std::uint64_t seed = 0;
   std::uint32_t stream = 0, step = 0;
@@ -6518,7 +6535,7 @@ struct AdamSetting {
   float one_minus_beta1 = 0.1f, one_minus_beta2 = 0.001f;
   float decay_factor = 1, step_size = 0, inverse_root_correction2 = 1, gradient_factor = 1;
   float coupled_decay = 0;    // this times the weight is added to the gradient: Adam
-  std::size_t first_row = 0;  // of the parameter, where the tensors are some rows of it
+  std::size_t first_row = 0;  // the parameter's row at which the tensors begin
   Rounding weight{}, state{};
   std::uint64_t seed = 0;
   std::uint32_t stream = 0, step = 0;
@@ -6657,8 +6674,8 @@ inline Var mul(Tape& tape, const Var& a, const Var& b) {
 inline Var div(Tape& tape, const Var& a, const Var& b) {
   return tape.apply(tape.operators().of(Binary::divide), {}, {a, b});
 }
-// maximum and minimum: the gradient goes to the input that was chosen. Of equal inputs the first
-// takes all of it.
+// maximum and minimum: the gradient goes to the chosen input; if both inputs are equal, to the
+// first.
 inline Var maximum(Tape& tape, const Var& a, const Var& b) {
   return tape.apply(tape.operators().of(Binary::maximum), {}, {a, b});
 }
@@ -6666,7 +6683,8 @@ inline Var minimum(Tape& tape, const Var& a, const Var& b) {
   return tape.apply(tape.operators().of(Binary::minimum), {}, {a, b});
 }
 
-// The setting of a dropout site on this tape: its seed and step, and none unless it is training.
+// The setting of a dropout site on this tape: its seed and step, or no dropout if the tape is not
+// training.
 inline DropoutSetting dropout_setting(const Tape& tape, float probability, std::uint32_t stream) {
   if (!tape.options().training) return {};
   return {probability,
@@ -6683,7 +6701,7 @@ inline Var dropout(Tape& tape, const Var& x, float probability, std::uint32_t st
 inline Var matmul(Tape& tape, const Var& a, const Var& b, const MatmulSetting& setting = {}) {
   return tape.apply(*tape.operators().matmul, setting, {a, b});
 }
-// dropout(activation(x weight^T + bias)) + residual; bias and residual may be left out.
+// dropout(activation(x weight^T + bias)) + residual. bias and residual are optional.
 inline Var linear(Tape& tape, const Var& x, const Var& weight, const Var& bias = {},
                   const LinearSetting& setting = {}, const Var& residual = {}) {
   return tape.apply(*tape.operators().linear, setting, {x, weight, bias, residual});
@@ -6695,7 +6713,7 @@ inline Var conv2d(Tape& tape, const Var& x, const Var& weight, const Var& bias =
 inline Var max_pool2d(Tape& tape, const Var& x, const MaxPoolSetting& setting = {}) {
   return tape.apply(*tape.operators().max_pool, setting, {x});
 }
-// `qkv` holds keys and values alone where `queries` are apart. `mask` has a flag for each query and
+// `qkv` holds keys and values alone if `queries` are given. `mask` has a flag for each query and
 // key of a sequence (ops/attention/attention.hpp).
 inline Var attention(Tape& tape, const Var& qkv, const AttentionSetting& setting,
                      const Var& queries = {}, const Var& mask = {}) {
@@ -6740,7 +6758,7 @@ inline Var binary_cross_entropy_with_logits(Tape& tape, const Var& x, const Var&
                     ElementLossSetting{ElementLoss::binary_cross_entropy_logits, reduction, 0},
                     {x, target});
 }
-// Over all dimensions, or those whose bits are set.
+// Over all dimensions, or over the dimensions whose bits are set.
 inline Var sum(Tape& tape, const Var& x, std::uint32_t dimensions = ~std::uint32_t{0}) {
   return tape.apply(*tape.operators().reduce, ReduceSetting{dimensions, false}, {x});
 }
@@ -6775,37 +6793,39 @@ inline Var cast(Tape& tape, const Var& x, DType dtype, const Rounding& rounding 
 
 }  // namespace soma
 // ---- soma/autograd/parameter.hpp
-// Parameter: a trained tensor under a name. Several may share one variable, each some of its rows:
-// a model may keep the projections of attention in one matrix and still call them by the names that
-// checkpoints know.
+// Parameter: a trained tensor under a name. Several parameters may share one variable, each with
+// some of its rows: a model may keep the projections of attention in one matrix and still give them
+// the names that checkpoints use.
 
 namespace soma {
 
-// The module that registers a parameter says what the parameter is to it.
+// The role of a parameter in its module, which the module sets when it registers the parameter.
 enum class ParameterRole : std::uint8_t {
-  unknown,  // nobody said: a matrix counts as a weight, a vector or a number does not
+  unknown,  // not set: a matrix counts as a weight, a vector or a number does not
   weight,
   bias,
-  scale,  // of a norm
+  scale,  // the scale of a norm
 };
 
 struct Parameter {
   std::string name;
   Var var;
-  std::size_t first_row = 0, last_row = to_end;  // of the variable
+  std::size_t first_row = 0, last_row = to_end;  // rows of the variable
   ParameterRole role = ParameterRole::unknown;
 
-  // True where weight decay is usual: for weights, but not for biases and the scales of norms.
+  // True if weight decay is usual for the parameter: for weights, but not for biases and the scales
+  // of norms.
   bool decays() const {
     return role == ParameterRole::weight ||
            (role == ParameterRole::unknown && var.value().rank() >= 2);
   }
 
   bool whole() const { return first_row == 0 && last_row == to_end; }
-  // Views: what is written to them is written to the variable.
+  // A view: writing to it writes to the variable.
   Tensor value() const { return whole() ? var.value() : var.value().slice(0, first_row, last_row); }
-  // Not defined() where no gradient came. Sparse only where the parameter is the whole variable. Of
-  // the rows that the variable has the gradient of, those of the parameter; there may be none.
+  // Not defined() if no gradient came. Sparse only if the parameter is the whole variable. The
+  // variable may have a gradient for adjacent rows only: this returns the parameter's share of
+  // these rows, which may be empty.
   Gradient gradient() const {
     const Gradient& all = var.gradient();
     if (whole() || !all.defined()) return all;
@@ -6829,8 +6849,8 @@ inline void clear_gradients(const Parameters& parameters) {
 
 }  // namespace soma
 // ---- soma/base/owned.hpp
-// Owned: the one owner of an object. A std::unique_ptr without its header, which every unit that
-// uses soma would pay for; T may be incomplete where an Owned is passed on.
+// Owned: the only owner of an object. It replaces std::unique_ptr, whose header every unit that
+// uses soma would pay for. T may be incomplete in code that only passes an Owned on.
 
 namespace soma {
 
@@ -6838,7 +6858,7 @@ template <class T>
 class Owned {
  public:
   Owned() = default;
-  // Made with new; Derived derives from T.
+  // Makes the object with new; Derived derives from T.
   template <class Derived, class... Arguments>
   static Owned make(Arguments&&... arguments) {
     Owned made;
@@ -6869,21 +6889,21 @@ class Owned {
 
 }  // namespace soma
 // ---- soma/nn/class_weights.hpp
-// Cross entropy whose classes weigh differently: the weighted mean
+// Cross entropy with class weights: the weighted mean
 //     sum over rows of w[label] * loss / sum over rows of w[label],
-// as PyTorch's CrossEntropyLoss(weight=w) has it. Rare classes with large weights count as much as
+// as in PyTorch's CrossEntropyLoss(weight=w). Large weights let rare classes count as much as
 // frequent ones.
 
 namespace soma::nn {
 
-// How the cross entropy of a batch, or of a part of one, becomes a number.
+// The reduction of the cross entropy: the mean for a whole batch, the sum for a part of a batch.
 inline CrossEntropySetting loss_of(const data::Batch& batch) {
   return {.reduction = batch.part ? LossReduction::sum : LossReduction::mean};
 }
 inline bool is_ignored(std::int64_t label) { return label == CrossEntropySetting{}.ignore_index; }
 
-// The weights with which each class adds as much to the loss as the others: of a class that has n
-// of the N rows, N / (classes * n). A class without rows weighs nothing.
+// Weights with which each class adds the same amount to the loss: a class with n of the N rows gets
+// N / (classes * n). A class without rows gets 0.
 inline std::vector<float> balanced_class_weights(std::span<const std::uint64_t> rows) {
   double all = 0;
   for (const std::uint64_t count : rows) all += static_cast<double>(count);
@@ -6895,7 +6915,8 @@ inline std::vector<float> balanced_class_weights(std::span<const std::uint64_t> 
   return weights;
 }
 
-// Error operator.value: not one finite number from 0 for each class, or all of them 0.
+// Error operator.value: a class without a weight, a weight that is negative or not finite, or all
+// weights 0.
 inline void check_class_weights(std::string_view operation, std::span<const float> weights,
                                 std::size_t classes) {
   if (weights.empty()) return;
@@ -6913,7 +6934,7 @@ inline void check_class_weights(std::string_view operation, std::span<const floa
     fail(error_id::operator_value, operation, "class_weights", "all 0", "one above 0 at least");
 }
 
-// They decide numbers: a run is not resumed with others.
+// Class weights change the results, so a run is resumed with the same weights only.
 inline void describe_class_weights(Record& identity, std::span<const float> weights) {
   if (weights.empty()) return;
   std::string all;
@@ -6922,8 +6943,8 @@ inline void describe_class_weights(Record& identity, std::span<const float> weig
   identity.set("class_weights", all);
 }
 
-// What the mean of a batch's losses divides by: the weight of its labels that are not ignored, or
-// without weights their number. A sum in double, in the order of the batch.
+// The divisor of the mean loss of a batch: the sum of the weights of labels that are not ignored,
+// or their number if there are no weights. A sum in double, in the order of the batch.
 inline double counted_labels(const data::Batch& batch, std::span<const float> weights = {}) {
   double counted = 0;
   for (const std::int64_t label : data::class_labels(batch.labels))
@@ -6933,7 +6954,7 @@ inline double counted_labels(const data::Batch& batch, std::span<const float> we
   return counted;
 }
 
-// The loss of a batch of class labels, which have been checked: the mean, of a part the sum. The
+// The loss of a batch of checked class labels: the mean for a whole batch, the sum for a part. The
 // sums run over the batch's shards, so that the bits do not depend on threads and ranks.
 inline Var class_loss(Tape& tape, const Var& logits, const data::Batch& batch,
                       std::span<const float> weights = {}) {
@@ -6956,16 +6977,16 @@ inline Var class_loss(Tape& tape, const Var& logits, const data::Batch& batch,
 
 }  // namespace soma::nn
 // ---- soma/nn/pieces.hpp
-// Piece: a part of a model that may be computed apart from the others. A model that can be cut into
-// stages of a pipeline has
+// Piece: a part of a model that can run apart from the other parts. A model that can be cut into
+// the stages of a pipeline has
 //     std::vector<nn::Piece> pieces() const;
-// in the order in which they are computed; its call operator runs the same list.
+// in the order of computation; its call operator runs the same list.
 
 namespace soma::nn {
 
 class Piece {
  public:
-  // Piece `index` of a model that outlives it.
+  // Piece `index` of a model, which must outlive the piece.
   using Run = Var (*)(const void* model, std::size_t index, Tape& tape, const Var& x,
                       const data::Batch& batch);
   Piece(std::string piece_name, Parameters own, Run run_piece, const void* model, std::size_t index)
@@ -6974,10 +6995,10 @@ class Piece {
         run_(run_piece),
         model_(model),
         index_(index) {}
-  // function(tape, x, batch) -> Var. Of the first piece x is not defined: it reads the batch. One
-  // variable goes from each piece to the next; its first dimension counts the rows of the batch or
-  // its sequences, and the others are the same for every batch. Of a batch without sequences it
-  // has no rows. What the function refers to outlives the piece.
+  // function(tape, x, batch) -> Var. The first piece gets an undefined x: it reads the batch. One
+  // variable goes from each piece to the next. Its first dimension counts the rows of the batch or
+  // its sequences; its other dimensions are the same for every batch. For a batch without sequences
+  // it has no rows. Objects that the function refers to must outlive the piece.
   template <class Function>
   Piece(std::string piece_name, Parameters own, Function function, bool mixes = false)
       : name(std::move(piece_name)),
@@ -6989,10 +7010,10 @@ class Piece {
     return body_ ? body_->run(tape, x, batch) : run_(model_, index_, tape, x, batch);
   }
 
-  std::string name;       // in its model: "layer.3"
-  Parameters parameters;  // named as the model's task names them
-  // In training its result for one sequence depends on others of the batch, as batch norm does:
-  // then a batch cannot be computed in parts.
+  std::string name;       // in the model: "layer.3"
+  Parameters parameters;  // with the names of the model's task
+  // True if in training the result for one sequence depends on other sequences of the batch, as in
+  // batch norm. Then a batch cannot be computed in parts.
   bool mixes_sequences = false;
 
  private:
@@ -7018,9 +7039,9 @@ using Pieces = std::vector<Piece>;
 
 }  // namespace soma::nn
 // ---- soma/nn/scope.hpp
-// Scope: where in a model something is. Modules are made from one: its path names the streams of
-// random numbers that initialise their parameters and drive their dropout, so that neither depends
-// on the order in which modules are made.
+// Scope: the path of a module in its model. Modules are made from a scope: its path names the
+// streams of random numbers that initialise their parameters and drive their dropout, so that
+// neither depends on the order in which modules are made.
 
 namespace soma::nn {
 
@@ -7028,10 +7049,10 @@ class InitialStore;  // nn/initial.hpp
 
 struct Scope {
   Context& context;
-  std::uint64_t seed = 0;  // of initial values
+  std::uint64_t seed = 0;  // for random initial values
   std::string path{};
-  // Not nullptr: parameters have no elements until this object, a Later (nn/later.hpp), makes them.
-  // It outlives the modules.
+  // If not nullptr: parameters have no elements until this object, a Later (nn/later.hpp), makes
+  // them. It must outlive the modules.
   InitialStore* later = nullptr;
 
   // The scope of a part: "encoder" / "layer" is "encoder.layer".
@@ -7045,11 +7066,11 @@ struct Scope {
   Draw draw(std::string_view site) const { return {.seed = seed, .stream = stream(site)}; }
 };
 
-// Where in a model a layer is, for messages. Copies share the text, so that a layer is copied
-// without asking for memory.
+// The path of a layer in its model, for messages. Copies share the text, so that copying a layer
+// needs no memory.
 class LayerPath {
  public:
-  LayerPath() = default;  // nowhere
+  LayerPath() = default;  // no path
   explicit LayerPath(const Scope& scope)
       : text_(Shared<Text>::make(scope.context.heap(), scope.path)) {}
   bool defined() const { return !(text_ == nullptr); }
@@ -7065,13 +7086,13 @@ class LayerPath {
 
 // Gathers the parameters of a module: each module has a member
 //     void collect(Collector& collector) const;
-// that adds its own and passes parts on.
+// that adds its own parameters and passes the collector on to its parts.
 class Collector {
  public:
   explicit Collector(Parameters& parameters, std::string path = {})
       : parameters_(parameters), path_(std::move(path)) {}
 
-  // What the parameter is decides whether weight decay is usual for it.
+  // `role` decides if weight decay is usual for the parameter.
   void add(std::string_view name, const Var& var, ParameterRole role = ParameterRole::unknown) {
     add_rows(name, var, 0, to_end, role);
   }
@@ -7101,17 +7122,17 @@ namespace detail {
 // Errors nn.no_parameters, state.duplicate_name.
 inline void check_parameters(const Parameters& parameters) {
   if (parameters.empty())
-    fail(error_id::no_parameters, "nn::parameters", "module", "one that registers none",
-         "one whose collect() adds its parameters");
+    fail(error_id::no_parameters, "nn::parameters", "module", "a module without parameters",
+         "a module whose collect() adds its parameters");
   std::vector<std::string_view> names;
   for (const Parameter& parameter : parameters) names.push_back(parameter.name);
   std::sort(names.begin(), names.end());
   if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end())
     fail(error_id::duplicate_name, "nn::parameters", "module",
-         "one that registers " + soma::quoted(*twice) + " twice", "a name for each parameter");
+         "a module that registers " + soma::quoted(*twice) + " twice", "a name for each parameter");
 }
 
-// Whether two matrices hold the same numbers, which are not all one.
+// True if two matrices hold the same numbers, and the numbers are not all equal.
 inline bool same_random_values(const Tensor& a, const Tensor& b) {
   if (!a.defined() || !b.defined() || a.rank() < 2 || a.shape() != b.shape() ||
       a.dtype() != b.dtype() || a.bytes() == 0 || !a.contiguous() || !b.contiguous() ||
@@ -7135,9 +7156,9 @@ inline void warn_of_equal_layers(const Parameters& parameters) {
 
 }  // namespace detail
 
-// All parameters of a module, in the order in which it names them. Errors nn.no_parameters,
-// state.duplicate_name (two of one name). Two matrices of equal random values, as two layers have
-// that were made from one scope and would learn the same, are a warning in the context's log.
+// All parameters of a module, in the module's order. Errors nn.no_parameters, state.duplicate_name
+// (two parameters with one name). Two matrices of equal random values come from two layers that
+// were made from one scope and would learn the same: the context's log gets a warning.
 template <class Module>
 Parameters parameters(const Module& module, std::string_view path = {}) {
   Parameters result;
@@ -7150,14 +7171,14 @@ Parameters parameters(const Module& module, std::string_view path = {}) {
 
 }  // namespace soma::nn
 // ---- soma/state/state_dict.hpp
-// StateDict: tensors by name, in ascending order of the names' bytes. What is saved and loaded; the
-// order is part of the meaning of a state hash.
+// StateDict: the tensors that are saved and loaded, by name, in ascending order of the names'
+// bytes. The order is part of the meaning of a state hash.
 
 namespace soma {
 
 namespace detail {
 
-// How many letters have to be inserted, removed or replaced (Levenshtein); long names are cut.
+// The number of letters to insert, remove or replace (Levenshtein); long names are cut.
 inline std::size_t edit_distance(std::string_view a, std::string_view b) {
   a = a.substr(0, 256);
   b = b.substr(0, 256);
@@ -7188,16 +7209,15 @@ class StateDict {
            "one with elements");
     const auto place = lower_bound(name);
     if (place != entries_.end() && place->first == name)
-      fail(error_id::duplicate_name, "StateDict::set", "name", soma::quoted(name),
-           "one that is not there yet");
-    // By hand: std::vector::insert of pairs costs every unit more than the rest of this class.
+      fail(error_id::duplicate_name, "StateDict::set", "name", soma::quoted(name), "a new name");
+    // std::vector::insert of pairs would cost every unit more than the rest of this class.
     std::size_t at = entries_.size();
     const auto wanted = static_cast<std::size_t>(place - entries_.begin());
     entries_.push_back({std::move(name), std::move(tensor)});
     for (; at > wanted; --at) std::swap(entries_[at], entries_[at - 1]);
   }
 
-  // The tensor of that name. Error state.missing_name, which lists names that look like it.
+  // The tensor of that name. Error state.missing_name, which lists similar names.
   const Tensor& at(std::string_view name) const {
     const Tensor* tensor = find(name);
     if (tensor == nullptr)
@@ -7210,7 +7230,7 @@ class StateDict {
     return place != entries_.end() && place->first == name ? &place->second : nullptr;
   }
   bool contains(std::string_view name) const { return find(name) != nullptr; }
-  // Whether it was there.
+  // Returns true if the name was there.
   bool erase(std::string_view name) {
     const auto place = lower_bound(name);
     if (place == entries_.end() || place->first != name) return false;
@@ -7257,9 +7277,9 @@ struct CopyIntoOptions {
 };
 
 // Copies the elements of `source` into the tensors of `target`. Every name of the target has to be
-// in the source, with the same shape and dtype; nothing is written before all is checked. Returns
+// in the source, with the same shape and dtype. Nothing is written before all is checked. Returns
 // the names that only the source has. Errors state.missing_name, state.shape, state.dtype,
-// tensor.read_only; state.extra_name where the options say so.
+// tensor.read_only; state.extra_name if the options forbid further names.
 inline std::vector<std::string> copy_into(const StateDict& source, const StateDict& target,
                                           const CopyIntoOptions& options = {}) {
   for (const auto& [name, to] : target) {
@@ -7273,7 +7293,7 @@ inline std::vector<std::string> copy_into(const StateDict& source, const StateDi
       fail(error_id::state_dtype, "copy_into", soma::quoted(name), from->describe(), to.describe());
     if (!to.storage().writable())
       fail(error_id::tensor_read_only, "copy_into", soma::quoted(name),
-           to.describe() + " of constant elements", "one that may be written");
+           to.describe() + " of constant elements", "a writable tensor");
   }
   std::vector<std::string> extra;
   for (const auto& [name, from] : source)
@@ -7297,8 +7317,8 @@ namespace soma::nn {
 class Task {
  public:
   struct Forward {
-    Var loss;       // one element: the mean of loss_count(); of a part the sum
-    Tensor scores;  // [sequences, outputs] fp32, what metrics() counts; not defined: nothing
+    Var loss;       // one element: the mean over loss_count(); for a part of a batch the sum
+    Tensor scores;  // [sequences, outputs] fp32, for metrics(); not defined: none
   };
 
   Task() = default;
@@ -7308,48 +7328,50 @@ class Task {
 
   virtual const Parameters& parameters() const = 0;
   virtual Forward forward(Tape& tape, const data::Batch& batch) = 0;
-  // What may be computed apart, in order: forward() is finish() of what the last piece gives. None:
-  // the task is one piece.
+  // The pieces of the model, in order: forward() is finish() of the last piece's result. Empty: the
+  // task cannot be cut.
   virtual Pieces pieces() const { return {}; }
-  // The loss of what the last piece gave for this batch; errors as forward().
+  // The loss for this batch of the last piece's result; errors as of forward().
   virtual Forward finish(Tape& /*tape*/, const Var& /*result*/, const data::Batch& /*batch*/) {
     return {};
   }
-  // Of a classifier of one label: how many logits a sequence has. Else 0.
+  // The number of logits of a sequence, for a classifier with one label; otherwise 0.
   virtual std::size_t classes() const { return 0; }
-  // What an evaluation counts beside the loss, without cases yet. Where there is none: accuracy, F1
-  // and so on where classes() is not 0, else the loss alone.
+  // New metrics that an evaluation counts beside the loss. If empty: accuracy, F1 and so on if
+  // classes() is not 0, else the loss alone.
   virtual Owned<metrics::Metrics> metrics() const { return {}; }
-  // The labels of a batch as metrics() counts them.
+  // The labels of a batch in the form that metrics() counts.
   virtual Tensor labels_of(const data::Batch& batch) const { return batch.labels; }
-  // The learning rate of a trainer that is given none: Adam's usual one. A task whose model asks
-  // for another, as a pretrained one does, says so.
+  // The learning rate if the trainer's schedule has none: Adam's usual rate. A task whose model
+  // needs another rate, such as a pretrained model, overrides it.
   virtual double learning_rate() const { return 1e-3; }
-  // Whether several ranks may share its batches: forward() of a part (data::Batch::part) gives the
-  // sum of the losses, also of a part without any sequence.
+  // True if several ranks may share a batch: then forward() of a part (data::Batch::part) returns
+  // the sum of the losses, and accepts a part without sequences.
   virtual bool takes_parts() const { return false; }
-  // How many losses the mean of this whole batch is over: as much it weighs beside others.
+  // The number of losses in the mean of this whole batch, which is the batch's weight beside other
+  // batches.
   virtual double loss_count(const data::Batch& batch) const {
     return static_cast<double>(batch.inputs.sequences.count());
   }
-  // Floating-point operations of forward and backward that no padding or recomputation is part of;
-  // 0: not known.
+  // Floating-point operations of forward and backward without padding and recomputation; 0: not
+  // known.
   virtual double useful_flops(const data::Batch&) const { return 0; }
-  // What decides numbers beside parameters and data: checkpoints and other ranks have to agree.
+  // Records the settings that change the results beside parameters and data: checkpoints and other
+  // ranks must agree on them.
   virtual void describe(Record&) const {}
-  // What steps have left in the task beside its parameters and what later ones depend on: kept in
-  // checkpoints, and given back once the parameters are those of that step.
+  // The state that steps leave in the task beside its parameters and that later steps depend on.
+  // Checkpoints keep it; a resumed run returns it once the parameters are those of that step.
   virtual StateDict state() const { return {}; }
-  // Error state.extra_name: the task keeps no such thing.
+  // Error state.extra_name: the task keeps no such state.
   virtual void load_state(const StateDict& state) {
     if (!state.empty())
       fail(error_id::extra_name, "Task::load_state", "state", soma::quoted(state.begin()->first),
-           "nothing: this task keeps its parameters alone");
+           "no entries: this task has no state except its parameters");
   }
 };
 
-// Whether each class label is one of the classes or ignored. Error train.label names the sequence
-// by its place in the data, where the source numbers them, else by that in the batch.
+// Checks that each class label is a class or ignored. Error train.label names the sequence by its
+// place in the data if the source numbers sequences, else by its place in the batch.
 inline void check_labels(std::string_view task, const data::Batch& batch, std::size_t classes) {
   if (!batch.labels.defined())
     fail(error_id::train_label, task, "labels", "not defined", "a class for each sequence");
@@ -7365,7 +7387,7 @@ inline void check_labels(std::string_view task, const data::Batch& batch, std::s
   }
 }
 
-// The pieces of a model that has some; none of others.
+// The pieces of a model; empty if the model has no pieces().
 template <class Model>
 Pieces pieces_of(const Model& model) {
   if constexpr (requires { model.pieces(); })
@@ -7374,12 +7396,12 @@ Pieces pieces_of(const Model& model) {
     return {};
 }
 
-// A model that is called with (tape, inputs) and gives logits, trained by cross entropy, in which
-// classes may have weights. It may have describe(Record&), as a task has, and pieces().
+// Trains a model by cross entropy, optionally with class weights. The model is called with (tape,
+// inputs) and returns logits. It may have describe(Record&), as a task has, and pieces().
 template <class Model>
 class ClassificationTask final : public Task {
  public:
-  // Error operator.value: class_weights that are not one for each class.
+  // Error operator.value: the number of class_weights is not the number of classes.
   ClassificationTask(const Model& model, std::size_t class_count,
                      std::vector<float> class_weights = {})
       : model_(model),
@@ -7388,7 +7410,7 @@ class ClassificationTask final : public Task {
         weights_(std::move(class_weights)) {
     check_class_weights("ClassificationTask", weights_, classes_);
   }
-  // The model outlives its task.
+  // The model must outlive its task.
   ClassificationTask(const Model&&, std::size_t, std::vector<float> = {}) = delete;
 
   const Parameters& parameters() const override { return parameters_; }
@@ -7428,8 +7450,8 @@ namespace soma::nn {
 
 namespace detail {
 
-// The labels of a batch in the shape of the model's outputs: [n] numbers beside outputs [n, 1] are
-// the same. Error train.label where their numbers differ.
+// The labels of a batch in the shape of the model's outputs: labels [n] match outputs [n, 1]. Error
+// train.label: another number of labels.
 inline Tensor labels_like(std::string_view task, Context& context, const Var& outputs,
                           const Tensor& labels, std::size_t width, std::size_t sequences) {
   if (!labels.defined())
@@ -7449,9 +7471,9 @@ inline LossReduction reduction_of(const data::Batch& batch) {
 
 }  // namespace detail
 
-// A model that is called with (tape, inputs) and gives numbers [sequences, outputs], trained by the
-// mean squared error. Labels of a batch: fp32 [sequences] or [sequences, outputs]. It may have
-// describe(Record&), as a task has, and pieces(). Metrics: mse, mae, r2.
+// Trains a model by the mean squared error. The model is called with (tape, inputs) and returns
+// numbers [sequences, outputs]. Labels of a batch: fp32 [sequences] or [sequences, outputs]. The
+// model may have describe(Record&), as a task has, and pieces(). Metrics: mse, mae, r2.
 template <class Model>
 class RegressionTask final : public Task {
  public:
@@ -7486,9 +7508,10 @@ class RegressionTask final : public Task {
   std::size_t outputs_;
 };
 
-// A model that is called with (tape, inputs) and gives logits [sequences, labels], each trained by
-// binary cross entropy. Labels of a batch: fp32 [sequences, labels], 0 or 1. It may have
-// describe(Record&), as a task has, and pieces(). Metrics: micro_f1, macro_f1, f1_0 and so on.
+// Trains a model by binary cross entropy for each label. The model is called with (tape, inputs)
+// and returns logits [sequences, labels]. Labels of a batch: fp32 [sequences, labels], 0 or 1. The
+// model may have describe(Record&), as a task has, and pieces(). Metrics: micro_f1, macro_f1, f1_0
+// and so on.
 template <class Model>
 class MultiLabelTask final : public Task {
  public:
@@ -7528,7 +7551,7 @@ class MultiLabelTask final : public Task {
 
 }  // namespace soma::nn
 // ---- soma/state/arithmetic.hpp
-// The part of a checkpoint's identity that a run does not choose itself.
+// The part of a checkpoint's identity that does not come from a run's options.
 
 // ---- soma/base/version.hpp
 // The version, in one place: CMake, Conan and the single header read these three lines.
@@ -7549,10 +7572,10 @@ inline constexpr Version version{SOMA_VERSION_MAJOR, SOMA_VERSION_MINOR, SOMA_VE
 
 namespace soma {
 
-// Adds what decides the bits of a run besides its settings: the library's version, who computes,
-// the mode of arithmetic, whether the target has fused multiply-add, and how bf16 products are
-// formed on this CPU, which decides it for those of fp32. Two machines with the same five give the
-// same bits, whatever else they are.
+// Adds the facts that decide the bits of a run beside its settings: the library's version, the
+// device, the mode of arithmetic, fused multiply-add on the target, and the way of bf16 products on
+// this CPU, which also decides fp32 products. Two machines with the same five facts give the same
+// bits.
 inline void add_arithmetic(Record& identity, const Context& context) {
   identity.set("soma.version", std::to_string(version.major) + "." + std::to_string(version.minor) +
                                    "." + std::to_string(version.patch));
@@ -7565,8 +7588,8 @@ inline void add_arithmetic(Record& identity, const Context& context) {
 
 }  // namespace soma
 // ---- soma/state/checkpoint.hpp
-// What a training run leaves behind so that it can go on, and where that is kept. Files are one
-// place (io/checkpoint_folder.hpp); a host with another store derives its own.
+// The state that a training run saves in order to be resumed, and the interface to the place that
+// keeps it. io/checkpoint_folder.hpp keeps it in files; a host with another store derives its own.
 
 namespace soma {
 
@@ -7575,7 +7598,8 @@ enum class CheckpointState : std::uint8_t {
   weights,
   optimizer,
   precision,  // amax histories behind scales
-  task,       // what the task keeps beside weights; of most it is empty, and has no file then
+  task,       // the task's state beside weights; if it is empty, as for most tasks, there is no
+              // file
 };
 inline constexpr std::array all_checkpoint_states{
     CheckpointState::weights, CheckpointState::optimizer, CheckpointState::precision,
@@ -7595,11 +7619,11 @@ struct CheckpointParts {
 struct Checkpoint {
   StateDict weights{}, optimizer{}, precision{}, task{};
   Record progress{"progress"};  // step, epoch, position in the data, scale of the loss ...
-  // What has to be the same for the run to go on with the same numbers: the model's shape, a hash
-  // of the data, options, the library's version, the mode of arithmetic.
+  // The facts that must be the same for a resumed run to give the same numbers: the model's shape,
+  // a hash of the data, options, the library's version, the mode of arithmetic.
   Record identity{"identity"};
-  // Given to save() only: a state that was given to save_part() in so many parts is empty here.
-  // What is loaded is whole.
+  // For save() only: a state that save_part() has stored in this number of parts is empty here.
+  // Loaded states are whole.
   CheckpointParts parts{};
 
   const StateDict& state(CheckpointState which) const {
@@ -7613,13 +7637,13 @@ struct Checkpoint {
   }
 };
 
-// One of `count` parts of a state. A tensor is whole in one of them, or some parts that follow each
-// other have rows of it: part after part they are the whole (join_parts() puts them together).
+// One of `count` parts of a state. Each tensor lies in one part as a whole, or its rows lie in
+// consecutive parts: part after part, the rows form the whole (join_parts() combines them).
 struct CheckpointPart {
   std::size_t index = 0, count = 1;
 };
 
-// Which entries of weights and optimizer a rank needs.
+// The entries of weights and optimizer that a rank needs.
 class CheckpointNames {
  public:
   virtual ~CheckpointNames() = default;
@@ -7635,21 +7659,23 @@ class CheckpointStore {
  public:
   virtual ~CheckpointStore() = default;
 
-  // Keeps it as the newest. When this returns it is safe; when it throws, what was there before is.
+  // Stores the checkpoint as the newest. When this returns, the checkpoint is safe; when it throws,
+  // the earlier ones are.
   virtual void save(std::uint64_t step, const Checkpoint& checkpoint) = 0;
-  // The newest whole one; false: there is none. Its tensors may be read-only.
+  // Loads the newest complete checkpoint; returns false if there is none. Its tensors may be
+  // read-only.
   virtual bool load_latest(Context& context, Checkpoint& checkpoint) = 0;
 
-  // The one that did best so far, beside the others: a new one replaces it.
+  // The checkpoint with the best evaluation so far, beside the others: a new one replaces it.
   virtual void save_best(const Checkpoint& checkpoint) = 0;
   virtual bool load_best(Context& context, Checkpoint& checkpoint) = 0;
 
-  // Where several ranks have a part of the states each, every one of them writes its own, with a
-  // store of its own: rank 0 begins (`step`: none of the best one) and gets a name for the place,
-  // all save their parts there, and when the last is done rank 0 calls save() or save_best(), with
-  // which they become part of the checkpoint. Until then nothing is seen of them; what was begun
-  // and not saved is dropped, at the latest with the store, and never gets into another checkpoint.
-  // Error checkpoint.parts: a store that cannot do that.
+  // If several ranks have a part of the states each, every rank writes its own part, with a store
+  // of its own. Rank 0 begins (`step`: not set for the best checkpoint) and gets a name for the
+  // place; all ranks save their parts there; when all are done, rank 0 calls save() or save_best(),
+  // which makes the parts a checkpoint. Until then the parts are invisible. Parts that were begun
+  // and not saved are dropped, at the latest with the store, and never get into another checkpoint.
+  // Error checkpoint.parts: a store without this ability.
   virtual std::string begin_parts(std::optional<std::uint64_t> /*step*/) { no_parts(); }
   virtual void save_part(const std::string& /*place*/, CheckpointState /*which*/,
                          const CheckpointPart& /*part*/, const StateDict& /*state*/) {
@@ -7657,10 +7683,10 @@ class CheckpointStore {
   }
   virtual void drop_parts() {}
 
-  // And every one reads what it needs: rank 0 finds the newest whole checkpoint, or the best one,
-  // and names its place (empty: there is none); with that name each rank loads the records, the
-  // precision, the task's state, and those entries of weights and optimizer that it wants, whoever
-  // wrote them.
+  // And every rank reads its own entries: rank 0 finds the newest complete checkpoint, or the best
+  // one, and returns the name of its place (empty: there is none). With that name each rank loads
+  // the records, the precision, the task's state, and its entries of weights and optimizer,
+  // whichever rank wrote them.
   virtual std::string find_latest(Context& /*context*/) { no_parts(); }
   virtual std::string find_best() { no_parts(); }
   virtual Checkpoint load_named(Context& /*context*/, const std::string& /*place*/,
@@ -7675,14 +7701,15 @@ class CheckpointStore {
 
  private:
   [[noreturn]] static void no_parts() {
-    fail(error_id::checkpoint_parts, "CheckpointStore", "store", "one that takes whole states only",
-         "one that ranks can save parts to, such as CheckpointFolder");
+    fail(error_id::checkpoint_parts, "CheckpointStore", "store",
+         "a store that takes whole states only",
+         "a store that ranks can save parts to, such as CheckpointFolder");
   }
 };
 
-// Whether a run with the identity `current` may go on from a checkpoint with the identity `saved`:
-// the same names with the same values, in any order. Error checkpoint.identity names all that
-// differs, with both values.
+// Checks that a run with the identity `current` may resume from a checkpoint with the identity
+// `saved`: the same names with the same values, in any order. Error checkpoint.identity names all
+// differences, with both values.
 inline void check_identity(const Record& saved, const Record& current) {
   std::string names, given, wanted;
   const auto differ = [&](std::string_view name, std::string_view now, std::string_view then) {
@@ -7694,7 +7721,7 @@ inline void check_identity(const Record& saved, const Record& current) {
   constexpr std::string_view absent = "not there";
   for (const auto& [name, value] : current.entries()) {
     const RecordValue* then = saved.find(name);
-    // As text: a file does not say whether a 5 was signed.
+    // Compared as text, because a file does not store whether a 5 was signed.
     if (then == nullptr)
       differ(name, to_text(value), absent);
     else if (to_text(value) != to_text(*then))
@@ -7709,14 +7736,14 @@ inline void check_identity(const Record& saved, const Record& current) {
 
 }  // namespace soma
 // ---- soma/train/report.hpp
-// A report and progress in words.
+// Reports and progress as text.
 
 // ---- soma/base/fixed.hpp
-// Numbers in decimal for people and for files of columns.
+// Numbers in decimal, for people and for files with columns.
 
 namespace soma::detail {
 
-// With that many digits after the point, up to 16; the program's locale may have a comma there.
+// `digits` digits after the point, up to 16. The point is a point in every locale.
 inline std::string fixed(double value, int digits) {
   std::array<char, 336> text;  // 309 digits before the point
   const auto end =
@@ -7733,10 +7760,10 @@ inline std::string float_text(float value) {
 
 }  // namespace soma::detail
 // ---- soma/train/events.hpp
-// What a trainer tells its callbacks, and what it returns.
+// The events that a trainer reports to its callbacks, and the report that it returns.
 
 // ---- soma/train/evaluation.hpp
-// Evaluation: what a pass over a source without training found.
+// Evaluation: the results of a pass over a source without training.
 
 // ---- soma/metrics/classification.hpp
 // Metrics of a classifier of one label: accuracy, F1, area under the ROC curve, confusion matrix.
@@ -7754,14 +7781,14 @@ inline Interval wilson_interval(std::uint64_t successes, std::uint64_t cases) {
   const double n = static_cast<double>(cases), p = static_cast<double>(successes) / n;
   const double center = (p + z * z / (2 * n)) / (1 + z * z / n);
   const double half = z * std::sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n);
-  // It holds p, whatever the rounding.
+  // The interval contains p even after rounding.
   return {(std::min)((std::max)(center - half, 0.0), p),
           (std::max)((std::min)(center + half, 1.0), p)};
 }
 
-// The area under the ROC curve of scores of negatives and positives: the probability that a
-// positive scores higher than a negative, ties counting half, and so does a score that is NaN,
-// which has no place in the order. 0.5 where one kind is absent.
+// The area under the ROC curve of the scores of negatives and positives: the probability that a
+// positive scores higher than a negative. A tie counts half; so does a NaN score, which has no
+// place in the order. 0.5 if there are no negatives or no positives.
 inline double area_under_curve(std::vector<float> negatives, std::vector<float> positives) {
   if (negatives.empty() || positives.empty()) return 0.5;
   const auto pairs = [&] {
@@ -7781,14 +7808,15 @@ inline double area_under_curve(std::vector<float> negatives, std::vector<float> 
   return below / all;
 }
 
-// Copies are values.
+// Copies are independent.
 class Classification final : public Metrics {
  public:
   explicit Classification(std::size_t class_count = 0)
       : classes_(class_count), confusion_(class_count * class_count) {}
 
   std::size_t outputs() const override { return classes_; }
-  // Class labels, int32 or int64. Cases whose labels cross entropy ignores are not counted.
+  // Adds cases with class labels, int32 or int64. Cases whose labels cross entropy ignores are not
+  // counted.
   void add(std::span<const float> scores, const Tensor& labels) override {
     const std::vector<std::int64_t> list = data::class_labels(labels);
     for (std::size_t i = 0; i < list.size(); ++i)
@@ -7818,13 +7846,14 @@ class Classification final : public Metrics {
   std::span<const std::uint64_t> confusion() const { return confusion_; }
   double accuracy() const { return ratio(correct_, cases_); }
   Interval accuracy_interval() const { return wilson_interval(correct_, cases_); }
-  // Of one class; 0 where nothing is divided by nothing.
+  // Metrics of one class; 0 for 0 / 0.
   double precision(std::size_t label) const { return ratio(at(label, label), column(label)); }
   double recall(std::size_t label) const { return ratio(at(label, label), row(label)); }
   double f1(std::size_t label) const {
     return ratio(2 * at(label, label), row(label) + column(label));
   }
-  // The mean over the classes that are some case's label or prediction: of others nothing is known.
+  // The mean over the classes that occur as a label or a prediction: nothing is known of the
+  // others.
   double macro_f1() const {
     double sum = 0, met = 0;
     for (std::size_t i = 0; i < classes_; ++i) {
@@ -7833,7 +7862,7 @@ class Classification final : public Metrics {
     }
     return ratio(sum, met);
   }
-  // The class that all cases were taken for; none: there were several, or no cases.
+  // The class that was predicted for all cases; not set if there were several classes, or no cases.
   std::optional<std::size_t> only_prediction() const {
     for (std::size_t i = 0; i < classes_; ++i)
       if (cases_ != 0 && column(i) == cases_) return i;
@@ -7845,10 +7874,10 @@ class Classification final : public Metrics {
     for (std::size_t i = 0; i < classes_; ++i) most = (std::max)(most, row(i));
     return ratio(most, cases_);
   }
-  // Of two classes; else 0.5.
+  // For two classes; otherwise 0.5.
   double area_under_curve() const { return metrics::area_under_curve(negatives_, positives_); }
 
-  // accuracy, macro_f1 and, of two classes, auc.
+  // accuracy, macro_f1 and, for two classes, auc.
   Values values() const override {
     Values values{{"accuracy", "accuracy", accuracy()}, {"macro_f1", "macro F1", macro_f1()}};
     if (classes_ == 2) values.push_back({"auc", "AUC", area_under_curve()});
@@ -7887,18 +7916,18 @@ namespace soma::train {
 
 struct Evaluation {
   double loss = 0;                    // mean, as the task counts (Task::loss_count)
-  metrics::Values values{};           // of the task's metrics
-  metrics::Classification metrics{};  // of tasks that have classes
+  metrics::Values values{};           // values of the task's metrics
+  metrics::Classification metrics{};  // for tasks with classes
   std::uint64_t sequences = 0;
   double seconds = 0;
 };
 
-// Which value of an evaluation is compared: "loss", or a metric's name.
+// The value of an evaluation that is compared: "loss", or a metric's name.
 struct Comparison {
   double value = 0;
   bool higher_is_better = false;
 
-  // So that more is better.
+  // The value with a sign that makes more better.
   double score() const { return higher_is_better ? value : -value; }
 };
 
@@ -7908,10 +7937,10 @@ namespace soma::train {
 
 struct RunInfo {
   std::uint64_t first_step = 0;  // 0, or where a resumed run goes on
-  std::uint64_t steps = 0;       // of the whole run; 0: not known
+  std::uint64_t steps = 0;       // steps of the whole run; 0: not known
   std::uint64_t parameters = 0;  // numbers that are trained
   std::uint64_t epochs = 0;
-  int threads = 1;  // of this rank
+  int threads = 1;  // threads of this rank
   int ranks = 1;
 };
 
@@ -7924,24 +7953,25 @@ struct StepInfo {
   std::uint64_t tokens = 0, sequences = 0;
   std::uint64_t longest = 0;                  // tokens of the longest sequence
   std::uint64_t classified = 0, correct = 0;  // sequences with scores and a label, and of these
-  double seconds = 0;                         // of the whole step, waiting included
+  double seconds = 0;                         // the time of the whole step, waiting included
   double wait_seconds = 0;                    // for the batch
   double useful_flops = 0;                    // 0: not known; of all ranks
-  // In which sums of gradients were on their way between ranks, and of these the seconds in which
-  // this rank had nothing else to do: the others were hidden behind backward.
+  // The seconds in which sums of gradients were travelling between ranks, and the part of them in
+  // which this rank had nothing else to do: the rest was hidden behind backward.
   double reduction_seconds = 0, reduction_wait_seconds = 0;
   bool skipped = false;  // its gradients were not finite
 };
 
 struct EvaluationInfo {
   std::uint64_t step = 0, epoch = 0;
-  const metrics::Classification* metrics = nullptr;  // of tasks that have classes
-  const metrics::Values* values = nullptr;           // of the task's metrics
+  const metrics::Classification* metrics = nullptr;  // for tasks with classes
+  const metrics::Values* values = nullptr;           // values of the task's metrics
   double loss = 0, seconds = 0;
   bool best = false;  // so far
 };
 
-// Of a whole run. Rates count the training steps of this call, not evaluations or checkpoints.
+// The report of a whole run. Rates count the training steps of this call, not evaluations or
+// checkpoints.
 struct Report {
   std::uint64_t steps = 0, first_step = 0, epochs = 0;
   std::uint64_t tokens = 0, sequences = 0;
@@ -7950,16 +7980,17 @@ struct Report {
   double wait_seconds = 0;   // for batches
   double useful_flops = 0;
   double reduction_seconds = 0, reduction_wait_seconds = 0;  // as in StepInfo
-  double loss = 0;                                           // of the last step
+  double loss = 0;                                           // the loss of the last step
   bool interrupted = false, stopped_early = false;
   bool complete = false;  // all steps were made; interrupted then: the last evaluation was not
   std::uint64_t skipped_steps = 0;
   bool evaluated = false;
-  // Of the weights that the run ended with, where evaluated.
+  // The evaluation of the weights at the end of the run, if they were evaluated.
   double evaluation_loss = 0;
   metrics::Values values{};
-  metrics::Classification metrics{};  // of tasks that have classes
-  // What chose the weights, "loss" or a metric's name; empty: they are those of the last step.
+  metrics::Classification metrics{};  // for tasks with classes
+  // The criterion that chose the weights, "loss" or a metric's name; empty: the weights of the last
+  // step.
   std::string best_metric{};
   std::uint64_t peak_resident_bytes = 0;
   std::string pipeline{};  // a table of its stages, where there is one
@@ -7971,14 +8002,14 @@ struct Report {
     evaluation_loss = evaluation.loss;
     evaluated = true;
   }
-  // Of a metric by its name. Error train.options: the run's task has none of that name.
+  // The value of a metric. Error train.options: the run's task has no metric of that name.
   double metric(std::string_view name) const {
     if (const metrics::Value* value = metrics::find(values, name)) return value->value;
     std::string known;
     for (const metrics::Value& value : values)
       known.append(known.empty() ? "" : ", ").append(value.name);
     fail(error_id::train_options, "Report::metric", "name", soma::quoted(name),
-         known.empty() ? "none: nothing was evaluated" : "one of " + known);
+         known.empty() ? "no name: there was no evaluation" : "one of " + known);
   }
 
   double steps_per_second() const { return per_second(static_cast<double>(steps - first_step)); }
@@ -7994,9 +8025,9 @@ struct Report {
   double per_second(double amount) const { return train_seconds > 0 ? amount / train_seconds : 0; }
 };
 
-// Follows a run, and may end it. Nothing else that it does changes what is trained. What on_step(),
-// on_evaluation() or on_checkpoint() throw costs nothing that was learnt: the run ends behind this
-// step with a checkpoint, as when it is stopped, and fit() throws the same then.
+// Follows a run, and may end it, but cannot change the training otherwise. An exception of
+// on_step(), on_evaluation() or on_checkpoint() loses no work: the run ends after this step with a
+// checkpoint, as when it is stopped, and then fit() throws the exception.
 class Callback {
  public:
   virtual ~Callback() = default;
@@ -8006,17 +8037,17 @@ class Callback {
   virtual void on_checkpoint(std::uint64_t /*step*/) {}
   virtual void on_end(const Report&) {}
 
-  // Whether stop_run() was called since the last time; for the trainer.
+  // For the trainer: true if stop_run() was called since the last call.
   bool take_stop() { return std::exchange(stop_, false); }
   bool take_save() { return std::exchange(save_, false); }
 
  protected:
-  // From on_step() or on_evaluation(): the run ends behind this step as by patience
+  // Call it from on_step() or on_evaluation(): the run ends after this step as by patience
   // (Report::stopped_early), with its evaluation, checkpoint and best weights. On several ranks it
-  // is enough that one of them calls it.
+  // is enough that one rank calls it.
   void stop_run() { stop_ = true; }
-  // From the same: a checkpoint is written behind this step, where the run has a store. On several
-  // ranks it is enough that one of them calls it.
+  // Call it from the same members: a checkpoint is written after this step, if the run has a store.
+  // On several ranks it is enough that one rank calls it.
   void save_run() { save_ = true; }
 
  private:
@@ -8052,7 +8083,7 @@ inline std::string duration(double seconds) {
   return std::to_string(whole) + "s";
 }
 
-// A model that has learnt nothing but which class is frequent may have a good accuracy.
+// A model that always predicts the most frequent class may have a good accuracy.
 inline std::string one_class_only(const metrics::Classification& metrics) {
   return "one class only; always guessing the most frequent one gets " +
          soma::detail::fixed(metrics.majority_share(), 4);
@@ -8069,7 +8100,7 @@ inline std::string bytes(std::uint64_t count) {
 
 }  // namespace detail
 
-// What a run reached and what it took: names and values in the order of the table.
+// The results and costs of a run: names and values in the order of the table.
 inline std::vector<std::pair<std::string, std::string>> report_lines(const Report& report) {
   using detail::short_number, soma::detail::fixed;
   std::vector<std::pair<std::string, std::string>> lines;
@@ -8117,7 +8148,7 @@ inline std::vector<std::pair<std::string, std::string>> report_lines(const Repor
   return lines;
 }
 
-// The table of report_lines(), with that of a pipeline's stages, ending with a newline.
+// The table of report_lines(), followed by the table of a pipeline's stages, ending with a newline.
 inline std::string to_string(const Report& report) {
   std::string text;
   for (const auto& [name, value] : report_lines(report)) {
@@ -8137,27 +8168,27 @@ Stream& operator<<(Stream& stream, const Report& report) {
 
 }  // namespace soma::train
 // ---- soma/train/trainer.hpp
-// Trainer: TrainerBase for a model that makes batches of its host's rows.
+// Trainer: TrainerBase for a model that makes batches from its host's rows.
 
 // ---- soma/train/loop.hpp
-// The members of TrainerBase that make a run: what is put together, the loop, one step of it.
+// The members of TrainerBase that make a run: construction, the loop, and one step.
 
 // ---- soma/optim/gradients.hpp
-// What is done to all gradients together: their norm, clipping, and whether they are finite.
+// The norm of all gradients, clipping, and the test that all gradients are finite.
 
 // ---- soma/autograd/row_blocks.hpp
-// The rows of a parameter as a tree of blocks: rows are halved until a block is small. What is
-// summed along this tree can be taken apart wherever ranks keep parts of a parameter, and put
-// together again with the same bits.
+// The rows of a parameter as a tree of blocks: rows are halved until a block is small. Ranks that
+// keep parts of a parameter can split a sum along this tree, and combine the parts with the same
+// bits.
 
 namespace soma {
 
-// Of the smallest blocks, unless a single row has more. Small enough that the matrices of a model
-// can be shared evenly by hundreds of ranks; the biases of a layer stay whole.
+// The size of the smallest blocks in elements, unless a single row has more. Small enough that
+// hundreds of ranks can share the matrices of a model evenly; the biases of a layer stay whole.
 inline constexpr std::size_t row_block_elements = 2048;
 
-// The rows of a shape, along its first dimension, and the elements of each. Without dimensions one
-// row.
+// The number of rows of a shape, along its first dimension, and the elements of a row. A shape
+// without dimensions is one row.
 struct RowShape {
   std::size_t rows, elements;
 
@@ -8172,17 +8203,17 @@ struct RowBlock {
   bool splits(std::size_t row_elements) const {
     return rows > 1 && rows * row_elements > row_block_elements;
   }
-  // The lower half has one more if their number is odd.
+  // The lower half has one row more if the number of rows is odd.
   RowBlock lower() const { return {begin, rows - rows / 2}; }
   RowBlock upper() const { return {end() - rows / 2, rows / 2}; }
 };
 
 }  // namespace soma
 // ---- soma/kernels/table.hpp
-// The kernel table: all that soma compiles for an instruction set, behind plain functions.
+// The kernel table: all code that soma compiles for an instruction set, behind plain functions.
 //
-// Everything above it is the same code in every unit whatever its flags. An entry works on one
-// thread and on memory that its caller has checked; whoever calls it holds a FloatEnvironment
+// All code above the table is the same in every unit, whatever the compiler's flags. An entry works
+// on one thread and on memory that its caller has checked; the caller holds a FloatEnvironment
 // (parallel() does). Entries never allocate or throw.
 
 // ---- soma/kernels/attention/args.hpp
@@ -8195,12 +8226,12 @@ struct RowBlock {
 // Queries T x D, keys and values S x D. A query may see some of the keys only (`causal`, `mask`):
 // the others count as s = -infinity. Products of a panel of queries (up to 32 of them) with a block
 // of keys are left out where no query of the panel sees a key at or behind that place, so causal
-// attention takes about half of the work. What is hidden inside a panel is multiplied by zero: of
-// values and gradients that are infinite or NaN, something may show there.
+// attention takes about half of the work. A hidden key inside a panel gets the factor zero, so an
+// infinity or NaN in its values or gradients may still show in the result.
 //
-// The key block is a constant, products add along their inner
-// index in order, row sums use 16 logical lanes: the bits depend on the arguments alone. By tiles
-// (AttentionArgs::bf16_products) they depend on the CPU, too, as those of products do.
+// The key block is a constant, products add along their inner index in order, row sums use 16
+// logical lanes: the bits depend on the arguments alone. With tiles (AttentionArgs::bf16_products)
+// they also depend on the CPU, as in matrix products.
 
 namespace soma {
 
@@ -8226,9 +8257,9 @@ struct AttentionArgs {
   MatrixOperand dout{};           // T x D
   MatrixTarget dq{}, dk{}, dv{};  // T x D, S x D, S x D
   // tiles, for tiled_keys or more: where stored numbers of all operands are exact in bf16
-  // (gemm/args.hpp) and unscaled, 32 steps after another join a product's sums, with probabilities
-  // and their gradients in three parts that lose nothing. What is below 2^-126 counts as zero, and
-  // an infinity may come out as NaN. Only where tiles are.
+  // (gemm/args.hpp) and unscaled, 32 consecutive steps join a product's sums at a time;
+  // probabilities and their gradients are split into three bf16 numbers without loss. Numbers below
+  // 2^-126 count as zero, and an infinity may come out as NaN. Only on CPUs with tiles.
   Bf16Products bf16_products = Bf16Products::widened;
   std::byte* workspace = nullptr;  // AttentionKernels::workspace_bytes()
 };
@@ -8243,28 +8274,28 @@ struct AttentionKernels {
 
 }  // namespace soma
 // ---- soma/kernels/embedding/args.hpp
-// Embedding: rows of a table chosen by ids, and the sums of rows that are its gradient. Ids are
-// checked by the caller.
+// Embedding: rows of a table chosen by ids, and the gradient, which is sums of rows. The caller
+// checks the ids.
 
 namespace soma {
 
 // y[i] = table[ids[i]]
 struct GatherArgs {
-  std::size_t rows = 0, columns = 0;  // of y
+  std::size_t rows = 0, columns = 0;  // the size of y
   MatrixOperand table{};
   const void* ids = nullptr;  // rows; int32 or int64
   DType id_dtype = DType::int64;
   MatrixTarget y{};
 };
 
-// out = the sum of x[list[0]], x[list[1]] ...: rows of one segment of the list in order, segments
-// in the fixed tree; + the old value where accumulate.
+// out = the sum of x[list[0]], x[list[1]] ...: rows of one segment of the list are added in order,
+// segments in the fixed tree. With `accumulate`, the old value is added.
 struct GatherSumArgs {
   std::size_t columns = 0;
   MatrixOperand x{};
   const std::uint32_t* list = nullptr;
   std::size_t count = 0;
-  Segments segments{};  // of the list
+  Segments segments{};  // segments of the list
   bool accumulate = false;
   float* out = nullptr;
 };
@@ -8278,20 +8309,20 @@ struct EmbeddingKernels {
 // ---- soma/kernels/gemm/args.hpp
 // Matrix product with a fused eviction: c = evict(a b), on one thread.
 //
-// Sums are fp32: for each element of c products are added along k in ascending order, one fused
-// multiply-add at a time, from zero, inside each segment of k; segments meet in the fixed tree. So
-// bits depend on the segments and on nothing else: not on blocking, tile, target (with fused
-// multiply-add) or how a caller cuts rows and columns into calls. Error bound of an element:
-// k 2^-24 sum |a| |b|. With the CPU's bf16 instructions (GemmArgs::bf16_products, fp32_products)
-// bits depend on the segments and the CPU, and what is below 2^-126 counts as zero. With another
+// Sums are fp32. For each element of c and each segment of k, products are added along k in
+// ascending order, one fused multiply-add at a time, from zero; then the segments are added in the
+// fixed tree. So bits depend on the segments only: not on blocking, tile, target (with fused
+// multiply-add) or how a caller cuts rows and columns into calls. Error bound of an element: k
+// 2^-24 sum |a| |b|. With the CPU's bf16 instructions (GemmArgs::bf16_products, fp32_products) bits
+// depend on the segments and the CPU, and numbers below 2^-126 count as zero. With another
 // accumulator than fp32 (GemmArgs::accumulation, defined in numeric/quantizer.hpp) bits depend on
-// it and the segments only.
+// the accumulator and the segments only.
 
 namespace soma {
 
-// What happens to an element of the product on its way out, in this order: (1) + the old value of c
-// where accumulate; (2) + bias[column]; (3) stored in pre_activation; (4) activation; (5) dropout;
-// (6) + residual; (7) |value| joins amax; (8) one rounding to c's type. Each step rounds to fp32.
+// The steps from a finished sum to an element of c, in this order: (1) + the old value of c if
+// `accumulate`; (2) + bias[column]; (3) stored in pre_activation; (4) activation; (5) dropout; (6)
+// + residual; (7) |value| joins amax; (8) one rounding to c's type. Each step rounds to fp32.
 struct Eviction {
   bool accumulate = false;        // c is fp32 then
   const float* bias = nullptr;    // n
@@ -8302,13 +8333,13 @@ struct Eviction {
   float* amax = nullptr;     // max(itself, largest finite |value|)
 };
 
-// Columns of b that are packed once for several calls (GemmKernels::pack_b). Each has some.
+// Columns of b that are packed once for several calls (GemmKernels::pack_b), at least one per call.
 struct PackedB {
   float* data = nullptr;               // aligned to 64 bytes; nullptr: each call packs its own
-  std::size_t first = 0, columns = 0;  // of the packed columns: the call's first, and all
+  std::size_t first = 0, columns = 0;  // the call's first packed column; all columns
 };
 
-// Columns of a product that calls for it hand out among themselves.
+// The calls of a product take their columns from this queue.
 struct ColumnQueue {
   std::atomic<std::size_t> next{0};  // the first that no call has taken
   std::size_t workers = 1;           // calls
@@ -8319,43 +8350,43 @@ struct GemmArgs {
   MatrixOperand a{};    // m x k
   MatrixOperand b{};    // k x n
   MatrixTarget c{};     // m x n; overlaps neither a nor b
-  Segments segments{};  // of k
+  Segments segments{};  // segments of k
   Eviction eviction{};
-  // Of each segment; segments meet in fp32. One that is not plain() takes widened products. Callers
-  // have checked it.
+  // The addition within each segment; sums of segments are added in fp32. An accumulation that is
+  // not plain() uses widened products. The caller checks it.
   Accumulation accumulation{};
-  // dot_instruction, tiles: where both operands' stored numbers are exact in bf16 (bf16 unscaled,
-  // 8-bit formats, int8 and uint8 with a zero point of at most 128) 2 or 32 products at a time join
-  // the sum as the instruction has it, from the first of each segment on; scales are multiplied on
-  // the way out. Only for a target and a CPU that has it.
+  // dot_instruction, tiles: for operands whose stored numbers are both exact in bf16 (bf16
+  // unscaled, 8-bit formats, int8 and uint8 with a zero point of at most 128). 2 or 32 products at
+  // a time are added to the sum as the instruction defines, from the first of each segment on;
+  // scales are multiplied at the end. Only for a target and a CPU that has the instruction.
   Bf16Products bf16_products = Bf16Products::widened;
-  // Of all other products. split_tiles: numbers are split as they are packed
-  // (gemm/pack/fp32_split-inl.hpp), and of 32 steps after another six products of parts join the
-  // sum, from the first of each segment on. Error bound of an element: (k / 5 + 27) 2^-24 sum |a|
-  // |b|; numbers, parts and sums below 2^-126 count as zero, and an infinity may come out as NaN.
-  // Only where tiles are.
+  // For all other products. split_tiles: packing splits each number into three parts
+  // (gemm/pack/fp32_split-inl.hpp). From the first step of each segment on, the products of 32
+  // consecutive steps are added to the sum at a time, each as six products of parts. Error bound of
+  // an element: (k / 5 + 27) 2^-24 sum |a| |b|; numbers, parts and sums below 2^-126 count as zero,
+  // and an infinity may become NaN. Only on CPUs with tiles.
   Fp32Products fp32_products = Fp32Products::multiply_add;
-  // Where there is a place: scales that would be multiplied on the way out are stored there instead
-  // (1: none), and c is the sum without them. For sums that go on elsewhere.
+  // If factor is not nullptr, multiply() stores the scales there (1: none) instead of multiplying
+  // by them, and c is the sum without scales. For sums that are added to other sums afterwards.
   float* factor = nullptr;
-  // c is written past the caches: for results that are large and that nobody reads soon.
+  // true: c is written past the caches. For large results that are not read soon.
   bool stream_c = false;
   PackedB packed_b{};
   ColumnQueue* column_queue = nullptr;  // where there is one: the call makes what it takes of it
   std::byte* workspace = nullptr;       // GemmKernels::workspace_bytes(), aligned to 64 bytes
 
-  // Whether operands may go to tiles.
+  // True if the operands may use tiles.
   bool in_tiles() const {
     return bf16_products == Bf16Products::tiles || fp32_products == Fp32Products::split_tiles;
   }
 };
 
-// How a product is cut whose b is packed once for all calls.
+// How to cut a product whose b is packed once for all calls.
 struct SharedPacking {
   std::size_t columns = 0;     // that are packed together; 0: this product is not cut so
-  std::size_t bytes = 0;       // of that many
-  std::size_t rows = 0;        // of a call, at most
-  std::size_t least_rows = 0;  // and at least, while so many are left
+  std::size_t bytes = 0;       // bytes of the packed columns
+  std::size_t rows = 0;        // most rows of a call
+  std::size_t least_rows = 0;  // and least rows, while enough are left
   std::size_t tile_rows = 0;   // cut at multiples of these: whole tiles are fastest
   std::size_t workspace = 0;   // bytes for a call with that many rows, or one that packs
 };
@@ -8363,31 +8394,31 @@ struct SharedPacking {
 struct GemmKernels {
   void (*multiply)(const GemmArgs&) noexcept;
   // For calls that share a packed b: pack_b() packs the n columns of its args to packed_b, and
-  // multiply() with packed_b reads it. Both want the workspace that shared_packing() of the whole
-  // product says, and cuts of columns at multiples of tile_columns.
+  // multiply() with packed_b reads it. Both need the workspace that shared_packing() of the whole
+  // product returns, and cuts of columns at multiples of tile_columns.
   SharedPacking (*shared_packing)(const GemmArgs&) noexcept;
   void (*pack_b)(const GemmArgs&) noexcept;
-  // For calls that share a column_queue: bytes of workspace for each, 0 where columns of this
-  // product are not handed out.
+  // For calls that share a column_queue: the bytes of workspace for each call; 0 if this product
+  // does not hand out columns.
   std::size_t (*queue_workspace)(const GemmArgs&) noexcept;
-  // For any operands with m, n, k and segments.count, in the ways that the args say; never
-  // decreases with any of these four.
+  // The bytes of workspace for any operands with these m, n, k and segments.count, in the ways that
+  // the args name. The result never decreases if one of the four grows.
   std::size_t (*workspace_bytes)(const GemmArgs&) noexcept;
-  // Callers cut c at multiples of these: whole tiles are fastest.
+  // Callers cut c at multiples of this: whole tiles are fastest.
   std::size_t (*tile_rows)(const GemmArgs&) noexcept;
   std::size_t tile_columns;
 };
 
 }  // namespace soma
 // ---- soma/kernels/image/args.hpp
-// What turns a 2-D convolution into a matrix product, and max pooling. Images are N x C x H x W,
-// fp32, row-major; `images` here is one image, C x H x W.
+// Arguments of max pooling, and of the kernels that make a matrix product of a 2-D convolution.
+// Images are N x C x H x W, fp32, row-major; `images` here is one image, C x H x W.
 
 namespace soma {
 
 // The sliding window of a convolution or a pool.
 struct Window {
-  std::size_t channels = 0, height = 0, width = 0;  // of the image
+  std::size_t channels = 0, height = 0, width = 0;  // the image's sizes
   std::size_t kernel_height = 1, kernel_width = 1;
   std::size_t stride_height = 1, stride_width = 1;
   std::size_t pad_height = 0, pad_width = 0;  // on each side: zeros (convolution), -infinity (pool)
@@ -8395,8 +8426,8 @@ struct Window {
 };
 
 // Image to columns: out is (out_height * out_width) x (channels * kernel_height * kernel_width),
-// row stride that. fold adds the columns back: the gradient; each pixel in ascending order of the
-// rows that hold it.
+// with adjacent rows. fold is the gradient: it adds the columns to the image; a pixel adds the rows
+// that contain it in ascending order.
 struct UnfoldArgs {
   Window window{};
   const float* image = nullptr;
@@ -8408,7 +8439,8 @@ struct FoldArgs {
   float* image = nullptr;  // overwritten
 };
 
-// y[c, i, j] = the largest in the window; `indices` receives where (the first of equals; NaN wins).
+// y[c, i, j] = the largest number in the window; `indices` receives its place (the first of equal
+// numbers; NaN wins).
 struct MaxPoolArgs {
   Window window{};
   const float* image = nullptr;
@@ -8488,8 +8520,8 @@ struct SoftmaxArgs {
   MatrixTarget dx{};
 };
 
-// Rows of planes, adjacent fp32: row r belongs to channel (first_row + r) % channels. What each
-// entry reads and writes: kernels/norm/channels-inl.hpp.
+// Rows of planes, adjacent fp32: row r belongs to channel (first_row + r) % channels.
+// kernels/norm/channels-inl.hpp lists the members that each entry reads and writes.
 struct ChannelArgs {
   std::size_t rows = 0, columns = 0, channels = 1, first_row = 0;
   const float *x = nullptr, *dy = nullptr;
@@ -8539,7 +8571,7 @@ struct GradientRun {
   std::int64_t first_row = 0;
 };
 
-// What a step covers: adjacent rows, whose draws begin `draw_stride` apart.
+// The range of a step: adjacent rows, whose draws begin `draw_stride` apart.
 struct StepRows {
   std::size_t rows = 1, columns = 0;
   std::uint64_t draw_stride = 0;
@@ -8578,7 +8610,7 @@ struct AdamArgs {
   float inverse_root_correction2 = 1;                      // 1 / sqrt(correction2)
   // Adam (arXiv 1412.6980): this times w is added to the gradient first. Not with marked rows.
   float coupled_decay = 0;
-  const std::uint8_t* live = nullptr;  // of each row; 0: m and v are zero. nullptr: none is marked
+  const std::uint8_t* live = nullptr;  // per row, 0: m and v are zero; nullptr: no marks
 };
 
 // LAMB (arXiv 1904.00962), first part: m and v as above, u = (m / correction1) /
@@ -8615,31 +8647,33 @@ struct OptimizerKernels {
 
 }  // namespace soma
 // ---- soma/kernels/quantize/args.hpp
-// Numbers of a narrow format with a scale for each granule: what the products of low-precision
-// recipes read.
+// Converts numbers to a narrow format with a scale for each granule: the operands of the products
+// of low-precision recipes.
 
 namespace soma {
 
-// A matrix whose rows and columns are cut into granules of group_rows x group_columns; those at the
-// end may be smaller. By the rules of numeric/scaling.hpp: elements become encode(x / scale), and
-// are written as these codes, or as decode(code) * scale. Bits are those of convert() with the same
-// Scaling, and back with its scales. x and y lie apart.
+// A matrix whose rows and columns are cut into granules of group_rows x group_columns; the last
+// granules may be smaller. By the rules of numeric/scaling.hpp, elements become encode(x / scale),
+// and are written as codes or as decode(code) * scale. The bits are the same as with convert() to
+// the format with the same Scaling, and back with its scales. x and y must not overlap.
 struct QuantizeArgs {
   std::size_t rows = 0, columns = 0;
   MatrixOperand x{};  // any floating type, elements of a row adjacent or not
-  // Rounding and draws are those of x's elements, to `format`. No data: only amax is wanted.
+  // x's elements are rounded to `format` with this rounding and these draws. No data: only amax is
+  // computed.
   MatrixTarget y{};
   FloatFormat format{};           // with a sign and a zero
   Scaling scaling{};              // its granularity is not read
   std::size_t group_rows = 0;     // 0: all rows
   std::size_t group_columns = 0;  // 1, a multiple of 32, or 0: all columns
-  // y is of type `format` and holds codes. Else it is fp32 or bf16, and holds the codes' values
-  // times their scales, which are rounded to fp32 and then, to nearest even, to its type.
+  // true: y is of type `format` and holds codes. false: y is fp32 or bf16 and holds the codes'
+  // values times their scales, rounded to fp32 and then, to nearest even, to y's type.
   bool codes = false;
-  // One for each granule: ScalePolicy::current writes them, delayed reads them. No scales: as
+  // One scale for each granule: ScalePolicy::current writes them, delayed reads them. No scales: as
   // ScalePolicy::none.
   float* scales = nullptr;
-  // One for each granule, nullptr: not wanted. Becomes max(itself, largest finite magnitude of x).
+  // One number for each granule, which becomes max(itself, largest finite magnitude of x); nullptr:
+  // not computed.
   float* amax = nullptr;
   std::size_t group_stride = 0;  // from the scales and amax of a row of granules to the next
 };
@@ -8653,8 +8687,8 @@ namespace soma {
 enum class Reduction : std::uint8_t { sum, maximum, minimum };
 
 // out[r] = reduction over the columns of row r. A sum uses 16 logical lanes: lane i adds elements
-// i, i + 16, ... in order, then lanes meet pairwise (i with i + 8, + 4, + 2, + 1). NaN wins in
-// maximum and minimum. No columns: 0, -infinity, infinity.
+// i, i + 16, ... in order, then lanes are added pairwise (i with i + 8, + 4, + 2, + 1). NaN wins in
+// maximum and minimum. Without columns, the result is 0, -infinity or infinity.
 struct RowReduceArgs {
   Reduction reduction = Reduction::sum;
   std::size_t rows = 0, columns = 0;
@@ -8662,8 +8696,9 @@ struct RowReduceArgs {
   float* out = nullptr;  // rows
 };
 
-// out[c] = sum over rows, for `columns` columns: rows of a segment in runs of rows_of_run() and
-// ascending order, segments in the fixed tree. + the old value where accumulate.
+// out[c] = sum over rows, for `columns` columns. The rows of a segment are added in runs of
+// rows_of_run() in ascending order, and segments in the fixed tree. With `accumulate`, the old
+// value is added.
 struct ColumnSumArgs {
   std::size_t rows = 0, columns = 0;
   MatrixOperand x{};
@@ -8680,7 +8715,7 @@ struct SumSquaresArgs {
   double result = 0;
 };
 
-// Whether all numbers of a run are finite.
+// Tests if all numbers of a run are finite.
 struct FiniteArgs {
   std::size_t count = 0;
   const void* x = nullptr;
@@ -8758,7 +8793,7 @@ struct LstmBackwardArgs {
 // Heads of a row are turned: with halves a and b of a head, and the angle's cosine and sine of each
 // pair,
 //   a' = a cos - b sin    b' = b cos + a sin
-// or the other way round. Columns behind the heads are copied.
+// or the inverse rotation. Columns after the heads are copied.
 struct RotaryArgs {
   std::size_t rows = 0, columns = 0;
   std::size_t heads = 0, width = 0;  // heads x width columns are turned; the width is even
@@ -8780,7 +8815,7 @@ struct SequenceKernels {
 
 }  // namespace soma
 // ---- soma/simd/codec_params.hpp
-// What the vector loops need to know of a format and a rounding, worked out once per call: every
+// The parameters of a format and a rounding for the vector loops, computed once per call: every
 // mask, shift and special code as a plain integer. The loops take any format this way, so a format
 // chosen at run time is as fast as a named one.
 
@@ -8797,13 +8832,13 @@ struct CodecParams {
   int sign_shift;             // from bit 31 down to the sign bit
   std::uint32_t magnitude_mask;
   std::uint32_t max_finite_code;
-  std::uint32_t infinity_code;  // what an infinite magnitude becomes, without sign
+  std::uint32_t infinity_code;  // the code of an infinite magnitude, without sign
   std::uint32_t overflow_positive,
-      overflow_negative;  // what a finite overflow becomes, without sign
+      overflow_negative;  // the codes of a finite overflow, without sign
   std::uint32_t nan_base, nan_payload_mask,
       nan_quiet;              // NaN: base | (payload & mask, or quiet if that is 0)
   std::uint32_t random_mask;  // which bits of a random word count
-  bool half_words;            // whether random words are 16 bits
+  bool half_words;            // true: random words have 16 bits
   bool fp32_layout;           // the fields are fp32's own, cut off below: decoding is a shift
   bool plain_fp32;            // fp32 itself: nothing to do
   bool plain_bf16;            // bf16 itself: nearest-even is an addition and a shift
@@ -8826,8 +8861,8 @@ constexpr CodecParams make_codec_params(const FloatFormat& f, const Rounding& ro
   p.magnitude_mask = f.magnitude_mask();
   p.max_finite_code = f.max_finite_code();
 
-  // The sign bit of a NaN that sits at negative zero belongs to the code, not to a magnitude: it is
-  // patched in later.
+  // If NaN has the code of negative zero, its sign bit belongs to the code and not to the
+  // magnitude; later code adds it.
   p.infinity_code = detail::overflow_code(f, false);
   p.overflow_positive =
       detail::overflow_stops_at_max(rounding.mode, false) ? f.max_finite_code() : p.infinity_code;
@@ -8865,32 +8900,33 @@ constexpr CodecParams make_codec_params(const FloatFormat& f, const Rounding& ro
 
 namespace soma {
 
-// A run of adjacent elements, from one format to another.
+// Converts a run of adjacent elements from one format to another, in these steps.
 struct ConvertArgs {
   const std::byte* from;  // `count` stored codes
   CodecParams from_params;
   std::byte* to;  // nullptr: only collect amax
   CodecParams to_params;
   std::size_t count;
-  Draw draw;  // of the first element; used by RoundingMode::stochastic
-  // Decoded values are multiplied by source_scales[i / source_group]; nullptr: by nothing.
+  Draw draw;  // for the first element; used by RoundingMode::stochastic
+  // Decoded values are multiplied by source_scales[i / source_group]; nullptr: no multiplication.
   const float* source_scales;
   std::size_t source_group;
-  // Then the largest finite magnitudes are taken, amax[i / target_group] = max(itself, those);
-  // nullptr: not wanted.
+  // Then the largest finite magnitudes are collected: amax[i / target_group] = max(itself,
+  // magnitude); nullptr: not computed.
   float* amax;
-  // Then values are multiplied by inverse_scales[i / target_group], and finite ones kept within
+  // Then values are multiplied by inverse_scales[i / target_group], and finite values limited to
   // -limit to limit; nullptr: neither.
   const float* inverse_scales;
   float limit;
   std::size_t target_group;
-  // The target is too large to stay in a cache: write past it, which saves reading each line first.
+  // true: the target is too large for a cache, so writes bypass the caches, which saves reading
+  // each line first.
   bool stream;
 };
 
 enum class Distribution : std::uint8_t { uniform, normal, bernoulli };
 
-// `count` random numbers, elements draw.index and following of a stream.
+// `count` random numbers: element draw.index of a stream and the following elements.
 struct RandomArgs {
   Distribution distribution;
   Draw draw;
@@ -8917,18 +8953,18 @@ struct Kernels {
 
 }  // namespace soma
 // ---- soma/ops/ranges.hpp
-// How work over many items is shared out.
+// Divides work over many items among threads.
 
 // ---- soma/runtime/parallel.hpp
-// parallel(): the one way work reaches an executor. It sets the floating-point environment on every
-// thread that runs a task, and carries exceptions back to the caller whatever executor the host
-// brought.
+// parallel(): the only way in which work reaches an executor. It sets the floating-point
+// environment on every thread that runs a task, and carries exceptions back to the caller,
+// whichever executor the host provides.
 
 namespace soma {
 
 // Calls function(0) ... function(tasks - 1), in any order on any threads, and returns when all have
-// returned. If some throw, the others still run, and the exception of the lowest index is thrown
-// here: which one does not depend on timing.
+// returned. If some tasks throw, the others still run, and this function rethrows the exception of
+// the lowest index: the choice does not depend on timing.
 template <class Function>
 void parallel(Context& context, int tasks, Function&& function) {
   if (tasks <= 1) {
@@ -8971,21 +9007,21 @@ void parallel(Context& context, int tasks, Function&& function) {
 
 namespace soma::detail {
 
-// In how many parts work is worth sharing out, which costs so much and has so many items.
+// The number of parts into which work with that cost and that many items should be divided.
 inline std::size_t worthwhile_tasks(Context& context, std::size_t items, std::size_t cost,
                                     std::size_t worth_a_task) {
   const std::size_t tasks = (std::min)(items, cost / worth_a_task + 1);
   return tasks > 1 ? (std::min)(tasks, static_cast<std::size_t>(context.executor().width)) : tasks;
 }
-// Simple operations; below that a thread costs more than it brings.
+// In simple operations; below this cost a thread costs more than it gains.
 inline constexpr std::size_t operations_worth_a_task = 16384;
 
-// Where part `index` of so many begins, if they are alike.
+// The begin of part `index` of `parts` equal parts.
 constexpr std::size_t even_border(std::size_t whole, std::size_t parts, std::size_t index) {
   return whole / parts * index + whole % parts * index / parts;
 }
 
-// Calls function(begin, end) for parts of `count` items, of which each costs about `cost` simple
+// Calls function(begin, end) for parts of `count` items; an item costs about `cost` simple
 // operations. No result may depend on the parts.
 template <class Function>
 void for_ranges(Context& context, std::size_t count, std::size_t cost, const Function& function) {
@@ -8998,11 +9034,11 @@ void for_ranges(Context& context, std::size_t count, std::size_t cost, const Fun
   });
 }
 
-// Parts of items whose costs differ, about equal in cost. An item belongs to the part in whose
-// share of the whole cost it begins.
+// Parts of about equal cost, for items with different costs. An item belongs to the part in whose
+// share of the total cost it begins.
 class UnevenRanges {
  public:
-  // cost(i) of each of `count` items.
+  // cost(i): the cost of item i of `count`.
   template <class Cost>
   UnevenRanges(Context& context, std::size_t count, std::size_t worth_a_task, const Cost& cost)
       : borders_(context.heap()) {
@@ -9031,8 +9067,8 @@ class UnevenRanges {
   HeapVector<std::size_t> borders_;
 };
 
-// Calls call(row, column, rows, columns) for parts of a matrix: cut by rows, or by elements where
-// everything is adjacent and may be seen as one row.
+// Calls call(row, column, rows, columns) for parts of a matrix: cut by rows, or by elements if
+// everything is adjacent and can be seen as one row.
 template <class Call>
 void for_elements(Context& context, const Shape& shape, bool adjacent, std::size_t cost,
                   const Call& call) {
@@ -9072,9 +9108,9 @@ class SquaredBlocks {
     Piece& piece = pieces_[index];
     piece.squares = squares_of(kernels, piece.block, piece.own);
   }
-  // Along the tree. A block of which nothing is here adds 0, which changes no sum of squares.
+  // The sum along the tree. A block without values adds 0, which changes no sum of squares.
   double sum() const {
-    std::array<double, 65> waiting{};  // a block of each level, and one more
+    std::array<double, 65> waiting{};  // one block for each level, and one more
     std::size_t count = 0;
     for (const Piece& piece : pieces_) {
       waiting[count++] = piece.squares;
@@ -9084,18 +9120,18 @@ class SquaredBlocks {
   }
 
  private:
-  // Elements of a part of the tree that one thread adds up: many rows of a table that is looked up
-  // in, since each of them is a block by itself.
+  // The number of elements in the piece of the tree that one thread adds: many rows of an
+  // embedding, because each of its rows is a block by itself.
   static constexpr std::size_t elements_of_piece = 8192;
 
   struct Piece {
-    RowBlock block, own;  // `own`: of the values
+    RowBlock block, own;  // `own`: the rows of the values
     double squares;
-    unsigned sums;  // of neighbours in the tree, complete with this piece
+    unsigned sums;  // the number of sums with neighbours in the tree that this piece completes
   };
 
-  // Of the values in `own`, the first that is not before a row: in dense ones rows are counted, in
-  // sparse ones looked up.
+  // The first value in `own` that does not lie before `row`. Dense gradients count rows; sparse
+  // gradients look them up.
   std::size_t place(std::size_t row, const RowBlock& own) const {
     if (row <= first_) return own.begin;
     row -= first_;
@@ -9104,11 +9140,11 @@ class SquaredBlocks {
                                                      static_cast<std::int64_t>(row)) -
                                     numbers_);
   }
-  // Halves of which nothing is here add nothing: a row that is alone needs no smaller block.
+  // A half without values adds nothing, so a single row needs no smaller block.
   bool is_leaf(const RowBlock& block, const RowBlock& own) const {
     return own.rows == 1 || !block.splits(row_elements_);
   }
-  // Of the values in `own`, which lie in the block: along the tree.
+  // The sum of squares, along the tree, of the values in `own`, which lie in the block.
   double squares_of(const Kernels& kernels, const RowBlock& block, const RowBlock& own) const {
     if (is_leaf(block, own)) {
       const std::size_t row = row_elements_ * size_of(values_.dtype());
@@ -9139,7 +9175,7 @@ class SquaredBlocks {
   }
 
   Tensor values_, rows_;
-  const std::int64_t* numbers_ = nullptr;  // of rows_; nullptr: dense
+  const std::int64_t* numbers_ = nullptr;  // the elements of rows_; nullptr: dense
   std::size_t row_elements_ = 0, first_ = 0;
   HeapVector<Piece> pieces_;
 };
@@ -9147,9 +9183,9 @@ class SquaredBlocks {
 }  // namespace detail
 
 // sqrt of the sum of squares of all gradients, in double: over the blocks of each parameter in
-// their tree (RowBlock), then over the parameters in order. Those without a gradient add nothing.
-// One pass over the gradients. Where ranks keep parts of them, share(sums) makes the sums of the
-// parameters those of all ranks (all_reduce_parts()).
+// their tree (RowBlock), then over the parameters in order. Parameters without a gradient add
+// nothing. One pass over the gradients. If each rank holds a part of the gradients, share(sums)
+// adds the parameters' sums over all ranks (all_reduce_parts()).
 template <class Share>
 double gradient_norm(Context& context, const Parameters& parameters, const Share& share) {
   HeapVector<detail::SquaredBlocks> squared(context.heap());
@@ -9183,10 +9219,10 @@ inline double gradient_norm(Context& context, const Parameters& parameters) {
   return gradient_norm(context, parameters, [](std::span<double>) {});
 }
 
-// What gradients are multiplied by so that their norm is at most `limit`: limit / (norm + 1e-6)
-// where the norm exceeds it, else 1. Given to the optimizer's step, which applies it as it reads
-// them. So it is 0 for an infinite norm, and NaN for one that is NaN: a step with it would make
-// that visible in the weights. Whoever would rather skip the step asks std::isfinite(norm) first.
+// The factor for the gradients that limits their norm to `limit`: limit / (norm + 1e-6) if the norm
+// exceeds the limit, else 1. Pass the factor to the optimizer's step, which applies it as it reads
+// gradients. The factor is 0 for an infinite norm and NaN for a NaN norm, so a step with it would
+// show in the weights. To skip such a step, test std::isfinite(norm) first.
 inline float clipping_factor(double norm, double limit) {
   const FloatEnvironment environment;
   return norm <= limit ? 1.0f : static_cast<float>(limit / (norm + 1e-6));
@@ -9202,18 +9238,18 @@ inline bool gradients_finite(Context& context, const Parameters& parameters) {
 
 }  // namespace soma::optim
 // ---- soma/runtime/usage.hpp
-// What the process has used so far, and what the machine has.
+// Memory use of the process so far, and memory of the machine.
 
 namespace soma {
 
-// The most memory that this process has ever had resident, in bytes; 0 if the system does not say.
+// The largest resident memory of this process so far, in bytes; 0 if the system does not report it.
 inline std::uint64_t peak_resident_bytes() {
   rusage usage{};
   if (::getrusage(RUSAGE_SELF, &usage) != 0) return 0;
   return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;  // Linux counts in kibibytes
 }
 
-// The memory of the machine, in bytes; 0 if the system does not say.
+// The memory of the machine, in bytes; 0 if the system does not report it.
 inline std::uint64_t physical_memory_bytes() {
   const long pages = ::sysconf(_SC_PHYS_PAGES), bytes = ::sysconf(_SC_PAGESIZE);
   return pages > 0 && bytes > 0
@@ -9223,21 +9259,21 @@ inline std::uint64_t physical_memory_bytes() {
 
 }  // namespace soma
 // ---- soma/train/checkpoints.hpp
-// The members of TrainerBase that save a run and go on from what was saved.
+// The members of TrainerBase that save a run, and that resume a saved run.
 
 // ---- soma/state/operators.hpp
-// Which operators of one's own a checkpoint needs. It has their names and not their code: a context
-// that does not know one of them cannot go on from it, and says which.
+// The custom operators that a checkpoint needs. The checkpoint stores their names, not their code:
+// a context that lacks one of them cannot resume from it, and the error names the operator.
 
 // ---- soma/ops/registry.hpp
-// OperatorRegistry: operators by name, in a context: Context::operators() begins with the built-in
-// ones. Nothing is registered before main() or for all contexts: whoever wants an operator adds it,
-// and may do so from any thread.
+// OperatorRegistry: the operators of a context by name. Context::operators() starts with the
+// built-in ones. Nothing is registered before main() or for all contexts: a program adds the
+// operators that it needs, from any thread.
 
 namespace soma {
 
-// A line of the program, for messages: whoever calls the function that has here() as a default
-// argument. (std::source_location is not known to clang 14.)
+// A line of the program, for messages: the caller of a function that has here() as a default
+// argument. (clang 14 lacks std::source_location.)
 struct Place {
   const char* file;
   int line;
@@ -9247,7 +9283,7 @@ struct Place {
   std::string text() const { return std::string(file).append(":").append(std::to_string(line)); }
 };
 
-// A record on its way into a registry, and what it needs to live on.
+// A record for a registry, and the state that must live as long as the record.
 struct NewOperator {
   Operator record;
   Owner state{};
@@ -9256,7 +9292,7 @@ struct NewOperator {
 // Thread-safe.
 class OperatorRegistry {
  public:
-  // The built-in ones outlive it.
+  // The built-in operators must outlive the registry.
   explicit OperatorRegistry(std::span<const Operator* const> built_in)
       : operators_(built_in.begin(), built_in.end()) {}
   ~OperatorRegistry() {
@@ -9269,11 +9305,11 @@ class OperatorRegistry {
   OperatorRegistry(const OperatorRegistry&) = delete;
   OperatorRegistry& operator=(const OperatorRegistry&) = delete;
 
-  // Takes a record over; the one that is returned lives as long as the contexts that have it. The
-  // name is "namespace::name": letters, digits and underscores. What the record's state points to
-  // is given as NewOperator::state, or outlives them; it holds no tensors or other memory of a
-  // context, which may end before the others. Errors operator.incomplete, operator.name,
-  // operator.duplicate_name (which says where both were registered).
+  // Copies a record; the returned record lives as long as the contexts that have it. The name is
+  // "namespace::name": letters, digits and underscores. Pass the object behind the record's state
+  // pointer as NewOperator::state, or let it outlive the contexts. The state must hold no tensors
+  // or other memory of a context, which may end before the others. Errors operator.incomplete,
+  // operator.name, operator.duplicate_name (which names the places of both registrations).
   const Operator& add(const Operator& record, Place place = Place::here()) {
     NewOperator one{record, {}};
     return add(std::move(one), place.text());
@@ -9281,7 +9317,7 @@ class OperatorRegistry {
   const Operator& add(NewOperator one, std::string_view place) {
     return *add_all({&one, 1}, place).front();
   }
-  // Several at once: all, or none if one of them is refused.
+  // Adds several at once: all, or none if one of them is refused.
   std::vector<const Operator*> add_all(std::span<NewOperator> several, std::string_view place) {
     for (const NewOperator& one : several) {
       check_name(one.record.name);
@@ -9311,8 +9347,8 @@ class OperatorRegistry {
     }
     return added;
   }
-  // Those that another registry owns, by address, and from here on this one does too: all, or none
-  // if a name is here already. For contexts of the same program, such as ranks.
+  // Adds the operators that another registry owns, by address, and shares their ownership: all, or
+  // none if a name is already taken. For contexts of the same program, such as ranks.
   void share(const OperatorRegistry& from) {
     std::vector<Owned*> several;
     {
@@ -9330,7 +9366,7 @@ class OperatorRegistry {
     }
   }
 
-  // nullptr: not there.
+  // Returns nullptr if there is no such operator.
   const Operator* find(std::string_view name) const {
     const Mutex::Lock lock(mutex_);
     return find_unlocked(name);
@@ -9343,7 +9379,7 @@ class OperatorRegistry {
            "one of the " + std::to_string(all().size()) + " registered operators");
     return *op;
   }
-  // All that are there now, in the order in which they were added.
+  // All present operators, in the order of addition.
   std::vector<const Operator*> all() const {
     const Mutex::Lock lock(mutex_);
     return operators_;
@@ -9405,8 +9441,8 @@ class OperatorRegistry {
   std::vector<Owned*> owned_;
 };
 
-// A line for each: name, inputs, outputs, what it has and where it comes from. (Programs of the
-// built-in ones belong to the device that runs them and are not counted.)
+// A line for each operator: name, inputs, outputs, its functions and its origin. (Programs of
+// built-in operators belong to the device that runs them and are not listed.)
 std::string describe(const OperatorRegistry& registry);
 
 inline OperatorRegistry& Context::operators() {
@@ -9467,8 +9503,8 @@ inline std::string describe(const OperatorRegistry& registry) {
 
 namespace soma {
 
-// Sets "operators" to the names of those that have run in the context (whichever model used them),
-// separated by spaces; nothing where there are none.
+// Sets "operators" to the names of the custom operators that have run in the context (for any
+// model), separated by spaces. Sets nothing if there are none.
 inline void set_operators(Record& record, Context& context) {
   std::string names;
   for (const Operator* op : context.operators().all())
@@ -9477,7 +9513,7 @@ inline void set_operators(Record& record, Context& context) {
   if (!names.empty()) record.set("operators", names);
 }
 
-// Error checkpoint.operator: the context lacks one that the record names.
+// Error checkpoint.operator: the context lacks an operator that the record names.
 inline void check_operators(const Record& record, Context& context) {
   if (!record.contains("operators")) return;
   for (std::string_view rest = record.text("operators"); !rest.empty();) {
@@ -9486,21 +9522,22 @@ inline void check_operators(const Record& record, Context& context) {
     if (!name.empty() && context.operators().find(name) == nullptr)
       fail(error_id::checkpoint_operator, "check_operators", "operator",
            quoted(name).append(", which the checkpoint's model ran"),
-           "one that is registered in the context");
+           "an operator that is registered in the context");
   }
 }
 
 }  // namespace soma
 // ---- soma/train/evaluations.hpp
-// The members of TrainerBase that evaluate and tell callbacks of it.
+// The members of TrainerBase that evaluate and report evaluations to callbacks.
 
 // ---- soma/train/stoppable_source.hpp
-// StoppableSource: a source that ends early when a stop is requested, for all ranks behind the same
+// StoppableSource: a source that ends early when a stop is requested, on all ranks after the same
 // batch.
 
 // ---- soma/runtime/clock.hpp
-// A clock that only moves forward, for waiting and for measuring. Not std::chrono: with g++ 13 and
-// newer that header brings <format> along, and costs as much as the rest of soma's interface.
+// A clock that only moves forward, for waiting and for measuring. It does not use std::chrono: with
+// g++ 13 and newer that header includes <format>, and costs as much as the rest of soma's
+// interface.
 
 namespace soma {
 
@@ -9517,9 +9554,9 @@ inline std::int64_t monotonic_nanoseconds() {
 
 }  // namespace soma
 // ---- soma/runtime/stop_flag.hpp
-// StopFlag: asks work that takes long to end early. The host sets the flag, from any thread or from
-// a signal handler of its own (soma installs none); whoever takes a `const StopFlag*` looks at it
-// often enough to notice within a fraction of a second.
+// StopFlag: asks long work to end early. The host sets the flag, from any thread or from a signal
+// handler of its own (soma installs none). Functions that take a `const StopFlag*` look at the flag
+// often enough to notice it within a fraction of a second.
 
 namespace soma {
 
@@ -9534,7 +9571,8 @@ class StopFlag {
   static_assert(std::atomic<bool>::is_always_lock_free);
 };
 
-// For work that has nothing to show before its end. nullptr: nobody asks. Error runtime.stopped.
+// Stops work that has no partial result to return. nullptr: there is no flag. Error
+// runtime.stopped.
 inline void check_stop(const StopFlag* stop, std::string_view operation) {
   if (stop != nullptr && stop->requested())
     fail(error_id::stopped, operation, "the stop flag", "set",
@@ -9543,38 +9581,39 @@ inline void check_stop(const StopFlag* stop, std::string_view operation) {
 
 }  // namespace soma
 // ---- soma/train/ranks.hpp
-// Ranks: the other ranks of a run, as a trainer sees them. This class is a rank by itself, for
-// which every member does what one rank needs: mostly nothing. ManyRanks (many_ranks.hpp) has
-// others.
+// Ranks: the other ranks of a run, as a trainer sees them. This class stands for a single process:
+// its members do what one rank needs, which is mostly nothing. ManyRanks (many_ranks.hpp)
+// implements several ranks.
 
 // ---- soma/nn/precision_state.hpp
-// PrecisionState: a Precision at work in a model: for each linear layer the formats of its
-// operands, the amax history behind delayed scales, and statistics where they are wanted. A tape
-// that is given one (TapeOptions::precision) multiplies accordingly.
+// PrecisionState: a Precision applied to a model. For each linear layer it holds the formats of the
+// operands, the amax history of delayed scales, and statistics on demand. A tape that has one
+// (TapeOptions::precision) multiplies in these formats.
 
 // ---- soma/numeric/precision_text.hpp
-// A Precision in words, and what is wrong with one that came from outside.
+// A Precision as text, and the validation of a Precision that comes from outside.
 
 // ---- soma/numeric/precision.hpp
-// Precision: which numbers a training run is made of. Each role (weights, activations, what a
-// matrix product reads ...) has a format, a rounding and a scale of its own; the usual recipes are
-// presets. docs/precision.md has them side by side.
+// Precision: the number formats of a training run. Each role (weights, activations, operands of
+// matrix products ...) has a format, a rounding and a scale of its own; the usual recipes are
+// presets. docs/precision.md compares them.
 
 namespace soma {
 
 struct Precision {
   std::string name = "fp32";
 
-  // How numbers are stored: formats that tensors have, without a scale. Of matrices; biases, the
-  // parameters of norms, their gradients and moments stay fp32.
+  // Storage formats: formats that tensors have, without a scale. They apply to matrices; biases,
+  // the parameters of norms, their gradients and moments stay fp32.
   Quantizer weights{}, activations{}, activation_gradients{}, weight_gradients{}, moments{};
 
-  // What the products of linear layers read: each operand is converted on its way in; fp32: read as
-  // it is stored. Groups of a scale lie along the sum, and along tokens begin anew at each shard.
+  // Operand formats of linear layers: each operand is converted as it is read; fp32: read as
+  // stored. Groups that share a scale lie along the sum. Along tokens, groups start anew at each
+  // shard.
   Quantizer gemm_activations{}, gemm_weights{}, gemm_gradients{};
   Accumulation accumulation{};
 
-  Quantizer reduction{};      // what ranks exchange of gradients
+  Quantizer reduction{};      // gradients as ranks exchange them
   bool narrow_edges = false;  // the first and last layers read converted operands too
   bool loss_scaling = false;  // dynamic (optim/loss_scaler.hpp)
 
@@ -9584,18 +9623,18 @@ struct Precision {
   static Precision fp32();
   // Products read tf32; everything is stored in fp32.
   static Precision tf32();
-  // fp32 weights and moments; activations, and what products read, bf16.
+  // fp32 weights and moments; activations and operands of products are bf16.
   static Precision bf16();
-  // bf16 everywhere, no wider copy: what a step adds survives by stochastic rounding.
+  // bf16 everywhere, without a wider copy: small updates survive by stochastic rounding.
   static Precision bf16_sr();
-  // The same rounded to nearest: shows why not.
+  // The same rounded to nearest: shows why stochastic rounding is needed.
   static Precision bf16_nearest();
   // fp32 weights and moments, fp16 activations, dynamic loss scaling ("Mixed Precision Training",
   // arXiv 1710.03740).
   static Precision fp16();
-  // The FP8 recipes: as bf16, and products of all layers but the first and last read 8 bits.
-  // One fp32 scale for each tensor, e4m3fn forward and e5m2 gradients ("FP8 Formats for Deep
-  // Learning", arXiv 2209.05433): from the amax of the last 16 steps, or from the tensor's own.
+  // The FP8 recipes: as bf16, but products of all layers except the first and last read 8 bits. One
+  // fp32 scale for each tensor, e4m3fn forward and e5m2 gradients ("FP8 Formats for Deep Learning",
+  // arXiv 2209.05433): from the amax of the last 16 steps, or from the tensor's own.
   static Precision fp8_delayed();
   static Precision fp8_current();
   // e4m3fn with a power of two for each row along the sum.
@@ -9608,10 +9647,10 @@ struct Precision {
   // The accelerator's cFP8, e4m3 forward and e5m2 gradients, with a bias for each tensor: a power
   // of two from its amax.
   static Precision cfp8();
-  // The same with chosen biases and no scale.
+  // The same with chosen biases and without a scale.
   static Precision cfp8(int activation_bias, int weight_bias, int gradient_bias);
 
-  // A preset by its name. Error train.precision lists them.
+  // The preset with this name. Error train.precision lists the names.
   static Precision named(std::string_view name);
 };
 
@@ -9631,7 +9670,7 @@ void for_each_role(AnyPrecision& precision, const Each& each) {
 
 namespace detail {
 
-// Storage of the recipes that read narrower numbers than they keep.
+// The storage of recipes whose products read narrower numbers than those that are stored.
 inline Precision mixed_precision(std::string_view name, const FloatFormat& format) {
   Precision p;
   p.name = name;
@@ -9737,7 +9776,7 @@ inline Precision Precision::named(std::string_view name) {
 
 namespace soma {
 
-// "fp8_e4m3fn, current 1x128 power_of_two scale": what differs from fp32, rounded to nearest,
+// "fp8_e4m3fn, current 1x128 power_of_two scale": the differences from fp32, rounded to nearest,
 // without a scale.
 inline std::string to_string(const Quantizer& quantizer) {
   std::string text = to_string(quantizer.format);
@@ -9786,7 +9825,7 @@ inline std::string to_string(const Precision& precision) {
 
 namespace detail {
 
-// Whether tensors can have elements of this format.
+// True if tensors can have elements of this format.
 constexpr bool stored_format(const FloatFormat& format) {
   for (const FloatFormat& known :
        {formats::fp32, formats::tf32, formats::fp16, formats::bf16, formats::fp8_e3m4,
@@ -9798,7 +9837,7 @@ constexpr bool stored_format(const FloatFormat& format) {
 
 }  // namespace detail
 
-// Returns a precision that training can have. Error train.precision names the role otherwise.
+// Returns `precision` if training supports it. Error train.precision names the role otherwise.
 inline const Precision& validate(const Precision& precision, std::string_view operation) {
   const auto refuse = [&](std::string_view role, std::string_view what, std::string_view given,
                           std::string_view wanted) {
@@ -9827,12 +9866,14 @@ inline const Precision& validate(const Precision& precision, std::string_view op
     if (role.starts_with("gemm_")) return;
     if (!detail::stored_format(quantizer.format))
       refuse(role, "format", to_string(quantizer.format),
-             "one that tensors have: fp32, tf32, fp16, bf16 or an 8-bit format (others are for the "
+             "a format that tensors support: fp32, tf32, fp16, bf16 or an 8-bit format (others are "
+             "for the "
              "gemm_ roles)");
     if (scaling.policy != ScalePolicy::none)
       refuse(role, "scaling.policy", to_string(scaling.policy),
-             "none: scales are for what products read (the gemm_ roles)");
-    // Of weights and moments as a step writes them, of sums of gradients as ranks exchange them.
+             "none: only the operands of products have scales (the gemm_ roles)");
+    // Steps round weights and moments, and ranks round sums of gradients, so these roles have a
+    // choice.
     if (rounding != Rounding{} && role != "weights" && role != "moments" && role != "reduction")
       refuse(role, "rounding", to_string(rounding.mode),
              "nearest_even (others are for weights, moments, reduction and the gemm_ roles)");
@@ -9849,39 +9890,40 @@ inline const Precision& validate(const Precision& precision, std::string_view op
 
 }  // namespace soma
 // ---- soma/ops/product_formats.hpp
-// In which numbers the products of linear layers are computed. LinearFormats: those of one layer,
-// and what is remembered of its operands from call to call. ProductFormats: who has them for a
-// model.
+// The number formats of products in linear layers. LinearFormats: the formats of one layer, with
+// the history of its operands from call to call. ProductFormats: the formats of a whole model.
 //
-// The way from an option to a product: TrainerOptions::precision, a Precision, becomes a
+// The path from an option to a product: TrainerOptions::precision, a Precision, becomes a
 // PrecisionState (nn/precision_state.hpp), which is the ProductFormats of a tape
-// (TapeOptions::precision); nn::linear_at() asks it for the layer's LinearFormats and hands them to
-// the operator quantized_linear (ops/product/quantized_linear.hpp).
+// (TapeOptions::precision). nn::linear_at() gets the layer's LinearFormats from it and passes them
+// to the operator quantized_linear (ops/product/quantized_linear.hpp).
 
 // ---- soma/numeric/inspect.hpp
-// inspect(): what a format does to numbers: how many are lost below it, cut off above it, and how
-// far the others move. For any tensor: ops/product/inspect.hpp.
+// inspect(): the effect of a format on numbers: the share that underflows, the share that
+// saturates, and the error of the others. For any tensor: ops/product/inspect.hpp.
 
 namespace soma::numeric {
 
-// Counts of elements, and sums over the finite ones. Two of them add up.
+// Counts of elements, and sums over the finite elements. Two inspections can be added.
 struct Inspection {
   std::uint64_t count = 0, zeros = 0, infinities = 0, nans = 0;
-  std::uint64_t exact = 0;      // finite, unchanged; zeros included
-  std::uint64_t underflow = 0;  // not zero, became zero
-  std::uint64_t subnormal = 0;  // became a subnormal number of the format, not zero
-  std::uint64_t saturated = 0;  // finite, became the largest number, infinity or NaN from beyond it
+  std::uint64_t exact = 0;           // finite, unchanged; zeros included
+  std::uint64_t underflow = 0;       // finite and beyond the largest number: became that number,
+                                     // infinity or NaN
+  std::uint64_t subnormal = 0;       // became a subnormal number of the format, not zero
+  std::uint64_t saturated = 0;       // squares of the numbers and of their errors
   double largest = 0, smallest = 0;  // magnitudes of finite elements that are not zero; 0: none
-  double squares = 0, error_squares = 0;  // of the numbers, and of how far they moved
-  // How many have a magnitude of 2^e to 2^(e + 1), e from -150 to 127, zeros apart.
+  double squares = 0, error_squares = 0;  // sums over the numbers, and over their rounding errors
+  // exponents[i] counts the numbers with a magnitude of 2^e to 2^(e + 1), e = i + least_exponent,
+  // up to 127, without zeros.
   static constexpr int least_exponent = -150;
   std::array<std::uint64_t, 278> exponents{};
 
-  // Shares of all elements that are not zero.
+  // `some` as a share of all elements that are not zero.
   double share(std::uint64_t some) const {
     return count == zeros ? 0 : static_cast<double>(some) / static_cast<double>(count - zeros);
   }
-  // Signal to quantization noise in decibels; infinite where nothing moved.
+  // Signal to quantization noise in decibels; infinite if no number changed.
   double signal_to_noise() const { return 10 * std::log10(squares / error_squares); }
 
   Inspection& operator+=(const Inspection& other) {
@@ -9899,7 +9941,7 @@ struct Inspection {
   }
 };
 
-// Of one element `from` that became `to`; `limit` and `normal` are the format's largest and
+// Adds an element `from` that became `to`; `limit` and `normal` are the format's largest and
 // smallest normal number, times the scale.
 inline void inspect(Inspection& result, float from, float to, double limit, double normal) {
   ++result.count;
@@ -9916,7 +9958,7 @@ inline void inspect(Inspection& result, float from, float to, double limit, doub
   const double magnitude = std::abs(double{from}), became = std::abs(double{to});
   result.largest = (std::max)(result.largest, magnitude);
   result.smallest = result.smallest == 0 ? magnitude : (std::min)(result.smallest, magnitude);
-  // As a double every number is normal.
+  // Every fp32 number is a normal number in double.
   const auto exponent = static_cast<int>(std::bit_cast<std::uint64_t>(magnitude) >> 52) - 1023;
   ++result.exponents[static_cast<std::size_t>(exponent - Inspection::least_exponent)];
   result.squares += magnitude * magnitude;
@@ -9933,8 +9975,8 @@ inline void inspect(Inspection& result, float from, float to, double limit, doub
   if (to != 0 && became < normal) ++result.subnormal;
 }
 
-// What `format` does to values divided by `scale`, rounded to nearest, finite ones kept within the
-// format's numbers. One element at a time: for study.
+// The effect of `format` on values divided by `scale`, rounded to nearest, with finite values kept
+// within the format's range. One element at a time: for experiments.
 inline Inspection inspect(std::span<const float> values, const FloatFormat& format,
                           float scale = 1) {
   const double largest = decode(format, format.max_finite_code());
@@ -9951,7 +9993,7 @@ inline Inspection inspect(std::span<const float> values, const FloatFormat& form
   return result;
 }
 
-// How many numbers of `after` are those of `before`: what an update left where it was.
+// The number of elements that an update left unchanged.
 inline std::uint64_t unmoved(std::span<const float> before, std::span<const float> after) {
   std::uint64_t count = 0;
   for (std::size_t i = 0; i < before.size() && i < after.size(); ++i)
@@ -9966,14 +10008,15 @@ namespace soma {
 struct LinearOperand {
   Quantizer quantizer{};
   Draw draw{};  // seed and stream of stochastic rounding
-  // Delayed: the scale of this step. 0: unknown, as no amax but 0 was seen; the operand's own amax
-  // gives it.
+  // Delayed: the scale of this step. 0: unknown, because every amax was 0; the operand's own amax
+  // then gives the scale.
   float scale = 0;
   float amax = 0;  // the largest magnitude since the last step, of delayed operands
   numeric::Inspection* statistics = nullptr;  // collects what conversion does, where it is wanted
 };
 
-// Maxima over all ranks of a run, in place. Where there are others, their calls match.
+// Computes maxima over all ranks of a run, in place. Collective: all ranks must call it equally
+// often.
 struct GlobalMaximum {
   void* self = nullptr;
   void (*run)(void* self, std::span<float> values) = nullptr;
@@ -9983,20 +10026,20 @@ struct LinearFormats {
   LinearOperand x{}, weight{}, gradient{};
   std::optional<DType> input_gradient{};               // none: the input's type
   std::optional<DType> weight_gradient = DType::fp32;  // none: the output gradient's type
-  // The batch is a part of a larger one: weight gradients stay unrounded fp32 sums, and say what is
-  // left to do with them (Gradient::stored).
+  // The batch is a part of a larger one: weight gradients stay unrounded fp32 sums, and carry their
+  // remaining steps (Gradient::stored).
   bool part = false;
   Accumulation accumulation{};
   GlobalMaximum maximum{};
 
-  // The converted weight, until somebody writes the weight or the scale changes.
+  // The converted weight, valid until the weight or the scale changes.
   struct Converted {
     const std::byte* source = nullptr;
     std::uint64_t version = 0;
     float wanted_scale = 0;
     Tensor values{};
     float scale = 1;
-    float amax = 0;  // of a delayed one
+    float amax = 0;  // for delayed scales
   };
   Converted forward{}, backward{};  // with groups along the inputs, and along the outputs
 };
@@ -10006,8 +10049,9 @@ class ProductFormats {
   virtual ~ProductFormats() = default;
   ProductFormats(const ProductFormats&) = delete;
   ProductFormats& operator=(const ProductFormats&) = delete;
-  // Formats of the layer at that path of the model; nullptr: the layer multiplies stored numbers.
-  // `edge`: the first or the last layer of a model, which recipes leave alone.
+  // The formats of the layer at that path of the model; nullptr: the layer multiplies stored
+  // numbers. `edge`: true for the first and the last layer of a model, which most recipes do not
+  // convert.
   virtual LinearFormats* formats(std::string_view layer, bool edge) = 0;
 
  protected:
@@ -10024,10 +10068,10 @@ class PrecisionState final : public ProductFormats {
   static constexpr std::array<std::string_view, 3> roles{"gemm_activations", "gemm_weights",
                                                          "gemm_gradients"};
 
-  // What the conversions of one layer's operands did, in the order of `roles`.
+  // Statistics of the conversions of one layer's operands, in the order of `roles`.
   using Statistics = std::array<numeric::Inspection, 3>;
 
-  // `seed` of stochastic rounding. Error train.precision.
+  // `seed`: of stochastic rounding. Error train.precision.
   PrecisionState(Context& context, const Precision& precision, std::uint64_t seed)
       : context_(context), precision_(validate(precision, "PrecisionState")), seed_(seed) {
     const auto as_stored = [&](const Quantizer& read, const Quantizer& stored) {
@@ -10044,21 +10088,22 @@ class PrecisionState final : public ProductFormats {
   PrecisionState(const PrecisionState&) = delete;
   PrecisionState& operator=(const PrecisionState&) = delete;
 
-  // Every batch is a part of one that several ranks share: gradients of weights stay fp32 until the
-  // ranks' sums have met (LinearFormats::part), and maxima are those of all ranks. To be called
-  // before the first use.
+  // Every batch is a part of a batch that several ranks share: gradients of weights stay fp32 until
+  // the ranks have added them (LinearFormats::part), and maxima are over all ranks. Call it before
+  // the first use.
   void use_parts(const GlobalMaximum& maximum) {
     part_ = true;
-    // A layer that reads what is stored, and says what is left to do with its gradient.
+    // Then even a layer that reads stored numbers needs formats, which name the remaining steps of
+    // its gradient.
     plain_everywhere_ = plain_;
     plain_ = plain_ && activations() == DType::fp32;
     set_maximum(maximum);
   }
 
-  // What hidden states are stored as: TapeOptions::activations.
+  // The storage type of hidden states: TapeOptions::activations.
   DType activations() const { return find_dtype(precision_.activations.format); }
 
-  // A layer's formats are made when they are first asked for.
+  // A layer's formats are made on first use.
   LinearFormats* formats(std::string_view path, bool edge) override {
     if (plain_) return nullptr;
     const auto found = layers_.find(path);
@@ -10067,7 +10112,8 @@ class PrecisionState final : public ProductFormats {
     return &layer.formats;
   }
 
-  // After each step of the optimizer: takes what was seen of operands with delayed scales.
+  // Call it after each step of the optimizer: adds the step's maxima to the history of delayed
+  // scales.
   void end_step() {
     began_ = true;
     std::vector<float> seen;
@@ -10081,15 +10127,15 @@ class PrecisionState final : public ProductFormats {
     });
   }
 
-  // Whether scales are delayed, of any role.
+  // True if any role has a delayed scale.
   bool remembers_scales() const {
     bool delayed = false;
     for (std::size_t i = 0; i < roles.size(); ++i)
       delayed = delayed || quantizer(i).scaling.policy == ScalePolicy::delayed;
     return delayed;
   }
-  // Whether every delayed scale is known: an operand of which no amax but 0 was seen takes its own
-  // amax, so then a step cannot be computed in parts that do not know each other.
+  // True if every delayed scale is known. An operand whose amax was always 0 takes its own amax,
+  // and then a step cannot be computed in parts that do not know each other.
   bool scales_known() {
     bool known = began_;
     for (auto& [path, layer] : layers_)
@@ -10101,8 +10147,8 @@ class PrecisionState final : public ProductFormats {
     return known || !remembers_scales();
   }
 
-  // "<layer>.<role>.amax" [steps remembered], fp32, oldest first, of operands with delayed scales.
-  // `used`: of layers that were computed here only.
+  // The amax history of operands with delayed scales: "<layer>.<role>.amax" [steps remembered],
+  // fp32, oldest first. `used`: only layers that were computed here.
   StateDict state(bool used = false) const {
     StateDict result;
     for (const auto& [path, layer] : layers_)
@@ -10115,7 +10161,7 @@ class PrecisionState final : public ProductFormats {
         }
     return result;
   }
-  // Errors state.extra_name, state.shape, state.dtype; nothing is taken then.
+  // Errors state.extra_name, state.shape, state.dtype; nothing changes then.
   void load_state(const StateDict& state) {
     std::map<std::string, Layer, std::less<>> loaded;
     for (const auto& [name, tensor] : state) {
@@ -10151,12 +10197,12 @@ class PrecisionState final : public ProductFormats {
     for (auto& [path, layer] : layers_) layer.formats.maximum = maximum;
   }
 
-  // Collects statistics from now on (a plain pass over each operand: for study), or no more.
+  // Starts or stops collecting statistics, which cost a plain pass over each operand.
   void collect_statistics(bool wanted) {
     collects_ = wanted;
     for (auto& [path, layer] : layers_) point_to_statistics(layer);
   }
-  // Of each layer since they were first collected.
+  // The statistics of each layer since collection started.
   std::vector<std::pair<std::string, Statistics>> statistics() const {
     std::vector<std::pair<std::string, Statistics>> result;
     for (const auto& [path, layer] : layers_) result.emplace_back(path, layer.statistics);
@@ -10172,7 +10218,7 @@ class PrecisionState final : public ProductFormats {
     LinearOperand& operand(std::size_t role) {
       return role == 0 ? formats.x : role == 1 ? formats.weight : formats.gradient;
     }
-    bool known = false;  // whether formats are set: a loaded layer waits for its first use
+    bool known = false;  // true: formats are set; a loaded layer waits for its first use
     LinearFormats formats{};
     std::array<AmaxHistory, 3> histories;
     Statistics statistics{};
@@ -10183,8 +10229,8 @@ class PrecisionState final : public ProductFormats {
            : role == 1 ? precision_.gemm_weights
                        : precision_.gemm_gradients;
   }
-  // 0, unknown, until a number other than 0 was seen: a gradient that was 0 so far, as behind a
-  // weight that begins at 0, may be of any magnitude next.
+  // 0 (unknown) until a number other than 0 was seen: a gradient that was always 0, as behind a
+  // weight that begins at 0, may have any magnitude next.
   static float scale_of(const AmaxHistory& history) {
     return history.known() ? history.scale() : 0;
   }
@@ -10209,7 +10255,7 @@ class PrecisionState final : public ProductFormats {
       formats.input_gradient = find_dtype(precision_.activation_gradients.format);
     }
     if (plain_everywhere_)
-      formats.weight_gradient.reset();  // as a layer without formats has it
+      formats.weight_gradient.reset();  // as in a layer without formats
     else
       formats.weight_gradient = find_dtype(precision_.weight_gradients.format);
     formats.part = part_;
@@ -10233,25 +10279,25 @@ class PrecisionState final : public ProductFormats {
   std::uint64_t seed_;
   bool plain_ = true, collects_ = false;
   bool part_ = false, plain_everywhere_ = false;
-  bool began_ = false;  // layers that a step computes are known, or will be those of a state
+  bool began_ = false;  // true: all layers of a step are known, or come with a loaded state
   GlobalMaximum maximum_{};
   std::map<std::string, Layer, std::less<>> layers_{};
 };
 
 }  // namespace soma
 // ---- soma/optim/optimizer.hpp
-// What optimizers share: groups of parameters, states stored in a type of their own, and the draws
-// of stochastic rounding.
+// Parts that optimizers share: groups of parameters, states stored in a type of their own, and the
+// draws of stochastic rounding.
 
 // ---- soma/numeric/portable_math.hpp
 // A few functions of double with the same bits on every machine, from every compiler, with any
 // -ffp-contract: learning-rate schedules, bias corrections and initialisers must not depend on the
 // host's libm. Not for inner loops.
 //
-// Two rules make it so. Where a product meets a sum and may be fused, std::fma says so. Where it
-// may not, the product passes through rounded(), which a compiler cannot look into; so do results,
-// whatever the caller adds to them. Error bounds are in units in the last place of the result; the
-// tests measure against long double.
+// Two rules ensure it. A product that is fused with a sum is written as std::fma. A product that
+// must not be fused passes through rounded(), which a compiler cannot look into; results pass
+// through it too, because a caller may add to them. Error bounds are in units in the last place of
+// the result; the tests measure against long double.
 
 namespace soma {
 
@@ -10271,7 +10317,7 @@ inline double rounded(double value) {
 
 namespace detail {
 
-// The unevaluated sum of a double and what it lacks, below half a unit of it.
+// The unevaluated sum of a double and its error, which is below half a unit in its last place.
 struct DoublePair {
   double high, low;
 };
@@ -10298,10 +10344,11 @@ double polynomial(const std::array<double, count>& c, double x) {
   return sum;
 }
 
-// The nearest integer, for magnitudes below 2^51: adding this brings the units to the last bit.
+// Adding and subtracting this number rounds to the nearest integer, for magnitudes below 2^51: the
+// sum's last bit stands for 1.
 inline constexpr double to_integer = 0x1.8p52;
 
-// Leading doubles of ln 2 and of pi / 2, each the rounded rest of those before.
+// Leading doubles of ln 2 and of pi / 2; each is the rounded remainder after those before.
 inline constexpr std::array<double, 2> ln_2{0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56};
 inline constexpr std::array<double, 3> half_pi{0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54,
                                                -0x1.f1976b7ed8fbcp-110};
@@ -10323,7 +10370,7 @@ inline double exp_of(DoublePair x) {
   const double k = std::fma(x.high, 0x1.71547652b82fep+0, to_integer) - to_integer;
   const double first = std::fma(-k, ln_2[0], x.high);
   const DoublePair r = normal_pair(first, std::fma(-k, ln_2[1], x.low));
-  // 1 + r.high, and what its rounding loses.
+  // 1 + r.high, and the rounding error of this sum.
   const double sum = 1 + r.high, lost = (1 - sum) + r.high;
   const double square = rounded(r.high * r.high);
   const double rest =
@@ -10458,11 +10505,11 @@ inline double portable_pow(double base, double exponent) {
 
 namespace soma::optim {
 
-// Parameters that are stepped alike.
+// Parameters with the same settings.
 struct Group {
   Parameters parameters;
   float weight_decay = 0;
-  float rate_factor = 1;  // of the optimizer's rate
+  float rate_factor = 1;  // multiplies the optimizer's learning rate
 };
 
 // Two groups: the parameters that decays(parameter) chooses with weight decay, the others without.
@@ -10475,7 +10522,8 @@ std::vector<Group> decay_groups(const Parameters& parameters, float weight_decay
     groups[decays(parameter) ? 0 : 1].parameters.push_back(parameter);
   return groups;
 }
-// The usual two: by what each parameter is (Parameter::decays), not by its name.
+// The usual two groups: each parameter says by its kind (Parameter::decays) if it decays; names
+// play no role.
 inline std::vector<Group> decay_groups(const Parameters& parameters, float weight_decay) {
   return decay_groups(parameters, weight_decay,
                       [](const Parameter& parameter) { return parameter.decays(); });
@@ -10486,39 +10534,41 @@ inline std::vector<Group> decay_groups(const Parameters& parameters, float weigh
 struct StepStorage {
   DType state = DType::fp32;
   Rounding state_rounding{};
-  Rounding weight_rounding{};  // of parameters that are not fp32
+  Rounding weight_rounding{};  // for parameters that are not fp32
   std::uint64_t seed = 0;
 };
 
-// What one call of step() is given.
+// The arguments of one call of step().
 struct Step {
   double rate = 0;
-  // Gradients are multiplied by this as they are read: clipping, 1 / loss scale, 1 / parts.
+  // Multiplies gradients as they are read: clipping, 1 / loss scale, 1 / gradient accumulation
+  // steps.
   float gradient_factor = 1;
 };
 
 namespace detail {
 
-// A parameter with its states; only those that have had a gradient have states.
+// A parameter with its states; a parameter that never had a gradient has no states.
 struct Slot {
   Parameter parameter;
   float weight_decay, rate_factor;
   std::uint32_t stream;
   std::uint64_t steps = 0;
-  Tensor first{}, second{};  // of the rows that are stepped here
-  Tensor live{};             // their marks (AdamW); not defined: none made since states were set
+  Tensor first{}, second{};  // for the rows that are stepped here
+  Tensor live{};             // marks of these rows (AdamW); not defined: not made since states were
+                             // set
   std::size_t first_row = 0, last_row = to_end;
 
   bool whole() const { return first_row == 0 && last_row == to_end; }
-  // Of those rows: a view.
+  // A view of the rows that are stepped here.
   Tensor rows_of(const Tensor& tensor) const {
     if (whole()) return tensor;
-    // A number that belongs to no row counts as one.
+    // A tensor of rank 0 counts as one row.
     return (tensor.rank() == 0 ? tensor.reshape(Shape{1}) : tensor).slice(0, first_row, last_row);
   }
 };
 
-// Settings out of their range would end in weights that are NaN. Error operator.value.
+// Settings out of their range would turn weights into NaN. Error operator.value.
 inline void check_setting(bool in_range, std::string_view name, double value,
                           std::string_view wanted) {
   if (!in_range) fail(error_id::operator_value, "Optimizer", name, std::to_string(value), wanted);
@@ -10533,7 +10583,7 @@ inline void check_finite(std::string_view name, double value) {
   check_setting(std::isfinite(value), name, value, "a finite number");
 }
 
-// Two steps at once would be taken where a variable, or some of its rows, is listed twice.
+// A variable, or some of its rows, that is listed twice would take two steps at once.
 inline void check_new(const std::vector<Slot>& before, const Parameter& parameter) {
   for (const Slot& slot : before) {
     const Parameter& other = slot.parameter;
@@ -10561,7 +10611,7 @@ inline std::vector<Slot> make_slots(const std::vector<Group>& groups) {
   return made;
 }
 
-// What a step is given: a rate that is no number, or below 0, would spoil all weights at once.
+// A learning rate that is NaN or below 0 would spoil all weights at once. Error operator.value.
 inline void check_step(const Step& step) { check_not_negative("rate", step.rate); }
 
 inline void ensure_state(Context& context, Tensor& state, const Slot& slot, DType dtype) {
@@ -10571,7 +10621,7 @@ inline void ensure_state(Context& context, Tensor& state, const Slot& slot, DTyp
 
 }  // namespace detail
 
-// What all optimizers have: slots, and states that can be saved.
+// The base class of all optimizers: slots, and states that can be saved.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -10581,23 +10631,24 @@ class Optimizer {
   // Updates the parameters that have a gradient; gradients stay.
   virtual void step(const Step& step) = 0;
 
-  // Brings what steps have left behind up to date: before parameters are evaluated or saved.
+  // Completes the work that steps have postponed. Call it before parameters are evaluated or saved.
   virtual void settle() {}
 
-  // What decides its steps beside gradients: a name, and settings. A run is not resumed with
-  // others, and ranks have the same.
+  // Records the optimizer's name and settings, which decide its steps beside gradients. A run is
+  // resumed with the same values only, and all ranks must have the same values.
   virtual void describe(Record& record) const = 0;
-  // Whether a row of a parameter is stepped by its own gradient and states alone, so that ranks can
-  // share the rows of one (keep_rows()). Norms of whole parameters make that impossible.
+  // True if the step of a row depends on that row's gradient and states alone, so that ranks can
+  // share the rows of a parameter (keep_rows()). Norms of whole parameters make that impossible.
   virtual bool steps_rows_alone() const { return false; }
-  // From now on only some rows of each parameter are stepped, and have states and gradients
-  // (Gradient::first_row): those that rows_of(parameter) names, {begin, end}. To be called before
-  // the first step. Error operator.value: an optimizer that does not step rows alone.
+  // From now on, each parameter has steps, states and gradients (Gradient::first_row) only for the
+  // rows {begin, end} that rows_of(parameter) returns. Call it before the first step. Error
+  // operator.value: an optimizer whose rows are not stepped alone.
   template <class RowsOf>
   void keep_rows(const RowsOf& rows_of) {
     if (!steps_rows_alone())
       fail(error_id::operator_value, "Optimizer::keep_rows", "optimizer",
-           "one that needs whole parameters", "one that steps rows alone (steps_rows_alone())");
+           "an optimizer that needs whole parameters",
+           "an optimizer that steps rows alone (steps_rows_alone())");
     for (detail::Slot& slot : slots_) {
       const auto [begin, end] = rows_of(slot.parameter);
       slot.first_row = begin;
@@ -10605,10 +10656,11 @@ class Optimizer {
     }
   }
 
-  // Of each parameter that has been stepped: "<name>.steps" (int64, one element), and its moments
-  // "<name>.first_moment" and "<name>.second_moment" where it has them. The tensors are shared, to
-  // be read: changed ones come back by load_state(). Where an optimizer keeps some rows only, so do
-  // its states. An optimizer with other states than these two moments overrides both functions.
+  // The states of each parameter that has been stepped: "<name>.steps" (int64, one element), and
+  // its moments "<name>.first_moment" and "<name>.second_moment" if it has them. The tensors are
+  // shared and read-only: return changed tensors through load_state(). If an optimizer keeps some
+  // rows only, its states cover these rows. An optimizer with other states than these two moments
+  // overrides both functions.
   virtual StateDict state() const {
     StateDict state;
     for (const detail::Slot& slot : slots_) {
@@ -10620,10 +10672,10 @@ class Optimizer {
     }
     return state;
   }
-  // Takes a copy of such states, whole ones; parameters of which nothing is named begin anew. Each
-  // entry has to be one that state() would give. Errors by the entry's name: state.missing_name,
-  // state.extra_name, state.shape, state.dtype, operator.value (a number of steps that is none);
-  // nothing is taken then.
+  // Copies states of whole parameters; a parameter without an entry starts anew. Each entry has to
+  // be one that state() would return. Errors by the entry's name: state.missing_name,
+  // state.extra_name, state.shape, state.dtype, operator.value (an invalid number of steps);
+  // nothing is copied then.
   virtual void load_state(const StateDict& state) {
     constexpr std::string_view moments[] = {".first_moment", ".second_moment"};
     std::vector<std::string> used;
@@ -10645,7 +10697,7 @@ class Optimizer {
     for (const auto& [name, tensor] : state)
       if (std::find(used.begin(), used.end(), name) == used.end())
         fail(error_id::extra_name, "Optimizer::load_state", "state", soma::quoted(name),
-             "states of these parameters, as this optimizer keeps them");
+             "the names of this optimizer's states");
     slots_ = std::move(loaded);
   }
 
@@ -10659,9 +10711,10 @@ class Optimizer {
     check_random_bits("Optimizer", "weight_rounding.random_bits", storage.weight_rounding);
     check_random_bits("Optimizer", "state_rounding.random_bits", storage.state_rounding);
   }
-  // How many of the two moments a parameter has that has been stepped.
+  // The number of moments, at most two, of a parameter that has been stepped.
   virtual std::size_t moments() const { return 0; }
-  // The same of one parameter, and the shapes of these moments, where they are not the parameter's.
+  // The number of moments of one parameter, and their shapes, where they differ from the
+  // parameter's.
   virtual std::size_t moments_of(const detail::Slot&) const { return moments(); }
   virtual Shape moment_shape(const detail::Slot& slot, std::size_t) const {
     return slot.parameter.value().shape();
@@ -10675,14 +10728,14 @@ class Optimizer {
          "at least one: backward comes before a step, clear_gradients after it");
   }
 
-  // For describe(): how weights and states are stored.
+  // Part of describe(): the storage of weights and states.
   void describe_storage(Record& record, const StepStorage& storage) const {
     record.set("optimizer.state", to_string(storage.state));
     record.set("optimizer.state_rounding", to_string(storage.state_rounding.mode));
     record.set("optimizer.weight_rounding", to_string(storage.weight_rounding.mode));
     record.set("optimizer.seed", storage.seed);
   }
-  // And by how much each group of parameters decays.
+  // Part of describe(): the weight decay and the rate factor of each parameter.
   void describe_groups(Record& record) const {
     std::string decays, rates;
     for (const detail::Slot& slot : slots_) {
@@ -10727,7 +10780,7 @@ class Optimizer {
   Tensor copy_moment(const Tensor& saved, const std::string& name, const detail::Slot& slot,
                      std::size_t moment) const {
     const Shape shape = moment_shape(slot, moment);
-    // Of a number without rows: one row, where ranks shared it (Slot::rows_of).
+    // A scalar comes back as one row if ranks shared it (Slot::rows_of).
     const bool as_row = shape.rank() == 0 && saved.shape() == Shape{1};
     const Tensor whole = as_row ? saved.reshape(shape) : saved;
     check(name, whole, shape, state_dtype_);
@@ -10738,54 +10791,55 @@ class Optimizer {
 
 }  // namespace soma::optim
 // ---- soma/parallel/gradient_reducer.hpp
-// GradientReducer: adds the gradients of all ranks up while backward goes on.
+// GradientReducer: adds the gradients of all ranks while backward continues.
 //
-// Each rank differentiates its own shards of a batch. What its tape would add to the gradient of a
-// parameter comes here instead (TapeOptions::receiver), addend by addend, in the same order on all
+// Each rank differentiates its own shards of a batch. The tape passes the terms of parameters'
+// gradients to this object (TapeOptions::receiver), addend by addend, in the same order on all
 // ranks. An addend is summed over the ranks in the fixed tree of the shards, rounded to its type
-// once, and only then added to the parameter: exactly what one rank does that has all shards, also
-// where a parameter is used several times or a step gathers several batches.
+// once, and only then added to the parameter. One rank with all shards does exactly the same, even
+// if a parameter is used several times or a step gathers several batches.
 //
-// Dense addends are collected into buckets, in the order in which backward makes them. A full
-// bucket leaves as soon as few enough are on their way, and moves on whenever the next addend
-// comes; nothing waits before finish(). Once a bucket is summed its gradients are rounded and given
-// to their parameters, and its memory is free again: of gradients that are stored narrower only
-// those on their way take fp32. Sparse ones (embeddings, the last that backward makes) are summed
-// in finish(): row lists first, then values on the union of all ranks' rows. They, and what comes
-// behind them, stay until then: so finish() follows each batch.
+// Dense addends are collected in buckets, in the order in which backward makes them. A full bucket
+// starts as soon as few enough are in transit, and advances whenever the next addend comes; nothing
+// waits before finish(). Once a bucket is summed, its gradients are rounded and passed to their
+// parameters, and its memory is free again: gradients with a narrower storage type take fp32 memory
+// only while they are in transit. Sparse addends (embeddings, the last that backward makes) are
+// summed in finish(): first the lists of rows, then the values on the union of all ranks' rows.
+// Sparse addends, and later ones, stay until then: so call finish() after each batch.
 //
-// Where ranks share the rows of all parameters (ZeRO), each gets the sums of its own only
-// (Gradient::first_row): a bucket is reduce-scattered along those rows and nothing sent back.
+// If ranks share the rows of all parameters (ZeRO), each rank gets the sums of its own rows only
+// (Gradient::first_row): a bucket is reduce-scattered along these rows and nothing is sent back.
 
 // ---- soma/parallel/collectives.hpp
-// What all ranks do together. Every rank calls the same function, in the same order, with buffers
-// of the same size, on the thread that uses the communicator. Each returns when this rank's part is
-// done. Scratch comes from `heap`, a context's (Context::heap()).
+// Collective operations. Every rank calls the same function, in the same order, with buffers of the
+// same size, on the thread that uses the communicator. Each call returns when this rank's part is
+// done. Scratch memory comes from `heap`, a context's (Context::heap()).
 //
-// Errors, of all: parallel.ranks (not a power of two; broadcast() takes any number), and those of
-// Communicator. After one the buffers hold nothing of use.
+// Errors of all functions: parallel.ranks (not a power of two; broadcast() takes any number), and
+// those of Communicator. After an error the content of the buffers is undefined.
 
 // ---- soma/parallel/communicator.hpp
-// Communicator: how the ranks of one training send each other bytes. An abstract class: soma brings
-// one for threads of a process (in_process.hpp) and one over MPI (mpi.hpp), and a host with a
-// transport of its own derives from it. Collectives (collectives.hpp) need nothing else.
+// Communicator: how the ranks of one training send bytes to each other. It is an abstract class:
+// soma has one for threads of a process (in_process.hpp) and one over MPI (mpi.hpp), and a host
+// with a transport of its own derives from it. Collectives (collectives.hpp) need nothing else.
 //
-// What a host writes: rank(), size(), abort(), and the four protected functions begin_send(),
-// begin_receive(), poll(), cancel(). tests/parallel/socket_communicator.hpp is one over sockets.
+// A host implements rank(), size(), abort(), and the four protected functions begin_send(),
+// begin_receive(), poll(), cancel(). tests/parallel/socket_communicator.hpp is an example over
+// sockets.
 
 namespace soma {
 
 class Communicator;
 class GroupCommunicator;
 
-// Tags tell messages between the same two ranks apart. The last two are taken: a program uses those
-// below. (MPI promises no more than 32767.)
+// Tags distinguish messages between the same two ranks. The last two are reserved: a program uses
+// smaller tags. (MPI guarantees no more than 32767.)
 inline constexpr int max_tag = 32767;
 inline constexpr int collective_tag = max_tag;
 inline constexpr int barrier_tag = max_tag - 1;
 
-// One message on its way. Moved, never copied; it ends before its communicator. Destroyed before
-// the message is over, it takes it back, so its buffer may go as well.
+// One message in transit. Movable, not copyable; it must end before its communicator. Destroying it
+// before the message is complete cancels the message, so its buffer may be freed as well.
 class Request {
  public:
   Request() = default;  // none: over
@@ -10819,12 +10873,12 @@ class Request {
 };
 
 // Used by one thread at a time. Messages with the same sender, receiver and tag arrive in the order
-// in which they were started; others may be started and finished in any order. A message of any
+// in which they were started; others may be started and completed in any order. A message of any
 // size, 0 included, is received into a buffer of exactly that size.
 //
-// Nothing waits for ever: errors parallel.rank_lost (the other rank is gone), parallel.timeout (it
-// did not answer within the time limit), parallel.message_size, and what else a transport reports.
-// After an error the communicator is of no use but for abort(), which tells the other ranks.
+// No wait lasts forever: errors parallel.rank_lost (the other rank is gone), parallel.timeout (it
+// did not answer within the time limit), parallel.message_size, and further errors of a transport.
+// After an error the communicator is only good for abort(), which tells the other ranks.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -10834,12 +10888,12 @@ class Communicator {
   virtual int rank() const = 0;  // 0 ... size() - 1
   virtual int size() const = 0;
 
-  // Gives up for all: the others' waits end with parallel.rank_lost and the reason, or their
-  // processes end. May not return.
+  // Gives up on behalf of all ranks: the others' waits end with parallel.rank_lost and the reason,
+  // or their processes end. May not return.
   virtual void abort(std::string_view reason) = 0;
 
-  // The buffer stays untouched (a sent one) or unread (a received one) until the request is over.
-  // Errors parallel.argument.
+  // The buffer must stay unchanged (for a send) or unread (for a receive) until the request is
+  // complete. Errors parallel.argument.
   Request start_send(int to, int tag, std::span<const std::byte> bytes) {
     check("start_send", to, tag);
     return Request(*this, begin_send(to, tag, bytes), to, tag, false);
@@ -10849,14 +10903,14 @@ class Communicator {
     return Request(*this, begin_receive(from, tag, bytes), from, tag, true);
   }
 
-  // Whether the message is over; never waits. A sent one is over when its buffer is free again.
+  // True if the message is complete; never waits. A send is complete when its buffer is free again.
   bool test(Request& request) {
     if (!request.pending()) return true;
     if (!poll(request.number_)) return false;
     request.communicator_ = nullptr;
     return true;
   }
-  // Until it is over, but no longer than the time limit, and than give_up_after() allows. Errors
+  // Waits until it is complete, but no longer than the time limit and give_up_after() allow. Errors
   // parallel.timeout, runtime.stopped.
   void wait(Request& request) {
     const std::int64_t start = monotonic_nanoseconds();
@@ -10879,7 +10933,7 @@ class Communicator {
     Request request = start_receive(from, tag, bytes);
     wait(request);
   }
-  // Both ways at once; the buffers do not overlap.
+  // Sends and receives at once; the buffers must not overlap.
   void exchange(int peer, int tag, std::span<const std::byte> sent, std::span<std::byte> received) {
     Request in = start_receive(peer, tag, received);
     Request out = start_send(peer, tag, sent);
@@ -10887,8 +10941,8 @@ class Communicator {
     wait(out);
   }
 
-  // Returns when every rank has called it. Any number of ranks, ceil(log2(size)) rounds: in each a
-  // rank hears, through one twice as far away, from twice as many.
+  // Returns when every rank has called it. Any number of ranks, ceil(log2(size)) rounds: in each
+  // round, a rank hears of twice as many ranks, through one twice as far away.
   virtual void barrier() {
     for (int distance = 1; distance < size(); distance *= 2) {
       Request in = start_receive((rank() + size() - distance) % size(), barrier_tag, {});
@@ -10898,7 +10952,7 @@ class Communicator {
     }
   }
 
-  // How long one wait may last, in seconds; 0: for ever. Error parallel.argument.
+  // The limit of one wait, in seconds; 0: no limit. Error parallel.argument.
   double time_limit() const { return static_cast<double>(time_limit_) * 1e-9; }
   void set_time_limit(double seconds) {
     if (!(seconds >= 0 && seconds <= longest_limit))
@@ -10907,8 +10961,8 @@ class Communicator {
     time_limit_ = static_cast<std::int64_t>(std::ceil(seconds * 1e9));  // 0 would be for ever
   }
 
-  // From now on a wait that goes on for so many seconds behind the request to stop ends with
-  // runtime.stopped; the flag outlives its use. nullptr: only the time limit ends waits.
+  // From now on a wait that lasts this number of seconds after the stop request ends with
+  // runtime.stopped; the flag must outlive its use. nullptr: only the time limit ends waits.
   void give_up_after(const StopFlag* stop, double seconds) {
     stop_ = stop;
     stop_seen_ = 0;
@@ -10918,18 +10972,17 @@ class Communicator {
  protected:
   Communicator() = default;
 
-  // Starts to move bytes and returns at once, with a number for the message that no other has while
-  // it is not over. It must not matter whether the receiver has called begin_receive() yet.
+  // Starts to move bytes and returns at once, with a number that no other incomplete message has.
+  // It must work whether or not the receiver has called begin_receive() yet.
   virtual std::uint64_t begin_send(int to, int tag, std::span<const std::byte> bytes) = 0;
   virtual std::uint64_t begin_receive(int from, int tag, std::span<std::byte> bytes) = 0;
-  // Moves what can be moved, of all messages, and returns whether this one is over; then its number
-  // is forgotten. Where it fails (lost(), wrong_size()), cancel() follows.
+  // Moves data of all messages as far as possible, and returns true if this message is complete;
+  // then its number is forgotten. If it fails (lost(), wrong_size()), cancel() follows.
   virtual bool poll(std::uint64_t number) = 0;
-  // Forgets a message that is not over: its buffer is not touched any more.
+  // Forgets an incomplete message: its buffer is not touched any more.
   virtual void cancel(std::uint64_t number) noexcept = 0;
-  // Between two polls of a wait, of which this is the round-th: may sleep until something arrives,
-  // but not for much longer than a millisecond. By default the core is given away at first, then
-  // there are short sleeps.
+  // Called between two polls of a wait; `round` counts them. May sleep until something arrives, but
+  // not for much longer than a millisecond. The default first yields the core, then sleeps briefly.
   virtual void idle(std::uint64_t round) {
     constexpr std::uint64_t busy_rounds = 1000;  // some milliseconds: longer than most waits
     constexpr timespec nap{0, 50'000};
@@ -10939,7 +10992,7 @@ class Communicator {
       ::nanosleep(&nap, nullptr);
   }
 
-  // What poll() ends in: errors parallel.rank_lost and parallel.message_size.
+  // The errors of poll(): parallel.rank_lost and parallel.message_size.
   [[noreturn]] void lost(int lost_rank, std::string_view reason) const {
     fail(error_id::rank_lost, "Communicator", "rank " + std::to_string(lost_rank),
          "lost (" + std::string(reason) + ")",
@@ -10999,8 +11052,8 @@ inline void Request::cancel() noexcept {
 
 }  // namespace soma
 // ---- soma/parallel/partition.hpp
-// Who has what: which shards of a batch a rank computes, which part of a buffer it owns after a
-// reduce-scatter, which rows of a parameter it keeps.
+// Ownership: the shards of a batch that a rank computes, the part of a buffer that it owns after a
+// reduce-scatter, and the rows of a parameter that it keeps.
 
 namespace soma {
 
@@ -11020,16 +11073,16 @@ inline void check_ranks(int ranks, std::size_t shards) {
          "a power of two up to the number of shards, " + std::to_string(shards));
 }
 
-// The place of a rank's part among those of `ranks`, a power of two, in the order of the buffer:
-// its bits reversed, see owned_range().
+// The place of a rank's part among the parts of `ranks` ranks, a power of two, in the order of the
+// buffer: the rank's bits reversed, see owned_range().
 inline std::size_t place_of_part(int rank, int ranks) {
   std::size_t place = 0;
   for (int bit = 1; bit < ranks; bit *= 2) place = 2 * place + ((rank & bit) != 0 ? 1 : 0);
   return place;
 }
 
-// The shards (a power of two of them) of one rank: neighbours, hence a subtree of the tree in which
-// shards meet. Errors parallel.ranks, parallel.argument.
+// The shards (a power of two) of one rank: neighbours, so they form a subtree of the tree in which
+// shards are added. Errors parallel.ranks, parallel.argument.
 inline Part owned_shards(std::size_t shards, int rank, int ranks) {
   if (!std::has_single_bit(shards))
     fail(error_id::parallel_argument, "owned_shards", "shards", std::to_string(shards),
@@ -11042,17 +11095,16 @@ inline Part owned_shards(std::size_t shards, int rank, int ranks) {
   return {static_cast<std::size_t>(rank) * each, each};
 }
 
-// The elements of a buffer that a rank has the sum of after reduce_scatter(): the buffer is halved
-// once for each bit of the rank, the lowest first, and a bit of 0 keeps the lower half, which has
-// one element more if their number is odd. So the parts lie in the order of the ranks' reversed
-// bits:
+// The elements of a buffer whose sums a rank has after reduce_scatter(). The buffer is halved once
+// for each bit of the rank, the lowest first; a bit of 0 keeps the lower half, which has one
+// element more if the number is odd. So the parts lie in the order of the ranks' reversed bits:
 //
 //   part of 16 elements   0-3     4-7     8-11    12-15
 //   its owner among 4     rank 0  rank 2  rank 1  rank 3
 //
-// Together they are the buffer, without overlap; those of small buffers may be empty. `ranks` is a
-// power of two. Of the rank's bits only the lowest log2(ranks) count, so owned_range(count, rank,
-// distance) is what a rank still works on before the round at that distance.
+// Together they are the buffer, without overlap; parts of small buffers may be empty. `ranks` is a
+// power of two. Only the lowest log2(ranks) bits of the rank count, so owned_range(count, rank,
+// distance) is the range on which a rank still works before the round at that distance.
 inline Part owned_range(std::size_t count, int rank, int ranks) {
   Part part{0, count};
   for (int bit = 1; bit < ranks; bit *= 2) {
@@ -11065,9 +11117,9 @@ inline Part owned_range(std::size_t count, int rank, int ranks) {
   return part;
 }
 
-// The rows of a parameter that a rank keeps where ranks share them: halved as owned_range() does,
-// but along the tree of RowBlock only. Of a block that does not split the upper half is empty, so
-// small parameters are all rank 0's.
+// The rows of a parameter that a rank keeps if ranks share them: halved as in owned_range(), but
+// only along the tree of RowBlock. If a block does not split, its upper half is empty, so rank 0
+// has all rows of small parameters.
 inline Part owned_rows(std::size_t rows, std::size_t row_elements, int rank, int ranks) {
   RowBlock block{0, rows};
   for (int bit = 1; bit < ranks; bit *= 2) {
@@ -11080,12 +11132,12 @@ inline Part owned_rows(std::size_t rows, std::size_t row_elements, int rank, int
   return {block.begin, block.rows};
 }
 
-// Which part of a buffer each rank ends with: one for each, in the order of the ranks' reversed
-// bits, together the whole.
+// The part of a buffer with which each rank ends: one part for each rank, in the order of the
+// ranks' reversed bits, together the whole.
 class Partition {
  public:
   virtual ~Partition() = default;
-  // The parts of all ranks whose lowest log2(ranks) bits are those of `rank`: neighbours.
+  // The parts of all ranks whose lowest log2(ranks) bits equal those of `rank`: neighbours.
   virtual Part part(int rank, int ranks) const = 0;
 
  protected:
@@ -11094,7 +11146,7 @@ class Partition {
   Partition& operator=(const Partition&) = default;
 };
 
-// owned_range().
+// The parts of owned_range().
 class EvenPartition final : public Partition {
  public:
   explicit EvenPartition(std::size_t count = 0) : count_(count) {}
@@ -11106,24 +11158,24 @@ class EvenPartition final : public Partition {
 
 }  // namespace soma
 // ---- soma/parallel/reduce_scatter.hpp
-// The two halves of an all-reduce, as objects that never wait, so that sums of several buffers are
-// on their way while a program computes.
+// The two halves of an all-reduce, as objects that never wait, so that several buffers can be in
+// transit while a program computes.
 //
-// ReduceScatter goes through distances 1, 2, 4, ... At each, a rank exchanges half of what it still
-// works on with rank ^ distance and adds the half that it keeps. Neighbours meet first, then pairs
-// of neighbours: element by element this is the fixed tree in which shards meet
+// ReduceScatter goes through distances 1, 2, 4, ... At each distance, a rank exchanges half of its
+// present range with rank ^ distance and adds the half that it keeps. Neighbours are added first,
+// then pairs of neighbours: element by element this is the fixed tree in which shards are added
 // (tensor/ragged.hpp), so the sum has the same bits for any power of two of ranks. AllGather is the
 // way back.
 //
-// n elements, R ranks: each log2(R) messages and n (R - 1) / R elements sent and received a rank,
-// which is the least possible.
+// For n elements and R ranks, each half sends and receives log2(R) messages and n (R - 1) / R
+// elements per rank, which is the minimum.
 
 // ---- soma/parallel/scratch.hpp
-// Scratch: memory for messages that arrive beside what they are added to.
+// Scratch: memory for arriving messages that are then added to a buffer.
 
 namespace soma::detail {
 
-// Uninitialised numbers on a heap. Grows, never shrinks: work that repeats asks for nothing.
+// Uninitialised numbers on a heap. Grows and never shrinks, so repeated work allocates nothing.
 template <class T>
 class Scratch {
  public:
@@ -11132,7 +11184,7 @@ class Scratch {
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 
-  // What it held is lost if it has to grow. Error memory.exhausted.
+  // Growing loses the content. Error memory.exhausted.
   std::span<T> get(std::size_t count) {
     if (count > capacity_) {
       release();
@@ -11160,9 +11212,9 @@ namespace soma {
 
 namespace detail {
 
-// own += theirs. Which of two comes first cannot be seen (but for the payload of two NaNs); which
-// sums are added to which is what the distances decide. In blocks of a known size, because at -O2
-// g++ turns only those into vectors.
+// own += theirs. The order of the two has no effect (except on the payload of two NaNs); the
+// distances decide which sums are added. The loop has blocks of a known size, because g++ at -O2
+// vectorises only such loops.
 inline void add(float* __restrict own, const float* __restrict theirs, std::size_t count) {
   constexpr std::size_t block = 16;
   const FloatEnvironment environment;
@@ -11180,13 +11232,13 @@ inline constexpr std::size_t any_number_of_shards = (std::numeric_limits<std::si
 
 }  // namespace detail
 
-// How sums travel where that is not as fp32.
+// The format of sums in transit, if it is not fp32.
 class SumFormat {
  public:
   virtual ~SumFormat() = default;
-  virtual std::size_t bytes() const = 0;  // of a number
-  // Rounds sums to numbers of the format and writes their codes. They are those from element
-  // `begin` of the buffer on, and the addends of `ranks` neighbours are in them.
+  virtual std::size_t bytes() const = 0;  // the bytes of a number
+  // Rounds sums to numbers of the format and writes their codes. The sums are those from element
+  // `begin` of the buffer on, and contain the addends of `ranks` neighbours.
   virtual void round(std::size_t begin, std::span<float> sums, int ranks,
                      std::span<std::byte> codes) = 0;
   virtual void widen(std::span<const std::byte> codes, std::span<float> values) = 0;
@@ -11197,15 +11249,16 @@ class SumFormat {
   SumFormat& operator=(const SumFormat&) = default;
 };
 
-// After it, each rank has the sum over all ranks of its part of the buffer, owned_range() or what
-// another Partition says; the rest holds partial sums of no use. Every rank starts it with the same
-// number of elements, the same partition and the same tag. Several may be on their way at once,
-// with different tags, started and advanced in any order. One object is used for one buffer after
-// the other and keeps its scratch of half the largest. Destroyed while on its way: the messages are
-// taken back; the other ranks' waits fail in the end.
+// Afterwards each rank has the sum over all ranks of its part of the buffer: owned_range(), or the
+// part of another Partition; the rest holds useless partial sums. Every rank starts it with the
+// same number of elements, the same partition and the same tag. Several may be in transit at once,
+// with different tags, started and advanced in any order. One object serves one buffer after the
+// other and keeps its scratch memory of half the largest. Destroying it in transit cancels its
+// messages; the other ranks' waits then fail.
 //
-// With a SumFormat what travels is rounded before each round: what a rank sends, and what it keeps
-// of the same sums, so that a result does not depend on who owns it. The sums at the end are fp32.
+// With a SumFormat, numbers are rounded before each round: both those that a rank sends and those
+// that it keeps of the same sums, so that a result does not depend on its owner. The sums at the
+// end are fp32.
 class ReduceScatter {
  public:
   // Error parallel.ranks.
@@ -11220,9 +11273,9 @@ class ReduceScatter {
     check_ranks(communicator.size(), detail::any_number_of_shards);
   }
 
-  // The values are this object's until done(), and the partition stays where it is. Errors
-  // memory.exhausted, parallel.argument (the tag; the one before is not done, perhaps for an
-  // error).
+  // The values belong to this object until done(), and the partition must stay in place. Errors
+  // memory.exhausted, parallel.argument (the tag; or the previous buffer is not done, perhaps
+  // because of an error).
   void start(std::span<float> values) {
     if (!done()) detail::still_on_its_way("ReduceScatter::start");
     even_ = EvenPartition(values.size());
@@ -11235,8 +11288,8 @@ class ReduceScatter {
     distance_ = 1;
     if (!done()) start_round();
   }
-  // Does what can be done without waiting, and returns done(). Adds what has arrived. Errors as
-  // Communicator::test().
+  // Advances as far as possible without waiting, and returns done(). Adds the data that have
+  // arrived. Errors as of Communicator::test().
   bool advance() {
     while (!done()) {
       const bool received = communicator_.test(receive_), sent = communicator_.test(send_);
@@ -11246,9 +11299,9 @@ class ReduceScatter {
     return true;
   }
   bool done() const { return distance_ >= communicator_.size(); }
-  // Waits until done; returns this rank's part of the values. Only this one moves on: of several on
-  // their way, every rank finishes them in the same order, or advances all in a loop. Errors as
-  // Communicator::wait().
+  // Waits until done; returns this rank's part of the values. Only this object advances: if several
+  // are in transit, every rank must finish them in the same order, or advance all in a loop. Errors
+  // as of Communicator::wait().
   std::span<float> finish() {
     while (!done()) {
       communicator_.wait(receive_);
@@ -11295,15 +11348,15 @@ class ReduceScatter {
   detail::Scratch<std::byte> sent_, arriving_;
   SumFormat* format_;
   int tag_;
-  int distance_;  // of this round; the number of ranks: done
+  int distance_;  // the round's distance; the number of ranks: done
   EvenPartition even_{};
   const Partition* partition_ = &even_;
   std::span<float> values_;
   Request receive_, send_;
 };
 
-// From each rank its part, to all the whole buffer. The rest as ReduceScatter, but without scratch.
-// The elements may be of any type, of which memory is copied.
+// Sends each rank's part to all, so that all have the whole buffer. Otherwise as ReduceScatter, but
+// without scratch memory. For any trivially copyable type.
 class AllGather {
  public:
   // Error parallel.ranks.
@@ -11315,8 +11368,9 @@ class AllGather {
   void start(std::span<T> values) {
     start(std::as_writable_bytes(values), sizeof(T));
   }
-  // For elements whose size is known at run time: bytes is `element_bytes` times their number.
-  // Errors parallel.argument (that, the tag; the one before is not done, perhaps for an error).
+  // For elements whose size is known at run time: the size of `bytes` is a multiple of
+  // `element_bytes`. Errors parallel.argument (another size, the tag; or the previous buffer is not
+  // done, perhaps because of an error).
   void start(std::span<std::byte> bytes, std::size_t element_bytes) {
     if (!done()) detail::still_on_its_way("AllGather::start");
     even_ = EvenPartition(element_bytes == 0 ? 0 : bytes.size() / element_bytes);
@@ -11367,7 +11421,7 @@ class AllGather {
 
   Communicator& communicator_;
   int tag_;
-  int distance_ = 0;  // of this round; 0: done
+  int distance_ = 0;  // the round's distance; 0: done
   std::span<std::byte> bytes_;
   std::size_t element_bytes_ = 1;
   EvenPartition even_{};
@@ -11379,8 +11433,8 @@ class AllGather {
 
 namespace soma {
 
-// Sums over the ranks in the order of the shard tree, in fp32. Each rank gets its owned_range() of
-// the result, which is returned; what else is in the buffer is lost.
+// Adds over the ranks in the order of the shard tree, in fp32. Each rank gets its owned_range() of
+// the result, which is returned; the rest of the buffer is overwritten.
 inline std::span<float> reduce_scatter(Communicator& communicator, Heap& heap,
                                        std::span<float> values) {
   ReduceScatter reduction(communicator, heap, collective_tag);
@@ -11388,8 +11442,8 @@ inline std::span<float> reduce_scatter(Communicator& communicator, Heap& heap,
   return reduction.finish();
 }
 
-// From each rank its owned_range() of the buffer, to all the whole. Of any type, of which memory is
-// copied.
+// Sends each rank's owned_range() of the buffer to all ranks, so that all have the whole. For any
+// trivially copyable type.
 template <class T>
 void all_gather(Communicator& communicator, std::span<T> values) {
   AllGather gathering(communicator, collective_tag);
@@ -11399,9 +11453,10 @@ void all_gather(Communicator& communicator, std::span<T> values) {
 
 namespace detail {
 
-// Recursive doubling: at distances 1, 2, 4, ... the whole buffer is exchanged with rank ^ distance,
-// and combine(own, theirs, count) makes one of two, in `own`. The same tree as reduce_scatter(), in
-// half as many rounds as that and all_gather(), but with log2(ranks) / 2 times the bytes or more.
+// Recursive doubling: at distances 1, 2, 4, ... a rank exchanges the whole buffer with rank ^
+// distance, and combine(own, theirs, count) merges the two in `own`. The tree is the same as in
+// reduce_scatter(), in half as many rounds as that and all_gather(), but with at least log2(ranks)
+// / 2 times the bytes.
 template <class T, class Combine>
 void all_reduce_by_doubling(Communicator& communicator, Heap& heap, std::span<T> values,
                             const Combine& combine) {
@@ -11428,13 +11483,13 @@ void all_reduce_each(Communicator& communicator, Heap& heap, std::span<T> values
 
 }  // namespace detail
 
-// Up to this number of floats all_reduce() takes the way with fewer messages, above it the one with
-// fewer bytes: about where both take the same time, between threads as between processes of one
-// machine (bench/yardstick/transport.cpp).
+// Up to this number of floats all_reduce() uses the method with fewer messages, above it the method
+// with fewer bytes: about where both take the same time, between threads as well as between
+// processes of one machine (bench/yardstick/transport.cpp).
 inline constexpr std::size_t few_floats = 16384;
 
-// Sums over the ranks in the order of the shard tree, in fp32; every rank gets all of them, with
-// the same bits whichever way they went.
+// Adds over the ranks in the order of the shard tree, in fp32; every rank gets all sums, with the
+// same bits in either method.
 inline void all_reduce(Communicator& communicator, Heap& heap, std::span<float> values) {
   if (values.size() <= few_floats) {
     detail::all_reduce_by_doubling(communicator, heap, values, detail::add);
@@ -11444,9 +11499,9 @@ inline void all_reduce(Communicator& communicator, Heap& heap, std::span<float> 
   }
 }
 
-// Sums of what each rank has of its own parts (Partition), in the order in which these parts lie:
-// ranks that own neighbours meet first, at the largest distance. With zeros from ranks that own
-// nothing this is the tree of RowBlock.
+// Adds the numbers that each rank has for its own parts (Partition), in the order in which the
+// parts lie: ranks that own neighbours are combined first, at the largest distance. If ranks that
+// own nothing contribute zeros, this is the tree of RowBlock.
 inline void all_reduce_parts(Communicator& communicator, Heap& heap, std::span<double> values) {
   check_ranks(communicator.size(), detail::any_number_of_shards);
   const FloatEnvironment environment;
@@ -11459,7 +11514,7 @@ inline void all_reduce_parts(Communicator& communicator, Heap& heap, std::span<d
   }
 }
 
-// Largest values; 0 is larger than -0, and a NaN on any rank makes a NaN on all.
+// The largest values; 0 counts as larger than -0, and a NaN on any rank gives NaN on all.
 inline void all_reduce_max(Communicator& communicator, Heap& heap, std::span<float> values) {
   detail::all_reduce_each(communicator, heap, values, [](float a, float b) {
     if (std::isnan(a) || std::isnan(b)) return std::numeric_limits<float>::quiet_NaN();
@@ -11468,7 +11523,7 @@ inline void all_reduce_max(Communicator& communicator, Heap& heap, std::span<flo
   });
 }
 
-// Bits that any rank has set, such as "a gradient was not finite".
+// The bits that any rank has set, such as "a gradient was not finite".
 inline void all_reduce_or(Communicator& communicator, Heap& heap, std::span<std::uint64_t> bits) {
   detail::all_reduce_each(communicator, heap, bits,
                           [](std::uint64_t a, std::uint64_t b) { return a | b; });
@@ -11481,15 +11536,15 @@ inline void all_reduce_sum(Communicator& communicator, Heap& heap,
                           [](std::uint64_t a, std::uint64_t b) { return a + b; });
 }
 
-// The root's bytes to all, through a binomial tree: ceil(log2(ranks)) rounds of the whole. Any
-// number of ranks. Error parallel.argument: no such root.
+// Sends the root's bytes to all, through a binomial tree: ceil(log2(ranks)) rounds of the whole.
+// Any number of ranks. Error parallel.argument: no such root.
 inline void broadcast(Communicator& communicator, std::span<std::byte> bytes, int root = 0) {
   const int size = communicator.size();
   if (root < 0 || root >= size)
     fail(error_id::parallel_argument, "broadcast", "root", std::to_string(root),
          "one of " + std::to_string(size) + " ranks");
-  // Counted from the root, a rank hears from the one without its highest bit, and then tells those
-  // with one more bit above.
+  // Counted from the root, a rank receives from the rank without its highest bit, and then sends to
+  // the ranks with one more bit above.
   const int place = (communicator.rank() - root + size) % size;
   const auto at = [&](int other) { return (other + root) % size; };
   int distance = 1;
@@ -11502,11 +11557,11 @@ inline void broadcast(Communicator& communicator, std::span<std::byte> bytes, in
 
 }  // namespace soma
 // ---- soma/parallel/gradient_bucket.hpp
-// GradientBucket: gradients that travel together. It is filled, closed, and on its way until the
-// sums over all ranks are there.
+// GradientBucket: gradients that travel together. It is filled, closed, and then in transit until
+// the sums over all ranks are complete.
 
 // ---- soma/parallel/gradient_rounding.hpp
-// GradientRounding: sums of gradients that travel in a narrow format.
+// GradientRounding: rounds sums of gradients to a narrow format for transit.
 
 // ---- soma/kernels/convert/convert.hpp
 // convert(): many numbers from any format to any other, with rounding, scales and amax, over the
@@ -11514,19 +11569,19 @@ inline void broadcast(Communicator& communicator, std::span<std::byte> bytes, in
 //
 // Values are decoded exactly to fp32, scaled if asked, and encoded with one rounding. The result of
 // an element depends on its value, its scale, the options and its logical index: not on threads,
-// target, alignment, length or how a tensor is cut into calls. Cost: one pass over the data (two
-// where ScalePolicy::current has to find amax first); about memory speed for bf16, see
-// docs/benchmarks.md for the rest. Allocates nothing.
+// target, alignment, length or how a tensor is cut into calls. Cost: one pass over the data (two if
+// ScalePolicy::current has to find amax first); about memory speed for bf16, see docs/benchmarks.md
+// for other formats. Allocates nothing.
 
 // ---- soma/numeric/code_span.hpp
-// CodeSpan: bytes and the format they are in, chosen at run time. The type-erased side of every
-// conversion.
+// CodeSpan: bytes together with their format, which is chosen at run time. All conversions have an
+// overload that takes CodeSpan.
 
 namespace soma {
 
-// A matrix of codes, `rows` x `columns`, each code format.bytes() wide; rows are `row_stride` bytes
-// apart and their elements adjacent. A plain array is one row. Does not own; copies of it see the
-// same bytes.
+// A matrix of codes, `rows` x `columns`, each code format.bytes() wide. Rows are `row_stride` bytes
+// apart, and the codes of a row are adjacent. A plain array is one row. The span does not own the
+// bytes; copies of the span see the same bytes.
 template <class Byte>
 struct BasicCodeSpan {
   FloatFormat format;
@@ -11563,8 +11618,8 @@ BasicCodeSpan<Byte> code_span(const FloatFormat& format, std::span<Byte> bytes) 
 
 }  // namespace detail
 
-// One row that fills `bytes`. Errors format.impossible, convert.layout (bytes not a whole number of
-// codes).
+// One row that fills `bytes`. Errors format.impossible, convert.layout (the size is no multiple of
+// the code width).
 inline CodeSpan code_span(const FloatFormat& format, std::span<std::byte> bytes) {
   return detail::code_span(format, bytes);
 }
@@ -11604,18 +11659,18 @@ class minifloat {
   constexpr explicit minifloat(double value, const Rounding& rounding = {},
                                std::uint32_t random = 0)
       : storage_(store(encode(Format, value, rounding, random))) {}
-  // Integers up to 2^53 in magnitude are exact before the one rounding; larger ones round to double
-  // first.
+  // Integers up to 2^53 in magnitude are exact before the one rounding; larger integers are rounded
+  // to double first.
   template <std::integral Integer>
   constexpr explicit minifloat(Integer value) : minifloat(static_cast<double>(value)) {}
-  // From another format, in one rounding.
+  // Conversion from another format, rounded once.
   template <FloatFormat Other>
   requires(Other != Format) constexpr explicit minifloat(minifloat<Other> other,
                                                          const Rounding& rounding = {},
                                                          std::uint32_t random = 0)
       : minifloat(static_cast<float>(other), rounding, random) {}
 
-  // The value, exactly: every format's values are fp32 values.
+  // The exact value: every format's values are fp32 values.
   constexpr operator float() const { return decode(Format, code()); }
 
   // The stored bits (in 4 bytes: the code at the top, so a tf32's bits are an fp32's).
@@ -11632,8 +11687,8 @@ class minifloat {
   static constexpr minifloat from_code(std::uint32_t code) { return from_bits(store(code)); }
 
   constexpr minifloat operator+() const { return *this; }
-  // Flips the sign bit, of NaN as well. Where zero or NaN has no sign it stays; an unsigned format
-  // negates by value.
+  // Flips the sign bit, of NaN too. A zero or NaN without sign stays; an unsigned format negates by
+  // value.
   constexpr minifloat operator-() const {
     if constexpr (!Format.is_signed) return minifloat(-static_cast<float>(*this));
     if constexpr (Format.specials == Specials::nan_negative_zero)
@@ -11658,7 +11713,7 @@ class minifloat {
   constexpr minifloat& operator*=(minifloat other) { return *this = *this * other; }
   constexpr minifloat& operator/=(minifloat other) { return *this = *this / other; }
 
-  // By value, as IEEE: NaN is unordered, -0 equals +0.
+  // Compares values as IEEE 754 does: NaN is unordered, -0 equals +0.
   friend constexpr bool operator==(minifloat a, minifloat b) {
     return static_cast<float>(a) == static_cast<float>(b);
   }
@@ -11743,8 +11798,8 @@ constexpr minifloat<F> abs(minifloat<F> value) {
 
 namespace detail {
 
-// Rounded to odd: the double whose last bit also says that something lies behind it. Rounding that
-// to any format rounds the long double once.
+// Rounds to odd: the last bit of the double is set if digits follow it. Rounding this double to any
+// format gives the same result as rounding the long double once.
 constexpr double to_odd_double(long double value) {
   const auto nearest = static_cast<double>(value);
   const long double rest = value - static_cast<long double>(nearest);
@@ -11756,7 +11811,7 @@ constexpr double to_odd_double(long double value) {
 
 }  // namespace detail
 
-// 1.5_bf16 and friends: rounded once, from the long double that the compiler read.
+// 1.5_bf16 and similar literals, rounded once from the compiler's long double.
 namespace literals {
 
 constexpr tf32 operator""_tf32(long double value) { return tf32(detail::to_odd_double(value)); }
@@ -11783,8 +11838,8 @@ namespace soma {
 
 struct ConvertOptions {
   Rounding rounding{};
-  // Which random numbers: those of draw.index and following for the elements in row-major order,
-  // the k-th row starting at draw.index + k * draw_row_stride (0: the number of columns).
+  // The random numbers: number draw.index and the following ones for the elements in row-major
+  // order; the k-th row starts at draw.index + k * draw_row_stride (0: the number of columns).
   Draw draw{};
   std::uint64_t draw_row_stride = 0;
 
@@ -11795,16 +11850,16 @@ struct ConvertOptions {
   // The scales of the source, read whatever the policy; empty: none.
   Granularity source_granularity = Granularity::tensor;
   std::span<const float> source_scales{};
-  // Receives the largest finite magnitude of each granule of `scaling` (of the tensor where its
-  // policy is none), before scaling: one pass gives the codes and the next step's amax. 0 where a
+  // Receives the largest finite magnitude of each granule of `scaling` (of the tensor if the policy
+  // is none), before scaling: one pass computes the codes and the next step's amax. It is 0 if a
   // granule has no finite value. Empty: not wanted.
   std::span<float> amax{};
 };
 
-// The matrix `from` into the matrix `to`, element by element. In place is allowed where both start
-// at the same byte and no target element lies above its source (codes as wide or narrower; rows no
-// farther apart); with narrower codes it then runs on one thread. On error nothing is written.
-// Errors:
+// The matrix `from` into the matrix `to`, element by element. Conversion in place is allowed if
+// both start at the same byte and no target element lies above its source (codes as wide or
+// narrower; rows no farther apart); with narrower codes it then runs on one thread. On error
+// nothing is written. Errors:
 //   format.impossible       either format
 //   convert.size_mismatch   rows or columns differ
 //   convert.layout          a row stride shorter than a row, or no memory behind a matrix that is
@@ -11863,9 +11918,9 @@ void convert(Context& context, const From& from, To&& to, const ConvertOptions& 
 // ---- soma/kernels/convert/plan.hpp
 // How convert() checks its arguments, cuts a matrix into items of work and runs them.
 //
-// An item is a band of rows by a segment of columns; no granule but a whole tensor reaches over two
-// items, so each item finds the scales and amax of its granules alone. A tensor's single amax is a
-// maximum, which has no order.
+// An item is a band of rows by a segment of columns. Only the granule of a whole tensor spans
+// several items, so each item computes the scales and amax of its own granules. A tensor's single
+// amax is a maximum, which does not depend on order.
 
 namespace soma::detail {
 
@@ -11891,7 +11946,7 @@ inline void check_layout(const ConstCodeSpan& span, const char* argument) {
       checked_add(checked_multiply(span.rows - 1, span.row_stride, "convert"), row, "convert"));
 }
 
-// Bytes from the first to behind the last element.
+// The bytes from the start of the first element to the end of the last.
 inline std::size_t extent(const ConstCodeSpan& span) {
   return span.size() == 0 ? 0 : (span.rows - 1) * span.row_stride + span.row_bytes();
 }
@@ -11946,7 +12001,8 @@ inline void check_convert(const ConstCodeSpan& from, const CodeSpan& to,
   }
 }
 
-// The largest of many floats that are not negative, from any thread. Their bits ascend with them.
+// The largest of many floats that are not negative, from any thread. The bits of such floats ascend
+// with their values.
 class AtomicMaximum {
  public:
   void include(float value) {
@@ -12015,10 +12071,11 @@ class ConvertPlan {
   }
 
  private:
-  // 128 KiB of floats: large beside the cost of handing out work, small beside a second-level
-  // cache.
+  // 128 KiB of floats: large compared with the cost of handing out work, small compared with a
+  // second-level cache.
   static constexpr std::size_t item_elements = 32768;
-  // Half of a large last-level cache: a longer target has left it before anyone can read it there.
+  // Half of a large last-level cache: the start of a longer target is evicted before it can be read
+  // from there.
   static constexpr std::size_t streaming_bytes = std::size_t{16} << 20;
   static constexpr std::size_t most_granules = item_elements / 32;
 
@@ -12084,7 +12141,7 @@ class ConvertPlan {
     }
   }
 
-  // Rows that share granules are done together: first their amax where that gives the scale, then
+  // Rows that share granules are converted together: first amax, if it determines the scale, then
   // the codes.
   void convert_item(const Item& item, AtomicMaximum* tensor_amax) {
     std::array<float, most_granules> amax, inverse;
@@ -12151,19 +12208,19 @@ inline void convert(Context& context, const ConstCodeSpan& from, const CodeSpan&
 
 namespace soma {
 
-// Stochastic draws are keyed by seed, step, which ranks' addends are in a sum, and the number of
-// the element among all that a step reduces. So the bits depend on the number of ranks, and not on
-// buckets, overlap, or who owns a sum.
+// Stochastic draws are keyed by seed, step, the set of ranks whose addends are in a sum, and the
+// number of the element among all elements that a step reduces. So the bits depend on the number of
+// ranks, but not on buckets, overlap, or the owner of a sum.
 class GradientRounding final : public SumFormat {
  public:
-  // The elements of a buffer from `begin` on are those of a step from `place` on, up to the next
-  // run.
+  // The elements of a buffer from `begin` on are the elements of a step from `place` on, up to the
+  // next run.
   struct Run {
     std::size_t begin;
     std::uint64_t place;
   };
 
-  // `draw`: seed and step. `runs`: ascending, the first begins at 0; they stay where they are.
+  // `draw`: seed and step. `runs`: ascending, the first begins at 0; they must stay in place.
   GradientRounding(Context& context, const Quantizer& quantizer, const Draw& draw, int rank,
                    const HeapVector<Run>& runs)
       : context_(context), quantizer_(quantizer), draw_(draw), rank_(rank), runs_(runs) {}
@@ -12204,19 +12261,19 @@ class GradientRounding final : public SumFormat {
 
 }  // namespace soma
 // ---- soma/parallel/row_partition.hpp
-// RowPartition: which rows of a gradient each rank keeps.
+// RowPartition: the rows of a gradient that each rank keeps.
 
 namespace soma {
 
-// Of a variable, or of a parameter that is some of its rows (Parameter), or of a sparse gradient
-// that has some of them; counted in those.
+// For a variable, for a parameter that is some of its rows (Parameter), or for a sparse gradient
+// with some of these rows. Row numbers count within that tensor.
 class RowPartition final : public Partition {
  public:
   explicit RowPartition(const Shape& shape, std::size_t first_row = 0,
                         std::size_t last_row = to_end)
       : all_(shape), first_(first_row), last_((std::min)(last_row, all_.rows)) {}
 
-  // Of these rows only, ascending, which stay where they are.
+  // The partition restricted to these rows, ascending, which must stay in place.
   RowPartition only(std::span<const std::int64_t> rows) const {
     RowPartition result = *this;
     result.sparse_ = true;
@@ -12249,14 +12306,14 @@ class RowPartition final : public Partition {
 
 namespace soma {
 
-// What all buckets of a step have in common.
+// The common settings of all buckets of a step.
 struct ReductionSetting {
   bool keep_own_rows = false;  // each rank gets the sums of its rows (RowPartition) only
-  Quantizer format{};          // of what travels; fp32 or a format with fewer bits
-  Draw draw{};                 // of its rounding: seed and step
+  Quantizer format{};          // the format in transit; fp32 or a format with fewer bits
+  Draw draw{};                 // for the rounding: seed and step
 };
 
-// Stays where it is: messages on their way belong to it.
+// Not movable: messages in transit refer to it.
 class GradientBucket final : public Counted, private Partition {
  public:
   GradientBucket(Heap& heap, Context& context, Communicator& communicator, int tag,
@@ -12271,8 +12328,8 @@ class GradientBucket final : public Counted, private Partition {
         sums_(communicator, heap, tag, rounds() ? &rounding_ : nullptr),
         gather_(communicator, tag) {}
 
-  // Values of fp32, rows as `rows` counts them. `place`: their number among all that a step
-  // reduces. Returns where their sums will begin among values().
+  // Adds fp32 values, with the rows that `rows` describes. `place`: the number of their first
+  // element among all elements that a step reduces. Returns the begin of their sums among values().
   std::size_t add(Tensor values, const RowPartition& rows, std::uint64_t place) {
     const std::size_t begin = own_elements_;
     elements_ += values.elements();
@@ -12285,8 +12342,8 @@ class GradientBucket final : public Counted, private Partition {
   }
   std::size_t elements() const { return elements_; }
 
-  // Lays the addends out: as they came, or, where each rank keeps its rows, those of each rank side
-  // by side.
+  // Lays out the addends: in the order of arrival, or, if each rank keeps its rows, with the rows
+  // of each rank side by side.
   void close() {
     values_ = Tensor::empty(context_, Shape{elements_});
     std::size_t next = 0;
@@ -12315,7 +12372,7 @@ class GradientBucket final : public Counted, private Partition {
     else
       sums_.start(values_.mutable_span<float>());
   }
-  // Whether it is done; never waits.
+  // True if it is done; never waits.
   bool advance() {
     if (!sums_.advance()) return false;
     if (!std::exchange(summed_, true)) distribute();
@@ -12329,7 +12386,7 @@ class GradientBucket final : public Counted, private Partition {
     gather_.finish();
     if (!std::exchange(done_, true)) widen();
   }
-  // The sums once it is done: of all addends, or of this rank's rows of them.
+  // The sums, once it is done: of all addends, or of this rank's rows of them.
   const Tensor& values() const { return values_; }
 
  private:
@@ -12342,7 +12399,7 @@ class GradientBucket final : public Counted, private Partition {
   bool rounds() const {
     return communicator_.size() > 1 && setting_.format.format != formats::fp32;
   }
-  // Of the buffer, where each rank keeps its rows.
+  // A rank's part of the buffer, if each rank keeps its rows.
   Part part(int rank, int ranks) const override {
     Part all;
     for (const Addend& addend : addends_) {
@@ -12352,7 +12409,7 @@ class GradientBucket final : public Counted, private Partition {
     }
     return all;
   }
-  // Of a sum that has its last addend.
+  // Passes on sums that have their last addend.
   void distribute() {
     const int rank = communicator_.rank(), ranks = communicator_.size();
     const bool own_only = setting_.keep_own_rows;
@@ -12371,7 +12428,7 @@ class GradientBucket final : public Counted, private Partition {
     else
       gather_.start(values_.mutable_span<float>());
   }
-  // What came in few bits.
+  // Widens numbers that arrived in a narrow format.
   void widen() {
     if (rounds() && !setting_.keep_own_rows)
       rounding_.widen(code_bytes(), values_.mutable_span<float>());
@@ -12399,17 +12456,17 @@ namespace soma {
 struct GradientReducerOptions {
   std::size_t bucket_bytes = std::size_t{4} << 20;
   bool overlap = true;         // buckets leave while backward goes on; false: all in finish()
-  bool keep_own_rows = false;  // of each parameter, RowPartition
-  // What travels: fp32, or rounded to numbers of another format on the way. Then the bits of sums
-  // depend on the number of ranks.
+  bool keep_own_rows = false;  // each rank gets the sums of its rows only (RowPartition)
+  // The format in transit: fp32, or numbers rounded to another format. Then the bits of sums depend
+  // on the number of ranks.
   Quantizer format{};
-  std::uint64_t seed = 0;  // of that rounding
+  std::uint64_t seed = 0;  // for stochastic rounding to that format
 };
 
-// Seconds, of all steps so far.
+// Seconds over all steps so far.
 struct ReductionTimes {
   double total = 0;   // in which sums were on their way
-  double waited = 0;  // of these in finish(), when there was nothing else to do
+  double waited = 0;  // the part in finish(), when there was nothing else to do
 };
 
 class GradientReducer final : public GradientReceiver {
@@ -12426,7 +12483,7 @@ class GradientReducer final : public GradientReceiver {
   }
   ~GradientReducer() override = default;
 
-  // Errors parallel.gradient (an addend that was rounded before the ranks' sums have met), and
+  // Errors parallel.gradient (an addend that was rounded before the ranks' sums were added), and
   // those of Communicator.
   void receive(const Var& parameter, Gradient addend) override {
     if (addend.values.dtype() != DType::fp32)
@@ -12450,14 +12507,14 @@ class GradientReducer final : public GradientReceiver {
       close_bucket();
     if (options_.overlap) advance();
   }
-  // Rounding draws anew for each step.
+  // Rounding uses new draws for each step.
   void begin_step(std::uint64_t step) {
     step_ = static_cast<std::uint32_t>(step);
     reduced_ = 0;
   }
 
-  // Waits for what is on its way and adds all to the parameters. Every rank calls it after the same
-  // addends. Errors as Communicator.
+  // Waits for all sums in transit and adds them to the parameters. Every rank calls it after the
+  // same addends. Errors as of Communicator.
   void finish() {
     if (items_.empty()) return;
     const FloatEnvironment environment;
@@ -12482,9 +12539,9 @@ class GradientReducer final : public GradientReceiver {
   const ReductionTimes& times() const { return times_; }
 
  private:
-  // Buckets on their way, each with a tag of its own. The next one starts when the first of them is
-  // done: two of one tag would take each other's messages, and an addend would cost as much as
-  // there are buckets before it.
+  // The most buckets in transit, each with a tag of its own. The next bucket starts when the first
+  // of them is done: two buckets with one tag would take each other's messages, and an addend would
+  // cost as much as all buckets before it.
   static constexpr std::size_t at_once = 64;
 
   struct Item {
@@ -12492,7 +12549,7 @@ class GradientReducer final : public GradientReceiver {
     RowPartition rows;
     float factor = 1;
     DType stored = DType::fp32;
-    std::size_t bucket = 0, begin = 0;  // of its sums
+    std::size_t bucket = 0, begin = 0;  // where the gradient's sums are
     Gradient sparse{};
   };
 
@@ -12527,8 +12584,8 @@ class GradientReducer final : public GradientReceiver {
     if (finished_ == buckets_.size()) count_time(monotonic_nanoseconds());
     give_summed(finished_);
   }
-  // Gives what the first `summed` buckets hold to its parameters, in the order in which it came. A
-  // sparse addend, and what came after it, waits for finish().
+  // Passes the sums of the first `summed` buckets to their parameters, in the order of arrival. A
+  // sparse addend, and all later ones, wait for finish().
   void give_summed(std::size_t summed) {
     for (; given_ < items_.size(); ++given_) {
       Item& item = items_[given_];
@@ -12543,7 +12600,7 @@ class GradientReducer final : public GradientReceiver {
     times_.total += static_cast<double>(end - std::exchange(under_way_since_, 0)) * 1e-9;
   }
 
-  // Of all ranks, ascending, each once.
+  // The rows of all ranks, ascending, each once.
   Tensor all_rows(std::span<const std::int64_t> mine) {
     const auto ranks = static_cast<std::size_t>(communicator_.size());
     const auto own = static_cast<std::size_t>(communicator_.rank());
@@ -12555,7 +12612,7 @@ class GradientReducer final : public GradientReceiver {
       if (i == own) before = total;
       total += counts[i];
     }
-    // Each rank's part of a list, at its place among zeros: their sum is the list of all.
+    // Each rank has its part of the list at its place among zeros: the sum is the whole list.
     HeapVector<std::uint64_t> rows(total, context_.heap());
     for (std::size_t i = 0; i < mine.size(); ++i)
       rows[before + i] = static_cast<std::uint64_t>(mine[i]);
@@ -12575,7 +12632,7 @@ class GradientReducer final : public GradientReceiver {
       const std::span<const std::int64_t> mine = item.sparse.rows.span<std::int64_t>();
       Tensor numbers = all_rows(mine);
       const std::span<const std::int64_t> all = numbers.span<std::int64_t>();
-      // A rank that lacks a row adds zeros, as a shard without it does.
+      // A rank that lacks a row adds zeros, as a shard without the row does.
       const Tensor values = Tensor::zeros(context_, item.parameter.shape().with(0, all.size()));
       const Tensor source = contiguous(context_, item.sparse.values);
       const std::size_t width = item.rows.row_elements() * sizeof(float);
@@ -12609,7 +12666,7 @@ class GradientReducer final : public GradientReceiver {
     return item.rows.part(communicator_.rank(), communicator_.size());
   }
 
-  // What is left to do with a sum of all ranks.
+  // The remaining steps for a sum of all ranks.
   void give(Item& item) {
     Shape shape = item.parameter.shape();
     Gradient sum;
@@ -12648,8 +12705,8 @@ class GradientReducer final : public GradientReceiver {
   std::uint32_t step_ = 0;
   std::uint64_t reduced_ = 0;  // elements of this step so far
   std::size_t started_ = 0;    // buckets at the front that have left
-  std::size_t finished_ = 0;   // those that are done
-  std::size_t released_ = 0;   // and those whose memory is free
+  std::size_t finished_ = 0;   // buckets that are done
+  std::size_t released_ = 0;   // buckets whose memory is free
   std::size_t given_ = 0;      // items at the front that their parameters have
   std::int64_t under_way_since_ = 0;
   ReductionTimes times_{};
@@ -12663,25 +12720,25 @@ namespace soma::train {
 
 namespace detail {
 
-// What the task counts beside the loss; empty: nothing.
+// The metrics that the task counts beside the loss; empty if there are none.
 inline Owned<metrics::Metrics> metrics_of(const nn::Task& task) {
   if (Owned<metrics::Metrics> own = task.metrics()) return own;
   if (task.classes() == 0) return {};
   return Owned<metrics::Metrics>::make<metrics::Classification>(task.classes());
 }
 
-// The scores of a batch, or of a part of one, side by side. Error train.label where they are not
-// `outputs` for each sequence.
+// The scores of a batch, or of a part of one, side by side. Error train.label: not `outputs` scores
+// for each sequence.
 inline Tensor scores_of(Context& context, const nn::Task::Forward& forward,
                         const data::Batch& batch, std::size_t outputs) {
   const std::size_t sequences = batch.inputs.sequences.count();
   if (forward.scores.elements() != sequences * outputs)
     fail(error_id::train_label, "Task::forward", "scores", forward.scores.describe(),
-         to_string(Shape{sequences, outputs}) + ", as many as the task's metrics count");
+         to_string(Shape{sequences, outputs}) + ", the outputs of the task's metrics");
   return contiguous(context, forward.scores);
 }
 
-// What a batch counts by, besides what is computed of it.
+// The numbers of a batch that are known before it is computed.
 struct BatchCounts {
   BatchCounts(const nn::Task& task, const data::Batch& batch)
       : sequences(batch.inputs.sequences.count()),
@@ -12692,7 +12749,7 @@ struct BatchCounts {
   Tensor labels;
 };
 
-// An evaluation in the making: batches are computed, and counted in their order.
+// An evaluation in progress: batches are computed, and counted in their order.
 class Evaluator {
  public:
   struct Scored {
@@ -12714,7 +12771,7 @@ class Evaluator {
                .precision = precision}),
         metrics_(metrics_of(task)) {}
 
-  // Scores of a sequence that are counted.
+  // The number of scores that are counted for a sequence.
   std::size_t outputs() const { return metrics_ ? metrics_->outputs() : 0; }
 
   Scored compute(const data::Batch& batch) {
@@ -12726,7 +12783,7 @@ class Evaluator {
     return scored;
   }
   void count(const BatchCounts& batch, float loss, std::span<const float> scores) {
-    // The mean of nothing is not a number.
+    // The mean of no losses would be NaN.
     if (batch.losses != 0) total_ += static_cast<double>(loss) * batch.losses;
     losses_ += batch.losses;
     result_.sequences += batch.sequences;
@@ -12755,8 +12812,8 @@ class Evaluator {
 
 }  // namespace detail
 
-// One epoch of the source, from its beginning, in the formats of `precision` where there is one.
-// Errors as the task's and the source's.
+// One epoch of the source, from its beginning, in the formats of `precision` if it is given. Errors
+// as of the task and the source.
 inline Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& source,
                            PrecisionState* precision = nullptr) {
   detail::Evaluator evaluator(context, task, precision);
@@ -12772,8 +12829,8 @@ inline Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& 
 
 namespace soma::train {
 
-// Of a batch: its mean loss; where ranks share it, the sum of this rank's part. And how many losses
-// the whole batch has.
+// The mean loss of a batch, or, if ranks share the batch, the sum of this rank's part; and the
+// number of losses in the whole batch.
 struct BatchLoss {
   float value = 0;
   double count = 0;
@@ -12789,20 +12846,21 @@ class Ranks {
   virtual int count() const { return 1; }
   virtual bool first() const { return true; }
   virtual void barrier() {}
-  // Tells the others that this rank cannot go on.
+  // Tells the other ranks that this rank cannot continue.
   virtual void abort(std::string_view /*reason*/) {}
   virtual bool any(bool mine) { return mine; }
-  // Waits for other ranks end with runtime.stopped so many seconds after the request.
+  // Waiting for other ranks ends with runtime.stopped this number of seconds after the stop
+  // request.
   virtual void give_up_after(const StopFlag*, double /*seconds*/) {}
 
   // ---- beginning and resuming
 
-  // Error train.options: a task, or an optimizer (nullptr: any will do), that ranks cannot share.
+  // Error train.options: a task, or an optimizer (nullptr: any), that ranks cannot share.
   virtual void check(const nn::Task&, const optim::Optimizer*) const {}
-  // Tells precision and optimizer what they have to know of ranks, before the first step.
+  // Prepares precision and optimizer for several ranks, before the first step.
   virtual void join(PrecisionState&, optim::Optimizer&) {}
-  // Whether all ranks are about to do the same, which run.make() describes (a pass over the data);
-  // then they get rank 0's weights. Error parallel.mismatch.
+  // Checks that all ranks are about to run the same training, which run.make() describes (a pass
+  // over the data); then sends them rank 0's weights. Error parallel.mismatch.
   struct RunDescription {
     virtual ~RunDescription() = default;
     virtual Record make() const = 0;
@@ -12812,20 +12870,20 @@ class Ranks {
 
   // ---- a step
 
-  // Before the first batch of a step.
+  // Called before the first batch of a step.
   virtual void begin_step(std::uint64_t /*step*/) {}
-  // What this rank computes of a batch. Error parallel.ranks (fewer shards than ranks).
+  // This rank's part of a batch. Error parallel.ranks: fewer shards than ranks.
   virtual data::Batch part_of(const data::Batch& batch) { return batch; }
-  // What backward multiplies this rank's loss by, so that the gradients of all ranks add up to
-  // `whole` times that of the batch's mean loss.
+  // The factor of this rank's loss in backward, so that the gradients of all ranks add up to
+  // `whole` times the gradient of the batch's mean loss.
   virtual float weight_of(float whole, double /*count*/) const { return whole; }
   // TapeOptions::receiver and TapeOptions::batch_sums.
   virtual GradientReceiver* receiver() { return nullptr; }
   virtual BatchSums* batch_sums() { return nullptr; }
-  // Waits until the gradients of all ranks have met.
+  // Waits until the gradients of all ranks have been added.
   virtual void finish_gradients() {}
   virtual ReductionTimes reduction_times() const { return {}; }
-  // The sum of the losses of batches, on all ranks.
+  // The sum of the losses of batches over all ranks.
   virtual double total_of(std::span<const BatchLoss> losses) {
     double total = 0;
     for (const BatchLoss& loss : losses)
@@ -12836,7 +12894,7 @@ class Ranks {
   virtual double gradient_norm(Context& context, const Parameters& parameters) {
     return optim::gradient_norm(context, parameters);
   }
-  // After the optimizer's step: from each rank its rows of every parameter, to all.
+  // After the optimizer's step: sends each rank's rows of every parameter to all ranks.
   virtual void gather_rows(const Parameters&) {}
 
   virtual Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& source,
@@ -12846,14 +12904,15 @@ class Ranks {
 
   // ---- checkpoints
 
-  // Whether several ranks write parts of the states, so that each has a store, to the same place.
+  // True if several ranks write parts of the states: then each rank has a store, at the same place.
   virtual bool saves_parts() const { return false; }
-  // Whether every rank can write parts where rank 0 does: shows before hours have passed.
+  // Tests before the first step if every rank can write parts at rank 0's place.
   virtual void check_store(CheckpointStore*) {}
-  // Writes what this rank has to write of its states, and takes out of the checkpoint what is in
-  // parts now: the rest is the first rank's to save. `step`: none of the best one.
+  // Writes this rank's parts of the states, and removes them from the checkpoint: the first rank
+  // saves the rest. `step`: not set for the best checkpoint.
   virtual void save_parts(CheckpointStore*, std::optional<std::uint64_t> /*step*/, Checkpoint&) {}
-  // What this rank needs of the newest checkpoint, or of the best one; false: there is none.
+  // Loads this rank's share of the newest checkpoint, or of the best one; returns false if there is
+  // none.
   enum class Which : std::uint8_t { latest, best };
   virtual bool load(Context& context, CheckpointStore* store, Which which, Checkpoint& checkpoint) {
     return which == Which::latest ? store->load_latest(context, checkpoint)
@@ -12867,14 +12926,14 @@ namespace soma::train {
 
 class StoppableSource final : public data::BatchSource {
  public:
-  // When a request counts.
-  //   between_batches  next() delivers nothing more once ranks have agreed on it, which they do a
-  //                    few times a second: of an evaluation, which counts for nothing then
-  //   while_reading    a batch that was being read is not delivered: of a step, whose batches are
-  //                    finished otherwise
+  // The moment at which a stop request takes effect.
+  //   between_batches  next() delivers nothing more once the ranks have agreed on the stop, which
+  //                    they do a few times a second: for an evaluation, which is then dropped
+  //   while_reading    a batch that is being read is not delivered: for a step, which finishes
+  //                    batches that it has already read
   enum class When : std::uint8_t { between_batches, while_reading };
 
-  // Ranks call next() equally often. `stop` may be nullptr.
+  // All ranks must call next() equally often. `stop` may be nullptr.
   StoppableSource(data::BatchSource& inner, const StopFlag* stop, Ranks& ranks, When when)
       : inner_(inner), stop_(stop), ranks_(ranks), when_(when) {}
 
@@ -12884,7 +12943,7 @@ class StoppableSource final : public data::BatchSource {
     if (!cut_ && calls_++ == next_look_) look();
     return !cut_ && inner_.next(batch);
   }
-  // Whether batches were held back: what was made of the others is to be thrown away.
+  // True if batches were withheld: results of the other batches must be thrown away.
   bool cut() const { return cut_; }
 
   data::Position position() const override { return inner_.position(); }
@@ -12896,8 +12955,8 @@ class StoppableSource final : public data::BatchSource {
   std::size_t largest_sequences() const override { return inner_.largest_sequences(); }
 
  private:
-  // Ranks have to meet before they know. As that takes them time, they count batches until next
-  // time, so many that about a fifth of a second goes by: all ranks look at the same batches.
+  // Ranks learn of a stop only together. As that takes time, they do it once in a number of batches
+  // that takes about a fifth of a second: the same number on all ranks.
   void look() {
     constexpr std::int64_t often = 200'000'000;
     cut_ = ranks_.any(stop_->requested());
@@ -12936,13 +12995,13 @@ class StoppableSource final : public data::BatchSource {
 }  // namespace soma::train
 // ---- soma/train/trainer_base.hpp
 // TrainerBase: the loop around a task: gradients, clipping, steps, schedule, evaluation,
-// checkpoints. It knows data, gradients, optimizers, checkpoints and progress as interfaces;
-// nothing is printed and no signal handled here. The same bits come out for any number of threads
-// and of ranks, and for a run that was interrupted and resumed.
+// checkpoints. It knows data, gradients, optimizers, checkpoints and progress as interfaces; it
+// prints nothing and handles no signal. The results have the same bits for any number of threads
+// and ranks, and for a run that was interrupted and resumed.
 //
-// Where what stands: options.hpp, what a run is told; loop.hpp, the loop and one step of it;
-// step_gradients.hpp, the door to gradients; ranks.hpp, other ranks; progress.hpp and identity.hpp,
-// what a checkpoint remembers and compares; best_weights.hpp; events.hpp, what callbacks see.
+// Files: options.hpp, the options of a run; loop.hpp, the loop and one step; step_gradients.hpp,
+// the interface to gradients; ranks.hpp, other ranks; progress.hpp and identity.hpp, the numbers
+// that a checkpoint stores and compares; best_weights.hpp; events.hpp, the events for callbacks.
 
 // ---- soma/optim/adamw.hpp
 // AdamW (arXiv 1711.05101): Adam with decoupled weight decay.
@@ -12951,7 +13010,8 @@ namespace soma::optim {
 
 namespace detail {
 
-// Of each row 1 where a moment is other than zero: bytes, as a negative zero counts. One pass.
+// Returns uint8 [rows]: 1 for each row in which a moment is not zero. Compares bytes, so a negative
+// zero counts as not zero. One pass.
 inline Tensor live_rows(Context& context, const Tensor& first, const Tensor& second) {
   const std::size_t rows = first.size(0);
   const Tensor live = Tensor::zeros(context, Shape{rows}, DType::uint8);
@@ -12962,7 +13022,7 @@ inline Tensor live_rows(Context& context, const Tensor& first, const Tensor& sec
     soma::detail::for_ranges(context, rows, bytes / 4, [&](std::size_t begin, std::size_t end) {
       for (std::size_t row = begin; row < end; ++row) {
         const std::byte* at = moment.raw() + row * bytes;
-        // All bytes are the first one, and that is zero.
+        // All bytes equal the first byte, and the first byte is zero.
         if (at[0] != std::byte{0} || std::memcmp(at, at + 1, bytes - 1) != 0) marks[row] = 1;
       }
     });
@@ -12979,8 +13039,8 @@ struct AdamWOptions {
 
 namespace detail {
 
-// What the step of Adam and AdamW is told; each adds its weight decay. Bias corrections and the
-// like are computed in double, the same on every machine, and rounded to fp32 once.
+// The settings that Adam and AdamW share in a step; each adds its own weight decay. Bias
+// corrections are computed in double, the same on every machine, and rounded to fp32 once.
 inline AdamSetting adam_setting(const Slot& slot, const Step& step, const AdamWOptions& options) {
   const double rate = step.rate * static_cast<double>(slot.rate_factor);
   const double correction1 = 1 - portable_power(options.beta1, slot.steps + 1);
@@ -13054,7 +13114,7 @@ class AdamW final : public Optimizer {
  private:
   std::size_t moments() const override { return 2; }
 
-  // Most rows of a table of words never have a gradient. Their moments stay zero, and the step need
+  // In a word embedding most rows never get a gradient. Their moments stay zero, so the step need
   // not read them.
   void mark_live(detail::Slot& slot, const Gradient& gradient) {
     if (!gradient.sparse()) {
@@ -13064,7 +13124,8 @@ class AdamW final : public Optimizer {
     if (!slot.live.defined()) slot.live = detail::live_rows(context_, slot.first, slot.second);
     const std::span<std::uint8_t> marks = slot.live.mutable_span<std::uint8_t>();
     for (const std::int64_t row : gradient.rows.span<std::int64_t>())
-      if (row >= 0 && static_cast<std::uint64_t>(row) < marks.size())  // others the step refuses
+      if (row >= 0 && static_cast<std::uint64_t>(row) < marks.size())  // the step refuses other row
+                                                                       // numbers
         marks[static_cast<std::size_t>(row)] = 1;
   }
 
@@ -13074,8 +13135,8 @@ class AdamW final : public Optimizer {
 }  // namespace soma::optim
 // ---- soma/optim/loss_scaler.hpp
 // Dynamic loss scaling ("Mixed Precision Training", arXiv 1710.03740): the loss is multiplied by a
-// power of two so that small gradients survive a narrow format; the scale halves when a gradient
-// overflows, and doubles after many steps without.
+// power of two so that small gradients survive a narrow format. The scale halves when a gradient
+// overflows, and doubles after many steps without an overflow.
 
 namespace soma::optim {
 
@@ -13089,26 +13150,27 @@ class LossScaler {
   explicit LossScaler(const LossScalerOptions& options = {})
       : options_(options), scale_(options.initial) {}
 
-  // For Tape::backward, and its inverse for Step::gradient_factor.
+  // scale() is for Tape::backward, inverse() for Step::gradient_factor.
   float scale() const { return scale_; }
   float inverse() const { return 1 / scale_; }
 
   const LossScalerOptions& options() const { return options_; }
-  // What a resumed run goes on from.
+  // The state that a resumed run continues from.
   std::uint64_t good_steps() const { return good_steps_; }
   void restore(float scale, std::uint64_t good_steps) {
     scale_ = scale;
     good_steps_ = static_cast<std::uint32_t>(good_steps);
   }
 
-  // After backward, with whether all gradients were finite. Whether the step is to be taken.
+  // Call it after backward; `finite`: all gradients were finite. Returns true if the step should be
+  // taken.
   bool update(bool finite) {
     if (!finite) {
       scale_ = scale_ / 2 < options_.smallest ? options_.smallest : scale_ / 2;
       good_steps_ = 0;
       return false;
     }
-    if (++good_steps_ >= options_.growth_interval) {  // a resumed one may have been longer
+    if (++good_steps_ >= options_.growth_interval) {  // a resumed run may have a larger count
       scale_ = scale_ * 2 > options_.largest ? options_.largest : scale_ * 2;
       good_steps_ = 0;
     }
@@ -13123,8 +13185,8 @@ class LossScaler {
 
 }  // namespace soma::optim
 // ---- soma/train/best_weights.hpp
-// BestWeights: those that evaluated best so far, in the store of checkpoints where there is one,
-// else in memory.
+// BestWeights: the weights with the best evaluation so far, in the store of checkpoints if there is
+// one, else in memory.
 
 // ---- soma/nn/state.hpp
 // Parameters as a StateDict, and back.
@@ -13138,8 +13200,8 @@ inline StateDict state_dict(const Parameters& parameters) {
   return state;
 }
 
-// Copies values into the parameters; every parameter has to be there. Returns names that no
-// parameter has. Errors as copy_into: nothing is written before all is checked.
+// Copies values into the parameters; the state must have every parameter. Returns the names in the
+// state that no parameter has. Errors as of copy_into; nothing is written before all is checked.
 inline std::vector<std::string> load(const Parameters& parameters, const StateDict& state,
                                      const CopyIntoOptions& options = {}) {
   return copy_into(state, state_dict(parameters), options);
@@ -13147,17 +13209,17 @@ inline std::vector<std::string> load(const Parameters& parameters, const StateDi
 
 }  // namespace soma::nn
 // ---- soma/train/progress.hpp
-// Progress: the numbers that a run goes on from, beside weights and moments. One visitor writes and
-// reads them, so that no number can be saved and not loaded.
+// Progress: the numbers that a resumed run continues from, beside weights and moments. One visitor
+// both writes and reads them, so that no number can be saved and not loaded.
 
 // ---- soma/optim/schedule.hpp
-// Schedules: the learning rate of each step, as a value. Computed in double with portable
-// functions: the same on every machine.
+// Schedules: the learning rate of each step, as a value. It is computed in double with portable
+// functions, so it is the same on every machine.
 
 namespace soma::optim {
 
-// How the learning rate falls once it has risen. With t the number of steps since the warm-up and
-// n those from there to the end of the training:
+// How the learning rate falls after the warm-up. t is the number of steps since the warm-up, and n
+// the number of steps from there to the end of the training:
 enum class Decay : std::uint8_t {
   constant,     // rate
   linear,       // rate (1 - t / n), down to rate * final_ratio
@@ -13169,30 +13231,30 @@ enum class Decay : std::uint8_t {
 inline constexpr std::string_view decay_names[] = {"constant", "linear",      "cosine",
                                                    "step",     "exponential", "plateau"};
 
-// The rate rises in a straight line over the warm-up (step 0 has rate / warmup, step warmup - 1 the
-// rate), then goes as `decay` says. linear and cosine would arrive at their end in step number
-// `steps`, the one after the last, so that no step is without effect.
+// The learning rate rises linearly over the warm-up (step 0 has rate / warmup, step warmup - 1 has
+// rate), then follows `decay`. linear and cosine would reach their end in step number `steps`,
+// which is the step after the last, so that every step has an effect.
 struct Schedule {
-  std::optional<double> rate{};  // a trainer that is given none takes the task's
+  std::optional<double> rate{};  // not set: the trainer takes the task's
   Decay decay = Decay::constant;
   std::uint64_t warmup = 0;
-  std::uint64_t steps = 0;     // of the whole training; needed by linear and cosine
+  std::uint64_t steps = 0;     // steps of the whole training; linear and cosine need them
   double final_ratio = 0;      // linear, cosine; the least share of the rate with plateau
-  std::uint64_t every = 1;     // steps; step, exponential
+  std::uint64_t every = 1;     // linear, cosine; plateau: the smallest ratio
   double factor = 0.1;         // step, exponential, plateau
   std::uint64_t patience = 2;  // plateau: evaluations without improvement before a reduction
 
-  // Whether a run of another length has other rates from its first step on.
+  // True if a run of another length has other learning rates from its first step on.
   bool depends_on_steps() const { return decay == Decay::linear || decay == Decay::cosine; }
 
-  // Error operator.value: a falling schedule without steps, a number out of its range.
+  // Error operator.value: linear or cosine without steps, a number out of its range.
   void check() const {
     if (depends_on_steps() && steps <= warmup)
       fail(error_id::operator_value, "Schedule", "steps", std::to_string(steps),
            "more than the warm-up, " + std::to_string(warmup));
     check_settings();
   }
-  // The same, but for `steps`: of a schedule that gets its length later.
+  // The same checks except `steps`, for a schedule that gets its length later.
   void check_settings() const {
     const auto demand = [](bool in_range, std::string_view name, double given,
                            std::string_view wanted) {
@@ -13207,7 +13269,7 @@ struct Schedule {
     demand(patience != 0, "patience", 0, "at least 1");
   }
 
-  // Of step 0, 1 ...; `reductions`: those of Plateau so far. Errors of check().
+  // The learning rate of step 0, 1 ...; `reductions`: those of Plateau so far. Errors of check().
   double operator()(std::uint64_t step, std::uint64_t reductions = 0) const {
     check();
     if (step < warmup) return *rate * (static_cast<double>(step + 1) / static_cast<double>(warmup));
@@ -13221,7 +13283,7 @@ struct Schedule {
       case Decay::step:
         return rounded(*rate * portable_power(factor, since / every));
       case Decay::exponential:
-        // Whole periods by multiplication: a factor is met exactly at their ends.
+        // Whole periods use multiplication, so that the rate at the end of a period is exact.
         return rounded(*rate * rounded(portable_power(factor, since / every) *
                                        portable_pow(factor, static_cast<double>(since % every) /
                                                                 static_cast<double>(every))));
@@ -13239,13 +13301,13 @@ struct Schedule {
   }
 };
 
-// What a plateau schedule remembers of evaluations. A value that equals the best is neither an
+// The memory of a plateau schedule over evaluations. A value that equals the best is neither an
 // improvement nor a worsening.
 struct Plateau {
   double best = 0;
   bool known = false;
   std::uint64_t worse = 0;       // evaluations since the best, or since the last reduction
-  std::uint64_t reductions = 0;  // of the learning rate so far
+  std::uint64_t reductions = 0;  // reductions of the learning rate so far
 
   // The value of an evaluation; higher is better. NaN is worse than anything.
   void add(double value, std::uint64_t patience) {
@@ -13267,11 +13329,11 @@ namespace soma::train {
 
 struct Progress {
   std::uint64_t step = 0, batches = 0, skipped = 0, skipped_in_a_row = 0;
-  data::Position position{};  // of the batch that comes next
+  data::Position position{};  // the position of the next batch
   double last_loss = 0;
-  std::uint64_t steps = 0;  // of the whole run, as it was planned; 0: not known
-  // Evaluations: the last one's step, the best value of the chosen metric, and how many since were
-  // worse.
+  std::uint64_t steps = 0;  // planned steps of the whole run; 0: not known
+  // Evaluations: the step of the last one, the best value of the chosen metric, and the number of
+  // worse evaluations since.
   std::uint64_t evaluated_at = 0, stale = 0;
   bool has_best = false;
   double best = 0;
@@ -13279,7 +13341,7 @@ struct Progress {
   float loss_scale = 0;
   std::uint64_t loss_scale_good_steps = 0;
 
-  // visit(name, number) for each.
+  // Calls visit(name, number) for each number.
   template <class Visit>
   void visit(const Visit& visit) {
     visit("step", step);
@@ -13355,7 +13417,7 @@ class BestWeights {
     ranks.barrier();
   }
 
-  // Puts them into the parameters; where there are none, these stay.
+  // Copies the best weights into the parameters. Without best weights the parameters stay.
   void load(Context& context, Ranks& ranks, const Parameters& parameters) {
     if (!in_store_) {
       if (!kept_.empty()) nn::load(parameters, kept_);
@@ -13373,16 +13435,17 @@ class BestWeights {
 
 }  // namespace soma::train
 // ---- soma/train/many_ranks.hpp
-// ManyRanks: Ranks of a run that several train together, over a Communicator.
+// ManyRanks: the implementation of Ranks for several ranks that train together, over a
+// Communicator.
 
 // ---- soma/data/part.hpp
-// part_of(): what one rank computes of a batch that all ranks read.
+// part_of(): one rank's part of a batch that all ranks read.
 
 namespace soma::data {
 
-// The shards from `first` on, `count` of them, with their rows, types and labels: views, nothing is
-// copied. Sequences keep the ordinals that they have in the batch. A part without any sequence has
-// tensors without rows. Error ragged.shards.
+// `count` shards from `first` on, with their rows, types and labels: views, nothing is copied.
+// Sequences keep their ordinals in the batch. A part without sequences has tensors without rows.
+// Error ragged.shards.
 inline Batch part_of(Context& context, const Batch& batch, std::size_t first, std::size_t count) {
   const Sequences& whole = batch.inputs.sequences;
   Batch part = batch;
@@ -13408,8 +13471,8 @@ inline Batch part_of(Context& context, const Batch& batch, std::size_t first, st
 
 }  // namespace soma::data
 // ---- soma/ops/basic.hpp
-// BasicOperators: operators beside those of BuiltInOperators that every context has too, and their
-// settings. They stand apart so that api.hpp does not read them: soma/nn.hpp does.
+// BasicOperators: operators that every context has in addition to BuiltInOperators, and their
+// settings. They have a header of their own so that api.hpp need not read it; soma/nn.hpp does.
 
 namespace soma {
 
@@ -13465,7 +13528,7 @@ inline void fields(FieldVisitor& visitor, TopKSetting& setting) {
   visitor.key("smallest", setting.smallest);
 }
 
-// So many elements of `value` before and behind each dimension.
+// The number of elements of `value` before and behind each dimension.
 struct PadSetting {
   static constexpr std::size_t most = 4;  // dimensions that a call may pad: the last ones
   std::size_t before[most] = {}, behind[most] = {};
@@ -13480,8 +13543,9 @@ inline void fields(FieldVisitor& visitor, PadSetting& setting) {
 struct AveragePoolSetting {
   std::size_t kernel_height = 2, kernel_width = 2;
   ConvolutionSetting steps{.stride_height = 2, .stride_width = 2};
-  bool count_padding = true;  // the zeros around the image count among those that are averaged
-  // Not 0: so many windows that cover the image evenly, of any size; the rest is not read then.
+  bool count_padding = true;  // true: averages count the zeros around the image
+  // Not 0: this number of windows, of any size, covers the image evenly; all other settings are
+  // then ignored.
   std::size_t out_height = 0, out_width = 0;
 };
 inline void fields(FieldVisitor& visitor, AveragePoolSetting& setting) {
@@ -13503,13 +13567,13 @@ inline void fields(FieldVisitor& visitor, TransposedSetting& setting) {
   visitor.key("extra_width", setting.extra_width);
 }
 
-// Sums over all ranks that share a batch: what a norm over a whole batch needs. A trainer brings it
+// Sums over all ranks that share a batch, for norms over a whole batch. A trainer provides it
 // (TapeOptions::batch_sums).
 class BatchSums {
  public:
   virtual ~BatchSums() = default;
-  // Each number becomes the sum of those of all ranks, in the order of the shard tree. Every rank
-  // calls it, in the same order and with as many numbers.
+  // Replaces each number by its sum over all ranks, in the order of the shard tree. Collective:
+  // every rank calls it in the same order, with the same number of numbers.
   virtual void add(std::span<float> numbers) = 0;
 
  protected:
@@ -13520,8 +13584,8 @@ class BatchSums {
 
 struct BatchNormSetting {
   float epsilon = 1e-5f;
-  bool given = false;         // mean and variance are inputs, not those of the batch
-  BatchSums* sums = nullptr;  // of the other ranks; nullptr: x is the whole batch
+  bool given = false;         // true: mean and variance are inputs, not computed from the batch
+  BatchSums* sums = nullptr;  // adds the other ranks' sums; nullptr: x is the whole batch
 };
 inline void fields(FieldVisitor& visitor, BatchNormSetting& setting) {
   visitor.key("epsilon", setting.epsilon);
@@ -13532,7 +13596,7 @@ inline void fields(FieldVisitor& visitor, BatchNormSetting& setting) {
 struct CosineLossSetting {
   float margin = 0;  // -1 to 1
   LossReduction reduction = LossReduction::mean;
-  double denominator = 0;  // what a mean divides by; 0: the rows of this call
+  double denominator = 0;  // the divisor of a mean; 0: the rows of this call
 };
 inline void fields(FieldVisitor& visitor, CosineLossSetting& setting) {
   visitor.key("margin", setting.margin);
@@ -13544,7 +13608,7 @@ inline void fields(FieldVisitor& visitor, CosineLossSetting& setting) {
 struct RmsSetting {
   float rate = 0, keep = 1, add = 1, epsilon = 1e-8f, momentum = 0, weight_decay = 0;
   float gradient_factor = 1;
-  std::size_t first_row = 0;  // of the parameter, where the tensors are some rows of it
+  std::size_t first_row = 0;  // the parameter's row at which the tensors begin
   Rounding weight{}, state{};
   std::uint64_t seed = 0;
   std::uint32_t stream = 0, step = 0;
@@ -13566,10 +13630,10 @@ inline void fields(FieldVisitor& visitor, RmsSetting& setting) {
 }
 
 struct AdafactorSetting {
-  // `share` of what is remembered of squares is new; the others are those of adafactor_step.hpp.
+  // A step replaces `share` of the stored squares; adafactor_step.hpp explains the other members.
   double rate = 0, share = 1, floor = 0, least_scale = 1e-3, clip = 1, relative_step = 0;
   float weight_decay = 0, gradient_factor = 1;
-  std::size_t first_row = 0;   // always: norms are those of whole parameters
+  std::size_t first_row = 0;   // always 0: norms are computed over whole parameters
   Rounding weight{}, state{};  // states are fp32
   std::uint64_t seed = 0;
   std::uint32_t stream = 0, step = 0;
@@ -13593,15 +13657,15 @@ inline void fields(FieldVisitor& visitor, AdafactorSetting& setting) {
 
 }  // namespace soma
 // ---- soma/parallel/agreement.hpp
-// Before ranks train together: do all of them have the same settings, the same data, the same
-// weights? A difference is refused on all of them, with the same words.
+// Checks before ranks train together that all of them have the same settings, data and weights. All
+// ranks refuse a difference, with the same message.
 
 namespace soma {
 
 namespace detail {
 
-// A text from the root to all, who do not know its length. Longer ones are refused by whoever sends
-// or receives them.
+// Sends a text from the root to all ranks, which do not know its length. Senders and receivers
+// refuse longer texts.
 inline std::string broadcast_text(Communicator& communicator, std::string text, int root) {
   constexpr std::uint64_t longest = std::uint64_t{1} << 24;
   std::uint64_t length = text.size();
@@ -13614,8 +13678,8 @@ inline std::string broadcast_text(Communicator& communicator, std::string text, 
   return text;
 }
 
-// Texts, one after the other, each behind its length and a colon; and back. What is no such list
-// ends where it goes wrong.
+// Joins texts, each after its length and a colon; split() reverses it. A malformed list ends at its
+// first mistake.
 inline std::string join(const std::vector<std::string>& texts) {
   std::string joined;
   for (const std::string& text : texts)
@@ -13640,8 +13704,8 @@ struct Difference {
   std::string item, given, wanted;
 };
 
-// The first item of rank 0's record (names and values in turn) that is not the same in this one, or
-// else the first that only this one has; an empty name: none.
+// The first item of rank 0's record (names and values in turn) that differs in this record, or else
+// the first item that only this record has; an empty name if there is none.
 inline Difference difference(const std::vector<std::string>& first, const Record& own) {
   for (std::size_t i = 0; i + 1 < first.size(); i += 2) {
     const RecordValue* value = own.find(first[i]);
@@ -13656,7 +13720,7 @@ inline Difference difference(const std::vector<std::string>& first, const Record
   return {};
 }
 
-// The lowest rank that says so, or -1.
+// The lowest rank with `mine` true, or -1.
 inline int lowest_rank(Communicator& communicator, bool mine) {
   std::uint8_t flag = mine ? 1 : 0;
   std::int32_t lowest = communicator.rank() == 0 && mine ? 0 : -1;
@@ -13674,10 +13738,11 @@ inline int lowest_rank(Communicator& communicator, bool mine) {
 
 }  // namespace detail
 
-// Every rank gives the same names and values, in any order; numbers are compared exactly. Otherwise
-// all ranks get error parallel.mismatch, which names the lowest rank that differs from rank 0, the
-// item and both values. Any number of ranks; a message to rank 0 from each, so for the start of a
-// run. Other errors as Communicator; parallel.message_size for a record above 16 MiB.
+// Every rank passes the same names and values, in any order; numbers are compared exactly.
+// Otherwise all ranks get error parallel.mismatch, which names the lowest rank that differs from
+// rank 0, the item and both values. Works for any number of ranks. Each rank sends a message to
+// rank 0, so use it at the start of a run only. Other errors as of Communicator;
+// parallel.message_size for a record above 16 MiB.
 inline void agree(Communicator& communicator, const Record& record) {
   std::vector<std::string> items;
   for (const auto& [name, value] : record.entries()) {
@@ -13691,8 +13756,9 @@ inline void agree(Communicator& communicator, const Record& record) {
   if (rank < 0) return;
   const std::vector<std::string> words = detail::split(
       detail::broadcast_text(communicator, detail::join({own.item, own.given, own.wanted}), rank));
-  // Who ends first may end the others. All that come here have the words, whatever else they miss
-  // (without exceptions, the transport's own error ends a rank whose neighbour has ended).
+  // A rank that ends first may end the others. All ranks that arrive here have the message, even if
+  // they miss the barrier (without exceptions, the transport's own error ends a rank whose
+  // neighbour has ended).
 #if SOMA_HAS_EXCEPTIONS
   try {
     communicator.barrier();
@@ -13707,8 +13773,8 @@ inline void agree(Communicator& communicator, const Record& record) {
        word(2) + " as on rank 0");
 }
 
-// broadcast(), after which all ranks compare a hash of what they have. Error parallel.mismatch,
-// which names `what` and the lowest rank that has received something else.
+// broadcast(), after which all ranks compare a hash of the received bytes. Error parallel.mismatch
+// names `what` and the lowest rank that has received something else.
 inline void broadcast_checked(Communicator& communicator, std::span<std::byte> bytes,
                               std::string_view what, int root = 0) {
   broadcast(communicator, bytes, root);
@@ -13721,7 +13787,7 @@ inline void broadcast_checked(Communicator& communicator, std::span<std::byte> b
 
 }  // namespace soma
 // ---- soma/parallel/broadcast_checkpoint.hpp
-// A checkpoint from the rank that has the files to all others.
+// Sends a checkpoint from the rank that has the files to all others.
 
 namespace soma {
 
@@ -13809,7 +13875,7 @@ inline Record broadcast_record(Communicator& communicator, const Record& record)
 
 }  // namespace detail
 
-// Rank 0's checkpoint, on all ranks: what a rank gives is read on rank 0 only. Errors as broadcast.
+// Returns rank 0's checkpoint on all ranks; only rank 0's argument is read. Errors as of broadcast.
 inline Checkpoint broadcast_checkpoint(Communicator& communicator, Context& context,
                                        const Checkpoint& checkpoint) {
   Checkpoint result;
@@ -13826,15 +13892,16 @@ inline Checkpoint broadcast_checkpoint(Communicator& communicator, Context& cont
 
 namespace soma::train {
 
-// As evaluate(), of which every rank has the result in the end, bit by bit: rank r computes batches
-// r, r + ranks, ... of a source that all of them read, then losses and scores are exchanged and
-// counted in the order of the batches. Other errors: those of Communicator.
+// evaluate() on several ranks, with the same bits on every rank: rank r computes batches r, r +
+// ranks, ... of a source that all ranks read. Then the ranks exchange losses and scores, and count
+// them in the order of the batches. Further errors: those of Communicator.
 inline Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& source,
                            PrecisionState* precision, Communicator& communicator) {
   const auto ranks = static_cast<std::size_t>(communicator.size());
   const auto own = static_cast<std::size_t>(communicator.rank());
   detail::Evaluator evaluator(context, task, precision);
-  // Of each batch that a rank computes: its loss, 1 where there are scores, and these (else zeros).
+  // The numbers that a rank sends for each batch: its loss, 1 if there are scores, and the scores
+  // (else zeros).
   const auto numbers_of = [&](const detail::BatchCounts& batch) {
     return 2 + batch.sequences * evaluator.outputs();
   };
@@ -13855,7 +13922,7 @@ inline Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& 
     list[place + 1] = scored.scores.defined() ? 1.0f : 0.0f;
     for (std::size_t i = 0; i < scored.list().size(); ++i) list[place + 2 + i] = scored.list()[i];
   }
-  // What a batch leaves behind (converted weights) has to be the same on all ranks.
+  // The state that a batch leaves (converted weights) has to be the same on all ranks.
   if (!batches.empty() && numbers[own].empty()) evaluator.compute(first);
 
   for (std::size_t rank = 0; rank < ranks; ++rank)
@@ -13873,13 +13940,13 @@ inline Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& 
 
 }  // namespace soma::train
 // ---- soma/train/options.hpp
-// TrainerOptions: all that a training run can be told.
+// TrainerOptions: all options of a training run.
 
 // ---- soma/train/pipeline_options.hpp
-// PipelineOptions: how a model and its batches are cut for a pipeline (docs/scaling.md).
+// PipelineOptions: the cut of a model and its batches for a pipeline (docs/scaling.md).
 
 // ---- soma/parallel/placement.hpp
-// Which rank is which stage of which pipeline.
+// The assignment of ranks to stages and pipelines.
 
 namespace soma {
 
@@ -13893,7 +13960,7 @@ struct PipelinePlace {
   friend bool operator==(const PipelinePlace&, const PipelinePlace&) = default;
 };
 
-// Of `ranks`, a multiple of `partitions`.
+// The place of a rank; `ranks` is a multiple of `partitions`.
 inline PipelinePlace pipeline_place(std::size_t rank, std::size_t ranks, std::size_t partitions,
                                     Placement placement) {
   const std::size_t replicas = ranks / partitions;
@@ -13922,33 +13989,35 @@ enum class Pipeline : std::uint8_t {
   interleaved,  // forwards and backwards in turns: fewer micro-batches are held at once
 };
 
-// What a partition makes small.
+// The cost that a partition minimises.
 enum class Optimize : std::uint8_t {
   speed,   // mostly the time of the slowest stage; two more micro-batches are begun ahead
   memory,  // mostly the bytes of the largest stage
 };
 
 struct PipelineOptions {
-  // Stages, one rank each. Further ranks are replicas: their number is ranks / partitions.
+  // The number of stages, one rank each. Further ranks are replicas: there are ranks / partitions
+  // of them.
   std::size_t partitions = 1;
-  // Parts of a batch, a power of two; times the replicas they are at most the shards of a batch.
+  // The number of parts of a batch, a power of two. microbatches times replicas is at most the
+  // shards of a batch.
   std::size_t microbatches = 1;
   Pipeline schedule = Pipeline::interleaved;
   Optimize optimize = Optimize::memory;
   Placement placement = Placement::cluster;
-  // What bytes weigh beside time where the model is cut, 0 to 1. None: 0.2 for speed, 0.8 for
+  // The weight of bytes beside time when the model is cut, 0 to 1. Not set: 0.2 for speed, 0.8 for
   // memory.
   std::optional<double> memory_weight{};
-  // Bytes that no rank may need for weights, gradients, moments and micro-batches in flight; 0:
-  // none.
+  // The most bytes that a rank may need for weights, gradients, moments and micro-batches in
+  // flight; 0: no limit.
   std::uint64_t memory_limit = 0;
-  // The file that keeps the decision (JSON). One that is there is used, and nothing is measured;
-  // otherwise rank 0 writes it. Empty: no file.
+  // The file that keeps the decision (JSON). An existing file is used, and nothing is measured;
+  // otherwise rank 0 writes the file. Empty: no file.
   std::string decision{};
-  // Or where to cut: the names of the pieces that later stages begin with. Nothing is measured.
+  // Explicit cuts: the names of the first pieces of later stages. Nothing is measured.
   std::vector<std::string> cuts{};
-  // What the parameters of the task begin as, where they are not made yet (nn::Scope::later): each
-  // rank makes those of its stage.
+  // The initial values of postponed parameters (nn::Scope::later): each rank makes the parameters
+  // of its stage.
   nn::Later* later = nullptr;
 
   double weight_of_memory() const {
@@ -13956,7 +14025,7 @@ struct PipelineOptions {
   }
 };
 
-// What all ranks have in common. (The file is read by the first rank only.)
+// The options that all ranks must share. (Only the first rank reads the file.)
 inline void describe(const PipelineOptions& options, Record& record) {
   record.set("partitions", std::uint64_t{options.partitions});
   record.set("microbatches", std::uint64_t{options.microbatches});
@@ -13981,7 +14050,7 @@ namespace soma::train {
 
 class StepGradients;  // train/step_gradients.hpp
 
-// What happens at a step whose loss or gradient norm is not finite.
+// The reaction to a step whose loss or gradient norm is not finite.
 enum class NonFinite : std::uint8_t {
   stop,  // error train.not_finite; weights are those before the step
   skip,  // the step changes nothing and is counted; the 25th in a row is an error all the same
@@ -13990,25 +14059,26 @@ enum class NonFinite : std::uint8_t {
 struct TrainerOptions {
   std::uint64_t epochs = 1;
   std::uint64_t max_steps = 0;  // 0: as many as the epochs have
-  std::size_t batch_size = 32;  // of sources that are made here
+  std::size_t batch_size = 32;  // for sources that the trainer makes
   std::size_t accumulate = 1;   // batches whose gradients make one step
-  // none: schedule.rate, and where that has none either the task's own (Task::learning_rate()).
+  // Not set: schedule.rate, and if that is not set, the task's own learning rate
+  // (Task::learning_rate()).
   std::optional<double> learning_rate{};
   optim::Schedule schedule{.decay = optim::Decay::linear};
-  // The host's own optimizer of the task's parameters; stays with the caller. nullptr: an AdamW
-  // with the next two, and with states as the precision stores moments.
+  // The host's own optimizer of the task's parameters; it stays with the caller. nullptr: an AdamW
+  // with the next two options, with states in the precision's format for moments.
   optim::Optimizer* optimizer = nullptr;
   std::optional<double> weight_decay{};  // none: 0.01
   bool decay_all = false;                // biases and norms as well
   double clip = 1;                       // largest norm of all gradients; 0: any
-  std::uint64_t seed = 0;                // of dropout, order of the data, stochastic rounding
+  std::uint64_t seed = 0;                // for dropout, the order of the data, stochastic rounding
   Precision precision{};
   NonFinite non_finite = NonFinite::stop;
 
   std::uint64_t evaluate_every = 0;  // steps; 0: after each epoch
-  // What tells a better evaluation: "loss", or the name of one of the task's metrics ("accuracy",
-  // "macro_f1", "auc", "mse" ...). Best weights, patience and a plateau schedule go by it. An
-  // evaluation that equals the best is no worsening: it does not count against patience.
+  // The criterion for a better evaluation: "loss", or the name of one of the task's metrics
+  // ("accuracy", "macro_f1", "auc", "mse" ...). Best weights, patience and a plateau schedule use
+  // it. An evaluation that equals the best does not count against patience.
   std::string best_metric = "loss";
   std::uint64_t patience =
       0;  // evaluations that are worse than the best, after which a run ends; 0: never
@@ -14019,42 +14089,42 @@ struct TrainerOptions {
   bool resume = false;  // from the newest checkpoint; from the beginning where there is none
   double price_per_hour = 0;
 
-  // The ranks of a run that several train together (docs/scaling.md), a power of two up to the
-  // shards of a batch. Each has a trainer with the same options and a source of the same batches,
-  // of which it computes its shards. Only rank 0 needs a store of checkpoints; with shard_optimizer
-  // or several stages all have one to the same place, such as CheckpointPartFolder. nullptr:
-  // alone.
+  // The communicator of ranks that train together (docs/scaling.md). Their number is a power of
+  // two, at most the shards of a batch. Each rank has a trainer with the same options and a source
+  // of the same batches, and computes its shards of each batch. Only rank 0 needs a store of
+  // checkpoints; with shard_optimizer or several stages all ranks need a store at the same place,
+  // such as CheckpointPartFolder. nullptr: a single process.
   Communicator* communicator = nullptr;
-  std::size_t reduce_bucket_bytes = std::size_t{4} << 20;  // of gradients that travel together
+  std::size_t reduce_bucket_bytes = std::size_t{4} << 20;  // size of gradients that travel together
   bool overlap = true;           // gradients travel while backward goes on
   bool shard_optimizer = false;  // each rank keeps moments and gradients of its rows (ZeRO)
-  // Seconds that other ranks have for the end of a step (at least: twice the longest step so far),
-  // once a stop is requested. Then the run ends with runtime.stopped; rank 0 keeps the last step.
+  // After a stop request, the seconds that other ranks have to finish a step (at least twice the
+  // longest step so far). Then the run ends with runtime.stopped; rank 0 keeps the last step.
   double stop_patience = 5;
 
-  // How a PipelineTrainer cuts the model and its batches (docs/scaling.md).
+  // The cut of the model and its batches in a PipelineTrainer (docs/scaling.md).
   PipelineOptions pipeline{};
 
-  // The host's own way from batches to gradients; stays with the caller. nullptr: the task's
-  // forward and backward on a tape.
+  // The host's own implementation of gradients of a batch; it stays with the caller. nullptr: the
+  // task's forward and backward on a tape.
   StepGradients* gradients = nullptr;
 };
 
 }  // namespace soma::train
 // ---- soma/train/save_part.hpp
-// Parts of a checkpoint from all ranks, into the folder that the first rank has begun.
+// Saves parts of a checkpoint from all ranks in the folder that the first rank has begun.
 
 namespace soma::train {
 
-// What one rank writes.
+// The part that one rank writes.
 struct PartToSave {
   CheckpointState which;
   CheckpointPart part;
   StateDict state;
 };
 
-// Takes a state out of a checkpoint that `count` ranks write instead; `mine`: this one too, at
-// place `index`.
+// Removes from the checkpoint a state that `count` ranks write in parts; `mine`: true if this rank
+// is one of them, at place `index`.
 inline void take_part(Checkpoint& checkpoint, CheckpointState which, const CheckpointPart& part,
                       bool mine, std::vector<PartToSave>& parts) {
   StateDict own = std::exchange(checkpoint.state(which), {});
@@ -14062,8 +14132,9 @@ inline void take_part(Checkpoint& checkpoint, CheckpointState which, const Check
   if (mine) parts.push_back({which, part, std::move(own)});
 }
 
-// Every rank calls it, with any number of parts. All are there when it returns, on any rank.
-// `step`: none of the best checkpoint. any(bool): whether it is true on any rank.
+// Collective: every rank calls it, with any number of parts. When it returns, all parts are
+// written. `step`: not set for the best checkpoint. any(bool): true if the argument is true on any
+// rank.
 template <class Any>
 void save_parts(Communicator& communicator, CheckpointStore* store,
                 std::optional<std::uint64_t> step, const std::vector<PartToSave>& parts,
@@ -14085,7 +14156,7 @@ void save_parts(Communicator& communicator, CheckpointStore* store,
   write();
 #endif
   if (!any(problem != nullptr)) return;
-  // Rank 0 may be ended with the others before it can tidy up.
+  // Rank 0 may be ended together with the others before it can clean up.
   if (first) store->drop_parts();
   communicator.barrier();
 #if SOMA_HAS_EXCEPTIONS
@@ -14094,7 +14165,7 @@ void save_parts(Communicator& communicator, CheckpointStore* store,
   communicator.barrier();  // ends with what a rank with a problem says
 }
 
-// Whether every rank can write where rank 0 does: each tries, with a part that nobody keeps.
+// Tests if every rank can write at rank 0's place: each rank writes a part that is then dropped.
 template <class Any>
 void try_parts(Communicator& communicator, CheckpointStore* store, const Any& any) {
   const CheckpointPart part{static_cast<std::size_t>(communicator.rank()),
@@ -14133,8 +14204,8 @@ class ManyRanks final : public Ranks {
 
   void check(const nn::Task& task, const optim::Optimizer* optimizer) const override {
     if (!task.takes_parts())
-      fail(error_id::train_options, "Trainer", "task", "one whose loss is always a mean",
-           "one that several ranks can share (Task::takes_parts)");
+      fail(error_id::train_options, "Trainer", "task", "a task whose loss is always a mean",
+           "a task that several ranks can share (Task::takes_parts)");
     if (!shards_states_ || optimizer == nullptr || optimizer->steps_rows_alone()) return;
     Record settings;
     optimizer->describe(settings);
@@ -14165,7 +14236,7 @@ class ManyRanks final : public Ranks {
     return flag != 0;
   }
 
-  // Maxima over all ranks, of what decides scales.
+  // Maxima over all ranks, which scales depend on.
   GlobalMaximum maximum() {
     return {this, [](void* self, std::span<float> values) {
               auto& ranks = *static_cast<ManyRanks*>(self);
@@ -14236,7 +14307,7 @@ class ManyRanks final : public Ranks {
   void check_store(CheckpointStore* store) override {
     try_parts(communicator_, store, [this](bool mine) { return any(mine); });
   }
-  // Each rank's rows of the moments. The best one has none.
+  // Each rank's rows of the moments. The best checkpoint has no moments.
   void save_parts(CheckpointStore* store, std::optional<std::uint64_t> step,
                   Checkpoint& checkpoint) override {
     if (!saves_parts() || !step) return;
@@ -14270,7 +14341,7 @@ class ManyRanks final : public Ranks {
     ManyRanks& ranks_;
   };
 
-  // Stays where it is: messages on their way belong to it.
+  // Not movable: messages in transit refer to it.
   class RowGather final : public Counted {
    public:
     RowGather(Heap& heap, Communicator& communicator, int tag, const Parameter& parameter)
@@ -14310,7 +14381,7 @@ inline Owned<Ranks> make_ranks(Context& context, const TrainerOptions& options) 
 
 }  // namespace soma::train
 // ---- soma/train/stop_flag.hpp
-// The flag that ends a run, under the name that trainers use.
+// StopFlag under the name that trainers use.
 
 namespace soma::train {
 
@@ -14318,20 +14389,20 @@ using soma::StopFlag;
 
 }  // namespace soma::train
 // ---- soma/train/tape_gradients.hpp
-// TapeGradients: StepGradients by forward and backward of a task on a tape, of whole batches or, on
-// several ranks, of this rank's shards of each.
+// TapeGradients: StepGradients by forward and backward of a task on a tape: for whole batches, or,
+// on several ranks, for this rank's shards of each batch.
 
 // ---- soma/train/step_gradients.hpp
-// StepGradients: the door between a trainer and whatever turns batches into gradients. The loop,
-// optimizer, clipping, schedule, checkpoints and evaluation stand on this side of it and do not
-// know what is behind: one process, ranks that share each batch (tape_gradients.hpp), or an
+// StepGradients: the interface between a trainer and the code that turns batches into gradients.
+// The loop, optimizer, clipping, schedule, checkpoints and evaluation use only this interface.
+// Behind it is one process, or ranks that share each batch (tape_gradients.hpp), or an
 // implementation of the host's (TrainerOptions::gradients).
 
 namespace soma::train {
 
 struct Report;  // train/events.hpp
 
-// One step, as its gradients are asked for.
+// The description of one step whose gradients are requested.
 struct StepRequest {
   std::uint64_t step = 0;         // from 0
   std::uint64_t first_batch = 0;  // number of its first batch in the run: what dropout draws by
@@ -14339,7 +14410,7 @@ struct StepRequest {
   float loss_scale = 1;           // losses are multiplied by it before backward
 };
 
-// What the batches of a step came to, on all ranks together.
+// The sums over the batches of a step, on all ranks together.
 struct StepSums {
   std::uint64_t batches = 0;    // 0: the epoch had none left
   double loss = 0, losses = 0;  // sum of losses, and how many the task counts
@@ -14356,21 +14427,22 @@ class StepGradients {
   StepGradients(const StepGradients&) = delete;
   StepGradients& operator=(const StepGradients&) = delete;
 
-  // The parameters that are stepped, saved and loaded here: the task's, or those of a part of it.
+  // The parameters that are stepped, saved and loaded in this process: the task's, or a part of
+  // them.
   virtual const Parameters& parameters() const = 0;
-  // All that the run trains, wherever it is: of those that are elsewhere the values may be missing.
+  // All parameters that the run trains. Parameters of other processes may have no values here.
   virtual const Parameters& model_parameters() const { return parameters(); }
 
-  // At the start of a run, when all ranks have agreed to it: may read some batches of the source,
-  // which is put back then.
+  // Called at the start of a run, when all ranks have agreed on it. It may read some batches of the
+  // source, whose position is restored afterwards.
   virtual void begin(data::BatchSource& /*batches*/) {}
 
-  // Reads up to request.batches batches and leaves in each parameter the sum over them of
+  // Reads up to request.batches batches and stores in each parameter the sum over these batches of
   //   loss_scale * (request.batches == 1 ? 1 : count) * (gradient of the batch's mean loss),
-  // where count is the batch's Task::loss_count(). Gradients of a step before are cleared first.
+  // where count is the batch's Task::loss_count(). It clears the gradients of earlier steps first.
   virtual StepSums run(data::BatchSource& batches, const StepRequest& request) = 0;
 
-  // The norm of all gradients of the model, wherever they are.
+  // The norm of all gradients of the model, in all processes.
   virtual double norm() = 0;
 
   // The optimizer has stepped these parameters.
@@ -14379,7 +14451,7 @@ class StepGradients {
   // A pass over the source without training.
   virtual Evaluation evaluate(data::BatchSource& source) = 0;
 
-  // Adds what it knows of the run to the report.
+  // Adds its own lines to the report of the run.
   virtual void describe(Report& /*report*/) const {}
 
  protected:
@@ -14392,7 +14464,7 @@ namespace soma::train {
 
 class TapeGradients final : public StepGradients {
  public:
-  // `seed` of dropout.
+  // `seed`: of dropout.
   TapeGradients(Context& context, nn::Task& task, PrecisionState& precision, Ranks& ranks,
                 std::uint64_t seed)
       : context_(context),
@@ -14446,7 +14518,7 @@ class TapeGradients final : public StepGradients {
     tape_.reset(static_cast<std::uint32_t>(request.first_batch + sums.batches));
     const data::Batch part = ranks_.part_of(batch);
     const nn::Task::Forward forward = task_.forward(tape_, part);
-    // A step's loss is the mean over all its batches, which weigh as much as the task counts.
+    // A step's loss is the mean over all its batches, weighted by the task's count of losses.
     const double count = task_.loss_count(batch);
     const BatchLoss loss{forward.loss.value().data<float>()[0], count};
     const Sequences& sequences = batch.inputs.sequences;
@@ -14481,45 +14553,46 @@ namespace soma::train {
 
 class TrainerBase {
  public:
-  // Gives the parameters the precision's types, when all else has gone well. Errors train.options,
-  // train.precision, parallel.ranks, operator.value (a schedule's number).
+  // Converts the parameters to the precision's types once all checks have passed. Errors
+  // train.options, train.precision, parallel.ranks, operator.value (a setting of the schedule).
   TrainerBase(Context& context, nn::Task& task, const TrainerOptions& options)
       : TrainerBase(context, task, options, &make_plain) {}
 
-  // Follows the run; stays with the caller.
+  // Adds a callback, which stays with the caller.
   void add(Callback& callback) { callbacks_.push_back(&callback); }
 
-  // Trains; evaluates on `held_out` where there is one. Ends early when `stop` is requested: after
-  // the step that runs, or before a batch that takes long to read, with a checkpoint. An evaluation
-  // is cut short then and counts for nothing; a run that is resumed makes it again. Ranks stop at
-  // the same step; where one does not answer any more, the others end with runtime.stopped, rank 0
-  // with a checkpoint of the last whole step. Before the first step there is nothing to keep:
-  // whatever waits or reads ends with runtime.stopped.
+  // Trains, and evaluates on the validation source `validation` if it is given. Ends early when
+  // `stop` is requested: after the running step, or before a batch that takes long to read, with a
+  // checkpoint. An evaluation is then cut short and dropped; a resumed run makes it again. Ranks
+  // stop at the same step. If one rank no longer answers, the others end with runtime.stopped, and
+  // rank 0 with a checkpoint of the last whole step. Before the first step there is nothing to
+  // save: waiting or reading ends with runtime.stopped.
   //
-  // Errors train.steps_unknown (a falling schedule over a source that does not know its length),
+  // Errors train.steps_unknown (linear or cosine decay over a source of unknown length),
   // train.not_finite, train.options, checkpoint.identity, checkpoint.operator, and those of the
-  // task, the source and the store. With ranks, what ends one ends all: the others get
-  // parallel.rank_lost. parallel.mismatch: they were not given the same. checkpoint.parts: their
-  // stores do not lead to one place.
-  Report fit(data::BatchSource& batches, data::BatchSource* held_out = nullptr,
+  // task, the source and the store. With ranks, an error on one rank ends all: the others get
+  // parallel.rank_lost. parallel.mismatch: the ranks were given different settings.
+  // checkpoint.parts: the ranks' stores are at different places.
+  Report fit(data::BatchSource& batches, data::BatchSource* validation = nullptr,
              const StopFlag* stop = nullptr);
 
   const TrainerOptions& options() const { return options_; }
-  // The learning rate at work: with the rate that options or task say, and the length of the run.
+  // The schedule in use, with the learning rate of options or task, and the length of the run.
   const optim::Schedule& schedule() const { return schedule_; }
-  // Formats at work: statistics of conversions, and what evaluation needs besides weights.
+  // The formats in use, with statistics of conversions. Evaluation needs them beside the weights.
   PrecisionState& precision() { return precision_; }
 
  protected:
-  // Fills in the other ranks and what computes gradients (not where options name the host's own).
+  // Fills in the other ranks and the implementation of gradients (unless options name the host's
+  // own).
   using MakeParts = void (*)(Context& context, nn::Task& task, const TrainerOptions& options,
                              PrecisionState& precision, Owned<Ranks>& ranks,
                              Owned<StepGradients>& gradients);
   TrainerBase(Context& context, nn::Task& task, const TrainerOptions& options, MakeParts make);
 
   StepGradients& gradients() { return *gradients_; }
-  // Nothing where a stop has cut it short (evaluations.hpp).
-  std::optional<Evaluation> measure(data::BatchSource& held_out, const StopFlag* stop);
+  // Returns nothing if a stop has cut the evaluation short (evaluations.hpp).
+  std::optional<Evaluation> measure(data::BatchSource& validation, const StopFlag* stop);
 
  private:
   static void make_plain(Context& context, nn::Task& task, const TrainerOptions& options,
@@ -14530,10 +14603,10 @@ class TrainerBase {
   const Parameters& parameters() const { return gradients_->parameters(); }
 
   // The loop (loop.hpp).
-  Report train(data::BatchSource& batches, data::BatchSource* held_out, const StopFlag* stop);
-  void begin(data::BatchSource& batches, const data::BatchSource* held_out);
+  Report train(data::BatchSource& batches, data::BatchSource* validation, const StopFlag* stop);
+  void begin(data::BatchSource& batches, const data::BatchSource* validation);
   StepInfo step(const StepSums& sums);
-  bool evaluate(data::BatchSource& held_out, Report& report, std::uint64_t epoch,
+  bool evaluate(data::BatchSource& validation, Report& report, std::uint64_t epoch,
                 const StopFlag* stop);
   bool evaluation_is_due(const data::BatchSource& batches) const;
   bool stoppable() const { return options_.gradients == nullptr || ranks_->count() == 1; }
@@ -14564,11 +14637,11 @@ class TrainerBase {
   optim::LossScaler scaler_{};
   Progress progress_{};
   BestWeights best_{};
-  // How long other ranks may take to answer when a stop is requested.
+  // The seconds that other ranks have to answer after a stop request.
   double patience_seconds_ = 0;
-  bool between_steps_ = false;    // what a checkpoint holds belongs together
+  bool between_steps_ = false;    // true: the parts of a checkpoint belong to the same step
   std::uint64_t saved_at_ = 0;    // step of the newest checkpoint of this call
-  std::exception_ptr failure_{};  // what a callback threw
+  std::exception_ptr failure_{};  // thrown by a callback
 };
 
 }  // namespace soma::train
@@ -14586,7 +14659,7 @@ inline Comparison comparison_of(const Evaluation& evaluation, const std::string&
 
 }  // namespace detail
 
-// What callbacks throw is kept until what was learnt is safe.
+// An exception of a callback is kept until the trained weights are safe.
 template <class Call>
 void TrainerBase::tell(const Call& call) {
   for (Callback* callback : callbacks_) {
@@ -14602,17 +14675,17 @@ void TrainerBase::tell(const Call& call) {
   }
 }
 
-// Nothing where a stop has cut it short.
-inline std::optional<Evaluation> TrainerBase::measure(data::BatchSource& held_out,
+// Returns nothing if a stop has cut the evaluation short.
+inline std::optional<Evaluation> TrainerBase::measure(data::BatchSource& validation,
                                                       const StopFlag* stop) {
-  if (!stoppable()) return gradients_->evaluate(held_out);
-  StoppableSource source(held_out, stop, *ranks_, StoppableSource::When::between_batches);
+  if (!stoppable()) return gradients_->evaluate(validation);
+  StoppableSource source(validation, stop, *ranks_, StoppableSource::When::between_batches);
   Evaluation evaluation = gradients_->evaluate(source);
   if (source.cut()) return std::nullopt;
   return evaluation;
 }
 
-// Whether a run that goes on from here had its evaluation cut short.
+// True if the evaluation at this step was cut short, so that a resumed run must make it.
 inline bool TrainerBase::evaluation_is_due(const data::BatchSource& batches) const {
   if (progress_.step == 0 || progress_.evaluated_at == progress_.step) return false;
   if (options_.evaluate_every != 0) return progress_.step % options_.evaluate_every == 0;
@@ -14620,11 +14693,11 @@ inline bool TrainerBase::evaluation_is_due(const data::BatchSource& batches) con
   return place.epoch != 0 && place.batch == 0;
 }
 
-// False: it was cut short, and is as if it had not begun.
-inline bool TrainerBase::evaluate(data::BatchSource& held_out, Report& report, std::uint64_t epoch,
-                                  const StopFlag* stop) {
+// Returns false if the evaluation was cut short; then nothing has changed.
+inline bool TrainerBase::evaluate(data::BatchSource& validation, Report& report,
+                                  std::uint64_t epoch, const StopFlag* stop) {
   optimizer_->settle();
-  std::optional<Evaluation> measured = measure(held_out, stop);
+  std::optional<Evaluation> measured = measure(validation, stop);
   if (!measured) return false;
   Evaluation& evaluation = *measured;
   between_steps_ = false;
@@ -14657,13 +14730,13 @@ inline bool TrainerBase::evaluate(data::BatchSource& held_out, Report& report, s
 
 }  // namespace soma::train
 // ---- soma/train/identity.hpp
-// What has to be the same for a run to go on from a checkpoint with the numbers that it would have
-// had, and what all ranks of a run have to have in common.
+// Identity of a run: the settings that must be the same to resume a checkpoint with the same
+// numbers, and the settings that all ranks of a run must share.
 
 namespace soma::train {
 
-// In words and numbers, so that a difference can be told. The length of the run is not part of it:
-// a run may be resumed for more epochs or steps.
+// As names and values, so that a message can name a difference. The length of the run is not part
+// of the identity: a run may be resumed for more epochs or steps.
 inline Record identity_of(const Context& context, const nn::Task& task,
                           const data::BatchSource& batches, const TrainerOptions& options,
                           const optim::Schedule& schedule, const optim::Optimizer& optimizer) {
@@ -14687,7 +14760,8 @@ inline Record identity_of(const Context& context, const nn::Task& task,
     record.set("schedule.patience", schedule.patience);
     record.set("evaluate_every", options.evaluate_every);
   }
-  // Best weights and patience go on from a value of this metric, which says nothing of another.
+  // Best weights and patience continue from a value of this metric, which cannot be compared with
+  // another metric.
   if (options.best_metric != TrainerOptions{}.best_metric ||
       schedule.decay == optim::Decay::plateau)
     record.set("best_metric", options.best_metric);
@@ -14698,10 +14772,10 @@ inline Record identity_of(const Context& context, const nn::Task& task,
   return record;
 }
 
-// All that has to be the same on all ranks, besides what a checkpoint remembers. `held_out`:
-// nullptr where nothing is evaluated.
+// The settings that must be the same on all ranks, beside the identity in a checkpoint.
+// `validation` is nullptr if there is no evaluation.
 inline Record agreement_of(Record identity, const Parameters& parameters,
-                           const data::BatchSource* held_out, const TrainerOptions& options,
+                           const data::BatchSource* validation, const TrainerOptions& options,
                            std::uint64_t steps, bool saves_parts) {
   data::ContentHash shapes;
   for (const Parameter& parameter : parameters) {
@@ -14711,7 +14785,7 @@ inline Record agreement_of(Record identity, const Parameters& parameters,
   identity.set("names_and_shapes", shapes.value());
   identity.set("steps", steps);
   identity.set("epochs", options.epochs);
-  identity.set("held_out", held_out == nullptr ? std::uint64_t{0} : held_out->hash());
+  identity.set("held_out", validation == nullptr ? std::uint64_t{0} : validation->hash());
   identity.set("non_finite", static_cast<std::uint64_t>(options.non_finite));
   identity.set("evaluate_every", options.evaluate_every);
   identity.set("best_metric", options.best_metric);
@@ -14726,7 +14800,8 @@ inline Record agreement_of(Record identity, const Parameters& parameters,
   return identity;
 }
 
-// Error checkpoint.identity: the first parameter that the checkpoint does not have so.
+// Error checkpoint.identity: names the first parameter that the checkpoint lacks or has in another
+// form.
 inline void check_parameters(const StateDict& saved, const Parameters& parameters) {
   for (const Parameter& parameter : parameters) {
     const Tensor* found = saved.find(parameter.name);
@@ -14747,7 +14822,7 @@ inline Record TrainerBase::identity(const data::BatchSource& batches) const {
   return identity_of(context_, task_, batches, options_, schedule_, *optimizer_);
 }
 
-// What this rank has of it.
+// This rank's part of the checkpoint.
 inline Checkpoint TrainerBase::checkpoint_of(const data::BatchSource& batches) {
   optimizer_->settle();
   Checkpoint checkpoint;
@@ -14764,8 +14839,9 @@ inline Checkpoint TrainerBase::checkpoint_of(const data::BatchSource& batches) {
   return checkpoint;
 }
 
-// While steps are made. Rank 0 is the one to speak, and saves what is there before it ends the
-// others, which give it time; where it has parts of that only there is nothing to save alone.
+// Sets how long ranks wait for each other during steps. Rank 0 reports an error: it first saves the
+// last step, then ends the others, which give it time. If each rank has a part of the states, rank
+// 0 cannot save alone.
 inline void TrainerBase::be_patient(const StopFlag* stop) {
   constexpr double time_to_save = 60, time_to_speak = 2;
   const double others = has_store_ && !ranks_->saves_parts() ? time_to_save : time_to_speak;
@@ -14783,9 +14859,9 @@ inline void TrainerBase::save(const data::BatchSource& batches, const StopFlag* 
 }
 
 #if SOMA_HAS_EXCEPTIONS
-// The last whole step, where a stop came while other ranks did not answer: every rank has all of
-// it, unless they share the optimizer's states or have a stage each. The error that ended the run
-// is the one to hear of.
+// Saves the last whole step after a stop during which other ranks did not answer: every rank has
+// the whole state, unless ranks share the optimizer's states or have a stage each. The error that
+// ended the run stays the one that is reported.
 inline void TrainerBase::save_alone(const data::BatchSource& batches,
                                     const std::exception& reason) noexcept {
   const auto* known = dynamic_cast<const Error*>(&reason);
@@ -14820,7 +14896,7 @@ inline void TrainerBase::load(const Checkpoint& checkpoint, data::BatchSource& b
   const std::uint64_t before = std::exchange(loaded.steps, progress_.steps);
   progress_ = loaded;
   if (before == progress_.steps || !schedule_.depends_on_steps()) return;
-  // Rates of steps that were made cannot be made again.
+  // Steps that were made cannot be repeated with other learning rates.
   optim::Schedule old = schedule_;
   old.steps = before;
   const auto rate_of = [&](const optim::Schedule& schedule) {
@@ -14836,11 +14912,11 @@ inline void TrainerBase::load(const Checkpoint& checkpoint, data::BatchSource& b
 
 }  // namespace soma::train
 // ---- soma/train/checks.hpp
-// What can be wrong with the options of a run, before anything is computed.
+// Checks of a run's options before anything is computed.
 
 namespace soma::train {
 
-// The schedule of a run, with the learning rate that options or task say. Error train.options.
+// The schedule of a run, with the learning rate of the options or of the task. Error train.options.
 inline optim::Schedule schedule_of(const nn::Task& task, const TrainerOptions& options) {
   optim::Schedule schedule = options.schedule;
   if (options.learning_rate && schedule.rate)
@@ -14922,7 +14998,7 @@ inline void TrainerBase::make_plain(Context& context, nn::Task& task, const Trai
 
 namespace detail {
 
-// Matrices become what the precision stores them as.
+// Converts matrices to the type in which the precision stores them.
 inline void give_precision(Context& context, const Parameters& parameters,
                            const Precision& precision) {
   const DType weights = find_dtype(precision.weights.format);
@@ -14938,7 +15014,7 @@ inline void give_precision(Context& context, const Parameters& parameters,
   }
 }
 
-// 0: not known.
+// The number of steps of the run; 0: not known.
 inline std::uint64_t count_steps(const data::BatchSource& batches, const TrainerOptions& options) {
   std::uint64_t total = 0;
   for (std::uint64_t epoch = 0; epoch < options.epochs; ++epoch) {
@@ -14950,7 +15026,7 @@ inline std::uint64_t count_steps(const data::BatchSource& batches, const Trainer
   return options.epochs == 0 ? options.max_steps : total;
 }
 
-// Whether the source stands behind the last batch of an epoch, not in the next one yet.
+// True if the source stands after the last batch of an epoch, and not yet in the next epoch.
 inline bool at_epoch_end(const data::BatchSource& batches) {
   const data::Position end = batches.position();
   return end.batch != 0 && end.batch == batches.batches(end.epoch);
@@ -14987,37 +15063,38 @@ inline void TrainerBase::make_optimizer() {
   optimizer_ = &*own_optimizer_;
 }
 
-// Checks what can be wrong before the first step, and puts the run where it begins or goes on.
-inline void TrainerBase::begin(data::BatchSource& batches, const data::BatchSource* held_out) {
+// Checks everything that can be wrong before the first step, and sets the run to its beginning or
+// to the checkpoint that it resumes.
+inline void TrainerBase::begin(data::BatchSource& batches, const data::BatchSource* validation) {
   const std::uint64_t steps = detail::count_steps(batches, options_);
   if (steps == 0 && schedule_.depends_on_steps())
     fail(error_id::train_steps_unknown, "Trainer::fit", "batches", "a source of unknown length",
          "max_steps, or a schedule that does not depend on the length");
-  if (held_out == nullptr && schedule_.decay == optim::Decay::plateau)
-    fail(error_id::train_options, "Trainer::fit", "held_out", "nothing to evaluate on",
-         "a source: a plateau schedule goes by evaluations");
+  if (validation == nullptr && schedule_.decay == optim::Decay::plateau)
+    fail(error_id::train_options, "Trainer::fit", "validation", "no source for evaluations",
+         "a source: a plateau schedule needs evaluations");
   schedule_.steps = steps;
   schedule_.check();
   progress_ = {};
   progress_.steps = steps;
-  for (Callback* callback : callbacks_) {  // of a run before
+  for (Callback* callback : callbacks_) {  // forget the requests of an earlier run
     callback->take_stop();
     callback->take_save();
   }
   struct Description final : Ranks::RunDescription {
     Description(const TrainerBase& own, const data::BatchSource& source,
                 const data::BatchSource* evaluated)
-        : trainer(own), batches(source), held_out(evaluated) {}
+        : trainer(own), batches(source), validation(evaluated) {}
     Record make() const override {
       return agreement_of(trainer.identity(batches), trainer.gradients_->model_parameters(),
-                          held_out, trainer.options_, trainer.progress_.steps,
+                          validation, trainer.options_, trainer.progress_.steps,
                           trainer.ranks_->saves_parts());
     }
     const TrainerBase& trainer;
     const data::BatchSource& batches;
-    const data::BatchSource* held_out;
+    const data::BatchSource* validation;
   };
-  ranks_->begin(Description(*this, batches, held_out), gradients_->model_parameters());
+  ranks_->begin(Description(*this, batches, validation), gradients_->model_parameters());
   gradients_->begin(batches);
   has_store_ = ranks_->from_first(options_.checkpoints != nullptr);
   if (has_store_ && ranks_->saves_parts()) ranks_->check_store(options_.checkpoints);
@@ -15025,17 +15102,17 @@ inline void TrainerBase::begin(data::BatchSource& batches, const data::BatchSour
   batches.seek({});
   if (options_.resume) resume(batches);
   saved_at_ = progress_.step;
-  // A pass over the data, for some sources: a checkpoint that is wanted at once cannot wait for it.
+  // Some sources need a pass over the data for this: an urgent checkpoint cannot wait for it.
   if (has_store_) batches.hash();
 }
 
-// Clips the gradients, takes the step and says what it did.
+// Clips the gradients, takes the step and returns its description.
 inline StepInfo TrainerBase::step(const StepSums& sums) {
   constexpr std::uint64_t most_skips = 25;
   const FloatEnvironment environment;
   const bool scaled = options_.precision.loss_scaling;
-  // Where none counts, as where all labels are ignored, loss and gradients are zero; decay and
-  // moments of the optimizer go on.
+  // If no loss counts, for example because all labels are ignored, loss and gradients are zero;
+  // decay and moments of the optimizer continue.
   const double losses = sums.losses == 0 ? 1 : sums.losses;
   const double share =
       (options_.accumulate == 1 ? 1.0 : 1.0 / losses) * (scaled ? double{scaler_.inverse()} : 1.0);
@@ -15044,7 +15121,7 @@ inline StepInfo TrainerBase::step(const StepSums& sums) {
   info.gradient_norm = gradients_->norm() * share;
   info.learning_rate = schedule_(progress_.step, progress_.plateau.reductions);
   const bool finite = std::isfinite(info.gradient_norm);
-  // A gradient that overflowed under a scale says that the scale was too large.
+  // A gradient that overflowed under a scale shows that the scale was too large.
   const bool too_large = scaled && !scaler_.update(finite) && std::isfinite(info.loss) &&
                          scaler_.scale() > scaler_.options().smallest;
   if (std::isfinite(info.loss) && finite) {
@@ -15081,7 +15158,7 @@ inline StepInfo TrainerBase::step(const StepSums& sums) {
   return info;
 }
 
-// What a report says of the run's end, but for metrics and times.
+// The report of the run's end, except metrics and times.
 inline void TrainerBase::finish(const data::BatchSource& batches, Report& report) const {
   report.steps = progress_.step;
   report.epochs = batches.position().epoch + (detail::at_epoch_end(batches) ? 1 : 0);
@@ -15091,14 +15168,14 @@ inline void TrainerBase::finish(const data::BatchSource& batches, Report& report
   report.peak_resident_bytes = peak_resident_bytes();
 }
 
-inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* held_out,
+inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* validation,
                                  const StopFlag* stop) {
   const std::int64_t start = monotonic_nanoseconds();
   failure_ = nullptr;
   between_steps_ = false;
-  // Before the first step nothing is lost. Rank 0 is the one to say so.
+  // Before the first step there is nothing to lose. Rank 0 reports it.
   ranks_->give_up_after(stop, ranks_->first() ? 0 : 2);
-  begin(batches, held_out);
+  begin(batches, validation);
   const std::uint64_t steps = progress_.steps;
   const auto out_of_patience = [&] {
     return options_.patience != 0 && progress_.stale >= options_.patience;
@@ -15117,10 +15194,10 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
   be_patient(stop);
   between_steps_ = true;
 
-  if (held_out != nullptr && evaluation_is_due(batches)) {
+  if (validation != nullptr && evaluation_is_due(batches)) {
     const data::Position place = batches.position();
     report.interrupted =
-        !evaluate(*held_out, report,
+        !evaluate(*validation, report,
                   place.batch == 0 && place.epoch != 0 ? place.epoch - 1 : place.epoch, stop);
   }
   report.stopped_early = out_of_patience();  // one that is resumed may have ended
@@ -15160,12 +15237,12 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
            "at least one batch in an epoch");
     }
     progress_.position = batches.position();
-    // The step may have found the end itself, with fewer batches than it was to accumulate.
+    // The step itself may have reached the end, with fewer batches than it should accumulate.
     const bool epoch_ended = batches.position().epoch != epoch;
     const bool due = options_.evaluate_every == 0
                          ? epoch_ended && progress_.step != progress_.evaluated_at
                          : any && progress_.step % options_.evaluate_every == 0;
-    bool cut = held_out != nullptr && due && !evaluate(*held_out, report, epoch, stop);
+    bool cut = validation != nullptr && due && !evaluate(*validation, report, epoch, stop);
     report.stopped_early = out_of_patience();
     bool enough = false, wants_save = false;
     for (Callback* callback : callbacks_) {
@@ -15190,16 +15267,17 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
   clear_gradients(parameters());
   report.complete = !report.interrupted;
   optimizer_->settle();
-  // At an epoch's end a longer run evaluates, too, and a checkpoint remembers it; elsewhere it
-  // would not have, and the checkpoint comes first.
+  // At the end of an epoch a longer run evaluates too, and a checkpoint stores the evaluation.
+  // Elsewhere a longer run would not evaluate, so the checkpoint comes first.
   const auto save_end = [&] {
     if (has_store_ && saved_at_ != progress_.step) save(batches, stop);
     saved_at_ = progress_.step;
   };
   const bool evaluates =
-      held_out != nullptr && !report.interrupted && progress_.step != progress_.evaluated_at;
+      validation != nullptr && !report.interrupted && progress_.step != progress_.evaluated_at;
   if (!evaluates || options_.evaluate_every != 0 || !detail::at_epoch_end(batches)) save_end();
-  if (evaluates) report.interrupted = !evaluate(*held_out, report, batches.position().epoch, stop);
+  if (evaluates)
+    report.interrupted = !evaluate(*validation, report, batches.position().epoch, stop);
   save_end();
 #if SOMA_HAS_EXCEPTIONS
   if (ranks_->any(failure_ != nullptr)) {
@@ -15210,9 +15288,9 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
   if (options_.keep_best && progress_.has_best && !report.interrupted)
     best_.load(context_, *ranks_, parameters());
   if (options_.keep_best && progress_.has_best) report.best_metric = options_.best_metric;
-  // The weights were evaluated before this run went on from a checkpoint.
-  if (held_out != nullptr && !report.interrupted && !report.evaluated) {
-    if (std::optional<Evaluation> evaluation = measure(*held_out, stop))
+  // The weights were evaluated before this run resumed from a checkpoint.
+  if (validation != nullptr && !report.interrupted && !report.evaluated) {
+    if (std::optional<Evaluation> evaluation = measure(*validation, stop))
       report.take(std::move(*evaluation));
     else
       report.interrupted = true;
@@ -15226,22 +15304,22 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
   return report;
 }
 
-inline Report TrainerBase::fit(data::BatchSource& batches, data::BatchSource* held_out,
+inline Report TrainerBase::fit(data::BatchSource& batches, data::BatchSource* validation,
                                const StopFlag* stop) {
 #if SOMA_HAS_EXCEPTIONS
   try {
-    return train(batches, held_out, stop);
+    return train(batches, validation, stop);
   } catch (const std::exception& error) {
     save_alone(batches, error);
     ranks_->give_up_after(nullptr, 0);
     ranks_->abort(error.what());
     throw;
   } catch (...) {
-    ranks_->abort("something that is no std::exception was thrown");
+    ranks_->abort("an exception that is not a std::exception was thrown");
     throw;
   }
 #else
-  return train(batches, held_out, stop);  // the end of this process tells the others
+  return train(batches, validation, stop);  // the end of this process tells the others
 #endif
 }
 
@@ -15249,8 +15327,8 @@ inline Report TrainerBase::fit(data::BatchSource& batches, data::BatchSource* he
 
 namespace soma::train {
 
-// A trainer of a model that is a task, and that makes batches of the host's own rows:
-// model.batches(rows, options) returns something that points to a BatchSource.
+// A trainer of a model that is a task, and that makes batches from the host's own rows:
+// model.batches(rows, options) returns a pointer to a BatchSource.
 template <class Model>
 class Trainer : public TrainerBase {
  public:
@@ -15260,12 +15338,12 @@ class Trainer : public TrainerBase {
   using TrainerBase::fit;
   template <class HostRows>
   requires(!std::is_base_of_v<data::BatchSource, HostRows>) Report
-      fit(const HostRows& rows, const HostRows& held_out, const StopFlag* stop = nullptr) {
+      fit(const HostRows& rows, const HostRows& validation, const StopFlag* stop = nullptr) {
     data::BatchOptions options{.batch_sequences = this->options().batch_size,
                                .seed = this->options().seed};
     const auto batches = model_.batches(rows, options);
     options.shuffle = false;
-    const auto rest = model_.batches(held_out, options);
+    const auto rest = model_.batches(validation, options);
     return fit(*batches, &*rest, stop);
   }
 
@@ -15275,14 +15353,14 @@ class Trainer : public TrainerBase {
 
 }  // namespace soma::train
 // ---- soma/train/console_progress.hpp
-// ConsoleProgress: how a run goes, on a stream of the host's. On a terminal one line that is
-// written over; elsewhere a line now and then. Opt-in: this header includes <ostream>.
+// ConsoleProgress: the progress of a run on a stream of the host. On a terminal it rewrites one
+// line; elsewhere it writes a line now and then. Opt-in: this header includes <ostream>.
 
 namespace soma::train {
 
 struct ConsoleProgressOptions {
   bool terminal = false;            // isatty() of the stream, which only the host knows
-  double peak_gflops = 0;           // of all threads; 0: no share of the peak is shown
+  double peak_gflops = 0;           // for all threads; 0: no share of the peak is shown
   double seconds_between = 10;      // lines, where it is no terminal
   std::uint64_t steps_between = 0;  // instead of seconds
 };
@@ -15305,7 +15383,7 @@ class ConsoleProgress final : public Callback {
   }
 
   void on_step(const StepInfo& step) override {
-    // The mean goes on over steps that were skipped because their loss is not finite.
+    // The mean continues over steps that were skipped because their loss is not finite.
     if (!std::isfinite(loss_))
       loss_ = step.loss;
     else if (std::isfinite(step.loss))
@@ -15398,20 +15476,19 @@ class ConsoleProgress final : public Callback {
 
 }  // namespace soma::train
 // ---- soma/data/prefetch.hpp
-// Prefetch: a source whose next batches are made in the background while the last one is used.
-// Constructing one is the permission to run a thread; the destructor joins it.
+// Prefetch: a source that makes its next batches in the background while the last one is used. Its
+// constructor starts a thread; the destructor joins it.
 
 namespace soma::data {
 
-// Delivers what the source would, in the same order, its errors included: an exception is thrown by
-// the next() that would have met it. The source's tensors come from its context's heap, which is
-// thread-safe; memory that the host gave the context is asked for from the thread as well, never by
-// two at once. The source outlives this object, and nobody else uses it meanwhile.
+// Delivers the source's batches and errors in the same order: the next() that would have met an
+// exception throws it. The source's tensors come from its context's heap, which is thread-safe. The
+// thread too requests memory from the host's resource, but never at the same time as another
+// thread. The source must outlive this object, and nobody else may use it meanwhile.
 class Prefetch final : public BatchSource {
  public:
   static constexpr std::size_t most_ahead = 1024;
-  // Up to `ahead` batches (1 to most_ahead) wait, in places that are made here. Error
-  // executor.thread_start.
+  // Up to `ahead` batches (1 to most_ahead) wait in a ring. Error executor.thread_start.
   explicit Prefetch(BatchSource& source, std::size_t ahead = 2)
       : source_(source),
         places_(std::clamp(ahead, std::size_t{1}, most_ahead)),
@@ -15427,7 +15504,7 @@ class Prefetch final : public BatchSource {
     thread_ = std::thread([this] { work(); });
 #endif
   }
-  // The source is then somewhere ahead of position().
+  // Leaves the source somewhere ahead of position().
   ~Prefetch() override {
     {
       const std::lock_guard lock(mutex_);
@@ -15455,12 +15532,12 @@ class Prefetch final : public BatchSource {
     return made.is_batch;
   }
 
-  // Of what was handed out, not of what was made.
+  // The position after the batches that were delivered, not after those that were made.
   Position position() const override {
     const std::lock_guard lock(mutex_);
     return position_;
   }
-  // Batches that wait are thrown away. Errors as the source's; it stays where it was then.
+  // Drops the waiting batches. Errors as of the source, which then stays where it was.
   void seek(Position position) override {
     std::unique_lock lock(mutex_);
     paused_ = true;
@@ -15493,14 +15570,14 @@ class Prefetch final : public BatchSource {
   std::size_t largest_rows() const override { return source_.largest_rows(); }
   std::size_t largest_sequences() const override { return source_.largest_sequences(); }
 
-  // How long next() has waited for batches that were not ready, in seconds, all calls together.
+  // The seconds that next() has waited for batches that were not ready, over all calls.
   double waited_seconds() const {
     const std::lock_guard lock(mutex_);
     return static_cast<double>(waited_) * 1e-9;
   }
 
  private:
-  // What one next() of the source said, and where the source was afterwards.
+  // The result of one next() of the source, and the source's position afterwards.
   struct Made {
     Batch batch;
     bool is_batch = false;
@@ -15541,10 +15618,11 @@ class Prefetch final : public BatchSource {
   }
 
   BatchSource& source_;
-  mutable std::mutex mutex_;         // of everything below
+  mutable std::mutex mutex_;         // protects everything below
   mutable std::mutex source_mutex_;  // held while the source is at work
   std::condition_variable filled_, room_, idle_;
-  // A ring: the thread, which could tell nobody, needs no memory to put a batch there.
+  // A ring of fixed size: the thread, which could not report an error, needs no memory to store a
+  // batch.
   std::vector<Made> places_;
   std::size_t first_ = 0, ready_ = 0;
   Position position_;
@@ -15557,36 +15635,37 @@ class Prefetch final : public BatchSource {
 // ---- soma/soma.hpp
 // Include and go: the whole interface (api.hpp) and make_context().
 //
-// A unit that includes this parses the kernels; only one that calls make_context() compiles them,
-// for the target that its own flags allow. With soma::dispatch (which defines SOMA_DISPATCH) the
-// kernels are compiled once for every target and this header is as cheap as api.hpp.
+// A unit that includes this header parses the kernels. Only a unit that calls make_context()
+// compiles them, for the target that its flags allow. With soma::dispatch (which defines
+// SOMA_DISPATCH) the kernels are compiled once for every target and this header is as cheap as
+// api.hpp.
 
 // ---- soma/api.hpp
-// Everything a unit needs to compute and learn with soma, without the kernels behind it: no
-// Highway, no xtensor. A context comes from make_context(), which soma.hpp has; the trainer, which
-// runs whole trainings, is in train.hpp.
+// The interface to compute and learn with soma, without the kernels behind it: no Highway, no
+// xtensor. make_context() (soma.hpp) makes a context; the trainer, which runs whole trainings, is
+// in train.hpp.
 
 // ---- soma/autograd/custom.hpp
-// Operators of one's own: a function becomes callable on a tape, differentiable, known by name,
-// listed, saved by name in checkpoints and checked by soma/testing.hpp, as a built-in one is. See
-// docs/custom_operators.md.
+// Custom operators: like a built-in operator, a function becomes callable on a tape,
+// differentiable, known by name, listed, saved by name in checkpoints and checked by
+// soma/testing.hpp. See docs/custom_operators.md.
 //
 //   auto leaky = soma::register_elementwise(
 //       context.operators(), "my::leaky", [](float x) { return x > 0 ? x : 0.1f * x; },
 //       [](float x, float dy) { return x > 0 ? dy : 0.1f * dy; });
 //   soma::Var y = leaky(tape, x);
 //
-// Functions capture nothing: an operator lives as long as its context, which what was captured
-// might not. What a call has to say comes in its attributes.
+// Functions capture nothing: an operator lives as long as its context, and a captured object might
+// end before. Settings of a call come in its attributes.
 
 // ---- soma/ops/elementwise.hpp
-// Element-wise operators of one's own: y = f(x) of any floating type and any strides, computed in
-// fp32 and rounded once, in parallel. Shape rule, samples and a second operator for the gradient
-// are derived. Written with register_elementwise() (autograd/custom.hpp, xtensor.hpp).
+// Custom element-wise operators: y = f(x) of any floating type and any strides, computed in fp32
+// and rounded once, in parallel. Shape rule, samples and a second operator for the gradient are
+// derived. register_elementwise() makes them (autograd/custom.hpp, xtensor.hpp).
 
 // ---- soma/ops/samples.hpp
-// Samples: inputs that an operator is tested with, and the plain reference that its results are
-// compared with. Read by soma/testing.hpp; nothing else calls them.
+// Samples: inputs for tests of an operator, and the plain reference for its results. Only
+// soma/testing.hpp reads them.
 
 namespace soma {
 
@@ -15600,35 +15679,36 @@ struct ReferenceTensor {
 struct SampleInput {
   Shape shape{};
   DType dtype = DType::fp32;
-  // Elements are drawn evenly between these, whole numbers for integer types; or are `values`.
+  // Elements are drawn uniformly between these bounds, whole numbers for integer types; or they are
+  // `values`.
   double low = -1, high = 1;
   std::vector<double> values{};
   bool left_out = false;
-  bool differentiable = true;  // of floating inputs: whether its gradient is checked
+  bool differentiable = true;  // for floating inputs: true: the gradient is checked
 };
 
 struct Sample {
   std::string name;
   std::vector<SampleInput> inputs;
   Attributes attributes{};
-  std::vector<std::size_t> lengths{};  // of the sequences; empty: none
+  std::vector<std::size_t> lengths{};  // lengths of the sequences; empty: none
   // The error that fp32 may make in a result, and in a gradient, relative to the largest magnitude
-  // of what it is compared with (at least 1): a formula of sizes, times 2^-24.
+  // of the reference (at least 1): a formula of sizes, times 2^-24.
   double error = 0, gradient_error = 0;
 };
 
 struct OperatorSamples {
   std::vector<Sample> samples;
-  // Outputs from inputs, in double. nullptr: there is no plain formula. May give fewer outputs than
-  // the operator has: the rest are its notes for backward.
+  // Computes outputs from inputs, in double. nullptr: there is no plain formula. May return fewer
+  // outputs than the operator has: the rest are its notes for backward.
   std::vector<ReferenceTensor> (*reference)(const Sample&,
                                             const std::vector<ReferenceTensor>&) = nullptr;
 };
 
 }  // namespace soma
 // ---- soma/ops/support.hpp
-// What operators share: checks with good messages, tensors as matrices for kernels, and how work is
-// cut for the executor.
+// Tools of operators: checks with good messages, tensors as matrices for kernels, and the division
+// of work for the executor.
 
 // ---- soma/ops/checks.hpp
 // Checks that operators share, with good messages.
@@ -15640,7 +15720,7 @@ inline void check_floating(std::string_view operation, std::string_view argument
   if (!is_floating(tensor.dtype()))
     fail(error_id::tensor_dtype, operation, argument, tensor.describe(), "a floating type");
 }
-// Of a result whose type is chosen by the caller.
+// Checks a result type that the caller chooses. Error operator.value.
 inline void check_output(std::string_view operation, DType dtype) {
   if (!is_floating(dtype))
     fail(error_id::operator_value, operation, "output", to_string(dtype), "a floating type");
@@ -15689,7 +15769,7 @@ inline void check_accumulation(std::string_view operation, const Accumulation& a
     refuse("promoted after " + std::to_string(accumulation.promote),
            "at most " + std::to_string(most) + " products");
 }
-// Sequences whose rows are the rows of the tensor. Error operator.sequences.
+// Checks that the tensor's rows are the rows of the sequences. Error operator.sequences.
 inline void check_sequences(std::string_view operation, const Tensor& tensor,
                             const Sequences& sequences) {
   if (!sequences.defined() || tensor.rank() == 0 || sequences.rows() != tensor.size(0))
@@ -15699,7 +15779,7 @@ inline void check_sequences(std::string_view operation, const Tensor& tensor,
                                                   : " without sequences"),
          "rows that form sequences (Tape::constant of a Ragged)");
 }
-// Each of them has a first row. Error ragged.empty_sequence.
+// Checks that each sequence has a first row. Error ragged.empty_sequence.
 inline void check_first_rows(std::string_view operation, const Sequences& sequences) {
   for (std::size_t i = 0; i < sequences.count(); ++i)
     if (sequences.length(i) == 0)
@@ -15711,14 +15791,14 @@ inline void check_first_rows(std::string_view operation, const Sequences& sequen
 
 namespace soma::detail {
 
-// An input that may be left out, also at the end of the list.
+// An optional input, which may also be missing at the end of the list.
 inline Tensor input_or_none(std::span<const Tensor> inputs, std::size_t index) {
   return index < inputs.size() ? inputs[index] : Tensor();
 }
 
 // ---- tensors as matrices: all dimensions but the last are rows
 
-// The tensor itself where its leading dimensions lie at one regular distance, else a copy.
+// The tensor itself if its leading dimensions have one regular stride, else a copy.
 inline Tensor regular(Context& context, const Tensor& tensor) {
   if (tensor.rank() <= 2) return tensor;
   for (std::size_t i = 0; i + 2 < tensor.rank(); ++i)
@@ -15734,28 +15814,28 @@ inline Tensor as_rows(Context& context, const Tensor& tensor) {
       .reshape(Shape{tensor.shape().rows(), tensor.shape().columns()});
 }
 
-// Of a regular tensor.
+// A regular tensor as an operand.
 inline MatrixOperand operand(const Tensor& tensor) {
   const std::size_t rank = tensor.rank();
-  // The stride of a single column says nothing, and such a tensor may count as one row.
+  // The stride of a single column has no meaning, and such a tensor may count as one row.
   return {.data = tensor.raw(),
           .dtype = tensor.dtype(),
           .row_stride = rank < 2 ? 0 : tensor.strides()[rank - 2],
           .column_stride = tensor.shape().columns() == 1 ? 1 : tensor.strides()[rank - 1]};
 }
-// Of a tensor of rank 2 whose rows and columns change places.
+// A matrix with rows and columns exchanged.
 inline MatrixOperand transposed(MatrixOperand matrix) {
   std::swap(matrix.row_stride, matrix.column_stride);
   return matrix;
 }
-// Of a fresh output, or a contiguous tensor that is written.
+// A new output, or a contiguous tensor, as the target of a write.
 inline MatrixTarget target(const Tensor& tensor) {
   return {.data = tensor.mutable_raw(),
           .dtype = tensor.dtype(),
           .row_stride = tensor.shape().columns()};
 }
 
-// A vector of fp32 for kernels that read plain floats. Empty where the tensor is left out.
+// An fp32 vector for kernels that read plain floats. Undefined if the tensor is left out.
 inline Tensor plain_fp32(Context& context, const Tensor& tensor) {
   if (!tensor.defined() || (tensor.dtype() == DType::fp32 && tensor.contiguous())) return tensor;
   Tensor result = Tensor::empty(context, tensor.shape());
@@ -15773,8 +15853,8 @@ inline const float* floats(const Tensor& tensor) {
   return tensor.defined() ? tensor.data<float>() : nullptr;
 }
 
-// Where a sum over rows is cut: at the shards of the sequences, else evenly into the default
-// number.
+// The cuts of a sum over rows: at the shards of the sequences, else evenly into the default number
+// of parts.
 class RowSegments {
  public:
   RowSegments(const Sequences& sequences, std::size_t rows) {
@@ -15818,7 +15898,7 @@ inline const Elementwise& elementwise_of(const void* state) {
   return *static_cast<const Elementwise*>(state);
 }
 
-// What it costs to compute one element is not known: about an exponential.
+// The cost of one element is unknown: it is taken as that of an exponential.
 inline void run_chunks(const OperatorCall& call, ChunkFunction function) {
   constexpr std::size_t longest = 512;  // two inputs and the output stay in the first cache
   const std::size_t inputs = call.inputs.size();
@@ -15916,9 +15996,9 @@ inline NewOperator make_elementwise(std::string_view name, ChunkFunction forward
 
 }  // namespace soma::detail
 // ---- soma/ops/plain_call.hpp
-// Calls with plain tensors: what an operator of one's own sees unless it asks for tensors as they
-// are. Floating ones are fp32, and the elements of all lie row-major without gaps; what it writes
-// is rounded once to the type that is wanted.
+// Calls with plain tensors, which a custom operator gets unless it asks for the caller's tensors.
+// Floating tensors are fp32, and all tensors are row-major without gaps; results are rounded once
+// to the wanted type.
 
 namespace soma::detail {
 
@@ -15971,7 +16051,7 @@ class PlainTensors {
   HeapVector<Tensor> tensors_;
 };
 
-// function(call) with the plain tensors of a call. `writes_inputs` as in the record.
+// Calls function(call) with the plain tensors of a call. `writes_inputs` as in the record.
 template <class Function>
 void with_plain_tensors(const OperatorCall& call, std::uint32_t writes_inputs,
                         Function&& function) {
@@ -16001,7 +16081,7 @@ void with_plain_tensors(const OperatorCall& call, std::uint32_t writes_inputs,
           call.inputs[i]);
 }
 
-// The same for a gradient: it reads plain tensors, and what it gives is rounded to the types of the
+// The same for a gradient: it reads plain tensors, and its results are rounded to the types of the
 // inputs.
 template <class Function>
 void with_plain_tensors(const GradientCall& call, Function&& function) {
@@ -16044,7 +16124,7 @@ struct WithAttributes<NoAttributes, R, Call...> {
   using Function = R (*)(Call...);
 };
 
-// Those of a call; a call that gave none gets the defaults.
+// The attributes of a call; a call without attributes gets the defaults.
 template <class A>
 A attributes_of(const Attributes& given) {
   if constexpr (std::is_default_constructible_v<A>)
@@ -16074,9 +16154,9 @@ inline constexpr bool captures_nothing =
 
 // ---- calling
 
-// An operator as a function of a tape and variables; attributes come last. Lives as long as the
-// context that the operator was registered in. Costs what Tape::apply does: well below a
-// microsecond beyond the kernel. Errors as Tape::apply_all.
+// An operator as a function of a tape and variables; attributes come last. It lives as long as the
+// context in which the operator was registered. A call costs as much as Tape::apply: well below a
+// microsecond beyond the kernel. Errors as of Tape::apply_all.
 template <class A = NoAttributes>
 class OperatorFunction {
  public:
@@ -16092,11 +16172,11 @@ class OperatorFunction {
                  const A& attributes = {}) const {
     return apply(tape, {x, y, z}, attributes);
   }
-  // Any number of inputs; the first output.
+  // Takes any number of inputs; returns the first output.
   Var apply(Tape& tape, std::initializer_list<Var> inputs, const A& attributes = {}) const {
     return tape.apply(*op_, detail::to_attributes(attributes), inputs);
   }
-  // All outputs.
+  // Returns all outputs.
   VarOutputs all(Tape& tape, std::initializer_list<Var> inputs, const A& attributes = {}) const {
     return tape.apply_all(*op_, detail::to_attributes(attributes),
                           std::span<const Var>(inputs.begin(), inputs.size()));
@@ -16107,7 +16187,7 @@ class OperatorFunction {
   const Operator* op_;
 };
 
-// The same by name: the first output, and all. Error operator.unknown.
+// Calls an operator by name; returns the first output, or all outputs. Error operator.unknown.
 inline Var apply(Tape& tape, std::string_view name, std::initializer_list<Var> inputs,
                  const Attributes& attributes = {}) {
   return tape.apply(tape.context().operators().at(name), attributes, inputs);
@@ -16120,9 +16200,9 @@ inline VarOutputs apply_all(Tape& tape, std::string_view name, std::initializer_
 
 // ---- a scalar function
 
-// y = f(x) and dx = df(x, dy), element by element; with attributes of type A both take a
-// `const A&` last. x may be of any floating type and any shape. Without df the operator has no
-// gradient: applying it to a variable that has one is error autograd.not_differentiable. Errors as
+// y = f(x) and dx = df(x, dy), element by element; with attributes of type A both take a `const A&`
+// last. x may be of any floating type and any shape. Without df the operator has no gradient:
+// applying it to a variable with a gradient is error autograd.not_differentiable. Errors as of
 // OperatorRegistry::add.
 template <class A = NoAttributes, class Function, class Gradient = std::nullptr_t>
 OperatorFunction<A> register_elementwise(OperatorRegistry& registry, std::string_view name,
@@ -16169,35 +16249,38 @@ OperatorFunction<A> register_elementwise(OperatorRegistry& registry, std::string
 
 // ---- functions on tensors
 
-// What an operator is made of; all but `host` or `compose` may be left out. Functions take a
-// `const A&` last where there are attributes. They see the tensors of a call: those of the first
-// `inputs` are always there, of the following `optional_inputs` some may not be defined().
+// The parts of an operator; all except `host` or `compose` may be left out. Functions take a `const
+// A&` last if there are attributes. They see the tensors of a call: the first `inputs` tensors are
+// always defined(), the next `optional_inputs` may not be.
 template <class A = NoAttributes>
 struct CustomOperator {
   template <class Call>
   using On = typename detail::WithAttributes<A, void, const Call&>::Function;
 
   std::size_t inputs = 1, optional_inputs = 0;
-  std::size_t outputs = 1;  // the first is the result; the others may be notes for the gradient
+  std::size_t outputs = 1;  // the first is the result; others may hold notes for the gradient
 
-  // Sizes and types of the outputs. Has to be there where `host` is and does not allocate them.
+  // Sizes and types of the outputs. Required if `host` exists and does not allocate its outputs.
   On<ShapeCall> shape = nullptr;
   // Writes all elements of the outputs.
   On<OperatorCall> host = nullptr;
-  // In place of `host`: the operator as a formula of other differentiable ones, on a tape of its
-  // own; the result is of the type of input 0. Its gradient is derived: the formula runs again,
-  // recorded. dropout() on that tape does nothing: what draws takes its Draw from the attributes.
+  // Instead of `host`: the operator as a formula of other differentiable operators, on a tape of
+  // its own; the result has the type of input 0. The gradient is derived: the formula runs again,
+  // recorded. dropout() on that tape does nothing: an operator that draws takes its Draw from the
+  // attributes.
   typename detail::WithAttributes<A, Var, Tape&, std::span<const Var>>::Function compose = nullptr;
   On<GradientCall> gradient = nullptr;
-  OperatorSamples (*samples)() = nullptr;  // what soma::testing::check_operator tries
+  OperatorSamples (*samples)() = nullptr;  // the samples of soma::testing::check_operator
   const Program* program = nullptr;        // lives as long as the context
 
-  // What `gradient` reads: bit i is input, or output, i. Say less and a tape needs less memory.
+  // The tensors that `gradient` reads: bit i is input i, or output i. Fewer bits save memory on the
+  // tape.
   std::uint32_t keeps_inputs = ~std::uint32_t{0}, keeps_outputs = ~std::uint32_t{0};
-  std::uint32_t writes_inputs = 0;  // bit i: `host` writes input i. Then there is no gradient
-  bool allocates_outputs = false;   // by `host`: their sizes depend on the data
-  // Functions get floating tensors as fp32 and all tensors without gaps, whatever the caller has;
-  // true: as they are, with their types and strides.
+  std::uint32_t writes_inputs = 0;  // bit i: `host` writes input i. Such an operator has no
+                                    // gradient
+  bool allocates_outputs = false;   // true: `host` allocates, because sizes depend on the data
+  // false: functions get floating tensors as fp32 and all tensors without gaps, whatever the caller
+  // passes; true: functions get the caller's types and strides.
   bool as_given = false;
 };
 
@@ -16224,7 +16307,7 @@ Var run_composed(const CustomOperator<A>& custom, Tape& tape, std::span<const Va
   else
     result = custom.compose(tape, inputs);
   if (!result.defined()) return result;
-  // An input as it is would be no result of this tape.
+  // An input returned unchanged would be no result of this tape.
   return result.is_leaf() ? tape.apply(tape.operators().of(Unary::copy), {}, {result}) : result;
 }
 
@@ -16253,7 +16336,7 @@ void composed_host(const OperatorCall& call) {
     Tape tape(given.context, {.record = false, .training = false});
     const HeapVector<Var> inputs = composed_inputs(tape, given.inputs, given.sequences, {});
     const Var result = run_composed(custom, tape, inputs, given.attributes);
-    if (result.defined()) given.outputs[0] = result.value();  // else run() says whose is missing
+    if (result.defined()) given.outputs[0] = result.value();  // else run() names the missing output
   };
   if (custom.as_given) return host(call);
   with_plain_tensors(call, 0, host);
@@ -16280,7 +16363,7 @@ void composed_gradient(const GradientCall& call) {
 
 }  // namespace detail
 
-// Errors as OperatorRegistry::add.
+// Registers an operator. Errors as of OperatorRegistry::add.
 template <class A = NoAttributes>
 OperatorFunction<A> register_operator(OperatorRegistry& registry, std::string_view name,
                                       const CustomOperator<A>& custom,
@@ -16326,7 +16409,7 @@ OperatorFunction<A> register_operator(OperatorRegistry& registry, std::string_vi
       const detail::NamedOperator<A>& own = detail::custom_of<A>(call.state);
       const auto gradient = [&](const GradientCall& given) {
         detail::call_with_attributes<A>(own.gradient, given);
-        detail::check_gradients(own.name, given);  // before they become those of other types
+        detail::check_gradients(own.name, given);  // before conversion to other types
       };
       if (own.as_given) return gradient(call);
       detail::with_plain_tensors(call, gradient);
@@ -16334,7 +16417,7 @@ OperatorFunction<A> register_operator(OperatorRegistry& registry, std::string_vi
   return OperatorFunction<A>(registry.add(NewOperator{record, std::move(state)}, place.text()));
 }
 
-// An operator that is registered, to call it with attributes of type A. Error operator.unknown.
+// A registered operator, to call with attributes of type A. Error operator.unknown.
 template <class A = NoAttributes>
 OperatorFunction<A> find_operator(const OperatorRegistry& registry, std::string_view name) {
   return OperatorFunction<A>(registry.at(name));
@@ -16396,8 +16479,8 @@ inline void fill_bernoulli(Context& context, std::span<float> out, const Draw& d
 }  // namespace soma
 // ---- soma/models/bert.hpp
 // BERT (arXiv 1810.04805) over ragged batches: embeddings, post-norm encoder, pooler, and a
-// classifier on top; and DistilBERT (arXiv 1910.01108), which is the same but for what BertKind
-// says. Parameters have the names of the usual checkpoints.
+// classifier on top. DistilBERT (arXiv 1910.01108) is the same except for the differences at
+// BertKind. Parameters have the names of the usual checkpoints.
 
 // ---- soma/nn/transformer.hpp
 // MultiHeadAttention and TransformerEncoder (arXiv 1706.03762), over ragged batches and [B, T, C].
@@ -16407,25 +16490,27 @@ inline void fill_bernoulli(Context& context, std::span<float> out, const Draw& d
 // as variables and is called with a tape; copies share parameters.
 
 // ---- soma/nn/initial.hpp
-// How parameters begin: made at once, or noted in a store (Scope::later) that makes them when they
-// are needed, with the same bits.
+// Initial values of parameters. They are made at once, or noted in a store (Scope::later) that
+// makes them on demand, with the same bits.
 
 // ---- soma/nn/init.hpp
-// Initial values of parameters. Element i of a tensor, row-major, is a function of the draw and i.
+// Initial values of parameters. Element i of a tensor, row-major, is a pure function of the draw
+// and i.
 
 namespace soma::nn {
 
-// Normal with that deviation and mean 0.
-inline Tensor normal(Context& context, const Shape& shape, float deviation, const Draw& draw) {
+// Normally distributed numbers with mean 0.
+inline Tensor normal(Context& context, const Shape& shape, float standard_deviation,
+                     const Draw& draw) {
   Tensor tensor = Tensor::empty(context, shape);
   const std::span<float> values = tensor.mutable_span<float>();
   fill_normal(context, values, draw);
   const FloatEnvironment environment;
-  for (float& value : values) value *= deviation;
+  for (float& value : values) value *= standard_deviation;
   return tensor;
 }
 
-// Even between -bound and bound.
+// Uniform distribution between -bound and bound.
 inline Tensor uniform(Context& context, const Shape& shape, float bound, const Draw& draw) {
   Tensor tensor = Tensor::empty(context, shape);
   const std::span<float> values = tensor.mutable_span<float>();
@@ -16435,7 +16520,7 @@ inline Tensor uniform(Context& context, const Shape& shape, float bound, const D
   return tensor;
 }
 
-// Of a weight [out, in, ...]: how many inputs and outputs a unit has.
+// The number of inputs and outputs of a unit, for a weight [out, in, ...].
 struct Fans {
   std::size_t in, out;
 };
@@ -16456,7 +16541,7 @@ inline float root_of_ratio(double numerator, std::size_t denominator) {
 }  // namespace detail
 
 // "Understanding the difficulty of training deep feedforward neural networks", Glorot and Bengio
-// 2010: even, variance 2 / (in + out).
+// 2010: uniform, variance 2 / (in + out).
 inline Tensor glorot_uniform(Context& context, const Shape& weight, const Draw& draw) {
   const auto [in, out] = fans(weight);
   return uniform(context, weight, detail::root_of_ratio(6, in + out), draw);
@@ -16468,8 +16553,8 @@ inline Tensor he_normal(Context& context, const Shape& weight, const Draw& draw)
 inline Tensor he_uniform(Context& context, const Shape& weight, const Draw& draw) {
   return uniform(context, weight, detail::root_of_ratio(6, fans(weight).in), draw);
 }
-// "Efficient BackProp", LeCun et al. 1998: even, variance 1 / (3 in). The usual default of linear
-// and convolution layers, and of their biases.
+// "Efficient BackProp", LeCun et al. 1998: uniform, variance 1 / (3 in). The usual default of
+// linear and convolution layers, and of their biases.
 inline Tensor lecun_uniform(Context& context, const Shape& shape, std::size_t in,
                             const Draw& draw) {
   return uniform(context, shape, detail::root_of_ratio(1, in), draw);
@@ -16479,18 +16564,18 @@ inline Tensor lecun_uniform(Context& context, const Shape& shape, std::size_t in
 
 namespace soma::nn {
 
-// How some rows of a parameter begin.
+// The initial values of some rows of a parameter.
 struct Initial {
   enum class Kind : std::uint8_t { constant, normal, uniform };
 
   Kind kind = Kind::constant;
-  float number = 0;  // the constant, the deviation, the bound
+  float number = 0;  // the constant, the standard deviation, the bound
   Draw draw{};
-  std::size_t rows = to_end;  // to_end: all
+  std::size_t rows = to_end;  // to_end: all rows
 
   static Initial full(float value) { return {.number = value}; }
-  static Initial normal(float deviation, const Draw& draw, std::size_t rows = to_end) {
-    return {Kind::normal, deviation, draw, rows};
+  static Initial normal(float standard_deviation, const Draw& draw, std::size_t rows = to_end) {
+    return {Kind::normal, standard_deviation, draw, rows};
   }
   static Initial uniform(float bound, const Draw& draw) { return {Kind::uniform, bound, draw}; }
 };
@@ -16524,17 +16609,17 @@ inline Tensor make_initial(Context& context, const Shape& shape, const Initial* 
 
 }  // namespace detail
 
-// Takes note of parameters that are not made yet. Later (nn/later.hpp) is one.
+// Notes parameters that are made later. Later (nn/later.hpp) implements it.
 class InitialStore {
  public:
   virtual ~InitialStore() = default;
   virtual void add(const Var& parameter, const Initial* begin, const Initial* end) = 0;
-  // Another beginning of a parameter that was added, or of some rows of it: when it is made,
-  // fill(context, from, to) gives these rows their elements, in fp32. Until then `from` is held and
-  // not read, so that it may lie in a file.
+  // Replaces the initial values of a noted parameter, or of some of its rows: when the parameter is
+  // made, fill(context, from, to) writes these rows in fp32. Until then `from` is held and not
+  // read, so that it may lie in a file.
   using Fill = void (*)(Context& context, const Tensor& from, const Tensor& to);
   virtual void replace(const Parameter& rows, const Tensor& from, Fill fill) = 0;
-  // And then row i of a whole parameter becomes what its row places[i] was.
+  // After that, row i of a whole parameter becomes its former row places[i].
   virtual void order_rows(const Parameter& parameter, const std::vector<std::size_t>& places) = 0;
 
  protected:
@@ -16543,7 +16628,7 @@ class InitialStore {
   InitialStore& operator=(const InitialStore&) = default;
 };
 
-// A parameter that begins as said: now, or with Scope::later when that is asked.
+// A parameter with these initial values: made now, or noted in Scope::later if that is set.
 inline Var initial_parameter(const Scope& scope, const Shape& shape,
                              std::initializer_list<Initial> initial) {
   if (scope.later == nullptr)
@@ -16556,19 +16641,19 @@ inline Var initial_parameter(const Scope& scope, const Shape& shape,
 
 }  // namespace soma::nn
 // ---- soma/nn/product_site.hpp
-// ProductSite: where in a model a linear layer is, for what depends on the place: the formats of
-// its operands and what is remembered of them (ops/product_formats.hpp). Copies are the same place.
+// ProductSite: the place of a linear layer in a model, which selects the formats of its operands
+// and their history (ops/product_formats.hpp). Copies are the same place.
 
 namespace soma::nn {
 
 class ProductSite {
  public:
-  ProductSite() = default;  // nowhere: such a layer reads what is stored
-  // `edge`: the first or the last layer of a model, which recipes leave alone.
+  ProductSite() = default;  // no place: such a layer reads stored numbers
+  // `edge`: true for the first and the last layer of a model, which most recipes do not convert.
   explicit ProductSite(const Scope& scope, bool edge = false) : path_(scope), edge_(edge) {}
 
   bool defined() const { return path_.defined(); }
-  // Empty: nowhere.
+  // Empty: no place.
   std::string_view path() const { return path_.view(); }
   bool edge() const { return edge_; }
 
@@ -16577,7 +16662,7 @@ class ProductSite {
   bool edge_ = false;
 };
 
-// linear() at a place: in the formats that the tape's precision has for it.
+// linear() at a place: in the formats of the tape's precision for that place.
 inline Var linear_at(const ProductSite& place, Tape& tape, const Var& x, const Var& weight,
                      const Var& bias = {}, const LinearSetting& setting = {},
                      const Var& residual = {}) {
@@ -16601,8 +16686,9 @@ namespace soma::nn {
 
 struct LinearOptions {
   bool bias = true;
-  // Deviation of normal initial weights, with zero biases; none: lecun_uniform for both.
-  std::optional<float> deviation{};
+  // Standard deviation of normally distributed initial weights, with zero biases; not set:
+  // lecun_uniform for weights and biases.
+  std::optional<float> standard_deviation{};
   bool edge = false;  // the first or the last layer of a model (nn/product_site.hpp)
 };
 
@@ -16614,13 +16700,15 @@ class Linear {
       : site(scope, options.edge) {
     const Draw draw = scope.draw("weight");
     const float bound = detail::root_of_ratio(1, in);  // lecun_uniform
-    weight = initial_parameter(scope, Shape{out, in},
-                               {options.deviation ? Initial::normal(*options.deviation, draw)
-                                                  : Initial::uniform(bound, draw)});
+    weight = initial_parameter(
+        scope, Shape{out, in},
+        {options.standard_deviation ? Initial::normal(*options.standard_deviation, draw)
+                                    : Initial::uniform(bound, draw)});
     if (options.bias)
       bias = initial_parameter(
           scope, Shape{out},
-          {options.deviation ? Initial::full(0) : Initial::uniform(bound, scope.draw("bias"))});
+          {options.standard_deviation ? Initial::full(0)
+                                      : Initial::uniform(bound, scope.draw("bias"))});
   }
   Var operator()(Tape& tape, const Var& x, const LinearSetting& setting = {},
                  const Var& residual = {}) const {
@@ -16640,9 +16728,9 @@ class Linear {
 class Embedding {
  public:
   Embedding() = default;
-  Embedding(const Scope& scope, std::size_t rows, std::size_t width, float deviation = 1)
+  Embedding(const Scope& scope, std::size_t rows, std::size_t width, float standard_deviation = 1)
       : weight(initial_parameter(scope, Shape{rows, width},
-                                 {Initial::normal(deviation, scope.draw("weight"))})),
+                                 {Initial::normal(standard_deviation, scope.draw("weight"))})),
         path(scope) {}
   Var operator()(Tape& tape, const Var& ids) const {
     const auto within = tape.within(path.view());
@@ -16684,7 +16772,7 @@ class Dropout {
   Dropout(const Scope& scope, float drop_probability)
       : probability(drop_probability), stream(scope.stream("dropout")) {}
   Var operator()(Tape& tape, const Var& x) const { return dropout(tape, x, probability, stream); }
-  // For operators that fuse it.
+  // For operators that fuse dropout.
   DropoutSetting setting(const Tape& tape) const {
     return dropout_setting(tape, probability, stream);
   }
@@ -16728,15 +16816,14 @@ class Conv2d {
 
 }  // namespace soma::nn
 // ---- soma/nn/sequence_rows.hpp
-// SequenceRows: a batch of sequences as rows, whether it is ragged or [B, T, C].
+// SequenceRows: a batch of sequences as rows, from a ragged batch or from [B, T, C].
 
 namespace soma::nn {
 
 class SequenceRows {
  public:
-  // x is [rows, C] and stays as it is, or [B, T, C]: B sequences of T rows each. Errors
-  // tensor.rank, ragged.ordinals (the first dimension of [B, T, C] is cut into sequences of
-  // several).
+  // x is [rows, C], which stays as it is, or [B, T, C]: B sequences of T rows each. Errors
+  // tensor.rank, ragged.ordinals (the first dimension of [B, T, C] has sequences of several rows).
   SequenceRows(Tape& tape, const Var& x) : rows_(x), shape_(x.shape()) {
     if (shape_.rank() == 2) return;
     if (shape_.rank() != 3)
@@ -16751,7 +16838,7 @@ class SequenceRows {
 
   const Var& rows() const { return rows_; }
   bool dense() const { return shape_.rank() == 3; }
-  // [rows, D] in the shape of x: [B, T, D] where that was one.
+  // Gives [rows, D] the shape of x: [B, T, D] if x had three dimensions.
   Var back(Tape& tape, const Var& y) const {
     if (!dense()) return y;
     return tape.with_sequences(reshape(tape, y, Shape{shape_[0], shape_[1], y.shape().columns()}),
@@ -16779,10 +16866,10 @@ inline void fields(FieldVisitor& visitor, RecurrentSetting& setting) {
 
 struct RotarySetting {
   std::size_t heads = 1;  // side by side in the columns that are turned
-  // Columns that are turned, from the first on; the others are copied. 0: all.
+  // The number of columns that are rotated, from the first on; the others are copied. 0: all.
   std::size_t columns = 0;
   float base = 10000;  // the slowest pair of a head of D columns turns by base^(2 / D - 1) a row
-  std::size_t first_position = 0;  // of the first row of each sequence
+  std::size_t first_position = 0;  // the position of the first row of each sequence
 };
 inline void fields(FieldVisitor& visitor, RotarySetting& setting) {
   visitor.key("heads", setting.heads);
@@ -16801,22 +16888,23 @@ struct TransformerOptions {
   Activation activation = Activation::gelu;
   float dropout = 0, attention_dropout = 0;
   float epsilon = 1e-5f;
-  bool norm_first = false;  // before each part, as in arXiv 2002.04745, instead of after it
-  float deviation = 0.02f;  // of initial weights
-  bool attention_output_dropout = true;  // `dropout` also behind the attention's output
-  bool causal = false;                   // a row sees itself and the rows before it in its sequence
-  // Above 0: queries and keys are turned by rotary positions (arXiv 2104.09864) of that base, 10000
-  // as a rule. Heads then have an even width.
+  bool norm_first = false;           // norm before each part, as in arXiv 2002.04745, not after it
+  float standard_deviation = 0.02f;  // for initial weights
+  bool attention_output_dropout = true;  // `dropout` also after the attention's output
+  bool causal = false;                   // a row attends to itself and to earlier rows of its
+                                         // sequence
+  // Above 0: rotary positions (arXiv 2104.09864) with that base, usually 10000, turn queries and
+  // keys. The width of a head must then be even.
   float rotary_base = 0;
 };
 
 // Queries, keys and values of all heads come from one matrix product: weight is [3 C, C], queries
-// first. With `queries_apart` queries have one of their own, so that it need not be of all rows,
-// and the other weight is [2 C, C]. Either way they are named as three parameters.
+// first. With `queries_apart`, queries have a weight of their own, so that they can be computed for
+// some rows only, and the other weight is [2 C, C]. Either way they are named as three parameters.
 class MultiHeadAttention {
  public:
   MultiHeadAttention() = default;
-  // Error operator.value where heads do not divide the width.
+  // Error operator.value: the width is no multiple of the number of heads.
   MultiHeadAttention(const Scope& scope, const TransformerOptions& options,
                      bool queries_apart = false)
       : heads(options.heads),
@@ -16825,15 +16913,17 @@ class MultiHeadAttention {
         site(scope),
         probabilities(scope / "probabilities", options.attention_dropout),
         output_dropout(scope / "output", options.attention_output_dropout ? options.dropout : 0),
-        output(scope / "output", options.width, options.width, {.deviation = options.deviation}) {
+        output(scope / "output", options.width, options.width,
+               {.standard_deviation = options.standard_deviation}) {
     if (heads == 0 || options.width % heads != 0)
       fail(error_id::operator_value, "MultiHeadAttention", "heads", std::to_string(heads),
            "a divisor of the width, " + std::to_string(options.width));
     const std::size_t width = options.width;
     if (queries_apart)
-      query = Linear(scope / "query", width, width, {.deviation = options.deviation});
+      query =
+          Linear(scope / "query", width, width, {.standard_deviation = options.standard_deviation});
     const auto rows_of = [&](std::string_view name) {
-      return Initial::normal(options.deviation, (scope / name).draw("weight"), width);
+      return Initial::normal(options.standard_deviation, (scope / name).draw("weight"), width);
     };
     if (queries_apart)
       weight =
@@ -16844,9 +16934,9 @@ class MultiHeadAttention {
     bias = initial_parameter(scope, Shape{weight.shape()[0]}, {Initial::full(0)});
   }
 
-  // residual + dropout(output(attention(x))): the sum is fused into the last product. Rows of x
-  // form sequences. With `first`, the first row of each, those alone are queries and have a
-  // residual. `mask`: as of attention().
+  // residual + dropout(output(attention(x))): the last product fuses the addition. Rows of x form
+  // sequences. With `first`, which holds the first row of each sequence, only these rows are
+  // queries and have a residual. `mask`: as for attention().
   Var operator()(Tape& tape, const Var& x, const Var& residual, const Var& first = {},
                  const Var& mask = {}) const {
     Var all = linear_at(site, tape, x, weight, bias), queries;
@@ -16867,7 +16957,7 @@ class MultiHeadAttention {
     collector.part("output", output);
   }
   using ProjectionNames = std::array<const char*, 3>;
-  // `called`: queries, keys, values.
+  // `called`: the names of queries, keys and values.
   void collect_projections(Collector& collector,
                            const ProjectionNames& called = projection_names) const {
     const std::size_t width = weight.shape()[1];
@@ -16884,14 +16974,14 @@ class MultiHeadAttention {
   std::size_t heads = 1;
   bool causal = false;
   float rotary_base = 0;
-  ProductSite site;  // of the projections
+  ProductSite site;  // for the projections
   Dropout probabilities, output_dropout;
   Linear output;
-  Var weight, bias;  // [3 C, C], [3 C], or of keys and values [2 C, C], [2 C]
-  Linear query;      // where queries are apart
+  Var weight, bias;  // [3 C, C], [3 C]; with queries apart [2 C, C], [2 C]
+  Linear query;      // if queries are apart
 
  private:
-  // Queries and keys by their positions. A first row has position 0: it stays as it is.
+  // Turns queries and keys by their positions. A first row has position 0 and stays the same.
   void turn(Tape& tape, Var& all, Var& queries) const {
     const std::size_t width = weight.shape()[1], parts = queries.defined() ? 1 : 2;
     const auto turned = [&](const Var& x, const RotarySetting& setting) {
@@ -16901,7 +16991,7 @@ class MultiHeadAttention {
     if (queries.defined()) queries = turned(queries, {.heads = heads, .base = rotary_base});
   }
   static constexpr ProjectionNames projection_names = {"query", "key", "value"};
-  // The projections that are one matrix.
+  // The names of the projections that share a matrix.
   std::span<const char* const> names_together() const {
     return std::span(projection_names).subspan(query.weight.defined() ? 1 : 0);
   }
@@ -16914,20 +17004,22 @@ class TransformerEncoderLayer {
                           bool queries_apart = false)
       : attention(scope / "attention", options, queries_apart),
         attention_norm(scope / "attention_norm", options.width, options.epsilon),
-        inner(scope / "inner", options.width, options.inner, {.deviation = options.deviation}),
-        outer(scope / "outer", options.inner, options.width, {.deviation = options.deviation}),
+        inner(scope / "inner", options.width, options.inner,
+              {.standard_deviation = options.standard_deviation}),
+        outer(scope / "outer", options.inner, options.width,
+              {.standard_deviation = options.standard_deviation}),
         outer_dropout(scope / "outer", options.dropout),
         outer_norm(scope / "outer_norm", options.width, options.epsilon),
         activation(options.activation),
         norm_first(options.norm_first) {}
 
-  // Rows of x to as many, or with `first_rows` to [sequences, C]: those of the first rows of
-  // sequences, with the same bits. Only keys and values are then computed of other rows, and
-  // queries, too, unless they are apart.
+  // Maps the rows of x to the same number of rows, or with `first_rows` to the first rows of
+  // sequences, [sequences, C], with the same bits. For other rows only keys and values are then
+  // computed, and queries unless they are apart.
   Var operator()(Tape& tape, const Var& x, bool first_rows = false, const Var& mask = {}) const {
     return last_norm(tape, sum(tape, x, first_rows, mask));
   }
-  // The same, of which only x and the sum are kept: the rest is computed again in backward.
+  // The same, but only x and the sum are kept: backward computes the rest again.
   Var recomputed(Tape& tape, const Var& x, const Var& mask = {}) const {
     return last_norm(tape,
                      recompute(tape, std::span<const Var>(&x, 1),
@@ -16952,7 +17044,7 @@ class TransformerEncoderLayer {
   bool norm_first = false;
 
  private:
-  // Up to the last addition.
+  // The layer up to the last addition.
   Var sum(Tape& tape, const Var& x, bool first_rows, const Var& mask) const {
     const auto first_of = [&](const Var& rows) {
       return first_rows ? sequence_first(tape, rows) : Var();
@@ -16976,19 +17068,20 @@ class TransformerEncoderLayer {
 };
 
 struct EncoderSetting {
-  // Keeps only the input of each layer and its last sum, and computes the rest again in backward;
-  // not of the last one, whose backward comes at once. The same bits.
+  // Keeps only the input of each layer and its last sum, and computes the rest again in backward,
+  // except for the last layer, whose backward follows at once. The same bits.
   bool recompute = false;
-  // The result is that of the first row of each sequence, [sequences, C]. The last layer computes
-  // no more than it takes: see there.
+  // The result is the first row of each sequence, [sequences, C]. The last layer computes only what
+  // these rows need (TransformerEncoderLayer).
   bool first_rows = false;
-  // A constant that says which rows of a sequence see which, as of attention(); for all layers, so
-  // not beside first_rows.
+  // A constant that marks which rows of a sequence attend to which, as for attention(). It applies
+  // to all layers, and cannot be combined with first_rows.
   Var mask{};
 };
 
-// The last layer's queries are apart: there it may be that few of them are asked for. Rows of x
-// form sequences, [rows, C]; or x is a batch [B, T, C], as is the result, or [B, C] of first rows.
+// The last layer has its own query projection, because a classifier needs queries for the first
+// rows only. Rows of x form sequences, [rows, C]; or x is a batch [B, T, C]. The result has the
+// shape of x, or is [sequences, C] for first rows.
 class TransformerEncoder {
  public:
   TransformerEncoder() = default;
@@ -17003,7 +17096,7 @@ class TransformerEncoder {
     if (setting.first_rows) return layers.empty() ? sequence_first(tape, x) : x;
     return batch.back(tape, x);
   }
-  // One layer of it, of rows that form sequences.
+  // One layer of the encoder, for rows that form sequences.
   Var run_layer(std::size_t i, Tape& tape, const Var& x, const EncoderSetting& setting = {}) const {
     if (i + 1 == layers.size()) return layers[i](tape, x, setting.first_rows, setting.mask);
     return setting.recompute ? layers[i].recomputed(tape, x, setting.mask)
@@ -17021,19 +17114,19 @@ class TransformerEncoder {
 
 namespace soma::models {
 
-// distilbert has no token types, no dropout behind the attention's output, and relu instead of tanh
-// in the layer between the encoder and the classifier, which belongs to the classifier.
+// distilbert has no token types and no dropout after attention. Its layer between the encoder and
+// the classifier has relu instead of tanh, and belongs to the classifier.
 enum class BertKind : std::uint8_t { bert, distilbert };
 
 struct BertConfig {
   std::size_t vocabulary = 30522, width = 768, layers = 12, heads = 12, inner = 3072;
   std::size_t positions = 512, types = 2;
   float dropout = 0.1f, attention_dropout = 0.1f;
-  float epsilon = 1e-12f, deviation = 0.02f;
+  float epsilon = 1e-12f, standard_deviation = 0.02f;
   Activation activation = Activation::gelu;
   std::optional<float> classifier_dropout{};  // none: as dropout
-  // Backward keeps only the input and the last sum of each layer and computes the rest once more:
-  // less memory, about a fifth more products, the same bits.
+  // Backward keeps only the input and the last sum of each layer and computes the rest again: less
+  // memory, about a fifth more products, the same bits.
   bool recompute = false;
   BertKind kind = BertKind::bert;
 
@@ -17043,10 +17136,10 @@ struct BertConfig {
   static BertConfig tiny() { return {.width = 128, .layers = 2, .heads = 2, .inner = 512}; }
 };
 
-// The multiplications and additions that the loss of a classifier's training step on these
-// sequences depends on, forward and backward (which is twice forward), without recomputation:
-// products of the layers, attention, pooler. In the last layer those are keys and values of all
-// tokens, and the rest of first tokens.
+// The floating-point operations of a classifier's training step on these sequences, forward and
+// backward (twice forward), without recomputation: products of the layers, attention, pooler. In
+// the last layer only keys and values are computed for all tokens, and everything else for first
+// tokens.
 inline double training_flops(const BertConfig& config, const Sequences& sequences) {
   const auto width = static_cast<double>(config.width), inner = static_cast<double>(config.inner);
   const auto rows = static_cast<double>(sequences.rows());
@@ -17054,7 +17147,7 @@ inline double training_flops(const BertConfig& config, const Sequences& sequence
   double pairs = 0;
   for (std::size_t i = 0; i < sequences.count(); ++i)
     pairs += static_cast<double>(sequences.length(i)) * static_cast<double>(sequences.length(i));
-  // Of so many queries, and pairs of one with a key.
+  // `queries`: the number of queries; `scores`: the number of pairs of a query and a key.
   const auto layer = [&](double queries, double scores) {
     return rows * 4 * width * width + queries * 4 * width * (width + inner) + scores * 4 * width;
   };
@@ -17067,18 +17160,18 @@ inline double training_flops(const BertConfig& config, const Sequences& sequence
 class BertModel {
  public:
   BertModel() = default;
-  // Errors operator.value (heads do not divide the width). A DistilBERT has no types, whatever
-  // `settings.types` says.
+  // Error operator.value: the width is no multiple of the number of heads. A DistilBERT has no
+  // types, whatever `settings.types` is.
   BertModel(const nn::Scope& scope, const BertConfig& settings)
       : config(settings),
         words(scope / "embeddings.word_embeddings", settings.vocabulary, settings.width,
-              settings.deviation),
+              settings.standard_deviation),
         positions(scope / "embeddings.position_embeddings", settings.positions, settings.width,
-                  settings.deviation),
+                  settings.standard_deviation),
         types(settings.kind == BertKind::distilbert
                   ? nn::Embedding()
                   : nn::Embedding(scope / "embeddings.token_type_embeddings", settings.types,
-                                  settings.width, settings.deviation)),
+                                  settings.width, settings.standard_deviation)),
         norm(scope / "embeddings.LayerNorm", settings.width, settings.epsilon),
         dropout(scope / "embeddings", settings.dropout),
         encoder(scope / "encoder", {.width = settings.width,
@@ -17089,40 +17182,40 @@ class BertModel {
                                     .dropout = settings.dropout,
                                     .attention_dropout = settings.attention_dropout,
                                     .epsilon = settings.epsilon,
-                                    .deviation = settings.deviation,
+                                    .standard_deviation = settings.standard_deviation,
                                     .attention_output_dropout = settings.kind == BertKind::bert}),
         pooler(scope / "pooler.dense", settings.width, settings.width,
-               {.deviation = settings.deviation, .edge = true}) {}
+               {.standard_deviation = settings.standard_deviation, .edge = true}) {}
 
-  // Hidden states [rows, width] of token ids whose rows form sequences. Token types [rows] say
-  // which text of a pair each token belongs to; left out, all are 0.
-  // Errors operator.inputs, tensor.rank, operator.sequences, tensor.shape (not a type for each id),
+  // Hidden states [rows, width] of token ids whose rows form sequences. Token types [rows] name the
+  // text of a pair that each token belongs to; without them all types are 0. Errors
+  // operator.inputs, tensor.rank, operator.sequences, tensor.shape (not a type for each id),
   // models.sequence_length, operator.value (an id outside the vocabulary).
   Var operator()(Tape& tape, const Var& ids, const Var& token_types = {}) const {
     return encoder(tape, embed(tape, ids, token_types), {.recompute = config.recompute});
   }
 
   // The hidden state of each sequence's first token, [sequences, width]: the same bits as
-  // sequence_first() of all of them, without what the last layer would compute for others. Errors
-  // as above, and ragged.empty_sequence.
+  // sequence_first() of all hidden states, but the last layer computes nothing for other tokens.
+  // Errors as above, and ragged.empty_sequence.
   Var first(Tape& tape, const Var& ids, const Var& token_types = {}) const {
     return encoder(tape, embed(tape, ids, token_types), first_setting());
   }
-  // The same in steps: embeddings, then run_layer() of each layer. (Without layers, what is left to
-  // do is sequence_first().)
+  // The same in steps: embed(), then run_layer() for each layer. (A model without layers needs
+  // sequence_first() at the end.)
   Var embed(Tape& tape, const Var& ids, const Var& token_types = {}) const;
   Var run_layer(std::size_t i, Tape& tape, const Var& x) const {
     return encoder.run_layer(i, tape, x, first_setting());
   }
 
-  // tanh, or relu of a DistilBERT, of a linear function of each sequence's first hidden state:
+  // tanh, or relu for a DistilBERT, of a linear function of each sequence's first hidden state:
   // [sequences, width].
   Var pool(Tape& tape, const Var& first) const {
     const bool distilled = config.kind == BertKind::distilbert;
     return pooler(tape, first, {.activation = distilled ? Activation::relu : Activation::tanh});
   }
 
-  // A DistilBERT's pooler is named by its classifier.
+  // The classifier names a DistilBERT's pooler.
   void collect(nn::Collector& collector) const {
     collect_embeddings(collector);
     for (std::size_t i = 0; i < encoder.layers.size(); ++i) collect_layer(collector, i);
@@ -17140,7 +17233,7 @@ class BertModel {
                    Layer{encoder.layers[i], config.kind});
   }
   void collect_pooler(nn::Collector& collector) const { collector.part("pooler.dense", pooler); }
-  // What decides numbers and shows in no shape.
+  // Records the settings that change the results but no shape.
   void describe(Record& identity) const {
     identity.set("heads", std::uint64_t{config.heads});
     identity.set("epsilon", config.epsilon);
@@ -17158,7 +17251,7 @@ class BertModel {
   nn::Linear pooler;
 
  private:
-  // A layer under the names of checkpoints.
+  // The names of a layer's parameters in checkpoints.
   struct Layer {
     const nn::TransformerEncoderLayer& layer;
     BertKind kind;
@@ -17211,8 +17304,8 @@ inline Var BertModel::embed(Tape& tape, const Var& ids, const Var& token_types) 
   for (std::size_t i = 0; i < sequences.count(); ++i)
     for (std::size_t j = 0; j < sequences.length(i); ++j) *next++ = static_cast<std::int32_t>(j);
   const Var place = tape.constant(position, sequences);
-  // In the order of the usual implementation: (words + types) + positions. Types have no say
-  // where the model has no table of them.
+  // The additions have the order of the usual implementation: (words + types) + positions. A model
+  // without a table of types ignores types.
   Var sum = words(tape, ids);
   if (types.weight.defined()) {
     const Var type = token_types.defined()
@@ -17233,7 +17326,7 @@ class BertClassifier {
       : bert(scope / name_of(config.kind), config),
         dropout(scope / "classifier", config.classifier_dropout.value_or(config.dropout)),
         classifier(scope / "classifier", config.width, labels,
-                   {.deviation = config.deviation, .edge = true}) {}
+                   {.standard_deviation = config.standard_deviation, .edge = true}) {}
 
   // Logits [sequences, labels], fp32. Errors as BertModel.
   Var operator()(Tape& tape, const Var& ids, const Var& token_types = {}) const {
@@ -17241,7 +17334,7 @@ class BertClassifier {
     for (std::size_t i = 0; i < piece_count(); ++i) x = run_piece(i, tape, x, token_types);
     return x;
   }
-  // The embeddings, the layers, the head.
+  // The pieces: embeddings, layers, head.
   nn::Pieces pieces() const {
     nn::Pieces result;
     for (std::size_t i = 0; i < piece_count(); ++i) {
@@ -17260,7 +17353,7 @@ class BertClassifier {
     if (bert.config.kind == BertKind::distilbert) collector.part("pre_classifier", bert.pooler);
     collector.part("classifier", classifier);
   }
-  // As parameters of the encoder begin, and as model_type of a config.json calls it.
+  // The prefix of the encoder's parameters, and the model_type in config.json.
   static std::string_view name_of(BertKind kind) {
     return kind == BertKind::bert ? "bert" : "distilbert";
   }
@@ -17274,7 +17367,7 @@ class BertClassifier {
   nn::Linear classifier;
 
  private:
-  // The parameters of one piece, under the names of all.
+  // The parameters of one piece, with their names in the whole model.
   struct Part {
     const BertClassifier& model;
     std::size_t piece;
@@ -17336,7 +17429,7 @@ struct ConvNetConfig {
 class ConvNet {
  public:
   ConvNet() = default;
-  // Error operator.value where the image is too small for so many blocks.
+  // Error operator.value: the image is too small for this number of blocks.
   ConvNet(const nn::Scope& scope, const ConvNetConfig& config) {
     std::size_t channels = config.channels, height = config.height, width = config.width;
     for (std::size_t i = 0; i < config.blocks.size(); ++i) {
@@ -17359,7 +17452,7 @@ class ConvNet {
     for (std::size_t i = 0; i < convolutions.size() + 2; ++i) x = run_piece(i, tape, x);
     return x;
   }
-  // The blocks, the hidden layer, the classifier.
+  // The pieces: blocks, hidden layer, classifier.
   nn::Pieces pieces() const {
     nn::Pieces result;
     const std::size_t blocks = convolutions.size();
@@ -17410,7 +17503,7 @@ namespace soma::models {
 class Mlp {
  public:
   Mlp() = default;
-  // sizes: inputs, widths of the hidden layers, outputs: at least two. Error operator.value.
+  // sizes: inputs, widths of the hidden layers, outputs; at least two. Error operator.value.
   Mlp(const nn::Scope& scope, std::span<const std::size_t> sizes,
       Activation between = Activation::relu)
       : activation(between) {
@@ -17426,7 +17519,7 @@ class Mlp {
     for (std::size_t i = 0; i < layers.size(); ++i) x = run_piece(i, tape, x);
     return x;
   }
-  // The layers.
+  // The pieces: one for each layer.
   nn::Pieces pieces() const {
     nn::Pieces result;
     for (std::size_t i = 0; i < layers.size(); ++i) {
@@ -17441,7 +17534,7 @@ class Mlp {
     for (std::size_t i = 0; i < layers.size(); ++i)
       collector.part("layer." + std::to_string(i), layers[i]);
   }
-  // What decides numbers and shows in no shape.
+  // Records the settings that change the results but no shape.
   void describe(Record& identity) const {
     identity.set("activation", static_cast<std::uint64_t>(activation));
   }
@@ -17463,8 +17556,8 @@ class Mlp {
 
 }  // namespace soma::models
 // ---- soma/numeric/minifloat_traits.hpp
-// What the standard library expects of a number type, for minifloat: numeric_limits, hash, streams,
-// text. For std::format include numeric/minifloat_format.hpp.
+// Support for minifloat in the standard library: numeric_limits, hash, streams, text. For
+// std::format include numeric/minifloat_format.hpp.
 
 namespace soma {
 
@@ -17476,7 +17569,7 @@ std::string to_string(minifloat<F> value) {
   return std::string(buffer, result.ptr);
 }
 
-// As a float under the stream's own flags and precision.
+// Writes the number as a float, with the stream's own flags and precision.
 template <FloatFormat F, class Character, class Traits>
 std::basic_ostream<Character, Traits>& operator<<(std::basic_ostream<Character, Traits>& out,
                                                   minifloat<F> value) {
@@ -17494,8 +17587,8 @@ class std::numeric_limits<soma::minifloat<F>> {
     const int product = binary * 30103;
     return product >= 0 ? product / 100000 : -((-product + 99999) / 100000);
   }
-  // The magnitude code of min(); of max() where no number is normal (one exponent bit, taken by
-  // infinity).
+  // The magnitude code of min(); the code of max() where no number is normal (one exponent bit,
+  // taken by infinity).
   static constexpr std::uint32_t smallest_normal =
       (std::min)(F.has_zero() ? std::uint32_t{1} << F.mantissa_bits : 0, F.max_finite_code());
 
@@ -17564,7 +17657,7 @@ class std::numeric_limits<soma::minifloat<F>> {
   static constexpr Number denorm_min() noexcept { return Number::from_code(F.min_positive_code()); }
 };
 
-// Equal numbers hash alike: -0 as +0.
+// Equal numbers have equal hashes: -0 and +0 too.
 template <soma::FloatFormat F>
 struct std::hash<soma::minifloat<F>> {
   std::size_t operator()(soma::minifloat<F> value) const noexcept {
@@ -17572,8 +17665,8 @@ struct std::hash<soma::minifloat<F>> {
   }
 };
 // ---- soma/optim/lamb.hpp
-// LAMB (arXiv 1904.00962): Adam's direction, scaled for each parameter by the ratio of its norm to
-// the direction's.
+// LAMB (arXiv 1904.00962): Adam's direction, scaled for each parameter by the norm of the parameter
+// over the norm of the direction.
 
 namespace soma::optim {
 
@@ -17711,9 +17804,9 @@ class Sgd final : public Optimizer {
 
 }  // namespace soma::optim
 // ---- soma/tensor/print.hpp
-// Tensors as text, for people. The rules are PyTorch's: one notation for all elements (integers
-// with a point, a fixed number of decimals, or scientific where values are very large, very small
-// or far apart), aligned columns, and "..." for the middle of long dimensions.
+// Tensors as text, for people, by PyTorch's rules: one notation for all elements (integers with a
+// point, a fixed number of decimals, or scientific where values are very large, very small or far
+// apart), aligned columns, and "..." for the middle of long dimensions.
 //
 //   [[ 1.0000, -2.5000],
 //    [ 3.0000,  0.1250]], shape [2, 2], fp32
@@ -17729,7 +17822,7 @@ struct PrintOptions {
 
 namespace detail {
 
-// How the floating elements of one tensor are written.
+// The notation of a tensor's floating elements.
 struct FloatNotation {
   bool integral = true, scientific = false;
   int precision = 4;
@@ -17896,8 +17989,8 @@ class TensorPrinter {
   const Tensor& tensor_;
   const PrintOptions& options_;
   bool abbreviated_;
-  std::vector<double> values_;      // of a floating tensor, as they are shown
-  std::vector<std::string> texts_;  // of every element that is shown
+  std::vector<double> values_;      // the numbers of a floating tensor, as they are shown
+  std::vector<std::string> texts_;  // the text of every element that is shown
   std::size_t width_ = 0, next_ = 0;
 };
 
@@ -17907,7 +18000,7 @@ inline std::string to_string(const Tensor& tensor, const PrintOptions& options =
   return detail::TensorPrinter(tensor, options).text();
 }
 
-// Writes what to_string says. A template, so that this header does not bring in the stream library.
+// Writes to_string(tensor). A template, so that this header does not include the stream library.
 template <class Traits>
 std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& out,
                                              const Tensor& tensor) {
@@ -17918,13 +18011,13 @@ std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& o
 
 #ifdef SOMA_DISPATCH
 // ---- soma/dispatch/context.hpp
-// make_context() of soma::dispatch: kernels for every target, the best that the CPU has chosen when
-// it is called.
+// make_context() of soma::dispatch: the program has kernels for every target, and each call chooses
+// the best target of the CPU.
 
 namespace soma {
 
-// Errors as Context's constructor; context.unknown_target lists the targets that this program and
-// this CPU have.
+// Errors of Context's constructor; context.unknown_target lists the targets that both this program
+// and this CPU have.
 Context make_context(const ContextOptions& options = {});
 
 }  // namespace soma
@@ -17967,9 +18060,10 @@ Context make_context(const ContextOptions& options = {});
 #endif
 
 // ---- soma/kernels/attention/panels-inl.hpp
-// What forward and backward attention share, however products are formed. Matrices are kept as
-// panels of micro_columns columns, each [rows][micro_columns]. Scores are kept across, s^T, with
-// keys as rows and queries side by side: so softmax has no sums across a vector.
+// Code that forward and backward attention share, for all ways of forming products. Matrices are
+// kept as panels of micro_columns columns, each [rows][micro_columns]. Scores are stored
+// transposed, s^T, with keys as rows and queries side by side, so that softmax needs no sum across
+// the lanes of a vector.
 
 #if defined(SOMA_KERNELS_ATTENTION_PANELS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_ATTENTION_PANELS_INL_HPP
@@ -17979,13 +18073,13 @@ Context make_context(const ContextOptions& options = {});
 #endif
 
 // ---- soma/kernels/gemm/evict-inl.hpp
-// The way out of a product: rows of finished sums pass through the steps of Eviction, one short
-// loop each, while they are in the first-level cache. A loop apiece costs a load and a store per
-// vector, nothing beside the k multiply-adds before it, and keeps two promises cheaply: every step
-// is rounded by itself (no compiler contracts a product and a sum that meet in memory), and
-// compiled loops are as many as steps instead of their combinations. Where there is no step but a
-// bias, and c is bf16, a block of sums at a time leaves instead (Bf16Exit), from registers where
-// the CPU can round them.
+// The last part of a product: the steps of Eviction, applied to rows of finished sums while they
+// are in the first-level cache. Each step is a short loop of its own. That costs a load and a store
+// per vector and step, little beside the k multiply-adds before, and has two advantages: each step
+// is rounded by itself, because no compiler can contract a product and a sum that meet in memory;
+// and the number of compiled loops is the number of steps, not of their combinations. If a bias is
+// the only step and c is bf16, Bf16Exit writes a block of sums at a time instead, from registers if
+// the CPU can round there.
 
 #if defined(SOMA_KERNELS_GEMM_EVICT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_EVICT_INL_HPP
@@ -18005,8 +18099,8 @@ Context make_context(const ContextOptions& options = {});
 #endif
 
 // ---- soma/kernels/rows/matrix_io-inl.hpp
-// Rows of operands and targets as fp32: where they lie if they are plain, else through a chunk
-// buffer that stays in the first-level cache.
+// Rows of operands and targets as fp32: in place if they are plain, else through a chunk buffer
+// that stays in the first-level cache.
 
 #if defined(SOMA_KERNELS_ROWS_MATRIX_IO_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_ROWS_MATRIX_IO_INL_HPP
@@ -18017,9 +18111,9 @@ Context make_context(const ContextOptions& options = {});
 
 // ---- soma/kernels/convert/convert-inl.hpp
 // The convert entry of the kernel table. A run is cut into chunks that stay in the first-level
-// cache; each passes through up to four short loops (decode, source scale, amax and target scale,
-// encode), one vector at a time. Splitting the work so keeps the number of compiled loops at widths
-// plus roundings instead of their product with everything else.
+// cache; each chunk goes through up to four short loops (decode, source scale, amax and target
+// scale, encode), one vector at a time. With separate loops, the number of compiled loops is widths
+// plus roundings, instead of their product with everything else.
 
 #if defined(SOMA_KERNELS_CONVERT_CONVERT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_CONVERT_CONVERT_INL_HPP
@@ -18029,8 +18123,8 @@ Context make_context(const ContextOptions& options = {});
 #endif
 
 // ---- soma/simd/code_runs-inl.hpp
-// Runs of stored codes to floats and back, a chunk that stays in the first-level cache at a time:
-// what everything that reads or writes narrow elements is made of.
+// Converts runs of stored codes to floats and back, in chunks that stay in the first-level cache.
+// All code that reads or writes narrow elements uses these functions.
 
 #if defined(SOMA_SIMD_CODE_RUNS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_SIMD_CODE_RUNS_INL_HPP
@@ -18108,7 +18202,7 @@ HWY_INLINE V32 decode_lanes(D32 d, const CodecParams& p, V32 code) {
         hn::Mul(hn::ConvertTo(df, hn::Or(mantissa, leading)), power_of_two(di, unit));
     bits = hn::BitCast(d, exact);
   } else {
-    // Normal numbers: move the fields and rebase the exponent. Below them the magnitude is an
+    // Normal numbers: shifts the fields and changes the exponent's bias. A smaller magnitude is an
     // integer times the spacing.
     const V32 rebase = hn::Set(d, static_cast<std::uint32_t>(127 - p.bias) << 23);
     const V32 normal = hn::Add(hn::ShiftLeftSame(magnitude, unused), rebase);
@@ -18119,7 +18213,7 @@ HWY_INLINE V32 decode_lanes(D32 d, const CodecParams& p, V32 code) {
   }
   const auto special = hn::Gt(magnitude, hn::Set(d, p.max_finite_code));
   if (HWY_UNLIKELY(!hn::AllFalse(d, special))) {
-    // The payload mask is that of NaN codes; formats whose NaN has none get fp32's quiet NaN.
+    // The payload mask belongs to NaN codes; a NaN without payload bits becomes fp32's quiet NaN.
     const V32 payload =
         hn::ShiftLeftSame(hn::And(magnitude, hn::Set(d, p.nan_payload_mask)), unused);
     const V32 quiet = hn::Set(d, p.nan_payload_mask == 0 ? 0x400000u : 0u);
@@ -18159,11 +18253,11 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The four directed modes share a loop: what they add depends on the sign only.
+// The four directed modes share a loop: the addend depends on the sign only.
 enum class RoundingClass { nearest_even, directed, stochastic };
 
-// What the common path leaves out, where params.rare is set. `code` has no sign yet; a set sign bit
-// in it is the NaN of a format that keeps it there.
+// The cases that the common path leaves out, if params.rare is set. `code` has no sign yet, except
+// if the format keeps NaN there: then a set sign bit in `code` is the NaN.
 template <class D32, class V32 = hn::Vec<D32>, class M32 = hn::Mask<D32>>
 HWY_NOINLINE static V32 patch_rare(D32 d, const CodecParams& p, V32 bits, V32 code, M32 is_nan) {
   const V32 zero = hn::Zero(d);
@@ -18181,9 +18275,9 @@ HWY_NOINLINE static V32 patch_rare(D32 d, const CodecParams& p, V32 bits, V32 co
   return p.nan_is_max ? hn::IfThenElse(is_nan, code, hn::Or(code, sign)) : hn::Or(code, sign);
 }
 
-// How much to add before the shift, for nearest-even and the directed modes. Even is what the kept
-// significand is: without mantissa bits it is never even and ties go away from zero, as IEEE 754
-// section 4.3.1 has it.
+// The addend before the shift, for nearest-even and the directed modes. "Even" refers to the
+// significand that remains: without mantissa bits it is never even, and ties round away from zero,
+// as in IEEE 754 section 4.3.1.
 template <RoundingClass kClass, class D32, class V32 = hn::Vec<D32>>
 HWY_INLINE V32 rounding_addend(D32 d, const CodecParams& p, V32 bits, V32 significand, V32 shift) {
   const V32 one = hn::Set(d, 1u);
@@ -18304,11 +18398,11 @@ HWY_AFTER_NAMESPACE();
 
 #endif
 // ---- soma/simd/memory-inl.hpp
-// Vectors from and to bytes that may lie at any address and hold anything, and fetching ahead.
+// Loads and stores of vectors at any address and in memory of any type, and prefetches.
 //
-// Highway's LoadU and StoreU do exactly that on every target but the scalar one, where they are
-// plain accesses through a typed pointer: undefined for memory that holds another type or is not
-// aligned for this one.
+// Highway's LoadU and StoreU do that on every target except the scalar one. There they are plain
+// accesses through a typed pointer, which is undefined if the memory holds another type or is not
+// aligned for this type.
 
 #if defined(SOMA_SIMD_MEMORY_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_SIMD_MEMORY_INL_HPP
@@ -18347,9 +18441,9 @@ HWY_INLINE void store_bytes(D d, hn::Vec<D> vector, void* to) {
 #endif
 }
 
-// Fetches what a run from memory needs 2 KiB after these numbers: a processor by itself does not
-// look far enough ahead where elements take a while, or rows are short. In steps of BERT-base and
-// MiniLM the gradient of GELU takes 0.3 to 0.6 of its time, norms 0.8 and gradient norms 0.9
+// Prefetches the data 2 KiB after these numbers: the CPU's own prefetcher does not look far enough
+// ahead if the work on an element takes long, or rows are short. In steps of BERT-base and MiniLM
+// the gradient of GELU takes 0.3 to 0.6 of its time with it, norms 0.8 and gradient norms 0.9
 // (Intel, AMX); 1 or 4 KiB do the same.
 HWY_INLINE void fetch_ahead(const void* used) {
   hwy::Prefetch(reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(used) + 2048));
@@ -18361,9 +18455,9 @@ HWY_AFTER_NAMESPACE();
 
 #endif
 // ---- soma/simd/philox-inl.hpp
-// Philox 4x32-10 in vector lanes: several blocks at a time, each 32-bit word in the low half of a
-// 64-bit lane, because the 32 x 32 -> 64 multiplication reads it there and the upper half never
-// matters. A tenth of the cost of the rounds is spent on putting words back side by side.
+// Philox 4x32-10 in vector lanes, several blocks at a time. Each 32-bit word is in the low half of
+// a 64-bit lane, because the 32 x 32 -> 64 multiplication reads it there and ignores the upper
+// half. Putting words back side by side takes a tenth of the time of the rounds.
 
 #if defined(SOMA_SIMD_PHILOX_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_SIMD_PHILOX_INL_HPP
@@ -18391,8 +18485,9 @@ HWY_INLINE V64 multiply_low_words(D64 d, V64 a, std::uint32_t b) {
 #endif
 }
 
-// The upper half of each lane's product where the lower one was; above it lies what nothing reads.
-// A shuffle, since shifts wait for the unit that multiplies (1.05 times the rate on an Intel part).
+// Moves the upper half of each lane's product to the lower half; the upper half of the result is
+// never read. It is a shuffle, because shifts use the same unit as multiplications (1.05 times the
+// rate on an Intel CPU).
 template <class D64, class V64 = hn::Vec<D64>>
 HWY_INLINE V64 upper_word(D64 d, V64 product) {
 #if HWY_TARGET == HWY_SCALAR
@@ -18404,13 +18499,13 @@ HWY_INLINE V64 upper_word(D64 d, V64 product) {
 #endif
 }
 
-// Vectors of blocks that are computed side by side: a round waits for its products, and keys are
-// the same for all.
+// The vectors of blocks that are computed side by side: a round waits for its products, and all
+// vectors have the same keys.
 inline constexpr std::size_t philox_vectors = 2;
-// Words beyond the last block that may be written: those of so many vectors of at most 8 blocks.
+// The words that may be written after the last block: philox_vectors vectors of at most 8 blocks.
 inline constexpr std::size_t philox_padding = philox_vectors * 4 * 8;
 
-// Blocks in the making: a word is the low half of a lane.
+// Blocks between rounds: a word is in the low half of a lane.
 template <class V64>
 struct PhiloxLanes {
   V64 c0, c1, c2, c3;
@@ -18440,7 +18535,7 @@ HWY_INLINE void store_blocks(D64 d, const PhiloxLanes<V64>& at, std::uint32_t* o
 #endif
 }
 
-// All rounds of two vectors of blocks.
+// All rounds for two vectors of blocks.
 template <class D64, class V64 = hn::Vec<D64>>
 HWY_INLINE void philox_rounds(D64 d, const Draw& draw, PhiloxLanes<V64>& even,
                               PhiloxLanes<V64>& odd) {
@@ -18454,7 +18549,7 @@ HWY_INLINE void philox_rounds(D64 d, const Draw& draw, PhiloxLanes<V64>& even,
   }
 }
 
-// The blocks of these numbers, before the first round.
+// The blocks with these numbers, before the first round.
 template <class D64, class V64 = hn::Vec<D64>>
 HWY_INLINE PhiloxLanes<V64> philox_start(D64 d, const Draw& draw, V64 number) {
   return {number, hn::ShiftRight<32>(number), hn::Set(d, draw.stream), hn::Set(d, draw.step)};
@@ -18479,8 +18574,8 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void philox_words(const Draw& draw, std::ui
   }
 }
 
-// The words index, index + 1, ... of the stream. They begin at the place that is returned, up to 3
-// words into `words`, which has room for 6 and philox_padding more.
+// They begin at the returned address, up to 3 words into `words`, which has room for 6 and
+// philox_padding more.
 static inline const std::uint32_t* philox_run(const Draw& draw, std::uint64_t index,
                                               std::size_t count, std::uint32_t* words) {
   const auto lead = static_cast<std::size_t>(index % 4);
@@ -18488,7 +18583,7 @@ static inline const std::uint32_t* philox_run(const Draw& draw, std::uint64_t in
   return words + lead;
 }
 
-// A word of each lane, side by side.
+// Moves the words of all lanes side by side.
 template <class D64, class V64 = hn::Vec<D64>>
 HWY_INLINE void store_low_words(D64 d, V64 even, V64 odd, std::uint32_t* out) {
   (void)d;  // a type is all that Highway needs of it
@@ -18501,9 +18596,10 @@ HWY_INLINE void store_low_words(D64 d, V64 even, V64 odd, std::uint32_t* out) {
 #endif
 }
 
-// The same runs for several columns, side by side: that of column c begins at index + c * distance,
-// where the distance is a multiple of 4. Word i of column c is at [i * stride + c] of the place
-// that is returned; around it lie up to 3 rows more. Columns are rounded up to a vector of words.
+// The same runs for several columns, interleaved: the run of column c begins at index + c *
+// distance; the distance is a multiple of 4. Word i of column c is at [i * stride + c] of the
+// returned address; up to 3 further rows before and after it are written, too. Columns are rounded
+// up to a vector of words.
 HWY_NOINLINE HWY_MAYBE_UNUSED static const std::uint32_t* philox_columns(
     const Draw& draw, std::uint64_t index, std::uint64_t distance, std::size_t columns,
     std::size_t count, std::size_t stride, std::uint32_t* HWY_RESTRICT words) {
@@ -18551,9 +18647,10 @@ namespace hn = hwy::HWY_NAMESPACE;
 inline constexpr std::size_t convert_chunk = 512;
 // Room for one more vector behind a buffer, so that loops may run over its end.
 inline constexpr std::size_t lane_padding = 16;
-// Random words of a chunk, with those of a block before it.
+// The random words of a chunk, and of a block before it.
 inline constexpr std::size_t chunk_words = convert_chunk + 8 + philox_padding;
-// At most 512 bits: on targets with longer or scalable vectors the buffers above still hold.
+// At most 512 bits: so the buffers above are large enough for targets with longer or scalable
+// vectors.
 using Lanes32 = hn::CappedTag<std::uint32_t, lane_padding>;
 
 struct ConvertBuffers {
@@ -18635,8 +18732,8 @@ static inline void decode_whole_vectors(const CodecParams& p, const std::byte* f
   return decode_codes<4>(p, from, count, out);
 }
 
-// Up to a chunk of codes as floats. Reads no byte behind the last code: the last, partial vector
-// goes through a copy.
+// Decodes up to a chunk of codes to floats. It reads no byte after the last code: the last, partial
+// vector goes through a copy.
 static inline void decode_chunk(const CodecParams& p, const std::byte* from, std::size_t count,
                                 ConvertBuffers& buffers) {
   const std::size_t lanes = hn::Lanes(Lanes32());
@@ -18673,9 +18770,9 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void encode_loop(const CodecParams& params,
   }
 }
 
-// bf16 itself, to nearest even or with 16 random bits: the conversion that has to keep up with
-// memory. The bits that go are the lower half, so rounding is one addition. `random` in the lower
-// halves.
+// For bf16, rounded to nearest even or with 16 random bits: this conversion has to be as fast as
+// memory. Rounding discards the lower half of the bits, so it is one addition. `random` is in the
+// lower halves.
 template <bool kStochastic, class D32>
 HWY_INLINE hn::Vec<D32> bf16_codes(D32 d, hn::Vec<D32> bits, hn::Vec<D32> random) {
   auto addend = random;
@@ -18734,8 +18831,8 @@ static inline void encode_whole_vectors(const CodecParams& p, const std::byte* f
   return encode_width<4>(p, from, count, to, words);
 }
 
-// Where element `index` finds its word: fills `words`, chunk_words for a chunk, with the
-// blocks that cover `count` elements from it.
+// Returns the address of the word of element `index`, and fills `words`, chunk_words for a chunk,
+// with the blocks that cover `count` elements from there.
 static inline const std::byte* draw_words(const CodecParams& p, const Draw& draw,
                                           std::uint64_t index, std::size_t count,
                                           std::uint32_t* words) {
@@ -18814,8 +18911,8 @@ HWY_INLINE V product_within(D d, V x, V factor, V limit) {
   return hn::IfThenElse(hn::Lt(hn::Abs(x), infinity), kept, product);
 }
 
-// As multiply; finite products that exceed `limit` in magnitude stop there. Infinities and NaN
-// pass.
+// As multiply(), but finite products are limited to `limit` in magnitude. Infinities and NaN are
+// not limited.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_within(float* values, std::size_t count,
                                                           float factor, float limit) {
   const hn::RebindToFloat<Lanes32> d;
@@ -18832,8 +18929,8 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_within(float* values, std::si
   std::memcpy(values + i, last, (count - i) * sizeof(float));
 }
 
-// The largest finite magnitude, 0 where there is none. As integers: bits of magnitudes ascend with
-// them.
+// The largest finite magnitude; 0 if there is none. It compares bits as integers: larger magnitudes
+// have larger bits.
 HWY_NOINLINE HWY_MAYBE_UNUSED static float largest_finite(const float* values, std::size_t count) {
   const hn::RebindToSigned<Lanes32> d;
   const hn::RebindToFloat<Lanes32> df;
@@ -18876,7 +18973,7 @@ static inline void scale_chunk(const ConvertArgs& args, std::size_t first, std::
                    });
 }
 
-// memcpy that bypasses the caches where `stream` says so.
+// memcpy that bypasses the caches if `stream` is set.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void write_out(std::byte* to, const void* from,
                                                     std::size_t bytes, bool stream) {
   const auto* source = static_cast<const std::byte*>(from);
@@ -18912,7 +19009,7 @@ static inline void convert_kernel(const ConvertArgs& args) noexcept {
     const std::size_t count = (std::min)(convert_chunk, args.count - first);
     const std::byte* source = args.from + first * from_width;
     const auto* values = reinterpret_cast<const std::byte*>(buffers.values);
-    // fp32 that needs no scaling is encoded where it lies, if it ends with a whole vector.
+    // fp32 that needs no scaling is encoded in place, if it ends with a whole vector.
     if (from.plain_fp32 && !scaled && count % lanes == 0)
       values = source;
     else
@@ -18938,8 +19035,8 @@ HWY_AFTER_NAMESPACE();
 
 #endif
 // ---- soma/kernels/convert/stored_codec.hpp
-// CodecParams of the types that tensors have, looked up: kernels are called for a few rows at a
-// time, and working them out took 2 % of a step of a small model.
+// A table of the CodecParams of the types that tensors have. Kernels are called for a few rows at a
+// time, and computing the parameters in each call took 2 % of a step of a small model.
 
 namespace soma {
 
@@ -18961,7 +19058,7 @@ inline constexpr std::array<CodecsOfType, dtypes.size()> stored_codecs = [] {
 
 }  // namespace detail
 
-// Of a floating type.
+// The codec of a floating type.
 constexpr CodecParams stored_codec(DType dtype, const Rounding& rounding = {}) {
   if (rounding.random_bits != 0) return make_codec_params(format_of(dtype), rounding);
   return detail::stored_codecs[static_cast<std::size_t>(dtype)]
@@ -18970,10 +19067,9 @@ constexpr CodecParams stored_codec(DType dtype, const Rounding& rounding = {}) {
 
 }  // namespace soma
 // ---- soma/kernels/rows/vector_loops-inl.hpp
-// Loops over runs of floats that every kernel family shares: a function of each element, and sums
-// in 16 logical lanes. Runs may have any length; what is left behind the last whole vector passes
-// through the same vector code by way of a padded copy, so an element's bits do not depend on where
-// it stands.
+// Loops over runs of floats that all kernel families share: a function of each element, and sums in
+// 16 logical lanes. Runs may have any length: the rest after the last whole vector goes through the
+// same vector code as a padded copy, so the bits of an element do not depend on its place.
 
 #if defined(SOMA_KERNELS_ROWS_VECTOR_LOOPS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_ROWS_VECTOR_LOOPS_INL_HPP
@@ -18989,8 +19085,8 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Sums over a run: lane i adds elements i, i + 16, i + 32 ... in order, then lanes meet pairwise.
-// Vectors of any width compute the same.
+// Sums over a run: lane i adds elements i, i + 16, i + 32 ... in order, then lanes are added
+// pairwise. Vectors of any width compute the same.
 inline constexpr std::size_t sum_lanes = 16;
 using Floats = hn::CappedTag<float, sum_lanes>;
 using FloatVector = hn::Vec<Floats>;
@@ -19011,7 +19107,7 @@ struct Tails {
 
 }  // namespace
 
-// Of loops whose operands come from memory, not from a first-level cache: they are fetched ahead.
+// Marks loops whose operands come from memory instead of a first-level cache: these loops prefetch.
 inline constexpr bool from_memory = true;
 
 template <bool kFetches, class Function, std::size_t... k>
@@ -19032,7 +19128,7 @@ HWY_INLINE void map_vectors(std::array<const float*, kInputs> in, float* out, st
   const std::size_t rest = count % float_lanes, whole = count - rest;
   alignas(64) float last[sum_lanes];
   const Tails<kInputs> tails(in, whole, rest);
-  // Twice through one loop: compiled once.
+  // Both cases go through one loop, so that it is compiled once.
   float* to = out;
   for (std::size_t length = whole;;) {
     map_whole_vectors<kFetches>(std::make_index_sequence<kInputs>(), in, to, length, function);
@@ -19046,7 +19142,7 @@ HWY_INLINE void map_vectors(std::array<const float*, kInputs> in, float* out, st
 
 namespace {
 
-// The 16 lanes of some sums, between pieces of a run.
+// The 16 lanes of kSums sums, between pieces of a run.
 template <std::size_t kSums>
 struct LaneSums {
   alignas(64) float lanes[kSums][sum_lanes];
@@ -19054,7 +19150,7 @@ struct LaneSums {
     for (auto& sum : lanes)
       for (float& lane : sum) lane = start;
   }
-  // i with i + 8, then i + 4, i + 2, i + 1.
+  // Adds lane i to i + 8, then to i + 4, i + 2, i + 1.
   template <class Meet>
   float meet(std::size_t which, const Meet& meet) const {
     float left[sum_lanes];
@@ -19101,7 +19197,7 @@ class Accumulation {
   }
 
  private:
-  // Missing elements leave their lanes alone.
+  // Missing elements do not change their lanes.
   HWY_INLINE static void last_block(const std::array<const float*, kInputs>& in, std::size_t whole,
                                     std::size_t rest, float* out, LaneSums<kSums>& state,
                                     const Step& step) {
@@ -19146,14 +19242,14 @@ class Accumulation {
 }  // namespace
 
 // Calls step(sums, in[0][i], in[1][i] ...) for each vector of a run that starts at a multiple of 16
-// of its row; `sums` points to kSums vectors, which step brings up to date.
+// of its row; `sums` points to kSums vectors, which step updates.
 template <std::size_t kSums, std::size_t kInputs, bool kFetches = false, class Step>
 HWY_INLINE void accumulate(const std::array<const float*, kInputs>& in, std::size_t count,
                            LaneSums<kSums>& state, const Step& step) {
   Accumulation<kSums, kInputs, false, kFetches, Step>::run(in, nullptr, count, state, step);
 }
 
-// The same where step also returns what is written to out[i].
+// The same for a step that also returns the value of out[i].
 template <std::size_t kSums, std::size_t kInputs, class Step>
 HWY_INLINE void accumulate_and_write(const std::array<const float*, kInputs>& in, float* out,
                                      std::size_t count, LaneSums<kSums>& state, const Step& step) {
@@ -19169,8 +19265,8 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void add_run(const float* x, std::size_t co
   });
 }
 
-// NaN may or may not be passed over, depending on the target: whatever is computed from the largest
-// of a row with NaN in it has to become NaN by the elements themselves.
+// Some targets ignore NaN here and others do not: a caller whose result depends on the largest of a
+// row must make the result NaN by the elements themselves.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void largest_of_run(const float* x, std::size_t count,
                                                          LaneSums<1>& largest) {
   accumulate<1, 1>({x}, count, largest,
@@ -19191,8 +19287,8 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Elements that are read or written at a time where they need decoding or encoding; a multiple of
-// 16, so that the lanes of a sum go on over chunks.
+// The elements that are read or written at a time if they need decoding or encoding; a multiple of
+// 16, so that the lanes of a sum continue from chunk to chunk.
 inline constexpr std::size_t row_chunk = convert_chunk;
 
 namespace {  // internal linkage: units with other flags have their own
@@ -19245,7 +19341,8 @@ namespace {
 class MatrixReader {
  public:
   MatrixReader() = default;
-  // Values are multiplied by `factor` after the operand's own scale, rounded apart.
+  // Values are multiplied by `factor` after the operand's own scale; the two products are rounded
+  // separately.
   explicit MatrixReader(const MatrixOperand& operand, float factor = 1)
       : operand_(operand), factor_(factor), width_(size_of(operand.dtype)) {
     if (is_floating(operand.dtype)) {
@@ -19315,11 +19412,11 @@ class MatrixReader {
   bool plain_ = false, direct_ = false;
 };
 
-// Writes a target: compute into place(), then finish(); or write() what lies somewhere else.
+// Writes a target: compute into place(), then call finish(); or call write() for values that are
+// stored elsewhere.
 class MatrixWriter {
  public:
-  // `stream`: what write() writes goes past the caches, and is there for others after
-  // flush().
+  // `stream`: write() writes past the caches, and other threads see the values only after flush().
   explicit MatrixWriter(const MatrixTarget& target, bool stream = false)
       : target_(target),
         stream_(stream),
@@ -19327,7 +19424,7 @@ class MatrixWriter {
         width_(size_of(target.dtype)) {}
 
   bool direct() const { return params_.plain_fp32; }
-  // Whether a value's code is that of bf16_codes<false>().
+  // True if bf16_codes<false>() makes the codes of the values.
   bool rounds_to_bf16() const {
     return params_.plain_bf16 && params_.mode == RoundingMode::nearest_even;
   }
@@ -19336,7 +19433,8 @@ class MatrixWriter {
   }
   std::size_t row_stride() const { return target_.row_stride; }
 
-  // Where the values of a row from `column` on belong: the target itself, or a buffer for a chunk.
+  // The memory for the values of a row from `column` on: the target itself, or a buffer for a
+  // chunk.
   float* place(std::size_t row, std::size_t column) {
     return direct() ? reinterpret_cast<float*>(at(row, column)) : buffers_.values;
   }
@@ -19346,7 +19444,7 @@ class MatrixWriter {
     if (!direct()) encode(row, column, buffers_.values, count);
   }
 
-  // At most a row chunk.
+  // Writes at most a row chunk.
   void write(std::size_t row, std::size_t column, const float* values, std::size_t count) {
     if (direct()) return write_out(at(row, column), values, count * sizeof(float), stream_);
     if (count % float_lanes == 0) return encode(row, column, values, count);
@@ -19376,7 +19474,7 @@ class MatrixWriter {
   ConvertBuffers buffers_;
 };
 
-// A row that is read several times: what needs decoding is decoded once if it fits.
+// A row that is read several times: it is decoded once if the decoded row fits.
 class CachedRow {
  public:
   CachedRow(const MatrixOperand& operand, std::size_t columns)
@@ -19389,7 +19487,7 @@ class CachedRow {
       reader_.read(row, first, (std::min)(row_chunk, columns_ - first), values_ + first);
   }
 
-  // Up to a chunk.
+  // Reads up to a chunk.
   const float* read(std::size_t column, std::size_t count) {
     return kept_ ? values_ + column : reader_.read(row_, column, count, values_);
   }
@@ -19417,7 +19515,7 @@ HWY_INLINE void for_each_chunk(std::size_t columns, const Body& body) {
 // Reads count elements of each input; out may be one of them.
 using MapLoop = void (*)(const float* const* in, float* out, std::size_t count);
 
-// A whole matrix that can be taken for one row: fewer and longer runs.
+// True if the whole matrix can be treated as one row, which gives fewer and longer runs.
 static inline bool is_one_row(std::size_t rows, std::size_t columns, const MatrixOperand& operand) {
   return rows == 1 || operand.row_stride == columns * operand.column_stride;
 }
@@ -19428,7 +19526,8 @@ static inline bool is_one_row(std::size_t rows, std::size_t columns, const Matri
           (!draws || (target.row_indices == nullptr && target.draw_row_stride == columns)));
 }
 
-// y = loop(inputs). The last input is multiplied by `factor` first, rounded apart.
+// y = loop(inputs). The last input is multiplied by `factor` first, and that product is rounded
+// separately.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void map_rows(std::size_t rows, std::size_t columns,
                                                    const MatrixOperand* const* inputs,
                                                    std::size_t input_count, float factor,
@@ -19447,7 +19546,8 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void map_rows(std::size_t rows, std::size_t
     columns *= rows;
     rows = columns != 0 ? 1 : 0;
   }
-  // Chunks outside: rows of a transposed operand then share cache lines while these are near.
+  // The outer loop is over chunks: rows of a transposed operand share cache lines, which then stay
+  // in the cache.
   const std::size_t step = direct ? (std::max)(columns, std::size_t{1}) : row_chunk;
   for (std::size_t first = 0; first < columns; first += step) {
     const std::size_t count = (std::min)(step, columns - first);
@@ -19525,9 +19625,9 @@ HWY_AFTER_NAMESPACE();
 #endif
 
 // ---- soma/simd/activations-inl.hpp
-// Activations that are made of the elementary functions of math-inl.hpp, and their derivatives, a
-// vector at a time. Their definitions are in kernels/reference/element.hpp. Errors are stated where
-// a function has more than its elementary functions have.
+// Activations composed of the elementary functions of math-inl.hpp, and their derivatives, a vector
+// at a time. kernels/reference/element.hpp defines them. A comment states the error if it is larger
+// than the error of the elementary functions.
 
 #if defined(SOMA_SIMD_ACTIVATIONS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_SIMD_ACTIVATIONS_INL_HPP
@@ -19537,19 +19637,20 @@ HWY_AFTER_NAMESPACE();
 #endif
 
 // ---- soma/simd/math-inl.hpp
-// Elementary functions in fp32 lanes: the same bits on every target, because every step is an IEEE
-// operation or an explicit fused multiply-add (fused-inl.hpp), and no product meets a sum in any
-// other way (compilers contract those as they please, across intrinsics too).
+// Elementary functions in fp32 lanes, with the same bits on every target: every step is an IEEE
+// operation or an explicit fused multiply-add (fused-inl.hpp). No other product is added to
+// anything, because compilers may contract a product and a sum, across intrinsics too.
 //
 // Errors are in units in the last place (ulp) of the exact result, measured against a double libm
 // over every seventh of all 2^32 floats and rounded up; tests/simd/vector_math_test.cpp asserts
-// them over a coarser sweep. They hold where the result is at least 2^-126 in magnitude; below, it
-// is rounded to a subnormal number, never flushed, and the error stated in ulp becomes one of at
-// most that many times 2^-149 but where a comment says otherwise. Infinities give the limit, NaN
-// gives NaN (its sign and payload are not promised).
+// them over a coarser sweep. They hold if the result is at least 2^-126 in magnitude. A smaller
+// result is rounded to a subnormal number, never flushed; unless a comment says otherwise, its
+// error is at most the same number of units of 2^-149. Infinities give the limit, NaN gives NaN
+// (its sign and payload are not promised).
 //
 // Polynomials are minimax, by Remez's exchange in 160 bits, weighted for the relative error of the
-// function, coefficients rounded to fp32; each is given with its error after that rounding.
+// function, coefficients rounded to fp32; each polynomial has its error after that rounding beside
+// it.
 
 #if defined(SOMA_SIMD_MATH_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_SIMD_MATH_INL_HPP
@@ -19559,8 +19660,8 @@ HWY_AFTER_NAMESPACE();
 #endif
 
 // ---- soma/simd/fused-inl.hpp
-// a * b + c rounded once, on every target. Where a target has no such instruction it is computed
-// one lane at a time by std::fma, which is exact by definition: slow, and the same bits.
+// Computes a * b + c, rounded once, on every target. If a target has no such instruction, std::fma
+// computes it one lane at a time, exact by definition: slow, but with the same bits.
 
 #if defined(SOMA_SIMD_FUSED_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_SIMD_FUSED_INL_HPP
@@ -19576,8 +19677,8 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Highway numbers better targets lower; AVX2 is the first x86 one with FMA, and AArch64 always has
-// it.
+// In Highway, better targets have lower numbers; AVX2 is the first x86 target with FMA, and AArch64
+// always has it.
 #if HWY_ARCH_X86
 inline constexpr bool has_fused_multiply_add = HWY_TARGET <= HWY_AVX2;
 #elif defined(__aarch64__)
@@ -19586,7 +19687,7 @@ inline constexpr bool has_fused_multiply_add = HWY_TARGET != HWY_SCALAR && HWY_T
 inline constexpr bool has_fused_multiply_add = false;
 #endif
 
-// x[i] = x[i] * y[i] + z[i]. Not inlined: polynomials would multiply its calls.
+// x[i] = x[i] * y[i] + z[i]. It is not inlined, because each polynomial calls it many times.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void fused_one_by_one(float* x, const float* y, const float* z,
                                                            std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) x[i] = std::fma(x[i], y[i], z[i]);
@@ -19631,7 +19732,7 @@ HWY_INLINE V polynomial(DF d, V x, float highest, Lower... lower) {
   return sum;
 }
 
-// Where x is NaN it stays so: comparisons with NaN are false, while Min and Max differ by target.
+// Keeps NaN: comparisons with NaN are false, while Min and Max differ by target.
 template <class DF, class V = hn::Vec<DF>>
 HWY_INLINE V at_most_lanes(DF d, V x, float high) {
   const V top = hn::Set(d, high);
@@ -19665,9 +19766,9 @@ HWY_INLINE V exp_lanes(DF d, V x) {
   // |r| < 0.3473: 2^-28.2.
   const V e = polynomial(d, r, 1.38401880e-3f, 8.36934242e-3f, 4.16680835e-2f, 0.166665152f,
                          0.499999940f, 1.0f, 1.0f);
-  // 2^k in two exact factors: 2^130 and 2^-152 are no fp32 numbers. The last product is exact but
-  // for subnormal results, so contracting it into a sum with something of the order of 1 changes
-  // nothing.
+  // 2^k is the product of two exact factors, because 2^130 and 2^-152 are not fp32 numbers. The
+  // last product is exact except for subnormal results, so if the compiler contracts it into a sum
+  // with a number near 1, no bit changes.
   const auto half = hn::ShiftRight<1>(k);
   const auto one = hn::Set(di, 127);
   const V first = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(half, one)));
@@ -19698,7 +19799,7 @@ HWY_INLINE V log_lanes(DF d, V x) {
   const V m = hn::BitCast(d, hn::Sub(bits, hn::ShiftLeft<23>(exponent)));
   const V k = hn::Sub(hn::ConvertTo(d, exponent), hn::IfThenElseZero(subnormal, hn::Set(d, 23.0f)));
   const V result = log_sum_lanes(d, k, hn::Sub(m, hn::Set(d, 1.0f)));
-  // What is left besides zero and negative numbers is infinity and NaN.
+  // Besides zero and negative numbers, only infinity and NaN remain.
   const auto regular = hn::And(hn::Gt(x, hn::Zero(d)), hn::Lt(x, infinity));
   const V negative = hn::IfThenElse(
       hn::Lt(x, hn::Zero(d)), hn::Set(d, std::numeric_limits<float>::quiet_NaN()), hn::Add(x, x));
@@ -19716,7 +19817,7 @@ HWY_INLINE V log_one_plus_lanes(DF d, V u) {
   return log_sum_lanes(d, hn::IfThenElseZero(upper, one), f);
 }
 
-// exp(-|x|) and 1 / (1 + exp(-|x|)): what the logistic family is made of.
+// exp(-|x|) and 1 / (1 + exp(-|x|)), on which all logistic functions build.
 template <class DF, class V = hn::Vec<DF>>
 struct LogisticParts {
   V small, upper;
@@ -19795,8 +19896,8 @@ HWY_INLINE V tanh_derivative_lanes(DF d, V x) {
 // exp(-t^2/2) and ratio Mills' ratio over sqrt(2 pi).
 //
 // t^2 is taken in two parts, so that decay keeps its digits however far out. (t + 4) ratio is a
-// polynomial in s = (t - 4) / (t + 4), up to t = 14.5: 2^-24.1; beyond, decay is zero. What t + 4
-// loses in rounding comes back by the derivative, ratio' = t ratio - 1 / sqrt(2 pi).
+// polynomial in s = (t - 4) / (t + 4), up to t = 14.5: 2^-24.1; beyond, decay is zero. The rounding
+// error of t + 4 is corrected by the derivative, ratio' = t ratio - 1 / sqrt(2 pi).
 template <class DF, class V = hn::Vec<DF>>
 struct NormalTail {
   V t, decay, ratio;
@@ -19855,8 +19956,8 @@ HWY_INLINE V gelu_tanh_argument(DF d, V x) {
   return hn::Mul(x, fused(d, hn::Mul(x, x), hn::Set(d, 7.13548163e-2f), hn::Set(d, 1.59576912f)));
 }
 
-// x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), to 2.5 ulp above zero. Below, the rounding of the
-// exponent shows: 14 ulp to -3, 210 ulp to -10; within 2^-24 everywhere.
+// x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), to 2.5 ulp above zero. Below zero, the rounding of
+// the exponent makes the error larger: 14 ulp to -3, 210 ulp to -10; within 2^-24 everywhere.
 template <class DF, class V = hn::Vec<DF>>
 HWY_INLINE V gelu_tanh_lanes(DF d, V x) {
   x = at_least_lanes(d, x, -12.0f);  // there it is zero
@@ -19974,8 +20075,8 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// x sigmoid(1.702 x), to 4 ulp above zero. Below, the rounding of the exponent shows: 80 ulp to
-// -50; within 2^-24 everywhere.
+// x sigmoid(1.702 x), to 4 ulp above zero. Below zero, the rounding of the exponent makes the error
+// larger: 80 ulp to -50; within 2^-24 everywhere.
 template <class DF, class V = hn::Vec<DF>>
 HWY_INLINE V gelu_sigmoid_lanes(DF d, V x) {
   const V v = hn::Mul(x, hn::Set(d, 1.702f));
@@ -20024,8 +20125,8 @@ HWY_INLINE V mish_derivative_lanes(DF d, V x) {
   return fused(d, hn::Mul(hn::Set(d, 4.0f), y), slope, parts.gate);
 }
 
-// 1/2 (1 + erf((x - 0.707107) / (0.282095 sqrt 2))), within 2^-22; its argument is rounded, which
-// shows where the result is small.
+// 1/2 (1 + erf((x - 0.707107) / (0.282095 sqrt 2))), within 2^-22; the rounding of the argument
+// dominates if the result is small.
 template <class DF, class V = hn::Vec<DF>>
 HWY_INLINE V laplace_argument(DF d, V x) {
   return hn::Div(hn::Sub(x, hn::Set(d, 0.707107f)), hn::Set(d, 0.282095f));
@@ -20042,8 +20143,8 @@ HWY_INLINE V laplace_derivative_lanes(DF d, V x) {
   return hn::Mul(decay, hn::Set(d, 1.41421252f));  // 1 / (0.282095 sqrt(2 pi))
 }
 
-// x, below zero exp(x) - 1 = 2 t / (1 - t) with t = tanh(x / 2): it keeps its digits near zero. To
-// 4 ulp.
+// x; below zero, exp(x) - 1 = 2 t / (1 - t) with t = tanh(x / 2), which keeps its digits near zero.
+// Error up to 4 ulp.
 template <class DF, class V = hn::Vec<DF>>
 HWY_INLINE V elu_lanes(DF d, V x) {
   const V t = tanh_lanes(d, hn::Mul(x, hn::Set(d, 0.5f)));
@@ -20200,14 +20301,14 @@ HWY_AFTER_NAMESPACE();
 
 #endif
 // ---- soma/kernels/gemm/micro_kernel-inl.hpp
-// The innermost loop of every matrix product: a block of the result stays in registers while k
-// passes by. Operands come packed (gemm/pack/fp32-inl.hpp), so that both are read from front to
-// back.
+// The innermost loop of every matrix product: a block of the result stays in registers while the
+// loop runs along k. Operands are packed (gemm/pack/fp32-inl.hpp), so that the loop reads both from
+// front to back.
 //
-// RowIndices and vectors are chosen so that accumulators, one row of b and one element of a fill
+// micro_rows and vectors are chosen so that accumulators, one row of b and one element of a fill
 // the registers: enough independent chains to hide the latency of a multiply-add (4 cycles, two a
-// cycle: 8 chains), and few loads for each of them. g++ 12 and clang 14 keep all accumulators in
-// registers at these sizes.
+// cycle: 8 chains), and few loads for each multiply-add. g++ 12 and clang 14 keep all accumulators
+// in registers at these sizes.
 
 #if defined(SOMA_KERNELS_GEMM_MICRO_KERNEL_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_MICRO_KERNEL_INL_HPP
@@ -20217,11 +20318,12 @@ HWY_AFTER_NAMESPACE();
 #endif
 
 // ---- soma/simd/bf16_dot-inl.hpp
-// The bf16 instructions of x86 (AVX512_BF16): a dot product, in which two products of bf16 numbers
-// join an fp32 sum, and rounding from fp32. Subnormal inputs and results count as zero, whatever
-// the floating-point environment, and the two products need not be rounded one by one; so the bits
-// of a dot product are its own. Which CPUs are faster with it is in runtime/bf16_products.hpp.
-// And look-ups of bytes that all such CPUs have (AVX512_VBMI; runtime/cpu.hpp).
+// The bf16 instructions of x86 (AVX512_BF16): a dot product, which adds two products of bf16
+// numbers to an fp32 sum, and rounding from fp32. Subnormal inputs and results count as zero,
+// whatever the floating-point environment, and the two products need not be rounded separately; so
+// a dot product has other bits than multiply-adds. runtime/bf16_products.hpp lists the CPUs that
+// are faster with it. This header also has byte look-ups, which all such CPUs have (AVX512_VBMI;
+// runtime/cpu.hpp).
 
 #if defined(SOMA_SIMD_BF16_DOT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_SIMD_BF16_DOT_INL_HPP
@@ -20235,7 +20337,8 @@ HWY_AFTER_NAMESPACE();
 namespace soma {
 namespace HWY_NAMESPACE {
 
-// Whether the code of the target at hand may hold them. Who runs them asks the CPU first.
+// True if the target may be compiled with these instructions. Callers ask the CPU before they run
+// the code.
 #define SOMA_HAS_BF16_DOT (HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX3)
 inline constexpr bool has_bf16_dot = SOMA_HAS_BF16_DOT;
 
@@ -20247,17 +20350,18 @@ HWY_BEFORE_NAMESPACE();
 namespace soma {
 namespace HWY_NAMESPACE {
 
-// sum + a[2i] b[2i] + a[2i+1] b[2i+1] in lane i, of bf16 numbers in the places of floats, the even
-// one in the lower half. Highway 1.0.3 lacks it, and the compiler's intrinsic would want a target
-// of its own on every function that it is inlined into: the instruction itself needs neither.
+// Returns sum + a[2i] b[2i] + a[2i+1] b[2i+1] in lane i. Each float of a and b holds two bf16
+// numbers, the even one in the lower half. Highway 1.0.3 lacks this operation, and the compiler's
+// intrinsic requires a target attribute on every function into which it is inlined; inline assembly
+// does not.
 template <class V>
 HWY_INLINE V dot_pairs(V a, V b, V sum) {
   asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
   return sum;
 }
 
-// The codes of the bf16 numbers nearest to those of `first`, and behind them to those of `second`,
-// as bits of one vector.
+// Returns the codes of the bf16 numbers nearest to the numbers of `first`, followed by those of
+// `second`, as bits of one vector.
 template <class V>
 HWY_INLINE V nearest_bf16(V first, V second) {
   V codes;
@@ -20265,15 +20369,15 @@ HWY_INLINE V nearest_bf16(V first, V second) {
   return codes;
 }
 
-// Of each byte the lowest seven bits choose one of 128: of those of `lower` and, behind them, of
-// `upper`.
+// The lowest seven bits of each byte of `indices` choose one of 128 bytes: the bytes of `lower`,
+// followed by the bytes of `upper`.
 template <class V>
 HWY_INLINE V look_up_bytes(V indices, V lower, V upper) {
   asm("vpermi2b %2, %1, %0" : "+v"(indices.raw) : "v"(lower.raw), "v"(upper.raw));
   return indices;
 }
 
-// The bytes at these places, of which the lowest six bits count.
+// The bytes at these places. Only the lowest six bits of a place count.
 template <class V>
 HWY_INLINE V permute_bytes(V bytes, V places) {
   V at_places;
@@ -20281,10 +20385,10 @@ HWY_INLINE V permute_bytes(V bytes, V places) {
   return at_places;
 }
 
-// Whether a lane of any of them is subnormal.
+// True if a lane of any vector is subnormal.
 template <class... V>
 HWY_INLINE bool any_subnormal(V... vectors) {
-  constexpr int subnormal = 0x20;  // of vfpclassps
+  constexpr int subnormal = 0x20;  // the class bit for vfpclassps
   __mmask16 found = 0;
   ((found = _kor_mask16(found, _mm512_fpclass_ps_mask(vectors.raw, subnormal))), ...);
   return found != 0;
@@ -20297,9 +20401,9 @@ HWY_AFTER_NAMESPACE();
 
 #endif
 // ---- soma/simd/element_operand-inl.hpp
-// Multiply-adds with one number in memory for all lanes. On AVX-512 the instruction itself can
-// fetch it (an embedded broadcast), which saves the one that would load it into a register.
-// Compilers do so only where a number is used once, so the instructions are written out.
+// Multiply-adds with one number in memory for all lanes. An AVX-512 instruction can load that
+// number itself (an embedded broadcast), which saves an instruction. Compilers use this only if a
+// number is used once, so this header has the instructions as inline assembly.
 
 #if defined(SOMA_SIMD_ELEMENT_OPERAND_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_SIMD_ELEMENT_OPERAND_INL_HPP
@@ -20313,10 +20417,10 @@ HWY_AFTER_NAMESPACE();
 namespace soma {
 namespace HWY_NAMESPACE {
 
-// A float's place: an fp32 number, or two of bf16.
+// A float in memory: an fp32 number, or two bf16 numbers.
 using ElementPlace [[gnu::may_alias]] = const float;
 
-// Of AVX-512, as is the dot product of bf16, which can have its numbers so too.
+// AVX-512 instructions have such operands. The bf16 dot product is one of them.
 #define SOMA_HAS_ELEMENT_OPERANDS SOMA_HAS_BF16_DOT
 inline constexpr bool has_element_operands = SOMA_HAS_ELEMENT_OPERANDS;
 
@@ -20356,29 +20460,31 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The register block: micro_rows x micro_columns sums stay in registers while k passes by. They
-// take 28 of 32 registers with AVX-512, 12 of 16 with 8 or 4 lanes on x86, 16 of 32 on AArch64.
+// The register block: micro_rows x micro_columns sums stay in registers while the loop runs along
+// k. They take 28 of 32 registers with AVX-512, 12 of 16 with 8 or 4 lanes on x86, 16 of 32 on
+// AArch64.
 inline constexpr std::size_t micro_rows = float_lanes == 16  ? 14
                                           : HWY_ARCH_ARM     ? 8
                                           : float_lanes == 1 ? 4
                                                              : 6;
 inline constexpr std::size_t micro_vectors = float_lanes == 1 ? 4 : 2;
 inline constexpr std::size_t micro_columns = micro_vectors * float_lanes;
-// Rows of a take whole blocks in a step of k, which is easier to pack.
+// A step of k takes whole vectors of rows of a, which are easier to pack.
 inline constexpr std::size_t micro_row_width =
     (micro_rows + float_lanes - 1) / float_lanes * float_lanes;
 inline constexpr std::size_t line_floats = 16;  // a cache line
 
-// What joins a sum in one step through packed operands, which have one float's place for it: an
-// fp32 product, or two of bf16 numbers that are adjacent along k. a is in a register, or in memory
-// where instructions can have it there.
+// The operation of one step. A step of a packed operand takes one float: an fp32 number, or two
+// bf16 numbers that are adjacent along k. a is in a register, or in memory if the instruction
+// accepts a memory operand.
 struct FusedMultiplyAdd {
   static constexpr std::size_t products = 1;
   static constexpr bool splits = false;
   static HWY_INLINE FloatVector add(FloatVector a, FloatVector b, FloatVector sum) {
 #if HWY_TARGET == HWY_AVX2
-    // To the sum's own register. Where all 16 are in use g++ 12 takes others, too, and then reads
-    // operands again and again: a block of 4 rows and 3 vectors took 1.2 times as long.
+    // Writes to the sum's own register. If all 16 registers are in use, g++ 12 otherwise takes
+    // another register for the result, and then reads operands from memory again: a block of 4 rows
+    // and 3 vectors took 1.2 times as long.
     asm("vfmadd231ps %2, %1, %0" : "+x"(sum.raw) : "x"(a.raw), "x"(b.raw));
     return sum;
 #else
@@ -20406,15 +20512,15 @@ struct Bf16Dot {
 
 namespace {  // internal linkage: units with other flags have their own
 
-// Steps of k that are packed together: neighbouring segments, whose number is a power of two, or a
-// part of one.
+// Steps of k that are packed together: a power of two of neighbouring segments, or a part of one
+// segment.
 struct PackedSteps {
   static constexpr std::size_t most_segments = 16;
   const std::size_t* bounds;  // segments + 1
   std::size_t segments;
 
-  // Of the innermost loop, which takes `depth` of k at once. Each segment begins with a step of its
-  // own.
+  // The number of steps of the innermost loop, each for `depth` of k. Each segment begins with a
+  // new step.
   std::size_t count(std::size_t segment, std::size_t depth) const {
     return (bounds[segment + 1] - bounds[segment] + depth - 1) / depth;
   }
@@ -20425,10 +20531,10 @@ struct PackedSteps {
   }
 };
 
-// Where sums lie, rows `stride` floats apart: on from what is there, or from zero where `fresh`.
-// Behind the last step `addends` tiles join them, one after another: the first lies
-// `addend_distance` floats before `sums`, the next that much before it, and the result goes to the
-// last of them, end().
+// The memory of sums: rows are `stride` floats apart, and sums start from the values there, or from
+// zero if `fresh`. After the last step, `addends` tiles are added one after another: the first one
+// is `addend_distance` floats before `sums`, the next one the same distance before that. The result
+// is stored in the last of these tiles, end().
 struct SumPath {
   float* sums;
   std::size_t stride;
@@ -20436,21 +20542,21 @@ struct SumPath {
   std::size_t addends = 0, addend_distance = 0;
 
   float* end() const { return sums - addends * addend_distance; }
-  // Of a block of sums that lies so many floats from here.
+  // The path of the block of sums that is `floats` floats further.
   SumPath behind(std::size_t floats) const {
     return {sums + floats, stride, fresh, addends, addend_distance};
   }
 };
 
-// The path of sums that begin at zero and leave from registers, through an Exit (Bf16Exit): so many
-// rows of a block, for a row and a column on.
+// The path of sums that begin at zero and are written from registers by an Exit (Bf16Exit), to
+// `rows` rows of a block from a row and a column on.
 template <class Exit>
 struct ExitPath {
   const Exit* exit;
   std::size_t row, rows, column;
 };
 
-// The block of sums at `block` floats from their start is about to be used.
+// Prefetches the block of sums that is `block` floats from their start.
 template <std::size_t kRows>
 HWY_INLINE void fetch_sums(const SumPath& path, std::size_t block) {
   const float* sums = path.sums - (path.addends != 0 ? path.addend_distance : 0) + block;
@@ -20459,8 +20565,8 @@ HWY_INLINE void fetch_sums(const SumPath& path, std::size_t block) {
       hwy::Prefetch(sums + i * path.stride + j);
 }
 
-// RowIndices of a for one step after the other, [steps][micro_row_width] in a packed panel. What is
-// used next, as many floats, is fetched meanwhile.
+// Rows of a, step by step: [steps][micro_row_width] in a packed panel. The loop prefetches the same
+// number of floats at `ahead`.
 struct PackedRows {
   const float *at, *ahead;
 
@@ -20469,9 +20575,9 @@ struct PackedRows {
   HWY_INLINE void fetch(std::size_t) const { hwy::Prefetch(ahead); }
 };
 
-// RowIndices of a matrix where they lie, one float's place after the other. One address and three
-// distances in bytes reach seven of them, as x86 adds up to eight times a register to another,
-// which leaves registers free.
+// Rows of a matrix in place, one float for each step. An x86 address can add up to eight times a
+// register to another register, so one address and three distances in bytes reach seven rows, and
+// registers stay free.
 template <std::size_t kRows = micro_rows>
 class MatrixRows {
  public:
@@ -20489,7 +20595,8 @@ class MatrixRows {
   HWY_INLINE void next() {
     for (std::size_t i = 0; i < bases; ++i) {
       at_[i] += sizeof(float);
-      // Or the compiler keeps the sums of distances and steps in registers, which it has not got.
+      // Without this line the compiler keeps the sums of distances and steps in registers, of which
+      // there are not enough.
       asm("" : "+r"(at_[i]));
     }
   }
@@ -20501,7 +20608,7 @@ class MatrixRows {
   std::size_t stride_, triple_, quintuple_;
 };
 
-// The same where a panel is used next, which is fetched as PackedRows do.
+// The same rows before a packed panel, which is prefetched as in PackedRows.
 struct RowsBeforePanel : MatrixRows<> {
   RowsBeforePanel(const float* first, std::size_t stride, const float* panel)
       : MatrixRows<>(first, stride), ahead(panel) {}
@@ -20511,7 +20618,7 @@ struct RowsBeforePanel : MatrixRows<> {
   const float* ahead;
 };
 
-// kRows rows of a beside kVectors vectors of b, whose steps lie kWidth floats apart. The arrays of
+// kRows rows of a with kVectors vectors of b, whose steps are kWidth floats apart. The arrays of
 // vectors below never exist in memory: every index is a constant.
 template <class Products, class RowsOfA = PackedRows, std::size_t kRows = micro_rows,
           std::size_t kVectors = micro_vectors, std::size_t kWidth = micro_columns>
@@ -20521,8 +20628,8 @@ class MicroKernel {
   using All = std::make_index_sequence<kRows * kVectors>;
 
  public:
-  // A block of c: sums along k in ascending order, one step at a time, on their path. b is
-  // [steps][kWidth], aligned to a vector.
+  // Computes a block of c: sums along k in ascending order, one step at a time, stored by their
+  // path. b is [steps][kWidth], aligned to a vector.
   template <class Path = SumPath>
   HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t steps, RowsOfA a,
                                                 const float* HWY_RESTRICT b, const Path& path) {
@@ -20532,8 +20639,8 @@ class MicroKernel {
     leave(sums, path, false);
   }
 
-  // The same for segments of k, whose sums meet in a tree: as in a binary counter, each waits until
-  // its neighbour is there.
+  // The same for several segments of k. Their sums are added in a tree: as in a binary counter,
+  // each sum waits until its neighbour is complete.
   template <class Path>
   HWY_NOINLINE HWY_MAYBE_UNUSED static void run(const PackedSteps& steps, RowsOfA a,
                                                 const float* HWY_RESTRICT b, const Path& path) {
@@ -20592,14 +20699,15 @@ class MicroKernel {
   HWY_INLINE static void begin(FloatVector* sums, const ExitPath<Exit>&) {
     clear(All(), sums);
   }
-  // `added`: the sums are sums of sums.
+  // `added`: true if the sums are sums of several segments' sums.
   template <class Exit>
   HWY_INLINE static void leave(FloatVector* sums, const ExitPath<Exit>& path, bool added) {
     path.exit->write(RowIndices(), sums, added, path.row, path.rows, path.column);
   }
   HWY_INLINE static void add_steps(FloatVector* sums, std::size_t steps, RowsOfA& a,
                                    const float* HWY_RESTRICT& b) {
-    // Two in a round: what counts rounds takes the units of the multiply-adds.
+    // Handles two steps a round: the instructions that count rounds use the same units as
+    // multiply-adds.
     std::size_t number = steps % 2;
     if (number != 0) step(RowIndices(), sums, a, b, 0);
     const float* const end = b + (steps - number) * kWidth;
@@ -20620,9 +20728,10 @@ class MicroKernel {
     a.next();
     b += kWidth;
   }
-  // Elements of every other row stay in memory: with all in registers the loop has 44 instructions
-  // for 28 multiply-adds, and waits for their issue wherever threads share a core (1.08 to 1.12
-  // times the time on an Intel part); with none, it waits for 30 loads.
+  // The elements of every other row stay in memory. With all elements in registers, the loop has 44
+  // instructions for 28 multiply-adds, and waits for instruction issue if two threads share a core
+  // (1.08 to 1.12 times the time on an Intel CPU). With no element in registers, it waits for 30
+  // loads.
   template <std::size_t i>
   HWY_INLINE static void multiply_add(FloatVector* sums, ElementPlace* a, const FloatVector* row) {
     if constexpr (has_element_operands && i % 2 == 0)
@@ -20700,24 +20809,25 @@ static inline void activate_in_place(Activation function, std::size_t count, flo
 
 namespace {  // internal linkage: units with other flags have their own
 
-// Where blocks of sums leave for at once, while they are in the first-level cache, if all that
-// happens to them is a bias and bf16's rounding to nearest: most gradients of activations and
-// weights, and layers without an activation.
+// Writes blocks of sums to c at once, while they are in the first-level cache. It applies if the
+// only steps are a bias and bf16's rounding to nearest: for most gradients of activations and
+// weights, and for layers without an activation.
 struct Bf16Exit {
-  std::byte* codes;  // of the first row and column
+  std::byte* codes;  // the codes from the first row and column on
   std::size_t stride;
-  const float* bias;  // of the first column on, or nullptr
+  const float* bias;  // the bias from the first column on, or nullptr
   bool stream;        // past the caches, of dot products, which leave in whole lines of theirs
 
-  // Where a block is about to leave for: stores would wait for it, and the next block's sums behind
-  // them.
+  // Prefetches the part of c that a block will be written to: otherwise the stores would wait for
+  // memory, and the next block's sums would wait for the stores.
   HWY_INLINE void fetch(std::size_t row, std::size_t rows, std::size_t column) const {
     if (stream) return;
     const std::byte* to = codes + 2 * (row * stride + column);
     for (std::size_t i = 0; i < rows; ++i) hwy::Prefetch(to + i * 2 * stride);
   }
 
-  // A block of some rows and micro_columns columns, whose rows lie so far apart too.
+  // Writes a block of some rows and micro_columns columns. The rows of sums are micro_columns
+  // floats apart.
   HWY_NOINLINE void write(std::size_t row, std::size_t rows, std::size_t column,
                           const float* sums) const {
     const Lanes32 d;
@@ -20734,8 +20844,9 @@ struct Bf16Exit {
   }
 
 #if SOMA_HAS_BF16_DOT
-  // The same from registers, two for a row, by an instruction for which subnormal numbers are zero.
-  // A dot product is none, but with a bias, or where dot products were `added`, a sum may be.
+  // Writes a block from registers, two for each row, by an instruction that treats subnormal
+  // numbers as zero. A dot product is never subnormal, but its sum with a bias or with other dot
+  // products (`added`) may be.
   template <std::size_t... i>
   HWY_INLINE void write(std::index_sequence<i...>, FloatVector* sums, bool added, std::size_t row,
                         std::size_t rows, std::size_t column) const {
@@ -20760,7 +20871,7 @@ struct Bf16Exit {
     (write_row(i < rows, sums[2 * i], sums[2 * i + 1], to + i * row_bytes), ...);
   }
 
-  // A row of dot products, in whole lines and half of the instructions of write().
+  // Writes a row of dot products in whole cache lines, with half of the instructions of write().
   HWY_INLINE void write_products(std::size_t row, std::size_t column, FloatVector first,
                                  FloatVector second) const {
     FloatVector sums[] = {first, second};
@@ -20795,12 +20906,13 @@ class Evictor {
                    eviction_.activation == Activation::none && eviction_.dropout.threshold == 0 &&
                    eviction_.residual.data == nullptr && eviction_.amax == nullptr) {}
 
-  // Whether sums may lie in c while they grow, from place() of a row and a column on: c has their
-  // type, and nothing that was there is read.
+  // True if sums may grow in c itself, at place(row, column): c has the sums' type, and no old
+  // value of c is read.
   bool in_place() const { return in_place_; }
   float* place(std::size_t row, std::size_t column) { return c_.place(row, column); }
 
-  // Whether blocks may leave through a Bf16Exit, which is that of a row and a column.
+  // True if blocks may be written through a Bf16Exit. exit() makes one for a block at a row and
+  // column.
   bool by_blocks() const { return by_blocks_; }
   Bf16Exit exit(std::size_t row, std::size_t column) const {
     std::byte* const codes = c_.at(row, column);
@@ -20811,13 +20923,13 @@ class Evictor {
             c_.streams() && whole};
   }
 
-  // Rows and columns of c from (row, column) on, from sums that lie `stride` floats apart and are
-  // used up. At most a row chunk of columns.
+  // Writes rows and columns of c from (row, column) on. The sums are `stride` floats apart, and the
+  // function overwrites them. At most a row chunk of columns.
   void evict(std::size_t row, std::size_t column, std::size_t rows, std::size_t columns,
              float* sums, std::size_t stride) {
     for (std::size_t i = 0; i < rows; ++i) evict_run(row + i, column, columns, sums + i * stride);
   }
-  // Behind the last of them: c is there for other threads.
+  // Makes c visible to other threads. Call it after the last evict().
   void finish() const { c_.flush(); }
 
  private:
@@ -20853,9 +20965,9 @@ HWY_AFTER_NAMESPACE();
 
 #endif
 // ---- soma/kernels/gemm/pack/fp32-inl.hpp
-// Packing: a block of an operand becomes panels of fp32 in the order in which the innermost loop of
-// a product reads them, [k][width]. What a panel lacks at the edge of the matrix is zero; along k
-// nothing is added.
+// Packing: copies a block of an operand to panels of fp32, in the order in which the innermost loop
+// of a product reads them, [k][width]. Lines beyond the edge of the matrix are zero; along k, a
+// panel has no padding.
 
 #if defined(SOMA_KERNELS_GEMM_PACK_FP32_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_PACK_FP32_INL_HPP
@@ -20865,8 +20977,8 @@ HWY_AFTER_NAMESPACE();
 #endif
 
 // ---- soma/kernels/gemm/pack/rows_8bit-inl.hpp
-// Rows of an 8-bit type as bf16 numbers, for types of which bf16 holds all numbers exactly: looked
-// up by their codes, which takes an eighth of the time of decoding them to fp32.
+// Decodes rows of an 8-bit type to bf16 numbers by table look-up, for types whose numbers are all
+// exact in bf16. That takes an eighth of the time of decoding to fp32.
 
 #if defined(SOMA_KERNELS_GEMM_PACK_ROWS_8BIT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_PACK_ROWS_8BIT_INL_HPP
@@ -20876,8 +20988,8 @@ HWY_AFTER_NAMESPACE();
 #endif
 
 // ---- soma/kernels/gemm/pack/lookup_8bit-inl.hpp
-// Numbers of 8-bit types as bf16, a vector of codes at a time, for types of which bf16 holds all
-// numbers exactly.
+// Converts codes of 8-bit types to bf16 numbers, a vector at a time, for types whose numbers are
+// all exact in bf16.
 
 #if defined(SOMA_KERNELS_GEMM_PACK_LOOKUP_8BIT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_PACK_LOOKUP_8BIT_INL_HPP
@@ -20893,10 +21005,10 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The upper half of an fp32 number.
+// The upper half of the bits of an fp32 number.
 using Bf16Code = std::uint16_t;
 
-// The upper halves of numbers that bf16 holds exactly. Writes whole vectors.
+// The function writes whole vectors.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void upper_halves(const float* values, std::size_t count,
                                                        Bf16Code* codes) {
   const Floats d;
@@ -20911,13 +21023,13 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void upper_halves(const float* values, std:
 inline constexpr std::size_t byte_codes = 256;
 inline constexpr Bf16Code bf16_sign = 0x8000;
 
-// Byte shuffles of 128 bits, all that other x86 CPUs have.
+// Byte shuffles of 128 bits: all that other x86 CPUs have.
 #define SOMA_HAS_BYTE_SHUFFLES (HWY_ARCH_X86 && !SOMA_HAS_BF16_DOT && HWY_TARGET <= HWY_SSSE3)
 
 #if SOMA_HAS_BYTE_SHUFFLES
 // The numbers of an 8-bit floating-point format. From one positive code to the next the bf16 code
-// grows by one step, but where numbers are subnormal or special: few codes, at both ends. With a
-// sign there is the same number of the other sign, or NaN for the zero.
+// grows by one step, except for subnormal and special numbers: few codes, at both ends. A code with
+// a sign is the same number with the other sign, or NaN if the number is zero.
 struct NumberHalves {
   static constexpr std::size_t ends = 16, signless = byte_codes / 2;
 
@@ -20926,7 +21038,8 @@ struct NumberHalves {
   alignas(16) std::uint8_t lower[2][ends], upper[2][ends];  // [low or high end][code]
   Bf16Code minus_zero;  // and that of code 128 from a zero with a sign by these
 
-  // Whether a table's numbers are such.
+  // Fills this object from a table; returns false if the table's numbers do not follow this
+  // pattern.
   bool take(const Bf16Code* table) {
     const unsigned step = static_cast<unsigned>(table[ends + 1] - table[ends]);
     if (!std::has_single_bit(step) || step >= byte_codes) return false;
@@ -20949,7 +21062,7 @@ struct NumberHalves {
   }
 };
 #else
-// Of the number of each code.
+// The two bytes of the number of each code.
 struct NumberHalves {
   alignas(64) std::uint8_t lower[byte_codes], upper[byte_codes];
 };
@@ -20958,9 +21071,9 @@ struct NumberHalves {
 namespace {  // internal linkage: units with other flags have their own
 
 #if SOMA_HAS_BF16_DOT
-// Looks up 64 numbers at a time, their lower and upper halves by themselves: half as many
-// instructions as by whole numbers (EightBitRows), the most of which are shuffles. `kSign`: numbers
-// of the upper 128 codes are those of the lower ones with a sign.
+// Looks up 64 numbers at a time, their lower bytes and their upper bytes separately. That takes
+// half as many instructions, most of them shuffles, as looking up whole numbers (EightBitRows).
+// `kSign`: the numbers of the upper 128 codes are the numbers of the lower 128 codes with a sign.
 template <bool kSign>
 class NumberTable {
   static constexpr hn::ScalableTag<std::uint8_t> d{};
@@ -20975,7 +21088,8 @@ class NumberTable {
       upper_[i] = hn::Load(d, halves.upper + i * lanes);
     }
   }
-  // Of each sixteen codes the numbers of the first eight, and those of the others.
+  // For each group of sixteen codes: `first` gets the numbers of the first eight codes, `second`
+  // the numbers of the other eight.
   HWY_INLINE void look_up(Bytes bytes, Bytes& first, Bytes& second) const {
     const Bytes lower = of_half(lower_, bytes);
     Bytes upper = of_half(upper_, bytes);
@@ -21001,9 +21115,8 @@ class NumberTable {
 #endif
 
 #if SOMA_HAS_BYTE_SHUFFLES
-// The same by arithmetic, which takes a third of the instructions that eight shuffles for each half
-// would. Codes at the ends get their bits by shuffles, which have nothing for an index of 128 or
-// more.
+// The same by arithmetic, with a third of the instructions of eight shuffles per byte. Codes at the
+// ends get their bits by shuffles, which return zero for an index of 128 or more.
 class NumberSteps {
   static constexpr hn::ScalableTag<std::uint8_t> d{};
   static constexpr hn::Repartition<std::uint16_t, decltype(d)> d16{};
@@ -21021,12 +21134,14 @@ class NumberSteps {
     minus_zero_lower_ = hn::Set(d, static_cast<std::uint8_t>(halves.minus_zero));
     minus_zero_upper_ = hn::Set(d, static_cast<std::uint8_t>(halves.minus_zero >> 8));
   }
-  // Of each sixteen codes the numbers of the first eight, and those of the others.
+  // For each group of sixteen codes: `first` gets the numbers of the first eight codes, `second`
+  // the numbers of the other eight.
   HWY_INLINE void look_up(Bytes bytes, Bytes& first, Bytes& second) const {
     constexpr auto above = static_cast<std::uint8_t>(NumberHalves::signless - NumberHalves::ends);
     const Bytes sign = hn::Set(d, bf16_sign >> 8);
     const Bytes code = hn::AndNot(sign, bytes);
-    // Of an index below 128 the lowest four bits count: 112 and more are the low end's.
+    // For an index below 128 the shuffle uses the lowest four bits: 112 and more address the low
+    // end.
     const Bytes from_low = hn::SaturatedAdd(code, hn::Set(d, above));
     const Bytes from_high = hn::Sub(code, hn::Set(d, above));
     const Bytes is_minus_zero = hn::VecFromMask(d, hn::Eq(bytes, sign));
@@ -21078,23 +21193,25 @@ namespace {  // internal linkage: units with other flags have their own
 
 class EightBitRows {
  public:
-  // Whether bf16 holds all numbers of this 8-bit type, but for the operand's scale.
+  // True if bf16 holds all numbers of this 8-bit type exactly, apart from the operand's scale.
   static bool are_exact(const MatrixOperand& operand) {
     if (size_of(operand.dtype) != 1) return false;
     return is_floating(operand.dtype) || (-128 <= operand.zero_point && operand.zero_point <= 128);
   }
-  // Whether these are rows of such a type, whose bytes are adjacent.
+  // True if the operand has rows of such a type, with adjacent bytes.
   static bool take(const MatrixOperand& operand) {
     return are_exact(operand) && operand.column_stride == 1;
   }
-  // Whether looking up is quicker than decoding to fp32: with byte shuffles alone not for integers.
+  // True if look-up is quicker than decoding to fp32. With byte shuffles alone, it is not for
+  // integers.
   static constexpr bool quick(DType type) {
     return SOMA_HAS_BF16_DOT || (SOMA_HAS_BYTE_SHUFFLES && is_floating(type));
   }
 
   EightBitRows() = default;  // not present()
-  // Of `rows` rows. `by_bytes`: for a CPU that has the instructions of bf16_dot-inl.hpp. With
-  // byte shuffles alone not present(), where numbers are not as NumberHalves has them.
+  // `rows`: the number of rows. `by_bytes`: use the instructions of bf16_dot-inl.hpp, which the CPU
+  // must have. With byte shuffles alone, the result is not present() if the numbers do not fit
+  // NumberHalves.
   EightBitRows(const MatrixOperand& operand, std::size_t rows, bool by_bytes)
       : present_(true),
         by_bytes_(by_bytes),
@@ -21106,9 +21223,10 @@ class EightBitRows {
 
   bool present() const { return present_; }
 
-  // To rows `stride` numbers apart. The same columns of rows `ahead` of them, for a read() soon,
-  // are fetched meanwhile, line by line: asked for all at once, they are in the way of what is read
-  // now (0.93 to 0.96 of the speed of a weight gradient over 4,096 tokens, AMD Zen 5).
+  // Writes bf16 numbers to rows that are `stride` numbers apart. Meanwhile it prefetches, line by
+  // line, the same columns of the rows that are `ahead` rows further, for a read() soon. Prefetches
+  // of all lines at once would delay the current reads (0.93 to 0.96 of the speed of a weight
+  // gradient over 4,096 tokens, AMD Zen 5).
   void read(const RowsPart& part, std::size_t ahead, Bf16Code* numbers, std::size_t stride) const {
 #if SOMA_HAS_BYTE_SHUFFLES
     look_up_rows<NumberSteps>(part, ahead, numbers, stride);
@@ -21123,7 +21241,7 @@ class EightBitRows {
 #endif
   }
 
-  // For those who look up themselves (gemm/pack/panels_8bit-inl.hpp); only by_bytes.
+  // For callers that look up themselves (gemm/pack/panels_8bit-inl.hpp); only with by_bytes.
   const std::uint8_t* at(std::size_t row, std::size_t column) const {
     return first_ + row * stride_ + column;
   }
@@ -21144,7 +21262,8 @@ class EightBitRows {
 #if SOMA_HAS_BYTE_SHUFFLES
     present_ = halves_.take(table_);
 #else
-    // To the end, as vectors do it: a table is made for each call of a product.
+    // Compares all numbers without an early end, so that the compiler can use vectors: each call of
+    // a product makes this table.
     unsigned differences = 0;
     for (std::size_t code = 0; code < byte_codes / 2; ++code)
       differences |=
@@ -21168,7 +21287,7 @@ class EightBitRows {
     using Bytes = hn::Vec<decltype(d)>;
     constexpr std::size_t lanes = Table::lanes;
     const Table table(halves_);
-    // Of each eight bytes those whose numbers come out side by side.
+    // The order of groups of eight bytes that makes their numbers adjacent in the result.
     alignas(64) std::uint64_t sides[lanes / 8];
     for (std::size_t i = 0; i < lanes / 8; ++i) sides[i] = i / 2 + i % 2 * lanes / 16;
     const auto order = hn::SetTableIndices(d64, sides);
@@ -21203,8 +21322,8 @@ class EightBitRows {
   }
 #endif
 
-  // `kSign`: the upper half of the table is the lower one with a sign, which makes two of the four
-  // look-ups: 58 codes a nanosecond instead of 35 (AMD Zen 5).
+  // `kSign`: the upper half of the table is the lower half with a sign. Then two of the four
+  // look-ups are enough: 58 codes a nanosecond instead of 35 (AMD Zen 5).
   template <bool kSign>
   HWY_NOINLINE void look_up(const RowsPart& part, std::size_t ahead, Bf16Code* numbers,
                             std::size_t stride) const {
@@ -21279,24 +21398,25 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Most steps of k in a call, where elements are decoded.
+// The most steps of k in a call if elements are decoded.
 inline constexpr std::size_t pack_depth = 192;
-// The same where lines are read as they lie. Long pieces of few lines come from memory faster than
-// short ones of many: with 192 steps packing lines takes 1.15 to 1.6 times as long (Intel, AMX).
+// The most steps of k in a call if lines are read in place. Long pieces of few lines come from
+// memory faster than short ones of many: with 192 steps packing lines takes 1.15 to 1.6 times as
+// long (Intel, AMX).
 inline constexpr std::size_t pack_direct_depth = 1024;
-// Most lines (rows of a, columns of b) in a call.
+// The most lines (rows of a, columns of b) in a call.
 inline constexpr std::size_t pack_lines = row_chunk;
 
-// Lines and steps of k of an operand that are packed in a call, at most pack_lines and the source's
-// most_depth(), and where to: panels lie `panel` floats apart.
+// The lines and steps of k of an operand that a call packs, at most pack_lines and the source's
+// most_depth(), and the target: panels that are `panel` floats apart.
 struct PackPart {
   std::size_t first_line, lines, first, depth;
   float* out;
   std::size_t panel;
 };
 
-// Elements are packed from where they lie if they are fp32 or bf16. Bytes become bf16 first, where
-// that is quick and exact, and everything else fp32.
+// Elements of fp32 or bf16 are packed directly from the operand. Bytes are decoded to bf16 first if
+// that is quick and exact; all other elements are decoded to fp32.
 HWY_INLINE FloatVector widened(FloatVector values) { return values; }
 HWY_INLINE FloatVector widened(hn::Vec<hn::Rebind<Bf16Code, Floats>> codes) {
   const hn::RebindToUnsigned<Floats> du;
@@ -21311,7 +21431,7 @@ static inline float widened_one(Bf16Code code) {
 }
 
 #if HWY_TARGET != HWY_SCALAR
-// Four elements from each fourth line, one line for each block of 128 bits of floats.
+// Loads four elements from every fourth line, one line for each block of 128 bits of floats.
 template <class D, class Element>
 HWY_INLINE hn::Vec<D> load_blocks(D d, const Element* const* lines, std::size_t at) {
   if constexpr (hn::MaxLanes(d) == 4) {
@@ -21324,10 +21444,10 @@ HWY_INLINE hn::Vec<D> load_blocks(D d, const Element* const* lines, std::size_t 
 }
 #endif
 
-// Lines that are turned at a time: a vector has one 4 x 4 block of them for each 128 bits.
+// The number of lines that are transposed at a time: a vector has a 4 x 4 block for each 128 bits.
 inline constexpr std::size_t pack_group = (std::max)(float_lanes, std::size_t{4});
 
-// Four elements of each of pack_group lines, across: to[i * stride] gets element i of all.
+// Transposes four elements of each of pack_group lines: to[i * stride] gets element i of all lines.
 template <class Element>
 HWY_INLINE void turn_group(const Element* const* lines, std::size_t at, float* to,
                            std::size_t stride) {
@@ -21354,13 +21474,13 @@ HWY_INLINE void turn_group(const Element* const* lines, std::size_t at, float* t
 #endif
 }
 
-// One panel from lines that are adjacent along k; whole groups of them.
+// Packs one panel, in whole groups, from lines that are adjacent along k.
 template <std::size_t kWidth, class Element>
 HWY_NOINLINE HWY_MAYBE_UNUSED static void pack_lines_panel(const Element* const* lines,
                                                            std::size_t depth, float* out) {
   constexpr std::size_t cache_line = 64 / sizeof(Element);
   const std::size_t whole = depth / 4 * 4;
-  // A cache line of the source is used up at once.
+  // The inner loops use up a cache line of the source at once.
   for (std::size_t first = 0; first < whole; first += cache_line) {
     const std::size_t end = (std::min)(first + cache_line, whole);
     for (std::size_t line = 0; line < kWidth; ++line)
@@ -21374,8 +21494,8 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void pack_lines_panel(const Element* const*
       out[k * kWidth + line] = widened_one(lines[line][k]);
 }
 
-// `depth` steps of one panel from rows of lines, `stride` elements apart, of which `readable` may
-// be read; rows `ahead` of them are fetched meanwhile.
+// Packs `depth` steps of one panel from rows of lines, `stride` elements apart. `readable` lines
+// may be read; the rows that are `ahead` rows further are prefetched.
 template <std::size_t kWidth, class Element>
 HWY_NOINLINE HWY_MAYBE_UNUSED static void pack_rows_panel(const Element* rows, std::size_t stride,
                                                           std::size_t readable, std::size_t depth,
@@ -21399,15 +21519,15 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void pack_rows_panel(const Element* rows, s
 
 namespace {  // internal linkage: units with other flags have their own
 
-// Numbers that packing decodes into.
+// The memory into which packing decodes numbers.
 struct PackBuffer {
-  static constexpr std::size_t rows = 8;  // of lines, at a time
+  static constexpr std::size_t rows = 8;  // rows of lines at a time
   static constexpr std::size_t row_stride = pack_lines + lane_padding;
   static constexpr std::size_t line_stride = pack_depth + lane_padding;
   static constexpr std::size_t most_width = 32;
   alignas(64) float values[most_width * line_stride];
   alignas(64) Bf16Code codes[most_width * line_stride];
-  // A line that is not there.
+  // Stands for a line beyond the edge of the matrix.
   alignas(64) static constexpr float no_values[pack_direct_depth] = {};
   alignas(64) static constexpr Bf16Code no_codes[pack_direct_depth] = {};
   template <class Element>
@@ -21421,8 +21541,8 @@ struct PackBuffer {
 static_assert(PackBuffer::rows * PackBuffer::row_stride <=
               PackBuffer::most_width * PackBuffer::line_stride);
 
-// One side of a product: lines of a are its rows, of b its columns. Panels take kLines lines each
-// and kWidth floats for a step of k.
+// One side of a product: the lines of a are its rows, the lines of b its columns. Panels hold
+// kLines lines and use kWidth floats for a step of k.
 class PackSource {
  public:
   using Buffer = PackBuffer;
@@ -21441,21 +21561,21 @@ class PackSource {
       bytes_ = EightBitRows(operand_, along_depth_ ? lines : depth, false);
   }
 
-  // What sums of these elements are multiplied by: nothing is left out.
+  // The factor for sums of these elements: 1, because packing applies the scale.
   static constexpr float factor() { return 1; }
 
-  // Most steps in a call.
+  // The most steps in a call.
   std::size_t most_depth() const {
     return reader_.direct() || plain_bf16_ ? pack_direct_depth : pack_depth;
   }
 
-  // A line from a step on, where all have a float for each step; or nullptr.
+  // The address of a line from a step on, if the line has a float for each step; else nullptr.
   const float* place(std::size_t line, std::size_t step) const {
     if (!along_depth_ || !reader_.direct()) return nullptr;
     return static_cast<const float*>(operand_.data) + line * operand_.row_stride + step;
   }
 
-  // Panels one behind the other.
+  // Packs panels, one after another.
   template <std::size_t kLines, std::size_t kWidth>
   void pack(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
             PackBuffer& buffer, float* out) const {
@@ -21476,9 +21596,7 @@ class PackSource {
   }
 
  private:
-  // Elements of rows (lines along their depth, or the lines of steps of k): the first of them,
-  // where they lie or decoded into the buffer. `stride`: from one to the next there. Of bytes, rows
-  // `ahead` of them are fetched.
+  // For 8-bit types, the rows that are `ahead` rows further are prefetched.
   template <class Element>
   const Element* read(const RowsPart& part, std::size_t ahead, std::size_t stride,
                       PackBuffer& buffer) const {
@@ -21494,7 +21612,7 @@ class PackSource {
       return buffer.codes;
     }
   }
-  // Whether they lie where they are read.
+  // True if elements are read where they are stored.
   template <class Element>
   bool direct() const {
     return std::is_same_v<Element, float> ? reader_.direct() : plain_bf16_;
@@ -21521,11 +21639,13 @@ class PackSource {
   void pack_along_lines(const PackPart& part, PackBuffer& buffer) const {
     const auto [first_line, lines, first, depth, out, panel] = part;
     const std::size_t stride = direct<Element>() ? operand_.row_stride : PackBuffer::row_stride;
-    // Lines behind those asked for may be read too: they fill places that nothing is made of.
+    // Lines after the last requested line may be read too: their numbers go to places that no
+    // result depends on.
     const std::size_t readable = direct<Element>() ? lines_ - first_line : lines;
     for (std::size_t k = 0; k < depth; k += PackBuffer::rows) {
       const std::size_t rows = (std::min)(PackBuffer::rows, depth - k);
-      // Rows that are packed next, in another call perhaps; of the last ones, these themselves.
+      // The distance to the rows that are packed next, perhaps by another call; 0 for the last
+      // rows.
       const std::size_t ahead = first + k + 2 * rows <= depth_ ? rows : 0;
       const Element* const from =
           read<Element>({first + k, rows, first_line, lines}, rows, PackBuffer::row_stride, buffer);
@@ -21760,7 +21880,8 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void hide_scores(const AttentionArgs& args,
       if (row[key] == 0) scores[key * micro_columns + query] = hidden;
   }
 }
-// Of the sums of backward that a product adds to: those that begin here.
+// Marks the sums of backward that begin with this product: they are set, and all others are added
+// to.
 struct FreshSums {
   bool queries = false, keys = false;
 };
@@ -21907,7 +22028,8 @@ class AttentionBackward {
                               {.queries = first == 0, .keys = panel == 0});
     }
   }
-  // Of the block that begins at `first`, keys that the panel may see: to sums that began as zero.
+  // Adds the keys that the panel may see in the block that begins at `first`, to sums that began as
+  // zero.
   void add_seen(std::size_t panel, std::size_t first, std::size_t keys) {
     if (keys == 0) return;
     operands_.make_scores(panel, keys, space_.scores, space_.dp);
@@ -21968,8 +22090,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 inline constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 
-// What is subtracted from scores: their largest so far. While that is -infinity, zero, so that keys
-// without weight stay without; a row that ends so divides zero by zero.
+// The number that is subtracted from scores: the largest score so far. While that is -infinity, the
+// shift is zero, so that keys without weight stay without weight; a row that ends in this state
+// divides zero by zero.
 template <class V>
 HWY_INLINE V score_shift(V largest) {
   const Floats d;
@@ -22067,7 +22190,7 @@ class AttentionForward {
     for (std::size_t panel = 0; panel < panels; ++panel) operands_.take_queries(panel);
     std::fill_n(space_.largest, panels * query_panel, minus_infinity);
     std::fill_n(space_.sums, panels * query_panel, 0.0f);
-    std::fill_n(space_.correction, query_panel, 0.0f);  // of queries that are not there, too
+    std::fill_n(space_.correction, query_panel, 0.0f);  // includes rows beyond the last query
     if (sees_some(args_))
       for (std::size_t panel = 0; panel < panels; ++panel) operands_.clear_sums(panel);
     for (std::size_t key = 0; key < args_.keys; key += Operands::block)
@@ -22102,7 +22225,8 @@ class AttentionForward {
       operands_.add_values(panel, keys, space_.scores, first != 0 ? space_.correction : nullptr);
     }
   }
-  // Of the block that begins at `first`, keys that the panel may see: to sums that began as zero.
+  // Adds the keys that the panel may see in the block that begins at `first`, to sums that began as
+  // zero.
   void add_seen(std::size_t panel, std::size_t first, std::size_t keys) {
     if (keys == 0) return;
     operands_.make_scores(panel, keys, space_.scores);
@@ -22334,7 +22458,7 @@ class ForwardVectors {
     pack_panels(args_.k, args_.width, first, keys, *pack_, k_);
     pack_panels(args_.v, args_.width, first, keys, *pack_, v_);
   }
-  // Of the first `keys` keys of the block.
+  // Scores of the first `keys` keys of the block.
   void make_scores(std::size_t panel, std::size_t keys, float* scores) const {
     multiply_keys(keys, queries_of(args_, panel), args_.width, k_, keys_, q_ + panel * floats_,
                   scores);
@@ -22359,12 +22483,12 @@ class ForwardVectors {
 
  private:
   const AttentionArgs& args_;
-  std::size_t floats_;  // of the rows of a panel of queries
+  std::size_t floats_;  // floats in the rows of a panel of queries
   PackBuffer* pack_;
-  float* rows_;           // of a panel of queries
+  float* rows_;           // the rows of a panel of queries
   float *q_, *out_;       // the panels of queries, q turned
   float *k_, *v_;         // a block of keys, as panels
-  std::size_t keys_ = 0;  // of that block
+  std::size_t keys_ = 0;  // keys of the current block
 };
 
 // The operands of AttentionBackward.
@@ -22438,12 +22562,12 @@ class BackwardVectors {
   }
 
   const AttentionArgs& args_;
-  std::size_t floats_;  // of the rows of a panel of queries
+  std::size_t floats_;  // floats in the rows of a panel of queries
   PackBuffer* pack_;
   float *q_, *dout_, *q_rows_, *dout_rows_;  // the panels of queries, the first two turned
   float* dq_;
   float *k_, *v_, *dk_, *dv_;  // a block of keys, as panels
-  std::size_t keys_ = 0;       // of that block
+  std::size_t keys_ = 0;       // keys of the current block
 };
 
 }  // namespace
@@ -22859,14 +22983,15 @@ HWY_AFTER_NAMESPACE();
 #endif
 
 // ---- soma/kernels/gemm/pack/fp32_split-inl.hpp
-// Packing of fp32 numbers for the bf16 tile instruction. Each is the sum of three bf16 numbers, its
-// parts: the upper half of its bits; what is left, rounded to nearest, ties away from zero; and
-// what is left then, which bf16 has exactly ("Leveraging the bfloat16 Artificial Intelligence
-// Datatype For Higher-Precision Computations", Henry, Tang and Heinecke, arXiv 1904.06376). The
-// first never overflows, and infinity and NaN leave NaN in the others.
+// Packing of fp32 numbers for the bf16 tile instruction. Each number is the sum of three bf16
+// numbers, its parts: (1) the upper half of its bits; (2) the rest, rounded to nearest, ties away
+// from zero; (3) the rest after that, which is exact in bf16 ("Leveraging the bfloat16 Artificial
+// Intelligence Datatype For Higher-Precision Computations", Henry, Tang and Heinecke, arXiv
+// 1904.06376). The first part never overflows. Infinity and NaN make the other parts NaN.
 //
-// A step of a panel is three tiles of 16 lines and 32 of k, one for each part. The two numbers of a
-// pair are 16 of k apart, not neighbours: so both come from whole vectors, wherever k lies.
+// A step of a panel has three tiles of 16 lines and 32 of k, one for each part. The two numbers of
+// a pair are 16 of k apart, not neighbours: so both come from whole vectors, whether lines are rows
+// or columns in memory.
 
 #if defined(SOMA_KERNELS_GEMM_PACK_FP32_SPLIT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_PACK_FP32_SPLIT_INL_HPP
@@ -22876,14 +23001,14 @@ HWY_AFTER_NAMESPACE();
 #endif
 
 // ---- soma/simd/bf16_tiles-inl.hpp
-// The bf16 tile product of x86 (AMX_BF16): a 16 x 16 tile of fp32 sums takes the products of 32
-// steps of k at once. Per element, with a0 b0 ... a31 b31 the products of the steps:
+// The bf16 tile product of x86 (AMX_BF16): it adds the products of 32 steps of k to a 16 x 16 tile
+// of fp32 sums. Per element, with a0 b0 ... a31 b31 the products of the steps:
 //
 //   sum + ((a0 b0 + a2 b2 + ... + a30 b30) + (a1 b1 + a3 b3 + ... + a31 b31))
 //
 // where the two inner sums are chains of fused multiply-adds from zero, rounded to nearest even,
-// and subnormal inputs and results count as zero, whatever the floating-point environment
-// ("Intel 64 and IA-32 Architectures Software Developer's Manual", TDPBF16PS).
+// and subnormal inputs and results count as zero, whatever the floating-point environment ("Intel
+// 64 and IA-32 Architectures Software Developer's Manual", TDPBF16PS).
 //
 // Tile registers are memory of a thread that must be configured, and whose use the operating system
 // allows a process (runtime/cpu.hpp). Compilers keep nothing in them, so the instructions are
@@ -22905,8 +23030,9 @@ namespace HWY_NAMESPACE {
 // Rows of a tile, floats (or pairs of bf16 numbers) in a row of it, and steps of k in a product.
 inline constexpr std::size_t tile_lines = 16, tile_floats = 16, tile_steps = 2 * tile_floats;
 
-// Whether the code of the target at hand may hold the instructions: wherever it may hold those of
-// the dot product, which such CPUs have too. Who runs them asks the CPU and the operating system.
+// True if the target may be compiled with these instructions: every target with the dot product
+// may, because a CPU with tiles has the dot product too. Callers ask the CPU and the operating
+// system before they run the code.
 #define SOMA_HAS_BF16_TILES SOMA_HAS_BF16_DOT
 
 }  // namespace HWY_NAMESPACE
@@ -22919,7 +23045,7 @@ namespace HWY_NAMESPACE {
 
 namespace {  // internal linkage: units with other flags have their own
 
-// All eight tile registers of this thread, in full size, while it lives.
+// All eight tile registers of this thread, configured in full size as long as the object exists.
 class Tiles {
  public:
   Tiles() {
@@ -22930,7 +23056,7 @@ class Tiles {
     } const configuration;
     asm volatile("ldtilecfg %0" : : "m"(configuration));
   }
-  // A thread that keeps no tiles is switched for less.
+  // A context switch costs less for a thread without tiles.
   ~Tiles() { asm volatile("tilerelease"); }
   Tiles(const Tiles&) = delete;
   Tiles& operator=(const Tiles&) = delete;
@@ -22939,12 +23065,13 @@ class Tiles {
   static HWY_INLINE void clear() {
     asm volatile("tilezero %%tmm%c0" : : "i"(kTile));
   }
-  // Rows that lie `stride` bytes apart.
+  // Loads rows that are `stride` bytes apart.
   template <int kTile>
   static HWY_INLINE void load(const void* from, std::size_t stride) {
     asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(stride), "i"(kTile) : "memory");
   }
-  // The same for what is read once: it leaves what stays in the first-level cache its place.
+  // The same for data that are read once: the load does not displace other data from the
+  // first-level cache.
   template <int kTile>
   static HWY_INLINE void load_once(const void* from, std::size_t stride) {
     asm volatile("tileloaddt1 (%0,%1,1), %%tmm%c2"
@@ -22963,8 +23090,8 @@ class Tiles {
   }
 };
 
-// Sums of a block: tiles 0 and 1, and below them 2 and 3, of which there are kRows x kColumns. In
-// memory rows lie `stride` floats apart.
+// The sums of a block of kRows x kColumns tiles: tiles 0 and 1, and 2 and 3 below them. In memory,
+// rows are `stride` floats apart.
 template <int kRows, int kColumns>
 struct SumTiles {
   static HWY_INLINE void clear() {
@@ -22973,7 +23100,7 @@ struct SumTiles {
     if constexpr (kRows == 2) Tiles::clear<2>();
     if constexpr (kRows == 2 && kColumns == 2) Tiles::clear<3>();
   }
-  // One of them is stored and cleared.
+  // Stores and clears one of the tiles.
   template <int kTile>
   static HWY_INLINE void exchange(float* to, std::size_t stride) {
     Tiles::store<kTile>(to + kTile / 2 * tile_lines * stride + kTile % 2 * tile_floats,
@@ -23017,16 +23144,16 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 inline constexpr std::size_t split_parts = 3;
 inline constexpr std::size_t split_tile_floats = tile_lines * tile_floats;
-// Floats of a step of a panel.
+// The floats of a step of a panel.
 inline constexpr std::size_t split_step_floats = split_parts * split_tile_floats;
 
-// As FusedMultiplyAdd names what joins a sum.
+// Names the operation, as FusedMultiplyAdd does.
 struct SplitProducts {
   static constexpr std::size_t products = 1;
   static constexpr bool splits = true;
 };
 
-// Vectors of pairs, split: a line of each of the three tiles. kParts = 1: the first of them alone.
+// Splits vectors of pairs: a line of each of the three tiles. kParts = 1: of the first tile only.
 template <std::size_t kParts = split_parts>
 HWY_INLINE void split_pairs(FloatVector even, FloatVector odd, float* out) {
   const Floats d;
@@ -23051,7 +23178,7 @@ HWY_INLINE void split_pairs(FloatVector even, FloatVector odd, float* out) {
 
 namespace {  // internal linkage: units with other flags have their own
 
-// Numbers that packing decodes into, and blocks on their way.
+// The memory into which packing decodes numbers, and for blocks that are transposed.
 struct SplitBuffer {
   static constexpr std::size_t lines_together = 128;  // that are decoded, where they are columns
   static constexpr std::size_t column_stride = lines_together + lane_padding;
@@ -23061,8 +23188,8 @@ struct SplitBuffer {
   alignas(64) float turned[2 * split_tile_floats];
 };
 
-// As PackSource, of any operand. Splitting is quick enough for what the CPU fetches by itself; more
-// that is fetched ahead was slower in a step.
+// The counterpart of PackSource for any operand. The CPU's own prefetching keeps up with splitting:
+// explicit prefetches made a step slower.
 class SplitSource {
  public:
   using Buffer = SplitBuffer;
@@ -23079,23 +23206,23 @@ class SplitSource {
   static constexpr float factor() { return 1; }
   std::size_t most_depth() const { return reader_.direct() ? pack_direct_depth : pack_depth; }
 
-  // Panels of a: a row of a tile is a line.
+  // Packs panels of a: a row of a tile is a line.
   void pack_a(const PackPart& part, SplitBuffer& buffer) const {
     along_depth_ ? pack_lines<false>(part, buffer) : pack_columns<true>(part, buffer);
   }
-  // Panels of b: a column of a tile is a line.
+  // Packs panels of b: a column of a tile is a line.
   void pack_b(const PackPart& part, SplitBuffer& buffer) const {
     along_depth_ ? pack_lines<true>(part, buffer) : pack_columns<false>(part, buffer);
   }
 
  private:
-  // Rows in memory from one on, `stride` floats apart.
+  // Rows in memory, from one row on, `stride` floats apart.
   struct Block {
     const float* first;
     std::size_t stride;
   };
 
-  // Lines that are rows in memory.
+  // Packs lines that are rows in memory.
   template <bool kTurns>
   void pack_lines(const PackPart& part, SplitBuffer& buffer) const {
     float* panel = part.out;
@@ -23113,7 +23240,7 @@ class SplitSource {
     }
   }
 
-  // Lines that are columns in memory.
+  // Packs lines that are columns in memory.
   template <bool kTurns>
   void pack_columns(const PackPart& part, SplitBuffer& buffer) const {
     const std::size_t together = reader_.direct() ? part.lines : SplitBuffer::lines_together;
@@ -23142,7 +23269,7 @@ class SplitSource {
             reader_.direct() ? stride_ : stride};
   }
 
-  // The block itself if it has all rows and columns, or a copy with zeros for those it lacks.
+  // Returns the block itself if it has all rows and columns, or a copy with zeros for missing ones.
   static Block whole(const Block& block, std::size_t rows, std::size_t columns,
                      std::size_t all_rows, std::size_t all_columns, SplitBuffer& buffer) {
     if (rows == all_rows && columns == all_columns) return block;
@@ -23152,7 +23279,8 @@ class SplitSource {
     return {buffer.edge, all_columns};
   }
 
-  // A block of 32 of k and 16 lines; its second half of k begins `half` floats behind the first.
+  // Packs a block of 32 of k and 16 lines. Its second half of k begins `half` floats after the
+  // first.
   template <bool kTurns>
   static HWY_INLINE void split(const Block& block, std::size_t half, SplitBuffer& buffer,
                                float* out) {
@@ -23170,7 +23298,7 @@ class SplitSource {
     for (std::size_t i = 0; i < tile_lines; ++i, even += stride, out += tile_floats)
       split_pairs(hn::LoadU(d, even), hn::LoadU(d, even + half), out);
   }
-  // 16 rows become columns.
+  // Transposes: 16 rows become columns.
   HWY_NOINLINE HWY_MAYBE_UNUSED static void turn(const float* from, std::size_t stride, float* to) {
     static_assert(pack_group == tile_lines);
     const float* rows[tile_lines];
@@ -23208,7 +23336,7 @@ static_assert(square_side == tile_steps && square_side == query_panel &&
 static constexpr std::size_t squares_of(std::size_t lines) {
   return (lines + square_side - 1) / square_side;
 }
-// Of a square as an operand: two tiles, of so many parts each.
+// Floats of a square as an operand: two tiles, each of which has `parts` parts.
 static constexpr std::size_t operand_floats(std::size_t parts) {
   return 2 * parts * split_tile_floats;
 }
@@ -23328,7 +23456,7 @@ class SquareRows {
   PackSource source_;
 };
 
-// What forward and backward share.
+// Operands that forward and backward share.
 class TileOperands {
  public:
   static constexpr std::size_t block = tile_key_block, score_rows = tile_key_block;
@@ -23441,7 +23569,7 @@ class ForwardTiles : public TileOperands {
  private:
   SquareRows q_rows_, k_rows_, v_rows_;
   float *q_, *out_;  // [panels of queries][across], queries as columns
-  float *k_, *v_;    // of a block: [keys][across], and turned, [across][keys]
+  float *k_, *v_;    // one block: [keys][across], and turned, [across][keys]
   float* weights_;   // [keys]
 };
 
@@ -23543,8 +23671,8 @@ class BackwardTiles : public TileOperands {
   SquareRows rows_of_q_, rows_of_k_, rows_of_v_, rows_of_dout_;
   // [panels of queries][across]: queries as columns, as rows, and sums with queries as columns.
   float *q_, *dout_, *q_rows_, *dout_rows_, *dq_;
-  float *k_, *v_, *k_turned_;  // of a block: [keys][across], and turned, [across][keys]
-  float *dk_, *dv_;            // of a block: [across][keys]
+  float *k_, *v_, *k_turned_;  // one block: [keys][across], and turned, [across][keys]
+  float *dk_, *dv_;            // one block: [across][keys]
   float* weights_;             // [keys]
 };
 
@@ -23557,9 +23685,9 @@ HWY_AFTER_NAMESPACE();
 
 #endif
 // ---- soma/kernels/gemm/pack/bf16_pairs-inl.hpp
-// Packing for the bf16 dot instruction: as in gemm/pack/fp32-inl.hpp, but a panel has two bf16
-// numbers that are adjacent along k in each float's place, [k / 2][width]. An odd last one has a
-// zero beside it.
+// Packing for the bf16 dot instruction. It works as in gemm/pack/fp32-inl.hpp, but each float of a
+// panel holds two bf16 numbers that are adjacent along k: [k / 2][width]. If k is odd, the last
+// number has a zero beside it.
 
 #if defined(SOMA_KERNELS_GEMM_PACK_BF16_PAIRS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_PACK_BF16_PAIRS_INL_HPP
@@ -23569,9 +23697,9 @@ HWY_AFTER_NAMESPACE();
 #endif
 
 // ---- soma/kernels/gemm/pack/panels_8bit-inl.hpp
-// Panels of pairs (gemm/pack/bf16_pairs-inl.hpp) from an operand of bytes. Bytes are brought into
-// the order of a panel and looked up there: no numbers go through a buffer, and what is moved about
-// is half as much.
+// Packs panels of pairs (gemm/pack/bf16_pairs-inl.hpp) from an operand of bytes. Bytes are moved to
+// the order of a panel first and looked up there: numbers need no buffer, and the code moves half
+// as many bytes.
 
 #if defined(SOMA_KERNELS_GEMM_PACK_PANELS_8BIT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_PACK_PANELS_8BIT_INL_HPP
@@ -23590,9 +23718,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 namespace {  // internal linkage: units with other flags have their own
 
-// Writes panels of kLines lines, kWidth places wide and `panel` floats apart, step by step: a line
-// has a pair of numbers in each, neighbours along k, and sixteen lines a vector of them. Places
-// behind the last line are filled with anything.
+// Writes panels of kLines lines, kWidth floats wide and `panel` floats apart, step by step: a step
+// has a pair of numbers of each line, neighbours along k, and a vector holds the pairs of sixteen
+// lines. Places after the last line get arbitrary values.
 template <std::size_t kLines, std::size_t kWidth>
 class EightBitPanels {
  public:
@@ -23601,12 +23729,12 @@ class EightBitPanels {
   EightBitPanels(const EightBitRows& rows, float* out, std::size_t panel)
       : rows_(rows), out_(out), panel_(panel) {}
 
-  // Lines are columns of the operand, and an even number of its rows become half as many steps.
-  // Rows `ahead` of those that are read are fetched.
+  // For lines that are columns of the operand: an even number of its rows become half as many
+  // steps. The rows that are `ahead` rows further are prefetched.
   void pair(const RowsPart& part, std::size_t ahead) const {
     rows_.has_sign() ? pair<true>(part, ahead) : pair<false>(part, ahead);
   }
-  // Lines are rows, and a multiple of `turned` columns become half as many steps.
+  // For lines that are rows: a multiple of `turned` columns become half as many steps.
   void turn(const RowsPart& part, std::size_t ahead) const {
     rows_.has_sign() ? turn<true>(part, ahead) : turn<false>(part, ahead);
   }
@@ -23622,14 +23750,14 @@ class EightBitPanels {
   using Bytes = hn::Vec<hn::ScalableTag<std::uint8_t>>;
   static_assert(sizeof(Bytes) == 4 * side);
 
-  // Two vectors of lines come from 32 bytes of two rows.
+  // Makes two vectors of lines from 32 bytes of two rows.
   template <bool kSign>
   HWY_NOINLINE void pair(const RowsPart& part, std::size_t ahead) const {
     constexpr std::size_t read = 2 * side;
     constexpr std::size_t together = 4;  // pairs, which are adjacent in a panel
     const NumberTable<kSign> table(rows_.halves());
-    // In each sixteen places eight codes of the first vector and eight of the second: those of four
-    // lines, the two rows' side by side.
+    // Each group of sixteen bytes has eight codes of the first vector and eight of the second: the
+    // codes of four lines, with the two rows interleaved.
     alignas(64) std::uint8_t places[2 * read];
     for (std::size_t i = 0; i < 2 * read; ++i) {
       const std::size_t line = i / 16 * 4 + i % 8 / 2 + (i % 16 < 8 ? 0 : apart);
@@ -23661,14 +23789,14 @@ class EightBitPanels {
     }
   }
 
-  // A vector of lines and 32 columns of them at a time.
+  // Takes a vector of lines and 32 of their columns at a time.
   template <bool kSign>
   HWY_NOINLINE void turn(const RowsPart& part, std::size_t ahead) const {
     static_assert(turned == 2 * side);
     constexpr std::size_t half = side / 2;
     const hn::Repartition<std::uint64_t, decltype(d)> d64;
     const NumberTable<kSign> table(rows_.halves());
-    // Of four lines each, those of a pair of columns and those of the eighth behind it.
+    // For each four lines: the pairs of one column, and the pairs of the eighth column after it.
     alignas(64) static constexpr std::uint64_t sides[] = {0, 2, 1, 3, 4, 6, 5, 7};
     const auto order = hn::SetTableIndices(d64, sides);
     const std::size_t last = part.row + part.rows - 1;
@@ -23696,13 +23824,13 @@ class EightBitPanels {
     }
   }
 
-  // Of each 16 bytes of eight vectors, pairs: rows become columns.
+  // Transposes pairs within each 16 bytes of eight vectors: rows become columns.
   static HWY_INLINE void turn_pairs(Bytes (&v)[8]) {
     interleave<std::uint16_t, 1>(v);
     interleave<std::uint32_t, 2>(v);
     interleave<std::uint64_t, 4>(v);
   }
-  // Lanes of vectors that are kApart apart, side by side.
+  // Interleaves the lanes of vectors that are kApart apart.
   template <class Lane, std::size_t kApart>
   static HWY_INLINE void interleave(Bytes (&v)[8]) {
     const hn::Repartition<Lane, decltype(d)> d_lane;
@@ -23742,8 +23870,8 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// One panel from lines that are adjacent along k: pairs lie side by side already, so they are
-// turned as floats are.
+// Packs a panel from lines that are adjacent along k. Pairs are adjacent already, so they are
+// transposed as floats are.
 template <std::size_t kWidth>
 HWY_NOINLINE HWY_MAYBE_UNUSED static void pack_pair_lines_panel(const Bf16Code* const* lines,
                                                                 std::size_t depth, float* out) {
@@ -23760,7 +23888,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void pack_pair_lines_panel(const Bf16Code* 
     }
 }
 
-// One step of a panel, from two rows of lines of which `readable` may be read.
+// Packs one step of a panel from two rows of lines. `readable` lines may be read.
 template <std::size_t kWidth>
 HWY_INLINE void pack_pair_rows(const Bf16Code* even, const Bf16Code* odd, std::size_t readable,
                                float* out) {
@@ -23782,11 +23910,12 @@ HWY_INLINE void pack_pair_rows(const Bf16Code* even, const Bf16Code* odd, std::s
 
 namespace {  // internal linkage: units with other flags have their own
 
-// Codes that packing decodes into.
+// The memory into which packing decodes codes.
 struct PairBuffer {
-  static constexpr std::size_t rows = 8;  // of lines, at a time
-  // Rows between what is packed and what is fetched. Of 112 lines 16 of them are 72 cache lines:
-  // with 8, gradients of weights that come from memory take 1.01 times as long (AMD Zen 5).
+  static constexpr std::size_t rows = 8;  // rows of lines at a time
+  // Rows between the row that is packed and the row that is prefetched. 16 rows of 112 lines are 72
+  // cache lines: with 8 rows, gradients of weights that come from memory take 1.01 times as long
+  // (AMD Zen 5).
   static constexpr std::size_t rows_ahead = 16;
   static constexpr std::size_t lines_ahead = 4;  // the same for lines that are laid, which are long
   static constexpr std::size_t row_stride = pack_lines + lane_padding;
@@ -23794,7 +23923,7 @@ struct PairBuffer {
   static constexpr std::size_t most_width = 32;
   alignas(64) Bf16Code codes[most_width * line_stride];
   alignas(64) Bf16Code zeros[(std::max)(row_stride, 2 * pack_direct_depth)] = {};
-  // Of pairs that are turned next, before they leave the first-level cache.
+  // The block of pairs that is transposed at a time; it stays in the first-level cache.
   static constexpr std::size_t block_floats = 2048;
   alignas(64) float blocks[block_floats];
   ChunkBuffer values;
@@ -23803,7 +23932,7 @@ static_assert(PairBuffer::rows * PairBuffer::row_stride <=
               PairBuffer::most_width * PairBuffer::line_stride);
 static_assert(2 * pack_depth <= row_chunk && pack_lines <= row_chunk);
 
-// As PackSource, of operands whose stored numbers are exact in bf16.
+// The counterpart of PackSource for operands whose stored numbers are exact in bf16.
 class PairSource {
  public:
   using Buffer = PairBuffer;
@@ -23831,8 +23960,8 @@ class PairSource {
 
   float factor() const { return factor_; }
 
-  // A line from a step on, where all have a float's place for each pair of steps from there on, so
-  // many floats apart; or nullptr.
+  // The address of a line from a step on if lines can be read in place, with a float for each pair
+  // of steps and place_stride() floats apart; else nullptr.
   const float* place(std::size_t line, std::size_t step) const {
     const auto* first = static_cast<const Bf16Code*>(operand_.data) + step;
     if (!along_depth_ || !direct_ || operand_.row_stride % 2 != 0 ||
@@ -23845,11 +23974,11 @@ class PairSource {
   // Most steps in a call.
   std::size_t most_depth() const { return 2 * (direct_ ? pack_direct_depth : pack_depth); }
 
-  // Whether numbers are read as they are stored.
+  // True if numbers are read as they are stored.
   bool direct() const { return direct_; }
 
-  // Whether lay() can put lines one behind another, as place() would have them: `depth` steps from
-  // `first` on, `stride` floats apart.
+  // True if lay() can write whole lines in the layout of place(): `depth` steps from `first` on,
+  // `stride` floats apart.
   bool can_lay() const { return along_depth_ && (direct_ || bytes_.present()); }
   void lay(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
            std::size_t stride, float* out) const {
@@ -23861,7 +23990,7 @@ class PairSource {
       std::memcpy(codes, codes_at(first_line + line, first), depth * sizeof(Bf16Code));
   }
 
-  // Panels one behind the other.
+  // Packs panels, one after another.
   template <std::size_t kLines, std::size_t kWidth>
   void pack(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
             PairBuffer& buffer, float* out) const {
@@ -23876,7 +24005,7 @@ class PairSource {
       pack_along_lines<kLines, kWidth>(part, buffer);
   }
 
-  // For tiles: panels of kWidth lines, with zeros behind the last pair up to a multiple of kUnit
+  // For tiles: panels of kWidth lines, with zeros after the last pair up to a multiple of kUnit
   // pairs.
   template <std::size_t kWidth, std::size_t kUnit>
   void pack_units(const PackPart& part, PairBuffer& buffer) const {
@@ -23888,7 +24017,7 @@ class PairSource {
       std::fill(out + pairs * kWidth, out + whole * kWidth, 0.0f);
   }
 
-  // The same with the pairs of a line side by side: [kSide pairs][line][pair] in a panel of kSide
+  // The same with the pairs of a line adjacent: [kSide pairs][line][pair] in a panel of kSide
   // lines.
   template <std::size_t kSide>
   void pack_blocks(const PackPart& part, PairBuffer& buffer) const {
@@ -23906,8 +24035,8 @@ class PairSource {
   }
 
  private:
-  // Codes of rows: from[i] of the i-th, where they lie or decoded into the buffer, `stride` apart.
-  // Of bytes, rows `ahead` of them are fetched.
+  // Points from[i] to the codes of row i: the stored codes, or a copy decoded into the buffer,
+  // `stride` apart. For 8-bit types, the rows `ahead` of these are prefetched.
   void read(const RowsPart& part, std::size_t ahead, std::size_t stride, PairBuffer& buffer,
             const Bf16Code** from) const {
     for (std::size_t i = 0; i < part.rows; ++i)
@@ -23923,7 +24052,7 @@ class PairSource {
     return static_cast<const Bf16Code*>(operand_.data) + row * operand_.row_stride + column;
   }
 
-  // A line of blocks that lie kLines^2 apart.
+  // Transposes a row of blocks that are kLines^2 apart.
   template <std::size_t kLines>
   static void copy_line(const Bf16Code* codes, std::size_t depth, float* out) {
     const hn::CappedTag<Bf16Code, 2 * kLines> d;
@@ -23938,7 +24067,8 @@ class PairSource {
     std::memcpy(out, codes + k, (depth - k) * sizeof(Bf16Code));
   }
 
-  // Blocks of lines that are columns in memory: packed in the buffer, from where they are turned.
+  // Packs blocks of lines that are columns in memory, through the buffer, where they are
+  // transposed.
   template <std::size_t kSide>
   void turn_blocks(const PackPart& part, PairBuffer& buffer) const {
     constexpr std::size_t block = kSide * kSide;
@@ -23958,8 +24088,9 @@ class PairSource {
           turn_block<kSide>(buffer.blocks + at * kSide, to);
       }
   }
-  // A step of blocks of kSide pairs, from rows where they lie: one pair of rows after the other, as
-  // the CPU fetches by itself best. What the next step has of them is fetched, too.
+  // Packs a step of blocks of kSide pairs from stored rows. It reads one pair of rows after the
+  // other, because the CPU's own prefetcher follows that order best, and prefetches the same part
+  // of the rows of the next step.
   template <std::size_t kSide>
   void pair_rows(const PackPart& part, const PairBuffer& buffer) const {
     const std::size_t readable = lines_ - part.first_line, stride = operand_.row_stride;
@@ -23977,7 +24108,7 @@ class PairSource {
       }
     }
   }
-  // Rows become columns.
+  // Transposes: rows become columns.
   template <std::size_t kLines>
   static void turn_block(const float* block, float* to) {
     const float* lines[kLines];
@@ -24012,7 +24143,8 @@ class PairSource {
   template <std::size_t kLines, std::size_t kWidth>
   void pack_along_lines(const PackPart& part, PairBuffer& buffer) const {
     const auto [first_line, lines, first, depth, out, panel] = part;
-    // Lines behind those asked for may be read too: they fill places that nothing is made of.
+    // Lines after the last requested line may be read too: their numbers go to places that no
+    // result depends on.
     const std::size_t readable = direct_ ? lines_ - first_line : lines;
     std::size_t k = 0;
 #if SOMA_HAS_BF16_DOT
@@ -24028,7 +24160,8 @@ class PairSource {
       read({first + k, rows, first_line, lines}, PairBuffer::rows_ahead, PairBuffer::row_stride,
            buffer, from);
       from[rows] = nullptr;  // beside an odd last one
-      // The same places of rows that are packed soon; of the last ones, of themselves.
+      // Prefetches the same places of the rows that are packed next, or of the same rows if they
+      // are the last ones.
       const bool more = direct_ && first + k + PairBuffer::rows_ahead + rows <= depth_;
       const std::size_t ahead = more ? PairBuffer::rows_ahead * operand_.row_stride : 0;
       float* to = out + k / 2 * kWidth;
@@ -24064,7 +24197,7 @@ HWY_BEFORE_NAMESPACE();
 namespace soma {
 namespace HWY_NAMESPACE {
 
-// Whether products of these operands go to tiles, however many queries there are.
+// True if products of these operands use tiles, whatever the number of queries.
 template <class... Operands>
 static inline bool in_tiles(const AttentionArgs& args, const Operands&... operands) {
   return args.bf16_products == Bf16Products::tiles && args.keys >= tiled_keys &&
@@ -24246,8 +24379,8 @@ HWY_AFTER_NAMESPACE();
 #endif
 
 // ---- soma/kernels/reduce/column_sums-inl.hpp
-// The sum of rows, element by element, in the fixed order of Segments: what gradients of biases,
-// scales and embeddings are.
+// The sum of rows, element by element, in the fixed order of Segments. Gradients of biases, scales
+// and embeddings are such sums.
 
 #if defined(SOMA_KERNELS_REDUCE_COLUMN_SUMS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_REDUCE_COLUMN_SUMS_INL_HPP
@@ -24257,10 +24390,10 @@ HWY_AFTER_NAMESPACE();
 #endif
 
 // ---- soma/kernels/reduce/narrow_sums-inl.hpp
-// Sums over the rows of few columns, such as a vector. One run of rows (rows_of_run) gives one
-// addition after the other, which waits for the latency of each; so 16 runs are summed side by side
-// in the lanes of vectors. Each lane adds its run in the documented order, so the bits are
-// those of sum_rows_of().
+// Sums over the rows of few columns, such as a vector. Within a run of rows (rows_of_run), each
+// addition waits for the one before. So 16 runs are summed side by side in the lanes of vectors.
+// Each lane adds its run in the documented order, so the bits are the same as those of
+// sum_rows_of().
 
 #if defined(SOMA_KERNELS_REDUCE_NARROW_SUMS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_REDUCE_NARROW_SUMS_INL_HPP
@@ -24270,8 +24403,8 @@ HWY_AFTER_NAMESPACE();
 #endif
 
 // ---- soma/kernels/rows/run_io-inl.hpp
-// Runs: stored elements of any type as adjacent floats and back, a chunk at a time. fp32 is used
-// where it lies.
+// Runs: converts stored elements of any type to adjacent floats and back, a chunk at a time. fp32
+// is used in place.
 
 #if defined(SOMA_KERNELS_ROWS_RUN_IO_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_ROWS_RUN_IO_INL_HPP
@@ -24287,8 +24420,8 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Loops over a chunk work on whole groups of 16 elements, the widest vector: a chunk that does not
-// end with one lies in a buffer, where zeros follow.
+// Loops over a chunk work on whole groups of 16 elements, the widest vector. A chunk that does not
+// end with a whole group is copied to a buffer and padded with zeros.
 inline constexpr std::size_t run_chunk = convert_chunk;
 inline constexpr std::size_t run_group = lane_padding;
 
@@ -24300,14 +24433,14 @@ static inline std::size_t whole_groups(std::size_t count) {
   return (count + run_group - 1) / run_group * run_group;
 }
 
-// A matrix that is read by pieces of its rows; a plain run is its row 0.
+// A matrix that is read in pieces of its rows; a plain run is its row 0.
 struct RunSource {
   const std::byte* data;
   DType dtype;
   std::size_t width, row_stride, column_stride;
   float scale;
   std::int32_t zero_point;
-  CodecParams codec;  // of a floating type
+  CodecParams codec;  // for floating types
   bool plain;         // fp32 as it is, elements of a row adjacent
 };
 
@@ -24329,7 +24462,7 @@ static inline RunSource run_source(const void* data, DType dtype) {
   return run_source(MatrixOperand{.data = data, .dtype = dtype});
 }
 
-// Stored bytes of elements a fixed distance apart, side by side.
+// Copies stored elements at a fixed distance to adjacent memory.
 template <std::size_t kWidth>
 static inline void collect_codes(const std::byte* from, std::size_t distance, std::size_t count,
                                  std::byte* to) {
@@ -24365,7 +24498,7 @@ static inline void floats_from_integers(const std::byte* from, std::size_t dista
   }
 }
 
-// Up to a chunk of adjacent codes as floats.
+// Decodes up to a chunk of adjacent codes to floats.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void decode_adjacent(const RunSource& source,
                                                           const std::byte* from, std::size_t count,
                                                           float* out, ConvertBuffers& scratch) {
@@ -24407,7 +24540,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void load_converted(const RunSource& source
   }
 }
 
-// Elements column ... column + count - 1 of a row, `count` up to a chunk: where they lie, or in the
+// Elements column ... column + count - 1 of a row, `count` up to a chunk: in place, or in the
 // buffer, with zeros up to a whole group.
 static inline const float* load_run(const RunSource& source, std::size_t row, std::size_t column,
                                     std::size_t count, float* buffer, ConvertBuffers& scratch) {
@@ -24428,7 +24561,7 @@ static inline const float* load_run(const RunSource& source, std::size_t row, st
 struct RunTarget {
   std::byte* data;
   CodecParams codec;
-  Draw draw;  // of element 0
+  Draw draw;  // for element 0
 };
 
 static inline RunTarget run_target(void* data, DType dtype, const Rounding& rounding,
@@ -24436,15 +24569,16 @@ static inline RunTarget run_target(void* data, DType dtype, const Rounding& roun
   return {static_cast<std::byte*>(data), stored_codec(dtype, rounding), draw};
 }
 
-// Where to compute elements first ... first + count - 1 before they are stored: in place, or in the
-// buffer.
+// The memory in which to compute elements first ... first + count - 1 before they are stored: the
+// target, or the buffer.
 static inline float* place_run(const RunTarget& target, std::size_t first, std::size_t count,
                                float* buffer) {
   if (!target.codec.plain_fp32 || whole_groups(count) != count) return buffer;
   return reinterpret_cast<float*>(target.data + first * sizeof(float));
 }
 
-// Up to a chunk, each value rounded once. Nothing to do for what was computed in place.
+// Stores up to a chunk, with one rounding for each value. Values that were computed in place are
+// stored already.
 static inline void store_run(const RunTarget& target, std::size_t first, std::size_t count,
                              const float* values, ConvertBuffers& scratch) {
   std::byte* to = target.data + first * static_cast<std::size_t>(target.codec.width);
@@ -24472,14 +24606,14 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// With 16 columns a row fills a vector by itself.
+// With 16 columns, a row fills a vector, and narrow sums bring nothing.
 inline constexpr std::size_t narrow_columns = 15;
 // Vectors have at most 8 lanes, because parts of wider ones are joined slowly.
 inline constexpr std::size_t narrow_runs = 16, narrow_lanes = 8;
-// Floats of each run at a time, where they are not added where they lie: 16 KiB, half of the
-// smallest first-level cache. The pitch keeps runs out of each other's cache lines.
+// The floats of each run that are copied at a time, if a run cannot be added in place: 16 KiB, half
+// of the smallest first-level cache. The pitch keeps runs in different cache lines.
 inline constexpr std::size_t narrow_piece = 256, narrow_pitch = narrow_piece + run_group;
-inline constexpr std::size_t narrow_levels = 10;  // of the tree over up to 2^10 segments
+inline constexpr std::size_t narrow_levels = 10;  // levels of the tree over up to 2^10 segments
 
 struct NarrowBuffers {
   alignas(64) float values[narrow_runs * narrow_pitch];
@@ -24487,13 +24621,13 @@ struct NarrowBuffers {
   ConvertBuffers scratch;
 };
 
-// Memory that is fetched while sixteen runs are added. A processor recognises one stream of
-// addresses and not sixteen, so the next runs are fetched in the order of their addresses.
+// The memory to prefetch while sixteen runs are added. A CPU recognises one stream of addresses,
+// but not sixteen, so the next runs are prefetched in the order of their addresses.
 struct Fetched {
   std::uintptr_t at = 0;
   std::size_t bytes = 0;  // with sixteen floats of each run
   std::uintptr_t end = at;
-  // One of `parts` of that many.
+  // Prefetches one of `parts` parts.
   void fetch(std::size_t parts = 1) {
     for (end += bytes / parts; at < end; at += 64)
       __builtin_prefetch(reinterpret_cast<const void*>(at), 0, 2);  // to the second-level cache
@@ -24510,7 +24644,7 @@ static inline void add_side_by_side(const float* const* runs, std::size_t taken,
 
 #else
 
-// Four floats of each of Lanes(d) runs, block by block.
+// Transposes four floats of each of Lanes(d) runs, block by block.
 template <class D>
 HWY_INLINE hn::Vec<D> load_blocks(D d, const float* const* runs, std::size_t at) {
   if constexpr (hn::MaxLanes(D()) <= 4) {
@@ -24538,7 +24672,7 @@ HWY_INLINE void transpose_four(D d, const float* const* runs, std::size_t at, co
   add(3, hn::BitCast(d, hn::InterleaveUpper(pairs, high_01, high_23)));
 }
 
-// One column: the sums of a vector's runs stay in a register for whole cache lines of each.
+// For one column: the sums of a vector's runs stay in a register for whole cache lines of each run.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void add_column_side_by_side(const float* const* runs,
                                                                   std::size_t taken,
                                                                   std::size_t count, Fetched next,
@@ -24594,7 +24728,8 @@ namespace {  // internal linkage: units with other flags have their own
 
 class NarrowSum {
  public:
-  // Rows of `source` adjacent, or a single column, whose rows are then columns of `source`.
+  // The rows of `source` are adjacent, or there is a single column, whose rows are then columns of
+  // `source`.
   NarrowSum(const RunSource& source, std::size_t columns, const Segments& segments,
             std::size_t rows)
       : source_(source), columns_(columns) {
@@ -24626,7 +24761,7 @@ class NarrowSum {
     std::size_t longest = 0;
     for (std::size_t i = 0; i < taken_; ++i)
       longest = (std::max)(longest, runs_[i].last - runs_[i].first);
-    // Whole vectors of runs are added; those beyond the last one count for nothing.
+    // Adds whole vectors of runs; results beyond the last run are not used.
     const std::size_t taken = (taken_ + narrow_lanes - 1) / narrow_lanes * narrow_lanes;
     const std::size_t most = narrow_piece / columns_;
     const float* from[narrow_runs];
@@ -24640,7 +24775,7 @@ class NarrowSum {
     taken_ = 0;
   }
 
-  // The runs that come next, as far as they are fetched while these are added.
+  // The next runs, as many as are prefetched while the current runs are added.
   Fetched next_runs(std::size_t row) const {
     if (taken_ != narrow_runs || source_.column_stride != 1) return {};
     const std::size_t before = (runs_[taken_ - 1].last + narrow_runs * row) * columns_;
@@ -24686,8 +24821,8 @@ class NarrowSum {
 
 }  // namespace
 
-// Whether runs side by side are faster than one row after the other. A step of a vector of lanes
-// takes about a fifth of the time of a row, for each column.
+// True if adding runs side by side is faster than one row after the other. For each column, a step
+// with a vector of lanes takes about a fifth of the time of a row.
 static inline bool worth_side_by_side(const Segments& segments, std::size_t rows,
                                       std::size_t columns) {
   std::size_t longest = segments.bounds == nullptr ? rows : 0;
@@ -24697,12 +24832,12 @@ static inline bool worth_side_by_side(const Segments& segments, std::size_t rows
   return columns <= 4 * (rows / (std::min)(longest, rows_of_run(longest)));
 }
 
-// The sums of few columns; false where rows are better added one after the other.
+// Computes the sums of few columns; returns false if adding one row after the other is better.
 static inline bool sum_narrow(const MatrixOperand& x, const Segments& segments, std::size_t rows,
                               std::size_t columns, bool accumulate, float* out) {
   if (columns == 0 || columns > narrow_columns || rows == 0) return false;
   const bool adjacent = columns > 1 && x.row_stride == columns && x.column_stride == 1;
-  // Columns that lie apart are read once for each.
+  // Columns that are not adjacent are read separately.
   if (columns > 4 && !adjacent) return false;
   const std::size_t together = adjacent ? columns : 1;
   if (!worth_side_by_side(segments, rows, columns)) return false;
@@ -24741,15 +24876,15 @@ struct RowSum {
   float* out = nullptr;
 };
 
-// A tree over 2^10 segments has at most one waiting partial sum at each of 10 levels.
+// In a tree over 2^10 segments, at most one partial sum waits at each of 10 levels.
 inline constexpr std::size_t sum_levels = 10;
-// Partial sums of all levels and the one being made: 16 KiB, half of the smallest first-level
-// cache; those of a run have as much. The fewer levels the more columns are summed together: rows
-// are read by longer pieces.
+// The memory for the partial sums of all levels and the current one: 16 KiB, half of the smallest
+// first-level cache. The partial sums of a run have as much. With fewer levels, more columns are
+// summed together, so that rows are read in longer pieces.
 inline constexpr std::size_t sum_room = 4096;
-// Rows added in one pass over the partial sums, where a row has at least so many columns: shorter
-// pieces taken in turns from several rows are read more slowly from memory than one by one (half as
-// fast on a Zen 5).
+// The rows that are added in one pass over the partial sums, if a row has at least sum_rows_columns
+// columns. Reading short pieces of several rows in turn is slower than reading one row after the
+// other, if they come from memory (half as fast on a Zen 5).
 inline constexpr std::size_t sum_rows = 4, sum_rows_columns = 256;
 
 struct RowSumBuffers {
@@ -24776,7 +24911,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void add_rows(const float* const* rows, std
   }
 }
 
-// Rows first ... last - 1 of a piece of columns, from zero.
+// Adds rows first ... last - 1 of a piece of columns, from zero.
 static inline void sum_run(const RowSum& args, const RunSource& source, std::size_t first,
                            std::size_t last, std::size_t column, std::size_t count, float* sums,
                            RowSumBuffers& buffers) {
@@ -24799,7 +24934,7 @@ static inline void sum_run(const RowSum& args, const RunSource& source, std::siz
   }
 }
 
-// The same in runs.
+// The same for a segment, run by run.
 static inline void sum_segment(const RowSum& args, const RunSource& source, std::size_t first,
                                std::size_t last, std::size_t column, std::size_t count, float* sums,
                                RowSumBuffers& buffers) {
@@ -24812,7 +24947,7 @@ static inline void sum_segment(const RowSum& args, const RunSource& source, std:
   }
 }
 
-// At how many levels of the tree a partial sum may have to wait.
+// The number of levels of the tree at which a partial sum may have to wait.
 static inline std::size_t waiting_levels(const Segments& segments) {
   if (segments.bounds == nullptr) return 0;
   std::size_t levels = 0;
@@ -24820,8 +24955,8 @@ static inline std::size_t waiting_levels(const Segments& segments) {
   return levels;
 }
 
-// The tree of a binary counter: after segment s, the partial sum at level l waits for its right
-// neighbour where bit l of s + 1 is set. Returns the sum of all segments.
+// Adds segments in a tree, as a binary counter: after segment s, the partial sum at level l waits
+// for its right neighbour if bit l of s + 1 is set. Returns the sum of all segments.
 static inline const float* sum_tree(const RowSum& args, const RunSource& source, std::size_t column,
                                     std::size_t count, RowSumBuffers& buffers) {
   const std::size_t whole = whole_groups(count);
@@ -24856,7 +24991,7 @@ static inline void sum_rows_of(const RowSum& args) {
   const std::size_t most = source.plain ? fit : (std::min)(fit, run_chunk);
   for (std::size_t column = 0; column < args.columns;) {
     std::size_t count = (std::min)(most, args.columns - column);
-    // Whole groups of fp32 are added where they lie; what is left of a row is a piece of its own.
+    // Whole groups of fp32 are added in place; the rest of a row is a piece of its own.
     if (source.plain && count > run_group) count = count / run_group * run_group;
     const float* sums = sum_tree(args, source, column, count, buffers);
     float* out = args.out + column;
@@ -24888,8 +25023,8 @@ static inline std::size_t read_id(const GatherArgs& args, std::size_t row) {
   return static_cast<std::size_t>(id);
 }
 
-// Rows that keep their type are copied: a representable value survives any rounding, NaN payloads
-// included.
+// Rows that keep their type are copied: any rounding keeps a representable value, including NaN
+// payloads.
 static inline void gather_copies(const GatherArgs& args) {
   const std::size_t width = size_of(args.table.dtype);
   const auto* table = static_cast<const std::byte*>(args.table.data);
@@ -24949,8 +25084,8 @@ HWY_AFTER_NAMESPACE();
 
 #endif
 // ---- soma/kernels/gemm/gemm-inl.hpp
-// The gemm family of the kernel table: which kind of product (gemm/product-inl.hpp) the operands of
-// a call take, and the entries. gemm/README.md has that choice as a table.
+// The gemm family of the kernel table: the entries, and the choice of the kind of product
+// (gemm/product-inl.hpp) by a call's operands. gemm/README.md has the choice as a table.
 
 #if defined(SOMA_KERNELS_GEMM_GEMM_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_GEMM_INL_HPP
@@ -24960,7 +25095,7 @@ HWY_AFTER_NAMESPACE();
 #endif
 
 // ---- soma/kernels/gemm/few_rows/operands-inl.hpp
-// What products of few rows (gemm/few_rows/few_rows-inl.hpp) read of b, and their workspace.
+// Operand b of products with few rows (gemm/few_rows/few_rows-inl.hpp), and their workspace.
 
 #if defined(SOMA_KERNELS_GEMM_FEW_ROWS_OPERANDS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_FEW_ROWS_OPERANDS_INL_HPP
@@ -24970,7 +25105,7 @@ HWY_AFTER_NAMESPACE();
 #endif
 
 // ---- soma/kernels/gemm/workspace-inl.hpp
-// The workspace of a matrix product, and how much of the result is in it at a time.
+// The workspace of a matrix product, and the part of the result that it holds at a time.
 
 #if defined(SOMA_KERNELS_GEMM_WORKSPACE_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_WORKSPACE_INL_HPP
@@ -24985,44 +25120,47 @@ HWY_BEFORE_NAMESPACE();
 namespace soma {
 namespace HWY_NAMESPACE {
 
-// Rows of a and steps of k that are packed together: so many steps that most products need no
-// more, since between blocks of k all sums go to memory and back, and so few rows that what is
-// packed of a stays in the second-level cache while all of b passes: at most 512 KiB where vectors
-// have 16 lanes, as such parts have 1 MiB or more, and 256 KiB elsewhere. Where rows of a are
-// columns in memory, each visit of a page brings as many numbers as there are rows: 112 instead of
-// 56 make gradients of weights over 4,096 tokens 1.03 to 1.06 times as fast on an AMD part.
+// The rows of a and the steps of k that are packed together. There are enough steps for all of k in
+// most products, because between blocks of k all sums go to memory and back. There are so few rows
+// that packed a stays in the second-level cache while all of b is multiplied: at most 512 KiB for
+// vectors of 16 lanes, since such CPUs have 1 MiB or more, and 256 KiB for others. If rows of a are
+// columns in memory, each visit to a page brings as many numbers as there are rows: 112 instead of
+// 56 rows make gradients of weights over 4,096 tokens 1.03 to 1.06 times as fast on an AMD CPU.
 inline constexpr std::size_t gemm_packed_rows =
     (float_lanes == 16 ? 112 : 56) / micro_rows * micro_rows;
 inline constexpr std::size_t gemm_packed_steps = 1024;
-// Floats of b that are packed together, 4 MiB: the more columns, the less often a is packed. They
-// come from the third-level cache, each panel while the one before it is multiplied.
+// The floats of b that are packed together, 4 MiB: with more columns, a is packed less often. The
+// columns come from the third-level cache, each panel while the one before it is multiplied.
 inline constexpr std::size_t gemm_packed_floats = std::size_t{1} << 20;
-// The same for threads that share them where they are not all of k: 512 columns of 8,192 steps, or
-// more of fewer.
+// The same for threads that share packed b, if it has not all of k: 512 columns of 8,192 steps, or
+// more columns of fewer steps.
 inline constexpr std::size_t gemm_shared_floats = std::size_t{1} << 22;
-// The same for bf16 tiles, whose products are an order of magnitude faster than what the
-// third-level cache brings. All of b passes each 32 rows of a, so what is packed of b stays in the
-// second, 768 KiB: it has 2 MiB wherever there are tiles, but from half of it on a part with
-// neighbours brought a quarter as much. Of a, 1,536 steps: sums of most products never wait, which
-// would cost more than packing it once more. Steps of one float's place, as above.
+// The same for bf16 tiles, whose products are an order of magnitude faster than the third-level
+// cache. All of b is read for each 32 rows of a, so packed b must stay in the second-level cache:
+// 768 KiB of its 2 MiB, because a CPU with busy neighbours delivered a quarter of the rate beyond
+// half of it. a has 1,536 steps: then the sums of most products never wait in memory, which would
+// cost more than packing a again. A step takes one float, as above.
 inline constexpr std::size_t tile_packed_rows = 64, tile_packed_steps = 768;
 inline constexpr std::size_t tile_packed_floats = std::size_t{3} << 16;
-// Many rows meet all of b at once where it is no more than 1.25 MiB: they come from memory once.
-// With 368 or 512 rows that is 0.92 to 1.01 times as fast. 8-bit ones are looked up once, too,
-// which pays for fewer rows (737: 1.01 to 1.11, 368: 1.00 to 1.02, 184: 0.97 to 1.00).
+// If all of b is no more than 1.25 MiB, many rows are multiplied by all of b at once, so that they
+// come from memory once. With 368 or 512 rows that is 0.92 to 1.01 times as fast. 8-bit rows are
+// also looked up only once, which pays for fewer rows (737: 1.01 to 1.11, 368: 1.00 to 1.02, 184:
+// 0.97 to 1.00).
 inline constexpr std::size_t tile_whole_floats = std::size_t{5} << 16;
 inline constexpr std::size_t tile_whole_rows = 1024, tile_whole_byte_rows = 256;
 inline constexpr std::size_t tile_shared_floats = 0;  // never in parts: they come from too far
-// The same for split fp32 numbers, which take 6 bytes and six products each: slow enough for
-// columns to come from the third-level cache, as above. 576 KiB of a, from the second-level cache.
+// The same for split fp32 numbers, which take 6 bytes and six products each: the products are slow
+// enough for columns to come from the third-level cache, as above. 576 KiB of a, in the
+// second-level cache.
 inline constexpr std::size_t split_packed_rows = 128, split_packed_steps = 384;
-// Floats of a tile, and of all that wait for their neighbours in the tree. Each element that is
-// packed serves a whole side of the tile, so packing costs little only if tiles are large: 2 and 4
-// MiB. They need not stay in the second-level cache: what is read of them is fetched ahead.
+// The floats of a tile, and of all tiles that wait for their neighbours in the tree. Each packed
+// element serves a whole side of the tile, so packing costs little only if tiles are large: 2 and 4
+// MiB. Tiles need not stay in the second-level cache, because their sums are prefetched.
 inline constexpr std::size_t gemm_tile_floats = std::size_t{1} << 19;
 inline constexpr std::size_t gemm_tree_floats = std::size_t{1} << 20;
 inline constexpr std::size_t gemm_tile_columns = pack_lines;
-// Apart from a power of two: rows of a tile would share few sets of the first-level cache.
+// Added to a power of two: otherwise the rows of a tile would share few sets of the first-level
+// cache.
 inline constexpr std::size_t gemm_tile_padding = 16;
 static_assert(gemm_tile_columns % micro_columns == 0);
 
@@ -25030,27 +25168,28 @@ static constexpr std::size_t round_up_to(std::size_t value, std::size_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
-// How much of `total` a tile takes when all are about equal, a multiple of `unit` as `most` is.
+// The part of `total` that a tile takes if all tiles are about equal, a multiple of `unit` as
+// `most` is.
 static constexpr std::size_t even_share(std::size_t total, std::size_t most, std::size_t unit) {
   const std::size_t tiles = (total + most - 1) / most;
   return round_up_to((total + tiles - 1) / tiles, unit);
 }
 
-// Tiles that are alive at once: one for each digit of the binary counter.
+// The number of tiles that exist at once: one for each digit of the binary counter.
 static constexpr std::size_t gemm_levels(std::size_t segments) {
   return static_cast<std::size_t>(std::bit_width((std::max)(segments, std::size_t{1})));
 }
 
-// Of any number of segments that a size can count.
+// Enough for every number of segments that a std::size_t can count.
 inline constexpr std::size_t gemm_most_levels = 64;
 
-// Room for one tile; at least a row of micro-tiles.
+// The room for one tile; at least a row of micro-tiles.
 static constexpr std::size_t gemm_tile_capacity(std::size_t levels) {
   return (std::max)((std::min)(gemm_tile_floats, gemm_tree_floats / levels),
                     micro_rows * (gemm_tile_columns + gemm_tile_padding));
 }
 
-// Room for the tiles of all levels; never less for more of them.
+// The room for the tiles of all levels. The result never decreases with the number of levels.
 static constexpr std::size_t gemm_tiles_capacity(std::size_t levels) {
   return levels == 1 ? gemm_tile_capacity(1)
                      : (std::max)(gemm_tree_floats, levels * gemm_tile_capacity(levels));
@@ -25061,13 +25200,13 @@ static_assert(tile_packed_steps <= gemm_packed_steps && tile_packed_floats <= ge
 
 namespace {  // internal linkage: units with other flags have their own
 
-// Where the parts of a workspace are; the same for all kinds of products, since operands that tiles
-// do not take go another way.
+// The places of the parts of a workspace. They are the same for all kinds of products, because
+// operands that tiles cannot multiply use another kind.
 struct GemmWorkspace {
   float *a, *b, *tiles;
   std::byte* pack;  // a buffer of the operands' source
 
-  // Bytes of the parts; never less for larger arguments.
+  // The bytes of the parts. They never decrease if an argument grows.
   struct Sizes {
     std::size_t pack, a, b, tiles;
     explicit Sizes(const GemmArgs& args, bool packs_b = true) {
@@ -25077,10 +25216,11 @@ struct GemmWorkspace {
       const std::size_t rows = (std::max)(round_up_to(args.m, micro_rows), in_tiles ? in_lines : 0);
       const std::size_t columns = round_up_to(args.n, micro_columns);
       const std::size_t levels = gemm_levels(segments);
-      // Each segment ends with a step of its own; the way for study wants as much as pack_depth.
+      // Each segment ends with a step of its own; products with a chosen accumulator need at least
+      // pack_depth steps.
       const std::size_t steps = (std::max)(k + segments * tile_floats, pack_depth);
       const std::size_t packed_steps = (std::min)(steps, gemm_packed_steps);
-      // Sums of all columns wait where b is packed already and parts of k are not.
+      // If b is packed already but parts of k are not, the sums of all columns wait.
       const std::size_t least_block = in_tiles ? 2 * split_packed_steps : gemm_packed_steps;
       const bool all_wait = !packs_b && steps > least_block;
       const std::size_t tile_columns =
@@ -25119,7 +25259,7 @@ struct GemmWorkspace {
   }
 };
 
-// Where a tile lies in c, and how its sums lie in the workspace.
+// The place of a tile in c, and the layout of its sums in the workspace.
 struct GemmTile {
   std::size_t row, column, rows, columns;
   std::size_t stride;
@@ -25139,24 +25279,24 @@ HWY_BEFORE_NAMESPACE();
 namespace soma {
 namespace HWY_NAMESPACE {
 
-// Above this a column of b serves enough rows to be worth packing. Products of 40, 64 and 128 rows
-// with 8 lanes are 1.25, 1.15 and 1.12 times as fast as with b packed, of 192 rows 1.03. With 16
-// lanes more than 64 were not measured.
+// With more rows, packing b pays, because each column of b then serves enough rows. Products of
+// 40, 64 and 128 rows with 8 lanes are 1.25, 1.15 and 1.12 times as fast as with b packed, of 192
+// rows 1.03. With 16 lanes more than 64 were not measured.
 inline constexpr std::size_t few_rows_most = float_lanes == 16 ? 64 : 128;
-// Most vectors of rows that LineBlocks take together: three where they are short, so that 23 rows
-// fill 23 of 24 places instead of 23 of 32.
+// The most vectors of rows that LineBlocks take together: three if vectors are short, so that 23
+// rows fill 23 of 24 places instead of 23 of 32.
 inline constexpr std::size_t line_vectors =
     float_lanes == 8 || float_lanes == 4 ? 3 : micro_vectors;
 inline constexpr std::size_t line_rows = line_vectors * float_lanes;
-// Below this there is more around the columns than in them.
+// With fewer columns, the work around the columns takes longer than the columns.
 inline constexpr std::size_t few_rows_least_columns = 64;
-// Above this a, which is packed as a whole, would take more than 4 MiB.
+// With a larger k, packed a (always packed whole) would take more than 4 MiB.
 inline constexpr std::size_t few_rows_most_depth = (std::size_t{1} << 20) / few_rows_most;
 
 namespace {  // internal linkage: units with other flags have their own
 
-// Columns of b that are adjacent along k, where they lie: `stride` floats apart, with one float's
-// place for each step of Products.
+// Columns of b in place, adjacent along k: `stride` floats apart, with one float for each step of
+// Products.
 struct ColumnLines {
   const float* data;
   std::size_t stride, columns, steps;
@@ -25166,14 +25306,15 @@ struct ColumnLines {
   };
 
   const float* at(const Place& place) const { return data + place.column * stride + place.step; }
-  // Where a block of so many columns starts: it overlaps the one before it where there are fewer.
+  // The start of a block of `width` columns. The last block overlaps the block before it if fewer
+  // columns are left.
   std::size_t start(std::size_t column, std::size_t width) const {
     return (std::min)(column, columns - width);
   }
 };
 
 struct FewRowsWorkspace {
-  // Most columns that are taken at a time.
+  // The most columns that are taken at a time.
   static constexpr std::size_t tile_columns = gemm_tile_columns;
   static constexpr std::size_t tile_stride = tile_columns + 2 * gemm_tile_padding;
 
@@ -25184,7 +25325,7 @@ struct FewRowsWorkspace {
         panel(sums + sums_floats + tile_floats),
         a(panel + panel_floats) {}
 
-  // For products with k steps; never less for more.
+  // The bytes for products with k steps. The result never decreases with k.
   static constexpr std::size_t bytes(std::size_t k) {
     const std::size_t a_floats =
         step_floats * round_up_to((std::min)(k, few_rows_most_depth), tile_steps);
@@ -25192,8 +25333,8 @@ struct FewRowsWorkspace {
            round_up_to((sums_floats + tile_floats + panel_floats + a_floats) * sizeof(float), 64);
   }
 
-  std::byte* buffer;  // of a's source
-  float* sums;        // of a tile, as blocks of columns have them
+  std::byte* buffer;  // for the source of a
+  float* sums;        // sums of a tile, laid out as blocks of columns have them
   float* tile;        // columns that a block has beside its own may come before the first
   float* panel;       // pack_depth steps of micro_columns rows
   float* a;           // all of it
@@ -25204,8 +25345,8 @@ struct FewRowsWorkspace {
   static constexpr std::size_t sums_floats = (tile_columns + 2 * micro_rows) * line_rows;
   static constexpr std::size_t tile_floats = line_rows * tile_stride;
   static constexpr std::size_t panel_floats = pack_depth * micro_columns;
-  // Rows of a as LineBlocks have them, and behind those two or three vectors of PairedBlocks; or
-  // three bf16 numbers for each.
+  // Rows of a in the layout of LineBlocks, followed by two or three vectors of PairedBlocks; or
+  // three bf16 numbers for each element.
   static constexpr std::size_t step_floats =
       SOMA_HAS_BF16_DOT ? (std::max)(few_rows_most * 3 / 2, micro_columns + 3 * float_lanes)
                         : round_up_to(few_rows_most, float_lanes);
@@ -25220,9 +25361,9 @@ HWY_AFTER_NAMESPACE();
 #endif
 // ---- soma/kernels/gemm/product-inl.hpp
 // Gemm: one matrix product on one thread. Blocks of a and b are packed (gemm/panels-inl.hpp) for
-// the innermost loop, and sums leave through the eviction (gemm/evict-inl.hpp). One block holds all
-// of k in most products. In the others c is cut into tiles, in which sums wait between blocks of k,
-// in fp32, so blocking never shows in a result.
+// the innermost loop, and finished sums pass through the eviction (gemm/evict-inl.hpp). In most
+// products one block holds all of k. Other products cut c into tiles whose sums wait, in fp32,
+// between blocks of k, so no result depends on blocking.
 
 #if defined(SOMA_KERNELS_GEMM_PRODUCT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_PRODUCT_INL_HPP
@@ -25232,11 +25373,11 @@ HWY_AFTER_NAMESPACE();
 #endif
 
 // ---- soma/kernels/gemm/few_rows/few_rows-inl.hpp
-// Products with few rows and columns of b that are adjacent along k, as y = x W^T of a sentence: b
-// is read once, so packing it would cost more than multiplying. Columns of b are read where they
-// lie, and all of a is packed. Threads that share a product pack the same a each, which costs less
-// than to wait for each other, and take columns as they come for them. Each sum is the same chain
-// as in gemm/gemm-inl.hpp.
+// Products with few rows of a, and columns of b that are adjacent along k, as y = x W^T for one
+// sentence: b is read once, so packing b would cost more than multiplying. This code reads columns
+// of b in place and packs all of a. Threads that share a product each pack the same a, which costs
+// less than waiting for each other, and take columns from a queue. Each sum is the same chain as in
+// gemm/gemm-inl.hpp.
 
 #if defined(SOMA_KERNELS_GEMM_FEW_ROWS_FEW_ROWS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_FEW_ROWS_FEW_ROWS_INL_HPP
@@ -25246,10 +25387,11 @@ HWY_AFTER_NAMESPACE();
 #endif
 
 // ---- soma/kernels/gemm/few_rows/paired-inl.hpp
-// Few rows beside columns of b that are read where they lie (gemm/few_rows/few_rows-inl.hpp), where
-// vectors are wide. A vector of 16 rows would be half empty for 23 of them. Here it has 8 rows of
-// a, each in two lanes that are neighbours, for two columns of b, whose elements are laid side by
-// side for it: a line of them while the one before it is multiplied. Each sum is the same chain.
+// Products of few rows with columns of b that are read in place (gemm/few_rows/few_rows-inl.hpp),
+// for wide vectors. With 23 rows, vectors of 16 rows would be half empty. Here a vector has 8 rows
+// of a, each in two neighbouring lanes, for two columns of b. The elements of the two columns are
+// interleaved first: the next cache line is interleaved while the current one is multiplied. Each
+// sum is the same chain.
 
 #if defined(SOMA_KERNELS_GEMM_FEW_ROWS_PAIRED_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_FEW_ROWS_PAIRED_INL_HPP
@@ -25261,7 +25403,7 @@ HWY_AFTER_NAMESPACE();
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
-// Where vectors have 16 lanes. Narrower ones are full often enough.
+// Only for vectors of 16 lanes. Narrower vectors are full often enough.
 #define SOMA_HAS_PAIRED_PRODUCTS SOMA_HAS_BF16_DOT
 
 #if SOMA_HAS_PAIRED_PRODUCTS
@@ -25270,17 +25412,18 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Rows of a in a vector. Up to three vectors are worth it: with four, no lane is saved.
+// Up to three vectors pay: a fourth one saves no lane.
 inline constexpr std::size_t paired_rows = float_lanes / 2;
 
 namespace {  // internal linkage: units with other flags have their own
 
-// What LineBlocks is, for up to kVectors * paired_rows rows.
+// The counterpart of LineBlocks for up to kVectors * paired_rows rows.
 template <class Products, std::size_t kVectors>
 class PairedBlocks {
-  // With three vectors 24 of 32 registers hold sums: chains enough, and room for the rest.
+  // With three vectors, sums take 24 of 32 registers: enough chains, and the other registers have
+  // room for the operands.
   static constexpr std::size_t pairs = 8;
-  static constexpr std::size_t pair_floats = 2 * line_floats;  // of a line
+  static constexpr std::size_t pair_floats = 2 * line_floats;  // floats of a line
   static constexpr std::size_t laid_floats = pairs * pair_floats;
   using Pairs = std::make_index_sequence<pairs>;
   using Vectors = std::make_index_sequence<kVectors>;
@@ -25289,8 +25432,8 @@ class PairedBlocks {
  public:
   static constexpr std::size_t rows = kVectors * paired_rows, columns = 2 * pairs;
   static constexpr std::size_t step_floats = kVectors * float_lanes;
-  // 192 KiB of a, from the second-level cache: less would fit the first, but the hardware fetches
-  // columns of b best that are read on and on.
+  // 192 KiB of a, in the second-level cache. Fewer steps would fit in the first-level cache, but
+  // the hardware prefetches columns of b best if it reads long runs.
   static constexpr std::size_t most_steps = 1024;
 
   PairedBlocks(const ColumnLines& b, const FewRowsWorkspace& workspace)
@@ -25346,7 +25489,7 @@ class PairedBlocks {
     return b_.at({b_.start(first.column, columns), first.step});
   }
 
-  // A line of two columns, side by side, and where it has a step then.
+  // Interleaves a cache line of two columns.
   HWY_INLINE static void lay_pair(const float* b, std::size_t stride, float* to) {
     const Floats d;
     const FloatVector first = hn::LoadU(d, b), second = hn::LoadU(d, b + stride);
@@ -25356,7 +25499,7 @@ class PairedBlocks {
   static constexpr std::size_t place(std::size_t step) {
     return step / 4 * 4 + step % 4 / 2 * line_floats + step % 2 * 2;
   }
-  // Less than a line of all columns of a block.
+  // Interleaves less than a cache line of all columns of a block.
   void lay_rest(const float* b, std::size_t steps) const {
     for (std::size_t i = 0; i < columns; ++i)
       for (std::size_t step = 0; step < steps; ++step)
@@ -25364,7 +25507,7 @@ class PairedBlocks {
                     sizeof(float));
   }
 
-  // What add_block() finds laid.
+  // Interleaves the first line of a block, which add_block() reads.
   void lay_first(const ColumnLines::Place& first) const {
     const float* const b = block(first);
     const std::size_t steps = b_.steps - first.step;
@@ -25391,14 +25534,16 @@ class PairedBlocks {
     lay_first(next);
   }
 
-  // What is read of b meanwhile: the second to the last of the lines that are laid, where the last
-  // may be of other columns or missing, and as many lines of the next block, which are fetched.
+  // The addresses in b that run() reads while it multiplies: the second to the last of the lines
+  // that it interleaves (the last may belong to other columns, or be missing), and the same number
+  // of lines of the next block, which it prefetches.
   struct Ahead {
     const float *second, *last, *next;
     std::size_t stride;
   };
 
-  // The first line is laid in `b`; those that follow go to `other` and there in turn.
+  // The first line is in `b`, already interleaved. The lines after it go to `other` and `b` in
+  // turn.
   HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t lines, float* b, float* other,
                                                 const float* a, const Ahead& ahead,
                                                 float* HWY_RESTRICT to, bool fresh) {
@@ -25437,7 +25582,7 @@ class PairedBlocks {
     }
     store(All(), sums, to);
   }
-  // Less than a line.
+  // For less than a cache line.
   HWY_NOINLINE HWY_MAYBE_UNUSED static void run_rest(std::size_t steps, const float* b,
                                                      const float* a, float* HWY_RESTRICT to,
                                                      bool fresh) {
@@ -25475,14 +25620,14 @@ class PairedBlocks {
                                       FloatVector pair, const FloatVector* row) {
     ((sums[j] = Products::add(pair, row[j], sums[j])), ...);
   }
-  // Two floats' places, again and again.
+  // Two floats, repeated in all pairs of lanes.
   HWY_INLINE static FloatVector both(const float* pair) {
     double places;
     std::memcpy(&places, pair, sizeof places);
     return hn::BitCast(Floats(), hn::Set(hn::Repartition<double, Floats>(), places));
   }
 
-  // Sums of a vector of rows, which are [pair][row][2], to columns of the tile.
+  // Moves the sums of a vector of rows, which are [pair][row][2], to columns of the tile.
   static void turn_rows(const float* sums, std::size_t count, float* tile, std::size_t stride) {
     alignas(64) float turned[paired_rows * columns];
     turn_half(sums, turned);
@@ -25490,7 +25635,7 @@ class PairedBlocks {
     for (std::size_t row = 0; row < count; ++row)
       hn::StoreU(hn::Load(Floats(), turned + row * columns), Floats(), tile + row * stride);
   }
-  // Of half of the columns, two pairs on the left and two on the right.
+  // Transposes half of the columns: two pairs on the left and two on the right.
   static void turn_half(const float* sums, float* turned) {
     const hn::Half<Floats> half;
     for (std::size_t odd = 0; odd < 2; ++odd) {
@@ -25527,10 +25672,11 @@ HWY_AFTER_NAMESPACE();
 
 #endif
 // ---- soma/kernels/gemm/few_rows/split_tiles-inl.hpp
-// Few rows beside columns of b that are read where they lie (gemm/few_rows/few_rows-inl.hpp), as
-// split numbers (gemm/pack/fp32_split-inl.hpp). Operands change sides: columns of b are rows of
-// tiles, which are split as they come, those of the next step while tiles multiply. Each sum has
-// the products of all ways in the same order.
+// Products of few rows with columns of b that are read in place (gemm/few_rows/few_rows-inl.hpp),
+// with split numbers (gemm/pack/fp32_split-inl.hpp). The two operands swap roles: columns of b are
+// the rows of tiles. They are split as they are read: the columns of the next step are split while
+// tiles multiply the current step. Each sum adds its products in the same order as in every other
+// way.
 
 #if defined(SOMA_KERNELS_GEMM_FEW_ROWS_SPLIT_TILES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_FEW_ROWS_SPLIT_TILES_INL_HPP
@@ -25540,9 +25686,9 @@ HWY_AFTER_NAMESPACE();
 #endif
 
 // ---- soma/kernels/gemm/few_rows/swapped-inl.hpp
-// Few rows beside columns of b that are read where they lie (gemm/few_rows/few_rows-inl.hpp), by
-// the innermost loop of all products. Operands change sides: its rows are columns of b, its columns
-// rows of a.
+// Products of few rows with columns of b that are read in place (gemm/few_rows/few_rows-inl.hpp),
+// by the innermost loop of all products. The two operands swap roles: the loop's rows are columns
+// of b, its columns are rows of a.
 
 #if defined(SOMA_KERNELS_GEMM_FEW_ROWS_SWAPPED_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_FEW_ROWS_SWAPPED_INL_HPP
@@ -25560,7 +25706,7 @@ namespace HWY_NAMESPACE {
 
 namespace {  // internal linkage: units with other flags have their own
 
-// kRows rows of a matrix of which others are used next, those at `ahead`.
+// kRows rows of a matrix. The rows at `ahead` are used next and are prefetched.
 template <std::size_t kRows>
 struct RowsBeforeRows : MatrixRows<kRows> {
   RowsBeforeRows(const float* first, std::size_t row_stride, const float* rows)
@@ -25574,8 +25720,8 @@ struct RowsBeforeRows : MatrixRows<kRows> {
   std::size_t stride;
 };
 
-// Sums of so many columns from `first` on, which are [column][kRows] in blocks of kColumns, to the
-// rows of a tile.
+// Copies the sums of `columns` columns from `first` on, which are [column][kRows] in blocks of
+// kColumns, to the rows of a tile.
 template <std::size_t kColumns, std::size_t kRows = micro_columns>
 HWY_NOINLINE HWY_MAYBE_UNUSED static void turn_sums(const ColumnLines& b, const float* sums,
                                                     std::size_t first, std::size_t count,
@@ -25584,7 +25730,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void turn_sums(const ColumnLines& b, const 
     const std::size_t block = first + column / kColumns * kColumns;
     return sums + (column + block - b.start(block, kColumns)) * kRows;
   };
-  // Whole groups of columns and four rows at a time: the tile has place for those too many.
+  // Handles whole groups of columns and four rows at a time; the tile has room for the excess.
   static_assert(FewRowsWorkspace::tile_columns % pack_group == 0 && kRows % 4 == 0);
   for (std::size_t column = 0; column < count; column += pack_group) {
     const float* lines[pack_group];
@@ -25596,15 +25742,16 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void turn_sums(const ColumnLines& b, const 
   }
 }
 
-// Blocks of columns of b beside kVectors vectors of rows of a. As many sums as in all products stay
-// in registers, so more rows meet fewer columns.
+// Blocks of columns of b with kVectors vectors of rows of a. The number of sums in registers is the
+// same as in all products, so a block has more rows and fewer columns.
 template <class Products, std::size_t kVectors = micro_vectors>
 class LineBlocks {
  public:
   static constexpr std::size_t rows = kVectors * float_lanes;
-  static constexpr std::size_t columns = micro_rows * micro_vectors / kVectors;  // of a block
-  static constexpr std::size_t step_floats = rows;                               // of packed a
-  // At most 24 KiB of a, which stay in the first-level cache while columns of b pass by.
+  static constexpr std::size_t columns = micro_rows * micro_vectors / kVectors;  // a block's
+  static constexpr std::size_t step_floats = rows;                               // in packed a
+  // At most 24 KiB of a, which stay in the first-level cache while all columns of b are multiplied
+  // by them.
   static constexpr std::size_t most_steps = pack_depth;
 
   LineBlocks(const ColumnLines& b, const FewRowsWorkspace& workspace)
@@ -25612,14 +25759,14 @@ class LineBlocks {
 
   static constexpr std::size_t panel_floats(std::size_t) { return 0; }  // one for all rows
 
-  // At most pack_depth steps of k and so many rows of a.
+  // At most pack_depth steps of k and kVectors vectors of rows of a.
   template <class Source>
   static void pack(const Source& a, const PackPart& part, typename Source::Buffer& buffer, float*) {
     a.template pack<rows, rows>(part, buffer);
   }
 
-  // The product of so many steps joins the sums of `count` columns, or begins them with step 0.
-  // The columns at `next` will be read next.
+  // Adds the product of `steps` steps to the sums of `count` columns, or sets the sums if `step` is
+  // 0. The columns at `next` are read afterwards and are prefetched.
   void add(const ColumnLines::Place& first, std::size_t count, std::size_t steps, const float* a,
            const ColumnLines::Place& next, std::size_t) const {
     using RowsOfB = RowsBeforeRows<columns>;
@@ -25634,7 +25781,8 @@ class LineBlocks {
     }
   }
 
-  // Sums of so many columns from `first` on, which are [column][row], to the tile's rows.
+  // Copies the sums of `count` columns from `first` on, which are [column][row], to the tile's
+  // rows.
   void turn(std::size_t first, std::size_t count, std::size_t tile_rows, float* tile) const {
     turn_sums<columns, rows>(b_, sums_, first, count, tile_rows, tile);
   }
@@ -25659,10 +25807,10 @@ HWY_AFTER_NAMESPACE();
 // A step of the innermost loop for split numbers (gemm/pack/fp32_split-inl.hpp): 32 of k for a
 // block of c of 2 x 2 tiles, or 1 x 2.
 //
-// Six of the nine products of parts join the sums, the smallest first; the others are below 2^-22
-// of the product. Parts of a and b take turns, so that 14 loads serve 24 products of 16 cycles,
-// which take longer than the loads even from the second-level cache. A register is loaded as soon
-// as the last product has read it.
+// Six of the nine products of parts are added to the sums, the smallest first; the others are below
+// 2^-22 of the product. Parts of a and b take turns, so that 14 loads serve 24 products of 16
+// cycles, which take longer than the loads even from the second-level cache. A register is loaded
+// as soon as the last product has read it.
 
 #if defined(SOMA_KERNELS_GEMM_TILES_SPLIT_STEP_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_TILES_SPLIT_STEP_INL_HPP
@@ -25680,15 +25828,15 @@ namespace HWY_NAMESPACE {
 
 namespace {  // internal linkage: units with other flags have their own
 
-// Before the first product of a tile of sums: nothing.
+// Does nothing before the first product of a tile of sums.
 struct NothingBefore {
   template <int kSums>
   HWY_INLINE void before() const {}
 };
 
-// Two tiles of rows, or one, and of columns, or one: sums are in registers 0 and 1, and below those
-// in 2 and 3. Where operands have changed sides (kSwapped), parts of rows take those turns that
-// parts of columns have otherwise, so that the order of products is the same.
+// One or two tiles of rows, and one or two of columns: sums are in registers 0 and 1, and for the
+// lower row in 2 and 3. If the operands have swapped roles (kSwapped), the parts of rows and the
+// parts of columns change their order, so that products are added in the same order.
 template <int kRows, int kColumns, bool kSwapped = false>
 struct SplitStep {
   static constexpr std::size_t turns = 6;
@@ -25696,8 +25844,8 @@ struct SplitStep {
   // A step of each panel: three tiles.
   const float *upper, *lower, *left, *right;
 
-  // Calls between(turn) behind the products of each pair of parts, and first.before<sums>() before
-  // the first product of each tile of sums. Both have to be in line.
+  // Calls between(turn) after the products of each pair of parts, and first.before<sums>() before
+  // the first product of each tile of sums. The compiler must inline both.
   template <class Between, class First = NothingBefore>
   HWY_INLINE void run(const Between& between, const First& first = {}) const {
     constexpr std::size_t row_part = kSwapped ? 0 : 2, column_part = kSwapped ? 2 : 0;
@@ -25712,7 +25860,8 @@ struct SplitStep {
   }
 
  private:
-  // All products of what is loaded; those that follow have another part of rows, or of columns.
+  // Issues all products of the loaded tiles. The products after them use another part of rows, or
+  // of columns.
   template <bool kOfColumns, std::size_t kPart, class First = NothingBefore>
   HWY_INLINE void multiply_before(const First& first = {}) const {
     if constexpr (kOfColumns) {
@@ -25723,7 +25872,7 @@ struct SplitStep {
       add<2, 5, 6>(first), add<3, 5, 7>(first), load<5, kPart>(lower);
     }
   }
-  // Of tiles that are there.
+  // True if the block has this tile.
   static constexpr bool has(int tile) {
     return (tile != 5 || kRows == 2) && (tile != 7 || kColumns == 2);
   }
@@ -25761,14 +25910,14 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 namespace {  // internal linkage: units with other flags have their own
 
-// What LineBlocks is.
+// The counterpart of LineBlocks for split numbers.
 class SplitBlocks {
  public:
   static constexpr std::size_t rows = 2 * tile_floats, columns = 2 * tile_lines;
-  static constexpr std::size_t step_floats = split_step_floats / tile_steps;  // of 16 rows
+  static constexpr std::size_t step_floats = split_step_floats / tile_steps;  // tiles of 16 rows
   static constexpr std::size_t most_steps = 1536;  // 288 KiB of a, from the second-level cache
 
-  // Floats of 16 rows with so many steps.
+  // Floats of 16 rows with `steps` steps.
   static constexpr std::size_t panel_floats(std::size_t steps) {
     return (steps + tile_steps - 1) / tile_steps * split_step_floats;
   }
@@ -25792,7 +25941,7 @@ class SplitBlocks {
       const ColumnLines::Place after =
           behind < count ? ColumnLines::Place{first.column + behind, first.step} : next;
       const Lines lines{block({first.column + at, first.step}), b_.stride, steps};
-      // Of what comes after, one step is split already at the end.
+      // The end of this block already splits one step of the next block.
       const Lines ahead{block(after), b_.stride, b_.steps - after.step};
       float* const sums = sums_ + at * micro_columns;
       if (right != nullptr)
@@ -25807,9 +25956,9 @@ class SplitBlocks {
   }
 
  private:
-  static constexpr std::size_t block_floats = 2 * split_step_floats;  // of columns, a step
+  static constexpr std::size_t block_floats = 2 * split_step_floats;  // columns a step
 
-  // Columns from a step on that so many follow.
+  // All columns, from a step on, for `steps` steps.
   struct Lines {
     const float* first;
     std::size_t stride, steps;
@@ -25819,7 +25968,7 @@ class SplitBlocks {
     return b_.at({b_.start(first.column, columns), first.step});
   }
 
-  // Columns first to end of a step, which lie in one tile.
+  // Splits columns `first` to `end` of a step. They lie in one tile.
   static HWY_INLINE void split_some(const Lines& lines, std::size_t first, std::size_t end,
                                     float* to) {
     const Floats d;
@@ -25843,8 +25992,8 @@ class SplitBlocks {
     }
   }
 
-  // A share of the next step's columns, of which none reaches across the border between tiles.
-  // Others are fetched.
+  // Splits a share of the next step's columns. No share crosses the border between tiles. Later
+  // columns are prefetched.
   struct SplitNext {
     const Lines& next;
     const float* fetched;
@@ -25863,7 +26012,8 @@ class SplitBlocks {
     }
   };
 
-  // The first step of the lines is split, and at the end that of those that come after them.
+  // When it begins, the first step of the lines is split already; at the end, the first step of the
+  // lines after them is.
   template <int kTiles>
   HWY_NOINLINE HWY_MAYBE_UNUSED void run(const Lines& lines, const Lines& after, const float* a,
                                          const float* right, bool fresh, float* to) {
@@ -25912,11 +26062,11 @@ namespace HWY_NAMESPACE {
 
 namespace {  // internal linkage: units with other flags have their own
 
-// Blocks, which are LineBlocks or PairedBlocks, make sums of some columns.
+// Blocks (LineBlocks or PairedBlocks) compute the sums of some columns.
 template <class Products, class Source>
 class FewRowsProduct {
  public:
-  // Whether a product can go this way.
+  // True if this class can compute the product.
   static bool takes(const GemmArgs& args) {
     const MatrixOperand& b = args.b;
     const bool places = Products::products == 1
@@ -25934,7 +26084,8 @@ class FewRowsProduct {
            args.n, args.k / Products::products},
         workspace_(args.workspace) {}
 
-  // Calls finish(tile, sums) for all columns of the product, or for those that come to this call.
+  // Calls finish(tile, sums) for all columns of the product, or for the columns that this call
+  // takes from the queue.
   template <class Finish>
   void run(const Finish& finish) const {
     auto& buffer = *new (workspace_.buffer) typename Source::Buffer;
@@ -25962,13 +26113,14 @@ class FewRowsProduct {
   struct Columns {
     std::size_t first, count;
   };
-  // Of a, which lie packed from `panel` on.
+  // Rows of a that are packed from `panel` on.
   struct RowBlock {
     std::size_t first, count;
     float* panel;
   };
 
-  // Calls each(std::type_identity<Blocks>(), rows) for rows that are multiplied together.
+  // Calls each(std::type_identity<Blocks>(), rows) for each group of rows that are multiplied
+  // together.
   template <class Each>
   HWY_INLINE void for_panels(const Each& each) const {
     float* panel = workspace_.a;
@@ -26009,8 +26161,8 @@ class FewRowsProduct {
     }
   }
 
-  // Columns that are taken together: whole cache lines of c, which threads do not share then, and
-  // (nearly) whole blocks.
+  // The number of columns to take together: whole cache lines of c, so that threads do not share a
+  // line, and (nearly) whole blocks.
   static constexpr std::size_t whole_blocks(std::size_t block) {
     std::size_t columns = line_floats;
     while ((round_up_to(columns, block) - columns) * 32 > columns) columns += line_floats;
@@ -26025,8 +26177,9 @@ class FewRowsProduct {
     return whole_blocks(Lines::columns);
   }
 
-  // The next columns, whole blocks of them, from the queue: fewer towards the end, so that nobody
-  // waits long for another. None: those at 0, which can be read.
+  // Takes the next columns from the queue, in whole blocks. It takes fewer towards the end, so that
+  // no thread waits long for another. If none are left, the result starts at column 0, which can be
+  // read.
   Columns take(ColumnQueue& queue) const {
     const std::size_t unit = columns_together();
     const std::size_t most = FewRowsWorkspace::tile_columns / unit;
@@ -26051,7 +26204,8 @@ class FewRowsProduct {
                    buffer, workspace_.panel);
   }
 
-  // To the tile. Behind them, columns from `next` on will be multiplied.
+  // Computes the sums of the tile. Columns from `next` on are prefetched, because they are
+  // multiplied afterwards.
   template <class Blocks>
   void multiply(const RowBlock& rows, const Columns& columns, std::size_t next) const {
     Blocks blocks(b_, workspace_);
@@ -26079,18 +26233,20 @@ HWY_AFTER_NAMESPACE();
 
 #endif
 // ---- soma/kernels/gemm/panels-inl.hpp
-// Packed operands of a product, and the sums of a block of its result. Neighbouring segments of k
-// that are short are packed together; their sums meet in a tree of their own while a block of c is
-// in the first-level cache.
+// Packed operands of a product, and the sums of a block of its result. Short neighbouring segments
+// of k are packed together; their sums are added in a tree of their own while a block of c is in
+// the first-level cache.
 //
 // A Kernel is the innermost loop (VectorKernel, TileKernel). It takes a in panels of panel_rows
-// rows and b in panels of panel_columns columns, step after step: `depth` of k at once, for which
-// a panel has row_floats or column_floats. Each segment begins with a step of its own, behind those
-// of the segment before it, so that all are one stream from memory. One run() makes a block of c
-// with up to most_rows rows, as does run_rows() where a Kernel `reads_rows`, from rows of a where
-// they lie. Where it `exits`, a run may end in an Exit (ExitPath); else an Exit writes sums behind
-// the run. Sums may leave a run late, until finish(). Where a Kernel `keeps_rows`, those of a block
-// stay near while columns pass, else columns while rows do.
+// rows and b in panels of panel_columns columns, step by step. A step is `depth` of k and takes
+// row_floats or column_floats of a panel. Each segment begins with a new step directly after the
+// steps of the segment before, so that panels are one stream from memory.
+//
+// run() computes a block of c with up to most_rows rows; run_rows() does the same from rows of a in
+// place, if the Kernel `reads_rows`. If the Kernel `exits`, a run may end in an Exit (ExitPath);
+// otherwise an Exit writes the sums after the run. Sums may be written late, at the latest by
+// finish(). If the Kernel `keeps_rows`, the rows of a block stay in the first-level cache while
+// columns change; otherwise columns stay while rows change.
 
 #if defined(SOMA_KERNELS_GEMM_PANELS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_PANELS_INL_HPP
@@ -26121,12 +26277,12 @@ class PackedPanels {
   static constexpr std::size_t packed_floats = Kernel::packed_floats;
   static constexpr std::size_t whole_floats = Kernel::whole_floats;
   static constexpr std::size_t shared_floats = Kernel::shared_floats;
-  // Dot products, which Bf16Exit can write past the caches.
+  // True if products are dot products, which Bf16Exit can write past the caches.
   static constexpr bool streams = Kernel::depth != 1;
-  // Rows that pass all columns together.
+  // The number of rows that are multiplied by all columns together.
   static constexpr std::size_t swept_rows = Kernel::keeps_rows ? most_rows : packed_rows;
 
-  // How many neighbouring segments are packed together: as many as have room wherever they are.
+  // The number of neighbouring segments to pack together: as many as fit in every place.
   static std::size_t group_of(const std::size_t* bounds, std::size_t segments) {
     std::size_t group = (std::min)(std::bit_floor(segments), PackedSteps::most_segments);
     const auto fits = [&] {
@@ -26139,7 +26295,7 @@ class PackedPanels {
     return group;
   }
 
-  // How many columns of b so many floats have room for.
+  // The number of columns of b that fit in `floats` floats.
   static std::size_t most_columns(const PackedSteps& steps, std::size_t floats) {
     return floats / (steps.count(Kernel::depth) * Kernel::column_floats) * Kernel::panel_columns /
            micro_columns * micro_columns;
@@ -26150,13 +26306,13 @@ class PackedPanels {
                          Kernel::column_floats);
   }
 
-  // Some rows or columns of those that are packed together.
+  // Some of the rows or columns that are packed together.
   struct Lines {
     std::size_t first, count, packed;
   };
 
-  // Rows of a that meet the same columns. The first `lying`, whole blocks, are read one by one from
-  // `place` on, `stride` floats apart; the others are packed.
+  // Rows of a that are multiplied by the same columns. The first `lying` rows, in whole blocks, are
+  // read in place from `place` on, `stride` floats apart; the other rows are packed.
   struct RowBlock {
     std::size_t count, lying;
     const float* place;
@@ -26164,16 +26320,16 @@ class PackedPanels {
     std::size_t stride;
   };
 
-  // How many rows of a meet the same columns together: of those that are laid and stay near no more
-  // than stay.
+  // The number of rows of a that are multiplied by the same columns together. If rows are laid and
+  // stay in the first-level cache, it is the number that fits there.
   static std::size_t rows_together(const Source& a, const PackedSteps& steps) {
     if constexpr (Kernel::keeps_rows)
       if (are_whole(steps) && Kernel::lays(a, 0, 0)) return most_rows;
     return packed_rows;
   }
 
-  // So many rows of a from `row` on; `out` has room for all of them packed. Whole blocks of rows
-  // are read where they lie, or laid there, as the Kernel likes it.
+  // Prepares `count` rows of a from `row` on; `out` has room for packing all of them. Whole blocks
+  // of rows are read in place, or copied row by row (laid), as the Kernel prefers.
   static RowBlock take_a(const Source& a, std::size_t row, std::size_t count,
                          const PackedSteps& steps, Buffer& buffer, float* out) {
     RowBlock rows{count, 0, nullptr, out, 0};
@@ -26195,7 +26351,7 @@ class PackedPanels {
          rows.packed, [&](const PackPart& part) { Kernel::pack_a(a, part, buffer); });
     return rows;
   }
-  // Of them those that are multiplied together, from `first` on.
+  // The rows that are multiplied together, from `first` on.
   static RowBlock swept(const RowBlock& rows, std::size_t first, const PackedSteps& steps) {
     const std::size_t count = (std::min)(swept_rows, rows.count - first);
     if (first < rows.lying)
@@ -26206,14 +26362,14 @@ class PackedPanels {
                                         steps.count(Kernel::depth), Kernel::row_floats),
             0};
   }
-  // Columns of b from `column` on.
+  // Packs columns of b from `column` on.
   static void pack_b(const Source& b, std::size_t column, const Lines& columns,
                      const PackedSteps& steps, Buffer& buffer, float* out) {
     pack(b, steps, column, columns, Kernel::panel_columns, Kernel::column_floats, out,
          [&](const PackPart& part) { Kernel::pack_b(b, part, buffer); });
   }
 
-  // Sums on their path, block by block.
+  // Computes sums on their path, block by block.
   void multiply(const RowBlock& rows, const Lines& columns, const PackedSteps& steps,
                 const float* b, const SumPath& path) {
     for_blocks(rows.count, columns, [&](const Block& block) {
@@ -26226,8 +26382,8 @@ class PackedPanels {
     kernel_.finish();
   }
 
-  // Sums through an exit (Bf16Exit), block by block: they never leave the first-level cache, or the
-  // registers.
+  // Computes sums and writes them through an exit (Bf16Exit), block by block: the sums never leave
+  // the first-level cache, or the registers.
   template <class Exit>
   void multiply_out(const RowBlock& rows, const Lines& columns, const PackedSteps& steps,
                     const float* b, const Exit& exit) {
@@ -26246,7 +26402,7 @@ class PackedPanels {
 
  private:
   static constexpr std::size_t block_floats = most_rows * micro_columns;
-  // Whether no segment ends within a step.
+  // True if every segment is a multiple of the kernel's depth.
   static bool are_whole(const PackedSteps& steps) {
     for (std::size_t i = 0; i < steps.segments; ++i)
       if ((steps.bounds[i + 1] - steps.bounds[i]) % Kernel::depth != 0) return false;
@@ -26259,7 +26415,8 @@ class PackedPanels {
     return (lines + width - 1) / width * steps * floats;
   }
 
-  // `floats` of a step in a panel of `width` lines.
+  // Calls each() for the lines and steps that are packed at a time, into panels of `width` lines
+  // with `floats` floats a step.
   template <class Each>
   static void pack(const Source& source, const PackedSteps& steps, std::size_t first_line,
                    const Lines& lines, std::size_t width, std::size_t floats, float* out,
@@ -26280,7 +26437,7 @@ class PackedPanels {
     }
   }
 
-  // Where a block of c lies among rows and columns.
+  // The place of a block of c: its first row and column.
   struct Block {
     std::size_t row, column;
     Lines columns;
@@ -26294,14 +26451,14 @@ class PackedPanels {
       for (std::size_t i = 0; i < rows; i += most_rows)
         for (std::size_t j = 0; j < columns.count; j += micro_columns) each(Block{i, j, columns});
     } else {
-      // A panel of b is near while the panels of a pass.
+      // A panel of b stays in the first-level cache while all panels of a are multiplied by it.
       for (std::size_t j = 0; j < columns.count; j += micro_columns)
         for (std::size_t i = 0; i < rows; i += most_rows) each(Block{i, j, columns});
     }
   }
 
-  // Meanwhile the next panel of b is fetched, a part by each run of the first rows, and behind it
-  // the next rows of a.
+  // Multiplies the panels, and prefetches the next panel of b, a part in each run of the first
+  // rows; after that it prefetches the next rows of a.
   template <class Path>
   void sum_block(const Block& block, const PackedSteps& steps, const RowBlock& rows, const float* b,
                  const Path& path) {
@@ -26324,7 +26481,8 @@ class PackedPanels {
                 path);
   }
 
-  // What it keeps while the product lasts. No braces: they would fill it with zeros (TileSums).
+  // The kernel's state during a product. There are no braces, because they would fill the state
+  // with zeros (TileSums).
   [[no_unique_address]] Kernel kernel_;
 };
 
@@ -26364,7 +26522,7 @@ class Gemm {
     evictor_.finish();
   }
 
-  // As GemmKernels has them.
+  // Implements the function of GemmKernels.
   static std::size_t queue_workspace(const GemmArgs& args) {
     if constexpr (!std::is_void_v<FewRows>)
       if (FewRows::takes(args)) return FewRowsWorkspace::bytes(args.k);
@@ -26396,7 +26554,7 @@ class Gemm {
   }
 
  private:
-  static constexpr std::size_t whole_steps = 32;  // of k, in any kind of product
+  static constexpr std::size_t whole_steps = 32;  // steps of k, for every kind of product
   static_assert(Panels::packed_depth % whole_steps == 0);
 
   void sum() {
@@ -26435,14 +26593,14 @@ class Gemm {
 
   bool in_one_block() const { return cut_.in_one_block(args_); }
 
-  // Columns of b that meet rows of a together, where at most so many are packed so. Where b is
-  // packed already, each element of a is packed once.
+  // The number of columns of b that are multiplied by rows of a together, if at most `most` columns
+  // are packed together. If b is packed already, each element of a is packed once.
   std::size_t columns_together(std::size_t most) const {
     return args_.packed_b.data != nullptr ? round_up_to(args_.n, micro_columns)
                                           : even_share(args_.n, most, micro_columns);
   }
 
-  // Most columns of b that are packed together in one block.
+  // The most columns of b that are packed together in one block.
   static std::size_t most_together(const GemmArgs& args, const Cut& cut) {
     const std::size_t all = Panels::most_columns(cut.steps(), Panels::whole_floats);
     const std::size_t rows = size_of(args.a.dtype) == 1 ? tile_whole_byte_rows : tile_whole_rows;
@@ -26459,7 +26617,7 @@ class Gemm {
                       (std::min)(columns, args_.n - column), stride});
   }
 
-  // Columns of b that are packed together where sums wait between its parts.
+  // The number of columns of b that are packed together if sums wait between its parts.
   std::size_t waiting_columns() const {
     std::size_t most = gemm_tile_columns;
     for (std::size_t group = 0; group < cut_.groups; ++group)
@@ -26474,8 +26632,8 @@ class Gemm {
     FewRows(args_, a_).run([&](const GemmTile& tile, float* sums) { finish(tile, sums); });
   }
 
-  // Sums that are whole at once leave at once: they need no tile to wait in, and as many columns
-  // are packed together as have room.
+  // If all of k fits in a block, sums are finished at once and need no tile to wait in. As many
+  // columns are packed together as fit.
   void run_at_once() {
     const PackedSteps steps = cut_.steps();
     const std::size_t columns = columns_together(most_together(args_, cut_));
@@ -26485,21 +26643,22 @@ class Gemm {
               });
   }
 
-  // The tree of groups of Segments as a binary counter: one tile waits at each level until its
-  // neighbour is there. The sum of all ends in the first. An empty group is a term of zeros, which
-  // needs no tile: all it can change is -0, once.
+  // Adds the groups of Segments in a tree, as a binary counter: at each level one tile waits until
+  // its neighbour is complete. The first tile gets the sum of all. An empty group adds zeros and
+  // needs no tile: it can only turn a sum of -0 into +0, and doing that once is enough.
   void sum_tile(const GemmTile& tile) {
-    bool full[gemm_most_levels] = {};    // what waits, level by level: tiles, or nothing
+    bool full[gemm_most_levels] = {};    // true: a sum waits at the level, perhaps an empty one
     std::size_t waiting = 0, tiles = 0;  // levels, and tiles on them
     const bool any_empty = has_empty_group();
     for (std::size_t group = 0; group < cut_.groups; ++group) {
       const bool empty = is_empty(group);
-      // Each trailing one of the group's number is a neighbour that waits, the nearest last.
+      // Each trailing one bit of the group's number is a neighbour that waits, the nearest one
+      // last.
       std::size_t neighbours = 0;
       for (auto i = static_cast<std::size_t>(std::countr_one(group)); i != 0; --i)
         neighbours += full[--waiting] ? 1u : 0u;
       if (!empty) {
-        // They are added while the group's own sums are in registers.
+        // The neighbours are added while the group's own sums are in registers.
         sum_group(tile, cut_.bounds + group * cut_.group, workspace_.tiles + tiles * tile_floats_,
                   neighbours, !any_empty && group + 1 == cut_.groups);
         tiles += 1 - neighbours;
@@ -26522,7 +26681,7 @@ class Gemm {
     return false;
   }
 
-  // `final`: the sums are those of the product then, and leave.
+  // `final`: the sums are the sums of the whole product, and go to c.
   void sum_group(const GemmTile& tile, const std::size_t* bounds, float* sums,
                  std::size_t neighbours, bool final) {
     for_packed({bounds, cut_.group}, [&](const PackedSteps& steps) {
@@ -26534,7 +26693,8 @@ class Gemm {
     });
   }
 
-  // Calls each(steps) for what is packed of a group at a time: all, or parts of a long segment.
+  // Calls each(steps) for the steps of a group that are packed at a time: all steps, or a part of a
+  // long segment.
   template <class Each>
   static void for_packed(const PackedSteps& group, const Each& each) {
     if (group.segments != 1) return each(group);
@@ -26546,13 +26706,13 @@ class Gemm {
     }
   }
 
-  // Where b is packed for all calls: these steps, behind those before them.
+  // If b is packed for all calls: the address of these steps, after the earlier steps.
   float* shared_b(const PackedSteps& steps) const {
     const std::size_t before[] = {cut_.bounds[0], steps.bounds[0]};
     return args_.packed_b.data + Panels::packed_b_floats(args_.packed_b.columns, {before, 1});
   }
 
-  // The tile behind `tiles` joins the one before it.
+  // Adds the tile after the first `tiles` tiles to the tile before it.
   void add_last(const GemmTile& tile, std::size_t tiles) {
     float* last = workspace_.tiles + tiles * tile_floats_;
     for (std::size_t row = 0; row < tile.rows * tile.stride; row += tile.stride)
@@ -26568,9 +26728,9 @@ class Gemm {
         add_in_place(zeros, tile.columns, workspace_.tiles + row);
   }
 
-  // Sums of (a part of) a tile leave for c.
+  // Writes the sums of a tile, or of a part of it, to c.
   void finish(const GemmTile& tile, float* sums) {
-    const float factor = a_.factor() * b_.factor();  // what packing left out
+    const float factor = a_.factor() * b_.factor();  // packing leaves the factors out
     if (args_.factor != nullptr)
       *args_.factor = factor;
     else if (factor != 1)
@@ -26579,21 +26739,22 @@ class Gemm {
     evictor_.evict(tile.row, tile.column, tile.rows, tile.columns, sums, tile.stride);
   }
 
-  // Whether the sums of some rows and columns grow in c itself, whose they are: a copy less. Whole
-  // blocks only, since the innermost loop writes no others.
+  // True if the sums of these rows and columns are added in c itself, which saves a copy. Whole
+  // blocks only, because the innermost loop writes whole blocks.
   bool sum_in_c(std::size_t rows, std::size_t columns) const {
     return cut_.groups == 1 && evictor_.in_place() && rows % Panels::panel_rows == 0 &&
            columns % micro_columns == 0;
   }
 
-  // Whether sums leave as they are, block by block: whole columns of blocks, none of which waits.
+  // True if sums are written to c block by block without further steps: whole blocks of columns,
+  // and no block waits for another segment.
   bool leave_by_blocks(std::size_t columns) const {
     return in_one_block() && evictor_.by_blocks() && (Panels::streams || !args_.stream_c) &&
            columns % micro_columns == 0 && args_.factor == nullptr &&
            a_.factor() * b_.factor() == 1;
   }
 
-  // Where `final`, sums leave while they are still near, slab by slab or block by block.
+  // If `final`, sums are written to c while they are in the caches, slab by slab or block by block.
   void add_block(const GemmTile& tile, const PackedSteps& steps, const SumPath& path, bool final) {
     const PackedB& shared = args_.packed_b;
     const float* b = shared.data != nullptr ? shared_b(steps) : workspace_.b;
@@ -26630,7 +26791,7 @@ class Gemm {
             finish(
                 {tile.row + row + first, tile.column + column, swept.count, columns, part.stride},
                 part.end());
-          // Sums that are whole leave their place to the next ones.
+          // Finished sums free their place for the next sums.
           if (in_c || !at_once) part.sums += Panels::swept_rows * part.stride;
         }
       }
@@ -26655,8 +26816,8 @@ HWY_AFTER_NAMESPACE();
 
 #endif
 // ---- soma/kernels/gemm/rounded_sums-inl.hpp
-// Matrix products with a chosen accumulator, for study: the innermost loop of every other product
-// (gemm/micro_kernel-inl.hpp) runs for a chunk of products at a time, and a pass over the running
+// Matrix products with a chosen accumulator, for studies. The innermost loop of every other product
+// (gemm/micro_kernel-inl.hpp) runs for a chunk of products at a time; then a pass over the running
 // sums rounds them, while they are in the first-level cache.
 
 #if defined(SOMA_KERNELS_GEMM_ROUNDED_SUMS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
@@ -26690,15 +26851,15 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void add_floats(const float* HWY_RESTRICT f
     hn::Store(hn::Add(hn::Load(d, from + i), hn::Load(d, to + i)), d, to + i);
 }
 
-// The tree of Segments as a binary counter: one sum waits at each level until its neighbour is
-// there. make(segment, level) makes one there, join(level) adds that of the level above to it; the
-// sum of all ends at level 0.
+// The tree of Segments as a binary counter: at each level, one sum waits until its neighbour is
+// complete. make(segment, level) makes a sum at a level, and join(level) adds the sum of the level
+// above to it; in the end, level 0 has the sum of all segments.
 template <class Make, class Join>
 HWY_INLINE void sum_in_tree(std::size_t segments, const Make& make, const Join& join) {
   std::size_t waiting = 0;  // levels in use; the topmost is written next
   for (std::size_t segment = 0; segment < segments; ++segment) {
     make(segment, waiting++);
-    // Each trailing one of the segment's number is a neighbour that waits.
+    // Each trailing one bit of the segment's number is a neighbour that waits.
     for (std::size_t left = segment; (left & 1) != 0; left >>= 1) join(--waiting - 1);
   }
 }
@@ -26710,7 +26871,7 @@ template <std::size_t kWidth>
 class SegmentTree {
  public:
   // Calls add(first row, end of rows, sums) for each run of each segment, with sums from zero;
-  // returns the sums of all.
+  // returns the sum of all segments.
   template <class Add>
   const float* sum(const Segments& segments, std::size_t rows, const Add& add) {
     const std::size_t whole[2] = {0, rows};
@@ -26754,18 +26915,18 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Steps of k that are packed together, and rows of a tile: running sums find room where panels of b
-// are shorter than the workspace has them.
+// The steps of k that are packed together, and the rows of a tile. Running sums are stored in the
+// workspace of panels of b, which are shorter here.
 inline constexpr std::size_t study_depth = 128;
 inline constexpr std::size_t study_rows = (pack_depth - study_depth) / micro_rows * micro_rows;
 static_assert(study_rows != 0 && study_rows * study_depth <= gemm_packed_rows * gemm_packed_steps);
-// Of the running sums of a micro-tile, which lie row by row.
+// The floats of the running sums of a micro-tile, row by row.
 inline constexpr std::size_t micro_floats = micro_rows * micro_columns;
 
 using RoundSums = void (*)(const CodecParams& format, float* sums);
 
-// A format with fp32's exponents and special numbers: the lower bits of the mantissa go, at least
-// one. A sum is no signalling NaN, so what is left of its mantissa is one too.
+// Rounds to a format with fp32's exponents and special numbers, whose mantissa is at least one bit
+// shorter. A NaN sum is never signalling, so it is a NaN without its lower bits, too.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void cut_mantissas(const CodecParams& format, float* sums) {
   const Floats d;
   const hn::RebindToUnsigned<Floats> du;
@@ -26781,7 +26942,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void cut_mantissas(const CodecParams& forma
   }
 }
 
-// Any format: to its code and back.
+// For any format: encodes each sum and decodes it again.
 template <bool kDeep>
 HWY_NOINLINE HWY_MAYBE_UNUSED static void round_through_codes(const CodecParams& format,
                                                               float* sums) {
@@ -26802,7 +26963,7 @@ static inline RoundSums rounding_to(const FloatFormat& format, const CodecParams
   return params.deep ? round_through_codes<true> : round_through_codes<false>;
 }
 
-// Running sums join totals that lie `stride` floats apart, which are 0 where they are the first.
+// Adds the running sums to totals that are `stride` floats apart. `first`: the totals count as 0.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void join_totals(const float* sums, bool first, float* totals,
                                                       std::size_t stride) {
   const Floats d;
@@ -26880,15 +27041,15 @@ class RoundedSumsProduct {
     }
   }
 
-  // `depth` products of a segment of `length` join the running sums of a micro-tile, from product
-  // `position` on.
+  // Adds `depth` products of a segment of `length` to the running sums of a micro-tile, from
+  // product `position` on.
   void add_products(std::size_t position, std::size_t depth, std::size_t length, const float* a,
                     const float* b, float* sums, float* totals, std::size_t stride) const {
     const std::size_t chunk = args_.accumulation.chunk;
     const bool promotes = args_.accumulation.promote != 0;
     const std::size_t interval = promotes ? args_.accumulation.promote : length;
     for (const std::size_t end = position + depth; position != end;) {
-      const std::size_t within = position % interval;  // what the running sums have already
+      const std::size_t within = position % interval;  // products that the running sums contain
       const std::size_t until_joined = (std::min)(interval - within, length - position);
       const std::size_t until_rounded = (std::min)(chunk - within % chunk, until_joined);
       const std::size_t steps = (std::min)(until_rounded, end - position);
@@ -26929,12 +27090,12 @@ HWY_AFTER_NAMESPACE();
 
 #endif
 // ---- soma/kernels/gemm/tiles/tiles-inl.hpp
-// Products by the bf16 tile instruction: the innermost loop, and the packing it wants. Of each
-// segment a lies in panels of 16 rows, [steps of 32 k][row][pair along k], and b in panels of 16
-// columns, [pair along k][column], so that each tile is 1 KiB in one piece. Zeros follow the end of
-// a segment, which change no sum. Rows of whole cache lines are not packed: they stay in the
-// first-level cache, from which tiles whose rows lie apart are loaded as fast. Numbers that are not
-// exact in bf16 are split (gemm/pack/fp32_split-inl.hpp), with three tiles in the place of each.
+// Products by the bf16 tile instruction: the innermost loop, and its packing. Each segment of a is
+// packed in panels of 16 rows, [steps of 32 k][row][pair along k], and each segment of b in panels
+// of 16 columns, [pair along k][column], so that each tile is 1 KiB of adjacent memory. Zeros pad
+// the end of a segment and change no sum. Rows of a that are whole cache lines are not packed: they
+// stay in the first-level cache, where loading separate rows is as fast. Numbers that are not exact
+// in bf16 are split (gemm/pack/fp32_split-inl.hpp), with three tiles in place of one.
 
 #if defined(SOMA_KERNELS_GEMM_TILES_TILES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_TILES_TILES_INL_HPP
@@ -26944,10 +27105,11 @@ HWY_AFTER_NAMESPACE();
 #endif
 
 // ---- soma/kernels/gemm/tiles/sums-inl.hpp
-// The way of sums from tiles. Tile registers can neither add nor round, so sums of a block, or of a
-// segment of it, are stored in the first-level cache, from where they join those of segments that
-// wait for them and leave as bf16 or fp32. That is a row at a time, in the time of the products
-// behind them: a product takes 16 cycles in which nothing else is wanted of the core.
+// Moves sums from tiles to c. Tile registers can neither add nor round. So the sums of a block, or
+// of a segment of a block, are stored in the first-level cache, where the waiting sums of other
+// segments are added to them, and from where they are written as bf16 or fp32. This is done a row
+// at a time, during the products of the next block: a product takes 16 cycles, in which the core
+// has nothing else to do.
 
 #if defined(SOMA_KERNELS_GEMM_TILES_SUMS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_TILES_SUMS_INL_HPP
@@ -26966,24 +27128,26 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 namespace {  // internal linkage: units with other flags have their own
 
-// The sums that left the tiles last, places for them and for those that wait, and what is left to
-// do.
+// The sums that the tiles stored last, memory for these sums and for waiting ones, and the work
+// that is left.
 class TileSums {
  public:
   static constexpr std::size_t stride = micro_columns;
 
   TileSums() {}  // places have no value: 20 KiB of zeros for each product would take longer
 
-  // Sums in so many rows at a level of the tree of segments, which are to be stored() before the
-  // next advance(): joined by so many neighbours below them, they go to another level, ...
+  // The next three functions begin to move sums, which are stored() before the next advance(). This
+  // one takes the sums of `rows` rows at a level of the tree of segments, adds `neighbours` waiting
+  // sums of lower levels, and keeps the result at level `to`.
   void begin(std::size_t level, std::size_t neighbours, std::size_t rows, std::size_t to) {
     begin(level, neighbours, rows, {place(to), stride});
   }
-  // ... along a path that is fresh, ...
+  // Adds the sums of `neighbours` waiting sums of lower levels, and stores the result by `path`,
+  // which must be fresh.
   void begin(std::size_t level, std::size_t neighbours, std::size_t rows, const SumPath& path) {
     work_ = {0, rows, rows, place(level), neighbours, path};
   }
-  // ... or through an exit.
+  // Adds the neighbours in the same way, and writes the result through an exit.
   void begin(std::size_t level, std::size_t neighbours, std::size_t,
              const ExitPath<Bf16Exit>& path) {
     work_ = {0, path.rows, path.rows, place(level), neighbours, {nullptr, 0}, path};
@@ -26992,7 +27156,7 @@ class TileSums {
 
   float* stored() { return work_.sums; }
 
-  // So many calls of advance() do all of it. finish() does what is left.
+  // Divides the work among `calls` calls of advance(). finish() does the rest.
   void spread(std::size_t calls) {
     const std::size_t left = work_.rows - work_.row;
     work_.share = calls == 0 ? left : (left + calls - 1) / calls;
@@ -27005,7 +27169,8 @@ class TileSums {
   }
 
  private:
-  // Apart from the 4 KiB of a block: loads would wait for stores to the same place in a page.
+  // Keeps a distance from the 4 KiB of a block: loads would wait for stores to the same offset in a
+  // page.
   static constexpr std::size_t apart = 2 * tile_lines * stride + 2 * line_floats;
 
   float* place(std::size_t level) { return places_ + level * apart; }
@@ -27021,7 +27186,8 @@ class TileSums {
   struct Row {
     FloatVector left, right;
 
-    // By so many, the first `distance` floats before a place, the next that much before it.
+    // Adds `addends` tiles of sums: the first is `distance` floats before `place`, the next one the
+    // same distance before that.
     HWY_INLINE void join(const float* place, std::size_t addends, std::size_t distance) {
       for (; addends != 0; --addends) {
         place -= distance;
@@ -27085,14 +27251,15 @@ static_assert(pack_depth % tile_floats == 0 && tile_packed_steps % tile_floats =
 
 namespace {  // internal linkage: units with other flags have their own
 
-// The Kernel of PackedPanels, of bf16 numbers or, with kParts = 3, of split ones. A block of c is
-// 2 x 2 tiles: two of a and two of b meet in four products, which take 16 cycles each while the
-// loads of the next four tiles take 8. That is what eight registers allow. Where few rows are left,
-// 1 x 2.
+// The Kernel of PackedPanels for bf16 numbers or, with kParts = 3, for split ones. A block of c is
+// 2 x 2 tiles: two tiles of a and two of b make four products, which take 16 cycles each, while
+// loading the next four tiles takes 8. Eight registers allow no larger block. If few rows are left,
+// a block is 1 x 2.
 //
-// From the second-level cache the loads take 22 cycles. So the rows of a block stay in the first,
-// as far as there is room, while all columns pass them; whatever else is loaded leaves them there.
-// Split numbers have products enough for all that is loaded to come from the second.
+// From the second-level cache the loads take 22 cycles. So the rows of a block stay in the
+// first-level cache, as far as there is room, while all columns are multiplied by them, and other
+// loads do not displace them. Split numbers have so many products that all loads may come from the
+// second-level cache.
 template <std::size_t kParts>
 class TileKernel {
   static constexpr bool splits = kParts != 1;
@@ -27105,12 +27272,13 @@ class TileKernel {
   static constexpr std::size_t most_rows = 2 * tile_lines;
   static constexpr std::size_t row_floats = kParts * tile_lines * tile_floats;
   static constexpr std::size_t column_floats = kParts * tile_floats * tile_floats;
-  // Of what comes next, in a step.
+  // The floats of the next panel that a step prefetches.
   static constexpr std::size_t fetched_floats = splits ? 18 * line_floats : row_floats;
   static constexpr std::size_t depth = tile_steps;
   static constexpr bool reads_rows = !splits, exits = true, keeps_rows = !splits;
   static constexpr std::size_t packed_rows = splits ? split_packed_rows : tile_packed_rows;
-  // Split columns come from the third-level cache, which takes all rows that are packed together.
+  // Split columns come from the third-level cache, so all rows that are packed together are
+  // multiplied by them at once.
   static constexpr std::size_t least_rows = splits ? packed_rows : most_rows;
   static constexpr std::size_t packed_steps =
       (splits ? split_packed_steps : tile_packed_steps) / tile_floats;
@@ -27124,7 +27292,8 @@ class TileKernel {
     else
       a.template pack_blocks<tile_lines>(part, buffer);
   }
-  // A block of c has two panels of columns: what lies behind the last is read too and never used.
+  // A block of c has two panels of columns. The data after the last panel are read too and never
+  // used.
   static void pack_b(const Source& b, const PackPart& part, typename Source::Buffer& buffer) {
     if constexpr (splits)
       b.pack_b(part, buffer);
@@ -27132,22 +27301,23 @@ class TileKernel {
       b.template pack_units<tile_floats, tile_floats>(part, buffer);
   }
 
-  // Whether rows are read where they lie, so many floats apart: whole cache lines.
+  // True if rows are read in place, `stride` floats apart: their length must be whole cache lines.
   static bool takes_rows(const float* first, std::size_t stride) {
     return reinterpret_cast<std::uintptr_t>(first) % line_bytes == 0 && stride % line_floats == 0;
   }
-  // Floats between rows of so many that are laid one behind another, so that both tiles of a block
-  // can stay near.
+  // The floats between rows that are copied one after another (laid), so that both tiles of a block
+  // can stay in the first-level cache.
   static std::size_t laid_stride(std::size_t floats) {
     const std::size_t stride = round_up_to(floats, line_floats);
     return near_steps(near_tiles, set_distance(stride)).both != 0 ? stride : stride + line_floats;
   }
-  // Whether other rows are laid: bytes, whose numbers have to be looked up anyway. The workspace
-  // has a line more for each row. Others are packed, which is as much work and quicker to read.
+  // True if rows that are not read in place are laid: rows of bytes, whose numbers have to be
+  // looked up anyway. The workspace has an extra cache line for each row. Rows of other types are
+  // packed, which is as much work and quicker to read.
   static bool lays(const Source& a, std::size_t, std::size_t) { return a.can_lay() && !a.direct(); }
 
-  // The block of c that begins `rows` rows before the end, as MicroKernel::run() has it. Sums are
-  // on their way until the next run, or finish().
+  // Computes the block of c that begins `rows` rows before the end, as MicroKernel::run() does. The
+  // sums are moved to c during the next run, or by finish().
   template <class Path>
   void run(std::size_t rows, const PackedSteps& steps, const float* a, const float* b,
            const float* ahead, const Path& path) {
@@ -27170,16 +27340,17 @@ class TileKernel {
 
  private:
   static constexpr std::size_t line_bytes = line_floats * sizeof(float);
-  // How many of the first steps of a block's rows stay near: of both its tiles, and of the upper.
+  // How many of the first steps of a block's rows stay in the first-level cache: steps of both
+  // tiles, and of the upper tile.
   struct NearSteps {
     std::size_t both, upper;
   };
-  // 40 of the 48 KiB that the first-level cache has. Sums of segments that wait take some of it.
+  // Waiting sums of segments need some of it.
   static constexpr std::size_t near_tiles = 40, near_tiles_of_segments = 24;
 
-  // Rows so many floats apart begin in every 1st, 2nd, 4th ... 64th of the cache's 64 sets. So many
-  // neighbouring steps fill them evenly, two tiles with half as many lines in a set, which has
-  // places for twelve.
+  // Rows at a distance of `stride` floats begin in every 1st, 2nd, 4th ... 64th of the cache's 64
+  // sets. The same number of neighbouring steps fill these sets evenly: two tiles put half as many
+  // lines in a set, which has room for twelve.
   static constexpr std::size_t set_distance(std::size_t stride) {
     const std::size_t lines = stride / line_floats | 64;
     return lines & (~lines + 1);
@@ -27198,7 +27369,7 @@ class TileKernel {
     std::size_t stride;  // floats between rows
     std::size_t set_distance;
   };
-  // Of a panel that has `all`.
+  // A range of steps of a panel that has `all` steps.
   struct StepRange {
     std::size_t first, end, all;
   };
@@ -27217,7 +27388,7 @@ class TileKernel {
       const std::size_t end = first + steps.count(i, depth);
       sum<kTiles>({first, end, all}, near, a, b, ahead);
       first = end;
-      // Each trailing one of the segment's number is a neighbour that waits.
+      // Each trailing one bit of the segment's number is a neighbour that waits.
       const auto neighbours = static_cast<std::size_t>(std::countr_one(i));
       const std::size_t at = level;
       level -= neighbours;
@@ -27228,7 +27399,7 @@ class TileKernel {
       late_tiles_ = kTiles;
     }
   }
-  // Sums that grow where they are.
+  // Sums that are added in memory.
   template <int kTiles>
   void run_along(const StepRange& steps, const RowTiles& a, const float* b, const float* ahead,
                  const SumPath& path) {
@@ -27242,8 +27413,8 @@ class TileKernel {
     SumTiles<kTiles, 2>::store(sums_.stored(), TileSums::stride);
     sums_.finish();
   }
-  // Sums that stay in the tiles. Those before them are stored as their tiles are wanted, and leave
-  // while these grow.
+  // Sums that stay in the tiles. The previous sums are stored when their tiles are needed, and are
+  // moved to c while the new sums are computed.
   template <int kTiles>
   void sum(StepRange steps, const NearSteps& near, const RowTiles& a, const float* b,
            const float* ahead) {
@@ -27288,7 +27459,8 @@ class TileKernel {
     return {a.first + number * row_floats, a.first + (all + number) * row_floats,
             b + number * column_floats, b + (all + number) * column_floats};
   }
-  // What comes next goes to the second-level cache, and sums leave.
+  // The work between tile products: prefetches the next panel into the second-level cache, and
+  // writes finished sums.
   struct Meanwhile {
     const float* ahead;
     TileSums& sums;
@@ -27299,7 +27471,7 @@ class TileKernel {
       sums.advance();
     }
   };
-  // Of a, kNear tiles stay near.
+  // Loads the tiles of a step; kNear tiles of a stay in the first-level cache.
   template <int kTiles, int kNear>
   static HWY_INLINE void load(std::size_t number, std::size_t all, const RowTiles& a,
                               const float* b) {
@@ -27319,8 +27491,8 @@ class TileKernel {
     sums_.advance();
     if constexpr (kTiles == 2) Tiles::multiply_add<2, 5, 6>(), Tiles::multiply_add<3, 5, 7>();
   }
-  // The first of sums that take the tiles of those before them, each stored as it is wanted: that
-  // takes as long as a product.
+  // Sets the first sums of tiles that still hold the previous sums. Each tile is stored just before
+  // it is needed, which takes as long as a product.
   template <int kTiles>
   void step_late(std::size_t number, const NearSteps& near, std::size_t all, const RowTiles& a,
                  const float* b) {
@@ -27363,7 +27535,7 @@ class TileKernel {
 
   Tiles registers_;
   TileSums sums_;
-  int late_tiles_ = 0;  // of rows, that still hold the sums that leave next
+  int late_tiles_ = 0;  // tiles of rows that still hold the sums that leave next
 };
 
 }  // namespace
@@ -27430,25 +27602,26 @@ struct VectorKernel {
   }
   void finish() const {}
 
-  // Whether rows of a block, so many floats apart, lie in more than one set of the first-level
-  // cache. Fourteen in one push each other out: 0.83 to 0.98 times the speed of packed ones.
+  // True if rows of a block, `stride` floats apart, lie in more than one set of the first-level
+  // cache. Fourteen rows in one set evict each other: 0.83 to 0.98 times the speed of packed rows.
   static constexpr bool takes_rows(const float*, std::size_t stride) {
     const std::size_t behind = stride * sizeof(float) % way_bytes;
     const std::size_t apart = (std::min)(behind, way_bytes - behind);
     return (micro_rows - 1) * apart >= line_floats * sizeof(float);
   }
-  // Floats between rows of so many that are laid one behind another: whole cache lines.
+  // The floats between rows that are copied one after another (laid): whole cache lines.
   static constexpr std::size_t laid_stride(std::size_t floats) {
     const std::size_t stride = round_up_to(floats, line_floats);
     return takes_rows(nullptr, stride) ? stride : stride + line_floats;
   }
-  // Whether other rows are laid so: it is less work than packing them, if it takes no more room.
+  // True if rows that are not read in place are laid: that is less work than packing, if it takes
+  // no more memory.
   static bool lays(const Source& a, std::size_t stride, std::size_t steps) {
     return a.can_lay() && micro_rows * stride <= micro_row_width * steps;
   }
 
  private:
-  // Numbers that lie so far apart share a set of the first-level cache: 64 sets of 64 bytes.
+  // Numbers at this distance share a set of the first-level cache: 64 sets of 64 bytes.
   static constexpr std::size_t way_bytes = 4096;
 
   static HWY_INLINE void fetch(const SumPath&) {}
@@ -27471,7 +27644,7 @@ HWY_AFTER_NAMESPACE();
 HWY_BEFORE_NAMESPACE();
 namespace soma {
 namespace HWY_NAMESPACE {
-// Calls each(std::type_identity<Gemm<...>>) with the kind of product that these operands take.
+// Calls each(std::type_identity<Gemm<...>>) with the kind of product for these operands.
 template <class Each>
 static auto with_gemm([[maybe_unused]] const GemmArgs& args, const Each& each) {
 #if SOMA_HAS_BF16_DOT
@@ -27548,7 +27721,7 @@ HWY_BEFORE_NAMESPACE();
 namespace soma {
 namespace HWY_NAMESPACE {
 
-// Where a window lies in one direction: its places begin ... end - 1 are on the image, the first of
+// A window's place in one direction: its places begin ... end - 1 are on the image, the first of
 // them at `pixel`; the others are padding.
 struct WindowSpan {
   std::size_t begin, end, pixel;
@@ -27570,7 +27743,7 @@ static inline WindowSpan columns_of(const Window& w, std::size_t j) {
   return window_span(j, w.stride_width, w.kernel_width, w.pad_width, w.width);
 }
 
-// Kernels are a few pixels wide: a call of memcpy would cost more than it moves.
+// Kernels are a few pixels wide: a call of memcpy would cost more than the copy.
 static inline void copy_pixels(const float* from, std::size_t count, float* to) {
   if (count >= 16) {
     std::memcpy(to, from, count * sizeof(float));
@@ -27607,8 +27780,8 @@ static inline void unfold(const UnfoldArgs& args) noexcept {
     }
 }
 
-// A pixel occurs at most once in a row of the columns, so going through the rows adds to each pixel
-// in ascending order of them.
+// A pixel occurs at most once in a row of the columns, so each pixel adds its rows in ascending
+// order.
 static inline void fold_window(const Window& w, const float* in, const WindowSpan& rows,
                                const WindowSpan& columns, float* image) {
   const std::size_t area = w.kernel_height * w.kernel_width;
@@ -27635,7 +27808,8 @@ static inline void fold(const FoldArgs& args) noexcept {
     }
 }
 
-// Where the largest pixel of a window is: the first of equals, the first NaN before all.
+// The place of the largest pixel of a window: the first of equal pixels; the first NaN before all
+// numbers.
 static inline std::size_t largest_pixel(const Window& w, const float* plane, const WindowSpan& rows,
                                         const WindowSpan& columns) {
   const std::size_t width = columns.end - columns.begin;
@@ -27644,7 +27818,7 @@ static inline std::size_t largest_pixel(const Window& w, const float* plane, con
   for (std::size_t k = 0; k < rows.end - rows.begin; ++k) {
     const std::size_t row = (rows.pixel + k) * w.width + columns.pixel;
     for (std::size_t at = row; at < row + width; ++at) {
-      // Also true where the pixel is NaN; where `largest` is, nothing replaces it.
+      // Also true if the pixel is NaN; if `largest` is NaN, nothing replaces it.
       if (largest == largest && !(plane[at] <= largest)) {
         largest = plane[at];
         best = at;
@@ -27670,7 +27844,7 @@ static inline void max_pool(const MaxPoolArgs& args) noexcept {
   }
 }
 
-// Windows overlap where the stride is below the kernel: a pixel then adds their gradients in
+// If the stride is below the kernel's size, windows overlap: a pixel then adds their gradients in
 // ascending order of the windows.
 static inline void max_pool_backward(const MaxPoolArgs& args) noexcept {
   const Window& w = args.window;
@@ -27736,18 +27910,18 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void add_differences(const float* x, std::s
   });
 }
 
-// Of one infinite logit the logarithm is 0: the others vanish beside it. NaN where there are
-// several, or where all are -infinity.
+// With one infinite logit the logarithm is 0, because all other exponentials vanish beside it. NaN
+// if several logits are infinite, or if all are -infinity.
 static inline float log_sum_of(float largest, const LaneSums<2>& sums) {
   const bool certain = std::isinf(largest) && largest > 0 && sums.total(1) == 1;
   return certain ? sums.total(0) : log_sum_below(largest, sums);
 }
 
-// Everything is measured from the largest of the row, and the largest itself is left out of the sum
-// of exponentials, so that a row whose label is far ahead has a loss with all its digits: with
-// log_sum = log sum exp(x - largest),
+// All logits are taken relative to the largest logit of the row, and the largest itself is left out
+// of the sum of exponentials. So the loss of a row whose label is far ahead keeps all its digits:
+// with log_sum = log sum exp(x - largest),
 //     lse - x[label] = log_sum - (x[label] - largest), and the same for the mean.
-// An infinite logit is a limit: a label that is it has loss 0, another one an infinite loss.
+// An infinite logit is a limit: if it is the label's, the loss is 0, otherwise infinite.
 static inline float cross_entropy_row(CachedRow& x, const CrossEntropyArgs& args, std::size_t row,
                                       std::size_t label) {
   const float largest = largest_of_row(x, args.columns);
@@ -27767,7 +27941,7 @@ static inline float cross_entropy_row(CachedRow& x, const CrossEntropyArgs& args
   if (!smooth) return from_label;
   const float from_mean = log_sum - differences.total() / static_cast<float>(args.columns);
   const float unsmoothed = 1 - args.smoothing;
-  // A share of zero takes nothing of an infinity.
+  // A share of zero does not multiply an infinity.
   return std::fma(args.smoothing, from_mean, unsmoothed == 0 ? 0 : unsmoothed * from_label);
 }
 
@@ -27797,9 +27971,9 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void cross_entropy_gradient_run(const float
   });
 }
 
-// The label's own gradient: (p - (1 - smoothing + others)) * factor. Where p is above 0.5, p - 1 is
-// exp(-f) - 1 of the label's loss f, and that is -2 t / (1 + t) with t = tanh(f / 2): it keeps its
-// digits where p is nearly 1. Below 5 ulp.
+// The label's own gradient: (p - (1 - smoothing + others)) * factor. If p is above 0.5, p - 1 is
+// computed as exp(-f) - 1 for the label's loss f, which is -2 t / (1 + t) with t = tanh(f / 2): so
+// the gradient keeps its digits if p is nearly 1. Error below 5 ulp.
 static inline float label_gradient(float own, const float* lse, float smoothing, float others,
                                    float factor) {
   const Floats d;
@@ -27830,7 +28004,7 @@ static inline void cross_entropy_backward_kernel(const CrossEntropyArgs& args) n
       } else {
         const float* const lse = args.log_sum_exp + 2 * row;
         const float* x = reader.read(row, first, count, buffer.values);
-        // The logits may lie where their gradient goes: the label's is read before.
+        // The gradient may overwrite the logits, so the label's gradient is computed first.
         const std::size_t at = static_cast<std::size_t>(label) - first;
         const float own = at < count ? x[at] : 0;
         cross_entropy_gradient_run(x, count, lse, others, factor, to);
@@ -27861,8 +28035,8 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void squared_error_gradient_loop(const floa
                  });
 }
 
-// max(x, 0) - x t + log(1 + exp(-|x|)). A target of zero takes nothing off. At the infinities the
-// limits: 0 where the target is on that side, else infinity.
+// max(x, 0) - x t + log(1 + exp(-|x|)). A target of zero subtracts nothing. At the infinities the
+// result is the limit: 0 if the target is on the same side, else infinity.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void binary_cross_entropy_loop(const float* const* in,
                                                                     float* out, std::size_t count) {
   map_vectors<2>({in[0], in[1]}, out, count, [](FloatVector x, FloatVector t) HWY_ATTR {
@@ -27872,7 +28046,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void binary_cross_entropy_loop(const float*
         hn::IfThenElse(hn::Eq(t, hn::Zero(d)), positive, fused(d, hn::Neg(x), t, positive));
     const FloatVector size = hn::Abs(x);
     const FloatVector loss = hn::Add(linear, log_one_plus_lanes(d, exp_lanes(d, hn::Neg(size))));
-    // What is left of the target on the other side of x, times infinity.
+    // The share of the target on the other side of x, times infinity.
     const FloatVector other =
         hn::IfThenElse(hn::Lt(x, hn::Zero(d)), t, hn::Sub(hn::Set(d, 1.0f), t));
     const FloatVector limit =
@@ -27882,8 +28056,8 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void binary_cross_entropy_loop(const float*
   });
 }
 
-// (sigmoid(x) - t) * factor. For x above zero as ((1 - t) - sigmoid(-x)) * factor: it keeps its
-// digits where both are nearly 1.
+// (sigmoid(x) - t) * factor. For x above zero it is computed as ((1 - t) - sigmoid(-x)) * factor,
+// which keeps its digits if both are nearly 1.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void binary_cross_entropy_gradient_loop(const float* const* in,
                                                                              float* out,
                                                                              std::size_t count) {
@@ -27975,7 +28149,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void hinge_gradient_loop(const float* const
                  });
 }
 
-// t (log t - x). A target of zero takes nothing, of an infinite x neither.
+// t (log t - x). With a target of zero the result is 0, even for an infinite x.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void divergence_loop(const float* const* in, float* out,
                                                           std::size_t count) {
   map_vectors<2>({in[0], in[1]}, out, count, [](FloatVector x, FloatVector t) HWY_ATTR {
@@ -28188,7 +28362,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 namespace {  // internal linkage: units with other flags have their own
 
-// What stands for gamma and beta where they are absent.
+// Stand-ins for absent gamma and beta.
 struct NormConstants {
   alignas(64) float ones[row_chunk], zeros[row_chunk] = {};
   NormConstants() { std::fill_n(ones, row_chunk, 1.0f); }
@@ -28506,7 +28680,7 @@ class StepRowKinds {
   StepRowKinds(const GradientRun& gradient, const std::uint8_t* live)
       : gradient_(gradient), live_(live) {}
   enum class Kind { with_gradient, without, idle };
-  // Of a row, where all before it have been passed.
+  // The kind of a row; all rows before it have been passed.
   Kind kind(std::size_t row) const {
     if (!gradient_.sparse) return Kind::with_gradient;
     if (used_ < gradient_.rows.size() &&
@@ -28654,9 +28828,9 @@ HWY_AFTER_NAMESPACE();
 
 #endif
 // ---- soma/kernels/reduce/lane_sums-inl.hpp
-// Sums in 16 logical lanes: lane i adds elements i, i + 16, ... in order, then lanes meet pairwise.
-// The lanes live in memory between chunks, so a sum depends neither on the width of the vectors nor
-// on how a run is cut into chunks (whose starts are multiples of 16).
+// Sums in 16 logical lanes: lane i adds elements i, i + 16, ... in order, then lanes are added
+// pairwise. The lanes are stored in memory between chunks, so a sum depends neither on the width of
+// the vectors nor on how a run is cut into chunks (which begin at multiples of 16).
 
 #if defined(SOMA_KERNELS_REDUCE_LANE_SUMS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_REDUCE_LANE_SUMS_INL_HPP
@@ -28679,7 +28853,7 @@ struct SixteenLanes {
   alignas(128) T lane[logical_lanes] = {};
 };
 
-// i with i + 8, then + 4, + 2, + 1.
+// Adds lane i to i + 8, then to + 4, + 2, + 1.
 template <class T>
 static inline T total(const SixteenLanes<T>& sums) {
   T left[logical_lanes / 2];
@@ -28689,9 +28863,9 @@ static inline T total(const SixteenLanes<T>& sums) {
   return left[0];
 }
 
-// `count` is a multiple of 16; zeros fill it up, which change no lane (a lane is never -0). Vectors
-// narrower than 16 lanes pass over the chunk once for each part of the lanes: it lies in the
-// first-level cache, and the passes, being independent, overlap.
+// `count` is a multiple of 16; callers pad with zeros, which change no lane (a lane is never -0).
+// Vectors narrower than 16 lanes pass over the chunk once for each part of the lanes: the chunk is
+// in the first-level cache, and the passes are independent, so they overlap.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void add_to_lanes(const float* values, std::size_t count,
                                                        SixteenLanes<float>& sums) {
   const hn::CappedTag<float, logical_lanes> d;
@@ -28908,9 +29082,9 @@ HWY_INLINE void step_moments(D d, const MomentFactors& by, V gradient, V& m, V& 
 // ---- AdamW:  w = fma(decay_factor, w, -(step_size * m / fma(sqrt(v), 1 / sqrt(correction2),
 //                                                              epsilon)))
 
-// What adam_chunk() reads and writes of a state: floats that are decoded before and encoded after
-// it, or bf16 with 16 random bits, where reading, stepping and rounding are one pass: 1.2 times as
-// fast.
+// The two forms of a state in adam_chunk(). FloatLanes: floats, decoded before and encoded after
+// the step. The other form, bf16 with 16 random bits, reads, steps and rounds in one pass: 1.2
+// times as fast.
 struct FloatLanes {
   explicit FloatLanes(const StepRun& run) : values(run.values), next(run.next) {}
   template <class D>
@@ -29096,7 +29270,7 @@ static inline void lamb_update(LambArgs& args) noexcept {
     load_chunk(v, first, count, scratch);
     float* u = place_run(update, first, count, update_buffer.values);
     lamb_chunk(args, g, w, m, v, whole, u);
-    // What fills up the last group may be 0 / 0.
+    // The padding of the last group may be 0 / 0, and must not join the sums.
     std::fill(u + count, u + whole, 0.0f);
     add_squares(w, whole, weight_squares);
     add_squares(u, whole, update_squares);
@@ -29148,8 +29322,8 @@ HWY_AFTER_NAMESPACE();
 
 #endif
 // ---- soma/kernels/peak-inl.hpp
-// The yardsticks of describe_host() and of shares of the peak: multiply-adds that never leave the
-// registers.
+// Measures the peak rates for describe_host() and for shares of the peak: multiply-adds that use
+// registers only.
 
 #if defined(SOMA_KERNELS_PEAK_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_PEAK_INL_HPP
@@ -29168,22 +29342,23 @@ namespace hn = hwy::HWY_NAMESPACE;
 using RateFloats = hn::CappedTag<float, 16>;
 using RateVector = hn::Vec<RateFloats>;
 
-// Chains of steps, as many as registers hold beside the operands: a step takes 4 to 6 cycles and
-// two start in each, and a chain that has waited once never catches up, so twice as many as that
-// asks for (with 12, an AMD part does 0.92 of its bf16 dot instructions).
+// The number of chains, as many as fit in registers beside the operands. A step takes 4 to 6 cycles
+// and two start in each cycle, but a chain that has waited once never makes up for it, so there are
+// twice as many chains as that requires (with 12, an AMD CPU reaches 0.92 of the rate of its bf16
+// dot instruction).
 inline constexpr std::size_t rate_chains = HWY_ARCH_X86 && HWY_TARGET > HWY_AVX3 ? 12 : 24;
 
-// Returns the operations done, of which there are `each` a lane and step.
+// Returns the number of operations, which is `each` per lane and step.
 template <class Step, std::size_t... i>
 HWY_INLINE double rate_of(std::uint64_t rounds, double each, const Step& step,
                           std::index_sequence<i...>) {
   constexpr RateFloats d;
-  // All different: a compiler would compute equal chains once.
+  // All chains start with different numbers: a compiler would compute equal chains once.
   RateVector chains[] = {hn::Set(d, 0.1f * static_cast<float>(i))...};
   for (std::uint64_t round = 0; round < rounds; ++round) ((chains[i] = step.of(chains[i])), ...);
   RateVector sum = hn::Zero(d);
   ((sum = hn::Add(sum, chains[i])), ...);
-  // The sums are finite; testing that keeps the loop from being dropped.
+  // The sums are finite; the test keeps the compiler from dropping the loop.
   return hn::GetLane(sum) < 1e30f
              ? static_cast<double>(sizeof...(i)) * each * static_cast<double>(hn::Lanes(d)) *
                    static_cast<double>(rounds)
@@ -29234,8 +29409,8 @@ HWY_AFTER_NAMESPACE();
 
 #endif
 // ---- soma/kernels/quantize/quantize-inl.hpp
-// The quantize entry of the kernel table. A block of granules is read twice while it is in a cache:
-// for its amax, and to be rounded.
+// A block of granules is read twice while it is in a cache: once to find its amax, once to round
+// it.
 
 #if defined(SOMA_KERNELS_QUANTIZE_QUANTIZE_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_QUANTIZE_QUANTIZE_INL_HPP
@@ -29245,14 +29420,14 @@ HWY_AFTER_NAMESPACE();
 #endif
 
 // ---- soma/kernels/quantize/round_fp32-inl.hpp
-// Rounding to a narrow format on fp32 numbers, without codes between: of finite values, to nearest
+// Rounds fp32 numbers to a narrow format without computing codes: for finite values, to nearest
 // even, in a format with subnormals.
 //
-// A magnitude a of exponent e has the spacing 2^(e - M), below the smallest normal number that
-// one's. In the sum t of a and 2^(e - M + 23) that is the last place, so the addition rounds a; t
-// less that power is the rounded number, and the difference of their bits counts its spacings. No
-// contraction can change a bit: between the product with the inverse scale and the sum stands a
-// minimum.
+// A magnitude a with exponent e has the spacing 2^(e - M); below the smallest normal number the
+// spacing is that number's. In the sum t of a and 2^(e - M + 23), this spacing is the last place,
+// so the addition rounds a. t less that power is the rounded number, and the difference of their
+// bits counts its spacings. A minimum between the product with the inverse scale and the sum
+// prevents contraction, which could change a bit.
 
 #if defined(SOMA_KERNELS_QUANTIZE_ROUND_FP32_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_QUANTIZE_ROUND_FP32_INL_HPP
@@ -29286,7 +29461,8 @@ struct QuickScales {
   std::size_t group;
 };
 
-// False: a number was not finite or, without a scale, too large. Then what was written is wrong.
+// false: a number was not finite or, without a scale, too large; then the written numbers are
+// wrong.
 using QuickLoop = bool (*)(const QuickFormat&, const std::byte* from, std::size_t count,
                            const QuickScales&, std::byte* to);
 
@@ -29297,8 +29473,8 @@ static inline bool is_quick(const FloatFormat& f, const Rounding& rounding) {
          f.max_exponent() + 24 - f.mantissa_bits <= 127;
 }
 
-// Of a format that is_quick(). With a scale large numbers stop at the largest; without one they
-// follow the format's rule.
+// For a format that is_quick(). With a scale, large numbers saturate at the largest finite number;
+// without a scale they follow the format's rule.
 static inline QuickFormat make_quick_format(const FloatFormat& f, bool scaled) {
   const float largest = decode(f, f.max_finite_code());
   const int discarded = 23 - f.mantissa_bits;
@@ -29447,8 +29623,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void raise_columns(const std::byte* from, s
   raise(last, maxima + whole);
 }
 
-// The same for groups of a multiple of 32 elements, each of which has a vector of maxima, 16 apart.
-// Two bf16 numbers are read as one word: each half of it, moved up, is an fp32.
+// Two bf16 numbers are read as one word: each half, shifted to the upper half, is an fp32 number.
 template <bool kFromBf16>
 HWY_NOINLINE HWY_MAYBE_UNUSED static void raise_groups(const std::byte* from, std::size_t count,
                                                        std::size_t group, std::int32_t* maxima) {
@@ -29521,7 +29696,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_columns_within(float* x, cons
 
 namespace {  // internal linkage: units with other flags have their own
 
-// scale_for(), with what depends on the format found once.
+// scale_for(), but the parts that depend only on the format are computed once.
 class ScaleRule {
  public:
   ScaleRule(const Scaling& scaling, const FloatFormat& format)
@@ -29596,7 +29771,7 @@ class QuantizePass {
   }
 
  private:
-  // A block is whole granules, at most a chunk, or else one granule.
+  // A block is several whole granules, at most a chunk, or one granule.
   void do_block(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns,
                 std::size_t at) {
     const std::size_t groups = (columns + group_ - 1) / group_;
@@ -29623,7 +29798,7 @@ class QuantizePass {
     }
   }
 
-  // Where a run lies as bf16 or fp32: itself if it can, else the buffer.
+  // The address of a run as bf16 or fp32: in place if possible, else in the buffer.
   const std::byte* source(std::size_t row, std::size_t column, std::size_t count) {
     if (from_bf16_)
       return static_cast<const std::byte*>(args_.x.data) +
@@ -29631,7 +29806,7 @@ class QuantizePass {
     return reinterpret_cast<const std::byte*>(reader_.read(row, column, count, decoded_.values));
   }
 
-  // Rows inside: one horizontal maximum for each granule of the block.
+  // The inner loop is over rows: then each granule of the block needs one horizontal maximum.
   void find_amax(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns,
                  std::size_t groups) {
     std::fill_n(amax_, groups, 0.0f);
@@ -29661,7 +29836,7 @@ class QuantizePass {
     write_any(row, column, count, to);
   }
 
-  // Any format and rounding, and what is not finite: by way of codes.
+  // For any format and rounding, and for numbers that are not finite: by encoding and decoding.
   void write_any(std::size_t row, std::size_t column, std::size_t count, std::byte* to) {
     float* values = buffers_.values;
     const float* x = reader_.read(row, column, count, values);
@@ -29704,7 +29879,7 @@ class QuantizePass {
   QuickFormat quick_format_;
   QuickLoop quick_ = nullptr;
 
-  // Of the granules of a block.
+  // Scales and largest magnitudes of the granules of a block.
   alignas(64) float scales_[row_chunk + lane_padding], inverses_[row_chunk + lane_padding],
       amax_[row_chunk];
   alignas(64) std::int32_t maxima_[row_chunk + lane_padding];
@@ -29846,8 +30021,8 @@ static inline std::int32_t ordered(std::int32_t bits) {
 
 inline constexpr std::int32_t quiet_nan_bits = 0x7FC00000;
 
-// The larger of `largest` and the values, as ordered integers. `flip` is a sign bit that the values
-// are taken with; NaN is above all. `count` is a multiple of 16.
+// The larger of `largest` and the values, as ordered integers. `flip` is xored with the sign bit of
+// each value; NaN is above all numbers. `count` is a multiple of 16.
 HWY_NOINLINE HWY_MAYBE_UNUSED static std::int32_t largest_ordered(const float* values,
                                                                   std::size_t count,
                                                                   std::int32_t flip,
@@ -29873,7 +30048,7 @@ static inline float row_extreme(const RowReduceArgs& args, const RunSource& sour
   for (std::size_t first = 0; first < args.columns; first += run_chunk) {
     const std::size_t count = (std::min)(run_chunk, args.columns - first);
     const float* values = load_run(source, row, first, count, buffer.values, scratch);
-    // What fills up a group must not win: one of the elements does not.
+    // The padding of a group must not win: a copy of one of its elements does not.
     std::fill(buffer.values + count, buffer.values + whole_groups(count), values[0]);
     largest = largest_ordered(values, whole_groups(count), flip, largest);
   }
@@ -29930,7 +30105,8 @@ static inline void sum_squares(SumSquaresArgs& args) noexcept {
 
 // ---- finite or not, by codes: nothing is decoded
 
-// The top bit of a difference tells: codes stay below 2^31. `count` is a multiple of 16.
+// A code that is not finite sets the top bit of a difference: codes are below 2^31. `count` is a
+// multiple of 16.
 template <int kWidth>
 HWY_NOINLINE HWY_MAYBE_UNUSED static bool finite_codes(const CodecParams& params,
                                                        const std::byte* from, std::size_t count) {
@@ -29967,7 +30143,8 @@ static inline void all_finite(FiniteArgs& args) noexcept {
   const CodecParams codec = stored_codec(args.dtype);
   const auto width = static_cast<std::size_t>(codec.width);
   const auto* from = static_cast<const std::byte*>(args.x);
-  // Large enough that a call is nothing, small enough that an overflow is found early.
+  // Large enough that the cost of a call does not matter, small enough that an overflow is found
+  // early.
   constexpr std::size_t chunk = 8 * run_chunk;
   const std::size_t whole = args.count / run_group * run_group;
   for (std::size_t first = 0; first < whole && args.finite; first += chunk)
@@ -30010,7 +30187,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 namespace {  // internal linkage: units with other flags have their own
 
-// Some neighbouring elements of a run: a vector, or the last ones, by way of a padded copy.
+// Some neighbouring elements of a run: a vector, or the last elements as a padded copy.
 class RunPart {
  public:
   RunPart(std::size_t first, std::size_t count) : first_(first), count_(count) {}
@@ -30198,13 +30375,12 @@ HWY_AFTER_NAMESPACE();
 
 #endif
 // ---- soma/runtime/bf16_products.hpp
-// How products of bf16 numbers are formed where matrices are multiplied, and which CPUs are listed
-// for which way.
+// The ways in which a matrix product multiplies bf16 numbers, and the list of CPUs that use each
+// way.
 
 // ---- soma/runtime/cpu.hpp
-// What the operating system says of the processor: who it is, its caches, and how many cores this
-// process may use. Everything is read when asked, from cpuid, sysfs and procfs; what cannot be read
-// is 0 or empty.
+// CPU identity, caches and usable cores as the operating system reports them. Each call reads
+// cpuid, sysfs and procfs again; values that cannot be read are 0 or empty.
 
 #if defined(__linux__)
 #include <sched.h>
@@ -30219,7 +30395,8 @@ namespace soma {
 struct CpuIdentity {
   std::string vendor, name;  // "AuthenticAMD", "AMD EPYC ..."
   int family = 0, model = 0;
-  // Has AVX512_BF16, and AVX512_VBMI, whose look-ups feed it; one kind (Cooper Lake) lacks that.
+  // True if the CPU has AVX512_BF16 and AVX512_VBMI: look-ups by AVX512_VBMI feed the dot
+  // instruction. Cooper Lake has AVX512_BF16 alone, and counts as false.
   bool bf16_dot = false;
   bool bf16_tiles = false;  // has AMX_BF16 as well, and this process may use it
 };
@@ -30230,17 +30407,17 @@ struct CpuCaches {
 
 struct CpuShare {
   int cores = 1;        // logical processors in this process's affinity mask
-  double quota = 0;     // cores' worth of time that its control group may use; 0: no limit
-  int usable() const {  // how many threads can run at once, at least 1
-    // Rounded down: a fork-join step waits for its slowest thread, so one that is throttled holds
-    // up all.
+  double quota = 0;     // CPU time that its control group may use, in cores; 0: no limit
+  int usable() const {  // the number of threads that can run at once, at least 1
+    // Rounded down: a fork-join step waits for its slowest thread, so one throttled thread holds up
+    // all others.
     return quota > 0 ? (std::max)(1, (std::min)(cores, static_cast<int>(quota))) : cores;
   }
 };
 
 namespace detail {
 
-// A small text file, whole; empty where it cannot be read.
+// The content of a small text file; empty if the file cannot be read.
 inline std::string read_text(const std::string& path) {
   std::string text;
   if (std::FILE* file = std::fopen(path.c_str(), "re")) {
@@ -30268,8 +30445,8 @@ inline double quota_of(std::string_view cpu_max) {
                     : 0;
 }
 
-// The tightest limit on the way from this process's control group up to the root. `root` is where
-// cgroup is mounted.
+// The tightest limit on the path from this process's control group up to the root. `root` is the
+// directory where cgroup is mounted.
 inline double control_group_quota(const std::string& root, std::string_view process_groups) {
   double tightest = 0;
   const auto consider = [&tightest](double quota) {
@@ -30309,7 +30486,7 @@ inline CpuShare cpu_share() {
   CpuShare share;
   share.cores = (std::max)(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
 #if defined(__linux__)
-  // The kernel refuses a mask smaller than its own, so grow until it fits.
+  // The kernel refuses a mask smaller than its own, so the mask grows until the call succeeds.
   for (std::size_t processors = 1024; processors <= 1u << 20; processors *= 2) {
     std::vector<unsigned long> mask(processors / (8 * sizeof(unsigned long)));
     auto* set = reinterpret_cast<cpu_set_t*>(mask.data());
@@ -30345,9 +30522,9 @@ inline CpuCaches cpu_caches() {
 
 namespace detail {
 
-// Linux gives tile registers (AMX) to a process that asks for them. A thread that then uses them is
-// switched and interrupted with 8 KiB more of state, for which an alternate signal stack must have
-// room; what uses none pays nothing.
+// Linux gives tile registers (AMX) to a process that asks for them. A thread that uses tiles has 8
+// KiB more state at each switch and interrupt, and an alternate signal stack must have room for it;
+// other threads pay nothing.
 inline bool ask_for_tiles() {
 #if defined(__linux__) && defined(__x86_64__) && defined(SYS_arch_prctl)
   constexpr long request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM
@@ -30359,7 +30536,7 @@ inline bool ask_for_tiles() {
 
 }  // namespace detail
 
-// Asks for the tile registers where there are some.
+// Asks for the tile registers if the CPU has them.
 inline CpuIdentity cpu_identity() {
   CpuIdentity identity;
 #if defined(__x86_64__) || defined(__i386__)
@@ -30410,10 +30587,11 @@ inline CpuIdentity cpu_identity() {
 
 namespace soma {
 
-// Decided from what the CPU is, never from a timing. Tiles are used wherever they are: their rate
-// is sixteen times that of fp32 multiply-adds by construction. Presence of the dot instruction is
-// no reason to use it: listed are parts where the rates of both were measured, and others that have
-// the same core. `has_loop`: whether the target in use was compiled with these instructions.
+// The choice depends on the CPU's model, never on a timing. AMX tiles are used wherever they exist:
+// by construction they multiply bf16 numbers sixteen times as fast as fp32 multiply-adds run. The
+// dot instruction alone is no reason to use it: the list names CPUs on which both rates were
+// measured, and CPUs with the same core. `has_loop`: true if the target in use was compiled with
+// these instructions.
 inline Bf16Choice bf16_choice(const CpuIdentity& cpu, bool has_loop) {
   if (cpu.bf16_tiles && has_loop)
     return {Bf16Products::tiles, "AMX: sixteen times the fp32 multiply-add rate"};
@@ -30502,13 +30680,13 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
 }  // namespace )
 }  // namespace soma
 // ---- soma/ops/all.hpp
-// All built-in operators. Included by whoever makes contexts, and by nobody else.
+// All built-in operators. Only units that make contexts include this header.
 
 // ---- soma/ops/attention/attention.hpp
 // Multi-head self-attention over the sequences of a batch (arXiv 1706.03762). The input holds
-// queries, keys and values side by side: [rows, 3 C]; or keys and values alone, [rows, 2 C], beside
-// a second one, queries [rows, C]. Heads are C / heads columns of each. Rows attend to the rows of
-// their own sequence, so there is nothing to pad. The result is [rows, C]. Where only first rows
+// queries, keys and values side by side, [rows, 3 C]; or keys and values alone, [rows, 2 C], and a
+// second input holds the queries, [rows, C]. A head has C / heads columns of each. Rows attend to
+// the rows of their own sequence, so nothing is padded. The result is [rows, C]. If only first rows
 // are queries, queries and the result are [sequences, C]: the same rows.
 //
 // Inputs:
@@ -30521,22 +30699,21 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
 //                 query_begins[i + 1] of `queries`, however many keys it has (cross attention). A
 //                 sequence without keys has zeros as results. Left out: queries are the same rows
 //
-// `causal` lets row i of a sequence see rows 0 to i alone, and a mask hides more. Products of 32
-// queries with keys that none of them sees are not computed.
+// With `causal`, row i of a sequence sees rows 0 to i only; a mask can hide further keys. Products
+// of 32 queries with keys that all of them ignore are not computed.
 //
 // Errors operator.value (heads; causal with first rows or query_begins; a query that sees no key),
 // operator.inputs, operator.sequences, tensor.rank, tensor.shape, tensor.dtype,
 // ragged.empty_sequence, random.index_range.
 
 // ---- soma/ops/attention/heads.hpp
-// What attention's operators share: which columns are queries, keys and values, which rows are
+// Code that attention's operators share: the columns of queries, keys and values, the rows that are
 // queries of a sequence, and a loop over sequences and heads.
 
 // ---- soma/ops/element/dropout.hpp
 // Dropout ("Dropout: A Simple Way to Prevent Neural Networks from Overfitting", Srivastava et al.,
-// 2014), inverted: y = x / (1 - p) where kept, else 0. What is dropped is a function of the draw
-// and the logical place of the element, so no mask is stored: the gradient is the same operator on
-// dy.
+// 2014), inverted: y = x / (1 - p) where kept, else 0. The draw and the logical place of an element
+// decide if it is dropped, so no mask is stored: the gradient is the same operator on dy.
 
 namespace soma {
 
@@ -30552,8 +30729,8 @@ inline std::uint32_t dropout_threshold(const DropoutSetting& setting) {
   return static_cast<std::uint32_t>(static_cast<double>(setting.probability) * 0x1p32);
 }
 
-// For a kernel over a matrix: elements are keyed by token_index(ordinal, position, column), rows
-// without sequences by token_index(row, 0, column). Error random.index_range.
+// The arguments for a kernel over a matrix: elements are keyed by token_index(ordinal, position,
+// column), rows without sequences by token_index(row, 0, column). Error random.index_range.
 inline DropoutArgs dropout_args(const DropoutSetting& setting, const Sequences& sequences,
                                 std::size_t rows, std::size_t columns) {
   DropoutArgs args;
@@ -30661,10 +30838,10 @@ inline void detail::dropout_gradient(const GradientCall& call) {
 
 namespace soma::detail {
 
-// What queries, keys and values are columns of; the mask, and where queries of sequences begin.
+// The tensors that hold queries, keys and values; the mask, and the begins of sequences' queries.
 struct AttentionInputs {
-  // `queries` is the number of the input that holds them where they are apart. The mask is behind
-  // it, then `query_begins`.
+  // `queries`: the index of the input for separate queries. The mask is the next input, then
+  // `query_begins`.
   AttentionInputs(std::span<const Tensor> inputs, std::size_t queries)
       : all(inputs[0]),
         apart(inputs.size() > queries && inputs[queries].defined()),
@@ -30686,7 +30863,7 @@ inline AttentionInputs attention_backward_inputs(std::span<const Tensor> inputs)
   return {inputs, 4};
 }
 
-// The rows that are queries of each sequence of keys, and their part of the mask.
+// The query rows for each sequence of keys, and their part of the mask.
 class QueryRows {
  public:
   // Errors operator.sequences (`query_begins` does not ascend from 0 to the number of queries),
@@ -30711,7 +30888,7 @@ class QueryRows {
     if (begins_.defined()) return begin(sequence + 1) - begin(sequence);
     return first_rows_ ? 1 : keys_.length(sequence);
   }
-  // [queries][keys]; nullptr: none.
+  // [queries][keys]; nullptr: no mask.
   const std::uint8_t* mask(std::size_t sequence) const {
     if (!mask_.defined()) return nullptr;
     return reinterpret_cast<const std::uint8_t*>(mask_.raw()) + mask_begins_[sequence];
@@ -30746,10 +30923,10 @@ class QueryRows {
         const std::uint8_t* const row = this->mask(i) + query * keys_.length(i);
         const std::uint8_t* const end = row + (causal ? query + 1 : keys_.length(i));
         if (std::find_if(row, end, [](std::uint8_t seen) { return seen != 0; }) == end)
-          fail(error_id::operator_value, "attention", "mask",
-               "nothing but 0 for query " + std::to_string(query) + " of sequence " +
-                   std::to_string(i),
-               "at least one key that each query sees");
+          fail(
+              error_id::operator_value, "attention", "mask",
+              "only zeros for query " + std::to_string(query) + " of sequence " + std::to_string(i),
+              "at least one key that each query sees");
       }
   }
 
@@ -30760,14 +30937,14 @@ class QueryRows {
   HeapVector<std::size_t> mask_begins_;
 };
 
-// Where a head of a sequence is: its first row of keys and values, and of queries and the result;
-// the head's first column of queries, keys, values and the result each.
+// The place of a head of a sequence: its first row of keys and values, and of queries and the
+// result; and its first column, which is the same in queries, keys, values and the result.
 struct HeadPlace {
   std::size_t row, query_row, column;
 };
 
-// Calls run(args, place) for each sequence and head, with what forward and backward share filled
-// in. Parts of about equal cost go to the executor.
+// Calls run(args, place) for each sequence and head, with the arguments that forward and backward
+// share. The executor gets parts of about equal cost.
 template <class Run>
 void for_each_head(const OperatorCall& call, const AttentionInputs& inputs, float* log_sum_exp,
                    const Run& run_head) {
@@ -30893,10 +31070,10 @@ inline std::vector<ReferenceTensor> attention_reference(
 // A sample of attention. Its mask, if any, hides about a third of the keys, and never the first.
 struct AttentionSample {
   std::size_t channels, heads;
-  std::vector<std::size_t> lengths;  // of the sequences of keys
+  std::vector<std::size_t> lengths;  // lengths of the sequences of keys
   float probability = 0;
   bool apart = false, first_rows = false, causal = false, masked = false;
-  std::vector<std::size_t> queries{};  // of the sequences of queries, where they are others
+  std::vector<std::size_t> queries{};  // lengths of the sequences of queries, if they differ
 };
 
 inline Sample attention_sample(const AttentionSample& of) {
@@ -30991,8 +31168,9 @@ inline void attention_shape(const ShapeCall& call) {
   const AttentionInputs inputs = attention_inputs(call.inputs);
   if (setting.heads == 0 || all.size(1) % ((inputs.apart ? 2 : 3) * setting.heads) != 0)
     fail(error_id::operator_value, "attention", "heads", std::to_string(setting.heads),
-         (inputs.apart ? "a number whose double divides the columns of keys and values, "
-                       : "a number whose triple divides the columns of qkv, ") +
+         (inputs.apart
+              ? "a number of heads such that 2 * heads divides the columns of keys and values, "
+              : "a number of heads such that 3 * heads divides the columns of qkv, ") +
              all.describe());
   const bool other_rows = inputs.query_begins.defined();
   if (setting.causal && (setting.first_rows || other_rows))
@@ -31035,11 +31213,11 @@ inline void attention_shape(const ShapeCall& call) {
                                         0));
   }
   call.outputs[0] = {Shape{queries, inputs.channels}, all.dtype()};
-  // log-sum-exp of each row of scores: what backward recomputes the probabilities from.
+  // log-sum-exp of each row of scores: backward recomputes the probabilities from it.
   call.outputs[1] = {Shape{setting.heads, queries}, DType::fp32};
 }
 
-// Of so many products of a sequence's queries and keys. A mask does not count.
+// The operations of `products` products of a sequence's queries and keys. Masks are ignored.
 inline double attention_operations(const OperatorCall& call, const AttentionInputs& inputs,
                                    double products) {
   const auto& setting = call.attributes.as<AttentionSetting>();
@@ -31056,7 +31234,7 @@ inline double attention_forward_operations(const OperatorCall& call) {
   return attention_operations(call, attention_inputs(call.inputs), 2);
 }
 inline double attention_backward_operations(const OperatorCall& call) {
-  // The scores once more.
+  // Backward computes the scores once more.
   return attention_operations(call, attention_backward_inputs(call.inputs), 5);
 }
 
@@ -31069,8 +31247,8 @@ inline void attention_host(const OperatorCall& call) {
                 });
 }
 
-// Inputs qkv, out, log_sum_exp, dout, queries where they are apart, mask, query_begins; outputs
-// dqkv, and dqueries, which is empty where they are not.
+// Inputs: qkv, out, log_sum_exp, dout, queries if they are separate, mask, query_begins. Outputs:
+// dqkv, and dqueries, which is empty if queries are not separate.
 inline void attention_backward_shape(const ShapeCall& call) {
   check_sequences("attention backward", call.inputs[0], call.sequences);
   check_shape("attention backward", "dout", call.inputs[3], call.inputs[1].shape());
@@ -31085,7 +31263,7 @@ inline void attention_backward_host(const OperatorCall& call) {
   const Tensor dout = regular(call.context, call.inputs[3]);
   const MatrixTarget dqkv = target(call.outputs[0]);
   const MatrixTarget dq = inputs.apart ? target(call.outputs[1]) : dqkv;
-  // The kernel's pointer serves both directions; backward only reads.
+  // The kernel's pointer serves both directions; backward only reads through it.
   auto* log_sum_exp = const_cast<float*>(call.inputs[2].data<float>());
   for_each_head(call, inputs, log_sum_exp, [&](AttentionArgs& args, const HeadPlace& place) {
     args.forward_out = part(operand(out), place.query_row, place.column);
@@ -31138,13 +31316,13 @@ inline void detail::attention_gradient(const GradientCall& call) {
 
 }  // namespace soma
 // ---- soma/ops/choose/gather.hpp
-// gather: elements of x along one dimension, by numbers:
-// y[.., i, ..] = x[.., index[.., i, ..], ..]. Index has the rank of x and, in the other dimensions,
-// at most its sizes.
+// gather: picks elements of x along one dimension by index:
+// y[.., i, ..] = x[.., index[.., i, ..], ..]. The index has the rank of x and, in the other
+// dimensions, at most its sizes.
 
 // ---- soma/ops/choose/elements.hpp
-// What operators share that choose elements without computing: elements as bytes of one width, and
-// a dimension with what lies before and behind it.
+// Tools of operators that choose elements without computing: elements as bytes of one width, and a
+// dimension with the sizes before and after it.
 
 namespace soma::detail {
 
@@ -31166,7 +31344,7 @@ inline void check_dimension(std::string_view operation, const Tensor& x, std::si
          "below the rank of " + x.describe());
 }
 
-// Calls function(T()) with a number of as many bytes as the elements of a type have.
+// Calls function(T()) with a number type of the same width as the elements.
 template <class Function>
 void with_element_width(DType dtype, const Function& function) {
   switch (size_of(dtype)) {
@@ -31191,12 +31369,12 @@ T* mutable_codes(const Tensor& tensor) {
 
 }  // namespace soma::detail
 // ---- soma/ops/rows/embedding.hpp
-// Embedding: rows of a table [V, C] chosen by ids of any shape; [..., C] comes out. The gradient
-// has the rows that were touched and no others.
+// Embedding: picks rows of a table [V, C] by ids of any shape; the result is [..., C]. The gradient
+// is sparse: it has the touched rows only.
 
 // ---- soma/ops/optimizer/accumulate.hpp
-// Adding gradients up: dense and sparse, in the order in which they come. What is added is added by
-// operators that write their first input, as optimizer steps do.
+// Adds gradients, dense and sparse, in the order in which they come. Additions are operators that
+// write their first input, as optimizer steps are.
 
 // ---- soma/ops/element/binary.hpp
 // Element-wise functions of two tensors with NumPy's broadcasting: y = f(a, b), of a's type.
@@ -31425,7 +31603,7 @@ T dropout(T x, std::uint32_t word, const DropoutArgs& args) {
 namespace soma {
 namespace detail {
 
-// "relu backward", for as long as the program runs.
+// "relu backward", with static lifetime.
 template <Unary function>
 struct BackwardName {
   static constexpr std::string_view forward = describe(function).name, suffix = " backward";
@@ -31446,7 +31624,8 @@ constexpr std::string_view backward_name(Unary function) {
       std::make_index_sequence<unary_count>())[static_cast<std::size_t>(function)];
 }
 
-// Which function is a parameter here, so that all is compiled once and not for each.
+// The function is a run-time parameter, so that the code is compiled once and not for each
+// function.
 inline void unary_shape(const ShapeCall& call, Unary function) {
   check_floating(describe(function).name, "x", call.inputs[0]);
   call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
@@ -31543,7 +31722,7 @@ template <std::size_t... i>
 constexpr std::array<const Operator*, sizeof...(i)> unary_backwards(std::index_sequence<i...>) {
   return {&ops::unary_backward<static_cast<Unary>(i)>...};
 }
-// The record of a function's gradient.
+// The operator of a function's gradient.
 inline const Operator& unary_backward_of(Unary function) {
   static constexpr auto records = unary_backwards(std::make_index_sequence<unary_count>());
   return *records[static_cast<std::size_t>(function)];
@@ -31566,7 +31745,7 @@ namespace soma {
 
 namespace detail {
 
-// The shape that is left; summed dimensions disappear.
+// The shape of the result; summed dimensions disappear.
 inline Shape reduced_shape(const Shape& shape, std::uint32_t dimensions) {
   Shape result = shape;
   for (std::size_t i = shape.rank(); i-- > 0;)
@@ -31581,10 +31760,11 @@ inline void reduce_shape(const ShapeCall& call) {
       DType::fp32};
 }
 
-// Additions in the time of one simple operation.
+// The number of additions in the time of one simple operation.
 inline constexpr std::size_t sums_at_once = 8;
 
-// Sums of each segment by itself, shared out; they then meet in the tree as segments of one row.
+// Sums of each segment separately, on several threads; the tree then adds them as segments of one
+// row.
 inline void sums_by_segments(Context& context, const ColumnSumArgs& args) {
   const Segments& segments = args.segments;
   HeapVector<float> partial(context.heap());
@@ -31611,7 +31791,8 @@ inline void sums_by_segments(Context& context, const ColumnSumArgs& args) {
   });
 }
 
-// out = sums over the rows of a matrix. Columns are shared out, or segments where columns are few.
+// out = sums over the rows of a matrix. Threads share columns, or segments if there are few
+// columns.
 inline void column_sums(Context& context, const Tensor& matrix, const Sequences& sequences,
                         float* out) {
   const Tensor x = regular(context, matrix);
@@ -31635,7 +31816,7 @@ inline void column_sums(Context& context, const Tensor& matrix, const Sequences&
   });
 }
 
-// Sums over the last dimensions, row by row.
+// Sums over the last `trailing` dimensions, row by row.
 inline Tensor row_sums(Context& context, const Tensor& tensor, std::size_t trailing) {
   const Tensor x = contiguous(context, tensor);
   Shape left = x.shape();
@@ -31658,7 +31839,7 @@ inline Tensor row_sums(Context& context, const Tensor& tensor, std::size_t trail
   return result;
 }
 
-// Last dimensions first, each row by itself; then what is left, as sums over rows.
+// First the last dimensions, each row separately; then the other dimensions, as sums over rows.
 inline void reduce_host(const OperatorCall& call) {
   const auto& setting = call.attributes.as<ReduceSetting>();
   const auto summed = [&](std::size_t i) { return (setting.dimensions >> i & 1) != 0; };
@@ -31688,7 +31869,7 @@ inline void reduce_host(const OperatorCall& call) {
   }
 }
 
-// The gradient: dy repeated over the summed dimensions, over the count for a mean.
+// The gradient: dy repeated over the summed dimensions, divided by the count for a mean.
 inline void reduce_gradient(const GradientCall& call) {
   const auto& setting = call.attributes.as<ReduceSetting>();
   const Shape shape = call.inputs[0].shape();
@@ -31814,7 +31995,8 @@ inline void binary_into(Context& context, Binary function, const Tensor& a, cons
     });
     return;
   }
-  // Matrix by matrix: the last two dimensions have any strides, those before are walked here.
+  // Matrix by matrix: the last two dimensions may have any strides; the others are looped over
+  // here.
   const Tensor wide_a = a.broadcast_to(shape), wide_b = b.broadcast_to(shape);
   const std::size_t columns = shape.columns();
   const std::size_t rows = shape.rank() < 2 ? 1 : shape[shape.rank() - 2];
@@ -31851,7 +32033,7 @@ template <Binary function>
 OperatorSamples binary_samples() {
   OperatorSamples result;
   const auto add = [&](const Shape& a, const Shape& b) {
-    // Divisors stay away from zero, and a from b where equal ones make a kink.
+    // Divisors stay away from zero, and a stays away from b if equal elements make a kink.
     result.samples.push_back(
         {.name = to_string(a) + " " + to_string(b),
          .inputs = {{.shape = a, .low = -2, .high = 2}, {.shape = b, .low = 2.5, .high = 4}},
@@ -31935,8 +32117,8 @@ Tensor apply_unary(Context& context, const Tensor& x) {
   return run(context, ops::unary<function>, {}, {x})[0];
 }
 
-// dy where first >= second (or the other way round), else 0; equal elements share nothing: the
-// first input takes all. A NaN is chosen, as forward does it, the first one of two.
+// dy where first >= second (or the other way round), else 0. Equal elements do not share: the first
+// input takes all. A NaN is chosen, as in forward; of two NaN the first.
 inline Tensor where_chosen(Context& context, const Tensor& dy, const Tensor& a, const Tensor& b,
                            bool larger, bool first) {
   const Tensor x = plain_fp32(context, clone(context, a.broadcast_to(dy.shape())));
@@ -32004,7 +32186,7 @@ inline void check_total(std::string_view operation, const Tensor& total) {
          "row-major elements");
 }
 
-// Inputs total and more, of one shape: total += more.
+// Inputs total and more, of the same shape: total += more.
 inline void accumulate_shape(const ShapeCall& call) {
   check_total("accumulate", call.inputs[0]);
   check_floating("accumulate", "more", call.inputs[1]);
@@ -32014,9 +32196,9 @@ inline void accumulate_host(const OperatorCall& call) {
   add_into(call.context, call.inputs[0], call.inputs[1]);
 }
 
-// Inputs total [R, ...], values [r, ...], rows [r] and, where the total is itself of some rows,
-// total_rows [R]; numbers of rows are int64, ascending, each once. Row rows[i] of the total
-// += row i of values.
+// Inputs total [R, ...], values [r, ...], rows [r] and, if the total itself covers some rows only,
+// total_rows [R]. Row numbers are int64, ascending, each once. Row rows[i] of the total += row i of
+// values.
 inline void accumulate_rows_shape(const ShapeCall& call) {
   constexpr std::string_view name = "accumulate rows";
   const Tensor &total = call.inputs[0], &values = call.inputs[1], &rows = call.inputs[2];
@@ -32035,7 +32217,7 @@ inline void accumulate_rows_shape(const ShapeCall& call) {
   check_shape(name, "total_rows", call.inputs[3], Shape{total.size(0)});
 }
 
-// Calls each(i, row): row i of values belongs to that row of the total. Error operator.value.
+// Calls each(i, row): row i of values belongs to row `row` of the total. Error operator.value.
 template <class Each>
 void for_each_row_pair(const Tensor& total, const Tensor& rows, const Tensor& total_rows,
                        const Each& each) {
@@ -32112,7 +32294,7 @@ inline Gradient merge_sparse(Context& context, const Gradient& a, const Gradient
   return result;
 }
 
-// total += more. Adds in place only where nobody else can see the total.
+// total += more. Adds in place only if no one else can see the total.
 inline void accumulate(Context& context, Gradient& total, Gradient more) {
   if (!more.defined()) return;
   if (!total.defined()) {
@@ -32186,7 +32368,7 @@ inline void embedding_host(const OperatorCall& call) {
   });
 }
 
-// The rows of dy that belong to each id: for id number k in ascending order, list[starts[k]] to
+// The rows of dy for each id: id number k, in ascending order, has the rows list[starts[k]] to
 // list[starts[k + 1]], in ascending order.
 struct Occurrences {
   Tensor list;    // int32, of all rows of dy
@@ -32202,7 +32384,7 @@ inline Occurrences occurrences(Context& context, const Tensor& ids) {
   Occurrences result;
   result.list = Tensor::empty(context, Shape{count}, DType::int32);
   const std::span<std::int32_t> list = result.list.mutable_span<std::int32_t>();
-  // The comparisons below are many: they read plain numbers.
+  // Many comparisons follow: a copy of plain numbers makes them fast.
   const Tensor copied = Tensor::empty(context, Shape{count}, DType::int64);
   const std::span<std::int64_t> values = copied.mutable_span<std::int64_t>();
   for (std::size_t i = 0; i < count; ++i) {
@@ -32230,8 +32412,8 @@ inline Occurrences occurrences(Context& context, const Tensor& ids) {
   return result;
 }
 
-// Inputs dy, and list and starts as in Occurrences; the output is, for each id, the sum of its rows
-// of dy, in fp32.
+// Inputs dy, and list and starts as in Occurrences; the output is the sum of each id's rows of dy,
+// in fp32.
 inline void embedding_backward_shape(const ShapeCall& call) {
   constexpr std::string_view name = "embedding backward";
   const Tensor &dy = call.inputs[0], &list = call.inputs[1], &starts = call.inputs[2];
@@ -32263,14 +32445,14 @@ inline void check_occurrences(const Tensor& list, const Tensor& starts) {
     if (row < 0 || row >= rows) refuse("list", row);
 }
 
-// Within a shard rows add up in ascending order, shards meet in the fixed tree.
+// Within a shard rows are added in ascending order; shards are added in the fixed tree.
 inline void embedding_backward_host(const OperatorCall& call) {
   Context& context = call.context;
   const Tensor dy = regular(context, call.inputs[0]);
   const Tensor &list = call.inputs[1], &sums = call.outputs[0];
   const std::int64_t* starts = call.inputs[2].data<std::int64_t>();
   check_occurrences(list, call.inputs[2]);
-  // The kernel's numbers have no sign.
+  // The kernel reads unsigned numbers.
   const auto* numbers = reinterpret_cast<const std::uint32_t*>(list.data<std::int32_t>());
   const std::size_t rows = sums.size(0), columns = sums.size(1);
   const RowSegments segments(call.sequences, list.elements());
@@ -32385,7 +32567,7 @@ inline void gather_shape(const ShapeCall& call) {
   call.outputs[0] = {index.shape(), x.dtype()};
 }
 
-// x without what no index can reach: the sizes of index but along the dimension. A view.
+// The part of x that an index can reach: the sizes of the index in all other dimensions. A view.
 inline Tensor gather_reach(const Tensor& x, const Shape& index, std::size_t dimension) {
   Tensor reach = x;
   for (std::size_t d = 0; d < x.rank(); ++d)
@@ -32402,7 +32584,8 @@ inline void check_gather_index(const Tensor& index, std::size_t size) {
            std::to_string(at), "0 to " + std::to_string(size) + " - 1");
 }
 
-// Calls move(y, x) with the places of each element of y, those of a line in ascending order.
+// Calls move(y, x) with the places of each element of y; the elements of a line are in ascending
+// order.
 template <class Move>
 void for_gathered(Context& context, const Along& x, const Along& y, const Tensor& index,
                   const Move& move) {
@@ -32433,8 +32616,8 @@ inline void gather_host(const OperatorCall& call) {
   });
 }
 
-// An element that was chosen several times gets the sum of those gradients, in fp32 and in the
-// order in which they stand along the dimension.
+// An element that was picked several times gets the sum of these gradients, in fp32, in their order
+// along the dimension.
 inline void gather_gradient(const GradientCall& call) {
   const std::size_t dimension = call.attributes.as<GatherSetting>().dimension;
   const Tensor index = contiguous(call.context, call.inputs[1]);
@@ -32505,13 +32688,15 @@ inline constexpr Operator gather{.name = "gather",
 }  // namespace ops
 }  // namespace soma
 // ---- soma/ops/choose/pad.hpp
-// pad: x among elements of one value, before and behind its last dimensions (at most four).
+// pad: surrounds x with elements of one value, before and behind its last dimensions (at most
+// four).
 
 namespace soma {
 
 namespace detail {
 
-// A setting speaks of the last dimensions: its entry i of the one that `most` - 1 - i follow.
+// A setting covers the last dimensions: entry i belongs to the dimension that `most` - 1 - i others
+// follow.
 inline Shape padded_shape(const Shape& x, const PadSetting& setting) {
   Shape shape = x;
   for (std::size_t i = 0; i < PadSetting::most; ++i) {
@@ -32606,15 +32791,15 @@ inline constexpr Operator pad{.name = "pad",
 }  // namespace ops
 }  // namespace soma
 // ---- soma/ops/choose/top_k.hpp
-// top_k: the k largest (or smallest) elements along one dimension, in order, and where they stood.
-// Of equal ones the first comes first; NaN comes before all numbers, either way. The gradient goes
-// to the elements that were chosen.
+// top_k: the k largest (or smallest) elements along one dimension, in order, and their indices.
+// Among equal elements the first comes first; NaN comes before all numbers, either way. The
+// gradient goes to the chosen elements.
 
 namespace soma {
 
 namespace detail {
 
-// Outputs: the elements, of x's type, and their numbers along the dimension, int64.
+// Outputs: the elements, of x's type, and their indices along the dimension, int64.
 inline void top_k_shape(const ShapeCall& call) {
   const auto& setting = call.attributes.as<TopKSetting>();
   const Tensor& x = call.inputs[0];
@@ -32629,7 +32814,7 @@ inline void top_k_shape(const ShapeCall& call) {
   call.outputs[1] = {shape, DType::int64};
 }
 
-// Whether element `a` of a line, whose elements lie `step` apart, comes before element `b`.
+// True if element `a` of a line comes before element `b`; elements of the line lie `step` apart.
 struct ComesBefore {
   const float* line;
   std::size_t step;
@@ -32646,7 +32831,7 @@ struct ComesBefore {
   }
 };
 
-// The first of a run of lines, element by element: lines lie beside each other.
+// The first element of each line in a run of adjacent lines, element by element.
 inline void first_of_lines(const float* x, const Along& along, bool smallest, std::size_t lines,
                            std::int64_t* chosen) {
   const ComesBefore before{x, along.inner, smallest};
@@ -32686,7 +32871,7 @@ inline void top_k_numbers(const OperatorCall& call, const Along& along, const fl
              });
 }
 
-// Calls move(place of output element, place in x) for all that were chosen.
+// Calls move(place of output element, place in x) for all chosen elements.
 template <class Move>
 void for_chosen(Context& context, const Along& along, std::size_t k, const std::int64_t* chosen,
                 const Move& move) {
@@ -32736,7 +32921,7 @@ inline void top_k_gradient(const GradientCall& call) {
 inline OperatorSamples top_k_samples() {
   OperatorSamples result;
   const auto add = [&](const Shape& x, const TopKSetting& setting) {
-    // Values far enough apart that no step of a difference quotient changes their order.
+    // Values so far apart that no step of a difference quotient changes their order.
     std::vector<double> values;
     for (std::size_t i = 0; i < x.elements(); ++i)
       values.push_back(static_cast<double>(i * 37 % 101) * 0.0625 - 3);
@@ -32796,7 +32981,7 @@ inline constexpr Operator top_k{.name = "top_k",
 }  // namespace ops
 }  // namespace soma
 // ---- soma/ops/choose/where.hpp
-// where: y = a where the condition is not 0, else b. The three broadcast like NumPy's.
+// where: y = a where the condition is not 0, else b. All three broadcast as in NumPy.
 
 namespace soma {
 
@@ -32889,7 +33074,7 @@ inline constexpr Operator where{.name = "where",
 
 }  // namespace ops
 
-// An element of dy goes to the input that was chosen there; one that was repeated gets the sum.
+// An element of dy goes to the input that was chosen there; a broadcast input gets the sum.
 inline void detail::where_gradient(const GradientCall& call) {
   const Tensor& dy = call.output_gradients[0];
   const Tensor zero = Tensor::zeros(call.context, Shape{}, dy.dtype());
@@ -32911,7 +33096,7 @@ namespace soma {
 
 namespace detail {
 
-// x, within low to high; NaN stays.
+// x, limited to low .. high; NaN stays.
 struct Clamp {
   static constexpr std::string_view name = "clamp", backward_name = "clamp backward";
   using Setting = ClampSetting;
@@ -32932,8 +33117,8 @@ struct Clamp {
   }
 };
 
-// x^exponent, and dy exponent x^(exponent - 1), which is 0 where the exponent is. Infinities and
-// NaN as IEEE 754's pow, a zero as +0; of x below zero NaN, unless the exponent is whole.
+// x^exponent, and dy exponent x^(exponent - 1), which is 0 if the exponent is 0. Infinities and NaN
+// as in IEEE 754's pow, a zero counts as +0; NaN for x below zero, unless the exponent is whole.
 struct Power {
   static constexpr std::string_view name = "power", backward_name = "power backward";
   using Setting = PowerSetting;
@@ -32960,7 +33145,7 @@ struct Power {
   }
 };
 
-// x, below zero slope x. At zero the gradient is that below.
+// x for x >= 0, else slope x. At zero the gradient is that of the negative side.
 struct Leaky {
   static constexpr std::string_view name = "leaky_relu with slope",
                                     backward_name = "leaky_relu with slope backward";
@@ -33077,8 +33262,8 @@ void detail::parametric_gradient(const GradientCall& call) {
 }  // namespace soma
 // ---- soma/ops/image/average_pool.hpp
 // Average pooling of images [N, C, H, W] of any floating type. With a kernel: the mean of each
-// window; zeros around the image count, or the mean is over the pixels that are there. Adaptive:
-// window i of n covers the pixels floor(i H / n) to ceil((i + 1) H / n), less one.
+// window, either with the zeros around the image or over real pixels only. Adaptive: window i of n
+// covers the pixels from floor(i H / n) up to, but not including, ceil((i + 1) H / n).
 
 // ---- soma/ops/image/convolution.hpp
 // 2-D convolution (cross-correlation, as everywhere in the field) through the matrix product: x
@@ -33087,16 +33272,17 @@ void detail::parametric_gradient(const GradientCall& call) {
 // floating types; y has x's, and gradients of x and weight have theirs.
 
 // ---- soma/ops/image/widened.hpp
-// Operators on images compute in fp32. Tensors of other floating types are widened on their way in,
-// which is exact, and results are rounded once on their way out.
+// Operators on images compute in fp32. Tensors of other floating types are widened on input, which
+// is exact, and results are rounded once on output.
 
 // ---- soma/ops/views/cast.hpp
 // Cast: the same numbers in another element type.
 //
-// To a floating type: rounded once as asked, from integers of any size too. To an integer type:
-// rounded as asked (nearest, ties to even, by default), then saturated, as a number outside of the
-// type has no code; NaN becomes 0. PyTorch and NumPy cut the fraction off, which
-// RoundingMode::toward_zero does, and leave the rest open. To a bool: whether a number is not 0.
+// To a floating type: rounded once by the setting, from integers of any size too. To an integer
+// type: rounded by the setting (by default to nearest, ties to even), then saturated, because a
+// number outside of the type has no code; NaN becomes 0. PyTorch and NumPy cut the fraction off, as
+// RoundingMode::toward_zero does, and leave the other cases undefined. To a bool: true if the
+// number is not 0.
 
 namespace soma {
 
@@ -33111,8 +33297,8 @@ inline void cast_shape(const ShapeCall& call) {
   call.outputs[0] = {call.inputs[0].shape(), setting.dtype};
 }
 
-// A number of `digits` bits that rounds to fewer as `value` does: what is cut off sets its last
-// bit.
+// A number of `digits` bits that rounds to fewer bits as `value` does: the last bit is set if bits
+// were cut off.
 template <int digits>
 double rounded_to_odd(std::int64_t value) {
   const std::uint64_t magnitude =
@@ -33137,7 +33323,7 @@ inline double rounded_to_whole(double value, RoundingMode mode) {
     default:
       break;
   }
-  // The sum has no room for a fraction. Larger fp32 numbers have none.
+  // The sum has no room for a fraction. Larger fp32 numbers have no fraction.
   return std::abs(value) < 0x1p24 ? (value + 0x1.8p52) - 0x1.8p52 : value;
 }
 
@@ -33162,7 +33348,7 @@ void with_integer(DType dtype, const Function& function) {
 
 inline constexpr std::size_t cast_chunk = 256;  // elements
 
-// Elements of an integer type from double or std::int64_t.
+// Stores elements of an integer type from double or std::int64_t.
 template <class Number>
 void store_integers(const Number* from, std::size_t count, const CastSetting& setting,
                     std::byte* to) {
@@ -33179,7 +33365,7 @@ void store_integers(const Number* from, std::size_t count, const CastSetting& se
   });
 }
 
-// Elements of a floating type from integers of up to 64 bits, from number `first` on.
+// Stores elements of a floating type from integers of up to 64 bits, from element `first` on.
 inline void store_floats(Context& context, const std::int64_t* from, std::size_t count,
                          const CastSetting& setting, std::size_t first, std::byte* to) {
   const FloatFormat& format = format_of(setting.dtype);
@@ -33207,7 +33393,7 @@ inline void store_floats(Context& context, const std::int64_t* from, std::size_t
   }
 }
 
-// Elements first ... end - 1, where one of the types is an integer type.
+// Casts elements first ... end - 1 if one of the types is an integer type.
 inline void cast_integers(Context& context, const Tensor& x, const CastSetting& setting,
                           std::size_t first, std::size_t end, std::byte* y) {
   for (std::size_t count = 0; first < end; first += count) {
@@ -33243,7 +33429,7 @@ inline void cast_host(const OperatorCall& call) {
   MatrixTarget y = target(call.outputs[0]);
   y.rounding = setting.rounding;
   y.draw = setting.draw;
-  // Integers of 8 bits are fp32 numbers, so kernels read them as such.
+  // 8-bit integers are exact in fp32, so kernels read them as fp32.
   const bool kernel =
       is_floating(setting.dtype) && (is_floating(x.dtype()) || size_of(x.dtype()) == 1);
   for_ranges(call.context, x.elements(), 4, [&](std::size_t begin, std::size_t end) {
@@ -33311,7 +33497,7 @@ inline void detail::cast_gradient(const GradientCall& call) {
 
 namespace soma::detail {
 
-// Calls compute(call) with floating tensors in fp32; cast(call) of ops::cast goes there and back.
+// Calls compute(call) with floating tensors in fp32; cast(call) of ops::cast converts both ways.
 template <class Compute, class Cast>
 void compute_in_fp32(const OperatorCall& call, const Compute& compute, const Cast& cast) {
   const auto convert = [&](const Tensor& from, Tensor to) {
@@ -33342,7 +33528,7 @@ void compute_in_fp32(const OperatorCall& call, const Compute& compute, const Cas
     if (!plain(call.outputs[i])) convert(outputs[i], call.outputs[i]);
 }
 
-// The host function of an operator whose function for fp32 is `compute`.
+// The host function of an operator whose fp32 function is `compute`.
 template <void (*compute)(const OperatorCall&)>
 void image_host(const OperatorCall& call) {
   compute_in_fp32(call, compute, cast_host);
@@ -33395,7 +33581,7 @@ inline double convolution_operations(const OperatorCall& call) {
          static_cast<double>(weight.elements() / (std::max)(weight[0], std::size_t{1}));
 }
 
-// Of the images and of the weight; inputs x, weight, dy.
+// The operations of the gradients of images and weight; inputs x, weight, dy.
 inline double convolution_backward_operations(const OperatorCall& call) {
   const Shape& weight = call.inputs[1].shape();
   return 4.0 * static_cast<double>(call.inputs[2].elements()) *
@@ -33418,7 +33604,7 @@ inline void convolution_shape(const ShapeCall& call) {
                      x.dtype()};
 }
 
-// Workspace of one image: its columns and what the matrix product needs.
+// The workspace of one image: its columns and the memory of the matrix product.
 struct ConvolutionSizes {
   std::size_t pixels, patch, outputs, image, result;
   std::size_t workspace_bytes(const GemmKernels& gemm) const {
@@ -33455,8 +33641,8 @@ void for_images(Context& context, std::size_t images, const ConvolutionSizes& si
   });
 }
 
-// y of an image, O x pixels, = bias + W (O x patch) columns^T: the bias is put in place first and
-// the product added to it.
+// y of an image, O x pixels, = bias + W (O x patch) columns^T: the bias is stored first and the
+// product added to it.
 inline void convolution_host(const OperatorCall& call) {
   Context& context = call.context;
   const Tensor x = contiguous(context, call.inputs[0]),
@@ -33491,7 +33677,7 @@ inline void convolution_backward_shape(const ShapeCall& call) {
   call.outputs[2] = {Shape{weight.size(0)}, DType::fp32};
 }
 
-// Adds shard 0 + 1, 2 + 3 ..., then those: the fixed tree. The total ends in part 0.
+// Adds shard 0 + 1, 2 + 3 ..., then those sums: the fixed tree. The total ends in part 0.
 inline void add_parts(Context& context, const Tensor& parts) {
   for (std::size_t step = 1; step < parts.size(0); step *= 2)
     for (std::size_t i = 0; i + step < parts.size(0); i += 2 * step)
@@ -33525,8 +33711,8 @@ inline void convolution_backward_host(const OperatorCall& call) {
   const std::size_t images = x.size(0);
   fold_images(context, dy, weight, window, sizes, call.outputs[0].mutable_data<float>());
 
-  // dW = sum over images of dy columns, images of a shard in order; dbias likewise, over pixels
-  // first.
+  // dW = sum over images of dy columns, with the images of a shard in order; dbias likewise, first
+  // over pixels.
   const RowSegments segments(call.sequences, images);
   const std::size_t shards = segments.get().count;
   const Tensor weights = Tensor::zeros(context, Shape{shards, sizes.outputs * sizes.patch});
@@ -33650,7 +33836,7 @@ namespace soma {
 
 namespace detail {
 
-// Pixels of one dimension that a window covers, and by how much their sum is divided along it.
+// The pixels that a window covers along one dimension, and the divisor of their sum.
 struct PoolSpan {
   std::size_t begin, end, counted;
 };
@@ -33666,7 +33852,7 @@ struct PoolAxis {
       const std::size_t end = size / out * (index + 1) + scaled / out + (scaled % out != 0 ? 1 : 0);
       return {begin, end, end - begin};
     }
-    const std::size_t first = index * stride;  // of the padded image
+    const std::size_t first = index * stride;  // in the padded image
     const std::size_t begin = first > pad ? first - pad : 0;
     const std::size_t end = (std::min)(size, (std::max)(first + kernel, pad) - pad);
     return {begin, (std::max)(begin, end), count_padding ? kernel : end - begin};
@@ -33708,7 +33894,7 @@ inline void average_pool_shape(const ShapeCall& call) {
   call.outputs[0] = {Shape{x.size(0), x.size(1), axes.height.out, axes.width.out}, x.dtype()};
 }
 
-// Calls each(index of the window, first row and column, rows, columns, pixels that count).
+// Calls each(index of the window, first row and column, rows, columns, counted pixels).
 template <class Each>
 void for_windows(const PoolAxes& axes, const Each& each) {
   for (std::size_t i = 0; i < axes.height.out; ++i) {
@@ -33747,7 +33933,7 @@ inline void average_pool_host(const OperatorCall& call) {
   with_plain_tensors(call, 0, average_pool_plain);
 }
 
-// Each pixel of a window gets an equal part of its gradient; windows add up in ascending order.
+// Each pixel of a window gets an equal part of its gradient; windows are added in ascending order.
 inline void average_pool_gradient(const GradientCall& call) {
   with_plain_tensors(call, [](const GradientCall& plain_call) {
     const Shape& shape = plain_call.inputs[0].shape();
@@ -33797,8 +33983,8 @@ inline OperatorSamples average_pool_samples() {
     const PoolAxes axes = pool_axes(x, setting);
     const bool adaptive = setting.out_height != 0;
     ReferenceTensor y{Shape{x[0], x[1], axes.height.out, axes.width.out}, {}};
-    // A pixel belongs to an adaptive window where the window's two ends, as fractions, enclose a
-    // part of it.
+    // A pixel belongs to an adaptive window if the window's two ends, as fractions, enclose a part
+    // of it.
     const auto covers = [&](const PoolAxis& axis, std::size_t window, std::size_t pixel) {
       if (adaptive)
         return (pixel + 1) * axis.out > window * axis.size &&
@@ -33838,10 +34024,10 @@ inline constexpr Operator average_pool{.name = "average_pool",
 }  // namespace ops
 }  // namespace soma
 // ---- soma/ops/image/convolution_transpose.hpp
-// Transposed 2-D convolution: what a convolution's gradient does to its result. x [N, C, H, W],
-// weight [C, O, kernel height, kernel width]; y [N, O, H', W'] with
-// H' = (H - 1) stride - 2 pad + kernel + extra. On a device it is made of the operators of
-// convolutions, which that has.
+// Transposed 2-D convolution: the map from a convolution's result gradient to its input gradient. x
+// [N, C, H, W], weight [C, O, kernel height, kernel width]; y [N, O, H', W'] with H' = (H - 1)
+// stride - 2 pad + kernel + extra. On a device it consists of the operators of convolutions, which
+// the device has.
 
 namespace soma {
 
@@ -33898,8 +34084,8 @@ inline void convolution_transpose_fp32(const OperatorCall& call) {
               call.outputs[0].mutable_data<float>());
 }
 
-// The convolution from y to x has x as the gradient of its result. The other gradients, which a
-// device computes all the same, are not wanted: they come from an image of zeros.
+// The convolution from y to x has x as the gradient of its result. A device also computes the other
+// gradients, which are not needed, so they come from an image of zeros.
 inline void convolution_transpose_host(const OperatorCall& call) {
   if (call.context.device() == nullptr)
     return compute_in_fp32(call, convolution_transpose_fp32, cast_host);
@@ -33911,7 +34097,7 @@ inline void convolution_transpose_host(const OperatorCall& call) {
   copy(gradients[0], call.outputs[0]);
 }
 
-// dx is the convolution of dy; the weight's gradient is that of this convolution where x is the
+// dx is the convolution of dy. The weight's gradient is that of this convolution, with x as the
 // gradient of its result.
 inline void convolution_transpose_gradient(const GradientCall& call) {
   const auto& setting = call.attributes.as<TransposedSetting>();
@@ -33981,8 +34167,8 @@ inline constexpr Operator convolution_transpose{.name = "convolution_transpose",
 }  // namespace ops
 }  // namespace soma
 // ---- soma/ops/image/max_pool.hpp
-// Max pooling of images [N, C, H, W] of any floating type: the largest of each window. The gradient
-// goes to the first of equals.
+// Max pooling of images [N, C, H, W] of any floating type: the largest element of each window. The
+// gradient goes to the first of equal elements.
 
 namespace soma {
 
@@ -33992,7 +34178,7 @@ inline Window pool_window(const Shape& x, const MaxPoolSetting& setting) {
   return window_of("max_pool", x, setting.kernel_height, setting.kernel_width, setting.steps);
 }
 
-// Outputs y, and for each where it came from in its channel's plane.
+// Outputs: y, and for each element of y its source in the plane of its channel.
 inline void max_pool_shape(const ShapeCall& call) {
   const Tensor& x = call.inputs[0];
   check_rank("max_pool", "x", x, 4);
@@ -34031,7 +34217,7 @@ inline void max_pool_backward_host(const OperatorCall& call) {
   const Window window = pool_window(shape, call.attributes.as<MaxPoolSetting>());
   const std::size_t image = window.channels * window.height * window.width;
   const std::size_t result = window.channels * window.out_height * window.out_width;
-  // Backward only reads what forward wrote through the same pointer.
+  // Backward only reads through the pointer with which forward writes.
   auto* indices = const_cast<std::int32_t*>(call.inputs[1].data<std::int32_t>());
   float* dx = call.outputs[0].mutable_data<float>();
   for_ranges(call.context, shape[0], image, [&](std::size_t begin, std::size_t end) {
@@ -34048,7 +34234,7 @@ inline void max_pool_gradient(const GradientCall& call);
 inline OperatorSamples max_pool_samples() {
   OperatorSamples result;
   const auto add = [&](const Shape& shape, const MaxPoolSetting& setting) {
-    // Values far enough apart that no step of a difference quotient changes which is largest.
+    // Values so far apart that no step of a difference quotient changes the largest.
     std::vector<double> values;
     for (std::size_t i = 0; i < shape.elements(); ++i)
       values.push_back(static_cast<double>(i * 37 % 101) * 0.0625 - 3);
@@ -34117,14 +34303,15 @@ inline void detail::max_pool_gradient(const GradientCall& call) {
 
 }  // namespace soma
 // ---- soma/ops/loss/cosine.hpp
-// The cosine loss of pairs of rows a, b [N, C] with marks [N]: 1 - cos for a mark of 1,
-// max(0, cos - margin) for -1, else 0, where
+// The cosine loss of pairs of rows a, b [N, C] with marks [N]: 1 - cos for a mark of 1, max(0, cos
+// - margin) for a mark of -1, else 0, where
 //     cos = a.b / sqrt((a.a + e) (b.b + e)), e = 1e-12,
-// so that the cosine with a row of zeros is 0. As torch.nn.CosineEmbeddingLoss. Sums are in double.
+// so that the cosine with a row of zeros is 0. The same as torch.nn.CosineEmbeddingLoss. Sums are
+// in double.
 
 // ---- soma/ops/loss/loss.hpp
-// What losses share: how the losses of rows or elements become one number. A total is a sum in the
-// order of the shards, then one division.
+// Code that losses share: the reduction of the losses of rows or elements to one number. A total is
+// a sum in the order of the shards, then one division.
 
 namespace soma {
 
@@ -34137,7 +34324,7 @@ inline float ordered_sum(Context& context, const Tensor& values, const Sequences
   return total;
 }
 
-// What a mean divides by: 0 / 0 for no rows at all is NaN, as in the formula.
+// The divisor of a mean: 0 / 0 for no rows at all is NaN, as in the formula.
 inline float loss_denominator(LossReduction reduction, double given, std::size_t counted) {
   if (reduction != LossReduction::mean) return 1;
   return static_cast<float>(given != 0 ? given : static_cast<double>(counted));
@@ -34174,8 +34361,8 @@ inline void cosine_shape(const ShapeCall& call) {
                      DType::fp32};
 }
 
-// Of one pair of rows. Products of two floats are exact in double, so a sum has the same bits with
-// fused multiply-adds and without.
+// The cosine of one pair of rows. Products of two floats are exact in double, so a sum has the same
+// bits with fused multiply-adds and without.
 struct CosineRow {
   double squares_a = cosine_floor, squares_b = cosine_floor, cosine = 0, inverse = 0;
 
@@ -34194,7 +34381,7 @@ struct CosineRow {
     if (mark == 1) return 1 - cosine;
     return mark == -1 && !(cosine - margin <= 0) ? cosine - margin : 0;
   }
-  // d loss / d cos; 0 where the margin is just kept.
+  // d loss / d cos; 0 if the cosine equals the margin.
   double slope(float mark, double margin) const {
     if (mark == 1) return -1;
     return mark == -1 && !(cosine - margin <= 0) ? 1 : 0;
@@ -34366,7 +34553,7 @@ inline CrossEntropyArgs some_rows(CrossEntropyArgs args, std::size_t begin, std:
   return args;
 }
 
-// The number of labels that count. Error operator.value for one that is no class.
+// The number of labels that count. Error operator.value: a label that is no class.
 inline std::size_t counted_labels(const CrossEntropySetting& setting, const Tensor& labels,
                                   std::size_t classes) {
   std::size_t counted = 0;
@@ -34795,7 +34982,7 @@ inline constexpr Operator element_loss{.name = "element_loss",
 
 }  // namespace ops
 
-// Targets are data: asking for their gradient is an error rather than a silent zero.
+// Targets are data: a request for their gradient is an error rather than a silent zero.
 inline void detail::element_loss_gradient(const GradientCall& call) {
   if (call.wanted[1])
     fail(error_id::not_differentiable, "element_loss", "target", "a variable with a gradient",
@@ -34807,9 +34994,9 @@ inline void detail::element_loss_gradient(const GradientCall& call) {
 
 }  // namespace soma
 // ---- soma/ops/loss/nll.hpp
-// Negative log likelihood of log probabilities [..., classes] with class labels [...]: for each row
-// -x[label]. Settings as those of cross_entropy, without label smoothing. At -infinity, a label
-// that cannot be, the loss is infinite.
+// Negative log likelihood of log probabilities [..., classes] with class labels [...]: -x[label]
+// for each row. Settings as for cross_entropy, without label smoothing. If the label's log
+// probability is -infinity, the loss is infinite.
 
 namespace soma {
 
@@ -34831,7 +35018,7 @@ inline void nll_shape(const ShapeCall& call) {
   call.outputs[0] = {setting.reduction == LossReduction::none ? rows : Shape{}, DType::fp32};
 }
 
-// Calls each(row, place of its label) for the rows that count.
+// Calls each(row, index of its label) for the rows that count.
 template <class Each>
 void for_labels(const CrossEntropySetting& setting, const Tensor& labels, std::size_t classes,
                 const Each& each) {
@@ -34932,35 +35119,35 @@ inline constexpr Operator nll_loss{.name = "nll_loss",
 }  // namespace soma
 // ---- soma/ops/optimizer/adafactor_step.hpp
 // Adafactor's step (arXiv 1804.04235, as torch.optim.Adafactor): the squares of a matrix's gradient
-// are remembered as the means of its rows and of its columns. With g the gradient, of a parameter
-// [..., R, C] in matrices of R x C:
+// are stored as the means of its rows and of its columns. With g the gradient, of a parameter [...,
+// R, C] in matrices of R x C:
 //     r += share (mean of g^2 over columns - r), c += share (mean over rows - c),
 //     v = r c / max(mean of r, floor);   of a vector  v += share (g^2 - v)
 //     u = g / sqrt(max(v, floor^2))
 //     w -= rate * weight_decay * w + s u / max(1, rms(u) / clip),
 //     s = relative_step * max(least_scale, rms(w)).
-// Sums are in double: over a row or a column in ascending order, of squares of the whole parameter
-// by rows, then over those. A sparse gradient counts as zero elsewhere.
+// Sums are in double: over a row or a column in ascending order; squares of the whole parameter
+// first by rows, then over the row sums. A sparse gradient counts as zero elsewhere.
 
 // ---- soma/ops/optimizer/optimizer_steps.hpp
 // Optimizer steps: operators without outputs, which write their inputs. Each updates one parameter
-// and its states; rows without a gradient (a sparse one) are stepped with a gradient of zero, so
-// sparse and dense gradients mean the same.
+// and its states. Rows without a gradient (in a sparse gradient) are stepped with a gradient of
+// zero, so that sparse and dense gradients mean the same.
 
 namespace soma {
 
 namespace detail {
 
-// Sites of a parameter's draws.
+// Streams of a parameter's draws.
 enum class StepSite : std::uint32_t { weight = 0, first = 1, second = 2 };
 
-// Adjacent rows of a parameter that one kernel call updates. Where nothing asks for rows they are
-// one, of any run of elements.
+// Adjacent rows of a parameter that one kernel call updates. If rows have no meaning for the step,
+// they are one run of elements.
 struct StepRun {
-  std::size_t begin = 0, first_row = 0;  // of the parameter: element and row
+  std::size_t begin = 0, first_row = 0;  // the parameter's element and row
   StepRows rows{};
   GradientRun gradient{};
-  std::uint64_t draw_index = 0;  // of the first element
+  std::uint64_t draw_index = 0;  // the draw of the first element
 };
 
 template <class Setting>
@@ -34978,7 +35165,7 @@ StateRun state_run(const Tensor& tensor, std::byte* data, const Rounding& roundi
 
 inline bool draws(const Rounding& rounding) { return rounding.mode == RoundingMode::stochastic; }
 
-// The rows of a sparse gradient, ascending; none of a dense one. Error operator.value.
+// The rows of a sparse gradient, ascending; empty for a dense gradient. Error operator.value.
 inline std::span<const std::int64_t> touched_rows(const Tensor& weight, const Tensor& rows) {
   if (!rows.defined() || rows.elements() == 0) return {};
   const std::span<const std::int64_t> touched = rows.span<std::int64_t>();
@@ -35070,7 +35257,7 @@ void step_shape(const ShapeCall& call) {
   }
 }
 
-// With momentum there is a state.
+// A step with momentum has a state.
 inline void sgd_shape(const ShapeCall& call) {
   call.attributes.as<SgdSetting>().momentum != 0 ? step_shape<SgdSetting, 1>(call)
                                                  : step_shape<SgdSetting, 0>(call);
@@ -35099,8 +35286,8 @@ inline void sgd_host(const OperatorCall& call) {
   });
 }
 
-// Marks of the rows that are live, if they may be used: a gradient of zero must leave moments of
-// zero as they are.
+// Marks of live rows, if the step may use them: a gradient of zero must leave moments of zero
+// unchanged.
 inline const std::uint8_t* live_rows(const OperatorCall& call, const AdamSetting& setting) {
   const Tensor live = input_or_none(call.inputs, 5);
   const auto keeps_zero = [](float beta) { return beta >= 0 && beta < 1; };
@@ -35161,7 +35348,7 @@ inline void lamb_host(const OperatorCall& call) {
   float* updates = update.mutable_data<float>();
   const std::size_t elements = weight.elements();
   const std::size_t columns = weight.rank() == 0 || elements == 0 ? 1 : elements / weight.size(0);
-  // Blocks are rows, or runs of many elements where rows are of no interest.
+  // Blocks are rows, or runs of many elements if rows have no meaning for the step.
   const bool by_row = draws(setting.weight) || draws(setting.state);
   const std::size_t block = by_row ? columns : 4096;
   const std::size_t blocks = (elements + block - 1) / block;
@@ -35202,7 +35389,7 @@ inline void lamb_host(const OperatorCall& call) {
     weight_squares += of_weight;
     update_squares += of_update;
   }
-  // The trust ratio is 1 where either norm is zero.
+  // The trust ratio is 1 if either norm is zero.
   const double ratio = weight_squares > 0 && update_squares > 0
                            ? std::sqrt(weight_squares) / std::sqrt(update_squares)
                            : 1;
@@ -35220,7 +35407,7 @@ inline void lamb_host(const OperatorCall& call) {
 
 namespace ops {
 
-// Inputs weight, gradient values, gradient rows (may be left out), momentum (may be left out).
+// Inputs weight, gradient values, gradient rows (optional), momentum (optional).
 inline constexpr Operator sgd_step{.name = "sgd step",
                                    .min_inputs = 2,
                                    .max_inputs = 4,
@@ -35228,9 +35415,9 @@ inline constexpr Operator sgd_step{.name = "sgd step",
                                    .row_inputs = 4,
                                    .shape = &detail::sgd_shape,
                                    .host = &detail::sgd_host};
-// Inputs weight, gradient values, gradient rows (may be left out), m, v, and live rows (may be left
-// out): uint8 for each row, 0 where m and v are known to be zero, so that a step without a gradient
-// costs a third. Results are the same.
+// Inputs weight, gradient values, gradient rows (optional), m, v, and live rows (optional): uint8
+// for each row, 0 if m and v are known to be zero, so that a step without a gradient costs a third.
+// The results are the same.
 inline constexpr Operator adam_step{.name = "adam step",
                                     .min_inputs = 2,
                                     .max_inputs = 6,
@@ -35264,7 +35451,7 @@ struct FactoredShape {
     rows = shape[shape.rank() - 2];
     for (std::size_t i = 0; i + 2 < shape.rank(); ++i) matrices *= shape[i];
   }
-  // Of the two states; a vector has one, of its own shape.
+  // The shapes of the two states; a vector has one state, of its own shape.
   Shape first(const Shape& weight) const { return factored ? Shape{matrices, rows} : weight; }
   Shape second() const { return Shape{matrices, columns}; }
 };
@@ -35320,7 +35507,7 @@ class AdafactorStep {
   }
 
  private:
-  // Of its own: it becomes the update.
+  // A copy of the gradient: it becomes the update.
   static Tensor dense_gradient(const OperatorCall& call) {
     const auto& setting = call.attributes.as<AdafactorSetting>();
     const Tensor rows = input_or_none(call.inputs, 2);
@@ -35388,7 +35575,7 @@ class AdafactorStep {
     return static_cast<float>(static_cast<double>(g) / std::sqrt((std::max)(square, least)));
   }
 
-  // Of all elements: rows in order, then the sums of the rows.
+  // The root mean square of all elements: first over each row in order, then over the row sums.
   double root_mean_square(const Tensor& tensor) const {
     const float* x = tensor.data<float>();
     const std::size_t columns = sizes_.columns, rows = tensor.elements() / columns;
@@ -35409,8 +35596,8 @@ class AdafactorStep {
     return std::sqrt(total / static_cast<double>(tensor.elements()));
   }
 
-  // w -= scale u, after w -= rate weight_decay w. Rows are apart where weights are rounded by
-  // draws: those are keyed by row and column of the parameter as a matrix.
+  // w -= scale u, after w -= rate weight_decay w. Rows are separate if weights are rounded
+  // stochastically, because draws are keyed by row and column of the parameter as a matrix.
   void apply(double scale) {
     const Tensor& weight = weight_;
     std::byte* weights = weight.mutable_raw();
@@ -35455,8 +35642,8 @@ inline void adafactor_host(const OperatorCall& call) { AdafactorStep(call).run()
 
 namespace ops {
 
-// Inputs weight, gradient values, gradient rows (may be left out), means of rows and of columns; of
-// a vector its squares alone. States are fp32.
+// Inputs weight, gradient values, gradient rows (optional), means of rows and of columns; for a
+// vector its squares instead. States are fp32.
 inline constexpr Operator adafactor_step{.name = "adafactor step",
                                          .min_inputs = 2,
                                          .max_inputs = 5,
@@ -35467,7 +35654,7 @@ inline constexpr Operator adafactor_step{.name = "adafactor step",
 }  // namespace ops
 }  // namespace soma
 // ---- soma/ops/optimizer/finite.hpp
-// Whether a tensor holds NaN or infinity.
+// Tests if a tensor is free of NaN and infinity.
 
 namespace soma {
 
@@ -35488,7 +35675,7 @@ inline bool all_finite(Context& context, const Tensor& tensor) {
 }  // namespace soma
 // ---- soma/ops/optimizer/rms_step.hpp
 // The step of RMSprop and Adagrad (RmsArgs): an operator without outputs, which writes its inputs,
-// as those of optimizer_steps.hpp.
+// as in optimizer_steps.hpp.
 
 namespace soma {
 
@@ -35527,8 +35714,7 @@ inline void rms_host(const OperatorCall& call) {
 
 namespace ops {
 
-// Inputs weight, gradient values, gradient rows (may be left out), squares, momentum (may be left
-// out).
+// Inputs weight, gradient values, gradient rows (optional), squares, momentum (optional).
 inline constexpr Operator rms_step{.name = "rms step",
                                    .min_inputs = 2,
                                    .max_inputs = 5,
@@ -35565,7 +35751,7 @@ inline GemmArgs part(GemmArgs args, std::size_t row, std::size_t rows, std::size
   return args;
 }
 
-// How many parts of at most that size a total has.
+// The number of parts that a total has if no part is larger than `part`.
 constexpr std::size_t parts_of(std::size_t total, std::size_t part) {
   return (total + part - 1) / part;
 }
@@ -35579,20 +35765,20 @@ inline std::size_t border(std::size_t size, std::size_t tile, std::size_t index,
 
 }  // namespace detail
 
-// Into how many parts rows and columns of a result are cut.
+// The number of parts that the rows and the columns of a result are cut into.
 struct ProductGrid {
   std::size_t row_parts, column_parts;
 };
 
 namespace detail {
 
-// The grid of at most `width` tasks whose largest is done first. A task multiplies all of its tile
-// and packs its own rows of a and columns of b.
+// The grid of at most `width` tasks in which the largest task takes the least time. A task
+// multiplies its whole tile and packs its own rows of a and columns of b.
 inline ProductGrid product_grid(std::size_t row_tiles, std::size_t column_tiles,
                                 std::size_t tile_rows, std::size_t tile_columns,
                                 std::size_t width) {
-  // An element is packed in the time of about so many multiply-adds (a load, a turn and a store of
-  // what often comes from memory).
+  // Packing an element takes about the time of 24 multiply-adds: a load (often from memory), a
+  // transposition and a store.
   constexpr double packing = 24;
   ProductGrid best{1, 1};
   double best_cost = 0;
@@ -35612,13 +35798,13 @@ inline ProductGrid product_grid(std::size_t row_tiles, std::size_t column_tiles,
   return best;
 }
 
-// Workers of a product that have rows of it each, and take those of others when they have done
-// their own: so nobody waits for a core that is slower for a while, and rows mostly stay with the
-// core that wrote them and will read the result. All of b is packed before: a part by each, or
-// everything by each for itself.
+// A product on several workers. Each worker has its own rows, and takes rows of other workers when
+// its own are done. So no worker waits for a core that is slower for a while, and most rows stay
+// with the core that wrote them and will read the result. All of b is packed before: each worker
+// packs a part, or each worker packs all of it for itself.
 class SharedProduct {
  public:
-  // `packing`: of args.
+  // `packing`: the packing of args.
   SharedProduct(Context& context, const GemmArgs& args, const SharedPacking& packing,
                 std::size_t workers)
       : context_(context),
@@ -35636,8 +35822,8 @@ class SharedProduct {
             checked_add(each_packs_ ? 0 : panes_ * packing.bytes,
                         checked_multiply(stride_, workers, "multiply"), "multiply"))) {}
 
-  // Whether there are eight tiles of rows for each, which are no worse balanced than halves, and
-  // enough to do for two fork-joins.
+  // True if each worker gets eight tiles of rows, so that the balance is as good as with halves,
+  // and enough work to pay for two fork-joins.
   static bool worthwhile(const GemmArgs& args, const SharedPacking& packing, std::size_t workers,
                          double products) {
     return packing.columns != 0 && args.m >= 8 * workers * packing.tile_rows &&
@@ -35656,7 +35842,7 @@ class SharedProduct {
       for (std::size_t worker = 0; worker < workers_; ++worker)
         new (memory_.data() + worker * stride_) Counter(0);
       in_parallel([&](std::size_t worker) {
-        // Each pane before it is used, while it is near, and by who comes late only if something is
+        // Packs each pane just before it is used. A worker that comes late packs only if a pane is
         // left.
         std::size_t packed = each_packs_ ? 0 : panes;
         for (std::size_t i = 0; i < workers_; ++i)
@@ -35671,16 +35857,17 @@ class SharedProduct {
   }
 
  private:
-  // Of b that is packed at a time.
+  // The most bytes of b that are packed at a time.
   static constexpr std::size_t most_bytes = std::size_t{16} << 20;
-  // Lines that other cores have read are written at a quarter of the rate: packing a part each only
-  // pays for so many workers, or for a b that comes from memory (AMD Zen 4: two workers take 0.82
-  // to 0.98 of the time where each packs up to 2.5 MiB, 1.04 of it with 9 MiB).
+  // Cache lines that other cores have read are written at a quarter of the rate. So packing a part
+  // on each worker pays only with four or more workers, or if b comes from memory (AMD Zen 4: two
+  // workers take 0.82 to 0.98 of the time if each packs up to 2.5 MiB, 1.04 of the time with 9
+  // MiB).
   static constexpr std::size_t least_together = 4;
   static constexpr std::size_t most_bytes_of_one = std::size_t{5} << 19;
 
-  // Of what has been taken of a worker's tiles, pane by pane, at the start of its memory: two cache
-  // lines, as processors fetch pairs.
+  // The number of a worker's tiles that are taken so far, counted pane by pane, at the start of the
+  // worker's memory. It has two cache lines, because processors fetch lines in pairs.
   using Counter = std::atomic<std::size_t>;
   static constexpr std::size_t counter_bytes = 128;
 
@@ -35696,9 +35883,9 @@ class SharedProduct {
     explicit operator bool() const { return count != 0; }
   };
 
-  // One of `parts` of what is left of the owner's, at most as many as are packed together: of one's
-  // own half, of another's less, since its owner goes on as well. At least so many that columns
-  // serve enough rows.
+  // Takes one of `parts` of the tiles that the owner has left, at most the number that are packed
+  // together: half of the worker's own tiles, but less of another worker's, since the owner
+  // continues as well. Takes at least the number of tiles for which columns serve enough rows.
   Tiles take(std::size_t owner, std::size_t parts, std::size_t panes) const {
     const std::size_t first = border(row_tiles_, 1, owner, workers_);
     const std::size_t tiles = border(row_tiles_, 1, owner + 1, workers_) - first;
@@ -35716,7 +35903,8 @@ class SharedProduct {
     return next;
   }
 
-  // The product of some rows and of columns of a pane, `before` columns behind its first.
+  // The product of some rows and some columns of a pane; the columns begin `before` columns after
+  // the pane's first.
   GemmArgs own(std::size_t row, std::size_t rows, std::size_t first, std::size_t pane,
                std::size_t before, std::size_t columns, std::size_t worker) const {
     GemmArgs result = part(args_, row, rows, first + pane * packing_.columns + before, columns);
@@ -35758,13 +35946,13 @@ class SharedProduct {
   SharedPacking packing_;
   std::size_t workers_;
   std::size_t row_tiles_;
-  std::size_t panes_;   // columns of b that are packed together, so many times
+  std::size_t panes_;   // number of panes: columns of b that are packed together
   bool each_packs_;     // all of b, for itself
   std::size_t stride_;  // bytes of a worker
   Storage memory_;
 };
 
-// Workers of a product that take its columns as they come for them, with so much memory each.
+// The product on several workers that take columns from a queue, each with `workspace` bytes.
 inline void multiply_by_columns(Context& context, GemmArgs args, std::size_t workspace,
                                 std::size_t workers) {
   const std::size_t stride = parts_of(workspace, memory_alignment) * memory_alignment;
@@ -35796,7 +35984,7 @@ inline void multiply(Context& context, GemmArgs args) {
   const std::size_t tile_rows = gemm.tile_rows(args), tile_columns = gemm.tile_columns;
   const std::size_t row_tiles = detail::parts_of(args.m, tile_rows);
   const std::size_t column_tiles = detail::parts_of(args.n, tile_columns);
-  // Below about a hundred thousand multiply-adds a second thread costs more than it brings.
+  // Below about a hundred thousand multiply-adds a second thread costs more than it saves.
   constexpr double worth_a_task = 1e5;
   const double products = static_cast<double>(args.m) * static_cast<double>(args.n) *
                           static_cast<double>((std::max)(args.k, std::size_t{1}));
@@ -35849,8 +36037,8 @@ inline void multiply(Context& context, GemmArgs args) {
 // ---- soma/ops/product/integer_product.hpp
 // Products of 8-bit integers. Their sums are exact, and the result is rounded once. fp32 adds
 // integers exactly while all sums of magnitudes stay below 2^24, whatever the order and the
-// instructions. So the products of kernels/gemm/ run for so many steps of k at a time, and longer
-// sums go on in 64 bits.
+// instructions. So the products of kernels/gemm/ run for that many steps of k at a time, and longer
+// sums continue in 64 bits.
 
 namespace soma::detail {
 
@@ -35859,8 +36047,9 @@ inline bool has_8bit_integers(const Tensor& tensor) {
   return dtype == DType::int8 || dtype == DType::uint8 || dtype == DType::boolean;
 }
 
-// How many products of such operands fp32 adds exactly. A 64th is left for tiles, which may add the
-// parts of a number that is not exact in bf16: their magnitudes can exceed its own by 2^-7.
+// The number of products of such operands that fp32 adds exactly. A 64th is kept in reserve for
+// tiles, which may add the parts of a number that is not exact in bf16: the magnitudes of the parts
+// can exceed the number's by 2^-7.
 inline std::size_t exact_products(const MatrixOperand& a, const MatrixOperand& b) {
   const auto largest = [](const MatrixOperand& operand) {
     const std::int64_t low = operand.dtype == DType::int8 ? -128 : 0, zero = operand.zero_point;
@@ -35872,12 +36061,12 @@ inline std::size_t exact_products(const MatrixOperand& a, const MatrixOperand& b
   if (steps == 0)
     fail(error_id::operator_value, "matmul", "zero_point",
          std::to_string(a.zero_point) + " and " + std::to_string(b.zero_point),
-         "numbers whose products are below 2^24");
+         "zero points with products below 2^24");
   return steps;
 }
 
-// fp32 with the last bit set where the number lies between two: a second rounding, to a type with
-// at most 22 digits, is then the rounding of the number itself.
+// Rounds to fp32 and sets the last bit if the number lies between two: a second rounding, to a type
+// with at most 22 digits, then equals one rounding of the number.
 inline float rounded_to_odd(double value) {
   const auto nearest = static_cast<float>(value);
   if (static_cast<double>(nearest) == value) return nearest;
@@ -35894,7 +36083,7 @@ Integer checked_sum(std::int64_t sum) {
   return static_cast<Integer>(sum);
 }
 
-// Writes the elements of c from sum(i), the exact sums, times `factor`.
+// Stores the elements of c: the exact sums sum(i), times `factor`.
 template <class Sum>
 void store_integer_sums(Context& context, std::size_t count, const Sum& sum, double factor,
                         const MatrixTarget& c) {
@@ -35926,9 +36115,8 @@ void store_integer_sums(Context& context, std::size_t count, const Sum& sum, dou
   });
 }
 
-// c = a b, sums exact, times the scales in double. c is written without gaps, and may have an
-// integer type. Errors operator.value: a sum beyond an int32 c, zero points far outside of their
-// type.
+// c = a b with exact sums, times the scales in double. c has no gaps, and may have an integer type.
+// Errors operator.value: a sum beyond an int32 c, or zero points far outside of their type.
 inline void multiply_integers(Context& context, GemmArgs args) {
   double factor = static_cast<double>(args.a.scale) * static_cast<double>(args.b.scale);
   if (args.factor != nullptr) {
@@ -35967,7 +36155,7 @@ inline void multiply_integers(Context& context, GemmArgs args) {
       context, count, [&sums](std::size_t i) { return sums[i]; }, factor, c);
 }
 
-// Of a product whose result has an integer type. Errors operator.value.
+// Checks a product whose result has an integer type. Errors operator.value.
 inline void check_integer_output(std::span<const Tensor> inputs, const MatmulSetting& setting) {
   const auto refuse = [](const std::string& given, std::string_view wanted) {
     fail(error_id::operator_value, "matmul", "output", given, wanted);
@@ -36008,7 +36196,7 @@ inline MatmulSizes matmul_sizes(std::span<const Tensor> inputs, const MatmulSett
     }
     if (!stacks)
       fail(error_id::tensor_shape, "matmul", "b", b.describe(),
-           "one matrix, or as many as a, " + a.describe());
+           "one matrix, or the number of matrices of a, " + a.describe());
   }
   const std::size_t rows = rank > 2 ? a.size(a.rank() - 2) : a.shape().rows();
   const std::size_t columns = a.shape().columns();
@@ -36064,8 +36252,8 @@ inline void matmul_host(const OperatorCall& call) {
   if (setting.transpose_a) args.a = transposed(args.a);
   if (setting.transpose_b) args.b = transposed(args.b);
   if (setting.over_rows) {
-    // A gradient of weights is read when all of them are there. One that fits in the second-level
-    // cache may still be in it then.
+    // The gradient of a weight is read once all gradients are complete. One that fits in the
+    // second-level cache may still be there then.
     constexpr std::size_t cached_bytes = std::size_t{2} << 20;
     args.segments = segments.get();
     args.stream_c = c_step > cached_bytes;
@@ -36173,8 +36361,8 @@ inline constexpr Operator matmul{.name = "matmul",
 
 }  // namespace ops
 
-// y = op(a) op(b): da = dy op(b)^T and db = op(a)^T dy, each turned as its operand was, and times
-// its operand's scale.
+// y = op(a) op(b): da = dy op(b)^T and db = op(a)^T dy, each transposed as its operand was, and
+// times its operand's scale.
 inline void detail::matmul_gradient(const GradientCall& call) {
   const auto& setting = call.attributes.as<MatmulSetting>();
   const bool ta = setting.transpose_a, tb = setting.transpose_b, stacks = call.inputs[1].rank() > 2;
@@ -36211,7 +36399,7 @@ namespace soma {
 
 namespace detail {
 
-// Inputs x, weight, bias, residual; the last two may be left out.
+// Inputs x, weight, bias, residual; the last two are optional.
 inline void linear_shape(const ShapeCall& call) {
   const auto& setting = call.attributes.as<LinearSetting>();
   const Tensor &x = call.inputs[0], &weight = call.inputs[1];
@@ -36231,7 +36419,7 @@ inline void linear_shape(const ShapeCall& call) {
   const DType dtype = setting.output.value_or(x.dtype());
   check_output("linear", dtype);
   call.outputs[0] = {shape, dtype};
-  // What the activation was given, for its gradient.
+  // The input of the activation, for its gradient.
   call.outputs[1] = {setting.activation == Activation::none ? Shape{0} : shape, dtype};
 }
 
@@ -36270,7 +36458,7 @@ inline Tensor activation_gradient(Context& context, Activation activation, const
   return run(context, unary_backward_of(unary_of(activation)), {}, {x, dy})[0];
 }
 
-// The gradient of the matrix product's result, from that of the layer's.
+// The gradient of the matrix product's result, from the gradient of the layer's result.
 inline Tensor product_gradient(const GradientCall& call, Activation activation,
                                const DropoutSetting& dropout) {
   Tensor d = call.output_gradients[0];
@@ -36282,7 +36470,7 @@ inline bool is_wanted(const GradientCall& call, std::size_t input) {
   return input < call.inputs.size() && call.wanted[input];
 }
 
-// Of bias and residual, given that of the product's result.
+// The gradients of bias and residual, from the gradient of the product's result.
 inline void addend_gradients(const GradientCall& call, const Tensor& d) {
   if (is_wanted(call, 2))
     call.input_gradients[2].values =
@@ -36383,21 +36571,22 @@ inline constexpr Operator linear{.name = "linear",
 // Quantize: numbers of a narrow format with scales, as an operand of a matrix product. All leading
 // dimensions of x are rows.
 //
-// Outputs: values (shape of x), scales (fp32, one for each granule: rows of them by columns) and
-// amax (fp32, [1]: the largest finite |x|). Values are of quantized_dtype(): codes, whose one scale
-// the product applies; or numbers times their scales, to be multiplied as they are.
+// Outputs: values (shape of x), scales (fp32, one for each granule: rows of scales by columns of
+// scales) and amax (fp32, [1]: the largest finite |x|). Values have the type quantized_dtype().
+// They are codes with one scale, which the product applies; or they are numbers times their scales,
+// which the product multiplies directly.
 //
-// Granules lie along a row: Granularity::row, 1 x 128 and groups of 32 as the names say, 128 x 128
-// from the first row of each shard on. Where the sum runs down the columns (along_rows) the first
-// three are a column, 128 or 32 rows of one; all begin anew at each shard, by default at the even
-// cut of a sum over rows. Parameters are no batch: theirs are not cut. A shard without rows has
-// none.
+// Granules lie along a row: Granularity::row, 1 x 128 and groups of 32 are parts of a row, and 128
+// x 128 blocks start from the first row of each shard. If the sum runs down the columns
+// (along_rows), the first three are a column, and 128 or 32 rows of a column; all start anew at
+// each shard. Without sequences, shards are the even cut of a sum over rows. Parameters belong to
+// no batch and are not cut. A shard without rows has no granules.
 //
-// Stochastic rounding draws by logical index, whatever the granules. Costs two passes over the data
-// where a whole tensor's amax is the scale, else one.
+// Stochastic rounding draws by logical index, whatever the granules. It costs two passes over the
+// data if the scale is a whole tensor's amax, else one.
 
 // ---- soma/ops/product/quantize_grid.hpp
-// QuantizeGrid: where the granules of ops::quantize begin and end, and how they are shared out.
+// QuantizeGrid: the bounds of ops::quantize's granules, and their distribution to threads.
 
 namespace soma::detail {
 
@@ -36405,7 +36594,7 @@ constexpr bool has_one_scale(const Scaling& scaling) {
   return scaling.policy == ScalePolicy::none || scaling.granularity == Granularity::tensor;
 }
 
-// How the rows and columns of x form granules.
+// The division of x's rows and columns into granules.
 class QuantizeGrid {
  public:
   QuantizeGrid(const QuantizeSetting& setting, const Sequences& sequences, std::size_t rows,
@@ -36428,7 +36617,7 @@ class QuantizeGrid {
   QuantizeGrid& operator=(const QuantizeGrid&) = delete;
 
   bool one_scale() const { return one_scale_; }
-  // Of a granule: 0 rows, all of a shard; 0 columns, all of them.
+  // The size of a granule: 0 rows means all rows of a shard, 0 columns all columns.
   std::size_t group_rows() const { return group_rows_; }
   std::size_t group_columns() const { return group_columns_; }
   // Rows and columns of scales.
@@ -36437,8 +36626,8 @@ class QuantizeGrid {
     return {groups_, group_columns_ == 0 ? 1 : (columns_ + group_columns_ - 1) / group_columns_};
   }
 
-  // Calls call(first row, rows, first column, columns, row of scales) for parts that are whole
-  // granules and lie in one shard, on all threads.
+  // Calls call(first row, rows, first column, columns, row of scales) for parts that consist of
+  // whole granules and lie in one shard, on all threads.
   template <class Call>
   void for_parts(Context& context, const Call& call) const {
     const std::size_t width =
@@ -36467,7 +36656,8 @@ class QuantizeGrid {
     return (rows + step - 1) / step;
   }
 
-  // Calls call(first row, rows, first group) for what groups first ... last - 1 have of each shard.
+  // Calls call(first row, rows, first group) for the part of groups first ... last - 1 in each
+  // shard.
   template <class Call>
   void for_pieces(std::size_t first, std::size_t last, const Call& call) const {
     std::size_t before = 0;  // groups of the shards before
@@ -36497,7 +36687,8 @@ namespace soma {
 
 namespace detail {
 
-// The type whose codes are numbers of the quantizer's format, -1: none, or there are many scales.
+// The index of the type whose codes are numbers of the quantizer's format; -1 if there is no such
+// type, or if there are many scales.
 constexpr int quantized_code_dtype(const Quantizer& quantizer) {
   return has_one_scale(quantizer.scaling) ? dtype_index(quantizer.format.with(Overflow::special))
                                           : -1;
@@ -36505,9 +36696,9 @@ constexpr int quantized_code_dtype(const Quantizer& quantizer) {
 
 }  // namespace detail
 
-// The element type of what quantize gives: the format's own, where a tensor has one scale and there
-// is such a type. Else bf16 where it holds the products of all numbers with powers of two (but for
-// those that fall below its smallest), else fp32.
+// The element type of quantize's result. It is the format's own type if a tensor has one scale and
+// the type exists. Otherwise it is bf16 if bf16 holds the products of all numbers with powers of
+// two (except those below its smallest number), else fp32.
 constexpr DType quantized_dtype(const Quantizer& quantizer) {
   const FloatFormat& format = quantizer.format;
   if (const int index = detail::quantized_code_dtype(quantizer); index >= 0)
@@ -36542,7 +36733,7 @@ inline void quantize_shape(const ShapeCall& call) {
   const FloatFormat& format = validate(setting.quantizer.format, "quantize");
   if (!format.is_signed || !format.has_zero())
     fail(error_id::impossible_format, "quantize", "format", to_string(format),
-         "one with a sign and a zero");
+         "a format with a sign and a zero");
   check_random_bits("quantize", "rounding.random_bits", setting.quantizer.rounding);
   check_quantizer_scale(setting);
   const ScaleGrid scales =
@@ -36573,7 +36764,7 @@ inline void set_quantize_draws(const QuantizeSetting& setting, const Sequences& 
   }
 }
 
-// One scale, which all parts read.
+// One scale for all parts.
 inline float quantize_whole(const OperatorCall& call, const QuantizeGrid& grid, QuantizeArgs args) {
   const auto& setting = call.attributes.as<QuantizeSetting>();
   const Scaling& scaling = setting.quantizer.scaling;
@@ -36654,7 +36845,7 @@ inline void quantize_host(const OperatorCall& call) {
       grid.one_scale() ? quantize_whole(call, grid, args) : quantize_granules(call, grid, args);
 }
 
-// What a row's group of granules is, and the rest of the definition: element by element, by the
+// The group of granules of each row, and the rest of the definition: element by element, by the
 // scalar codec. Not for a batch whose shards follow its sequences.
 inline std::vector<std::size_t> reference_row_groups(const QuantizeSetting& setting,
                                                      std::size_t rows) {
@@ -36807,14 +36998,14 @@ inline constexpr Operator quantize{.name = "quantize",
 // unchanged ("straight through", arXiv 1308.3432).
 
 // ---- soma/ops/product/inspect.hpp
-// numeric::inspect() of tensors: what a quantizer does to one, or has done. An element at a time,
-// on all threads: for study, not for the hot path.
+// numeric::inspect() of tensors: the effect of a quantizer on a tensor. One element at a time, on
+// all threads: for experiments, not for the hot path.
 
 namespace soma {
 
 namespace detail {
 
-// What ops::quantize made of x.
+// The effect of ops::quantize on x.
 inline numeric::Inspection inspect_conversion(Context& context, const Tensor& x,
                                               const Outputs& made, const QuantizeSetting& setting) {
   const auto plain = [&](const Tensor& tensor) {
@@ -36829,7 +37020,8 @@ inline numeric::Inspection inspect_conversion(Context& context, const Tensor& x,
   const std::size_t rows = before.shape().rows(), columns = before.shape().columns();
   const ScaleGrid grid =
       scale_grid(scaled ? quantizer.scaling.granularity : Granularity::tensor, rows, columns);
-  // Groups along tokens begin anew at shards, so their scales are not where rows alone say.
+  // Groups along tokens start anew at shards, so rows alone do not determine the place of their
+  // scales.
   const bool located = scales.elements() == grid.size() && !setting.along_rows;
   const double largest = decode(quantizer.format, quantizer.format.max_finite_code());
   const double normal = std::ldexp(1.0, quantizer.format.min_normal_exponent());
@@ -36862,7 +37054,7 @@ inline numeric::Inspection inspect_conversion(Context& context, const Tensor& x,
 
 namespace numeric {
 
-// What the quantizer does to a tensor of a floating type. A delayed scale is taken from the
+// The effect of the quantizer on a tensor of a floating type. A delayed scale is taken from the
 // tensor's own amax. Error tensor.dtype, and those of ops::quantize.
 inline Inspection inspect(Context& context, const Tensor& x, const Quantizer& quantizer) {
   QuantizeSetting setting{.quantizer = quantizer};
@@ -36879,14 +37071,15 @@ namespace soma {
 
 namespace detail {
 
-// An operand as a product reads it: stored numbers, each so many times itself.
+// An operand in the form that a product reads: stored numbers, which stand for `scale` times
+// themselves.
 struct ConvertedOperand {
   Tensor values;
   float scale = 1;
-  float amax = 0;  // of operands whose scales are delayed
+  float amax = 0;  // for operands with delayed scales
 };
 
-// Whether sums in the two directions need different conversions.
+// True if sums in the two directions need different conversions.
 constexpr bool has_direction(const Quantizer& quantizer) {
   return quantizer.scaling.policy != ScalePolicy::none &&
          quantizer.scaling.granularity != Granularity::tensor &&
@@ -36898,13 +37091,13 @@ constexpr bool leaves_alone(const Quantizer& quantizer, DType stored) {
          (quantizer.format == format_of(stored) && quantizer.scaling.policy == ScalePolicy::none);
 }
 
-// Whether a cast does the same, which devices have a program for.
+// True if a cast gives the same result, for which devices have a program.
 constexpr bool is_cast(const Quantizer& quantizer) {
   return quantizer.scaling.policy == ScalePolicy::none &&
          quantizer.rounding == Rounding::nearest_even && dtype_index(quantizer.format) >= 0;
 }
 
-// As ops::quantize, but without amax, which is for scales.
+// The same as ops::quantize, but without amax, which is for scales only.
 inline Outputs cast_operand(Context& context, const Quantizer& quantizer, const Tensor& x) {
   const CastSetting setting{.dtype = find_dtype(quantizer.format)};
   return {run(context, ops::cast, setting, {x})[0], Tensor::full(context, Shape{1, 1}, 1.0f)};
@@ -36983,13 +37176,13 @@ inline ConvertedOperand converted_weight(Context& context, LinearFormats& format
     kept = {weight.raw(), weight.version(), formats.weight.scale,
             made.values,  made.scale,       made.amax};
   } else if (setting.training) {
-    // An evaluation may have converted it: a step has seen it all the same.
+    // An evaluation may have made the conversion: the step still counts its amax.
     formats.weight.amax = (std::max)(formats.weight.amax, kept.amax);
   }
   return {kept.values, kept.scale};
 }
 
-// Inputs as linear's; outputs y, what the activation was given, x for the gradient of the weight,
+// Inputs as for linear. Outputs: y, the input of the activation, x for the gradient of the weight,
 // and its scale.
 inline void quantized_linear_host(const OperatorCall& call) {
   const auto& setting = call.attributes.as<QuantizedLinearSetting>();
@@ -37076,7 +37269,7 @@ inline std::vector<ReferenceTensor> quantized_linear_reference(
   return linear_reference(plain, inputs);
 }
 
-// With nothing converted it is a linear layer.
+// Without any conversion it is a linear layer.
 inline OperatorSamples quantized_linear_samples() {
   static LinearFormats wide;
   OperatorSamples result = linear_samples();
@@ -37111,19 +37304,20 @@ inline constexpr Operator quantized_linear{.name = "quantized_linear",
 }  // namespace soma
 // ---- soma/ops/rows/batch_norm.hpp
 // Batch norm (arXiv 1502.03167) of x [N, C, ...]: y = (x - mean) / sqrt(variance + epsilon) * gamma
-// + beta, where mean and biased variance are those of a channel over the whole batch, or given.
+// + beta, with the mean and biased variance of a channel over the whole batch, or given ones.
 //
-// A plane (an image's channel) has a mean and a sum of squared deviations of its own; those of a
-// channel are put together from them, as sums over the images in the order of the shards, and over
-// the ranks that share the batch along the same tree. So neither threads nor ranks show in a bit.
+// Each plane (an image's channel) has a mean and a sum of squared differences from it. A channel's
+// statistics combine those of its planes, as sums over the images in the order of the shards, and
+// over the ranks that share the batch along the same tree. So the bits depend neither on threads
+// nor on ranks.
 
 namespace soma {
 
 namespace detail {
 
-// Inputs x, gamma, beta; with given statistics mean and variance. Outputs y; the statistics that
-// were used, [3, C]: mean, 1 / deviation, unbiased variance; how many elements a channel has in the
-// whole batch.
+// Inputs x, gamma, beta; with given statistics also mean and variance. Outputs y; the statistics in
+// use, [3, C]: mean, 1 / standard deviation, unbiased variance; the number of elements of a channel
+// in the whole batch.
 inline void batch_norm_shape(const ShapeCall& call) {
   constexpr std::string_view name = "batch_norm";
   const auto& setting = call.attributes.as<BatchNormSetting>();
@@ -37153,7 +37347,7 @@ struct Planes {
   explicit Planes(const Shape& shape) : images(shape[0]), channels(shape[1]), pixels(1) {
     for (std::size_t i = 2; i < shape.rank(); ++i) pixels *= shape[i];
   }
-  // Calls kernel(args) for parts of all planes; `args` says what is the same for all.
+  // Calls kernel(args) for parts of all planes; `args` holds the common arguments.
   template <class Entry>
   void run(Context& context, ChannelArgs args, const Entry& entry) const {
     args.columns = pixels;
@@ -37173,7 +37367,7 @@ struct Planes {
   }
 };
 
-// Of [images, channels] numbers the sums over the images: those of this rank, then of all.
+// Sums [images, channels] numbers over the images: first of this rank, then of all ranks.
 class ChannelSums {
  public:
   ChannelSums(const OperatorCall& call, std::size_t vectors, std::size_t channels)
@@ -37191,7 +37385,7 @@ class ChannelSums {
     column_sums(context_, planes, sequences_, of(vector));
   }
   float* of(std::size_t vector) const { return own_.mutable_data<float>() + vector * channels_; }
-  // A number that every rank has a part of, exactly: up to 2^36 in two floats.
+  // A number to which every rank contributes a part, exact up to 2^36 in two floats.
   void set_count(std::size_t count) {
     float* parts = own_.mutable_data<float>() + own_.elements() - 2;
     parts[0] = static_cast<float>(count / count_unit);
@@ -37237,7 +37431,7 @@ inline std::size_t batch_statistics(const OperatorCall& call, const Planes& plan
   float* mean = call.outputs[1].mutable_data<float>();
   for (std::size_t c = 0; c < channels; ++c) mean[c] = sums.of(0)[c] / static_cast<float>(images);
 
-  // Around the channel's mean: a plane's squares, and those of its own mean.
+  // The sum of squares around the channel's mean follows from the one around the plane's own mean.
   const auto pixels = static_cast<float>(planes.pixels);
   for (std::size_t i = 0; i < planes.images * channels; ++i) {
     const float d = of_planes[i] - mean[i % channels], scaled = pixels * d;
@@ -37418,7 +37612,8 @@ namespace soma {
 
 namespace detail {
 
-// Inputs x, gamma, beta (left out with rms); outputs y, mean (empty with rms), 1 / deviation.
+// Inputs x, gamma, beta (left out with rms); outputs y, mean (empty with rms), 1 / standard
+// deviation.
 inline void norm_shape(const ShapeCall& call) {
   const auto& setting = call.attributes.as<NormSetting>();
   const Tensor& x = call.inputs[0];
@@ -37478,7 +37673,7 @@ inline void norm_backward_host(const OperatorCall& call) {
   const Tensor x = regular(context, call.inputs[0]), dy = regular(context, call.inputs[4]);
   const Tensor gamma = plain_fp32(context, call.inputs[1]);
   const std::size_t rows = x.shape().rows(), columns = x.shape().columns();
-  // The kernel's pointers serve both directions; backward only reads these.
+  // The kernel's pointers serve both directions; backward only reads through them.
   auto* mean = setting.rms ? nullptr : const_cast<float*>(call.inputs[2].data<float>());
   auto* rstd = const_cast<float*>(call.inputs[3].data<float>());
   const MatrixTarget dx = target(call.outputs[0]);
@@ -37519,8 +37714,8 @@ inline OperatorSamples norm_samples() {
   const auto add = [&](const Shape& x, const NormSetting& setting,
                        std::vector<std::size_t> lengths) {
     const Shape columns{x.columns()};
-    // A normalised value divides by a deviation of about 0.6: errors of sums over the row and of
-    // sums over rows grow by its inverse, squared in the gradient.
+    // A normalised value is divided by a standard deviation of about 0.6: errors of sums over the
+    // row and of sums over rows grow by its inverse, squared in the gradient.
     const double size = static_cast<double>(x.columns() + x.rows() + 16);
     result.samples.push_back({.name = to_string(x) + (setting.rms ? " rms" : ""),
                               .inputs = {{.shape = x},
@@ -37696,9 +37891,9 @@ inline void detail::softmax_gradient(const GradientCall& call) {
 
 }  // namespace soma
 // ---- soma/ops/sequence/gru.hpp
-// One layer and direction of a GRU (arXiv 1406.1078) over the sequences of a batch, which each end
-// at their own length. Input products are not part of it: x holds W_ih x + b_ih of all rows, made
-// by one matrix product before.
+// One layer and direction of a GRU (arXiv 1406.1078) over the sequences of a batch, which may have
+// different lengths. Input products are not included: x holds W_ih x + b_ih for all rows, from one
+// earlier matrix product.
 //
 //   h = state W_hh^T + b_hh
 //   r = sigmoid(x_r + h_r)    z = sigmoid(x_z + h_z)    n = tanh(x_n + r h_n)
@@ -37709,26 +37904,26 @@ inline void detail::softmax_gradient(const GradientCall& call) {
 // Outputs: the state after each row [rows, H]; the last state of each sequence [sequences, H], the
 //          first one where it has no rows; what backward needs [rows, 5 H]
 //
-// The order of gates and where the reset gate acts are those of PyTorch (torch.nn.GRU) and cuDNN.
-// States are fp32 between steps, and results are rounded once. With `reverse` sequences pass from
+// The order of gates and the place of the reset gate are those of PyTorch (torch.nn.GRU) and cuDNN.
+// States are fp32 between steps, and results are rounded once. With `reverse`, sequences run from
 // their last row to their first.
 //
 // Errors tensor.rank, tensor.dtype, tensor.shape, operator.sequences.
 
 // ---- soma/ops/sequence/recurrent.hpp
-// What recurrent layers share: sequences shared out to tasks, step by step, and a product with the
-// same weights at every step.
+// Code that recurrent layers share: the distribution of sequences to tasks, step by step, and a
+// product with the same weights at every step.
 //
-// A task has some sequences and takes all their steps, so that nobody waits for another between
-// steps. Its sequences are sorted by length: those that are still alive at a step are the first
-// ones, and are multiplied together. A row's result depends on its own sequence alone, whatever
-// sequences share its task.
+// A task takes all steps of its sequences, so that no task waits for another between steps. Its
+// sequences are sorted by length: those that continue at a step are the first ones, and are
+// multiplied together. A row's result depends on its own sequence alone, whatever sequences share
+// its task.
 
 namespace soma::detail {
 
-// Inputs of a recurrent layer: x [rows, gates H], weight [gates H, H], bias [gates H] or none, and
-// the states that sequences begin with, [sequences, H] each, or none. Errors tensor.rank,
-// tensor.dtype, tensor.shape, operator.sequences.
+// The inputs of a recurrent layer: x [rows, gates H], weight [gates H, H], bias [gates H] or none,
+// and the initial states, [sequences, H] each, or none. Errors tensor.rank, tensor.dtype,
+// tensor.shape, operator.sequences.
 inline void check_recurrent(std::string_view name, const ShapeCall& call, std::size_t gates) {
   const Tensor &x = call.inputs[0], &weight = call.inputs[1];
   check_rank(name, "x", x, 2);
@@ -37749,10 +37944,10 @@ inline void check_recurrent(std::string_view name, const ShapeCall& call, std::s
   }
 }
 
-// Sequences in tasks.
+// The distribution of sequences to tasks.
 class StepPlan {
  public:
-  // `cost`: multiply-adds of a row.
+  // `cost`: the multiply-adds of a row.
   StepPlan(Context& context, const Sequences& sequences, bool reverse, std::size_t cost)
       : sequences_(sequences),
         reverse_(reverse),
@@ -37767,7 +37962,7 @@ class StepPlan {
     constexpr std::size_t worth_a_task = 100000;  // multiply-adds
     const std::size_t tasks =
         worthwhile_tasks(context, count, sequences.rows() * cost, worth_a_task);
-    // Dealt back and forth, which leaves tasks with about as many rows each.
+    // Sequences are dealt back and forth, which gives tasks about the same number of rows.
     borders_.push_back(0);
     for (std::size_t task = 0; task < tasks; ++task) {
       for (std::size_t round = 0; round * tasks < count; ++round) {
@@ -37778,7 +37973,7 @@ class StepPlan {
     }
   }
   std::size_t tasks() const { return borders_.size() - 1; }
-  // The most sequences of a task.
+  // The largest number of sequences in a task.
   std::size_t most() const {
     std::size_t most = 0;
     for (std::size_t task = 0; task < tasks(); ++task) most = (std::max)(most, count(task));
@@ -37790,7 +37985,7 @@ class StepPlan {
   std::size_t longest(std::size_t task) const {
     return count(task) == 0 ? 0 : sequences_.length(sequence(task, 0));
   }
-  // How many of a task's sequences have a step of that number.
+  // The number of a task's sequences that have that step.
   std::size_t alive(std::size_t task, std::size_t step) const {
     std::size_t alive = count(task);
     while (alive != 0 && sequences_.length(sequence(task, alive - 1)) <= step) --alive;
@@ -37807,7 +38002,7 @@ class StepPlan {
   HeapVector<std::size_t> sorted_, order_, borders_;
 };
 
-// c = a b, from any task, for one b that is packed before.
+// c = a b in any task, for one b that is packed in advance.
 class StepProduct {
  public:
   // b is depth x columns; a has at most `rows` rows.
@@ -37835,7 +38030,7 @@ class StepProduct {
       context_.kernels().gemm.pack_b(args);
     });
   }
-  // Of a task that multiplies.
+  // The workspace of a task that multiplies.
   std::size_t workspace_bytes() const {
     const std::size_t bytes =
         packing_.columns != 0 ? packing_.workspace : context_.kernels().gemm.workspace_bytes(all_);
@@ -37881,7 +38076,7 @@ class StepProduct {
   Storage packed_{};
 };
 
-// Rows of floats of a task, one behind the other.
+// Rows of floats for each task, one behind the other.
 class StepRows {
  public:
   StepRows(Context& context, std::size_t tasks, std::size_t floats, std::size_t workspace)
@@ -37899,7 +38094,7 @@ class StepRows {
   Storage memory_;
 };
 
-// One row of a matrix that may be left out: zeros then.
+// Copies one row of an optional matrix; zeros without the matrix.
 inline void copy_state(const Tensor& from, std::size_t row, std::size_t count, float* to) {
   if (from.defined())
     std::memcpy(to, from.data<float>() + row * count, count * sizeof(float));
@@ -37909,12 +38104,12 @@ inline void copy_state(const Tensor& from, std::size_t row, std::size_t count, f
 
 }  // namespace soma::detail
 // ---- soma/ops/sequence/reference.hpp
-// Recurrent layers in double, their samples, and the gradients that they share.
+// References of recurrent layers in double, their samples, and the gradients that they share.
 
 namespace soma::detail {
 
-// What is left once the gradients of x and of the hidden gates are known: those of x, weight and
-// bias. The states before each row are columns `before` H and following of the notes.
+// The gradients that follow from those of x and of the hidden gates: of x, weight and bias. The
+// states before each row are in the notes from column `before` H on.
 inline void recurrent_gradients(const GradientCall& call, const Tensor& dx, const Tensor& dh,
                                 const Tensor& notes, std::size_t before) {
   const std::size_t hidden = call.inputs[1].size(1);
@@ -37930,7 +38125,7 @@ inline void recurrent_gradients(const GradientCall& call, const Tensor& dx, cons
 
 inline double reference_sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-// A step of one row: x and h are the gates, state and cell come in and go out.
+// A step of one row: x and h are the gates; state and cell are updated.
 using RecurrentStep = void (*)(std::size_t hidden, const double* x, const std::vector<double>& h,
                                double* state, double* cell);
 
@@ -37952,7 +38147,7 @@ inline void lstm_reference_step(std::size_t hidden, const double* x, const std::
   }
 }
 
-// Outputs but the notes; `cells`: 1 where there is a cell.
+// All outputs except the notes; `cells`: 1 if there is a cell.
 inline std::vector<ReferenceTensor> recurrent_reference(const Sample& sample,
                                                         const std::vector<ReferenceTensor>& inputs,
                                                         std::size_t gates, std::size_t cells,
@@ -37995,8 +38190,8 @@ inline OperatorSamples recurrent_samples(
       longest = (std::max)(longest, length);
     }
     const Shape states{lengths.size(), hidden};
-    // Each step adds the roundings of a product and of its gates, and passes on less than twice
-    // what came before for weights that are so small.
+    // Each step adds the rounding errors of a product and of its gates, and passes on less than
+    // twice the earlier error because the weights are small.
     const double error = 16 * static_cast<double>((longest + 1) * (hidden + 12)) * 0x1p-24;
     const double bound = 1 / std::sqrt(static_cast<double>(hidden));
     Sample sample{.name = std::to_string(rows) + " rows to " + std::to_string(hidden) +
@@ -38073,8 +38268,8 @@ inline void gru_steps(const OperatorCall& call) {
 }
 inline void gru_host(const OperatorCall& call) { with_plain_tensors(call, 0, &gru_steps); }
 
-// Inputs notes, weight, and the gradients of the first two outputs, or none; outputs dx
-// [rows, 3 H], that of the hidden gates [rows, 3 H], and of the states that sequences began with
+// Inputs: notes, weight, and the gradients of the first two outputs, or none. Outputs: dx [rows, 3
+// H], the gradient of the hidden gates [rows, 3 H], and the gradient of the initial states
 // [sequences, H].
 inline void gru_backward_shape(const ShapeCall& call) {
   const std::size_t rows = call.inputs[0].size(0), hidden = call.inputs[1].size(1);
@@ -38126,7 +38321,8 @@ inline void gru_backward_host(const OperatorCall& call) {
   with_plain_tensors(call, 0, &gru_backward_steps);
 }
 
-// Of x and hidden gates (multiply-adds of the latter alone: x was made before).
+// The operations of x and the hidden gates (multiply-adds of the hidden gates only: x was computed
+// before).
 inline double gru_operations(const OperatorCall& call) {
   return 2.0 * static_cast<double>(call.inputs[0].size(0)) *
          static_cast<double>(call.inputs[1].elements());
@@ -38180,8 +38376,8 @@ inline void detail::gru_gradient(const GradientCall& whole) {
 }  // namespace soma
 // ---- soma/ops/sequence/lstm.hpp
 // One layer and direction of an LSTM (Hochreiter and Schmidhuber, Neural Computation 9(8), 1997,
-// with the forget gate of Gers et al., 2000) over the sequences of a batch, which each end at their
-// own length. Input products are not part of it: x holds W_ih x + b_ih of all rows.
+// with the forget gate of Gers et al., 2000) over the sequences of a batch, which may have
+// different lengths. Input products are not included: x holds W_ih x + b_ih for all rows.
 //
 //   h = state W_hh^T + b_hh
 //   i = sigmoid(x_i + h_i)    f = sigmoid(x_f + h_f)    g = tanh(x_g + h_g)
@@ -38195,7 +38391,7 @@ inline void detail::gru_gradient(const GradientCall& whole) {
 //          [rows, 7 H]
 //
 // The order of gates is that of PyTorch (torch.nn.LSTM) and cuDNN. States and cells are fp32
-// between steps, and results are rounded once. With `reverse` sequences pass from their last row to
+// between steps, and results are rounded once. With `reverse`, sequences run from their last row to
 // their first.
 //
 // Errors tensor.rank, tensor.dtype, tensor.shape, operator.sequences.
@@ -38259,9 +38455,9 @@ inline void lstm_steps(const OperatorCall& call) {
 }
 inline void lstm_host(const OperatorCall& call) { with_plain_tensors(call, 0, &lstm_steps); }
 
-// Inputs notes, weight, and the gradients of the first three outputs, or none; outputs that of the
-// gates [rows, 4 H], which x and the hidden ones have in common, and of the states and the cells
-// that sequences began with, [sequences, H] each.
+// Inputs: notes, weight, and the gradients of the first three outputs, or none. Outputs: the
+// gradient of the gates [rows, 4 H], which is the same for x and the hidden gates, and the
+// gradients of the initial states and cells, [sequences, H] each.
 inline void lstm_backward_shape(const ShapeCall& call) {
   const std::size_t rows = call.inputs[0].size(0), hidden = call.inputs[1].size(1);
   call.outputs[0] = {Shape{rows, 4 * hidden}, DType::fp32};
@@ -38371,13 +38567,13 @@ inline void detail::lstm_gradient(const GradientCall& whole) {
 
 }  // namespace soma
 // ---- soma/ops/sequence/rotary.hpp
-// Rotary positions (RoFormer, arXiv 2104.09864): each pair of columns of a head is turned by an
+// Rotary positions (RoFormer, arXiv 2104.09864): each pair of columns of a head is rotated by an
 // angle that grows with the row's position in its sequence, so that products of queries and keys
-// depend on how far apart they are. Pairs are columns i and i + D / 2 of a head of D columns, as in
+// depend on their distance. Pairs are columns i and i + D / 2 of a head of D columns, as in
 // GPT-NeoX and Llama; pair i turns by position * base^(-2 i / D).
 //
 // x is [rows, C] whose rows form sequences, or [..., T, C]: there positions count along T. Angles
-// are computed in double; results are rounded once to x's type. The gradient turns back.
+// are computed in double; results are rounded once to x's type. The gradient rotates back.
 //
 // Errors tensor.rank, tensor.dtype, operator.value (heads, columns, base, positions),
 // operator.sequences (rank 2 without sequences).
@@ -38401,10 +38597,10 @@ inline void check_rotary(const ShapeCall& call) {
   const std::size_t columns = rotary_columns(setting, x);
   if (columns > x.shape().columns())
     fail(error_id::operator_value, "rotary", "columns", std::to_string(columns),
-         "at most those of x, " + x.describe());
+         "at most the columns of x, " + x.describe());
   if (setting.heads == 0 || columns % (2 * setting.heads) != 0)
     fail(error_id::operator_value, "rotary", "heads", std::to_string(setting.heads),
-         "a number whose double divides the columns, " + std::to_string(columns));
+         "a number of heads such that 2 * heads divides the columns, " + std::to_string(columns));
   if (!(setting.base >= 1 && std::isfinite(setting.base)))
     fail(error_id::operator_value, "rotary", "base", std::to_string(setting.base),
          "a number from 1 on");
@@ -38434,7 +38630,7 @@ struct RotaryTurn {
   double cosine, sine;
 };
 
-// `back`: the gradient.
+// `back`: true for the gradient.
 inline void turn_rows(const OperatorCall& call, bool back) {
   const auto& setting = call.attributes.as<RotarySetting>();
   Context& context = call.context;
@@ -38558,7 +38754,7 @@ namespace soma {
 
 namespace detail {
 
-// The host makes the views, and their errors.
+// The host function makes the views, and checks their arguments.
 inline void view_shape(const ShapeCall&) {}
 
 inline void reshape_host(const OperatorCall& call) {
@@ -38593,7 +38789,7 @@ inline void slice_gradient(const GradientCall& call) {
   call.input_gradients[0].values = dx;
 }
 
-// Row numbers of the first rows of sequences.
+// The row numbers of sequences' first rows.
 inline Tensor first_rows(Context& context, const Sequences& sequences) {
   const Tensor rows = Tensor::empty(context, Shape{sequences.count()}, DType::int64);
   auto* out = rows.mutable_data<std::int64_t>();
@@ -38945,7 +39141,7 @@ constexpr BuiltInOperators make_built_in(std::index_sequence<unary...>,
 }  // namespace detail
 
 // Not constexpr: with -D_GLIBCXX_DEBUG and -fsanitize=undefined g++ 12 makes no span of an inline
-// array at compile time. Everywhere else it is constant all the same.
+// array at compile time. Every other build still initialises it at compile time.
 inline const BuiltInOperators built_in_operators = detail::make_built_in(
     std::make_index_sequence<unary_count>(), std::make_index_sequence<binary_count>());
 
@@ -38997,7 +39193,7 @@ class ThreadPool {
             }};
   }
 
-  // Errors executor.thread_start where the system has no thread left to give.
+  // Error executor.thread_start if the system cannot start another thread.
   void run(int tasks, void (*task)(void*, int), void* arg) {
     if (tasks <= 1 || width_ == 1 || inside_task()) {
       for (int index = 0; index < tasks; ++index) task(arg, index);
@@ -39023,8 +39219,8 @@ class ThreadPool {
   }
 
  private:
-  // Whose job runs. Apart from the pool, as the team is: where a process forks during the job of
-  // another thread, the child would wait for that thread for ever.
+  // The job that runs. It lies outside of the pool, as the team does: if a process forks during
+  // another thread's job, the child must not wait for that thread forever.
   struct Turn {
     explicit Turn(std::uint32_t here) : process(here) {}
     const std::uint32_t process;
@@ -39036,14 +39232,14 @@ class ThreadPool {
     void* arg = nullptr;
     int tasks = 0;
   };
-  // What the workers share. Apart from the pool, so that a forked child can leave the parent's team
-  // behind.
+  // The state that workers share. It lies outside of the pool, so that a forked child can leave the
+  // parent's team behind.
   struct Team {
     explicit Team(std::size_t count) { workers.reserve(count); }
 
-    // A cache line from the caller to the workers, and one back: each that has to travel takes up
-    // to 160 nanoseconds between two cores, which is most of a fork-join. Two lines apart, since
-    // some processors fetch pairs.
+    // One cache line goes from the caller to the workers, and one back: a cache line that has to
+    // travel takes up to 160 nanoseconds between two cores, which is most of a fork-join. The two
+    // lines lie apart, because some processors fetch lines in pairs.
     static constexpr std::size_t apart = 128;
     alignas(apart) std::atomic<std::uint32_t> epoch{0};  // one more for each job
     std::uint32_t all_finished = 0;                      // `finished` when the job is done
@@ -39060,8 +39256,8 @@ class ThreadPool {
     alignas(apart) std::vector<Worker> workers;
   };
 
-  // How many calls of fork() led from the first use to this process. Counted, since asking the
-  // system for the process takes as long as the rest of a fork-join.
+  // The number of fork() calls between the first use and this process. It is counted, because
+  // asking the system for the process id takes as long as the rest of a fork-join.
   static std::uint32_t process() {
     static std::atomic<std::uint32_t> forks{0};
     static const bool counted = [] {
@@ -39081,7 +39277,7 @@ class ThreadPool {
     while (turn->process != here) {
       auto* own = new Turn(here);
       if (turn_.compare_exchange_strong(turn, own, std::memory_order_acq_rel)) return *own;
-      delete own;  // another thread was first
+      delete own;  // another thread has made one first
     }
     return *turn;
   }
@@ -39097,14 +39293,14 @@ class ThreadPool {
 #endif
   }
 
-  // Waits a while for `done`; false where it did not come.
+  // Waits a while for `done`; returns false if it did not happen in that time.
   template <class Done>
   bool spin_until(Done done) const {
     if (!spin_) return done();
     // Longer than a fork-join (two cache-line transfers) and the gap between most kernels.
     constexpr std::int64_t alone = 20'000;  // nanoseconds
-    // About what it costs to wake a worker where cores are virtual: it starts 50 microseconds late,
-    // and the caller spends 20.
+    // About the cost of waking a worker where cores are virtual: the worker starts 50 microseconds
+    // late, and the caller spends 20.
     constexpr std::int64_t limit = 100'000;
     const std::int64_t start = monotonic_nanoseconds();
     for (std::int64_t waited = 0; waited < limit; waited = monotonic_nanoseconds() - start) {
@@ -39153,8 +39349,9 @@ class ThreadPool {
     }
   }
 
-  // Makes the team, under the lock. After a fork the parent's threads do not exist here: their team
-  // is abandoned, not destroyed, because joining threads of another process is undefined.
+  // Makes the team while the lock is held. After a fork the parent's threads do not exist in the
+  // child: the child abandons their team and does not destroy it, because joining threads of
+  // another process is undefined.
   void start() {
     if (team_ != nullptr && process_ == process()) return;
     visible_team_.store(nullptr, std::memory_order_release);
@@ -39195,13 +39392,13 @@ class ThreadPool {
 
   int width_;
   bool spin_ = true;
-  std::atomic<Turn*> turn_;  // owned; of a parent process: left alone
-  Team* team_ = nullptr;     // owned; of another process: left alone
+  std::atomic<Turn*> turn_;  // owned; a parent process's turn is left alone
+  Team* team_ = nullptr;     // owned; another process's team is left alone
   std::atomic<const Team*> visible_team_{nullptr};
-  std::atomic<std::uint32_t> process_{0};  // whose team it is
+  std::atomic<std::uint32_t> process_{0};  // the process that owns team_
 };
 
-// A pool that nobody holds by name: what contexts are given. Errors as ThreadPool's constructor.
+// A pool without a name, which a context owns. Errors as of ThreadPool's constructor.
 inline OwnedExecutor make_thread_pool(int width) {
   auto* pool = new ThreadPool(width);
   return {pool->executor(), [](void* self) { delete static_cast<ThreadPool*>(self); }};
@@ -39212,8 +39409,8 @@ inline OwnedExecutor make_thread_pool(int width) {
 namespace soma {
 inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
 
-  // A context with this unit's kernels. Slow where the flags allow no more than the baseline:
-  // compile with -march=native, or link soma::dispatch. Errors as Context's constructor.
+  // A context with this unit's kernels. It is slow if the flags allow only the baseline: compile
+  // with -march=native, or link soma::dispatch. Errors as of Context's constructor.
   [[maybe_unused]] static inline Context make_context(const ContextOptions& options = {}) {
     TargetList list = static_targets();
     list.operators = &built_in_operators;

@@ -23,8 +23,9 @@
 #include <vector>
 
 // ---- soma/sparse.hpp
-// Sparse training: embedding bags, and optimizers whose steps cost what the touched rows cost.
-// Opt-in beside soma.hpp, with kernels of its own; with soma::dispatch they come from there.
+// Sparse training: embedding bags, and optimizers whose steps cost as much as the touched rows.
+// Opt-in beside soma.hpp, with kernels of its own; with soma::dispatch they come from the compiled
+// library.
 //
 //   auto context = soma::make_context();
 //   soma::add_sparse(context);
@@ -32,15 +33,15 @@
 //   soma::Var h = soma::embedding_bag(tape, table, ids, soma::BagMode::mean);
 //   soma::optim::RowAdagrad optimizer(context, parameters);
 //
-// docs/sparse_training.md tells what it is good for.
+// docs/sparse_training.md describes its uses.
 
 // ---- soma/autograd/embedding_bag.hpp
-// embedding_bag(): what models of sparse features begin with. Needs add_sparse(context)
+// embedding_bag(): the first layer of models with sparse features. Needs add_sparse(context)
 // (soma/sparse.hpp).
 
 // ---- soma/ops/sparse/table.hpp
-// SparseTable: kernels and operators of sparse training, as a context knows them once
-// add_sparse(context) (soma/sparse.hpp) has been called; and the settings of those operators.
+// SparseTable: the kernels and operators of sparse training that a context has after
+// add_sparse(context) (soma/sparse.hpp), and the settings of these operators.
 
 namespace soma {
 
@@ -56,7 +57,7 @@ struct SparseOperators {
 struct SparseTable {
   const SparseKernels* kernels = nullptr;
   const SparseOperators* operators = nullptr;
-  // The table of another target of the same program, by its name.
+  // The table of another target of the same program.
   const SparseTable& (*of_target)(std::string_view target) = nullptr;
 };
 
@@ -64,11 +65,12 @@ struct SparseTable {
 inline const SparseTable& sparse_table(const Context& context, std::string_view operation) {
   if (context.sparse() == nullptr)
     fail(error_id::no_sparse, operation, "context", "without kernels of sparse training",
-         "one that add_sparse(context) of soma/sparse.hpp was called with");
+         "a context after add_sparse(context) of soma/sparse.hpp");
   return *context.sparse();
 }
 
-// What `from` has of sparse training, for a context of the same program that shares its operators.
+// Gives `to` the sparse training of `from`, a context of the same program whose operators it
+// shares.
 inline void share_sparse(const Context& from, Context& to) {
   if (from.sparse() != nullptr) to.set_sparse(&from.sparse()->of_target(to.target().name));
 }
@@ -103,13 +105,14 @@ inline void fields(FieldVisitor& visitor, BagLossSetting& setting) {
   visitor.key("reduction", setting.reduction);
 }
 
-// Steps of the rows that have a gradient. Members that an optimizer has no use for are not read.
+// Settings of steps of the rows with a gradient. An optimizer ignores members that it does not use.
 struct RowStepSetting {
   float rate = 0, epsilon = 0, gradient_factor = 1;
   float beta1 = 0.9f, beta2 = 0.999f;
   float one_minus_beta1 = 0.1f, one_minus_beta2 = 0.001f;
   float step_size = 0, inverse_root_correction2 = 1;  // rate / correction1, 1 / sqrt(correction2)
-  // Of rows that catch up (RowLazyAdamArgs): the number of this step, those before the history's.
+  // For rows that catch up (RowLazyAdamArgs): the number of this step, and the number of steps
+  // before the history.
   std::int64_t now = 0, base = 0;
   double beta2_exact = 0.999;
   bool sleeps = false;
@@ -136,8 +139,8 @@ namespace soma {
 
 namespace detail {
 
-// Before a table [rows, width] of fp32 is asked for: a system that promises more memory than it has
-// would end the process later. Error memory.exhausted.
+// Checked before a table [rows, width] of fp32 is allocated: a system that promises more memory
+// than it has would end the process later. Error memory.exhausted.
 inline void check_table_fits(std::string_view operation, std::size_t rows, std::size_t width) {
   const std::uint64_t bytes =
       checked_multiply(checked_multiply(rows, width, operation), sizeof(float), operation);
@@ -151,12 +154,12 @@ inline void check_table_fits(std::string_view operation, std::size_t rows, std::
 
 }  // namespace detail
 
-// For each sequence of ids the sum, or the mean, of the rows of `table` [V, C] that they name, each
-// times its weight where there are weights (fp32, one for each id): [sequences, C]. A sequence
-// without ids gives zeros; the mean divides by the number of ids, not by the sum of the weights.
-// The gradient of the table is sparse and takes time that grows with the ids, not with V. Errors
-// context.no_sparse, operator.sequences, operator.value (an id that is no row), tensor.shape,
-// tensor.dtype, autograd.not_differentiable (weights have no gradient).
+// For each sequence of ids: the sum, or the mean, of the rows of `table` [V, C] with these ids,
+// each times its weight if there are weights (fp32, one for each id). Result [sequences, C]. A
+// sequence without ids gives zeros; the mean divides by the number of ids, not by the sum of the
+// weights. The gradient of the table is sparse; it takes time proportional to the ids, not to V.
+// Errors context.no_sparse, operator.sequences, operator.value (an id that is no row),
+// tensor.shape, tensor.dtype, autograd.not_differentiable (weights have no gradient).
 inline Var embedding_bag(Tape& tape, const Var& table, const Var& ids, BagMode mode = BagMode::sum,
                          const Var& weights = {}) {
   const SparseOperators& operators =
@@ -168,13 +171,15 @@ inline Var embedding_bag(Tape& tape, const Var& table, const Var& ids, BagMode m
 
 }  // namespace soma
 // ---- soma/autograd/list_loss.hpp
-// Losses over very many classes with lists of labels: exact ones, a panel of classes at a time, and
-// sampled ones over a chosen set of classes. Needs add_sparse(context) (soma/sparse.hpp).
+// Losses over very many classes with lists of labels: exact losses, computed for a panel of classes
+// at a time, and sampled losses over a chosen set of classes. Needs add_sparse(context)
+// (soma/sparse.hpp).
 
 namespace soma {
 
-// The loss of logits [B, S] whose columns the lists name; see ListLoss. Errors operator.value (a
-// label that is no column, or lists that do not ascend), tensor.shape, tensor.dtype.
+// The loss of logits [B, S]; the lists name columns of the logits; see ListLoss. Errors
+// operator.value (a label that is no column, or lists that do not ascend), tensor.shape,
+// tensor.dtype.
 inline Var list_loss(Tape& tape, const Var& logits, const data::LabelLists& labels,
                      const ListLossSetting& setting = {}) {
   const SparseOperators& operators = *sparse_table(tape.context(), "list_loss").operators;
@@ -192,15 +197,15 @@ inline Var full_softmax_loss(Tape& tape, const Var& h, const Var& weight, const 
                     {h, weight, bias, tape.constant(labels.offsets), tape.constant(labels.ids)});
 }
 
-// Some of the classes: their numbers, ascending, and lists of labels as places among them.
+// A subset of the classes: their ids, ascending, and lists of labels as places in the subset.
 struct ClassSet {
   Tensor classes;  // int64 [S]
   data::LabelLists labels;
 };
 
-// The loss over the classes of a set alone: softmax is normalised over them, binary cross entropy
-// summed over them. With the set of all classes it is the exact loss. Only rows of the set get
-// gradients. weight [C, D], bias [C, 1].
+// The loss over the classes of a set alone: softmax is normalised over the set, binary cross
+// entropy is summed over the set. With the set of all classes it is the exact loss. Only rows of
+// the set get gradients. weight [C, D], bias [C, 1].
 inline Var sampled_loss(Tape& tape, const Var& h, const Var& weight, const Var& bias,
                         const ClassSet& set, const ListLossSetting& setting = {}) {
   const Var places = tape.constant(set.classes);
@@ -218,17 +223,17 @@ inline Var sampled_bce(Tape& tape, const Var& h, const Var& weight, const Var& b
   return sampled_loss(tape, h, weight, bias, set, {ListLoss::binary, reduction});
 }
 
-// A set of classes for each sample: int32 numbers, those of a sample ascending, each once; and its
-// labels as places among them.
+// A set of classes for each sample: int32 ids, ascending within a sample, each once; and the labels
+// as places in the set.
 struct ClassSets {
   Ragged classes;
   data::LabelLists labels;
 };
 
-// The same loss where row b of h has a set of its own, number b. A step reads and touches the rows
-// of the union of the sets, and its products are vectors by vectors: a set that the batch shares
-// costs less for as many logits. With all classes in each set it is the exact loss. Errors
-// operator.value (an id that is no class, a label that is no place), tensor.shape, tensor.dtype.
+// The same loss where row b of h has set number b. A step touches the rows in the union of the
+// sets, and its products are of vectors by vectors: a set that the batch shares costs less for the
+// same number of logits. With all classes in each set it is the exact loss. Errors operator.value
+// (an id that is no class, a label that is no place), tensor.shape, tensor.dtype.
 inline Var sampled_cross_entropy(Tape& tape, const Var& h, const Var& weight, const Var& bias,
                                  const ClassSets& sets,
                                  LossReduction reduction = LossReduction::mean) {
@@ -242,12 +247,12 @@ inline Var sampled_cross_entropy(Tape& tape, const Var& h, const Var& weight, co
 
 }  // namespace soma
 // ---- soma/ops/sparse/install.hpp
-// How a context comes to its operators of sparse training.
+// Installs the operators of sparse training in a context.
 
 namespace soma::detail {
 
-// The registry gets copies, by which the operators are listed and tested; calls use the records of
-// the table. Errors as OperatorRegistry::add.
+// The registry gets copies, for listing and testing the operators; calls use the records of the
+// table. Errors as of OperatorRegistry::add.
 inline void install_sparse(Context& context, const SparseTable& table) {
   if (context.sparse() != nullptr) return;
   for (const Operator* record : table.operators->all)
@@ -257,18 +262,18 @@ inline void install_sparse(Context& context, const SparseTable& table) {
 
 }  // namespace soma::detail
 // ---- soma/optim/lazy_adamw.hpp
-// LazyAdamW: AdamW (arXiv 1711.05101) for tables of which each step touches few rows, with the
-// weights that AdamW would have. A row without a gradient is left behind; before it is read it
-// catches up with the steps that it missed.
+// LazyAdamW: AdamW (arXiv 1711.05101) for tables of which each step touches few rows, with the same
+// weights as AdamW. A step skips rows without a gradient; before a row is read, the row catches up
+// with the steps that it missed.
 //
 //   optimizer.catch_up(table, rows);  // those that the next forward reads
 //   ... forward, backward ...
 //   optimizer.step({.rate = 1e-3});
 //   optimizer.settle();               // all rows: before evaluation and saving
 //
-// Trainers call settle(); which rows a forward reads only its task knows. Where nothing decays, a
-// row whose first moments have died out (after some 600 steps) costs nothing more. Needs
-// add_sparse(context) (soma/sparse.hpp).
+// Trainers call settle(); the task calls catch_up(), because only the task knows the rows that a
+// forward reads. Without weight decay, a row whose first moments have died out (after some 600
+// steps) costs nothing more. Needs add_sparse(context) (soma/sparse.hpp).
 
 namespace soma::optim {
 
@@ -327,9 +332,9 @@ class LazyAdamW final : public Optimizer {
     }
   }
 
-  // Rows (int64, ascending, each once) of the parameter with that variable get the weights that
-  // AdamW would have given them by now. Error operator.value (a variable that is not stepped here,
-  // rows that are none).
+  // Gives rows (int64, ascending, each once) of the parameter with that variable the weights that
+  // AdamW would have given them by now. Error operator.value: a variable that is not stepped here,
+  // or a row number out of range.
   void catch_up(const Var& parameter, const Tensor& rows) {
     for (std::size_t i = 0; i < slots_.size(); ++i)
       if (slots_[i].parameter.var.is(parameter)) {
@@ -348,8 +353,8 @@ class LazyAdamW final : public Optimizer {
     }
   }
 
-  // As AdamW's, and "<name>.row_steps": after how many steps each row stands. To be called after
-  // settle().
+  // The states of AdamW, and "<name>.row_steps": the number of steps that each row has taken. Call
+  // it after settle().
   StateDict state() const override {
     StateDict state = Optimizer::state();
     for (std::size_t i = 0; i < slots_.size(); ++i)
@@ -357,7 +362,7 @@ class LazyAdamW final : public Optimizer {
         state.set(slots_[i].parameter.name + ".row_steps", history_[i].rows);
     return state;
   }
-  // Errors as of Optimizer; operator.value: a row that was left behind and is not at rest.
+  // Errors as of Optimizer; operator.value: a row that has missed steps and still has a moment.
   void load_state(const StateDict& state) override {
     StateDict moments;
     for (const auto& [name, tensor] : state)
@@ -381,7 +386,8 @@ class LazyAdamW final : public Optimizer {
   }
 
  private:
-  // Of one parameter: three numbers of each step since `base`, and how far each row is.
+  // The history of one parameter: three numbers for each step since `base`, and the number of steps
+  // that each row has taken.
   struct History {
     Tensor constants{}, rows{};
     std::size_t count = 0;
@@ -469,8 +475,8 @@ class LazyAdamW final : public Optimizer {
 
 namespace soma::optim {
 
-// What they have in common. States have names and shapes of their own, so state() and load_state()
-// are written anew.
+// The base class of row optimizers. Their states have names and shapes of their own, so it
+// overrides state() and load_state().
 class RowOptimizer : public Optimizer {
  public:
   void describe(Record& record) const final {
@@ -501,8 +507,8 @@ class RowOptimizer : public Optimizer {
     }
   }
 
-  // Of each parameter that has been stepped: "<name>.steps", and its states under the names that
-  // state_names() gives.
+  // The states of each parameter that has been stepped: "<name>.steps", and the states named by
+  // state_names().
   StateDict state() const final {
     StateDict state;
     for (const detail::Slot& slot : slots_) {
@@ -560,7 +566,7 @@ class RowOptimizer : public Optimizer {
  private:
   virtual void describe_own(Record& record) const = 0;
   virtual const Operator& operator_of(const SparseOperators& operators) const = 0;
-  // Of a step with that rate, after so many.
+  // Fills in `setting` for a step with this learning rate, after `steps` earlier steps.
   virtual void complete(RowStepSetting& setting, double rate, std::uint64_t steps) const = 0;
 
   Shape state_shape(const detail::Slot& slot) const {
@@ -571,7 +577,7 @@ class RowOptimizer : public Optimizer {
     for (std::size_t i = 0; i < state_names_.size(); ++i)
       if (Tensor& state = i == 0 ? slot.first : slot.second; !state.defined()) {
         state = Tensor::empty(context_, state_shape(slot));
-        // Memory that is written for the first time costs more than the writing.
+        // The first write to fresh memory is the expensive part, so threads share it.
         float* numbers = state.mutable_data<float>();
         soma::detail::for_ranges(context_, state.elements(), 1,
                                  [&](std::size_t begin, std::size_t end) {
@@ -612,7 +618,7 @@ class RowOptimizer : public Optimizer {
       if (!known) extra = name;
     }
     fail(error_id::extra_name, "Optimizer::load_state", "state", soma::quoted(extra),
-         "states of these parameters, as this optimizer keeps them");
+         "the names of this optimizer's states");
   }
 
   std::string_view name_;
@@ -670,7 +676,7 @@ struct RowAdamOptions {
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
 };
 
-// Adam (arXiv 1412.6980) over touched rows: moments of the others do not decay, and the bias
+// Adam (arXiv 1412.6980) over touched rows: moments of other rows do not decay, and the bias
 // corrections are those of the step's number. So a row that is touched rarely keeps old moments
 // longer than in dense Adam.
 class RowAdam final : public RowOptimizer {
@@ -713,11 +719,11 @@ class RowAdam final : public RowOptimizer {
 
 #ifdef SOMA_DISPATCH
 // ---- soma/dispatch/sparse.hpp
-// What soma::dispatch has for sparse training: kernels and operators for a context's target.
+// The sparse part of soma::dispatch: kernels and operators for a context's target.
 
 namespace soma::dispatch {
 
-// Those compiled for the target of that name (Context::target().name).
+// The sparse kernels that are compiled for the target with that name (Context::target().name).
 const SparseTable& sparse_table(std::string_view target);
 
 }  // namespace soma::dispatch
@@ -751,8 +757,8 @@ inline void add_sparse(Context& context) {
 namespace soma {
 
 // Row b of y, for bags first ... last - 1: the sum over i from offsets[b] to offsets[b + 1] of
-// weights[i] * table[ids[i]], in ascending order in fp32 from zero, times 1 / (number of ids) where
-// `mean`. A bag without ids is 0. With weights each term is one fused multiply-add.
+// weights[i] * table[ids[i]], in ascending order in fp32 from zero, times 1 / (number of ids) if
+// `mean`. The row of a bag without ids is 0. With weights, each term is one fused multiply-add.
 struct BagArgs {
   std::size_t first = 0, last = 0, columns = 0;
   MatrixOperand table{};
@@ -761,26 +767,26 @@ struct BagArgs {
   const float* weights = nullptr;  // nullptr: all are 1
   const std::size_t* offsets = nullptr;
   bool mean = false;
-  MatrixTarget y{};  // of bag 0
+  MatrixTarget y{};  // from bag 0 on
 };
 
 // Row k of out, for k from first to last - 1: the sum over i from starts[k] to starts[k + 1] of
-// weights[i] * dy[list[i]]. list names bags, ascending for each k. Bags of one segment add up in
-// order from zero; segments meet in the tree of Segments.
+// weights[i] * dy[list[i]]. list names bags, ascending for each k. Bags of one segment are added in
+// order from zero, segments in the tree of Segments.
 struct BagGradientArgs {
   std::size_t first = 0, last = 0, columns = 0;
   const float* dy = nullptr;
   std::size_t dy_stride = 0;  // a multiple of 16, at least `columns`: zeros follow
   const std::int32_t* list = nullptr;
-  const float* weights = nullptr;  // of list entries; nullptr: all are 1
+  const float* weights = nullptr;  // one weight for each list entry; nullptr: all are 1
   const std::int64_t* starts = nullptr;
-  const std::uint32_t* segments = nullptr;  // of each bag; below 1024
+  const std::uint32_t* segments = nullptr;  // the segment of each bag; below 1024
   float* out = nullptr;                     // [last, columns]
 };
 
 // y[i] for i from offsets[b] to offsets[b + 1], of bags first ... last - 1: row b of x times row
-// ids[i] of the table, plus bias[ids[i]]. Products add up by fused multiply-adds in 16 lanes, which
-// meet pairwise; the bias comes last.
+// ids[i] of the table, plus bias[ids[i]]. Products are added by fused multiply-adds in 16 lanes,
+// then the lanes are added pairwise, and the bias last.
 struct BagDotsArgs {
   std::size_t first = 0, last = 0, columns = 0;
   const float* x = nullptr;      // [bags, columns]
@@ -792,9 +798,9 @@ struct BagDotsArgs {
 };
 
 // Some rows of a parameter [R, columns] in fp32, and the gradient of each: row i of the gradient
-// belongs to row rows[i] of the parameter, or to row i where rows is nullptr.
+// belongs to row rows[i] of the parameter, or to row i if rows is nullptr.
 struct TouchedRows {
-  std::size_t first = 0, last = 0, columns = 0;  // of the gradient
+  std::size_t first = 0, last = 0, columns = 0;  // the gradient's rows and columns
   float* weight = nullptr;
   const std::int64_t* rows = nullptr;
   const float* gradient = nullptr;
@@ -808,7 +814,7 @@ struct RowSgdArgs {
 };
 
 // Row-wise Adagrad: one number a row, s += mean(g^2); w = fma(-rate / (sqrt(s) + epsilon), g, w).
-// Squares add up in 16 lanes, by fused multiply-adds.
+// Squares are added in 16 lanes, by fused multiply-adds.
 struct RowAdagradArgs {
   TouchedRows touched{};
   float* squares = nullptr;  // [R]
@@ -826,13 +832,14 @@ struct RowAdamArgs {
   float inverse_root_correction2 = 1;                      // 1 / sqrt(correction2)
 };
 
-// AdamW whose rows catch up when they are touched: row r stands where stamps[r] steps have left it.
-// Steps without a gradient are made one after the other, as dense AdamW makes them, from `history`:
-// of step base + 1 + i the numbers rate / correction1, 1 / sqrt(correction2) and 1 - rate * decay.
-// m = fma(b1, m, (1 - b1) g), 0 below smallest_first_moment; v = fma(b2, v, ((1 - b2) g) g);
-// w = fma(decay, w, -(step_size * m / fma(sqrt(v), correction, epsilon))).
-// Where `sleeps` (nothing decays), a row whose m are all zero stays behind, since only v would
-// change: v is multiplied by b2^(steps missed), rounded once, when it is touched again.
+// AdamW whose rows make up for missed steps when they are touched: row r has made stamps[r] steps.
+// Missed steps have no gradient. They are computed one after the other, as dense AdamW computes
+// them, with numbers from `history`: for step base + 1 + i the numbers rate / correction1, 1 /
+// sqrt(correction2) and 1 - rate * decay. m = fma(b1, m, (1 - b1) g), 0 below
+// smallest_first_moment; v = fma(b2, v, ((1 - b2) g) g); w = fma(decay, w, -(step_size * m /
+// fma(sqrt(v), correction, epsilon))). If `sleeps` (there is no weight decay), a row whose m are
+// all zero skips its steps, since only v would change: when the row is touched again, v is
+// multiplied by b2^(steps missed), rounded once.
 struct RowLazyAdamArgs {
   TouchedRows touched{};  // gradient nullptr: rows catch up with step `now`; else make that step
   float *m = nullptr, *v = nullptr;  // [R, columns]
@@ -845,10 +852,10 @@ struct RowLazyAdamArgs {
   bool sleeps = false;
 };
 
-// Winner-take-all hashes. Code number c of a row looks at eight of its numbers, order[8 c] to
-// order[8 c + 7], and is the place, 0 to 7, of the largest, the first of equal ones. Where all
-// eight are zero it is that of the next code that has another. The bucket of a table: its codes as
-// digits.
+// Winner-take-all hashes. Code number c of a row compares eight of its numbers, order[8 c] to
+// order[8 c + 7], and is the place, 0 to 7, of the largest one, the first of equal ones. If all
+// eight are zero, the code is the next code whose numbers are not all zero. The codes of a table
+// are the digits of its bucket.
 inline constexpr std::size_t dwta_bin = 8;
 inline constexpr std::size_t dwta_most_columns = 1024, dwta_most_codes = 512;
 struct DwtaArgs {
@@ -874,8 +881,9 @@ struct SparseKernels {
 
 }  // namespace soma
 // ---- soma/kernels/sparse/bag_dots-inl.hpp
-// Products of the rows of a table that bags name with the vector of each bag. Rows lie anywhere in
-// memory, so what costs is fetching them: four at a time keep the multiply-adds out of the way.
+// Products of the vector of each bag with the rows of a table that the bag names. Rows are
+// scattered in memory, so fetching them takes most of the time: with four rows at a time, the
+// multiply-adds add little.
 
 #if defined(SOMA_KERNELS_SPARSE_BAG_DOTS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_SPARSE_BAG_DOTS_INL_HPP
@@ -885,8 +893,8 @@ struct SparseKernels {
 #endif
 
 // ---- soma/kernels/sparse/row_steps-inl.hpp
-// Optimizer steps of the rows that have a gradient. The order of rounding is that of the formulas
-// in args.hpp: fma() is one fused operation, every other operation is rounded to fp32 on its own.
+// Optimizer steps of the rows that have a gradient. The formulas in args.hpp define the order of
+// rounding: fma() is one fused operation, every other operation is rounded to fp32 separately.
 
 #if defined(SOMA_KERNELS_SPARSE_ROW_STEPS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_SPARSE_ROW_STEPS_INL_HPP
@@ -902,11 +910,11 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Rows of a parameter lie anywhere in memory: they are fetched so many rows ahead.
+// Rows of a parameter are scattered in memory: a row is prefetched this many rows ahead.
 inline constexpr std::size_t row_fetch_distance = 12;
 
 // step(gradient, row) for each touched row: the gradient's numbers and the row of the parameter.
-// fetch(row) asks for what a row needs.
+// fetch(row) prefetches the memory of a row.
 template <class Fetch, class Step>
 HWY_INLINE void for_touched_rows(const TouchedRows& touched, const Fetch& fetch, const Step& step) {
   const auto row_of = [&](std::size_t i) {
@@ -1098,7 +1106,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 // Columns that are summed in registers: four groups of 16 leave room for a row on every target.
 inline constexpr std::size_t bag_groups = 4;
 inline constexpr std::size_t bag_columns = bag_groups * sum_lanes;
-// Rows of a table lie anywhere in memory. They are fetched so many ids before they are needed:
+// Rows of a table are scattered in memory. A row is prefetched this many ids before it is needed:
 // about the time of one access to memory.
 inline constexpr std::size_t bag_fetch_distance = 16;
 
@@ -1160,7 +1168,7 @@ static inline void bags_in_registers(const BagArgs& args) {
   }
 }
 
-// Any type and any number of columns, to the same bits where it is fp32.
+// For any type and any number of columns. For fp32 the bits are the same.
 template <class Id>
 static inline void bags_converted(const BagArgs& args) {
   const RunSource source = run_source(args.table);
@@ -1206,8 +1214,8 @@ static inline void bag_entry(const BagArgs& args) noexcept {
 
 namespace {  // internal linkage: units with other flags have their own
 
-// The sum of some rows of dy for one id, a block of columns at a time. Empty segments are left out
-// of the tree: sums begin at +0, so adding an empty one changes no bit.
+// The sum of some rows of dy for one id, a block of columns at a time. The tree leaves out empty
+// segments: sums begin at +0, so adding an empty segment changes no bit.
 class BagGradientSum {
  public:
   BagGradientSum(const BagGradientArgs& args, std::size_t column, std::size_t columns)
@@ -1218,7 +1226,7 @@ class BagGradientSum {
     std::size_t waiting = 0;
     for (std::size_t i = begin; i < end;) {
       const std::uint32_t segment = segment_of(i);
-      // What waits and lies in a smaller subtree than the border to this segment is complete.
+      // A waiting subtree is complete if it is smaller than the border to this segment.
       while (waiting >= 2 && border(waiting - 2) < (segments_[waiting - 1] ^ segment))
         join(--waiting);
       float* partial = sums_[waiting];
@@ -1232,15 +1240,16 @@ class BagGradientSum {
   }
 
  private:
-  // A waiting sum for each level of a tree over 1024 segments, and the one being made.
+  // Memory for a waiting sum at each level of a tree over 1024 segments, and for the current sum.
   static constexpr std::size_t levels = 12;
 
   std::uint32_t segment_of(std::size_t i) const {
     return args_.segments[static_cast<std::size_t>(args_.list[i])];
   }
-  // Bits in which two waiting neighbours differ: the higher the first, the higher they meet.
+  // The bits in which two waiting neighbours differ: the higher the highest of them, the higher in
+  // the tree the neighbours are added.
   std::uint32_t border(std::size_t i) const { return highest(segments_[i] ^ segments_[i + 1]); }
-  // All bits below the highest one, and it.
+  // The highest bit and all bits below it.
   static std::uint32_t highest(std::uint32_t bits) {
     for (const int shift : {1, 2, 4, 8, 16}) bits |= bits >> shift;
     return bits;
@@ -1276,7 +1285,7 @@ class BagGradientSum {
 
 }  // namespace
 
-// One or two entries without weights, which most ids of a text have: their sum has one order.
+// For one or two entries without weights, as for most ids of a text: their sum has only one order.
 HWY_INLINE void sum_few(const BagGradientArgs& args, std::size_t begin, std::size_t entries,
                         std::size_t column, std::size_t columns, float* out) {
   const Floats d;
@@ -1365,7 +1374,7 @@ struct DwtaBlock {
       }
     }
   }
-  // A code that has nothing to go by takes that of the next that has, around the end.
+  // A code whose numbers are all zero takes the next code whose numbers are not, around the end.
   std::size_t code_of(std::size_t code, std::size_t row, std::size_t count) const {
     for (std::size_t probe = 0; probe < count; ++probe) {
       const auto found = static_cast<std::size_t>(codes[(code + probe) % count][row]);
@@ -1400,7 +1409,8 @@ HWY_AFTER_NAMESPACE();
 
 #endif
 // ---- soma/kernels/sparse/lazy_adam-inl.hpp
-// AdamW whose rows catch up when they are touched. The order of rounding is that of args.hpp.
+// AdamW whose rows make up for missed steps when they are touched. args.hpp defines the order of
+// rounding.
 
 #if defined(SOMA_KERNELS_SPARSE_LAZY_ADAM_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_SPARSE_LAZY_ADAM_INL_HPP
@@ -1430,7 +1440,7 @@ class LazyRow {
   bool still() const {
     return std::all_of(m_, m_ + columns_, [](float value) { return value == 0; });
   }
-  // Step number `step`, with a gradient or, nullptr, without.
+  // Makes step number `step`, with a gradient, or without one (nullptr).
   void step(std::int64_t step, const float* gradient) {
     const Floats d;
     const float* constants = args_.history + 3 * (step - args_.base - 1);
@@ -1460,7 +1470,7 @@ class LazyRow {
       return fused(d, decay, w, hn::Neg(hn::Div(hn::Mul(size, m), root)));
     });
   }
-  // Of a row that is still: as many steps at once.
+  // Makes `steps` steps at once for a row without gradient and first moment.
   void shrink_squares(std::int64_t steps) {
     const Floats d;
     const auto factor = hn::Set(d, static_cast<float>(portable_power(
@@ -1525,28 +1535,28 @@ HWY_AFTER_NAMESPACE();
 
 #endif
 // ---- soma/programs/sparse/all.hpp
-// The operators of sparse training with their programs, for whoever calls add_sparse().
+// The operators of sparse training with their programs, for add_sparse().
 
 // ---- soma/ops/sparse/all.hpp
-// The operators of sparse training. Included by whoever calls add_sparse(), and by nobody else.
+// The operators of sparse training. Only units that call add_sparse() include this header.
 
 // ---- soma/ops/sparse/bag_logits.hpp
 // Logits of the classes that each sample chooses for itself: for sample b and each class id of its
-// bag, h[b] times row id of the weight, plus the bias of id. What is computed, and what backward
-// touches, grows with the ids and not with the classes. Needs add_sparse(context).
+// bag, h[b] times row id of the weight, plus the bias of id. The cost of forward and backward grows
+// with the ids and not with the classes. Needs add_sparse(context).
 
 // ---- soma/ops/sparse/embedding_bag.hpp
-// Embedding bag: for each sequence of ids the sum, or the mean, of the rows of a table [V, C] that
-// the ids name; [sequences, C] comes out. The gradient has the rows that were touched and no
-// others. Needs add_sparse(context).
+// Embedding bag: for each sequence of ids the sum, or the mean, of their rows of a table [V, C];
+// the result is [sequences, C]. The gradient is sparse: it has the touched rows only. Needs
+// add_sparse(context).
 
 // ---- soma/ops/sparse/bag_occurrences.hpp
-// Where each id occurs in the bags of a batch, in time that grows with the ids alone.
+// The occurrences of each id in the bags of a batch, in time that grows with the ids alone.
 
 namespace soma::detail {
 
-// For id number k in ascending order, bags[starts[k]] to bags[starts[k + 1]] are the bags that it
-// is in, ascending, once for each time.
+// The bags of id number k, in ascending order, are bags[starts[k]] to bags[starts[k + 1]],
+// ascending, once for each occurrence.
 struct BagOccurrences {
   Tensor bags;     // int32, as many as ids
   Tensor weights;  // fp32 of each; not defined: all are 1
@@ -1555,7 +1565,7 @@ struct BagOccurrences {
 };
 
 // Sorts numbers by their upper 32 bits, which are below 2^bits; equal ones keep their order. Digits
-// of at most 11 bits: their 2048 counters stay in the first-level cache.
+// have at most 11 bits, so that their 2048 counters stay in the first-level cache.
 inline void sort_by_upper_half(HeapVector<std::uint64_t>& numbers, int bits, Heap& heap) {
   constexpr int most_bits = 11;
   const int passes = (bits + most_bits - 1) / most_bits;
@@ -1579,7 +1589,8 @@ inline void sort_by_upper_half(HeapVector<std::uint64_t>& numbers, int bits, Hea
   }
 }
 
-// `ids` are checked: below `rows`, which is at most 2^32. Error operator.value (2^31 ids).
+// `ids` have been checked: they are below `rows`, which is at most 2^32. Error operator.value (2^31
+// ids).
 inline BagOccurrences bag_occurrences(Context& context, const Tensor& ids, const Tensor& weights,
                                       const Sequences& bags, std::size_t rows) {
   const std::size_t count = ids.elements();
@@ -1603,7 +1614,7 @@ inline BagOccurrences bag_occurrences(Context& context, const Tensor& ids, const
   parallel(context, static_cast<int>(tasks), [&](int number) {
     const auto task = static_cast<std::size_t>(number);
     Part& part = parts[task];
-    // Which part an id belongs to cannot be foreseen, so no branch depends on it.
+    // The part of an id is unpredictable, so no branch depends on it.
     part.keys.resize(count + 1);
     const std::uint64_t least = even_border(rows, tasks, task),
                         width = even_border(rows, tasks, task + 1) - least;
@@ -1640,7 +1651,7 @@ inline BagOccurrences bag_occurrences(Context& context, const Tensor& ids, const
   start[distinct] = static_cast<std::int64_t>(count);
   parallel(context, static_cast<int>(tasks), [&](int number) {
     const auto task = static_cast<std::size_t>(number);
-    std::size_t at = 0, row = 0;  // of the parts before
+    std::size_t at = 0, row = 0;  // totals of the parts before
     for (std::size_t before = 0; before < task; ++before) {
       at += parts[before].keys.size();
       row += parts[before].distinct;
@@ -1666,8 +1677,8 @@ namespace detail {
 
 inline constexpr std::string_view bag_name = "sparse::embedding_bag";
 
-// Inputs table [V, C], ids [n] and, where ids have weights, fp32 [n]. The sequences of the call are
-// the bags.
+// Inputs table [V, C], ids [n] and optionally weights of the ids, fp32 [n]. The sequences of the
+// call are the bags.
 inline void embedding_bag_shape(const ShapeCall& call) {
   const Tensor &table = call.inputs[0], &ids = call.inputs[1];
   check_rank(bag_name, "table", table, 2);
@@ -1716,8 +1727,8 @@ inline void embedding_bag_host(const OperatorCall& call) {
   });
 }
 
-// Inputs dy [bags, C], and bags, starts and (may be left out) weights as in BagOccurrences; the
-// output is, for each id, the weighted sum of the rows of dy that it is in, in fp32.
+// Inputs dy [bags, C], and bags, starts and (optional) weights as in BagOccurrences; the output is,
+// for each id, the weighted sum of the dy rows of its bags, in fp32.
 inline void embedding_bag_backward_shape(const ShapeCall& call) {
   constexpr std::string_view name = "sparse::embedding_bag_backward";
   const Tensor &dy = call.inputs[0], &list = call.inputs[1], &starts = call.inputs[2];
@@ -1753,7 +1764,7 @@ inline void check_bag_lists(const Tensor& list, const Tensor& starts, std::size_
     if (bag < 0 || static_cast<std::size_t>(bag) >= bags) refuse("bags", bag, bags);
 }
 
-// The rows of dy in fp32, each followed by zeros up to a multiple of 16.
+// The rows of dy in fp32, each padded with zeros to a multiple of 16.
 inline Tensor padded_rows(Context& context, const Tensor& dy) {
   const Tensor plain = plain_fp32(context, dy);
   const std::size_t rows = dy.size(0), columns = dy.size(1), padded = (columns + 15) / 16 * 16;
@@ -1852,7 +1863,7 @@ inline OperatorSamples embedding_bag_samples() {
                   .error = static_cast<double>(2 * longest + 2) * 0x1p-24,
                   .gradient_error = static_cast<double>(2 * count + 2) * 0x1p-24};
     if (weighted)
-      // Halves are exact in every type that a test may store them in.
+      // Halves are exact in every type in which a test may store them.
       sample.inputs.push_back({.shape = Shape{count}, .values = {}, .differentiable = false});
     for (std::size_t i = 0; weighted && i < count; ++i)
       sample.inputs[2].values.push_back(static_cast<double>(i % 5) * 0.5 - 1);
@@ -1912,7 +1923,7 @@ namespace detail {
 inline constexpr std::string_view bag_logits_name = "sparse::bag_logits";
 
 // Inputs ids int32 [n], h [B, D], weight [C, D] and bias [C, 1], all fp32. The sequences of the
-// call, which come from the ids, are the bags: B of them. The output is fp32 [n].
+// call are the B bags of ids. The output is fp32 [n].
 inline void bag_logits_shape(const ShapeCall& call) {
   const Tensor &ids = call.inputs[0], &h = call.inputs[1], &weight = call.inputs[2],
                &bias = call.inputs[3];
@@ -1956,9 +1967,9 @@ inline void bag_logits_host(const OperatorCall& call) {
   });
 }
 
-// dh[b] is the sum of the weight's rows of bag b, each times the gradient of its logit: an
-// embedding bag. A row of the weight gets the h of every sample that chose it, weighted the same
-// way: the gradient of an embedding bag.
+// dh[b] is the sum of the weight rows of bag b, each times the gradient of its logit: an embedding
+// bag. A weight row gets the h of every sample that chose it, weighted in the same way: the
+// gradient of an embedding bag.
 inline void bag_logits_gradient(const GradientCall& call) {
   Context& context = call.context;
   const Tensor ids = contiguous(context, call.inputs[0]), h = contiguous(context, call.inputs[1]);
@@ -2001,7 +2012,7 @@ inline OperatorSamples bag_logits_samples() {
                     {.shape = Shape{classes, 1}}},
          .attributes = {},
          .lengths = std::move(lengths),
-         // A fused multiply-add rounds once; a gradient adds up as many as there are ids.
+         // A fused multiply-add rounds once; a gradient adds as many products as there are ids.
          .error = static_cast<double>(width + 6) * 0x1p-24,
          .gradient_error = static_cast<double>(2 * count + 6) * 0x1p-24});
   };
@@ -2043,14 +2054,14 @@ inline constexpr Operator bag_logits{.name = detail::bag_logits_name,
 }  // namespace soma
 // ---- soma/ops/sparse/bag_loss.hpp
 // Softmax cross entropy of bags of logits with lists of labels: each bag is a row of its own
-// length, whose labels are places in it. The loss of sets of classes that samples choose for
-// themselves; where every bag has all classes it is that of list_loss. Needs add_sparse(context).
+// length, whose labels are places in it. It is the loss for sets of classes that each sample
+// chooses for itself; with all classes in every bag it equals list_loss. Needs add_sparse(context).
 
 // ---- soma/ops/sparse/list_loss.hpp
-// Losses of rows of logits with lists of labels: softmax cross entropy where each of a row's n
+// Losses of rows of logits with lists of labels: softmax cross entropy in which each of a row's n
 // labels has the share 1 / n, and binary cross entropy of every column. Over the logits of all
-// classes they are the exact losses; over those of a chosen set of classes, sampled ones. Rows
-// without labels count 0 in the first and are all zeros in the second.
+// classes they are the exact losses; over a chosen set of classes they are sampled losses. A row
+// without labels counts 0 in the first loss, and has zeros for all classes in the second.
 
 namespace soma {
 
@@ -2058,9 +2069,9 @@ namespace detail {
 
 inline constexpr std::string_view list_loss_name = "sparse::list_loss";
 
-// Inputs logits [B, S], offsets int64 [B + 1] and columns int32: the labels of row i are
-// columns[offsets[i]] up to columns[offsets[i + 1]], ascending, each once. Outputs the loss, one
-// number, and what its gradient reads: probabilities [B, S].
+// Inputs: logits [B, S], offsets int64 [B + 1] and columns int32. The labels of row i are
+// columns[offsets[i]] up to columns[offsets[i + 1]], ascending, each once. Outputs: the loss, one
+// number, and the probabilities [B, S], which the gradient reads.
 inline void list_loss_shape(const ShapeCall& call) {
   const Tensor &logits = call.inputs[0], &offsets = call.inputs[1], &columns = call.inputs[2];
   check_rank(list_loss_name, "logits", logits, 2);
@@ -2074,7 +2085,7 @@ inline void list_loss_shape(const ShapeCall& call) {
   call.outputs[1] = {logits.shape(), DType::fp32};
 }
 
-// Lists of numbers that ascend, each below width_of(its row). Error operator.value.
+// Checks lists of ascending numbers, each below width_of(its row). Error operator.value.
 template <class WidthOf>
 void check_label_lists(std::string_view operation, const Tensor& offsets, const Tensor& columns,
                        const WidthOf& width_of) {
@@ -2117,8 +2128,9 @@ inline double tree_of_rows(const Sequences& sequences, std::span<const double> r
   return waiting[0];
 }
 
-// Cross entropy of a row of logits whose softmax is `shares`, where each label has the same share;
-// 0 without labels or logits. log(sum) comes from the likeliest one, whose share is at least 1 / S.
+// The cross entropy of a row of logits with softmax `shares`, in which each label has the same
+// share; 0 without labels or logits. log(sum) comes from the largest share, which is at least 1 /
+// S.
 inline double softmax_loss_of(std::span<const float> logits, const float* shares,
                               std::span<const std::int32_t> labels) {
   if (labels.empty() || logits.empty()) return 0;
@@ -2132,7 +2144,7 @@ inline double softmax_loss_of(std::span<const float> logits, const float* shares
   return loss / static_cast<double>(labels.size());
 }
 
-// Its gradient times `scale`: (share - y / labels) * scale, zeros without labels.
+// The gradient times `scale`: (share - y / labels) * scale, zeros without labels.
 inline void softmax_loss_gradient_of(std::span<const float> shares,
                                      std::span<const std::int32_t> labels, float scale, float* to) {
   if (labels.empty()) {
@@ -2186,7 +2198,7 @@ inline void list_loss_host(const OperatorCall& call) {
   *call.outputs[0].mutable_data<float>() = static_cast<float>(sum);
 }
 
-// dlogits = (p - y) * dloss, / B for a mean.
+// dlogits = (p - y) * dloss, divided by B for a mean.
 inline void list_loss_gradient(const GradientCall& call) {
   Context& context = call.context;
   const auto& setting = call.attributes.as<ListLossSetting>();
@@ -2294,10 +2306,10 @@ namespace detail {
 
 inline constexpr std::string_view bag_loss_name = "sparse::bag_loss";
 
-// Inputs logits fp32 [n], whose sequences are the B bags, offsets int64 [B + 1] and places int32:
-// the labels of bag b are places[offsets[b]] up to places[offsets[b + 1]], ascending, each once and
-// below the length of the bag. Outputs the loss, one number, and the softmax of each bag [n], which
-// the gradient reads.
+// Inputs: logits fp32 [n], whose sequences are the B bags, offsets int64 [B + 1] and places int32.
+// The labels of bag b are places[offsets[b]] up to places[offsets[b + 1]], ascending, each once and
+// below the length of the bag. Outputs: the loss, one number, and the softmax of each bag [n],
+// which the gradient reads.
 inline void bag_loss_shape(const ShapeCall& call) {
   const Tensor &logits = call.inputs[0], &offsets = call.inputs[1], &places = call.inputs[2];
   check_rank(bag_loss_name, "logits", logits, 1);
@@ -2349,7 +2361,7 @@ inline void bag_loss_host(const OperatorCall& call) {
                                           .y = {.data = shares + first, .row_stride = length}});
         losses[bag] = softmax_loss_of({z + first, length}, shares + first, labels);
       });
-  // Bags add up in shards of bags: a tree over the rows would follow their lengths.
+  // Bags are added in shards of bags: a tree over the rows would depend on the bags' lengths.
   double sum = tree_of_rows({}, {losses.data(), bags.count()});
   if (call.attributes.as<BagLossSetting>().reduction == LossReduction::mean)
     sum /= static_cast<double>((std::max)(bags.count(), std::size_t{1}));
@@ -2435,16 +2447,16 @@ inline constexpr Operator bag_loss{.name = detail::bag_loss_name,
 }  // namespace ops
 }  // namespace soma
 // ---- soma/ops/sparse/full_softmax.hpp
-// Softmax cross entropy over all classes with lists of labels, from what the last layer reads: the
-// logits [B, C] are never stored, only those of a panel of classes at a time; backward computes
-// them again. The exact loss that sampled ones stand in for.
+// Softmax cross entropy over all classes with lists of labels, from the input of the last layer.
+// The logits [B, C] are never stored as a whole, only those of a panel of classes at a time;
+// backward computes them again. It is the exact loss that sampled losses approximate.
 
 namespace soma {
 
 namespace detail {
 
 inline constexpr std::string_view full_softmax_name = "sparse::full_softmax";
-// Classes of a panel: [B, panel] logits are all that is ever stored of [B, C].
+// The classes of a panel: of [B, C] logits, only [B, panel] are stored at a time.
 inline constexpr std::size_t softmax_panel = 4096;
 
 // Inputs h [B, D], weight [C, D], bias [C], offsets int64 [B + 1] and classes int32 as in
@@ -2484,8 +2496,8 @@ void for_softmax_panels(Context& context, const Tensor& h, const Tensor& weight,
   }
 }
 
-// Of a row of a panel: the sum of the exponentials is 1 / (the largest probability), times that of
-// the largest logit.
+// log_sum_exp of a row of a panel: the sum of the exponentials is that of the largest logit,
+// divided by the largest probability.
 inline double log_sum_of(std::span<const float> logits, std::span<const float> shares) {
   const auto best =
       static_cast<std::size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
@@ -2660,14 +2672,14 @@ inline constexpr Operator full_softmax{.name = detail::full_softmax_name,
 }  // namespace ops
 }  // namespace soma
 // ---- soma/ops/sparse/row_steps.hpp
-// Optimizer steps whose cost is that of the rows that have a gradient: the others, and their
-// states, stay as they are. Parameters, gradients and states are fp32. Needs add_sparse(context).
+// Optimizer steps whose cost is that of the rows with a gradient: other rows and their states stay
+// unchanged. Parameters, gradients and states are fp32. Needs add_sparse(context).
 
 namespace soma {
 
 namespace detail {
 
-enum class RowState : std::uint8_t { none, number, row };  // what a row of the parameter keeps
+enum class RowState : std::uint8_t { none, number, row };  // the state kept for each row
 
 // Inputs weight [R, ...], gradient [r, ...], rows [r] (not defined: the gradient has all rows), and
 // states.
@@ -2703,7 +2715,7 @@ void row_step_shape(const ShapeCall& call) {
   }
 }
 
-// Calls step(touched) for parts of the rows that have a gradient, on several threads: a row belongs
+// Calls step(touched) for parts of the rows with a gradient, on several threads: each row belongs
 // to one part.
 template <class Step>
 void for_touched_parts(const OperatorCall& call, const RowStepSetting& setting, const Step& step) {
@@ -2763,8 +2775,8 @@ inline void row_adam_host(const OperatorCall& call) {
   });
 }
 
-// Inputs weight, gradient and its rows (both may be not defined), m, v, stamps int64 [R], history
-// fp32 [steps, 3]. Without a gradient the rows, or all where there are none, catch up.
+// Inputs weight, gradient and its rows (both optional), m, v, stamps int64 [R], history fp32
+// [steps, 3]. Without a gradient the given rows, or all rows, catch up.
 inline void row_lazy_adam_shape(const ShapeCall& call) {
   constexpr std::string_view name = "row step";
   if (call.inputs.size() != 7)
@@ -2832,7 +2844,7 @@ inline void row_lazy_adam_host(const OperatorCall& call) {
 
 namespace ops {
 
-// Inputs weight, gradient values, gradient rows (may be left out).
+// Inputs weight, gradient values, gradient rows (optional).
 inline constexpr Operator row_sgd_step{.name = "sparse::row_sgd_step",
                                        .min_inputs = 2,
                                        .max_inputs = 3,
@@ -2841,7 +2853,7 @@ inline constexpr Operator row_sgd_step{.name = "sparse::row_sgd_step",
                                        .row_inputs = 4,
                                        .shape = &detail::row_step_shape<detail::RowState::none, 0>,
                                        .host = &detail::row_sgd_host};
-// Inputs weight, gradient values, gradient rows (may be left out), sums of squares [R].
+// Inputs weight, gradient values, gradient rows (optional), sums of squares [R].
 inline constexpr Operator row_adagrad_step{
     .name = "sparse::row_adagrad_step",
     .min_inputs = 2,
@@ -2851,7 +2863,7 @@ inline constexpr Operator row_adagrad_step{
     .row_inputs = 4,
     .shape = &detail::row_step_shape<detail::RowState::number, 1>,
     .host = &detail::row_adagrad_host};
-// Inputs weight, gradient values, gradient rows (may be left out), m, v.
+// Inputs weight, gradient values, gradient rows (optional), m, v.
 inline constexpr Operator row_adam_step{.name = "sparse::row_adam_step",
                                         .min_inputs = 2,
                                         .max_inputs = 5,
@@ -2861,7 +2873,7 @@ inline constexpr Operator row_adam_step{.name = "sparse::row_adam_step",
                                         .shape = &detail::row_step_shape<detail::RowState::row, 2>,
                                         .host = &detail::row_adam_host};
 
-// Inputs as row_lazy_adam_shape() says.
+// Inputs as for row_lazy_adam_shape().
 inline constexpr Operator row_lazy_adam_step{.name = "sparse::row_lazy_adam_step",
                                              .min_inputs = 1,
                                              .max_inputs = 7,
@@ -2876,7 +2888,7 @@ inline constexpr Operator row_lazy_adam_step{.name = "sparse::row_lazy_adam_step
 
 namespace soma::detail {
 
-// `list` gives the records: with programs of the accelerator, or without.
+// `list` provides the records, with or without programs of the accelerator.
 template <class List>
 constexpr SparseOperators sparse_operators_of(const List& list,
                                               std::span<const Operator* const> all) {
@@ -2896,7 +2908,7 @@ constexpr SparseOperators sparse_operators_of(const List& list,
 }  // namespace soma::detail
 // ---- soma/programs/sparse/embedding_bag.hpp
 // Embedding bags on the core: rows are gathered 128 at a time, multiplied by their weights and
-// added in fp32 to the rows of the result where they belong.
+// added in fp32 to the rows of the result.
 
 namespace soma::programs {
 
@@ -3018,8 +3030,8 @@ inline void embedding_bag_backward(Core& core, const OperatorCall& call) {
 
 }  // namespace soma::programs
 // ---- soma/programs/sparse/row_steps.hpp
-// Optimizer steps of the rows that have a gradient: they, and their states, are gathered 128 at a
-// time, stepped, and written back where they lay.
+// Optimizer steps of the rows that have a gradient: these rows and their states are gathered 128 at
+// a time, updated, and written back to the same places.
 
 namespace soma::programs {
 
@@ -3114,9 +3126,9 @@ inline void row_sgd_step(Core& core, const OperatorCall& call) {
   });
 }
 
-// 1 / (sqrt(squares) * correction + epsilon), in place. The engine's root is valid from 2^-116 on:
-// squares are brought below 2^118 by 2^-10, which is exact, and above 2^-116 by a number that only
-// matters where the root is below 2^-40.
+// 1 / (sqrt(squares) * correction + epsilon), in place. The engine's square root is valid from
+// 2^-116 to 2^118: squares are multiplied by 2^-10, which is exact, to stay below, and a small
+// number is added to stay above. That number only matters if the root is below 2^-40.
 class InverseRoot {
  public:
   InverseRoot(Core& core, float epsilon)
@@ -3224,8 +3236,8 @@ inline constexpr std::array sparse_records = {
     with_program(ops::embedding_bag, 0), with_program(ops::embedding_bag_backward, 1),
     with_program(ops::row_sgd_step, 2), with_program(ops::row_adagrad_step, 3),
     with_program(ops::row_adam_step, 4),
-    // These run on the host: lists of labels, sets of classes of each sample, and rows that are
-    // each at a step of their own.
+    // These operators run on the host: they work on lists of labels, on a set of classes for each
+    // sample, or on rows that have made different numbers of steps.
     ops::list_loss, ops::full_softmax, ops::row_lazy_adam_step, ops::bag_logits, ops::bag_loss};
 
 inline constexpr std::array<const Operator*, sparse_records.size()> sparse_list = {

@@ -39,7 +39,7 @@ inline float read(const Attributes& attributes) {
 }  // namespace two
 
 TEST_CASE("settings of another type of the same name are refused", "[unit][custom]") {
-  // Of the first two clang, of the others g++ prints the same name.
+  // clang prints the same name for the first two types, g++ for the other two.
   CHECK(id_of([] { two::read(one::made()); }) == "operator.attributes");
   auto first = [value = 1] { return value; };
   auto second = [value = 1.0f] { return static_cast<int>(value); };
@@ -54,8 +54,8 @@ TEST_CASE("a part that is missing is named where it is needed", "[unit]") {
   const Var x = Var::parameter(f.context, floats(f.context, {-1, 1}));
   CHECK(values(f.context, op(f.tape, f.tape.detach(x)).value()) == std::vector<float>{0, 1});
   CHECK(message_of([&] { op(f.tape, x); }) ==
-        "test::step: operator is without a gradient, wanted one that has it, or constant inputs "
-        "(Tape::detach) [autograd.not_differentiable]");
+        "test::step: operator is without a gradient, wanted an operator with a gradient, or "
+        "constant inputs (Tape::detach) [autograd.not_differentiable]");
   CustomOperator<> no_shape = unit_rows();
   no_shape.shape = nullptr;
   CHECK(message_of([&] { register_operator(f.operators, "test::no_shape", no_shape); }) ==

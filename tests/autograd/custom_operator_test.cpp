@@ -191,7 +191,8 @@ TEST_CASE("what draws at random gets its draw from the call", "[unit][invariance
 
 TEST_CASE("a host function that puts another tensor in an output's place", "[unit][custom]") {
   Fixture f;
-  // Of the sizes of the rule: as good as one that was written, whatever layouts and types are.
+  // A tensor with the sizes of the shape rule is as good as a written output, for all layouts and
+  // types.
   CustomOperator<> custom{.shape =
                               [](const ShapeCall& call) {
                                 call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};

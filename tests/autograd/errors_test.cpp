@@ -64,7 +64,7 @@ TEST_CASE("an operator of the user's own is like any other", "[unit][tape]") {
 TEST_CASE("settings of another operator are refused", "[unit][tape]") {
   Fixture f;
   CHECK(message_of([&] { f.tape.apply(times, 3.0f, {f.w}); }) ==
-        "Attributes::as: attributes is of another type, wanted those of this operator "
+        "Attributes::as: attributes is of another type, wanted the attributes of this operator "
         "[operator.attributes]");
   CHECK(id_of([&] { f.tape.apply(times, {}, {f.w}); }) == "operator.attributes");
   CHECK(f.tape.size() == 0);
@@ -135,7 +135,7 @@ TEST_CASE("a kept tensor that has changed is noticed and named", "[unit][tape]")
   soft.value().slice(0, 0, 1).mutable_raw();
   CHECK(id_of([&] { f.tape.backward(total); }) == "autograd.changed_in_place");
 
-  // What no gradient reads may change.
+  // Values that no gradient reads may change.
   const Var shifted = add(f.tape, f.w, f.w);
   const Var last = sum(f.tape, shifted);
   shifted.value().mutable_raw();
@@ -165,8 +165,8 @@ TEST_CASE("a loss is one element", "[unit][tape]") {
 TEST_CASE("nothing to differentiate is an error", "[unit][tape]") {
   Fixture f;
   const std::string message =
-      "Tape::backward: result is not computed from a parameter on this tape, wanted one that was, "
-      "while recording [autograd.no_gradient]";
+      "Tape::backward: result is not computed from a parameter on this tape, wanted a result "
+      "computed while recording [autograd.no_gradient]";
   const Var constant = f.tape.constant(floats(f.context, {4}));
   CHECK(message_of([&] { f.tape.backward(square(f.tape, constant)); }) == message);
   CHECK(message_of([&] { f.tape.backward(constant); }) == message);
@@ -178,8 +178,8 @@ TEST_CASE("nothing to differentiate is an error", "[unit][tape]") {
 TEST_CASE("an operator without a gradient takes constants only", "[unit][tape]") {
   Fixture f;
   CHECK(message_of([&] { f.tape.apply(times_without_gradient, Times{2}, {f.w}); }) ==
-        "times only: operator is without a gradient, wanted one that has it, or constant inputs "
-        "(Tape::detach) [autograd.not_differentiable]");
+        "times only: operator is without a gradient, wanted an operator with a gradient, or "
+        "constant inputs (Tape::detach) [autograd.not_differentiable]");
   // It has not run: optimizer steps write their inputs.
   const Operator& step = *f.context.built_in().sgd_step;
   CHECK(id_of([&] {
@@ -226,11 +226,12 @@ TEST_CASE("queries of attention fit its keys and values", "[unit][tape]") {
     return message_of([&] { attention(f.tape, all, setting, queries); });
   };
   CHECK(applied(8, {.heads = 2}) ==
-        "attention: heads is 2, wanted a number whose triple divides the columns of qkv, [5, 8] "
+        "attention: heads is 2, wanted a number of heads such that 3 * heads divides the columns "
+        "of qkv, [5, 8] "
         "fp32 [operator.value]");
   CHECK(applied(6, {.heads = 2}, rows({5, 3})) ==
-        "attention: heads is 2, wanted a number whose double divides the columns of keys and "
-        "values, [5, 6] fp32 [operator.value]");
+        "attention: heads is 2, wanted a number of heads such that 2 * heads divides the columns "
+        "of keys and values, [5, 6] fp32 [operator.value]");
   CHECK(applied(12, {.heads = 2, .first_rows = true}) ==
         "attention: queries is left out, wanted one of each sequence, where first rows are queries "
         "[operator.inputs]");

@@ -1,4 +1,4 @@
-// What a recording keeps, and when it gives it back.
+// The tensors that a recording keeps, and the time at which it frees them.
 
 #include <soma/soma.hpp>
 
@@ -14,7 +14,7 @@ using soma_test::random_parameter;
 
 namespace {
 
-constexpr std::size_t side = 512, bytes = side * side * sizeof(float);  // of one tensor: 1 MiB
+constexpr std::size_t side = 512, bytes = side * side * sizeof(float);  // a tensor's: 1 MiB
 constexpr std::size_t small = bytes / 8;  // more than all that is not a tensor of that size
 
 // Notes how much is in use before each operator.
@@ -90,7 +90,7 @@ TEST_CASE("backward gives back node by node", "[unit][tape]") {
       CHECK(watch.in_use[i - 1] - watch.in_use[i] > bytes - small);
   }
   CHECK(tape.size() == 0);
-  // What is left is the gradient.
+  // Only the gradient remains.
   CHECK(context.heap().bytes_in_use() < before + bytes + small);
   w.clear_gradient();
   CHECK(context.heap().bytes_in_use() < before + small);

@@ -1,5 +1,5 @@
-// What goes wrong in a training loop of one's own is said when it happens, and dropout draws anew
-// in every step.
+// Mistakes in a custom training loop are reported when they happen, and dropout draws anew in every
+// step.
 
 #include <soma/soma.hpp>
 
@@ -107,13 +107,14 @@ TEST_CASE("modules that register nothing, or a name twice, are refused when they
   Context context = make_context({.threads = 1});
   const nn::Scope scope{context};
   CHECK(message_of([&] { nn::parameters(Nothing()); }) ==
-        "nn::parameters: module is one that registers none, wanted one whose collect() adds its "
-        "parameters [nn.no_parameters]");
-  CHECK(message_of([&] {
-          nn::parameters(SameNames{nn::Linear(scope / "a", 4, 4), nn::Linear(scope / "b", 4, 4)});
-        }) ==
-        "nn::parameters: module is one that registers \"x.bias\" twice, wanted a name for each "
-        "parameter [state.duplicate_name]");
+        "nn::parameters: module is a module without parameters, wanted a module whose collect() "
+        "adds its parameters [nn.no_parameters]");
+  CHECK(
+      message_of([&] {
+        nn::parameters(SameNames{nn::Linear(scope / "a", 4, 4), nn::Linear(scope / "b", 4, 4)});
+      }) ==
+      "nn::parameters: module is a module that registers \"x.bias\" twice, wanted a name for each "
+      "parameter [state.duplicate_name]");
 }
 
 TEST_CASE("a tensor of another context is refused", "[unit][tape]") {

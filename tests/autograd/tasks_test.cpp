@@ -86,7 +86,8 @@ TEST_CASE("linear regression recovers the weights that made the data", "[unit][a
   for (std::size_t j = 0; j < columns; ++j)
     CHECK(std::fabs(static_cast<double>(weight.value().span<float>()[j] - truth[j])) < tolerance);
   CHECK(std::fabs(static_cast<double>(bias.value().item<float>() - true_bias)) < tolerance);
-  // What is left is the noise without the part that columns + 1 weights explain, to fp32 sums.
+  // The remainder is the noise without the part that columns + 1 weights explain, up to errors of
+  // fp32 sums.
   const double floor = mean_square(noise.span<float>());
   const double variance = static_cast<double>(noise_deviation * noise_deviation), p = columns + 1;
   CHECK(last < floor * (1 + 1e-4));
@@ -259,9 +260,12 @@ double accuracy(Context& context, const Labeller& model, const Sentences& senten
 
 TEST_CASE("an encoder learns which tokens occurred before", "[unit][autograd][task]") {
   auto context = make_context();
-  const Labeller model(
-      {context, 1},
-      {.width = 32, .heads = 2, .inner = 64, .layers = 2, .norm_first = true, .deviation = 0.15f});
+  const Labeller model({context, 1}, {.width = 32,
+                                      .heads = 2,
+                                      .inner = 64,
+                                      .layers = 2,
+                                      .norm_first = true,
+                                      .standard_deviation = 0.15f});
   train_model(context, model, 800);
 
   const Sentences held_out = make_sentences(context, 500, 0, held_out_seed);

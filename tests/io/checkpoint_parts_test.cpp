@@ -71,7 +71,7 @@ bool same(const StateDict& a, const StateDict& b) {
   return true;
 }
 
-// What rank 0 adds to the parts.
+// The states that rank 0 adds to the parts.
 Checkpoint rest(Context& context, std::uint64_t step, std::size_t parts) {
   Checkpoint checkpoint;
   checkpoint.weights.set("w", Tensor::full(context, Shape{100}, static_cast<float>(step)));
@@ -216,10 +216,9 @@ TEST_CASE("a checkpoint without one of its parts is not made", "[unit][checkpoin
   std::string place = store.begin_parts(2);
   CHECK(message_of([&] {
           save_part(context, lost, place, 2, {1, 2});
-        }) ==
-        "CheckpointPartFolder::save_part: folder is \"" + elsewhere.path() + "/" + place +
-            "\", which is not there, wanted the one that rank 0 has made, in a folder that all "
-            "ranks share [checkpoint.parts]");
+        }) == "CheckpointPartFolder::save_part: folder is \"" + elsewhere.path() + "/" + place +
+                  "\", which is not there, wanted the folder that rank 0 has made, in a folder "
+                  "that all ranks share [checkpoint.parts]");
   CHECK(names_in(elsewhere.path()).empty());
   // One that rank 0 does not see anything of.
   save_part(context, store, place, 2, {0, 2});
@@ -251,7 +250,7 @@ TEST_CASE("a checkpoint without one of its parts is not made", "[unit][checkpoin
   store.save(1, whole);
   CHECK(id_of([&] { store.save(2, rest(context, 2, 2)); }) == "checkpoint.parts");
   check_untouched();
-  // What is wrong with rank 0's files.
+  // Mistakes in rank 0's files.
   place = store.begin_parts(2);
   for (const std::size_t i : {0u, 1u}) save_part(context, store, place, 2, {i, 2});
   Checkpoint bad = rest(context, 2, 2);

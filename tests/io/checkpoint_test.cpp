@@ -131,7 +131,7 @@ TEST_CASE("names that are no checkpoints are left alone", "[unit][checkpoint]") 
   store.save(1, sample(context, 1));
   CHECK(store.steps() == std::vector<std::uint64_t>{1});
   for (const std::string& name : others) CHECK(fs::exists(folder / name));
-  // Of a process that was killed.
+  // The remains of a killed process.
   CHECK_FALSE(fs::exists(folder / "step-0000000007.1.2.partial"));
   CHECK_FALSE(fs::exists(folder / "best.12.34567.partial"));
 }
@@ -220,7 +220,8 @@ TEST_CASE("one at a time uses a folder", "[unit][checkpoint]") {
   const auto locked = [&] {
     return message_of([&] { CheckpointFolder(folder.path()); }) ==
            "CheckpointFolder: folder is \"" + folder.path() +
-               "\", which is in use, wanted one that nobody else writes to [checkpoint.locked]";
+               "\", which is in use, wanted a folder that nobody else writes to "
+               "[checkpoint.locked]";
   };
   {
     CheckpointFolder store(folder.path());

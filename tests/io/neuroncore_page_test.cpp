@@ -69,7 +69,7 @@ std::size_t files(const std::filesystem::path& folder) {
   return static_cast<std::size_t>(std::distance(begin(all), end(all)));
 }
 
-// What a browser makes of a page.
+// The page as a browser renders it.
 std::string drawn(const std::filesystem::path& folder, const std::string& view = "") {
   const std::string command = "chromium --headless --no-sandbox --disable-gpu --user-data-dir=" +
                               (folder / "profile").string() + " --dump-dom 'file://" +
@@ -112,7 +112,7 @@ TEST_CASE("a NeuronCore's trace is JSON with its slices", "[unit][neuroncore]") 
     arrows += event["ph"] == "s" ? 1u : 0u;
     counters += event["ph"] == "C" ? 1u : 0u;
   }
-  const std::size_t regions = 1 + 40;  // what overlaps is one slice; the inner one 40 times
+  const std::size_t regions = 1 + 40;  // overlapping regions are one slice; the inner one has 40
   CHECK(slices == 120 + regions);
   CHECK(arrows > 0);
   CHECK(counters > 0);

@@ -257,7 +257,7 @@ TEST_CASE("what a dry run left behind is not saved", "[unit][io][npy]") {
   Files files(context);
   const Tensor tensor = Tensor::full(context, {2}, 1.0f);
   save_npy(files.path(), tensor);
-  context.heap().mark_dry();  // what a core does that stores zeros instead of results
+  context.heap().mark_dry();  // a core that stores zeros instead of results does this
   const std::string wanted =
       ": tensor is [2] fp32 in the context of a dry run, wanted numbers that were computed "
       "[neuroncore.dry_run]";

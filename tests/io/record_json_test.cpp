@@ -71,8 +71,9 @@ TEST_CASE("every double comes back bit for bit", "[unit][io]") {
 }
 
 TEST_CASE("what is no record is refused", "[unit][io]") {
-  CHECK(problem_of("[1]") ==
-        "line 3: text is one that has a list, wanted a JSON object of plain values [record.json]");
+  CHECK(
+      problem_of("[1]") ==
+      "line 3: text is a text that has a list, wanted a JSON object of plain values [record.json]");
   CHECK(problem_of("{\"a\": 1, \"a\": 2}").find("has the name \"a\" twice") != std::string::npos);
   CHECK(problem_of("{\"a\": {}}").find("has an object inside") != std::string::npos);
   CHECK(problem_of("{\"a\": [1]}").find("has a list") != std::string::npos);

@@ -79,7 +79,7 @@ TEST_CASE("tensors that come one at a time make the same file", "[unit][io][safe
   save_safetensors(folder / "x", source, {{"format", "pt"}});
   CHECK(read_text(folder / "x") == text_of(reference_safetensors));
   CHECK(state_hash(source) == state_hash(source.all));
-  CHECK(context.heap().peak_bytes() <= before + 4 * 64);  // of each a block and its count
+  CHECK(context.heap().peak_bytes() <= before + 4 * 64);  // a block for each tensor, and its count
   source.wrong = 0;
   CHECK(id_of([&] { save_safetensors(folder / "x", source); }) == "safetensors.size");
   CHECK(read_text(folder / "x") == text_of(reference_safetensors));
@@ -203,8 +203,8 @@ TEST_CASE("what has no name in the format is not written", "[unit][io][safetenso
        {DType::fp8_e3m4, DType::fp8_e4m3, DType::fp8_e4m3fnuz, DType::fp8_e5m2fnuz})
     CHECK(refusal("w", dtype).find("[safetensors.dtype]") != std::string::npos);
   CHECK(refusal("__metadata__", DType::fp32) ==
-        "save_safetensors: name is \"__metadata__\", wanted one that the format does not use "
-        "itself [safetensors.name]");
+        "save_safetensors: name is \"__metadata__\", wanted a name that the format does not "
+        "reserve [safetensors.name]");
   CHECK(refusal("\xFF", DType::fp32) ==
         "save_safetensors: name is \"\xFF\", wanted valid UTF-8 [safetensors.name]");
   CHECK(refusal("a\xC3", DType::fp32).find("[safetensors.name]") != std::string::npos);

@@ -74,7 +74,7 @@ TEST_CASE("a config that says nothing is the published base model", "[unit][bert
   CHECK(file.config.attention_dropout == 0.1f);
   CHECK_FALSE(file.config.classifier_dropout.has_value());
   CHECK(file.config.epsilon == 1e-12f);
-  CHECK(file.config.deviation == 0.02f);
+  CHECK(file.config.standard_deviation == 0.02f);
   CHECK(file.config.activation == Activation::gelu);
   CHECK(file.labels == std::vector<std::string>{"LABEL_0", "LABEL_1"});
   CHECK(file.pad_token == 0);
@@ -93,7 +93,7 @@ TEST_CASE("a config is written and read the same", "[unit][bert]") {
                    .dropout = 0.3f,
                    .attention_dropout = 0,
                    .epsilon = 1e-7f,
-                   .deviation = 0.015f,
+                   .standard_deviation = 0.015f,
                    .activation = activation,
                    .classifier_dropout = 0.7f};
     file.labels = {"a \"quoted\"", "caf\u00e9", " "};
@@ -217,13 +217,13 @@ TEST_CASE("a saved model is loaded with the same bits", "[unit][bert]") {
   CHECK_FALSE(std::filesystem::exists(path + "/vocab.txt"));
   CHECK(models::load_bert_config(path + "/config.json").labels[2] == "LABEL_2");
   CHECK(message_of([&] { save_bert(path, first, {.labels = {"a"}}); }) ==
-        "save_bert: labels is 1, wanted 3, as many as logits [models.config_value]");
+        "save_bert: labels is 1, wanted 3, a label for each logit [models.config_value]");
   for (const char* name : {"", ".", "..", "a/b", "config.json", "model.safetensors"})
     CHECK(id_of([&] { save_bert(path, first, {.files = {{name, ""}}}); }) == "models.file_name");
   CHECK(id_of([&] {
           save_bert(path, first, {.files = {{"a", ""}, {"a", ""}}});
         }) == "models.file_name");
-  // What is not of a model would be lost.
+  // A file that belongs to no model would be lost.
   write_text(path + "/notes", "mine");
   CHECK(
       message_of([&] { save_bert(path, first); }) ==

@@ -52,7 +52,7 @@ data::SparsePoints points() {
 
 models::ExtremeOptions options(nn::Sampler kind) {
   models::ExtremeOptions made{.features = features, .classes = classes, .width = 32, .seed = 3};
-  made.feature_deviation = 0.3f;
+  made.feature_standard_deviation = 0.3f;
   made.sampler = {
       .kind = kind, .set = 64, .seed = 3, .refresh_every = 5, .index = {.tables = 8, .codes = 1}};
   return made;

@@ -55,7 +55,7 @@ TextClassifier make(Context& context, LabelKind kind, std::vector<std::string> l
                          .positions = 16,
                          .dropout = 0,
                          .attention_dropout = 0,
-                         .deviation = 0.1f},
+                         .standard_deviation = 0.1f},
                         {.labels = labels, .seed = 5, .kind = kind});
 }
 

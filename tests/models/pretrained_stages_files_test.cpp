@@ -71,7 +71,7 @@ struct StartHook final : train::Callback {
 struct Trained {
   std::vector<std::string> fresh{};
   std::size_t built = 0, taken = 0, own = 0;  // bytes of heap; numbers of the stage
-  double loss = 0;                            // of an evaluation in the end
+  double loss = 0;                            // the loss of an evaluation in the end
   std::string error{};
 };
 

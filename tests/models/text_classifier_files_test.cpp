@@ -61,7 +61,7 @@ models::BertConfig config() {
   small.heads = 2;
   small.inner = 64;
   small.positions = 40;
-  small.deviation = 0.1f;
+  small.standard_deviation = 0.1f;
   small.dropout = small.attention_dropout = 0;
   return small;
 }

@@ -14,7 +14,7 @@ using soma::DType;
 
 namespace {
 
-// One of (nearly) every instruction. What it stores is in `to` and `rows`.
+// One of (nearly) every instruction. The stored results are in `to` and `rows`.
 struct Program {
   TestCore test;
   soma::Tensor from, to, rows;

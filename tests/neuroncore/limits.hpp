@@ -36,7 +36,7 @@ struct Tiles {
 };
 
 struct Row {
-  std::string start;  // of the message: "<instruction>: <operand>"
+  std::string start;  // the message's start: "<instruction>: <operand>"
   std::string limit;
   void (*run)(Tiles&);
   std::string id = "neuroncore.rule_broken";

@@ -98,7 +98,7 @@ TEST_CASE("limits of the Vector engine's arithmetic", "[unit][neuroncore]") {
          t.core.vector.scalar_tensor_tensor(t.f, t.f, Alu::absolute, 0, Alu::add, t.g,
                                             {.reverse0 = true});
        }},
-      {"tensor_reduce: op", "its folding is not published",
+      {"tensor_reduce: op", "the order of the reduction is not published",
        [](Tiles& t) { t.core.vector.tensor_reduce(t.column, t.f, Alu::subtract); }, undisclosed},
       {"tensor_reduce: op", "add, multiply, maximum, minimum",
        [](Tiles& t) { t.core.vector.tensor_reduce(t.column, t.f, Alu::less); }},

@@ -71,7 +71,7 @@ TEST_CASE("Linear is x times the transposed weight, plus the bias", "[unit][laye
 TEST_CASE("Linear's options", "[unit][layers]") {
   auto context = make_context({.threads = 1});
   const nn::Scope scope{context, 1};
-  const nn::Linear normal(scope / "l", 40, 50, {.deviation = 0.02f});
+  const nn::Linear normal(scope / "l", 40, 50, {.standard_deviation = 0.02f});
   CHECK(values(context, normal.bias.value()) == std::vector<float>(50, 0));
   CHECK(bits(context, normal.weight.value()) ==
         bits(context, nn::normal(context, Shape{50, 40}, 0.02f, (scope / "l").draw("weight"))));

@@ -50,7 +50,7 @@ double norm_of_first_step(Context& context, float factor) { return Run(context).
 
 struct Calls {
   int count = 0;
-  float other = 0;  // what the other ranks have seen
+  float other = 0;  // the value of the other ranks
   static void run(void* self, std::span<float> values) {
     auto& calls = *static_cast<Calls*>(self);
     ++calls.count;

@@ -220,6 +220,6 @@ TEST_CASE("what recurrent layers, positions and dense batches refuse", "[unit][r
         "Sequences::lengthened: sequences is of up to 7 rows, wanted of one row each "
         "[ragged.ordinals]");
   CHECK(message_of([&] { rotary(tape, tape.constant(x, sequences), {.heads = 3}); }) ==
-        "rotary: heads is 3, wanted a number whose double divides the columns, 4 "
+        "rotary: heads is 3, wanted a number of heads such that 2 * heads divides the columns, 4 "
         "[operator.value]");
 }

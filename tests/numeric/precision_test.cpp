@@ -72,13 +72,14 @@ TEST_CASE("what a role cannot have is refused by its name", "[unit]") {
     return message_of([&] { validate(p, "test"); });
   };
   CHECK(problem([](Precision& p) { p.weights.format = formats::fp6_e2m3; }) ==
-        "test: weights.format is fp6_e2m3, wanted one that tensors have: fp32, tf32, fp16, bf16 or "
+        "test: weights.format is fp6_e2m3, wanted a format that tensors support: fp32, tf32, fp16, "
+        "bf16 or "
         "an 8-bit format (others are for the gemm_ roles) [train.precision]");
   CHECK(problem([](Precision& p) { p.moments.format = formats::e8m0; }) ==
         "test: moments.format is e8m0, wanted a format with a sign and a zero [train.precision]");
   CHECK(problem([](Precision& p) { p.activations.scaling.policy = ScalePolicy::current; }) ==
-        "test: activations.scaling.policy is current, wanted none: scales are for what products "
-        "read (the gemm_ roles) [train.precision]");
+        "test: activations.scaling.policy is current, wanted none: only the operands of products "
+        "have scales (the gemm_ roles) [train.precision]");
   CHECK(problem([](Precision& p) { p.activation_gradients.rounding = Rounding::stochastic; }) ==
         "test: activation_gradients.rounding is stochastic, wanted nearest_even (others are for "
         "weights, moments, reduction and the gemm_ roles) [train.precision]");

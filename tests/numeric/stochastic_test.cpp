@@ -158,7 +158,7 @@ TEST_CASE("the bias is toward zero and below 2^-bits of the spacing", "[unit][ex
       const double high = std::fabs(soma::decode(format, soma::encode(format, value, outward)));
       for (const int bits : {4, 8, 12}) {
         const std::uint64_t words = std::uint64_t{1} << bits;
-        double sum = 0;  // of whole multiples of the spacing: exact
+        double sum = 0;  // sums whole multiples of the spacing: exact
         for (std::uint64_t word = 0; word < words; ++word)
           sum += std::fabs(soma::decode(
                      format, soma::encode(format, value, stochastic(bits),

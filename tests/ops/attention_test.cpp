@@ -88,7 +88,7 @@ TEST_CASE("ways to say the same of attention give the same bits", "[unit][attent
       std::vector<std::byte> all = causal;
       all.insert(all.end(), cross.begin(), cross.end());
       if (first.empty()) first = all;
-      CHECK((all == first));  // of 1 and 3 threads
+      CHECK((all == first));  // with 1 and 3 threads
     }
   }
 }
@@ -151,11 +151,11 @@ TEST_CASE("what attention refuses of masks and queries", "[unit][attention]") {
   std::vector<std::uint8_t> blind(13, 1);
   for (std::size_t i = 7; i < 10; ++i) blind[i] = 0;
   CHECK(says(plain, {qkv, {}, flags(context, blind)}) ==
-        "attention: mask is nothing but 0 for query 1 of sequence 1, wanted at least one key that "
+        "attention: mask is only zeros for query 1 of sequence 1, wanted at least one key that "
         "each query sees [operator.value]");
   blind[9] = 1;
   CHECK(says(plain, {qkv, {}, flags(context, blind)}) == "no error");
   CHECK(says({.heads = heads, .causal = true}, {qkv, {}, flags(context, blind)}) ==
-        "attention: mask is nothing but 0 for query 1 of sequence 1, wanted at least one key that "
+        "attention: mask is only zeros for query 1 of sequence 1, wanted at least one key that "
         "each query sees [operator.value]");
 }

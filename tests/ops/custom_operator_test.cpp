@@ -1,4 +1,4 @@
-// What check_operator says: each mistake in an operator has a message of its own.
+// The messages of check_operator: each mistake in an operator has a message of its own.
 
 #include <soma/soma.hpp>
 #include <soma/testing.hpp>
@@ -134,7 +134,7 @@ void one_number_more_each_time(const OperatorCall& call) {
 }
 
 struct Mistake {
-  std::string_view name, message;  // what the report has to say
+  std::string_view name, message;  // the message that the report must have
   CustomOperator<> op;
 };
 std::vector<Mistake> mistakes() {
@@ -149,7 +149,7 @@ std::vector<Mistake> mistakes() {
       "wrong shape rule: output 0 is [5] fp32, and the host kernel does not write its "
       "element 4",
       [](auto& op) { op.shape = &too_many_rows; });
-  add("test::reads", "reads out of bounds: what lies beside the elements of input 0",
+  add("test::reads", "reads out of bounds: memory beside the elements of input 0",
       [](auto& op) { op.host = &past_the_end; });
   add("test::order", "depends on thread order", [](auto& op) { op.host = &in_order_of_arrival; });
   add("test::strides", "ignores strides", [](auto& op) { op.host = &as_if_without_gaps; });

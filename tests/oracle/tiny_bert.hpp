@@ -47,7 +47,7 @@ constexpr float tiny_weight(std::uint64_t parameter, std::uint64_t index, TinyKi
   return u * 0.125f;
 }
 
-inline constexpr std::size_t tiny_sequences = 8, tiny_tokens = 71;  // of every step
+inline constexpr std::size_t tiny_sequences = 8, tiny_tokens = 71;  // in every step
 
 // Steps count from 0; tokens through all sequences of the step.
 constexpr std::size_t tiny_length(std::size_t step, std::size_t sequence) {

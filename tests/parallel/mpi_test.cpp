@@ -74,7 +74,7 @@ void errors(soma::Communicator& communicator) {
   communicator.barrier();
 }
 
-// Sums for ever, until something happens to rank 1. What it is told ends all, as a host would.
+// Adds repeatedly until something happens to rank 1. The error ends all ranks, as in a host.
 void until_an_error(soma::Communicator& communicator, std::string_view what) {
   soma::Heap heap(nullptr);
   std::vector<float> values(100'000);

@@ -33,9 +33,9 @@ inline std::vector<std::vector<int>> connect_all(int ranks) {
   return sockets;
 }
 
-// Calls function(communicator, heap) on a thread for each rank. Returns what each ended with: an
-// error's message, or nothing. What a rank finds wrong it throws (require() in checks.hpp): Catch2
-// is for one thread. A wait lasts ten seconds at most.
+// Calls function(communicator, heap) on a thread for each rank. Returns each rank's error message,
+// or an empty text. A rank throws its failures (require() in checks.hpp), because Catch2 is for one
+// thread. A wait lasts ten seconds at most.
 template <class Function>
 std::vector<std::string> run_ranks(Transport transport, int ranks, const Function& function) {
   soma::InProcessGroup group(ranks);

@@ -79,7 +79,7 @@ class SocketCommunicator final : public soma::Communicator {
     std::uint64_t number;
     std::array<std::byte, sizeof(Header)> header;
     std::span<const std::byte> bytes;
-    std::size_t written;  // of header and bytes
+    std::size_t written;  // bytes of header and message written
   };
   struct Receive {
     std::uint64_t number;
@@ -91,7 +91,7 @@ class SocketCommunicator final : public soma::Communicator {
     std::deque<Outgoing> outgoing;
     std::deque<Receive> receives;
     std::deque<std::pair<int, std::vector<std::byte>>> arrived;  // tag and bytes
-    std::vector<std::byte> unread;  // of a message that has not come whole
+    std::vector<std::byte> unread;  // the part of a message that has arrived so far
   };
 
   Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
@@ -105,7 +105,7 @@ class SocketCommunicator final : public soma::Communicator {
     if (peer(rank).socket < 0) lost(rank, "connection closed");
     return false;
   }
-  // Of several receives with one tag each waits for a message of its own.
+  // If several receives have the same tag, each waits for a message of its own.
   bool take(int from, std::deque<Receive>::iterator receive) {
     Peer& other = peer(from);
     auto before = std::count_if(other.receives.begin(), receive,

@@ -1,4 +1,4 @@
-// What tests of kernels from shared libraries share.
+// Code that tests of kernels from shared libraries share.
 #pragma once
 
 #include <soma/ops/run.hpp>

@@ -68,10 +68,12 @@ TEST_CASE("operators of a library are like any others", "[unit]") {
           "[plugin.failed]");
     CHECK(id_of([&] { apply(tape, "plug::scale", {x}, Two{}); }) == "operator.attributes");
     CHECK(message_of([&] { apply(tape, "plug::no_rank", {tape.detach(x)}); }) ==
-          "plug::no_rank: shape rule is rank -1 and dtype 0, wanted those of soma/plugin.h "
+          "plug::no_rank: shape rule is rank -1 and dtype 0, wanted a rank and a dtype of "
+          "soma/plugin.h "
           "[plugin.malformed]");
     CHECK(message_of([&] { apply(tape, "plug::bad_rank", {tape.detach(x)}); }) ==
-          "plug::bad_rank: shape rule is rank 99 and dtype 0, wanted those of soma/plugin.h "
+          "plug::bad_rank: shape rule is rank 99 and dtype 0, wanted a rank and a dtype of "
+          "soma/plugin.h "
           "[plugin.malformed]");
 
     // As given: the strides are the library's affair.

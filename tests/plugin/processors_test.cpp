@@ -49,7 +49,7 @@ struct Lines {
   }
 };
 
-// Of the last call.
+// The counts of the last call.
 nc::ProcessorCounts counts_of(Context& context, std::string_view name, std::size_t processor = 0) {
   return processor_report(context.operators().at(name)).counts[processor];
 }
@@ -176,7 +176,7 @@ TEST_CASE("pool, streams, policies and what is left over", "[unit][processors]")
   CHECK(odd(0) == std::vector<float>(6, 1));
   CHECK(odd(1) == std::vector<float>(6, 105));
   const nc::ProcessorCounts five = counts_of(context, "wrong::odd");
-  CHECK(five.element_accesses == 6);  // of the fifth stream
+  CHECK(five.element_accesses == 6);  // through the fifth stream
   CHECK(five.stream_blocks == 4);
   CHECK(odd(2) == std::vector<float>{7, 0, 0, 0, 0, 0});
   CHECK(lines.all.empty());

@@ -1,4 +1,4 @@
-// What the hardware's documents forbid to kernels of GPSIMD processors: each rule with a kernel
+// The rules for kernels of GPSIMD processors in the hardware's documents: each rule with a kernel
 // that breaks it, and its whole message.
 
 #include <soma/processors.hpp>
@@ -85,8 +85,8 @@ TEST_CASE("each rule of one processor has its error", "[unit][processors]") {
   expect(5, "processor 0, result is [2, 3] int32, wanted [2, 3] fp32, as the shape function says" +
                 broken);
   expect(6,
-         "processor 0, add is [3] fp32 beside [2, 3] fp32, wanted tensors of one size: nothing "
-         "is broadcast" +
+         "processor 0, add is [3] fp32 beside [2, 3] fp32, wanted tensors of equal sizes: the "
+         "function does not broadcast" +
              broken);
   expect(7, "processor 0, bitwise_not is of [2, 3] fp32, wanted an integer type" + broken);
   expect(8, "processor 0, exp is into [2] fp32, wanted [2, 3] fp32, as the operands are" + broken);
@@ -149,17 +149,17 @@ TEST_CASE("each rule of one processor has its error", "[unit][processors]") {
          "at most 4294967295 elements, or up to 8 of at most 65535" +
              broken);
   expect(24,
-         "processor 0, exp is of [2] int32, wanted a floating type: what integers give is not "
+         "processor 0, exp is of [2] int32, wanted a floating type: results for integers are not "
          "published [neuroncore.undisclosed]");
   expect(25,
          "processor 0, result is no tensor, wanted one as the shape function makes it" + broken);
   expect(26,
-         "processor 0, size is a dimension beyond the rank of the tensor, wanted one that it "
-         "has" +
+         "processor 0, size is a dimension beyond the rank of the tensor, wanted a dimension of "
+         "the tensor" +
              broken);
   expect(27,
-         "processor 0, mul is [2, 3] int32 beside [2, 3] fp32, wanted tensors of one type: "
-         "nothing is promoted" +
+         "processor 0, mul is [2, 3] int32 beside [2, 3] fp32, wanted tensors of equal types: the "
+         "function does not promote types" +
              broken);
   expect(28, "processor 0, a new tensor is without a type, wanted a dtype" + broken);
   expect(29,

@@ -117,10 +117,12 @@ TEST_CASE("attention's programs refuse what only the host has", "[unit][programs
     });
   };
   CHECK(says({kv, q, mask}) ==
-        "attention: mask is [4] uint8 on a NeuronCore, wanted none: only the host has it "
+        "attention: mask is [4] uint8 on a NeuronCore, wanted no such input: only the host "
+        "supports it "
         "[operator.value]");
   CHECK(says({kv, q, {}, begins}) ==
-        "attention: query_begins is [2] int64 on a NeuronCore, wanted none: only the host has it "
+        "attention: query_begins is [2] int64 on a NeuronCore, wanted no such input: only the host "
+        "supports it "
         "[operator.value]");
 }
 

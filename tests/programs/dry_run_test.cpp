@@ -20,7 +20,7 @@ namespace {
 
 struct Step {
   std::vector<Instruction> instructions;
-  std::vector<std::string> calls, regions;  // of each instruction
+  std::vector<std::string> calls, regions;  // names for each instruction
   std::uint64_t bytes = 0, buffers = 0, host_reads = 0;
   float loss = 0;
   std::string name;

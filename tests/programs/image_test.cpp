@@ -149,7 +149,7 @@ TEST_CASE("a convolution's program computes what the host does", "[unit]") {
         with({.device = false}, [&](Context& context) { return convolve(context, c, true); });
     const Bits device = with({}, [&](Context& context) { return convolve(context, c, false); });
     const std::size_t kernel = c.weight[2] * c.weight[3];
-    const std::size_t pixels = host[0].size() / c.weight[0];  // of all images
+    const std::size_t pixels = host[0].size() / c.weight[0];  // pixels of all images
     // The products that are added; both sides err by at most 2^-24 of the magnitudes for each.
     const std::size_t added[] = {c.weight[1] * kernel, c.weight[0] * kernel, pixels, pixels};
     for (std::size_t i = 0; i < host.size(); ++i) {

@@ -1,4 +1,4 @@
-// What decides the bits of a run besides its settings.
+// The facts that decide the bits of a run beside its settings.
 
 #include <soma/neuroncore.hpp>
 #include <soma/ops/profiler.hpp>
@@ -41,7 +41,7 @@ TEST_CASE("who computes is part of the arithmetic, and who looks on is not", "[u
     const Profiler profiler(context);
     CHECK(device_of(context) == name);
   }
-  // What changes no bit is not named.
+  // Options that change no bit are not named.
   context.set_device(&other);
   CHECK(device_of(context) == name + " everything_fp32=1 sum_order=2");
   context.set_device(nullptr);

@@ -30,8 +30,8 @@ TEST_CASE("a record names the operators that ran, and a context has to know them
   check_operators(Record("an older one"), other);
   register_elementwise(other.operators(), "test::first", double_it);
   CHECK(message_of([&] { check_operators(record, other); }) ==
-        "check_operators: operator is \"test::last\", which the checkpoint's model ran, wanted one "
-        "that is registered in the context [checkpoint.operator]");
+        "check_operators: operator is \"test::last\", which the checkpoint's model ran, wanted an "
+        "operator that is registered in the context [checkpoint.operator]");
   register_elementwise(other.operators(), "test::last", double_it);
   check_operators(record, other);
 }

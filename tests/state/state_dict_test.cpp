@@ -50,7 +50,7 @@ TEST_CASE("names are there once, and tensors are shared", "[unit][state]") {
   tensor.mutable_data<float>()[1] = 5;
   CHECK(state.at("weight").span<float>()[1] == 5);
   CHECK(message_of([&] { state.set("weight", tensor); }) ==
-        "StateDict::set: name is \"weight\", wanted one that is not there yet "
+        "StateDict::set: name is \"weight\", wanted a new name "
         "[state.duplicate_name]");
   CHECK(message_of([&] { state.set("other", Tensor()); }) ==
         "StateDict::set: \"other\" is no tensor, wanted one with elements [tensor.undefined]");
@@ -125,6 +125,6 @@ TEST_CASE("what is wrong with a state is said, and nothing is written", "[unit][
   CHECK(attempt("name", Tensor::zeros(context, {2}, DType::tf32)) ==
         "copy_into: \"name\" is [2] fp32, wanted [2] tf32 [state.dtype]");
   CHECK(attempt("name", Tensor::adopt(context, std::span(constants), {2})) ==
-        "copy_into: \"name\" is [2] fp32 of constant elements, wanted one that may be written "
+        "copy_into: \"name\" is [2] fp32 of constant elements, wanted a writable tensor "
         "[tensor.read_only]");
 }

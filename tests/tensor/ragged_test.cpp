@@ -106,8 +106,8 @@ TEST_CASE("sequences that are none are refused", "[unit][ragged]") {
   auto context = make_context();
   const Sequences none;
   const std::string message =
-      "Sequences: sequences is not defined, wanted those of a batch (Sequences::from_lengths, "
-      "Sequences::uniform) [tensor.undefined]";
+      "Sequences: sequences is not defined, wanted the sequences of a batch "
+      "(Sequences::from_lengths, Sequences::uniform) [tensor.undefined]";
   CHECK(message_of([&] { none.count(); }) == message);
   CHECK(message_of([&] { none.row_indices(); }) == message);
   CHECK(message_of([&] { none.length(0); }) == message);
@@ -295,7 +295,7 @@ TEST_CASE("shards of a batch as sequences of their own", "[unit][ragged]") {
       for (std::size_t i = 0; i < part.rows(); ++i)
         CHECK(part.row_indices()[i] == whole.row_indices()[row + i]);
     }
-  // Of one sequence all but one shard are empty.
+  // With one sequence, all shards except one are empty.
   const Sequences one = cut(context, {5}, 4);
   std::size_t rows = 0;
   for (std::size_t i = 0; i < 4; ++i) rows += one.part(context, i, 1).rows();

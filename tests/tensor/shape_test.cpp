@@ -115,7 +115,7 @@ TEST_CASE("broadcasting is NumPy's", "[unit][tensor]") {
 
   CHECK(message_of([] {
           broadcast({2, 3}, {4}, "add");
-        }) == "add: shape is [4], wanted one that broadcasts with [2, 3] [tensor.broadcast]");
+        }) == "add: shape is [4], wanted a shape that broadcasts with [2, 3] [tensor.broadcast]");
   CHECK(message_of([] { broadcast({0}, {2}, "add"); }).find("[tensor.broadcast]") !=
         std::string::npos);
   CHECK(message_of([] {

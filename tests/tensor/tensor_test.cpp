@@ -211,7 +211,7 @@ TEST_CASE("adopted constants refuse to be written, through any view", "[unit][te
   const Tensor tensor = Tensor::adopt(context, std::span<const float>(values), {2, 2});
   CHECK(tensor.span<float>()[3] == 4);
   CHECK(message_of([&] { tensor.mutable_raw(); }) ==
-        "Tensor: tensor is [2, 2] fp32 of constant elements, wanted one that may be written "
+        "Tensor: tensor is [2, 2] fp32 of constant elements, wanted a writable tensor "
         "[tensor.read_only]");
   CHECK(id_of([&] { tensor.mutable_data<float>(); }) == "tensor.read_only");
   CHECK(id_of([&] { tensor.select(0, 0).mutable_span<float>(); }) == "tensor.read_only");

@@ -286,13 +286,13 @@ TEST_CASE("broadcast_to grows ones and adds dimensions", "[unit][tensor]") {
   CHECK(message_of([&] {
           column.broadcast_to({2, 4});
         }) ==
-        "Tensor::broadcast_to: shape is [2, 4], wanted one that broadcasts with [3, 1] "
+        "Tensor::broadcast_to: shape is [2, 4], wanted a shape that broadcasts with [3, 1] "
         "[tensor.broadcast]");
   CHECK(message_of([&] {
           column.broadcast_to({1, 1});
         }) ==
-        "Tensor::broadcast_to: shape is [1, 1], wanted one that [3, 1] can grow to "
+        "Tensor::broadcast_to: shape is [1, 1], wanted a shape that [3, 1] broadcasts to "
         "[tensor.broadcast]");
-  CHECK(message_of([&] { column.broadcast_to({3}); }).find("can grow to [tensor.broadcast]") !=
+  CHECK(message_of([&] { column.broadcast_to({3}); }).find("broadcasts to [tensor.broadcast]") !=
         std::string::npos);
 }

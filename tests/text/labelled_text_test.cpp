@@ -65,10 +65,9 @@ TEST_CASE("a format is found by the name or the first line", "[unit][text]") {
   const auto message = [&](const std::string& name, std::string_view content) {
     return refusal(folder, [&] { format_of(name, content); });
   };
-  CHECK(
-      message("c.tsv", "x,1\n") ==
-      "RowReader: file is \"F/c.tsv\", whose first line is not tsv, wanted what its name says, or "
-      "a format that is given [text.file_format]");
+  CHECK(message("c.tsv", "x,1\n") ==
+        "RowReader: file is \"F/c.tsv\", whose first line is not tsv, wanted the format that the "
+        "file's name says, or an explicit format [text.file_format]");
   CHECK(message("c.csv", "x\t1\n").ends_with("[text.file_format]"));
   CHECK(message("c.jsonl", "x\t1\n").ends_with("[text.file_format]"));
   CHECK(message("c.txt", "x,1\n").ends_with("[text.file_format]"));
@@ -102,7 +101,7 @@ TEST_CASE("gzip is read like what is in it", "[unit][text]") {
   write_text(folder / "rows.tsv", content);
   const LabelledText packed = read_labelled(folder / "rows.tsv.gz", options);
   const LabelledText plain = read_labelled(folder / "rows.tsv");
-  CHECK(packed.train().size() + packed.held_out().size() == 50000);
+  CHECK(packed.train().size() + packed.validation().size() == 50000);
   CHECK(texts_of(packed.train()) == texts_of(plain.train()));
   {
     text::RowReader reader(folder / "rows.tsv.gz", options.rows);  // ends before the file does
@@ -121,7 +120,8 @@ TEST_CASE("gzip is read like what is in it", "[unit][text]") {
   damaged[damaged.size() / 2] = static_cast<char>(damaged[damaged.size() / 2] ^ 0x55);
   write_text(folder / "damaged.tsv.gz", damaged);
   CHECK(id_of([&] { read_labelled(folder / "damaged.tsv.gz", options); }) == "text.file_gzip");
-  // What follows is no further file, whichever byte of its head is damaged; but for zeros.
+  // The following bytes are no further file, whichever byte of the head is damaged; zeros are
+  // allowed.
   for (const std::size_t at : {0u, 1u, 2u}) {
     damaged = bytes;
     damaged[at] = static_cast<char>(damaged[at] ^ 1);
@@ -175,10 +175,10 @@ TEST_CASE("a folder's files are found by name", "[unit][text]") {
   write_text(folder / "train.tsv", many_rows(0, 10));
   write_text(folder / "train.tsv~", "not data");
   write_text(folder / "notes.txt", "not data");
-  LabelledText text = read_labelled(folder.path(), {.held_out_share = 0.5});
-  CHECK(text.train().size() + text.held_out().size() == 10);
+  LabelledText text = read_labelled(folder.path(), {.validation_share = 0.5});
+  CHECK(text.train().size() + text.validation().size() == 10);
   CHECK(text.test().empty());
-  CHECK_FALSE(text.held_out().empty());
+  CHECK_FALSE(text.validation().empty());
 
   std::filesystem::create_directory(folder / "valid");
   CHECK(refusal(folder, [&] { read_labelled(folder.path()); }) ==
@@ -189,9 +189,9 @@ TEST_CASE("a folder's files are found by name", "[unit][text]") {
   write_gzip(folder / "test.tsv.gz", many_rows(20, 5));
   text = read_labelled(folder.path());
   CHECK(text.train().size() == 10);
-  CHECK(texts_of(text.held_out()) == std::set<std::string>{"text 10", "text 11", "text 12", "x"});
-  CHECK(text.held_out()[0].text == "x");
-  CHECK(text.held_out()[0].label == 1);
+  CHECK(texts_of(text.validation()) == std::set<std::string>{"text 10", "text 11", "text 12", "x"});
+  CHECK(text.validation()[0].text == "x");
+  CHECK(text.validation()[0].label == 1);
   CHECK(text.test().size() == 5);
   CHECK(read_labelled(folder.path(), {.read_test = false}).test().empty());
 
@@ -232,14 +232,14 @@ TEST_CASE("a model is measured by the files of test, or else of dev", "[unit][te
 TEST_CASE("labels are in order of value or of bytes", "[unit][text]") {
   const TemporaryFolder folder;
   write_text(folder / "a.tsv", "a\t10\nb\t9\nc\t-1\nd\t10\n");
-  LabelledText text = read_labelled(folder / "a.tsv", {.held_out_share = 0});
+  LabelledText text = read_labelled(folder / "a.tsv", {.validation_share = 0});
   CHECK(text.labels() == std::vector<std::string>{"-1", "9", "10"});
   CHECK(text.train()[0].label == 2);
   CHECK(text.train()[2].label == 0);
   CHECK(text.train()[3].label == 2);
   write_text(folder / "a.tsv", "a\t10\nb\t9\nc\tx\n");
   text = read_labelled(folder / "a.tsv",
-                       {.rows = {.header = text::Header::absent}, .held_out_share = 0});
+                       {.rows = {.header = text::Header::absent}, .validation_share = 0});
   CHECK(text.labels() == std::vector<std::string>{"10", "9", "x"});
 }
 
@@ -249,23 +249,23 @@ TEST_CASE("the split depends on texts and the seed alone", "[unit][text]") {
   write_text(folder / "b.tsv", many_rows(500, 500) + many_rows(0, 500));
   const LabelledText a = read_labelled(folder / "a.tsv"), b = read_labelled(folder / "b.tsv");
   CHECK(texts_of(a.train()) == texts_of(b.train()));
-  CHECK(texts_of(a.held_out()) == texts_of(b.held_out()));
+  CHECK(texts_of(a.validation()) == texts_of(b.validation()));
   // Six standard deviations of a binomial of 1000 with p = 1/10.
-  CHECK(b.held_out().size() > 100 - 57);
-  CHECK(b.held_out().size() < 100 + 57);
-  CHECK(texts_of(read_labelled(folder / "a.tsv", {.split_seed = 1}).held_out()) !=
-        texts_of(a.held_out()));
-  CHECK(read_labelled(folder / "a.tsv", {.held_out_share = 0}).held_out().empty());
+  CHECK(b.validation().size() > 100 - 57);
+  CHECK(b.validation().size() < 100 + 57);
+  CHECK(texts_of(read_labelled(folder / "a.tsv", {.split_seed = 1}).validation()) !=
+        texts_of(a.validation()));
+  CHECK(read_labelled(folder / "a.tsv", {.validation_share = 0}).validation().empty());
 
   // A label's only row stays in training, wherever the hash puts it.
   std::string rare = many_rows(0, 100);
   for (int i = 0; i < 100; ++i)
     rare += "rare " + std::to_string(i) + "\tr" + std::to_string(i) + "\n";
   write_text(folder / "rare.tsv", rare);
-  const LabelledText text = read_labelled(folder / "rare.tsv", {.held_out_share = 0.5});
+  const LabelledText text = read_labelled(folder / "rare.tsv", {.validation_share = 0.5});
   CHECK(text.labels().size() == 102);
   CHECK(text.train().size() > 100);
-  for (const text::LabelledRow& row : text.held_out()) CHECK(row.text.starts_with("text"));
+  for (const text::LabelledRow& row : text.validation()) CHECK(row.text.starts_with("text"));
 }
 
 TEST_CASE("rows with numbers have no classes", "[unit][text]") {
@@ -274,10 +274,10 @@ TEST_CASE("rows with numbers have no classes", "[unit][text]") {
   for (int i = 0; i < 100; ++i) content += "text " + std::to_string(i) + "\t0.5\n";
   write_text(folder / "a.tsv", content);
   const LabelledText text = read_labelled(
-      folder / "a.tsv", {.rows = {.labels = data::LabelKind::number}, .held_out_share = 0.2});
+      folder / "a.tsv", {.rows = {.labels = data::LabelKind::number}, .validation_share = 0.2});
   CHECK(text.labels().empty());
-  CHECK(text.train().size() + text.held_out().size() == 100);
-  CHECK_FALSE(text.held_out().empty());
+  CHECK(text.train().size() + text.validation().size() == 100);
+  CHECK_FALSE(text.validation().empty());
   CHECK(text.train().front().number == 0.5f);
 }
 
@@ -298,18 +298,19 @@ TEST_CASE("data that nothing can be learned from are refused", "[unit][text]") {
         "read_labelled: label in line 3 of \"F/dev.tsv\" is \"z\", wanted one of 2 that are known, "
         "such as \"x\" [text.label_unseen]");
   CHECK(
-      message("a\tx\nb\ty\n", "", {.held_out_share = 1e-9}) ==
+      message("a\tx\nb\ty\n", "", {.validation_share = 1e-9}) ==
       "read_labelled: held-out share of 2 rows is no row: there are 2 different texts (equal ones "
-      "stay together), of which the hash chose none, wanted some: a larger held_out_share, a file "
+      "stay together), of which the hash chose none, wanted some: a larger validation_share, a "
+      "file "
       "of its own, or 0 for none [text.split]");
   std::string equal;
   for (int i = 0; i < 50; ++i) equal += i % 2 == 0 ? "same\tx\n" : "same\ty\n";
   CHECK_THAT(message(equal, ""), contains("of 50 rows is no row: all have the same text (equal"));
   // All rows of a label, which therefore stays.
-  CHECK_THAT(message("a\tx\nb\ty\n", "", {.held_out_share = 1 - 1e-9}),
+  CHECK_THAT(message("a\tx\nb\ty\n", "", {.validation_share = 1 - 1e-9}),
              contains("the hash chose 2, with all rows of their labels, which stay in training"));
-  CHECK(message("a\tx\nb\ty\n", "", {.held_out_share = 1}).ends_with("[text.split]"));
-  CHECK(message("a\tx\nb\ty\n", "", {.held_out_share = -0.5}).ends_with("[text.split]"));
+  CHECK(message("a\tx\nb\ty\n", "", {.validation_share = 1}).ends_with("[text.split]"));
+  CHECK(message("a\tx\nb\ty\n", "", {.validation_share = -0.5}).ends_with("[text.split]"));
   CHECK(
       message("a\tx\nb\ty\nc\tz\n", "", {.max_labels = 2}) ==
       "read_labelled: labels of \"F/train.tsv\" is more than 2, wanted at most that (max_labels), "

@@ -1,8 +1,8 @@
-// What compare_tokenizers.py compares with: reads texts, writes their tokens.
+// The counterpart of compare_tokenizers.py: reads texts, writes their tokens.
 //
 //   tokenize_lines FOLDER OPTIONS <texts >tokens
-// OPTIONS: letters of l (lowercase), s / S (strip_accents true / false), c (chinese_chars),
-// t (clean_text), p (texts come in pairs), and a number: max_length. A text is its length (4 bytes,
+// OPTIONS: letters of l (lowercase), s / S (strip_accents true / false), c (chinese_chars), t
+// (clean_text), p (texts come in pairs), and a number: max_length. A text is its length (4 bytes,
 // little-endian) and its bytes. Tokens are lines of "id:begin:end:type id:begin:end:type ... | ",
 // and the decoded text in hex.
 

@@ -1,4 +1,4 @@
-// What the tokenizer asks about code points, where the answer is not the obvious one.
+// Properties of code points in the tokenizer where the answer is not obvious.
 
 #include <soma/text/unicode.hpp>
 

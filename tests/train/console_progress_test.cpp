@@ -1,4 +1,4 @@
-// What a run's progress looks like on a stream.
+// The appearance of a run's progress on a stream.
 
 #include <soma/train/console_progress.hpp>
 

@@ -85,7 +85,7 @@ double rate_of(Kind kind) {
 }
 
 struct Result {
-  std::uint64_t before = 0, bits = 0;  // of the weights
+  std::uint64_t before = 0, bits = 0;  // hashes of the weights
   std::uint64_t steps = 0;
   std::string error{};
 };

@@ -143,7 +143,7 @@ TEST_CASE("ranks without one place for their parts end before the first step", "
   run.change = [&](int rank, TrainerOptions& options) {
     if (rank == 1) options.checkpoints = &lost;
   };
-  check("[parallel.rank_lost]", 1, "wanted the one that rank 0 has made");
+  check("[parallel.rank_lost]", 1, "wanted the folder that rank 0 has made");
   FailingParts full(folder.path(), 1);
   run.change = [&](int rank, TrainerOptions& options) {
     if (rank == 3) options.checkpoints = &full;
@@ -152,7 +152,7 @@ TEST_CASE("ranks without one place for their parts end before the first step", "
   run.change = [&](int rank, TrainerOptions& options) {
     if (rank == 0) options.checkpoints = &full;  // which takes no parts from others
   };
-  check("[checkpoint.parts]", 0, "one that takes whole states only");
+  check("[checkpoint.parts]", 0, "a store that takes whole states only");
 }
 
 TEST_CASE("a part that cannot be written ends all ranks and leaves the checkpoint before",

@@ -14,13 +14,13 @@
 
 namespace soma_test {
 
-// What a run leaves behind, rank by rank.
+// The results of a run, rank by rank.
 struct RankRun {
   std::uint64_t bits = 0;
   std::vector<soma::train::StepInfo> steps{};
   soma::train::Report report{};
   std::string error{};
-  std::size_t bytes = 0;  // of its context after the last step: weights, gradients, moments
+  std::size_t bytes = 0;  // the context's bytes after the last step: weights, gradients, moments
   std::size_t peak_bytes = 0;
   std::size_t parameters = 0;  // numbers in them
 };
@@ -28,7 +28,7 @@ struct RankRun {
 struct ParallelRun {
   soma::train::TrainerOptions options{};
   int ranks = 0;                   // 0: without a communicator
-  std::vector<int> threads = {1};  // of the ranks, in turns
+  std::vector<int> threads = {1};  // the ranks take these in turns
   std::size_t batch = 16, sequences = 80, shards = 8;
   bool recompute = false;
   bool repeat = false;  // each epoch like the first: the same order, no dropout
@@ -36,7 +36,7 @@ struct ParallelRun {
   std::vector<float> class_weights{};
   std::uint64_t stop_after = 0;
   std::uint64_t model_seed = 7;
-  soma::CheckpointStore* store = nullptr;  // of rank 0, or of all where they share moments
+  soma::CheckpointStore* store = nullptr;  // rank 0's store, or all ranks' where they share moments
   // Changes what a rank is given.
   std::function<void(int rank, soma::train::TrainerOptions&)> change{};
   std::function<void(int rank, const soma::train::StepInfo&)> on_step{};

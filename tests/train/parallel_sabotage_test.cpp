@@ -1,5 +1,5 @@
-// Whether the comparison of bits can tell: a step done by hand on several ranks has the gradients
-// of one, and other ones as soon as one thing that the promise rests on is left out.
+// Tests the power of the comparison of bits: a step done by hand on several ranks has the gradients
+// of one rank, and other gradients as soon as one precondition is left out.
 
 #include <soma/optim/gradients.hpp>
 #include <soma/train/many_ranks.hpp>

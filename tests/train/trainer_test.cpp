@@ -56,7 +56,7 @@ TEST_CASE("a run learns, evaluates after each epoch and reports", "[unit]") {
 
 TEST_CASE("an epoch that ends within a step is evaluated like any other", "[unit]") {
   auto context = make_context();
-  for (const std::size_t accumulate : {1u, 3u, 4u, 5u, 20u}) {  // of ten batches
+  for (const std::size_t accumulate : {1u, 3u, 4u, 5u, 20u}) {  // an epoch has ten batches
     SmallModel small(context);
     data::TokenSource source(context, token_lists(160), batching());
     data::TokenSource held_out(context, token_lists(16), {.batch_sequences = 16});

@@ -1,5 +1,5 @@
-// evaluate, of a model of the fast kind: each text goes the way that serve and predict take it, and
-// the time of that is measured.
+// evaluate for a model of the fast kind: each text takes the same path as in serve and predict, and
+// its time is measured.
 
 #include "bert_classifier/commands.hpp"
 #include "bert_classifier/compute.hpp"
@@ -20,7 +20,7 @@
 
 namespace {
 
-// Seconds that a share of the texts took at most.
+// The most seconds that a share of the texts took.
 double percentile(const std::vector<std::int64_t>& sorted, double share) {
   const auto last = static_cast<double>(sorted.size() - 1);
   return static_cast<double>(sorted[static_cast<std::size_t>(share * last)]) * 1e-9;

@@ -28,7 +28,7 @@
 
 namespace {
 
-// Options of the other kind would do nothing.
+// Options of the other kind would have no effect.
 void check_options(const TrainOptions& options) {
   const TrainOptions usual;
   for (const auto& [name, given] : {std::pair("--pretrained", !options.pretrained.empty()),

@@ -35,7 +35,8 @@ namespace {
                     "; start them with: " + mpirun_line(around, command));
 }
 
-// A signal that ends ranks: rank 0 says so and ends the others, which wait so long for it.
+// After a signal that ends ranks, the others wait this long for rank 0, which reports it and ends
+// them.
 constexpr std::chrono::seconds time_of_rank_0{3};
 
 }  // namespace
@@ -49,8 +50,8 @@ struct Silence final : std::streambuf {
   std::streamsize xsputn(const char*, std::streamsize count) override { return count; }
 };
 
-// The cores that a process may use; 0 is this one. The set holds 1024: on a larger machine the call
-// fails, and then these count as all there are.
+// The cores that a process may use; 0 means this process. The set holds 1024 cores: on a larger
+// machine the call fails, and all 1024 count.
 cpu_set_t allowed_cores(pid_t process) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -61,11 +62,12 @@ cpu_set_t allowed_cores(pid_t process) {
 }
 
 struct Share {
-  int threads = 1;  // of this rank
+  int threads = 1;  // threads of this rank
   int used = 0;     // cores that any rank on this machine may use
 };
 
-// Ranks that may use the same core share it. Bound to cores of their own, each has all of those.
+// Ranks that may use the same core share it. A rank that is bound to cores of its own has all of
+// these.
 Share share_of(const cpu_set_t& own, const std::vector<cpu_set_t>& local) {
   double cores = 0;
   Share share;
@@ -80,11 +82,11 @@ Share share_of(const cpu_set_t& own, const std::vector<cpu_set_t>& local) {
   return share;
 }
 
-// Ends the process, and so all ranks, unless it is destroyed within the time limit; at once when a
-// signal asks for it. MPI_Init waits for ranks that never come, and knows neither.
+// Ends the process, and so all ranks, unless it is destroyed within the time limit; a signal ends
+// it at once. MPI_Init waits for ranks that never come, and knows neither limits nor signals.
 class Watchdog {
  public:
-  // `last_words` gets the message of the error.
+  // `last_words` gets the error message.
   Watchdog(double seconds, bool first, std::function<void(const std::string&)> last_words)
       : seconds_(seconds), first_(first), last_words_(std::move(last_words)) {
     thread_ = std::thread([this] { watch(); });
@@ -136,13 +138,13 @@ struct Launch::World {
   soma::mpi::Communicator communicator;
   Silence silence{};
 
-  // What ends all ranks is written before it does: MPI_Abort does not return.
+  // The message is written before all ranks end: MPI_Abort does not return.
   explicit World(Launch& launch)
       : communicator({.log = {&launch, [](void* self, soma::LogLevel, std::string_view message) {
                                 static_cast<Launch*>(self)->write(message);
                               }}}) {}
 
-  // The cores of every rank on this machine.
+  // The sets of cores of every rank on this machine.
   static std::vector<cpu_set_t> local_cores(const cpu_set_t& own) {
     using soma::mpi::check;
     MPI_Comm local = MPI_COMM_NULL;
@@ -190,7 +192,7 @@ void Launch::join(const RankOptions& options, std::size_t shards,
   }
   if (size_ == 1) return;
   world_->communicator.set_time_limit(options.time_limit);
-  // All ranks know it; rank 0 says it, and ends the others while they wait.
+  // All ranks know the mistake; rank 0 reports it, and ends the others while they wait.
   try {
     if (!options.has_pipeline()) soma::check_ranks(size_, shards);  // else as train() says
   } catch (const soma::Error&) {

@@ -1,4 +1,4 @@
-// What the environment variables of launchers and hosting services say about other processes.
+// Information about other processes in the environment variables of launchers and hosting services.
 #pragma once
 
 #include <string>
@@ -13,9 +13,9 @@ struct Surroundings {
   bool other_hosts = false;  // some run on hosts whose names are not said
 };
 
-// Error UsageError: a job whose hosts are no list of names.
+// Error UsageError: the hosts of a job are no list of names.
 Surroundings look_around();
 
-// The command that starts so many processes, for a shell: "mpirun -n 2 --host a,b PROGRAM ...".
-// Where hosts are not named: --hostfile HOSTS, which the user writes.
+// A shell command that starts the processes: "mpirun -n 2 --host a,b PROGRAM ...". If the hosts
+// have no names: --hostfile HOSTS, which the user writes.
 std::string mpirun_line(const Surroundings& around, const std::vector<std::string>& command);

@@ -24,8 +24,8 @@ std::string joined(const std::vector<std::string>& names) {
   return text;
 }
 
-// Each of several labels is right or wrong by itself. The result names the wrong label of which
-// the model was most certain.
+// Each of several labels is right or wrong by itself. The result names the wrong label with the
+// highest certainty of the model.
 WrongText several_wrong(const LabelledRow& row, const Prediction& answer,
                         const std::vector<std::string>& labels) {
   WrongText wrong;
@@ -61,7 +61,7 @@ WrongText compared(const LabelledRow& row, const Prediction& answer, const Repor
   return wrong;
 }
 
-// The wrong answers to all texts; those of so many in one batch. A signal ends it.
+// The wrong answers to all texts, which are computed in batches. A signal ends it.
 std::vector<WrongText> wrong_texts(const ReportParts& parts) {
   constexpr std::size_t batch = 128;
   std::vector<WrongText> wrong;

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-// Answers of a model to texts and, of pairs, their second texts.
+// Asks a model for its answers to texts and, for pairs, their second texts.
 using AskModel = std::function<std::vector<soma::models::Prediction>(
     std::span<const std::string_view> texts, std::span<const std::string_view> pairs)>;
 
@@ -31,8 +31,8 @@ struct ReportParts {
 };
 
 soma::train::RunCurvesOptions curves_options(const TrainOptions& options);
-// The picture of a run that has ended; empty: none was asked for, or a full disk has ended it
-// (train/logs.hpp). A line on standard error where it lacks steps of an earlier call.
+// The picture of a run that has ended; empty if none was requested, or if a full disk has ended it
+// (train/logs.hpp). Prints a line on standard error if it lacks steps of an earlier call.
 template <class ExpendableCurves>
 std::string end_curves(std::optional<ExpendableCurves>& curves, const TrainOptions& options) {
   std::string picture;
@@ -45,5 +45,5 @@ std::string end_curves(std::optional<ExpendableCurves>& curves, const TrainOptio
   });
   return picture;
 }
-// Writes the page of --report; asks the model about each held-out text for it. Error file.write.
+// Writes the page of --report; asks the model about each validation text. Error file.write.
 void write_report(const TrainOptions& options, const ReportParts& parts);

@@ -1,4 +1,4 @@
-// Texts of many requests, answered in batches by one thread.
+// Answers the texts of many requests in batches, on one thread.
 #pragma once
 
 #include <soma/models/text_classifier.hpp>
@@ -20,8 +20,8 @@ class Batcher {
  public:
   using Predictions = std::vector<soma::models::Prediction>;
 
-  // From any thread; returns when all texts are answered, in their order. Throws what the batch of
-  // one of them ended in. Not after close().
+  // Called from any thread; returns when all texts are answered, in their order. Throws the error
+  // of a batch that contained one of them. Not after close().
   Predictions predict(std::span<const std::string> texts) {
     Request request{.texts = texts};
     request.answers.reserve(
@@ -35,9 +35,9 @@ class Batcher {
     return std::move(request.answers);
   }
 
-  // The thread that computes: takes what waits, at most `batch_size` texts at a time, until
-  // close() and nothing waits. What is left of a long request goes behind the others. Whatever
-  // fails, memory for a round included, is an error of the requests of that round.
+  // The computing thread: takes waiting texts, at most `batch_size` at a time, until close() was
+  // called and nothing waits. The rest of a long request goes behind the others. Any failure, such
+  // as a lack of memory for a round, is an error of that round's requests.
   template <class Model>
   void run(const Model& model, std::size_t batch_size) {
     std::unique_lock lock(mutex_);
@@ -74,7 +74,7 @@ class Batcher {
     some_.notify_one();
   }
 
-  // Read once run() has returned.
+  // Valid once run() has returned.
   std::uint64_t batches() const { return batches_; }
   std::uint64_t texts() const { return texts_; }
 
@@ -86,7 +86,7 @@ class Batcher {
     std::condition_variable answered{};
   };
 
-  // To so many requests, from the first on. Allocates nothing.
+  // Distributes answers to `requests` requests, from the first on. Allocates nothing.
   void hand_out(std::size_t requests, Predictions& answers, const std::exception_ptr& error) {
     auto next = answers.begin();
     for (; requests > 0; --requests) {

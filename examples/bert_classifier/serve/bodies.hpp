@@ -1,4 +1,4 @@
-// What the bodies of POST /invocations hold, and those of the answers.
+// The bodies of POST /invocations, and of its answers.
 #pragma once
 
 #include <soma/models/text_classifier.hpp>
@@ -29,7 +29,7 @@ inline constexpr std::string_view name_of(Type type) {
   return names[static_cast<std::size_t>(type)];
 }
 
-// Of the ASCII letters, as names compare.
+// Lower case for ASCII letters, to compare names.
 inline std::string lower_case(std::string_view name) {
   std::string result(name);
   for (char& letter : result)
@@ -37,7 +37,7 @@ inline std::string lower_case(std::string_view name) {
   return result;
 }
 
-// Of the header Content-Type, whatever its parameters.
+// The type of a header Content-Type, without its parameters.
 inline std::optional<Type> find_type(std::string_view header) {
   const std::string name = lower_case(soma::text::trimmed(header.substr(0, header.find(';'))));
   for (const Type type : types)
@@ -46,7 +46,7 @@ inline std::optional<Type> find_type(std::string_view header) {
     if (name == other) return Type::json_lines;
   return std::nullopt;
 }
-// The value of a parameter behind a type, in lower case and without quotes; empty: it has none.
+// The value of a parameter after a type, in lower case and without quotes; empty if there is none.
 inline std::string parameter(std::string_view header, std::string_view name) {
   for (std::size_t at = header.find(';'); at != header.npos; at = header.find(';')) {
     header.remove_prefix(at + 1);
@@ -62,7 +62,7 @@ inline std::string parameter(std::string_view header, std::string_view name) {
   return {};
 }
 // How much a client wants answers of the type, 0 to 1, by its header Accept (RFC 9110, 12.5.1): the
-// closest of its names counts.
+// most specific name counts.
 inline double wish_for(std::string_view header, std::string_view type) {
   const std::string group = std::string(type.substr(0, type.find('/'))) + "/*";
   int closest = -1;
@@ -80,8 +80,8 @@ inline double wish_for(std::string_view header, std::string_view type) {
     header.remove_prefix(part.size() + 1);
   }
 }
-// Of the answer to a body of the type: the same, where the client does not want another one more.
-// Nothing: it wants none of them.
+// The type of the answer to a body: the body's type, unless the client prefers another one. Not set
+// if the client accepts none.
 inline std::optional<Type> find_answer_type(std::string_view accept, Type body) {
   if (soma::text::trimmed(accept).empty()) return body;
   Type best = body;
@@ -99,7 +99,7 @@ inline std::optional<Type> find_answer_type(std::string_view accept, Type body) 
   soma::fail(soma::ErrorId{"serve.body"}, "POST /invocations", "the body", given, wanted);
 }
 
-// A text a line, also an empty one; the end of the last line may be left out.
+// One text a line; empty lines are texts too; the end of the last line is optional.
 inline std::vector<std::string> plain_texts(std::string_view body, std::size_t most) {
   std::vector<std::string> texts;
   while (!body.empty() && texts.size() < most) {
@@ -178,7 +178,7 @@ class JsonTexts {
     --depth_;
     return true;
   }
-  // One that is no text, which others of the object may be.
+  // A value that is no text, which other members of the object may have.
   bool other_value() {
     if (depth_ == 0) return refuse("no JSON object");
     if (key_.empty()) return true;
@@ -189,13 +189,13 @@ class JsonTexts {
 
   std::size_t most_;
   std::vector<std::string> texts_;
-  std::string problem_;  // of the first event that was refused
-  std::string key_;      // of the object, where it is one of the three
+  std::string problem_;  // why the first event was refused
+  std::string key_;      // the object's current key, if it is one of the three
   std::size_t depth_ = 0;
   int found_ = 0;
 };
 
-// An object with one text in each line; blank lines are none.
+// An object with one text in each line; blank lines are ignored.
 inline std::vector<std::string> json_lines_texts(std::string_view body, std::size_t most) {
   std::vector<std::string> texts;
   for (std::size_t line = 1; !body.empty() && texts.size() < most; ++line) {
@@ -215,7 +215,7 @@ inline std::vector<std::string> json_lines_texts(std::string_view body, std::siz
   return texts;
 }
 
-// RFC 4180: the first column, or the one that a header calls a text. Blank lines are no rows.
+// RFC 4180: the first column, or the column that a header calls a text. Blank lines are ignored.
 inline std::vector<std::string> csv_texts(std::string_view body, std::size_t most, bool header) {
   std::vector<std::string> texts;
   std::size_t column = 0;
@@ -242,7 +242,8 @@ inline std::vector<std::string> csv_texts(std::string_view body, std::size_t mos
   return texts;
 }
 
-// At least one. `header`: whether rows of CSV begin with names of columns. Error serve.body.
+// Returns at least one text. `header`: true if rows of CSV begin with names of columns. Error
+// serve.body.
 inline std::vector<std::string> texts(Type type, std::string_view body, std::size_t most,
                                       bool header = false) {
   if (body.empty()) refuse("empty", "at least one text");
@@ -256,8 +257,8 @@ inline std::vector<std::string> texts(Type type, std::string_view body, std::siz
   return found;
 }
 
-// Of a string or a number. What holds others is put together by hand, as a tree needs memory even
-// to be taken away.
+// The JSON of a string or a number. Larger values are assembled by hand, because a tree needs
+// memory even to be destroyed.
 template <class Value>
 std::string json_value(const Value& value) {
   return nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -270,7 +271,7 @@ inline std::string csv_field(const std::string& text) {
   return field += '"';
 }
 
-// A number; the labels that a text has; or its class. Labels with the probability of each.
+// A number, or the labels of a text, or its class; then labels with their probabilities.
 inline void append_json(std::string& body, const soma::models::Prediction& prediction,
                         const std::vector<std::string>& labels) {
   if (prediction.kind == soma::data::LabelKind::number) {
@@ -307,7 +308,7 @@ inline std::string csv_row(const soma::models::Prediction& prediction) {
   return fields;
 }
 
-// In the order of the texts.
+// The answer in the order of the texts.
 inline std::string answer(Type type, const std::vector<soma::models::Prediction>& predictions,
                           const std::vector<std::string>& labels) {
   std::string body;

@@ -1,4 +1,4 @@
-// One connection of a client, with a time for a request to arrive in, whatever its pace.
+// One connection of a client, with a time limit for each request, whatever its pace.
 #pragma once
 
 #include <algorithm>
@@ -17,13 +17,13 @@
 class Connection {
  public:
   using Clock = std::chrono::steady_clock;
-  // Why a read came to nothing: no time or no bytes were left, or the client sends no more.
+  // The reason why a read failed: the time or the bytes ran out, or the client sends no more.
   enum class Failure : unsigned char { none, deadline, limit, end };
 
-  // Bytes a second that a client takes of an answer, at least: one that reads slowly gets all of
-  // it, and none holds a thread for ever.
+  // The least rate in bytes a second at which a client must take an answer: a slow reader gets all
+  // of it, but none holds a thread forever.
   static constexpr std::size_t least_rate = std::size_t{1} << 16;
-  // What has come and is not consumed: room for the longest line of a request.
+  // Size of the buffer for received bytes: room for the longest line of a request.
   static constexpr std::size_t buffer_bytes = std::size_t{1} << 16;
 
   // Owns the socket.
@@ -35,40 +35,41 @@ class Connection {
     ::close(socket_);
   }
 
-  // Whether there is something to read within that time; the end of the stream is something.
+  // True if there is something to read within that time; the end of the stream counts too.
   bool wait(std::chrono::milliseconds time) const {
     return buffer_.size() > 0 || poll_for(POLLIN, Clock::now() + time);
   }
-  // Of the head of the request that begins now, as many bytes are read at most.
+  // Begins a request whose head has at most `bytes` bytes.
   void begin_request(std::size_t bytes) {
     deadline_ = Clock::now() + timeout_;
     left_ = bytes;
   }
-  // And of its body, in the same time.
+  // Begins the request's body, with the same deadline.
   void begin_body(std::size_t bytes) { left_ = bytes; }
   Failure failure() const { return failure_; }
-  // Whether a read or a write came to nothing: what comes next is no beginning of a request.
+  // True if a read or a write has failed: the next bytes are no beginning of a request.
   bool broken() const { return broken_ || failure_ != Failure::none; }
-  // Of a request whose body was not read to the end, the same.
+  // Marks the connection as broken: a request's body was not read to its end.
   void give_up() { broken_ = true; }
-  // Closing with bytes that were not read takes the answer from the client: read them first.
+  // Closing with unread bytes would take the answer from the client: read them first.
   void linger() { linger_ = true; }
 
-  // What has come and is not consumed, in one piece.
+  // The received bytes that are not consumed, in one piece.
   boost::asio::const_buffer unread() const { return buffer_.cdata(); }
   void consume(std::size_t bytes) { buffer_.consume(bytes); }
-  // Waits for more of it. False: failure() says why none came; nothing: there is no room for more.
+  // Waits for more bytes. Returns false if none came, with the reason in failure(), or if there is
+  // no room.
   bool fill() {
     if (buffer_.size() == buffer_.max_size()) return false;
     return (failure_ = receive()) == Failure::none;
   }
 
-  // Of the answer that begins now, all bytes have one time.
+  // Begins an answer; one time limit covers all of its bytes.
   void begin_answer() {
     answer_begin_ = Clock::now();
     sent_ = 0;
   }
-  // How many bytes of the buffers the client has taken; 0: it takes no more.
+  // Writes some bytes of the buffers; returns their number, or 0 if the client takes no more.
   template <class Buffers>
   std::size_t write_some(const Buffers& buffers) {
     std::array<iovec, 16> pieces;
@@ -81,8 +82,8 @@ class Connection {
       pieces[message.msg_iovlen++] = {const_cast<void*>(piece.data()), piece.size()};
     }
     while (true) {
-      // What the system has taken for the client counts, and it asks for more only once much of
-      // that is gone: the time is one for all, not one since the last piece.
+      // The system asks for more bytes only once much of its buffer has gone, so one time limit
+      // covers the whole answer, and bytes that the system has taken for the client count as sent.
       const std::chrono::milliseconds earned(sent_ * 1000 / least_rate);
       if (!poll_for(POLLOUT, answer_begin_ + timeout_ + earned)) break;
       const ssize_t count = ::sendmsg(socket_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);

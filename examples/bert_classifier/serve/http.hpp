@@ -1,5 +1,5 @@
-// An HTTP server on the system's sockets: connections that wait cannot starve others, requests have
-// a time to arrive in, and a stop answers whoever was accepted.
+// An HTTP server on the system's sockets: waiting connections cannot starve others, requests have a
+// time limit, and a stop still answers every accepted connection.
 #pragma once
 
 #include "bert_classifier/serve/connection.hpp"
@@ -47,15 +47,15 @@ class HttpServer {
  public:
   struct Limits {
     std::chrono::milliseconds read_timeout;
-    std::size_t head_bytes, body_bytes;  // of a request, as they are sent
+    std::size_t head_bytes, body_bytes;  // limits for a request, as it is sent
   };
-  // Called by the threads of connections, several at once.
+  // Called by the threads of connections, concurrently.
   struct Handlers {
-    // Whether answer() reads the body of a request with this head to its end; after all others the
-    // connection is closed.
+    // True if answer() reads the whole body of a request with this head; after any other request
+    // the connection is closed.
     std::function<bool(const Request&)> expected;
     std::function<void(Connection&, Request&, Response&)> answer;
-    // Of a request whose head could not be read.
+    // Answers a request whose head could not be read.
     std::function<void(const Connection&, int status, Response&)> refuse;
   };
 
@@ -68,7 +68,7 @@ class HttpServer {
     if (socket_ >= 0) ::close(socket_);
   }
 
-  // Clients can connect from now on. Returns the port that was taken. Error serve.port.
+  // Clients can connect from now on. Returns the port. Error serve.port.
   int bind(const std::string& host, int port) {
     addrinfo wanted{};
     wanted.ai_family = AF_UNSPEC;
@@ -93,15 +93,15 @@ class HttpServer {
                                            : reinterpret_cast<const sockaddr_in&>(own).sin_port);
   }
 
-  // Accepts connections until stop(); returns when all is answered that was accepted, also where
+  // Accepts connections until stop(); returns when every accepted connection is answered, even if
   // the system takes the port away.
   template <class Stop>
   void listen(const Stop& stop) {
     while (!stop() && accept_next(look) != Accepted::never) {
     }
     stopping_ = true;
-    // Those that have connected but are not accepted yet, however slow the machine; they are the
-    // next in the queue, so no stream of new ones can put off the end.
+    // Connections that were made but not accepted yet, however slow the machine is; they are next
+    // in the queue, so a stream of new connections cannot delay the end.
     for (int left = backlog + 1; left > 0 && can_accept(std::chrono::milliseconds(0));) {
       const Accepted accepted = accept_next(std::chrono::milliseconds(0));
       if (accepted == Accepted::never) break;
@@ -112,17 +112,17 @@ class HttpServer {
   }
 
  private:
-  // A thread a connection. Where that is not enough, connections are closed after an answer.
+  // One thread for each connection. If that is not enough, connections are closed after an answer.
   static constexpr std::size_t max_connections = 256;
   static constexpr int backlog = 512;  // connections that the system keeps until they are accepted
   static constexpr std::chrono::milliseconds keep_alive{15000}, look{50}, last_look{100};
 
-  // Starts a thread where a connection has none. Where the system gives no more, connections wait
-  // for those that it gave. What waits has its place from the beginning: no memory is asked for
-  // where a connection would be lost without it.
+  // Starts a thread for a connection without one. If the system gives no more threads, connections
+  // wait for the existing ones. The room for waiting connections is reserved from the beginning,
+  // because a connection must not be lost for lack of memory.
   class Threads {
    public:
-    // With one thread. Error executor.thread_start.
+    // Starts with one thread. Error executor.thread_start.
     explicit Threads(HttpServer& server) : server_(server) {
       threads_.reserve(max_connections);
       threads_.push_back(start_thread([this] { work(); }));
@@ -141,7 +141,7 @@ class HttpServer {
       server_.crowded_ = connections_ > most_;
       some_.notify_one();
     }
-    // Returns when all connections are served.
+    // Returns when all connections have been served.
     void finish() {
       {
         const std::lock_guard lock(mutex_);
@@ -153,13 +153,14 @@ class HttpServer {
     }
 
    private:
-    // How many connections this process may have files for, with as many left for itself.
+    // The number of connections for which this process may have descriptors, with as many left for
+    // other uses.
     static std::size_t descriptors() {
       rlimit limit{};
       if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return max_connections;
       return static_cast<std::size_t>((std::min)(rlim_t{max_connections}, limit.rlim_cur / 2));
     }
-    // A thread for each connection, as far as the system gives them.
+    // Starts a thread for each connection, as far as the system allows.
     void grow() {
       try {
         while (threads_.size() < (std::min)(connections_, max_connections))
@@ -195,7 +196,7 @@ class HttpServer {
     std::vector<std::thread> threads_;
   };
 
-  // -1, and errno: it cannot be had.
+  // Returns -1, with errno, if it fails.
   static int open_socket(const addrinfo& address) {
     const int socket =
         ::socket(address.ai_family, address.ai_socktype | SOCK_CLOEXEC, address.ai_protocol);
@@ -216,7 +217,7 @@ class HttpServer {
     pollfd entry{socket_, POLLIN, 0};
     return ::poll(&entry, 1, static_cast<int>(time.count())) > 0;
   }
-  // Waits so long for a connection. `never`: the port is closed.
+  // Waits this long for a connection. `never`: the port is closed.
   enum class Accepted : unsigned char { one, none, never };
   Accepted accept_next(std::chrono::milliseconds time) {
     if (!can_accept(time)) return Accepted::none;
@@ -245,10 +246,10 @@ class HttpServer {
       while (another(connection) && answer_one(connection)) {
       }
     } catch (const std::exception&) {
-      // There is no memory even to say so: the client sees the connection end.
+      // There is no memory even to report it: the client sees the connection end.
     }
   }
-  // Whether the connection goes on.
+  // Returns true if the connection continues.
   bool answer_one(Connection& connection) {
     connection.begin_request(limits_.head_bytes);
     const bool close = leave();
@@ -267,7 +268,8 @@ class HttpServer {
     const bool last = close || !understood || connection.broken() || !request.keep_alive();
     return send(connection, response, request.method() != http::verb::head, last);
   }
-  // Whether the connection goes on: for so long, or for as many requests as come.
+  // Returns true if the connection continues: for the keep-alive time, and for any number of
+  // requests.
   static bool send(Connection& connection, Response& response, bool with_body, bool last) {
     constexpr auto idle = std::chrono::duration_cast<std::chrono::seconds>(keep_alive);
     response.set(http::field::connection, last ? "close" : "keep-alive");
@@ -279,7 +281,7 @@ class HttpServer {
   }
 
   bool leave() const { return stopping_ || crowded_; }
-  // Waits for a request to begin.
+  // Waits for the begin of a request.
   bool another(const Connection& connection) const {
     for (auto waited = look; waited <= keep_alive; waited += look) {
       if (leave()) return connection.wait(last_look);

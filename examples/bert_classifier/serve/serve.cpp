@@ -1,5 +1,5 @@
 // serve: predictions over HTTP. Each connection has a thread that reads and writes; the main thread
-// loads the model and is the only one that computes.
+// loads the model and alone computes.
 
 #include "bert_classifier/commands.hpp"
 #include "bert_classifier/compute.hpp"
@@ -34,16 +34,16 @@ using soma::ErrorId;
 
 constexpr const char* path = "/invocations";
 constexpr std::string_view post = "POST /invocations";
-constexpr std::size_t head_bytes = std::size_t{1} << 16;  // of a request, ample
-constexpr std::size_t chunk_bytes = 6;                    // that a chunk of one byte is sent in
-// A short text costs far more than its bytes: as many as --max-body has room for with so many each.
+constexpr std::size_t head_bytes = std::size_t{1} << 16;  // for the head of a request, ample
+constexpr std::size_t chunk_bytes = 6;                    // bytes sent for a chunk of one byte
+// A short text costs far more than its bytes: each text counts as this many bytes of --max-body.
 constexpr std::size_t text_bytes = 16, always_texts = 1024;
-constexpr std::size_t bodies_at_once = 64;  // of --max-body bytes; more small ones
+constexpr std::size_t bodies_at_once = 64;  // bodies of --max-body bytes; more small ones
 
 struct Service {
   std::size_t max_body = 0;
   Batcher batcher{};
-  std::atomic<std::size_t> held_bytes{0};  // of bodies that are not answered yet
+  std::atomic<std::size_t> held_bytes{0};  // bytes of bodies without an answer yet
   Statistics statistics{};
   std::atomic<bool> loaded{false};
   std::vector<std::string> labels{};  // once loaded
@@ -70,7 +70,7 @@ void set_error(Response& response, int status, std::string_view message, std::st
              "at most " + std::to_string(service.max_body) + " (--max-body)");
 }
 
-// By the head alone: the type of a body that is worth reading. Errors serve.body, serve.body_size.
+// The type of a body that is worth reading, by the head alone. Errors serve.body, serve.body_size.
 bodies::Type check_head(const Service& service, const Request& request) {
   const std::string_view type_name = request.header(field::content_type);
   const auto type = bodies::find_type(type_name);
@@ -95,10 +95,10 @@ bodies::Type check_head(const Service& service, const Request& request) {
   return *type;
 }
 
-// What a request holds and what its answer is, by its head alone.
+// The types of a request's body and of its answer, by its head alone.
 struct Kinds {
   bodies::Type body, answer;
-  bool header;  // of a table
+  bool header;  // true: a table has a header
 };
 
 // Errors of check_head, and serve.accept.
@@ -115,7 +115,7 @@ Kinds check_kinds(const Service& service, const Request& request) {
   return {body, *answer, body == bodies::Type::csv && header == "present"};
 }
 
-// Whether the connection can go on after this request: its body is read as far as it goes.
+// True if the connection can continue after this request: its body is read to the end.
 bool is_expected(const Service& service, const Request& request) {
   if (request.method() == http::verb::get || request.method() == http::verb::head)
     return request.count(field::content_length) == 0 &&
@@ -130,7 +130,7 @@ bool is_expected(const Service& service, const Request& request) {
   }
 }
 
-// The bytes of a body, counted until it is answered.
+// The bytes of a body, which count as held until it is answered.
 class Body {
  public:
   explicit Body(Service& service) : service_(service) {}
@@ -158,7 +158,7 @@ class Body {
   }
 
  private:
-  // What there is no room for is read nevertheless: the next request comes behind it.
+  // Bytes without room are read nevertheless, because the next request follows them.
   bool add(std::string_view bytes) {
     size_ += bytes.size();
     if (size_ > service_.max_body) return false;
@@ -238,7 +238,7 @@ HttpServer::Handlers handlers_of(Service& service) {
               }};
 }
 
-// The thread that accepts connections; it ends, with all answered, before its object does.
+// The thread that accepts connections; it ends, with all of them answered, before this object does.
 class Listening {
  public:
   // Error executor.thread_start.

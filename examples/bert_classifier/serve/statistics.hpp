@@ -1,4 +1,4 @@
-// How long requests took, in a fixed amount of memory.
+// Statistics of the time of requests, in a fixed amount of memory.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ class Statistics {
     ++requests_;
     if (failed) ++failures_;
   }
-  // Seconds that this share of the requests did not exceed, within 2 %; 0 of none.
+  // The seconds that this share of the requests did not exceed, within 2 %; 0 if there are none.
   double percentile(double share) const {
     const std::lock_guard lock(mutex_);
     std::uint64_t left =

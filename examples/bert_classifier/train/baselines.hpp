@@ -1,5 +1,5 @@
-// How far one gets with a review without reading it: by its length, by its words, by its pairs of
-// neighbouring words. What a network is worth is what it adds to these.
+// Baselines that judge a review without understanding it: by its length, by its words, by its pairs
+// of neighbouring words. A network is worth its improvement over them.
 #pragma once
 
 #include <soma/data/content_hash.hpp>
@@ -57,7 +57,7 @@ inline std::uint32_t bucket(std::string_view first, std::string_view second = {}
 
 enum class Kind : std::uint8_t { length, words, pairs };
 
-// Which features a text has. A length is one feature of 64; pairs are words as well.
+// The features of a text. A length is one feature of 64; the pairs kind has words as well.
 inline Features features_of(std::string_view text, Kind kind) {
   const std::vector<std::string> words = words_of(text);
   if (kind == Kind::length)
@@ -72,7 +72,7 @@ inline Features features_of(std::string_view text, Kind kind) {
   return features;
 }
 
-// Logistic regression by Adagrad in double, one text at a time, five times over.
+// Logistic regression by Adagrad in double, one text at a time, five passes.
 class LogisticRegression {
  public:
   template <class Look>

@@ -1,4 +1,4 @@
-// What a run leaves for other tools: JSON lines and TensorBoard's event files.
+// Logs of a run for other tools: JSON lines and TensorBoard's event files.
 #pragma once
 
 #include <soma/io/json_lines.hpp>
@@ -13,8 +13,8 @@
 #include <string_view>
 #include <utility>
 
-// A log that cannot be written any more, as on a full disk, is left out from then on: a line says
-// so, a checkpoint is written, and the run goes on. `Log` is a Callback.
+// Drops a log that can no longer be written, for example on a full disk: a line reports it, a
+// checkpoint is written, and the run continues. `Log` is a Callback.
 template <class Log>
 class Expendable final : public soma::train::Callback {
  public:
@@ -63,7 +63,7 @@ class Expendable final : public soma::train::Callback {
 
 class JsonLog final : public soma::train::Callback {
  public:
-  // Lines carry the rank where there are several.
+  // With several ranks, lines name the rank.
   JsonLog(const std::string& path, bool resumes, int rank, int ranks)
       : file_(path, resumes ? soma::ExistingFile::append : soma::ExistingFile::replace),
         rank_(rank),
@@ -122,7 +122,7 @@ class TensorBoardLog final : public soma::train::Callback {
  public:
   explicit TensorBoardLog(const std::string& folder) : file_(folder) {}
 
-  // What an earlier run in that folder wrote behind its last checkpoint comes once more.
+  // Points that an earlier run in that folder wrote after its last checkpoint are written again.
   void on_start(const soma::train::RunInfo& run) override {
     file_.start(static_cast<std::int64_t>(run.first_step) + 1);
   }

@@ -1,4 +1,4 @@
-// What the program can be told.
+// The program's options.
 #pragma once
 
 #include <soma/text/data_files.hpp>
@@ -30,7 +30,7 @@ struct DataOptions {
   soma::text::DataFiles files{};         // that a training job names; empty: `data` says which
 };
 
-// Of a training with several ranks.
+// Options of a training with several ranks.
 struct RankOptions {
   std::size_t bucket_bytes = std::size_t{4} << 20;
   bool no_overlap = false, shard_optimizer = false;

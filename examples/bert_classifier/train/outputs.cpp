@@ -19,8 +19,8 @@ struct Place {
   const std::string& path;  // empty: not given
 };
 
-// Without links, and without a / at the end; empty: it cannot be followed, which is an error of
-// whoever writes there.
+// The path without links, and without a final /; empty if the path cannot be resolved, which is an
+// error for the code that writes there.
 std::filesystem::path resolved(const std::string& path) {
   std::error_code problem;
   std::filesystem::path found =
@@ -28,7 +28,7 @@ std::filesystem::path resolved(const std::string& path) {
   return found.has_filename() ? found : found.parent_path();
 }
 
-// The folder of a model is replaced in whole: nothing else may be written there.
+// A model's folder is replaced as a whole: no other output may be inside of it.
 void refuse_inside_output(const TrainOptions& options) {
   if (options.output.empty()) return;
   const std::filesystem::path model = resolved(options.output);
@@ -48,8 +48,8 @@ void refuse_inside_output(const TrainOptions& options) {
   }
 }
 
-// A file that is written may not be what another option writes, nor have the rows. Of the places,
-// the first so many are written files.
+// An output file must not be another option's output, nor a file of rows. The first `written`
+// places are outputs.
 void refuse_same(const std::vector<Place>& places, std::size_t written) {
   for (std::size_t i = 0; i < written; ++i)
     for (std::size_t j = i + 1; j < places.size(); ++j) {
@@ -69,7 +69,7 @@ void try_whole_file(const char* operation, const std::string& path) {
   if (!path.empty()) const soma::AtomicFile file(operation, path);
 }
 
-// One that grows need not be in a folder where others can be made.
+// A growing file need not be in a folder where other files can be made.
 void try_growing_file(const char* operation, const std::string& path) {
   std::error_code problem;
   if (!path.empty() && std::filesystem::exists(path, problem))
@@ -78,7 +78,7 @@ void try_growing_file(const char* operation, const std::string& path) {
     try_whole_file(operation, path);
 }
 
-// Whether it can be made, or files in it.
+// Tests if the folder can be made, or files in it.
 void try_folder(const char* operation, const std::string& path) {
   if (path.empty()) return;
   std::filesystem::path there = path;

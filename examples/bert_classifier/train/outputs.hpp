@@ -1,4 +1,4 @@
-// Where a run writes: known to be good before anything is read, without a trace.
+// The outputs of a run, which are tested before anything is read, without leaving traces.
 #pragma once
 
 #include "bert_classifier/train/options.hpp"
@@ -8,13 +8,13 @@
 
 #include <memory>
 
-// Two runs would mix: without --resume, a folder that has checkpoints is error checkpoint.step.
+// Two runs must not mix: without --resume, a folder with checkpoints is error checkpoint.step.
 // Others as of CheckpointFolder.
 std::unique_ptr<soma::CheckpointFolder> open_checkpoints(const TrainOptions& options);
 
-// Errors UsageError, file.write; where checkpoints are already, those of open_checkpoints.
+// Errors UsageError, file.write; if there are checkpoints already, those of open_checkpoints.
 void try_outputs(const TrainOptions& options, bool keeps_checkpoints);
 void try_outputs(const EvaluateOptions& options);
 
-// Error UsageError: an option that would do nothing without held-out rows.
+// Error UsageError: an option that has no effect without validation rows.
 void check_held_out(const TrainOptions& options, const TrainingRows& rows);

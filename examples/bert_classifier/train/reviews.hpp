@@ -1,15 +1,15 @@
-// Reviews to learn from, in English that is made up: what the text says in the end decides the
-// label, and no list of good and bad words tells it.
+// Made-up reviews in English to learn from: the meaning of the text decides the label, and no list
+// of good and bad words reveals it.
 //
-// A review is a function of (seed, index, split) and nothing else. One or two of its sentences hold
-// a verdict, the others are neutral. A verdict is an adjective or a verb that praises or blames,
-// one in five denied ("nothing about the handle is really awful"); in a quarter of the sentences a
-// second verdict of the opposite sign stands beside the one that counts: "A, but B" and "although
-// A, B" mean B, and so does "B, although A". All verdicts that count have the review's sign.
-// Neutral sentences deny things too. Reviews have 8 to 60 words, as many of them are good as bad,
-// and both come in the same sentences.
+// A review is a pure function of (seed, index, split). One or two of its sentences hold a verdict,
+// the others are neutral. A verdict is an adjective or a verb that praises or blames, one in five
+// denied ("nothing about the handle is really awful"); in a quarter of the sentences a second
+// verdict of the opposite sign stands beside the one that counts: "A, but B" and "although A, B"
+// mean B, and so does "B, although A". All verdicts that count have the review's sign. Neutral
+// sentences deny things too. Reviews have 8 to 60 words, as many of them are good as bad, and both
+// come in the same sentences.
 //
-// What the held-out split has that training never shows:
+// Content of the validation split that training never shows:
 //   verdicts  a verdict's frame, intensifier and word together ("I did not find _ quite clever")
 //             belong to one of the splits: a quarter of all such combinations is held out, and
 //             held-out reviews are made of these only
@@ -84,7 +84,8 @@ class Writer {
   std::string_view pick(std::span<const std::string_view> table) {
     return table[below(table.size())];
   }
-  // Of two lists of halves, two whose whole is this split's; each half is in both splits.
+  // Two halves from two lists whose combination belongs to this split; each half occurs in both
+  // splits.
   template <class Heads, class Tails>
   std::string name(const Heads& heads, const Tails& tails) {
     while (true) {
@@ -152,7 +153,7 @@ class Writer {
     return fill(pick(patterns), {});
   }
 
-  // Whether a combination of those numbers may be used in this split.
+  // True if a combination of these numbers belongs to this split.
   bool belongs(std::uint32_t frame, std::uint32_t intensifier, std::uint32_t word) const {
     const soma::Draw draw{.seed = 0,
                           .stream = soma::stream_id("reviews", "combination"),
@@ -214,9 +215,9 @@ class Writer {
 
 }  // namespace detail
 
-// Reviews first .. first + count - 1 of the stream `seed`. A share `label_noise` of the labels, at
-// random, is the wrong one, as in data that people have labelled. The two splits of one seed share
-// nothing.
+// Reviews first .. first + count - 1 of the stream `seed`. A random share `label_noise` of the
+// labels is wrong, as in data labelled by people. The two splits of one seed have nothing in
+// common.
 inline std::vector<Review> generate(std::size_t count, std::uint64_t seed, Split split,
                                     double label_noise = 0.02, std::uint64_t first = 0) {
   std::vector<Review> made;

@@ -1,4 +1,4 @@
-// What the program can be told of rows: their file, their columns, their labels.
+// Options for rows: their file, their columns, their labels.
 #pragma once
 
 #include "bert_classifier/train/options.hpp"
@@ -7,5 +7,5 @@
 
 inline const std::string data_group = "Data";  // as help names it
 
-// --data and what says how its rows are read. `folder`: what a folder has to hold.
+// Adds --data and the options for reading its rows. `folder`: describes the content of a folder.
 CLI::Option* add_rows(CLI::App& command, DataOptions& options, const std::string& folder);

@@ -81,20 +81,20 @@ TrainingRows read_rows(const TrainOptions& options, const soma::text::DataFiles&
   soma::text::ReadOptions settings;
   settings.rows = row_options(options.data);
   settings.rows.reads_ahead = options.compute.threads != 1;
-  // The fast kind chooses nothing by held-out rows: unless it is asked to, it learns from all.
-  const double usual = options.kind == "fast" ? 0 : settings.held_out_share;
-  settings.held_out_share = options.data.held_out_share.value_or(usual);
+  // The fast kind does not use validation rows for selection: by default it learns from all rows.
+  const double usual = options.kind == "fast" ? 0 : settings.validation_share;
+  settings.validation_share = options.data.held_out_share.value_or(usual);
   settings.read_test = !options.data.files.test.empty();
   soma::text::LabelledText text = soma::text::read_labelled(files, settings);
   report_skipped(text.skipped());
   return {text.release_train(),
-          {text.held_out().begin(), text.held_out().end()},
+          {text.validation().begin(), text.validation().end()},
           {text.test().begin(), text.test().end()},
           text.labels(),
           {}};
 }
 
-// One pass that keeps nothing but labels and a count; held-out rows are kept.
+// One pass that keeps only labels and a count, and the validation rows.
 TrainingRows stream_rows(const TrainOptions& options, const soma::text::DataFiles& files) {
   if (files.train.size() != 1)
     throw UsageError("--stream takes one file, and --data " + soma::quoted(options.data.data) +
@@ -119,7 +119,7 @@ TrainingRows stream_rows(const TrainOptions& options, const soma::text::DataFile
                  "at most that, in the column of labels");
   }
   report_skipped(reader.skipped());
-  // What it took the whole file to find.
+  // The result of a search through the whole file.
   rows.stream->rows.header =
       reader.has_header() ? soma::text::Header::present : soma::text::Header::absent;
   using soma::data::LabelKind;
@@ -134,10 +134,10 @@ TrainingRows stream_rows(const TrainOptions& options, const soma::text::DataFile
   if (kind == LabelKind::several)
     soma::text::check_label_separator("train", rows.labels, rows.stream->rows.label_separator);
   for (const std::string& label : rows.labels) rows.stream->label_counts.push_back(labels[label]);
-  // Other files may have a header where this one has none, and the other way round.
+  // Other files may have a header where this one has none, and the reverse.
   const soma::text::RowOptions others = row_options(options.data);
   std::vector<soma::text::SkippedRows> skipped;
-  rows.held_out = soma::text::read_rows(files.held_out, rows.labels, others, skipped, "train");
+  rows.held_out = soma::text::read_rows(files.validation, rows.labels, others, skipped, "train");
   if (!options.data.files.test.empty())
     rows.test = soma::text::read_rows(files.test, rows.labels, others, skipped, "train");
   report_skipped(skipped);
@@ -204,9 +204,9 @@ TrainingRows training_rows(const TrainOptions& options) {
   soma::text::DataFiles files = options.data.files;
   if (files.train.empty()) {
     files = soma::text::find_data_files(options.data.data);
-    if (!options.data.dev.empty()) files.held_out = {options.data.dev};
+    if (!options.data.dev.empty()) files.validation = {options.data.dev};
   }
   need_share(options.stream == 0, "with --stream held-out rows come from --dev");
-  need_share(files.held_out.empty(), "held-out rows have a file of their own");
+  need_share(files.validation.empty(), "held-out rows have a file of their own");
   return options.stream != 0 ? stream_rows(options, files) : read_rows(options, files);
 }

@@ -1,4 +1,4 @@
-// The rows of a training: read, made up, or left in their file.
+// The rows of a training: in memory, made up, or streamed from their file.
 #pragma once
 
 #include "bert_classifier/commands.hpp"
@@ -12,7 +12,7 @@
 #include <vector>
 
 struct TrainingRows {
-  // Training rows of a file that need not fit into memory.
+  // Training rows of a file that need not fit in memory.
   struct Stream {
     std::string file;
     soma::text::RowOptions rows{};
@@ -26,15 +26,15 @@ struct TrainingRows {
   std::vector<std::string> labels;
   std::optional<Stream> stream;  // instead of train
 
-  // Training rows of each class.
+  // The number of training rows in each class.
   std::vector<std::uint64_t> counts() const;
 };
 
-// Error UsageError: a separator that is no character.
+// Error UsageError: a separator that is no single character.
 soma::text::RowOptions row_options(const DataOptions& options);
-// What a text gets by these options: one label, or a number.
+// The kind of label by these options: one label, or a number.
 soma::data::LabelKind label_kind(const DataOptions& options);
-// A line on standard error for each reason that rows were left out for.
+// Prints a line on standard error for each reason to skip rows.
 void report_skipped(const std::vector<soma::text::SkippedRows>& all);
 
 // Errors of read_labelled, and UsageError.

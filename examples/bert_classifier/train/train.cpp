@@ -1,4 +1,4 @@
-// train: rows and a model in, a trained model out.
+// train: reads rows and a model, writes a trained model.
 
 #include "bert_classifier/arguments.hpp"
 #include "bert_classifier/commands.hpp"
@@ -42,8 +42,8 @@ namespace {
 using soma::models::TextClassifier;
 using Texts = std::span<const std::string_view>;
 
-// What is made up is never read twice: there is always more of it. Its names are many, and a small
-// vocabulary has the pieces that new names are made of.
+// Made-up text is never read twice, because there is always more. It has many names, and a small
+// vocabulary has the pieces of new names.
 std::size_t vocabulary_size(const TrainOptions& options) {
   if (options.vocab_size != 0) return options.vocab_size;
   return options.data.data.empty() ? 1000 : 8000;
@@ -60,7 +60,7 @@ std::size_t max_length(const TrainOptions& options) {
   return (std::min)(usual, soma::models::load_bert_config(options.pretrained).config.positions);
 }
 
-// `later`: makes the first weights, each when it is wanted.
+// `later`: makes the initial weights on demand.
 std::unique_ptr<TextClassifier> make_model(soma::Context& context, const TrainOptions& options,
                                            const TrainingRows& rows, soma::nn::Later* later) {
   const soma::models::TextClassifierOptions settings{.labels = rows.labels,
@@ -89,9 +89,9 @@ std::unique_ptr<TextClassifier> make_model(soma::Context& context, const TrainOp
                       : options.preset == "small"  ? BertConfig::small()
                                                    : BertConfig::tiny();
   config.vocabulary = tokenizer.vocabulary().size();
-  // What was pretrained on much text is published with 0.02 and 0.1. A small model that sees little
-  // text begins faster from larger weights, and has nothing to forget.
-  config.deviation = 0.05f;
+  // Models that are pretrained on much text use 0.02 and 0.1. A small model that sees little text
+  // starts faster from larger weights.
+  config.standard_deviation = 0.05f;
   if (options.dropout < 0) config.dropout = config.attention_dropout = 0;
   return std::make_unique<TextClassifier>(context, std::move(tokenizer), config, settings);
 }
@@ -146,7 +146,7 @@ std::unique_ptr<soma::data::BatchSource> make_source(soma::Context& context,
                                 .encode_pair = encode_pair});
 }
 
-// 0: not known before the end, as of a stream in batches of so many tokens.
+// 0 if unknown before the end, for example for a stream in batches by tokens.
 std::uint64_t steps_of(const soma::data::BatchSource& source, const TrainingRows& rows,
                        const TrainOptions& options, const soma::train::TrainerOptions& settings) {
   std::uint64_t batches = source.batches(0);
@@ -158,7 +158,7 @@ std::uint64_t steps_of(const soma::data::BatchSource& source, const TrainingRows
                                                                            : all;
 }
 
-// Of ranks but 0.
+// The options of ranks other than 0.
 TrainOptions without_outputs(TrainOptions options) {
   for (std::string* path :
        {&options.output, &options.confusion, &options.profile, &options.log_json,
@@ -168,7 +168,7 @@ TrainOptions without_outputs(TrainOptions options) {
   return options;
 }
 
-// All ranks know what is wrong; rank 0 says it, and ends the others while they wait.
+// All ranks know the mistake; rank 0 reports it, and ends the others while they wait.
 void check_pipeline(const soma::train::PipelineOptions& pipeline, Launch& launch,
                     std::size_t shards) {
   try {
@@ -183,7 +183,7 @@ std::unique_ptr<soma::CheckpointStore> open_checkpoints(
     const TrainOptions& options, int rank, const soma::train::TrainerOptions& settings) {
   if (options.checkpoint.empty()) return nullptr;
   if (rank == 0) return open_checkpoints(options);
-  // The others read what rank 0 reads, but where they write parts.
+  // Other ranks read rank 0's checkpoints, unless they write parts.
   if (!settings.shard_optimizer && settings.pipeline.partitions == 1) return nullptr;
   return std::make_unique<soma::CheckpointPartFolder>(options.checkpoint);
 }
@@ -269,7 +269,8 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
 
   const Kept kept = what_to_keep(given, report);
   std::string hash;
-  // Stages give their weights to rank 0 one tensor at a time: it has no room for all of them.
+  // Stages send their weights to rank 0 one tensor at a time, because it has no room for all of
+  // them.
   const auto keep = [&](soma::TensorSource& weights) {
     if (kept == Kept::model && !options.output.empty()) model->save(options.output, &weights);
     hash = weights_hash(weights);

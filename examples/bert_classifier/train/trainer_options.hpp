@@ -1,4 +1,4 @@
-// The options of a trainer that the command line gives for both kinds of models.
+// The trainer options that the command line has for both kinds of models.
 #pragma once
 
 #include "bert_classifier/launch/launch.hpp"
@@ -6,5 +6,6 @@
 
 #include <soma/train/trainer.hpp>
 
-// Leaves epochs, weight decay and pipelines to the kind. Errors of find_precision and find_format.
+// Epochs, weight decay and pipelines are left to the kind. Errors of find_precision and
+// find_format.
 soma::train::TrainerOptions common_trainer_options(const TrainOptions& options, Launch& launch);

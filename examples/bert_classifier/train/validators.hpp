@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-// CLI::Range lets NaN through.
+// CLI::Range accepts NaN.
 inline CLI::Validator between(double least, double most) {
   const auto problem = [=](const std::string& text) -> std::string {
     double value = 0;
@@ -17,7 +17,7 @@ inline CLI::Validator between(double least, double most) {
   return CLI::Validator(problem, "");
 }
 
-// Whole numbers whose bounds nobody needs to read.
+// Whole numbers whose bounds the user need not know.
 inline CLI::Validator count_from(std::uint64_t least, std::uint64_t most) {
   const auto problem = [=](const std::string& text) -> std::string {
     std::uint64_t value = 0;

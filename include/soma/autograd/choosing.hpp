@@ -1,6 +1,6 @@
 #pragma once
-// Functions beside those of autograd/functions.hpp: element-wise ones with a setting, and those
-// that choose and arrange elements. Dimensions are counted from the first, 0.
+// Functions beyond those of autograd/functions.hpp: element-wise functions with a setting, and
+// functions that choose and arrange elements. Dimensions are counted from the first, which is 0.
 
 #include <soma/autograd/functions.hpp>
 #include <soma/autograd/tape.hpp>
@@ -17,11 +17,11 @@ namespace soma {
 
 // ---- element by element
 
-// x, below zero exp(x) - 1. arXiv 1511.07289, with alpha 1.
+// x for x >= 0, else exp(x) - 1. arXiv 1511.07289, with alpha 1.
 inline Var elu(Tape& tape, const Var& x) {
   return tape.apply(tape.operators().of(Unary::elu), {}, {x});
 }
-// (x + 3) / 6, within 0 to 1; x times that; x, within -1 to 1.
+// (x + 3) / 6, limited to 0 .. 1; hard_swish: x times that; hard_tanh: x, limited to -1 .. 1.
 inline Var hard_sigmoid(Tape& tape, const Var& x) {
   return tape.apply(tape.operators().of(Unary::hard_sigmoid), {}, {x});
 }
@@ -31,15 +31,15 @@ inline Var hard_swish(Tape& tape, const Var& x) {
 inline Var hard_tanh(Tape& tape, const Var& x) {
   return tape.apply(tape.operators().of(Unary::hard_tanh), {}, {x});
 }
-// x, below zero slope x.
+// x for x >= 0, else slope x.
 inline Var leaky_relu(Tape& tape, const Var& x, float slope) {
   return tape.apply(*tape.operators().basic->leaky_relu, LeakySetting{slope}, {x});
 }
-// x, within low to high. Error operator.value (low above high).
+// x, limited to low .. high. Error operator.value: low above high.
 inline Var clamp(Tape& tape, const Var& x, float low, float high) {
   return tape.apply(*tape.operators().basic->clamp, ClampSetting{low, high}, {x});
 }
-// x^exponent; of x below zero NaN, unless the exponent is whole. Some tens of nanoseconds an
+// x^exponent; NaN for x below zero, unless the exponent is whole. Some tens of nanoseconds an
 // element: square(), sqrt() and reciprocal() are faster.
 inline Var pow(Tape& tape, const Var& x, float exponent) {
   return tape.apply(*tape.operators().basic->power, PowerSetting{exponent}, {x});
@@ -47,19 +47,21 @@ inline Var pow(Tape& tape, const Var& x, float exponent) {
 
 // ---- choosing
 
-// a where the condition (bool, uint8 or int8) is not 0, else b, of one type; with broadcasting.
+// a where the condition (bool, uint8 or int8) is not 0, else b. a and b have one type; with
+// broadcasting.
 inline Var where(Tape& tape, const Var& condition, const Var& a, const Var& b) {
   return tape.apply(*tape.operators().basic->where, {}, {condition, a, b});
 }
-// Elements along a dimension, by numbers (int32 or int64) of x's rank: torch.gather. The gradient
-// of an element that was taken several times is the sum, in their order. Error operator.value (a
-// number that is none of the dimension's).
+// Picks elements along a dimension by index (int32 or int64) of x's rank, as torch.gather. If an
+// element is picked several times, its gradients are added in their order. Error operator.value: an
+// index outside of the dimension.
 inline Var gather(Tape& tape, const Var& x, std::size_t dimension, const Var& index) {
   return tape.apply(*tape.operators().basic->gather, GatherSetting{dimension}, {x, index});
 }
-// Slices along a dimension, by numbers [n] (int32 or int64): torch.index_select. Made of an
-// embedding of x as a table, so sums of its gradient follow the shards of a batch whose rows the
-// numbers are, and along dimension 0 its gradient has the slices that were touched and no others.
+// Picks slices along a dimension by index [n] (int32 or int64), as torch.index_select. It is an
+// embedding with x as the table: if the indices form the rows of a batch, sums of the gradient
+// follow the batch's shards. Along dimension 0 the gradient is sparse and holds the touched slices
+// only.
 inline Var index_select(Tape& tape, const Var& x, std::size_t dimension, const Var& index) {
   const Var first = dimension == 0 ? x : transpose(tape, x, 0, dimension);
   const Shape& shape = first.shape();
@@ -76,14 +78,14 @@ inline Var index_select(Tape& tape, const Var& x, std::size_t dimension, const V
   return dimension == 0 ? y : transpose(tape, y, 0, dimension);
 }
 
-// What max(), min() and top_k() give: elements, and their numbers along the dimension (int64,
+// The result of max(), min() and top_k(): elements, and their indices along the dimension (int64,
 // constants).
 struct Extremes {
   Var values, indices;
 };
-// The k largest along a dimension, in falling order, or the k smallest, in rising order. Of equal
-// ones the first comes first; NaN comes before all numbers. The gradient goes to the elements that
-// were chosen. Error operator.value (k above the size).
+// The k largest elements along a dimension, in falling order, or the k smallest, in rising order.
+// Among equal elements the first comes first; NaN comes before all numbers. The gradient goes to
+// the chosen elements. Error operator.value: k above the size.
 inline Extremes top_k(Tape& tape, const Var& x, std::size_t k, std::size_t dimension,
                       bool smallest = false) {
   const Var input[] = {x};
@@ -100,27 +102,27 @@ inline Extremes one_extreme(Tape& tape, const Var& x, std::size_t dimension, boo
 }
 
 }  // namespace detail
-// The largest, or the smallest, along a dimension, which disappears; of equal ones the first, and
-// NaN where there is one.
+// The largest, or the smallest, element along a dimension, which disappears. The first of equal
+// elements wins, and NaN wins over numbers.
 inline Extremes max(Tape& tape, const Var& x, std::size_t dimension) {
   return detail::one_extreme(tape, x, dimension, false);
 }
 inline Extremes min(Tape& tape, const Var& x, std::size_t dimension) {
   return detail::one_extreme(tape, x, dimension, true);
 }
-// The number of the largest along a dimension, int64: a constant.
+// The index of the largest element along a dimension, int64: a constant.
 inline Var argmax(Tape& tape, const Var& x, std::size_t dimension) {
   return detail::one_extreme(tape, tape.detach(x), dimension, false).indices;
 }
 
 // ---- arranging
 
-// How many elements of a value are put before and behind a dimension.
+// The number of elements with the padding value before and behind a dimension.
 struct Padding {
   std::size_t before = 0, behind = 0;
 };
-// x among elements of `value`: paddings of its last dimensions, in their order; at most four.
-// Errors operator.value, tensor.rank.
+// x, padded with `value`: paddings of its last dimensions, in their order; at most four. Errors
+// operator.value, tensor.rank.
 inline Var pad(Tape& tape, const Var& x, std::initializer_list<Padding> paddings, float value = 0) {
   if (paddings.size() > PadSetting::most)
     fail(error_id::operator_value, "pad", "paddings", std::to_string(paddings.size()),
@@ -166,7 +168,7 @@ inline Var log_softmax(Tape& tape, const Var& x, std::size_t dimension) {
 
 // ---- images [N, C, H, W]
 
-// The mean of each window; windows that cover the image evenly (adaptive).
+// The mean of each window; adaptive_average_pool2d: windows that cover the image evenly.
 inline Var average_pool2d(Tape& tape, const Var& x, const AveragePoolSetting& setting = {}) {
   return tape.apply(*tape.operators().basic->average_pool, setting, {x});
 }

@@ -1,15 +1,15 @@
 #pragma once
-// Operators of one's own: a function becomes callable on a tape, differentiable, known by name,
-// listed, saved by name in checkpoints and checked by soma/testing.hpp, as a built-in one is. See
-// docs/custom_operators.md.
+// Custom operators: like a built-in operator, a function becomes callable on a tape,
+// differentiable, known by name, listed, saved by name in checkpoints and checked by
+// soma/testing.hpp. See docs/custom_operators.md.
 //
 //   auto leaky = soma::register_elementwise(
 //       context.operators(), "my::leaky", [](float x) { return x > 0 ? x : 0.1f * x; },
 //       [](float x, float dy) { return x > 0 ? dy : 0.1f * dy; });
 //   soma::Var y = leaky(tape, x);
 //
-// Functions capture nothing: an operator lives as long as its context, which what was captured
-// might not. What a call has to say comes in its attributes.
+// Functions capture nothing: an operator lives as long as its context, and a captured object might
+// end before. Settings of a call come in its attributes.
 
 #include <soma/autograd/functions.hpp>
 #include <soma/autograd/tape.hpp>
@@ -47,7 +47,7 @@ struct WithAttributes<NoAttributes, R, Call...> {
   using Function = R (*)(Call...);
 };
 
-// Those of a call; a call that gave none gets the defaults.
+// The attributes of a call; a call without attributes gets the defaults.
 template <class A>
 A attributes_of(const Attributes& given) {
   if constexpr (std::is_default_constructible_v<A>)
@@ -77,9 +77,9 @@ inline constexpr bool captures_nothing =
 
 // ---- calling
 
-// An operator as a function of a tape and variables; attributes come last. Lives as long as the
-// context that the operator was registered in. Costs what Tape::apply does: well below a
-// microsecond beyond the kernel. Errors as Tape::apply_all.
+// An operator as a function of a tape and variables; attributes come last. It lives as long as the
+// context in which the operator was registered. A call costs as much as Tape::apply: well below a
+// microsecond beyond the kernel. Errors as of Tape::apply_all.
 template <class A = NoAttributes>
 class OperatorFunction {
  public:
@@ -95,11 +95,11 @@ class OperatorFunction {
                  const A& attributes = {}) const {
     return apply(tape, {x, y, z}, attributes);
   }
-  // Any number of inputs; the first output.
+  // Takes any number of inputs; returns the first output.
   Var apply(Tape& tape, std::initializer_list<Var> inputs, const A& attributes = {}) const {
     return tape.apply(*op_, detail::to_attributes(attributes), inputs);
   }
-  // All outputs.
+  // Returns all outputs.
   VarOutputs all(Tape& tape, std::initializer_list<Var> inputs, const A& attributes = {}) const {
     return tape.apply_all(*op_, detail::to_attributes(attributes),
                           std::span<const Var>(inputs.begin(), inputs.size()));
@@ -110,7 +110,7 @@ class OperatorFunction {
   const Operator* op_;
 };
 
-// The same by name: the first output, and all. Error operator.unknown.
+// Calls an operator by name; returns the first output, or all outputs. Error operator.unknown.
 inline Var apply(Tape& tape, std::string_view name, std::initializer_list<Var> inputs,
                  const Attributes& attributes = {}) {
   return tape.apply(tape.context().operators().at(name), attributes, inputs);
@@ -123,9 +123,9 @@ inline VarOutputs apply_all(Tape& tape, std::string_view name, std::initializer_
 
 // ---- a scalar function
 
-// y = f(x) and dx = df(x, dy), element by element; with attributes of type A both take a
-// `const A&` last. x may be of any floating type and any shape. Without df the operator has no
-// gradient: applying it to a variable that has one is error autograd.not_differentiable. Errors as
+// y = f(x) and dx = df(x, dy), element by element; with attributes of type A both take a `const A&`
+// last. x may be of any floating type and any shape. Without df the operator has no gradient:
+// applying it to a variable with a gradient is error autograd.not_differentiable. Errors as of
 // OperatorRegistry::add.
 template <class A = NoAttributes, class Function, class Gradient = std::nullptr_t>
 OperatorFunction<A> register_elementwise(OperatorRegistry& registry, std::string_view name,
@@ -172,35 +172,38 @@ OperatorFunction<A> register_elementwise(OperatorRegistry& registry, std::string
 
 // ---- functions on tensors
 
-// What an operator is made of; all but `host` or `compose` may be left out. Functions take a
-// `const A&` last where there are attributes. They see the tensors of a call: those of the first
-// `inputs` are always there, of the following `optional_inputs` some may not be defined().
+// The parts of an operator; all except `host` or `compose` may be left out. Functions take a `const
+// A&` last if there are attributes. They see the tensors of a call: the first `inputs` tensors are
+// always defined(), the next `optional_inputs` may not be.
 template <class A = NoAttributes>
 struct CustomOperator {
   template <class Call>
   using On = typename detail::WithAttributes<A, void, const Call&>::Function;
 
   std::size_t inputs = 1, optional_inputs = 0;
-  std::size_t outputs = 1;  // the first is the result; the others may be notes for the gradient
+  std::size_t outputs = 1;  // the first is the result; others may hold notes for the gradient
 
-  // Sizes and types of the outputs. Has to be there where `host` is and does not allocate them.
+  // Sizes and types of the outputs. Required if `host` exists and does not allocate its outputs.
   On<ShapeCall> shape = nullptr;
   // Writes all elements of the outputs.
   On<OperatorCall> host = nullptr;
-  // In place of `host`: the operator as a formula of other differentiable ones, on a tape of its
-  // own; the result is of the type of input 0. Its gradient is derived: the formula runs again,
-  // recorded. dropout() on that tape does nothing: what draws takes its Draw from the attributes.
+  // Instead of `host`: the operator as a formula of other differentiable operators, on a tape of
+  // its own; the result has the type of input 0. The gradient is derived: the formula runs again,
+  // recorded. dropout() on that tape does nothing: an operator that draws takes its Draw from the
+  // attributes.
   typename detail::WithAttributes<A, Var, Tape&, std::span<const Var>>::Function compose = nullptr;
   On<GradientCall> gradient = nullptr;
-  OperatorSamples (*samples)() = nullptr;  // what soma::testing::check_operator tries
+  OperatorSamples (*samples)() = nullptr;  // the samples of soma::testing::check_operator
   const Program* program = nullptr;        // lives as long as the context
 
-  // What `gradient` reads: bit i is input, or output, i. Say less and a tape needs less memory.
+  // The tensors that `gradient` reads: bit i is input i, or output i. Fewer bits save memory on the
+  // tape.
   std::uint32_t keeps_inputs = ~std::uint32_t{0}, keeps_outputs = ~std::uint32_t{0};
-  std::uint32_t writes_inputs = 0;  // bit i: `host` writes input i. Then there is no gradient
-  bool allocates_outputs = false;   // by `host`: their sizes depend on the data
-  // Functions get floating tensors as fp32 and all tensors without gaps, whatever the caller has;
-  // true: as they are, with their types and strides.
+  std::uint32_t writes_inputs = 0;  // bit i: `host` writes input i. Such an operator has no
+                                    // gradient
+  bool allocates_outputs = false;   // true: `host` allocates, because sizes depend on the data
+  // false: functions get floating tensors as fp32 and all tensors without gaps, whatever the caller
+  // passes; true: functions get the caller's types and strides.
   bool as_given = false;
 };
 
@@ -227,7 +230,7 @@ Var run_composed(const CustomOperator<A>& custom, Tape& tape, std::span<const Va
   else
     result = custom.compose(tape, inputs);
   if (!result.defined()) return result;
-  // An input as it is would be no result of this tape.
+  // An input returned unchanged would be no result of this tape.
   return result.is_leaf() ? tape.apply(tape.operators().of(Unary::copy), {}, {result}) : result;
 }
 
@@ -256,7 +259,7 @@ void composed_host(const OperatorCall& call) {
     Tape tape(given.context, {.record = false, .training = false});
     const HeapVector<Var> inputs = composed_inputs(tape, given.inputs, given.sequences, {});
     const Var result = run_composed(custom, tape, inputs, given.attributes);
-    if (result.defined()) given.outputs[0] = result.value();  // else run() says whose is missing
+    if (result.defined()) given.outputs[0] = result.value();  // else run() names the missing output
   };
   if (custom.as_given) return host(call);
   with_plain_tensors(call, 0, host);
@@ -283,7 +286,7 @@ void composed_gradient(const GradientCall& call) {
 
 }  // namespace detail
 
-// Errors as OperatorRegistry::add.
+// Registers an operator. Errors as of OperatorRegistry::add.
 template <class A = NoAttributes>
 OperatorFunction<A> register_operator(OperatorRegistry& registry, std::string_view name,
                                       const CustomOperator<A>& custom,
@@ -329,7 +332,7 @@ OperatorFunction<A> register_operator(OperatorRegistry& registry, std::string_vi
       const detail::NamedOperator<A>& own = detail::custom_of<A>(call.state);
       const auto gradient = [&](const GradientCall& given) {
         detail::call_with_attributes<A>(own.gradient, given);
-        detail::check_gradients(own.name, given);  // before they become those of other types
+        detail::check_gradients(own.name, given);  // before conversion to other types
       };
       if (own.as_given) return gradient(call);
       detail::with_plain_tensors(call, gradient);
@@ -337,7 +340,7 @@ OperatorFunction<A> register_operator(OperatorRegistry& registry, std::string_vi
   return OperatorFunction<A>(registry.add(NewOperator{record, std::move(state)}, place.text()));
 }
 
-// An operator that is registered, to call it with attributes of type A. Error operator.unknown.
+// A registered operator, to call with attributes of type A. Error operator.unknown.
 template <class A = NoAttributes>
 OperatorFunction<A> find_operator(const OperatorRegistry& registry, std::string_view name) {
   return OperatorFunction<A>(registry.at(name));

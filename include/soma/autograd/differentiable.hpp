@@ -1,6 +1,6 @@
 #pragma once
-// register_differentiable: an operator and the operators that compute its gradients as one that can
-// be differentiated. For kernels of shared libraries, which come without gradients.
+// register_differentiable: combines an operator and the operators that compute its gradients into
+// one differentiable operator. For kernels of shared libraries, which come without gradients.
 
 #include <soma/autograd/custom.hpp>
 #include <soma/ops/plain_call.hpp>
@@ -20,10 +20,10 @@ namespace soma {
 
 namespace detail {
 
-// The state of such an operator. The records live as long: whoever registered them did so earlier.
+// The state of such an operator. The operators were registered earlier, so they live as long as it.
 struct DifferentiablePair {
   const Operator* forward;
-  std::vector<const Operator*> backward;  // for each input; nullptr: it gets no gradient
+  std::vector<const Operator*> backward;  // for each input; nullptr: no gradient
 };
 
 inline void differentiable_shape(const ShapeCall& call) {
@@ -58,12 +58,13 @@ inline void differentiable_gradient(const GradientCall& call) {
 
 }  // namespace detail
 
-// An operator `name` that computes what `forward` does, and whose gradient the operators `backward`
-// compute: the i-th gives d(loss)/d(input i) from d(loss)/d(output), followed by the inputs of
-// `forward`, with the attributes of the call. "": the input gets no gradient, as do those behind
-// the last one named. On a device both run as the operators that they are. Errors operator.unknown,
-// operator.incomplete (`forward` has several outputs, or sizes that its shape rule does not say),
-// operator.inputs (`backward` takes another number of inputs), those of OperatorRegistry::add.
+// Registers an operator `name` that computes `forward`. Its gradients come from the operators
+// `backward`: the i-th computes d(loss)/d(input i) from d(loss)/d(output) and the inputs of
+// `forward`, with the attributes of the call. "" as the i-th name: input i gets no gradient; inputs
+// behind the last name get none either. On a device both run as the operators that they are. Errors
+// operator.unknown, operator.incomplete (`forward` has several outputs, or sizes that its shape
+// rule does not give), operator.inputs (`backward` takes another number of inputs), and those of
+// OperatorRegistry::add.
 template <class A = NoAttributes>
 OperatorFunction<A> register_differentiable(OperatorRegistry& registry, std::string_view name,
                                             std::string_view forward,
@@ -74,7 +75,7 @@ OperatorFunction<A> register_differentiable(OperatorRegistry& registry, std::str
   const Operator& op = *pair.forward;
   if (op.outputs != 1 || op.makes_outputs() || op.writes_inputs != 0)
     fail(error_id::operator_incomplete, operation, "forward", quoted(forward),
-         "an operator of one output, whose sizes a shape rule says");
+         "an operator with one output and a shape rule for its sizes");
   if (backward.size() > op.max_inputs)
     fail(error_id::operator_inputs, operation, "backward",
          std::to_string(backward.size()) + " operators",

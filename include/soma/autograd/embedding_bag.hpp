@@ -1,5 +1,5 @@
 #pragma once
-// embedding_bag(): what models of sparse features begin with. Needs add_sparse(context)
+// embedding_bag(): the first layer of models with sparse features. Needs add_sparse(context)
 // (soma/sparse.hpp).
 
 #include <soma/autograd/tape.hpp>
@@ -16,8 +16,8 @@ namespace soma {
 
 namespace detail {
 
-// Before a table [rows, width] of fp32 is asked for: a system that promises more memory than it has
-// would end the process later. Error memory.exhausted.
+// Checked before a table [rows, width] of fp32 is allocated: a system that promises more memory
+// than it has would end the process later. Error memory.exhausted.
 inline void check_table_fits(std::string_view operation, std::size_t rows, std::size_t width) {
   const std::uint64_t bytes =
       checked_multiply(checked_multiply(rows, width, operation), sizeof(float), operation);
@@ -31,12 +31,12 @@ inline void check_table_fits(std::string_view operation, std::size_t rows, std::
 
 }  // namespace detail
 
-// For each sequence of ids the sum, or the mean, of the rows of `table` [V, C] that they name, each
-// times its weight where there are weights (fp32, one for each id): [sequences, C]. A sequence
-// without ids gives zeros; the mean divides by the number of ids, not by the sum of the weights.
-// The gradient of the table is sparse and takes time that grows with the ids, not with V. Errors
-// context.no_sparse, operator.sequences, operator.value (an id that is no row), tensor.shape,
-// tensor.dtype, autograd.not_differentiable (weights have no gradient).
+// For each sequence of ids: the sum, or the mean, of the rows of `table` [V, C] with these ids,
+// each times its weight if there are weights (fp32, one for each id). Result [sequences, C]. A
+// sequence without ids gives zeros; the mean divides by the number of ids, not by the sum of the
+// weights. The gradient of the table is sparse; it takes time proportional to the ids, not to V.
+// Errors context.no_sparse, operator.sequences, operator.value (an id that is no row),
+// tensor.shape, tensor.dtype, autograd.not_differentiable (weights have no gradient).
 inline Var embedding_bag(Tape& tape, const Var& table, const Var& ids, BagMode mode = BagMode::sum,
                          const Var& weights = {}) {
   const SparseOperators& operators =

@@ -1,6 +1,6 @@
 #pragma once
-// What a model is written with: each function applies one operator on a tape. Shapes, errors and
-// formulas are those of the operator's file in ops/.
+// The functions that models are written with: each function applies one operator on a tape. The
+// operator's file in ops/ has shapes, errors and formulas.
 
 #include <soma/autograd/recompute.hpp>
 #include <soma/autograd/tape.hpp>
@@ -99,8 +99,8 @@ inline Var mul(Tape& tape, const Var& a, const Var& b) {
 inline Var div(Tape& tape, const Var& a, const Var& b) {
   return tape.apply(tape.operators().of(Binary::divide), {}, {a, b});
 }
-// maximum and minimum: the gradient goes to the input that was chosen. Of equal inputs the first
-// takes all of it.
+// maximum and minimum: the gradient goes to the chosen input; if both inputs are equal, to the
+// first.
 inline Var maximum(Tape& tape, const Var& a, const Var& b) {
   return tape.apply(tape.operators().of(Binary::maximum), {}, {a, b});
 }
@@ -108,7 +108,8 @@ inline Var minimum(Tape& tape, const Var& a, const Var& b) {
   return tape.apply(tape.operators().of(Binary::minimum), {}, {a, b});
 }
 
-// The setting of a dropout site on this tape: its seed and step, and none unless it is training.
+// The setting of a dropout site on this tape: its seed and step, or no dropout if the tape is not
+// training.
 inline DropoutSetting dropout_setting(const Tape& tape, float probability, std::uint32_t stream) {
   if (!tape.options().training) return {};
   return {probability,
@@ -125,7 +126,7 @@ inline Var dropout(Tape& tape, const Var& x, float probability, std::uint32_t st
 inline Var matmul(Tape& tape, const Var& a, const Var& b, const MatmulSetting& setting = {}) {
   return tape.apply(*tape.operators().matmul, setting, {a, b});
 }
-// dropout(activation(x weight^T + bias)) + residual; bias and residual may be left out.
+// dropout(activation(x weight^T + bias)) + residual. bias and residual are optional.
 inline Var linear(Tape& tape, const Var& x, const Var& weight, const Var& bias = {},
                   const LinearSetting& setting = {}, const Var& residual = {}) {
   return tape.apply(*tape.operators().linear, setting, {x, weight, bias, residual});
@@ -137,7 +138,7 @@ inline Var conv2d(Tape& tape, const Var& x, const Var& weight, const Var& bias =
 inline Var max_pool2d(Tape& tape, const Var& x, const MaxPoolSetting& setting = {}) {
   return tape.apply(*tape.operators().max_pool, setting, {x});
 }
-// `qkv` holds keys and values alone where `queries` are apart. `mask` has a flag for each query and
+// `qkv` holds keys and values alone if `queries` are given. `mask` has a flag for each query and
 // key of a sequence (ops/attention/attention.hpp).
 inline Var attention(Tape& tape, const Var& qkv, const AttentionSetting& setting,
                      const Var& queries = {}, const Var& mask = {}) {
@@ -182,7 +183,7 @@ inline Var binary_cross_entropy_with_logits(Tape& tape, const Var& x, const Var&
                     ElementLossSetting{ElementLoss::binary_cross_entropy_logits, reduction, 0},
                     {x, target});
 }
-// Over all dimensions, or those whose bits are set.
+// Over all dimensions, or over the dimensions whose bits are set.
 inline Var sum(Tape& tape, const Var& x, std::uint32_t dimensions = ~std::uint32_t{0}) {
   return tape.apply(*tape.operators().reduce, ReduceSetting{dimensions, false}, {x});
 }

@@ -1,6 +1,7 @@
 #pragma once
-// Losses over very many classes with lists of labels: exact ones, a panel of classes at a time, and
-// sampled ones over a chosen set of classes. Needs add_sparse(context) (soma/sparse.hpp).
+// Losses over very many classes with lists of labels: exact losses, computed for a panel of classes
+// at a time, and sampled losses over a chosen set of classes. Needs add_sparse(context)
+// (soma/sparse.hpp).
 
 #include <soma/autograd/functions.hpp>
 #include <soma/data/labels.hpp>
@@ -8,8 +9,9 @@
 
 namespace soma {
 
-// The loss of logits [B, S] whose columns the lists name; see ListLoss. Errors operator.value (a
-// label that is no column, or lists that do not ascend), tensor.shape, tensor.dtype.
+// The loss of logits [B, S]; the lists name columns of the logits; see ListLoss. Errors
+// operator.value (a label that is no column, or lists that do not ascend), tensor.shape,
+// tensor.dtype.
 inline Var list_loss(Tape& tape, const Var& logits, const data::LabelLists& labels,
                      const ListLossSetting& setting = {}) {
   const SparseOperators& operators = *sparse_table(tape.context(), "list_loss").operators;
@@ -27,15 +29,15 @@ inline Var full_softmax_loss(Tape& tape, const Var& h, const Var& weight, const 
                     {h, weight, bias, tape.constant(labels.offsets), tape.constant(labels.ids)});
 }
 
-// Some of the classes: their numbers, ascending, and lists of labels as places among them.
+// A subset of the classes: their ids, ascending, and lists of labels as places in the subset.
 struct ClassSet {
   Tensor classes;  // int64 [S]
   data::LabelLists labels;
 };
 
-// The loss over the classes of a set alone: softmax is normalised over them, binary cross entropy
-// summed over them. With the set of all classes it is the exact loss. Only rows of the set get
-// gradients. weight [C, D], bias [C, 1].
+// The loss over the classes of a set alone: softmax is normalised over the set, binary cross
+// entropy is summed over the set. With the set of all classes it is the exact loss. Only rows of
+// the set get gradients. weight [C, D], bias [C, 1].
 inline Var sampled_loss(Tape& tape, const Var& h, const Var& weight, const Var& bias,
                         const ClassSet& set, const ListLossSetting& setting = {}) {
   const Var places = tape.constant(set.classes);
@@ -53,17 +55,17 @@ inline Var sampled_bce(Tape& tape, const Var& h, const Var& weight, const Var& b
   return sampled_loss(tape, h, weight, bias, set, {ListLoss::binary, reduction});
 }
 
-// A set of classes for each sample: int32 numbers, those of a sample ascending, each once; and its
-// labels as places among them.
+// A set of classes for each sample: int32 ids, ascending within a sample, each once; and the labels
+// as places in the set.
 struct ClassSets {
   Ragged classes;
   data::LabelLists labels;
 };
 
-// The same loss where row b of h has a set of its own, number b. A step reads and touches the rows
-// of the union of the sets, and its products are vectors by vectors: a set that the batch shares
-// costs less for as many logits. With all classes in each set it is the exact loss. Errors
-// operator.value (an id that is no class, a label that is no place), tensor.shape, tensor.dtype.
+// The same loss where row b of h has set number b. A step touches the rows in the union of the
+// sets, and its products are of vectors by vectors: a set that the batch shares costs less for the
+// same number of logits. With all classes in each set it is the exact loss. Errors operator.value
+// (an id that is no class, a label that is no place), tensor.shape, tensor.dtype.
 inline Var sampled_cross_entropy(Tape& tape, const Var& h, const Var& weight, const Var& bias,
                                  const ClassSets& sets,
                                  LossReduction reduction = LossReduction::mean) {

@@ -1,7 +1,7 @@
 #pragma once
-// Parameter: a trained tensor under a name. Several may share one variable, each some of its rows:
-// a model may keep the projections of attention in one matrix and still call them by the names that
-// checkpoints know.
+// Parameter: a trained tensor under a name. Several parameters may share one variable, each with
+// some of its rows: a model may keep the projections of attention in one matrix and still give them
+// the names that checkpoints use.
 
 #include <soma/autograd/var.hpp>
 
@@ -13,31 +13,33 @@
 
 namespace soma {
 
-// The module that registers a parameter says what the parameter is to it.
+// The role of a parameter in its module, which the module sets when it registers the parameter.
 enum class ParameterRole : std::uint8_t {
-  unknown,  // nobody said: a matrix counts as a weight, a vector or a number does not
+  unknown,  // not set: a matrix counts as a weight, a vector or a number does not
   weight,
   bias,
-  scale,  // of a norm
+  scale,  // the scale of a norm
 };
 
 struct Parameter {
   std::string name;
   Var var;
-  std::size_t first_row = 0, last_row = to_end;  // of the variable
+  std::size_t first_row = 0, last_row = to_end;  // rows of the variable
   ParameterRole role = ParameterRole::unknown;
 
-  // True where weight decay is usual: for weights, but not for biases and the scales of norms.
+  // True if weight decay is usual for the parameter: for weights, but not for biases and the scales
+  // of norms.
   bool decays() const {
     return role == ParameterRole::weight ||
            (role == ParameterRole::unknown && var.value().rank() >= 2);
   }
 
   bool whole() const { return first_row == 0 && last_row == to_end; }
-  // Views: what is written to them is written to the variable.
+  // A view: writing to it writes to the variable.
   Tensor value() const { return whole() ? var.value() : var.value().slice(0, first_row, last_row); }
-  // Not defined() where no gradient came. Sparse only where the parameter is the whole variable. Of
-  // the rows that the variable has the gradient of, those of the parameter; there may be none.
+  // Not defined() if no gradient came. Sparse only if the parameter is the whole variable. The
+  // variable may have a gradient for adjacent rows only: this returns the parameter's share of
+  // these rows, which may be empty.
   Gradient gradient() const {
     const Gradient& all = var.gradient();
     if (whole() || !all.defined()) return all;

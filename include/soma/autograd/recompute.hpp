@@ -1,11 +1,11 @@
 #pragma once
-// recompute(): a part of the computation that keeps only its inputs and its result, and is run a
-// second time when backward reaches it ("Training Deep Nets with Sublinear Memory Cost", arXiv
-// 1604.06174). The operator that gave the result is not: of a layer that ends with a product, all
-// but that product.
+// recompute(): keeps only the inputs and the result of a part of the computation, and runs the part
+// a second time when backward reaches it ("Training Deep Nets with Sublinear Memory Cost", arXiv
+// 1604.06174). The operator that made the result does not run again: if a layer ends with a
+// product, everything except that product does.
 //
-// Gradients are the same, bit by bit, as without it: random draws depend on where they are, not on
-// when, and gradients are added up in the same order.
+// Gradients are the same, bit by bit, as without it: random draws depend on their place, not on
+// time, and gradients are added in the same order.
 
 #include <soma/autograd/tape.hpp>
 
@@ -17,7 +17,7 @@ namespace soma {
 
 namespace detail {
 
-// Never run: the node's function stands in for it.
+// Never runs: the node's function replaces it.
 inline constexpr Operator recompute_operator{.name = "recompute",
                                              .min_inputs = 0,
                                              .max_inputs = most_inputs,
@@ -26,10 +26,10 @@ inline constexpr Operator recompute_operator{.name = "recompute",
 
 }  // namespace detail
 
-// function(tape, inputs) -> Var, called now and again in backward. It may use parameters as it
-// likes (nobody writes them before backward: that goes unnoticed); whatever else it needs that has
-// a gradient comes in through `inputs` (at most 32), else backward ends in autograd.foreign_tape.
-// Errors operator.inputs, and the function's.
+// Calls function(tape, inputs) -> Var, now and again in backward. The function may use parameters
+// freely, but nobody may write them before backward (a write is not detected). Every other variable
+// with a gradient must come through `inputs` (at most 32), else backward ends in
+// autograd.foreign_tape. Errors operator.inputs, and the function's.
 template <class Function>
 Var recompute(Tape& tape, std::span<const Var> inputs, Function function) {
   struct Again final : Tape::Recompute {
@@ -49,7 +49,7 @@ Var recompute(Tape& tape, std::span<const Var> inputs, Function function) {
     const detail::LatestOutputs collect(tape.latest_, latest);
     value = function(tape, inputs);
   }
-  // Nothing to differentiate; or a variable from outside, which has a history of its own.
+  // Nothing to differentiate, or a variable from outside, which has a history of its own.
   if (!record || value.requires_gradient() || tape.differentiable_ == before) return value;
   for (const Var& input : inputs)
     if (input.defined()) tape.check_origin("recompute", input);

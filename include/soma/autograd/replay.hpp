@@ -34,7 +34,7 @@ struct Replay {
   }
 
   std::uint64_t number =
-      0;  // of the operator, in the order in which the function applies them; 0: none
+      0;  // the operator's number, in the order in which the function applies them; 0: none
   Outputs outputs;
   std::array<std::uint64_t, max_outputs> versions{};
 };

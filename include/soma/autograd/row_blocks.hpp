@@ -1,7 +1,7 @@
 #pragma once
-// The rows of a parameter as a tree of blocks: rows are halved until a block is small. What is
-// summed along this tree can be taken apart wherever ranks keep parts of a parameter, and put
-// together again with the same bits.
+// The rows of a parameter as a tree of blocks: rows are halved until a block is small. Ranks that
+// keep parts of a parameter can split a sum along this tree, and combine the parts with the same
+// bits.
 
 #include <soma/tensor/shape.hpp>
 
@@ -9,12 +9,12 @@
 
 namespace soma {
 
-// Of the smallest blocks, unless a single row has more. Small enough that the matrices of a model
-// can be shared evenly by hundreds of ranks; the biases of a layer stay whole.
+// The size of the smallest blocks in elements, unless a single row has more. Small enough that
+// hundreds of ranks can share the matrices of a model evenly; the biases of a layer stay whole.
 inline constexpr std::size_t row_block_elements = 2048;
 
-// The rows of a shape, along its first dimension, and the elements of each. Without dimensions one
-// row.
+// The number of rows of a shape, along its first dimension, and the elements of a row. A shape
+// without dimensions is one row.
 struct RowShape {
   std::size_t rows, elements;
 
@@ -29,7 +29,7 @@ struct RowBlock {
   bool splits(std::size_t row_elements) const {
     return rows > 1 && rows * row_elements > row_block_elements;
   }
-  // The lower half has one more if their number is odd.
+  // The lower half has one row more if the number of rows is odd.
   RowBlock lower() const { return {begin, rows - rows / 2}; }
   RowBlock upper() const { return {end() - rows / 2, rows / 2}; }
 };

@@ -1,7 +1,7 @@
 #pragma once
-// Functions over sequences that models are written with, beside those of functions.hpp: recurrent
-// layers, rotary positions, attention to other sequences. Shapes, errors and formulas are those of
-// the operators' files in ops/sequence/ and ops/attention/.
+// Functions over sequences beyond those of functions.hpp: recurrent layers, rotary positions,
+// attention to other sequences. The operators' files in ops/sequence/ and ops/attention/ have
+// shapes, errors and formulas.
 
 #include <soma/autograd/functions.hpp>
 #include <soma/ops/sequence/settings.hpp>
@@ -15,8 +15,8 @@ struct GruResult {
   Var rows;  // [rows, H], the state after each row
   Var last;  // [sequences, H]
 };
-// x [rows, 3 H] holds the input gates of rows that form sequences; weight is [3 H, H]; bias [3 H]
-// and the first states [sequences, H] may be left out.
+// x [rows, 3 H] holds the input gates of rows that form sequences; weight is [3 H, H]. bias [3 H]
+// and the first states [sequences, H] are optional.
 inline GruResult gru(Tape& tape, const Var& x, const Var& weight, const Var& bias = {},
                      const Var& state = {}, const RecurrentSetting& setting = {}) {
   const Var inputs[] = {x, weight, bias, state};
@@ -54,7 +54,7 @@ inline Var cross_attention(Tape& tape, const Var& queries, const Var& keys_value
     fail(error_id::operator_sequences, "cross_attention", "queries",
          own.defined() && others.defined() ? std::to_string(own.count()) + " sequences"
                                            : std::string("without sequences"),
-         "as many sequences as keys and values have");
+         "the number of sequences of keys and values");
   const Tensor begins = Tensor::empty(tape.context(), Shape{own.count() + 1}, DType::int64);
   auto* next = begins.mutable_data<std::int64_t>();
   for (const std::size_t offset : own.offsets()) *next++ = static_cast<std::int64_t>(offset);

@@ -1,16 +1,16 @@
 #pragma once
 // Tape: reverse-mode differentiation, in the open.
 //
-// A tape writes down each operator that is applied through it: a node with the operator, its
-// settings, what its gradient will read, and where the gradients of its inputs go. backward() walks
-// the nodes from the last to the first, asks each operator for the gradients of its inputs and adds
-// them up. Nothing is hidden: several tapes may live at once, each used by one thread at a time.
+// A tape records each operator that is applied through it: a node with the operator, its settings,
+// the tensors that its gradient reads, and the destinations of its inputs' gradients. backward()
+// walks the nodes from the last to the first, asks each operator for its inputs' gradients and adds
+// them. There is no global state: several tapes may live at once, each used by one thread.
 //
-// Memory: a node keeps only the tensors that its operator asks for, and backward gives them back as
-// soon as it is done with the node. A tape is used again for the next step. Forward, backward,
-// clipping and optimizer steps never use operator new: all comes from the context's heap, which
-// asks the host only when a step needs more than any before. (The second step needs more than an
-// equal first one, which begins without the optimizer's states.)
+// Memory: a node keeps only the tensors that its operator asks for, and backward frees them as soon
+// as the node is done. A tape is reused for the next step. Forward, backward, clipping and
+// optimizer steps never use operator new: their memory comes from the context's heap, which asks
+// the host only when a step needs more than any before. (A second equal step needs more than the
+// first, which begins without optimizer states.)
 
 #include <soma/autograd/replay.hpp>
 #include <soma/autograd/tape_guards.hpp>
@@ -53,14 +53,14 @@ class Tape {
   bool recording() const { return options_.record && paused_ == 0; }
   std::size_t size() const { return nodes_.size(); }  // nodes recorded so far
 
-  // Forgets what was recorded and begins anew. What was computed before keeps its value only.
+  // Clears the recording and starts a new one. Earlier results keep their values only.
   void reset() {
-    while (!nodes_.empty()) nodes_.pop_back();  // the latest first, as they were made
+    while (!nodes_.empty()) nodes_.pop_back();  // the latest first
     slots_.clear();
     recording_ = context_.next_id();
   }
-  // The same for a new step: other random numbers. From now on the caller counts steps; else
-  // backward does.
+  // The same for a new step, with other random numbers. From then on the caller counts steps;
+  // without this call backward does.
   void reset(std::uint32_t step) {
     reset();
     options_.step = step;
@@ -72,7 +72,7 @@ class Tape {
     return Var::constant(context_, std::move(value), std::move(sequences));
   }
   Var constant(const Ragged& ragged) { return Var::constant(context_, ragged); }
-  // A leaf with a gradient that no receiver gets: for what another process has computed.
+  // A leaf with a gradient that no receiver gets: for values that another process has computed.
   Var input(Tensor value, Sequences sequences = {}) {
     Var leaf(context_, std::move(value), true, std::move(sequences));
     leaf.state_->stands_in = true;
@@ -80,21 +80,21 @@ class Tape {
   }
   // The value without its history.
   Var detach(const Var& var) { return constant(var.value(), var.sequences()); }
-  // The same variable, with rows that form other sequences: for operators that change rows.
+  // The same variable, with rows that form other sequences: for operators that change their number.
   Var with_sequences(Var var, Sequences sequences) {
     var.state().sequences = std::move(sequences);
     return var;
   }
 
-  // Nothing is recorded while what this returns lives.
+  // Stops recording as long as the returned object lives.
   detail::Paused no_gradient() { return detail::Paused(paused_); }
-  // Errors of operators name that layer while what this returns lives. Modules call it.
+  // Errors of operators name `layer` as long as the returned object lives. Modules call it.
   detail::WithinLayer within(std::string_view layer) { return {layer_, layer}; }
 
-  // Applies an operator, and records it if an input has a gradient. The rows' sequences come from
-  // the first input that has some. Errors autograd.foreign_tape (an input is the result of another
-  // tape), autograd.freed (of this one, before backward or reset), autograd.not_differentiable
-  // (before the operator has run), and the operator's.
+  // Applies an operator, and records it if an input has a gradient. The result takes the sequences
+  // of the first input that has some. Errors autograd.foreign_tape (an input is the result of
+  // another tape), autograd.freed (an input from before backward or reset),
+  // autograd.not_differentiable (before the operator runs), and the operator's.
   VarOutputs apply_all(const Operator& op, const Attributes& attributes,
                        std::span<const Var> inputs) {
     const detail::ExclusiveUse use(in_use_);
@@ -116,7 +116,7 @@ class Tape {
     const bool record = differentiable && recording();
     if (record && op.gradient == nullptr)
       fail(error_id::not_differentiable, op.name, "operator", "without a gradient",
-           "one that has it, or constant inputs (Tape::detach)");
+           "an operator with a gradient, or constant inputs (Tape::detach)");
     const bool known = replay_ != nullptr && replay_->number == applied_ && replay_->unchanged();
     const Outputs outputs = known ? replay_->outputs : detail::in_layer(layer_, [&] {
       return run(context_, op, attributes, values, sequences);
@@ -134,29 +134,29 @@ class Tape {
     if (record) append(op, attributes, sequences, inputs, outputs, nullptr);
     return results;
   }
-  // The first output.
+  // Returns the first output.
   Var apply(const Operator& op, const Attributes& attributes, std::initializer_list<Var> inputs) {
     return apply_all(op, attributes, std::span<const Var>(inputs.begin(), inputs.size()))[0];
   }
 
-  // Adds d(loss)/d(parameter) to the gradient of every parameter that the loss was computed from,
-  // and forgets what was recorded. All of them are multiplied by `scale` (loss scaling). Errors
-  // autograd.not_scalar, autograd.no_gradient (nothing to differentiate), autograd.foreign_tape,
-  // autograd.freed (a second backward), autograd.changed_in_place; tensor.shape, tensor.dtype (of
-  // what an operator gave). What is wrong with the arguments leaves all as it was; after any other
-  // error the recording is gone and gradients may be incomplete.
+  // Adds d(loss)/d(parameter), times `scale` (loss scaling), to the gradient of every parameter
+  // that the loss depends on, and clears the recording. Errors autograd.not_scalar,
+  // autograd.no_gradient (nothing to differentiate), autograd.foreign_tape, autograd.freed (a
+  // second backward), autograd.changed_in_place; tensor.shape, tensor.dtype (wrong gradients of an
+  // operator). Wrong arguments change nothing; after any other error the recording is gone and
+  // gradients may be incomplete.
   void backward(const Var& loss, float scale = 1) {
     if (loss.defined() && loss.value().elements() != 1)
       fail(error_id::not_scalar, "Tape::backward", "loss", loss.value().describe(),
            "one element, or the gradient of the result beside it");
     backward(loss, loss.defined() ? Tensor::full(context_, loss.shape(), scale) : Tensor());
   }
-  // The same for any result and its gradient, of its shape.
+  // The same for any result and its gradient, which has the result's shape.
   void backward(const Var& result, const Tensor& gradient) {
     if (!result.requires_gradient() || result.is_leaf()) {
       if (result.defined()) check_origin("Tape::backward", result);
       fail(error_id::no_gradient, "Tape::backward", "result",
-           "not computed from a parameter on this tape", "one that was, while recording");
+           "not computed from a parameter on this tape", "a result computed while recording");
     }
     check_origin("Tape::backward", result);
     if (!gradient.defined())
@@ -185,7 +185,7 @@ class Tape {
 
   using Tensors = HeapVector<Tensor>;
 
-  // Where the gradient of an input goes: to a parameter, or to the slot of a result.
+  // The destination of an input's gradient: a parameter, or the slot of a result.
   struct Target {
     Shared<Var::State> leaf;
     std::size_t slot = 0;
@@ -193,12 +193,12 @@ class Tape {
   };
 
   using Replay = detail::Replay;
-  // A function that backward runs again, see recompute().
+  // A function that backward runs again; see recompute().
   struct Recompute : Counted {
     explicit Recompute(Heap& heap) : Counted(heap), sequences(heap) {}
     virtual ~Recompute() = default;
     virtual Var run(Tape& tape, std::span<const Var> inputs) = 0;
-    HeapVector<Sequences> sequences;  // of the inputs
+    HeapVector<Sequences> sequences;  // the sequences of the inputs
     Replay replay;
   };
 
@@ -206,7 +206,7 @@ class Tape {
     const Operator* op;
     Attributes attributes;
     Sequences sequences;
-    std::size_t first_slot;  // of its outputs' gradients
+    std::size_t first_slot;  // for the gradients of the outputs
     std::size_t inputs;
     Tensors tensors;  // inputs, then outputs: whole where the operator keeps them, else outlines
     HeapVector<std::uint64_t> versions;
@@ -214,7 +214,7 @@ class Tape {
     Shared<Recompute> recompute;
   };
 
-  struct Finish {  // whatever happens, a recording is differentiated once
+  struct Finish {  // a recording is differentiated once, even if backward fails
     Tape& tape;
     ~Finish() {
       tape.reset();
@@ -245,7 +245,7 @@ class Tape {
              tensor.describe() + " with NaN or infinity", "finite numbers");
   }
 
-  // Output `index` of the node that is about to be appended. What is not recorded is a constant.
+  // Output `index` of the node that is about to be appended. An unrecorded output is a constant.
   Var make_result(Tensor value, Sequences sequences, bool record, std::size_t index) {
     Var result(context_, std::move(value), record, std::move(sequences));
     if (!record) return result;
@@ -291,7 +291,7 @@ class Tape {
     nodes_.push_back(std::move(node));
   }
 
-  // Takes the gradients of a node's outputs and adds those of its inputs to where they belong.
+  // Takes the gradients of a node's outputs and adds its inputs' gradients to their destinations.
   void differentiate(Node& node) {
     const std::size_t outputs = node.op->outputs;
     std::array<Tensor, max_outputs> output_gradients;
@@ -350,7 +350,7 @@ class Tape {
   }
 
   // Runs the function again on a tape of its own, from its inputs, and differentiates that.
-  // Gradients are added to what is there already, one by one: the same sums in the same order as
+  // Gradients are added one by one to those already there: the same sums in the same order as
   // without recompute().
   void differentiate_again(Node& node, const Tensor& gradient) {
     Tape inner(context_, options_);
@@ -367,7 +367,7 @@ class Tape {
   }
 
   // Input i of a recomputed function: the parameter itself, or a leaf that stands for a result and
-  // goes on with its gradient.
+  // starts with its gradient.
   Var input_again(const Node& node, std::size_t i, std::span<const Var> before) {
     const Target& target = node.targets[i];
     if (target.leaf != nullptr) return Var(target.leaf);
@@ -388,12 +388,12 @@ class Tape {
   HeapVector<Gradient> slots_;  // gradients of results, while backward runs
   std::uint64_t recording_;
   int paused_ = 0;
-  std::string_view layer_{};  // what errors name
+  std::string_view layer_{};  // the layer that errors name
   bool counts_steps_ = true;  // backward begins a new step
   std::atomic<bool> in_use_{false};
-  std::uint64_t applied_ = 0;         // how many operators
-  std::uint64_t differentiable_ = 0;  // how many of them had inputs with a gradient
-  Replay* latest_ = nullptr;          // where recompute() wants operators' outputs
+  std::uint64_t applied_ = 0;         // applied operators so far
+  std::uint64_t differentiable_ = 0;  // those with a gradient in an input
+  Replay* latest_ = nullptr;          // the place where recompute() notes operators' outputs
   const Replay* replay_ = nullptr;    // while recompute() runs its function again
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// Objects that change a tape while they live: one keeps a second thread out, one stops recording,
-// one tells which layer errors name.
+// Objects that change a tape while they live: one refuses a second thread, one stops recording, and
+// one sets the layer that errors name.
 
 #include <soma/base/error.hpp>
 
@@ -10,10 +10,10 @@
 
 namespace soma::detail {
 
-// Notices a second thread, which would change the recording under the first.
+// Detects a second thread, which would change the recording while the first one uses it.
 class [[nodiscard]] ExclusiveUse {
  public:
-  // Error autograd.two_threads: the flag is set already.
+  // Error autograd.two_threads: the flag is already set.
   explicit ExclusiveUse(std::atomic<bool>& in_use) : in_use_(in_use) {
     if (in_use.exchange(true, std::memory_order_acquire))
       fail(error_id::tape_threads, "Tape", "tape", "in use by another thread",
@@ -27,7 +27,7 @@ class [[nodiscard]] ExclusiveUse {
   std::atomic<bool>& in_use_;
 };
 
-// Nothing is recorded while one of these lives.
+// The tape does not record while one of these objects lives.
 class [[nodiscard]] Paused {
  public:
   explicit Paused(int& count) : count_(count) { ++count_; }
@@ -39,7 +39,7 @@ class [[nodiscard]] Paused {
   int& count_;
 };
 
-// Errors of operators name this layer; the innermost counts.
+// Errors of operators name this layer; if several are active, the innermost one.
 class [[nodiscard]] WithinLayer {
  public:
   WithinLayer(std::string_view& layer, std::string_view name)
@@ -53,7 +53,7 @@ class [[nodiscard]] WithinLayer {
   std::string_view before_;
 };
 
-// run(), whose errors get the name of the layer.
+// Calls run(), and adds the name of the layer to its errors.
 template <class Run>
 auto in_layer([[maybe_unused]] std::string_view layer, const Run& run) {
 #if SOMA_HAS_EXCEPTIONS

@@ -18,7 +18,7 @@ namespace soma {
 
 namespace detail {
 
-// Whether a tensor has the shape of `count` rows of another.
+// True if the tensor has the shape of `count` rows of `shape`.
 inline bool has_rows_of(const Tensor& tensor, std::size_t count, const Shape& shape) {
   if (shape.rank() == 0 || tensor.rank() != shape.rank() || tensor.size(0) != count) return false;
   for (std::size_t i = 1; i < shape.rank(); ++i)
@@ -26,8 +26,8 @@ inline bool has_rows_of(const Tensor& tensor, std::size_t count, const Shape& sh
   return true;
 }
 
-// Whether a gradient is one of a tensor of that shape: floating numbers, one for each element, or
-// for each element of the rows that it names.
+// True if the gradient fits a tensor of that shape: floating numbers, one for each element, or for
+// each element of the rows that it names.
 inline bool gradient_fits(const Gradient& gradient, const Shape& shape) {
   const Tensor &values = gradient.values, &rows = gradient.rows;
   if (!is_floating(values.dtype())) return false;
@@ -36,7 +36,7 @@ inline bool gradient_fits(const Gradient& gradient, const Shape& shape) {
          has_rows_of(values, rows.size(0), shape);
 }
 
-// Says why it does not. Errors tensor.dtype, tensor.shape.
+// Throws the reason why the gradient does not fit. Errors tensor.dtype, tensor.shape.
 [[noreturn]] inline void refuse_gradient(std::string_view operation, const std::string& argument,
                                          const Gradient& gradient, const Shape& shape) {
   const Tensor &values = gradient.values, &rows = gradient.rows;
@@ -52,7 +52,7 @@ inline bool gradient_fits(const Gradient& gradient, const Shape& shape) {
        "a row of " + to_string(shape) + " for each number of a row");
 }
 
-// Of what an operator gave. Errors tensor.dtype, tensor.shape.
+// Checks the gradients that an operator computed. Errors tensor.dtype, tensor.shape.
 inline void check_gradients(std::string_view name, const GradientCall& call) {
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
     const Gradient& gradient = call.input_gradients[i];
@@ -66,10 +66,10 @@ inline void check_gradients(std::string_view name, const GradientCall& call) {
 
 class Var {
  public:
-  Var() = default;  // defined() is false: stands for an input that is left out
+  Var() = default;  // defined() is false: an omitted input
 
-  // A leaf with a gradient, and one without. `sequences` says how its rows form a batch; what is
-  // computed from it inherits that.
+  // parameter(): a leaf with a gradient; constant(): a leaf without. `sequences` describes how its
+  // rows form a batch; results computed from the leaf inherit the sequences.
   static Var parameter(Context& context, Tensor value) {
     return Var(context, std::move(value), true, {});
   }
@@ -82,28 +82,29 @@ class Var {
 
   bool defined() const { return state_ != nullptr; }
   bool requires_gradient() const { return state_ != nullptr && state_->requires_gradient; }
-  // Whether both are one variable.
+  // True if both are the same variable.
   bool is(const Var& other) const { return state_.operator->() == other.state_.operator->(); }
 
-  // Of a variable that is defined(), as all that follows. Error tensor.undefined.
+  // Defined variables only, as for all members below. Error tensor.undefined.
   const Tensor& value() const { return state().value; }
   const Shape& shape() const { return state().value.shape(); }
   const Sequences& sequences() const { return state().sequences; }
   bool is_leaf() const { return state().tape == nullptr; }
-  // The context that it was made in.
+  // The context in which the variable was made.
   const Context& context() const { return *state().home; }
 
-  // Of a parameter, after backward. Not defined(): none came. Several parameters may share one
-  // tensor (both terms of a sum get the same): to change a gradient, set a new one.
+  // The gradient of a parameter after backward; not defined() if none came. Several parameters may
+  // share one tensor (both terms of a sum get the same one): to change a gradient, set a new one.
   const Gradient& gradient() const { return state().gradient; }
-  // It may be of adjacent rows only (Gradient::first_row). Errors tensor.dtype, tensor.shape.
+  // The gradient may cover adjacent rows only (Gradient::first_row). Errors tensor.dtype,
+  // tensor.shape.
   void set_gradient(Gradient gradient) const {
     State& own = state();
     if (gradient.defined()) check(gradient);
     own.gradient = std::move(gradient);
   }
   void clear_gradient() const { state().gradient = {}; }
-  // Gives a parameter another tensor of its shape, such as the same numbers in another type.
+  // Gives a parameter another tensor of its shape, for example the same numbers in another type.
   // Errors tensor.undefined, tensor.shape, autograd.not_leaf.
   void set_value(Tensor value) const {
     if (!is_leaf())
@@ -114,8 +115,8 @@ class Var {
            value.defined() ? value.describe() : "no tensor", state().value.describe());
     state().value = std::move(value);
   }
-  // Keeps shape and type only, until set_value(): the elements of a parameter that is not needed
-  // here.
+  // Keeps shape and type only, until set_value(): frees the elements of a parameter that is not
+  // needed here.
   void drop_value() const { drop_value(state().value.dtype()); }
   void drop_value(DType dtype) const { state().value = state().value.outline(dtype); }
 
@@ -126,12 +127,12 @@ class Var {
     Tensor value;
     Sequences sequences;
     bool requires_gradient = false;
-    bool stands_in = false;         // for a result, while recompute() runs its function again
-    Gradient gradient;              // of a leaf
-    const void* tape = nullptr;     // whose result this is; nullptr: a leaf's
-    const Context* home = nullptr;  // the context it was made in, which counts recordings
-    std::uint64_t recording = 0;    // and of which of its recordings
-    std::size_t slot = 0;           // where that tape collects its gradient
+    bool stands_in = false;         // true: replaces a result while recompute() runs its function
+    Gradient gradient;              // only a leaf has one
+    const void* tape = nullptr;     // the tape that made the result; nullptr: a leaf
+    const Context* home = nullptr;  // the context, which counts recordings
+    std::uint64_t recording = 0;    // the number of the recording
+    std::size_t slot = 0;           // the tape's slot for the gradient
   };
 
   Var(Context& context, Tensor value, bool requires_gradient, Sequences sequences)
@@ -154,7 +155,7 @@ class Var {
     if (!detail::gradient_fits(gradient, shape()) && !is_part(gradient))
       detail::refuse_gradient("Var::set_gradient", "gradient", gradient, shape());
   }
-  // Of adjacent rows; a number of no row counts as one.
+  // True if the gradient covers adjacent rows; a scalar counts as one row.
   bool is_part(const Gradient& gradient) const {
     const Tensor& values = gradient.values;
     if (gradient.sparse() || !is_floating(values.dtype()) || values.rank() == 0) return false;
@@ -167,8 +168,8 @@ class Var {
   Shared<State> state_;
 };
 
-// Takes what backward would add to the gradients of parameters, addend by addend, in its order:
-// TapeOptions::receiver. Whoever needs sums over more than this tape adds them itself.
+// Receives every term that backward would add to parameters' gradients, in backward's order
+// (TapeOptions::receiver). A receiver adds the terms itself, for sums over more than this tape.
 class GradientReceiver {
  public:
   virtual ~GradientReceiver() = default;

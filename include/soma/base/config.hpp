@@ -1,10 +1,10 @@
 #pragma once
-// Build configuration. Every header includes it first, and it is the only one that sets HWY_*
-// macros: Highway reads them once, at its first inclusion, so they have to be in place before it.
+// Build configuration. Every header includes this one first. It alone sets HWY_* macros: Highway
+// reads them once, at its first inclusion, so they must be set before.
 
 // soma's numbers are promised bit by bit. Fast-math lets a compiler drop NaNs and signed zeros,
 // reassociate sums and start the program with subnormals flushed; no runtime guard can undo the
-// first two. g++ tells of its parts as well, clang of the whole only.
+// first two. g++ defines a macro for the single flags too, clang only for the whole of fast-math.
 #if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0)
 #error "soma refuses -ffast-math, -Ofast, -ffinite-math-only: its results are exact."
 #error "Compile units that include soma without those flags; other units may keep them."
@@ -32,7 +32,7 @@
 #define HWY_WANT_AVX3_DL
 #endif
 
-// The loops want to know the number of lanes when they are compiled: not so with SVE, whose CPUs
+// The loops need the number of lanes at compile time. SVE does not fix that number; CPUs with SVE
 // have NEON as well.
 #if !defined(HWY_DISABLED_TARGETS) && defined(__aarch64__)
 #define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
@@ -40,7 +40,7 @@
 
 // Highway's debug assertions call hwy::Abort, which lives in its compiled library: without this, a
 // program that includes soma and is built at -O0 or with a sanitizer would not link. Define it to 1
-// (and link libhwy) to have them back.
+// (and link libhwy) to enable the assertions.
 #if !defined(HWY_IS_DEBUG_BUILD)
 #define HWY_IS_DEBUG_BUILD 0
 #endif

@@ -1,6 +1,6 @@
 #pragma once
-// Contracts for what no caller can break: a failed one is a bug in soma and terminates. Caller
-// mistakes throw Error.
+// Contracts: conditions that no caller can break. A failed contract is a bug in soma and ends the
+// program. Mistakes of callers throw Error.
 
 #include <soma/base/config.hpp>
 

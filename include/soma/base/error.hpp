@@ -1,9 +1,9 @@
 #pragma once
-// soma::Error: what every mistake that a caller can make ends in.
+// soma::Error: the exception for every mistake that a caller can make.
 //
 // One message form for all: "<operation>: <argument> is <given>, wanted <wanted> [<id>]". The parts
-// can be read one by one, so a host can word its own message. Mistakes that no caller can make are
-// contracts (base/contracts.hpp) instead.
+// can be read one by one, so a host can write its own message. Conditions that no caller can break
+// are contracts (base/contracts.hpp) instead.
 
 #include <soma/base/config.hpp>
 #include <soma/base/error_ids.hpp>
@@ -72,7 +72,7 @@ namespace soma {
 
 namespace detail {
 
-// Without characters that break a line, or that a terminal obeys.
+// Appends the text with escapes for characters that break a line or that a terminal obeys.
 inline void append_printable(std::string& result, std::string_view text) {
   constexpr std::string_view digits = "0123456789abcdef";
   for (const char letter : text) {
@@ -92,8 +92,8 @@ inline void append_printable(std::string& result, std::string_view text) {
 
 }  // namespace detail
 
-// A text in quotation marks, for messages: control characters escaped, and of a very long one the
-// beginning and the end. Appends, because g++ 12 at -O3 sees an overlap that is not there in "\"" +
+// A text in quotation marks, for messages: control characters are escaped, and a very long text is
+// cut to its beginning and end. Appends, because g++ 12 at -O3 reports a false overlap in "\"" +
 // std::string(...).
 inline std::string quoted(std::string_view text) {
   constexpr std::size_t most = 400, begin = 200, end = 100;
@@ -114,8 +114,8 @@ inline std::string quoted(std::string_view text) {
   return result;
 }
 
-// Throws the five-part error. One place, so that call sites stay one line and SOMA_THROW is
-// expanded once.
+// Throws the five-part error. All errors pass through here, so that call sites stay one line and
+// SOMA_THROW is expanded once.
 [[noreturn]] inline void fail(ErrorId id, std::string_view operation, std::string_view argument,
                               std::string_view given, std::string_view wanted) {
   SOMA_THROW(Error(id, operation, argument, given, wanted));

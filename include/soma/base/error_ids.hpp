@@ -1,6 +1,6 @@
 #pragma once
 // Every error id of the library. An id never changes its meaning and is never reused;
-// docs/errors.md explains each.
+// docs/errors.md explains each id.
 
 #include <soma/base/config.hpp>
 
@@ -8,7 +8,7 @@
 
 namespace soma {
 
-// A stable name such as "convert.size_mismatch": what a program compares and a user searches for.
+// A stable name such as "convert.size_mismatch": programs compare it and users search for it.
 struct ErrorId {
   std::string_view name;
   friend constexpr bool operator==(ErrorId, ErrorId) = default;

@@ -1,5 +1,5 @@
 #pragma once
-// What the system says about a file, in the form of every other error.
+// Errors of the file system, in the form of every other error.
 
 #include <soma/base/error.hpp>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Numbers in decimal for people and for files of columns.
+// Numbers in decimal, for people and for files with columns.
 
 #include <array>
 #include <charconv>
@@ -7,7 +7,7 @@
 
 namespace soma::detail {
 
-// With that many digits after the point, up to 16; the program's locale may have a comma there.
+// `digits` digits after the point, up to 16. The point is a point in every locale.
 inline std::string fixed(double value, int digits) {
   std::array<char, 336> text;  // 309 digits before the point
   const auto end =

@@ -1,8 +1,8 @@
 #pragma once
-// What becomes of each key that the usual libraries write into a model's folder (config.json,
-// tokenizer_config.json, tokenizer.json, special_tokens_map.json): it is honoured, it is harmless,
-// or it is refused, because with it the usual libraries would compute something else. Keys that
-// stand nowhere here are a person's own notes, and are passed over.
+// The treatment of each key that the usual libraries write into a model's folder (config.json,
+// tokenizer_config.json, tokenizer.json, special_tokens_map.json). A key is honoured, harmless, or
+// refused because the usual libraries would compute something else with it. Keys that are not
+// listed here are a person's own notes, and are ignored.
 //
 // Sources: the classes PretrainedConfig, BertConfig, DistilBertConfig, PreTrainedTokenizerBase and
 // BertTokenizer of Hugging Face transformers 3 to 5, and the serialization of tokenizers 0.8 to
@@ -29,13 +29,13 @@ enum class ModelFile : std::uint8_t {
 enum class KeyUse : std::uint8_t {
   honoured,  // read; a value that cannot be honoured is an error
   harmless,  // no influence on what soma computes
-  refused,   // an error, but for values that say nothing: null, false, "", [], {} and `neutral`
+  refused,   // an error, except for empty values: null, false, "", [], {} and `neutral`
 };
 
 struct ModelKey {
   std::string_view key;
   KeyUse use;
-  std::string_view neutral = {};  // of a refused key: one more value that changes nothing, as JSON
+  std::string_view neutral = {};  // for a refused key: one more value without effect, as JSON
 };
 
 namespace detail {
@@ -43,7 +43,7 @@ namespace detail {
 inline constexpr auto honoured = KeyUse::honoured, harmless = KeyUse::harmless,
                       refused = KeyUse::refused;
 
-// Of every config.json.
+// Keys of every config.json.
 inline constexpr auto common_config_keys = std::to_array<ModelKey>({
     {"model_type", honoured},
     {"architectures", honoured},
@@ -55,7 +55,7 @@ inline constexpr auto common_config_keys = std::to_array<ModelKey>({
     {"num_labels", honoured},
     {"problem_type", honoured},
     {"tokenizer_class", honoured},
-    // What computes something else.
+    // Keys that change the computation.
     {"is_decoder", refused},
     {"add_cross_attention", refused},
     {"is_encoder_decoder", refused},
@@ -64,7 +64,7 @@ inline constexpr auto common_config_keys = std::to_array<ModelKey>({
     {"auto_map", refused},  // the model is code of its own
     {"adapters", refused},
     {"function_to_apply", refused, "\"softmax\""},
-    // What describes how the model was made, or how it is run elsewhere.
+    // Keys that describe how the model was made, or how other programs run it.
     {"_name_or_path", harmless},
     {"_commit_hash", harmless},
     {"_num_labels", harmless},
@@ -94,7 +94,7 @@ inline constexpr auto common_config_keys = std::to_array<ModelKey>({
     {"use_bfloat16", harmless},
     {"use_cache", harmless},
     {"xla_device", harmless},
-    // What is for models that write text.
+    // Keys of models that write text.
     {"bad_words_ids", harmless},
     {"begin_suppress_tokens", harmless},
     {"bos_token_id", harmless},
@@ -141,7 +141,7 @@ inline constexpr auto bert_config_keys = std::to_array<ModelKey>({
     {"position_embedding_type", refused, "\"absolute\""},
     {"directionality", refused, "\"bidi\""},
     {"pooler_type", refused, "\"first_token_transform\""},
-    // Of the first implementation, which the usual library does not read.
+    // Keys of the first implementation, which the usual library does not read.
     {"pooler_fc_size", harmless},
     {"pooler_num_attention_heads", harmless},
     {"pooler_num_fc_layers", harmless},
@@ -158,7 +158,7 @@ inline constexpr auto distilbert_config_keys = std::to_array<ModelKey>({
     {"attention_dropout", honoured},
     {"seq_classif_dropout", honoured},
     {"qa_dropout", harmless},
-    // The table of positions lies in the weights; training goes on from it.
+    // The weights hold the table of positions; training continues from it.
     {"sinusoidal_pos_embds", harmless},
     {"tie_weights_", harmless},
 });
@@ -185,7 +185,7 @@ inline constexpr auto tokenizer_config_keys = std::to_array<ModelKey>({
     {"extra_special_tokens", honoured},
     {"model_specific_special_tokens", honoured},
     {"added_tokens_decoder", honoured},
-    // Other splitting.
+    // Keys that change how text is split.
     {"auto_map", refused},  // the tokenizer is code of its own
     {"do_basic_tokenize", refused, "true"},
     {"do_split_on_punc", refused, "true"},
@@ -204,7 +204,7 @@ inline constexpr auto tokenizer_config_keys = std::to_array<ModelKey>({
     {"add_bos_token", refused},
     {"add_eos_token", refused},
     {"keep_accents", refused},
-    // Choices of a call, names, and what concerns the way back to text.
+    // Choices of a call, names, and settings of the way back to text.
     {"_commit_hash", harmless},
     {"backend", harmless},
     {"chat_template", harmless},
@@ -238,7 +238,7 @@ inline constexpr auto tokenizer_config_keys = std::to_array<ModelKey>({
 
 inline constexpr auto tokenizer_keys = std::to_array<ModelKey>({
     {"version", harmless},
-    {"truncation", honoured},  // its direction; how long is a choice of a call
+    {"truncation", honoured},  // the direction is honoured; the length is a choice of a call
     {"padding", honoured},     // its token
     {"added_tokens", honoured},
     {"normalizer", honoured},
@@ -254,7 +254,7 @@ inline constexpr auto tokenizer_model_keys = std::to_array<ModelKey>({
     {"unk_token", honoured},
     {"continuing_subword_prefix", honoured},
     {"max_input_chars_per_word", honoured},
-    // Of other kinds of models.
+    // Keys of other kinds of models.
     {"merges", refused},
     {"dropout", refused},
     {"end_of_word_suffix", refused},
@@ -318,7 +318,7 @@ constexpr void for_each_model_key(ModelFile file, const Visit& visit) {
 namespace detail {
 
 // Calls refuse(key, value) for each key of the object `root` that its file's table refuses, unless
-// its value says nothing. `Json` is nlohmann's.
+// the value is empty or neutral. `Json` is nlohmann's.
 template <class Json, class Refuse>
 void check_model_keys(ModelFile file, const Json& root, const Refuse& refuse) {
   for_each_model_key(file, [&](const ModelKey& key) {

@@ -1,6 +1,6 @@
 #pragma once
-// Owned: the one owner of an object. A std::unique_ptr without its header, which every unit that
-// uses soma would pay for; T may be incomplete where an Owned is passed on.
+// Owned: the only owner of an object. It replaces std::unique_ptr, whose header every unit that
+// uses soma would pay for. T may be incomplete in code that only passes an Owned on.
 
 #include <utility>
 
@@ -10,7 +10,7 @@ template <class T>
 class Owned {
  public:
   Owned() = default;
-  // Made with new; Derived derives from T.
+  // Makes the object with new; Derived derives from T.
   template <class Derived, class... Arguments>
   static Owned make(Arguments&&... arguments) {
     Owned made;

@@ -1,6 +1,6 @@
 #pragma once
-// Record: a short list of named values, in the order in which they were set. The counters of a
-// checkpoint, what a run was made with, one line of a log.
+// Record: a short list of named values, in the order in which they were set. Uses: the counters of
+// a checkpoint, the settings of a run, one line of a log.
 
 #include <soma/base/error.hpp>
 
@@ -18,8 +18,8 @@
 
 namespace soma {
 
-// One of five types; of the members only the one that `kind` names has a meaning. (Not a
-// std::variant: every unit that uses soma would pay for its header.)
+// A value of one of five types; only the member that `kind` names has a meaning. (It is not a
+// std::variant, because every unit that uses soma would pay for that header.)
 struct RecordValue {
   enum class Kind : std::uint8_t { boolean, integer, count, number, text };
 
@@ -43,7 +43,7 @@ inline std::string to_text(double value) {
   return text;
 }
 
-// A value in words, for messages: true, 12, 0.5, "text" (nothing in it is escaped).
+// A value as text, for messages: true, 12, 0.5, "text" (without escapes).
 inline std::string to_text(const RecordValue& value) {
   switch (value.kind) {
     case RecordValue::Kind::boolean:
@@ -60,7 +60,7 @@ inline std::string to_text(const RecordValue& value) {
   return soma::quoted(value.text);
 }
 
-// Getters are linear in the number of entries: a record is small.
+// Getters take time linear in the number of entries, because a record is small.
 class Record {
  public:
   using Entry = std::pair<std::string, RecordValue>;
@@ -68,7 +68,7 @@ class Record {
   // `purpose` names the record in messages: "progress", "line 3 of \"log.jsonl\"".
   explicit Record(std::string_view purpose = "record") : purpose_(purpose) {}
 
-  // A new name is added at the end; a known one keeps its place.
+  // A new name is added at the end; a known name keeps its place.
   void set(std::string_view name, std::string_view text) {
     put(name, {.kind = Kind::text, .text = std::string(text)});
   }
@@ -85,9 +85,9 @@ class Record {
       put(name, {.kind = Kind::count, .count = value});
   }
 
-  // The value of that name. A number may be asked for as any kind of number that holds it exactly,
-  // as a file does not say which it was; number() also takes the three texts of to_text(double).
-  // Errors record.missing, record.type.
+  // The value of that name. A number may be read as any kind of number that holds it exactly,
+  // because a file does not store the kind; number() also accepts the three texts of
+  // to_text(double). Errors record.missing, record.type.
   bool boolean(std::string_view name) const {
     const RecordValue& value = at(name);
     if (value.kind != Kind::boolean) wrong_type(name, value, "true or false");
@@ -120,14 +120,14 @@ class Record {
     return value.text;
   }
 
-  // Of any type. Error record.missing, which lists the names.
+  // The value of that name, of any type. Error record.missing, which lists the names.
   const RecordValue& at(std::string_view name) const {
     if (const RecordValue* value = find(name)) return *value;
     std::string wanted = entries_.empty() ? "a name in a record that has none" : "one of";
     for (const Entry& entry : entries_) wanted.append(" ").append(soma::quoted(entry.first));
     fail(error_id::record_missing, purpose_, "name", soma::quoted(name), wanted);
   }
-  // The same, or nullptr.
+  // The same, or nullptr if there is no such name.
   const RecordValue* find(std::string_view name) const {
     for (const Entry& entry : entries_)
       if (entry.first == name) return &entry.second;

@@ -1,5 +1,5 @@
 #pragma once
-// Sizes from outside are never trusted: products and sums of them go through here.
+// Checked arithmetic for sizes from outside, which are never trusted.
 
 #include <soma/base/error.hpp>
 

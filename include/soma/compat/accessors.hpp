@@ -1,5 +1,5 @@
 #pragma once
-// Accessors: how a kernel reaches the elements of a tensor.
+// Accessors: a kernel's access to the elements of a tensor.
 
 #include <soma/compat/array_ref.hpp>
 #include <soma/compat/scalar_types.hpp>
@@ -13,7 +13,7 @@
 namespace soma_compat {
 inline namespace v2 {
 
-// What happens where accessors of one tensor may not see each other's elements.
+// The reaction to accessors of one tensor that may not see each other's writes.
 class CoherencyEnforcer {
  public:
   enum Policy {
@@ -23,7 +23,7 @@ class CoherencyEnforcer {
   };
 };
 
-// One index after the other; the last one gives a reference, and counts.
+// Takes one index after the other; the last index gives a reference, and counts the access.
 template <class T, std::size_t N, bool read_only = false>
 class TensorAccessor {
  public:
@@ -122,7 +122,7 @@ class TensorReadStreamAccessor {
   detail::Stream<T> stream_;
 };
 
-// What was written is in the tensor once the stream is closed, or ends.
+// Written elements are in the tensor once the stream is closed or destroyed.
 template <class T>
 class TensorWriteStreamAccessor {
  public:
@@ -134,7 +134,7 @@ class TensorWriteStreamAccessor {
   detail::Stream<T> stream_;
 };
 
-// Copies between a tensor, seen as flat, and the processor's local memory.
+// Copies between a tensor, seen as one dimension, and the processor's local memory.
 template <bool read_only>
 class TensorTcmAccessor {
  public:

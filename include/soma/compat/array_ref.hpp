@@ -1,5 +1,5 @@
 #pragma once
-// IntArrayRef: sizes that lie elsewhere. In braces they may be of any integer types, mixed.
+// IntArrayRef: a reference to sizes in another object. A list in braces may mix integer types.
 
 #include <soma/compat/processor.hpp>
 
@@ -14,8 +14,8 @@ inline namespace v2 {
 
 namespace detail {
 
-// An element of a list in braces: {n, t.size(0)} with a size_t n would be a narrowing conversion
-// otherwise, which some compilers refuse.
+// An element of a list in braces: without this type, {n, t.size(0)} with a size_t n would be a
+// narrowing conversion, which some compilers refuse.
 struct Size {
   std::int64_t value;
   template <class T, std::enable_if_t<std::is_integral_v<T> || std::is_enum_v<T>, int> = 0>
@@ -33,7 +33,7 @@ class IntArrayRef {
   IntArrayRef(const std::int64_t* data, std::size_t count) : data_(data), count_(count) {}
   IntArrayRef(const std::vector<std::int64_t>& sizes)  // NOLINT: as sizes
       : data_(sizes.data()), count_(sizes.size()) {}
-  // Holds for the whole expression that the list stands in, as an argument does.
+  // Valid during the whole expression of the list, as an argument is.
   IntArrayRef(const std::initializer_list<detail::Size>& sizes)  // NOLINT: as sizes
       : data_(sizes.size() == 0 ? nullptr : &sizes.begin()->value), count_(sizes.size()) {}
 

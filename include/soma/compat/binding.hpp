@@ -1,8 +1,8 @@
 #pragma once
-// How a kernel is found by its name: a generated unit includes a compute file, and asks for each
-// name whether a function of that name can be called with the parameters of the shape function, and
-// what it returns. A name that the file does not declare is no error there: the call depends on a
-// template's arguments.
+// Finds a kernel by its name: a generated unit includes a compute file, and tests for each name if
+// a function of that name can be called with the parameters of the shape function, and what it
+// returns. An undeclared name is no error in that test, because the call depends on a template's
+// arguments.
 
 #include <soma/compat/library.hpp>
 
@@ -15,8 +15,8 @@ namespace soma_compat_binding {
 using soma_compat::detail::Binding;
 using soma_compat::detail::plain;
 
-// Converts to a parameter of exactly that type, by value, const& or &, and to no other. (Of a
-// namespace without functions: none is found by the types of its arguments.)
+// Converts to a parameter of exactly that type, by value, const& or &, and to no other. (In a
+// namespace without functions, so that argument-dependent lookup finds none.)
 template <class T>
 struct Exactly {
   T* value;

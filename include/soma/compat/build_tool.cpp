@@ -1,5 +1,5 @@
-// What runs while a library of custom operators is built (cmake/soma-custom-operators.cmake). It is
-// linked with the library's shape files.
+// The tool that runs while a library of custom operators is built
+// (cmake/soma-custom-operators.cmake). It is linked with the library's shape files.
 //
 //   TOOL list MULTICORE FOLDER FILE...
 //     writes FOLDER/binding_0.cpp ... for the compute files: a unit that includes the file and
@@ -28,7 +28,7 @@ bool is_name(const std::string& text) {
            (c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'));
   return good;
 }
-// A path as it stands in quotation marks.
+// A path for use in quotation marks.
 std::string escaped(const std::string& path) {
   std::string result;
   for (const char c : path) {

@@ -1,20 +1,20 @@
-// What soma_add_custom_operators() compiles into each library of custom operators: the symbol that
-// programs look for, and printf() of kernels.
+// The unit that soma_add_custom_operators() compiles into each library of custom operators: the
+// symbol that programs look up, and printf() of kernels.
 
 #include <soma/compat/library.hpp>
 
 #include <string>
 #include <vector>
 
-// Of the first generated unit: whether all processors run each kernel.
+// Defined by the first generated unit: nonzero if all processors run each kernel.
 extern "C" __attribute__((visibility("hidden"))) const unsigned soma_compat_multicore;
 
-// For soma/compat/printf.cpp.
+// Used by soma/compat/printf.cpp.
 extern "C" __attribute__((visibility("hidden"))) soma_processor* soma_compat_processor() {
   return soma_compat::detail::current;
 }
 
-// ---- what programs look for
+// ---- the symbols for programs
 
 namespace {
 

@@ -1,5 +1,5 @@
 #pragma once
-// Functions of whole tensors, element by element. Each one has a form that makes its result and one
+// Functions of whole tensors, element by element. Each has a form that makes its result and a form
 // that writes into a tensor of the right size. Nothing is broadcast.
 
 #include <soma/compat/tensor.hpp>
@@ -25,7 +25,7 @@ Tensor& apply_out(std::int32_t function, Tensor& result, const Operands&... oper
 
 }  // namespace detail
 
-// Defined by macros, because each of them is two functions for each combination of operands.
+// Macros define the functions, because each has two forms for each combination of operands.
 #define SOMA_COMPAT_UNARY(name, NAME)                              \
   inline Tensor name(const Tensor& self) {                         \
     return detail::apply(SOMA_PROCESSOR_##NAME, nullptr, self);    \
@@ -45,7 +45,7 @@ SOMA_COMPAT_UNARY(log10, LOG10)
 SOMA_COMPAT_UNARY(exp, EXP)
 SOMA_COMPAT_UNARY(bitwise_not, BITWISE_NOT)
 #undef SOMA_COMPAT_UNARY
-// As the published declaration has it, whose first operand is evidently a misprint.
+// The published declaration has this form, although its first operand is evidently a misprint.
 inline Tensor bitwise_not(Tensor& result, const Tensor& self) {
   return bitwise_not_out(result, self);
 }

@@ -1,6 +1,6 @@
 #pragma once
-// What a library says of its operators: NEURON_LIBRARY and TORCH_LIBRARY note their bodies when the
-// library is loaded, and soma/compat/carrier.cpp runs them when a program takes its operators.
+// The operators of a library: NEURON_LIBRARY and TORCH_LIBRARY note their bodies when the library
+// is loaded, and soma/compat/carrier.cpp runs the bodies when a program asks for the operators.
 
 #include <soma/compat/tensor.hpp>
 
@@ -72,14 +72,14 @@ inline void note(soma_kernel_call& call, const char* text) {
   call.message[kept] = '\0';
 }
 
-// call.result = function(arguments...). Exceptions become a status: none crosses the border.
+// call.result = function(arguments...). Exceptions become a status: none crosses the C interface.
 template <class... P, class Function>
 int run(soma_kernel_call* call, const Function& function) noexcept {
   soma_processor* before = std::exchange(current, call->processor);
   int status = 0;
   const auto work = [&] {
     std::size_t tensors = 0, numbers = 0;
-    // In braces: from left to right.
+    // Braces evaluate from left to right.
     std::tuple<plain<P>...> arguments{argument<plain<P>>(*call, tensors, numbers)...};
     Tensor result = std::apply(function, arguments);
     call->result = result.give();
@@ -103,7 +103,7 @@ int run(soma_kernel_call* call, const Function& function) noexcept {
   return status;
 }
 
-// A function pointer whose type is known to `call` only.
+// A function pointer whose type only `call` knows.
 struct Erased {
   void (*function)() = nullptr;
   int (*call)(void (*)(), soma_kernel_call*) = nullptr;
@@ -113,9 +113,9 @@ int call_erased(void (*erased)(), soma_kernel_call* call) {
   return run<P...>(call, reinterpret_cast<R (*)(P...)>(erased));
 }
 
-// ---- what was said
+// ---- definitions
 
-// How a kernel was found in a compute file, by the parameters of its shape function.
+// The result of looking for a kernel in a compute file, by the parameters of its shape function.
 struct Binding {
   enum State { absent, found, other_parameters, other_result };
 
@@ -161,14 +161,14 @@ class Library {
   Library(const char* name, std::vector<detail::Definition>& definitions)
       : name_(name), definitions_(definitions) {}
 
-  // An operator whose sizes the shape function says. The kernel is the function of that name in one
-  // of the compute files, of the same parameters: that is checked while building.
+  // Defines an operator with a shape function for its sizes. The kernel is the function of that
+  // name, with the same parameters, in one of the compute files; the build checks that.
   template <class R, class... P>
   Library& def(const std::string& name, R (*shape_function)(P...), const std::string& kernel) {
     add<R, P...>(name, shape_function, kernel);
     return *this;
   }
-  // One without a shape function: of the framework's CPU operators.
+  // Defines an operator without a shape function, as for the framework's CPU operators.
   template <class R, class... P>
   Library& def(const std::string& name, R (*function)(P...)) {
     add<R, P...>(name, function, std::string());
@@ -184,7 +184,7 @@ class Library {
     static_assert(sizeof...(P) - tensors <= detail::most_numbers,
                   "a custom operator takes at most 12 numbers");
     static_assert(tensors <= detail::most_tensors, "a custom operator takes at most 32 tensors");
-    // A schema in the name says what the function's type says.
+    // A schema in the name repeats the function's type.
     definitions_.push_back({name_ + "::" + name.substr(0, name.find('(')),
                             kernel,
                             {detail::kind_of<P>()...},
@@ -210,7 +210,7 @@ inline const Note* notes = nullptr;
 inline Note::Note(const char* name_in, void (*body_in)(Library&))
     : name(name_in), body(body_in), next(std::exchange(notes, this)) {}
 
-// What all bodies say. What goes wrong is appended to `problems`, a line each.
+// Runs all bodies and returns their definitions. Mistakes are appended to `problems`, a line each.
 inline std::vector<Definition> collect(std::string& problems) {
   std::vector<Definition> definitions;
   for (const Note* one = notes; one != nullptr; one = one->next) {

@@ -1,6 +1,7 @@
-// printf() of kernels, and what compilers make of it: its text goes to the processor. Compiled into
-// each library of custom operators, where the functions are hidden: calls of this library end here,
-// and nobody else's. (They have other names in C++, since compilers know functions of those names.)
+// printf() of kernels, and the functions that compilers replace it with: the text goes to the
+// processor. Compiled into each library of custom operators with hidden visibility, so that only
+// calls of this library end here. (The functions have other names in C++, because compilers know
+// functions of those names.)
 
 #include <soma/plugin.h>
 
@@ -13,7 +14,7 @@ extern "C" __attribute__((visibility("hidden"))) soma_processor* soma_compat_pro
 
 namespace {
 
-// Outside of a kernel it goes where it would go.
+// Outside of a kernel the text goes to the standard output, as usual.
 int print(const char* format, va_list arguments) {
   soma_processor* processor = soma_compat_processor();
   if (processor == nullptr) return vfprintf(stdout, format, arguments);

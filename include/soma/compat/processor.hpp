@@ -2,9 +2,9 @@
 // The side of a library in the custom-operator interface of soma/plugin.h: the processor that a
 // kernel runs on, and how a kernel ends when the host has noted an error.
 //
-// Headers of this folder are for libraries, in C++17 and later, and know nothing of soma but
-// soma/plugin.h. What torch/torch.h names `torch`, `c10` and `at` are names for the types of a
-// namespace of ours with a version in it: no symbol can meet one of LibTorch's in a process.
+// Headers of this folder are for libraries, in C++17 and later, and use only soma/plugin.h of soma.
+// The namespaces `torch`, `c10` and `at` of torch/torch.h are other names for a namespace of soma
+// with a version in its name: no symbol can clash with one of LibTorch in the same process.
 
 #include <soma/plugin.h>
 
@@ -23,10 +23,10 @@ namespace soma_compat {
 inline namespace v2 {
 namespace detail {
 
-// Of the kernel or shape function that this thread runs; nullptr: none.
+// The processor of the kernel or shape function that this thread runs; nullptr: none.
 inline thread_local soma_processor* current = nullptr;
 
-// Ends a kernel; not caught by handlers of std::exception.
+// Ends a kernel; handlers of std::exception do not catch it.
 struct Stopped {};
 
 [[noreturn]] inline void stop() {
@@ -48,7 +48,7 @@ inline soma_processor& processor() {
 }
 inline const soma_processor_services& services() { return *processor().services; }
 
-// What services give.
+// Checks the results of services.
 inline void expect(int status) {
   if (status != 0) stop();
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Types of elements: the 16-bit floats, the enumeration of all, and which C++ type has which.
+// Element types: the 16-bit floats, the enumeration of all types, and the C++ type for each.
 
 #include <soma/compat/processor.hpp>
 
@@ -39,7 +39,7 @@ inline std::uint16_t to_half(float value) {
   if (magnitude > 0x7F800000u) return signed_code(0x7E00u | ((magnitude >> 13) & 0x3FFu));
   if (magnitude >= 0x477FF000u) return signed_code(0x7C00u);  // 65520 and more round to infinity
   if (magnitude < 0x38800000u) {                              // below 2^-14: units of 2^-24
-    // Adding 1/2, in whose binade fp32 has units of 2^-24, leaves the rounded code below.
+    // Adding 1/2, at which fp32 has units of 2^-24, leaves the rounded code in the lowest bits.
     return signed_code(bits_of(float_of(magnitude) + 0.5f) - 0x3F000000u);
   }
   const std::uint32_t rounded = magnitude + 0xFFFu + ((magnitude >> 13) & 1u);
@@ -58,7 +58,7 @@ inline float from_half(std::uint16_t code) {
 
 }  // namespace detail
 
-// Arithmetic happens in float.
+// Arithmetic is done in float.
 struct Half {
   std::uint16_t x = 0;
   Half() = default;
@@ -86,7 +86,7 @@ inline constexpr ScalarType kFloat = ScalarType::Float, kHalf = ScalarType::Half
                             kBFloat16 = ScalarType::BFloat16, kChar = ScalarType::Char,
                             kByte = ScalarType::Byte, kShort = ScalarType::Short,
                             kInt = ScalarType::Int;
-// Exists, and is refused at run time: tensors of it are not supported.
+// The type exists and is refused at run time: tensors of it are not supported.
 inline constexpr ScalarType kLong = ScalarType::Long;
 
 namespace detail {
@@ -151,7 +151,7 @@ class Scalar {
   bool integral_ = true;
 };
 
-// Of a new tensor. Only the type of its elements counts.
+// Options of a new tensor. Only the element type has an effect.
 class TensorOptions {
  public:
   TensorOptions() = default;

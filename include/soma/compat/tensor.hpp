@@ -1,6 +1,6 @@
 #pragma once
-// Tensor: a handle of a tensor in device memory, and the functions that make one. It lives no
-// longer than the call of the kernel that it was made in.
+// Tensor: a handle of a tensor in device memory, and the functions that make tensors. A handle is
+// valid only during the call of the kernel in which it was made.
 
 #include <soma/compat/accessors.hpp>
 #include <soma/compat/array_ref.hpp>
@@ -40,7 +40,8 @@ class Tensor {
   std::int64_t size(std::int64_t dimension) const {
     const std::int64_t rank = record().rank;
     if (dimension < -rank || dimension >= rank)
-      detail::refuse("size", "a dimension beyond the rank of the tensor", "one that it has");
+      detail::refuse("size", "a dimension beyond the rank of the tensor",
+                     "a dimension of the tensor");
     return record().sizes[dimension < 0 ? dimension + rank : dimension];
   }
   std::int64_t dim() const { return record().rank; }
@@ -93,7 +94,7 @@ class Tensor {
   }
   soma_processor_tensor* give() { return std::exchange(record_, nullptr); }
   soma_processor_tensor& record() const {
-    if (record_ == nullptr) detail::refuse("tensor", "not defined", "one that was made");
+    if (record_ == nullptr) detail::refuse("tensor", "not defined", "a defined tensor");
     return *record_;
   }
   soma_processor_operand operand() const { return {&record(), 0, 0, 0}; }
@@ -113,7 +114,7 @@ class Tensor {
   soma_processor_tensor* record_ = nullptr;
 };
 
-// ---- new tensors. The type of the elements has to be said.
+// ---- new tensors. The element type is required.
 
 inline Tensor empty(IntArrayRef size, TensorOptions options) {
   if (!options.has_dtype()) detail::refuse("a new tensor", "without a type", "a dtype");
@@ -131,7 +132,7 @@ inline Tensor ones(IntArrayRef size, TensorOptions options) { return full(size, 
 
 inline Tensor eye(std::int64_t n, std::int64_t m, TensorOptions options) {
   Tensor tensor = zeros({n, m}, options);
-  if (tensor.record().data == nullptr) return tensor;  // of a shape function
+  if (tensor.record().data == nullptr) return tensor;  // a shape function gets no memory
   soma_processor_tensor& record = tensor.record();
   const auto put = [&](auto one) {
     auto* elements = static_cast<decltype(one)*>(record.data);
@@ -162,20 +163,20 @@ inline Tensor eye(std::int64_t n, std::int64_t m, TensorOptions options) {
 }
 inline Tensor eye(std::int64_t n, TensorOptions options) { return eye(n, n, options); }
 
-// ---- what a processor has
+// ---- the processor
 
-// The operator's output: what is written there is the result, and what the kernel returns is
-// ignored.
+// The operator's output: the elements written there are the result, and the kernel's return value
+// is ignored.
 inline Tensor get_dst_tensor() {
   return Tensor::adopt(detail::services().output(&detail::processor()));
 }
-// This processor's number, below get_cpu_count(): 1 unless the library is a multicore one.
+// This processor's number, below get_cpu_count(), which is 1 unless the library is a multicore one.
 inline std::uint32_t get_cpu_id() { return detail::processor().id; }
 inline std::uint32_t get_cpu_count() { return detail::processor().count; }
 
 namespace neuron {
 
-// nullptr: the pool of 16 KB, of which each open stream has 4 KB, has no room.
+// nullptr if the pool of 16 KB, of which each open stream takes 4 KB, has no room.
 inline void* tcm_malloc(std::size_t nbytes) {
   soma_processor& processor = detail::processor();
   void* pointer = processor.services->pool_allocate(&processor, nbytes);

@@ -1,5 +1,5 @@
 #pragma once
-// ArraySource: batches of the rows of a tensor, with a label or a target for each.
+// ArraySource: batches of the rows of a tensor, with a label or a target for each row.
 
 #include <soma/data/indexed_source.hpp>
 
@@ -12,14 +12,14 @@
 
 namespace soma::data {
 
-// A batch's inputs are [sequences, ...]: each row is a sequence of length 1, and batch_tokens says
-// the same as batch_sequences.
+// A batch's inputs are [sequences, ...]: each row is a sequence of length 1, so batch_tokens and
+// batch_sequences mean the same.
 class ArraySource final : public IndexedSource {
  public:
-  // Features [n, ...] and labels [n, ...] of any dtype; labels may be not defined. Copied only if
-  // not contiguous; whoever changes the elements later changes what batches hold. Errors
-  // tensor.undefined, tensor.rank (of a scalar), data.labels (not n), data.empty, data.batch_size,
-  // ragged.shards, random.index_range.
+  // Features [n, ...] and labels [n, ...] of any dtype; labels may be undefined. Only tensors with
+  // gaps are copied: later changes to other elements change the batches. Errors tensor.undefined,
+  // tensor.rank (a scalar), data.labels (not n labels), data.empty, data.batch_size, ragged.shards,
+  // random.index_range.
   ArraySource(Context& context, const Tensor& features, const Tensor& labels,
               const BatchOptions& options = {})
       : IndexedSource("ArraySource", context, options), context_(context) {
@@ -57,7 +57,7 @@ class ArraySource final : public IndexedSource {
     return batch;
   }
 
-  // The rows of those numbers.
+  // The rows with these numbers.
   Tensor gather(const Tensor& from, std::span<const std::uint32_t> items) const {
     Shape shape = from.shape();
     shape = shape.with(0, items.size());

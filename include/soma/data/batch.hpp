@@ -1,6 +1,6 @@
 #pragma once
-// What a training loop reads: batches, epoch after epoch, from a source that can be asked where it
-// is and put back there.
+// Batches: the input of a training loop, epoch after epoch, from a source whose position can be
+// read and restored.
 //
 //   soma::data::Batch batch;
 //   for (std::uint64_t epoch = 0; epoch < epochs; ++epoch)
@@ -23,18 +23,19 @@ struct Batch {
   Tensor
       labels;  // [sequences]: int64 classes, fp32 numbers, or what the source was given; may lack
   LabelLists label_lists{};  // where sequences have any number of classes; else not defined
-  // Which of the source's sequences these are, in their order; empty where it does not number them.
+  // The source's numbers of these sequences, in order; empty if the source does not number
+  // sequences.
   std::vector<std::uint32_t> items{};
   std::uint64_t epoch = 0;  // from 0
   std::uint64_t index = 0;  // in its epoch, from 0
-  // Some shards of a batch (part_of): a task's loss is the sum then, not the mean.
+  // True for a part of a batch's shards (part_of): a task's loss is then the sum, not the mean.
   bool part = false;
-  // Of a part: the lists of the whole batch, for tasks that choose by all of them.
+  // For a part: the lists of the whole batch, which tasks need that choose by all labels.
   LabelLists whole_label_lists{};
 };
 
-// The batch that comes next. After the last one of an epoch it names a batch that is not there:
-// next() then says so and goes on to the next epoch.
+// The place of the next batch. After the last batch of an epoch it names a batch that does not
+// exist: next() then returns false and continues with the next epoch.
 struct Position {
   std::uint64_t epoch = 0, batch = 0;
   friend constexpr bool operator==(const Position&, const Position&) = default;
@@ -48,26 +49,26 @@ class BatchSource {
   BatchSource& operator=(const BatchSource&) = delete;
   virtual ~BatchSource() = default;
 
-  // The next batch; false at the end of an epoch, and the call after that begins the next one.
-  // `batch` gets tensors of its own, which no later call changes.
+  // Reads the next batch. Returns false at the end of an epoch; the call after that begins the next
+  // epoch. `batch` gets tensors of its own, which later calls do not change.
   virtual bool next(Batch& batch) = 0;
 
-  // Where next() goes on; seek(position()) changes nothing. What follows a seek is what followed
-  // the same position before, to the last bit. Error data.position (beyond the epoch's end).
+  // The place where next() continues; seek(position()) changes nothing. After a seek the same
+  // batches follow as before, to the last bit. Error data.position: beyond the epoch's end.
   virtual Position position() const = 0;
   virtual void seek(Position position) = 0;
 
-  // How many batches the epoch has; 0: not known before its end.
+  // The number of batches of an epoch; 0: not known before its end.
   virtual std::uint64_t batches(std::uint64_t epoch) const = 0;
 
-  // A number that is the same for the same data and the same settings of what batches hold: a run
-  // is not resumed with another one. May cost a pass over the data.
+  // A hash of the data and of the settings that decide the batches: a run is resumed with the same
+  // hash only. May cost a pass over the data.
   virtual std::uint64_t hash() const = 0;
-  // The same in words, so that a run that is resumed with other data can say what differs: entries
-  // named "data.<what>".
+  // The same as names and values, so that a run that is resumed with other data can report the
+  // difference: entries named "data.<name>".
   virtual void describe(Record& record) const { record.set("data.content", hash()); }
 
-  // No batch is larger: what to reserve memory for. Bounds, not necessarily reached.
+  // Upper bounds of a batch's size, to reserve memory. No batch need reach them.
   virtual std::size_t largest_rows() const = 0;
   virtual std::size_t largest_sequences() const = 0;
 };

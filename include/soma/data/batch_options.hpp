@@ -1,5 +1,5 @@
 #pragma once
-// How a source cuts an epoch into batches.
+// The division of an epoch into batches.
 
 #include <soma/base/error.hpp>
 #include <soma/base/record.hpp>
@@ -12,13 +12,14 @@
 
 namespace soma::data {
 
-// A batch takes sequences in order while it keeps to both limits, and at least one: a sequence of
-// more than batch_tokens is a batch of its own. A limit of 0 is none; one of them is needed.
+// A batch takes sequences in order while it keeps both limits, and at least one sequence: a
+// sequence of more than batch_tokens tokens is a batch of its own. 0 means no limit; one limit must
+// be set.
 struct BatchOptions {
   std::size_t batch_sequences = 32;
   std::size_t batch_tokens = 0;  // rows, all sequences together
   bool shuffle = true;           // each epoch in an order of its own
-  std::uint64_t seed = 0;        // of those orders
+  std::uint64_t seed = 0;        // for the random orders of the epochs
   std::size_t shards = default_shards;
   bool drop_last = false;  // leave out an epoch's last batch if it reaches neither limit
 };
@@ -34,7 +35,7 @@ inline void check_batch_options(std::string_view operation, Context& context,
   Sequences::uniform(context, 0, options.shards);
 }
 
-// Whether a batch that holds so much has no room for a sequence of `tokens` more.
+// True if a batch of this size has no room for a sequence of `tokens` more tokens.
 inline bool batch_is_closed(const BatchOptions& options, std::size_t sequences, std::size_t held,
                             std::size_t tokens) {
   if (sequences == 0) return false;
@@ -43,7 +44,7 @@ inline bool batch_is_closed(const BatchOptions& options, std::size_t sequences, 
          (held >= options.batch_tokens || tokens > options.batch_tokens - held);
 }
 
-// Whether it reaches a limit.
+// True if a batch of this size reaches a limit.
 inline bool batch_is_full(const BatchOptions& options, std::size_t sequences, std::size_t held) {
   return (options.batch_sequences != 0 && sequences >= options.batch_sequences) ||
          (options.batch_tokens != 0 && held >= options.batch_tokens);

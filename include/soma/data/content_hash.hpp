@@ -1,6 +1,6 @@
 #pragma once
-// ContentHash: a stable 64-bit number for what a batch source delivers, so that a run is not
-// resumed with other data by mistake. Not for protection against somebody who wants to deceive.
+// ContentHash: a stable 64-bit hash of a batch source's data, so that a run is not resumed with
+// other data by mistake. It does not protect against deliberate deception.
 
 #include <soma/base/config.hpp>
 
@@ -16,7 +16,8 @@ namespace soma::data {
 // frozen (a test holds known answers). About 2 ns a word.
 class ContentHash {
  public:
-  // The bytes' number is not part of it: add it where bytes of several lengths follow each other.
+  // The number of bytes is not hashed: add it if several byte strings of different lengths follow
+  // each other.
   void add_bytes(std::span<const std::byte> bytes) {
     for (; !bytes.empty() && filled_ != 0; bytes = bytes.subspan(1)) add_byte(bytes.front());
     for (; bytes.size() >= sizeof(std::uint64_t); bytes = bytes.subspan(sizeof(std::uint64_t))) {
@@ -31,14 +32,14 @@ class ContentHash {
     add(text.size());
     add_bytes(std::as_bytes(std::span(text.data(), text.size())));
   }
-  // The length, then the elements' bytes.
+  // Adds the length, then the elements' bytes.
   template <class T>
   void add_list(std::span<const T> values) {
     add(values.size());
     add_bytes(std::as_bytes(values));
   }
 
-  // Of all that was added so far.
+  // The hash of everything added so far.
   std::uint64_t value() const {
     ContentHash finished = *this;
     finished.mix(partial_);
@@ -58,7 +59,7 @@ class ContentHash {
     partial_ = filled_ = 0;
   }
 
-  std::uint64_t state_ = 0x243F6A8885A308D3u;  // of pi
+  std::uint64_t state_ = 0x243F6A8885A308D3u;  // the first bits of pi's fraction
   std::uint64_t partial_ = 0, filled_ = 0;     // bytes that make no word yet
 };
 

@@ -1,7 +1,7 @@
 #pragma once
-// load_idx(): arrays in IDX files, as handwritten digits are published: two zero bytes, a type, the
-// number of dimensions, their sizes as big-endian integers of 32 bits, the elements. (Format:
-// yann.lecun.com/exdb/mnist.) Files are read as they are: who has .gz files unpacks them first.
+// load_idx(): arrays in IDX files, the format of published handwritten digits: two zero bytes, a
+// type, the number of dimensions, their sizes as big-endian integers of 32 bits, the elements.
+// (Format: yann.lecun.com/exdb/mnist.) Unpack .gz files first.
 
 #include <soma/base/file_error.hpp>
 #include <soma/base/sizes.hpp>
@@ -26,7 +26,7 @@ inline std::uint32_t big_endian(std::span<const unsigned char> bytes) {
   return value;
 }
 
-// Closes the file at its end.
+// Closes the file at its end of life.
 class OpenFile {
  public:
   explicit OpenFile(const std::string& path) : file_(std::fopen(path.c_str(), "rb")) {}
@@ -43,8 +43,8 @@ class OpenFile {
 
 }  // namespace detail
 
-// Unsigned bytes in the file's shape, as uint8. Error file.read: it cannot be read, is no such
-// file, holds other elements, or has another length than its sizes say.
+// Unsigned bytes in the file's shape, as uint8. Error file.read: the file cannot be read, has
+// another format or element type, or its length does not match its sizes.
 inline Tensor load_idx(Context& context, std::string_view path) {
   const std::string name(path);
   const auto failed = [&](std::string_view problem, int number = 0) {
@@ -53,7 +53,7 @@ inline Tensor load_idx(Context& context, std::string_view path) {
   };
   const detail::OpenFile file(name);
   if (file.get() == nullptr) failed("cannot be opened", errno);
-  // The length is compared before there is memory for what the sizes claim.
+  // The length is compared before memory is allocated for the sizes in the file.
   if (std::fseek(file.get(), 0, SEEK_END) != 0) failed("cannot be measured", errno);
   const long end = std::ftell(file.get());
   if (end < 0 || std::fseek(file.get(), 0, SEEK_SET) != 0) failed("cannot be measured", errno);
@@ -76,7 +76,7 @@ inline Tensor load_idx(Context& context, std::string_view path) {
   const std::size_t rest = length - 4 - 4 * rank;
   for (std::size_t i = 0; i < rank; ++i) {
     sizes[i] = detail::big_endian(std::span(head).subspan(4 + 4 * i));
-    // No size is 0 but where there is nothing, and no product is above what is there.
+    // No size is 0 in a file with elements, and no product exceeds the number of bytes.
     if (elements != 0 && sizes[i] > rest / elements)
       failed("says more elements than the " + std::to_string(rest) + " bytes that it has");
     elements *= sizes[i];

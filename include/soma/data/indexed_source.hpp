@@ -1,6 +1,6 @@
 #pragma once
-// IndexedSource: what sources have in common whose items lie in memory and can be visited in any
-// order. A subclass says how many there are, how long each is, and makes a batch of some of them.
+// IndexedSource: the common base of sources whose items lie in memory and can be visited in any
+// order. A subclass gives the number of items and their lengths, and makes a batch of some of them.
 
 #include <soma/data/batch.hpp>
 #include <soma/data/batch_options.hpp>
@@ -17,8 +17,8 @@
 
 namespace soma::data {
 
-// Seeking costs one permutation, and so does the first batch of an epoch; beside the data a source
-// holds 4 bytes an item and 8 a batch.
+// Seeking costs one permutation, and so does the first batch of an epoch. Beside the data, a source
+// holds 4 bytes for each item and 8 for each batch.
 class IndexedSource : public BatchSource {
  public:
   bool next(Batch& batch) final {
@@ -48,7 +48,8 @@ class IndexedSource : public BatchSource {
     position_ = position;
   }
 
-  // Known; of another epoch than the current one O(items) where batch_tokens limits batches.
+  // Always known. For an epoch other than the current one it takes O(items) if batch_tokens limits
+  // batches.
   std::uint64_t batches(std::uint64_t epoch) const final {
     if (planned_ && epoch == planned_epoch_) return plan_.batches();
     if (options_.batch_tokens == 0) {
@@ -58,7 +59,7 @@ class IndexedSource : public BatchSource {
     return make_plan(epoch).batches();
   }
 
-  // A pass over the data.
+  // Takes a pass over the data.
   std::uint64_t hash() const final {
     ContentHash hash;
     add_content(hash);
@@ -83,8 +84,8 @@ class IndexedSource : public BatchSource {
     detail::check_batch_options(operation, context, options);
   }
 
-  // To be called once, when the data are there. Errors data.empty (no items, or so few that
-  // drop_last leaves no batch), random.index_range (2^32 items).
+  // Called once, when the data are there. Errors data.empty (no items, or so few that drop_last
+  // leaves no batch), random.index_range (2^32 items).
   void start(std::size_t count) {
     count_ = count;
     std::vector<std::size_t> lengths(count);
@@ -107,7 +108,7 @@ class IndexedSource : public BatchSource {
   const BatchOptions& options() const { return options_; }
 
  private:
-  // The items of one epoch in order, and where its batches end.
+  // The items of one epoch in order, and the ends of its batches.
   struct Plan {
     std::vector<std::uint32_t> order;
     std::vector<std::size_t> bounds{0};
@@ -118,7 +119,7 @@ class IndexedSource : public BatchSource {
   };
 
   virtual std::size_t length(std::size_t item) const = 0;
-  // All that batches are made of.
+  // Hashes all data that batches are made of.
   virtual void add_content(ContentHash& hash) const = 0;
   virtual Batch make(std::span<const std::uint32_t> items) const = 0;
 
@@ -146,7 +147,8 @@ class IndexedSource : public BatchSource {
     planned_ = true;
   }
 
-  // The most rows: those of the longest sequences together. The most sequences: the shortest.
+  // The most rows are those of the longest sequences together; the most sequences are the shortest
+  // ones.
   void find_bounds(std::vector<std::size_t> lengths) {
     std::sort(lengths.begin(), lengths.end(), [](std::size_t a, std::size_t b) { return a > b; });
     largest_sequences_ =

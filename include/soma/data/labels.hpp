@@ -1,5 +1,5 @@
 #pragma once
-// Labels of a batch, as whoever counts them wants them.
+// Labels of a batch, in the forms that losses and metrics read.
 
 #include <soma/base/error.hpp>
 #include <soma/tensor/tensor.hpp>
@@ -13,10 +13,10 @@
 
 namespace soma::data {
 
-// What a sequence is labelled with: one of several classes, any number of them, or a number.
+// The label of a sequence: one of several classes, any number of classes, or a number.
 enum class LabelKind : std::uint8_t { one, several, number };
 
-// Class labels, int32 or int64.
+// Copies class labels, int32 or int64.
 inline std::vector<std::int64_t> class_labels(const Tensor& labels) {
   std::vector<std::int64_t> classes(labels.elements());
   const auto copy = [&](const auto* from) {
@@ -30,8 +30,8 @@ inline std::vector<std::int64_t> class_labels(const Tensor& labels) {
 }
 
 // The lists of classes of a batch's sequences, in compressed rows: list i is ids[offsets[i]] up to
-// ids[offsets[i + 1]]. A list may be empty. So memory grows with the labels that are given, not
-// with the classes that there are.
+// ids[offsets[i + 1]]. A list may be empty. Memory grows with the given labels, not with the number
+// of classes.
 struct LabelLists {
   Tensor offsets{};  // int64 [sequences + 1], ascending from 0
   Tensor ids{};      // int32 [all labels]; in a list ascending, each once
@@ -52,8 +52,8 @@ struct LabelLists {
     return {Tensor::from(context, std::span<const std::int64_t>(own), Shape{own.size()}),
             ids.slice(0, static_cast<std::size_t>(at[first]), static_cast<std::size_t>(at[end]))};
   }
-  // 1 for each class of a list, 0 for others: [sequences, classes], fp32. Error data.labels (a
-  // class that is not below `classes`).
+  // 1 for each class of a list, 0 for others: [sequences, classes], fp32. Error data.labels: a
+  // class that is not below `classes`.
   Tensor dense(Context& context, std::size_t classes) const {
     const Tensor all = Tensor::zeros(context, Shape{count(), classes}, DType::fp32);
     auto* row = all.mutable_data<float>();
@@ -68,7 +68,7 @@ struct LabelLists {
   }
 };
 
-// Lists of classes of rows that lie in memory, one behind the other.
+// Lists of classes for rows in memory, one list behind the other.
 struct IdLists {
   std::vector<std::size_t> offsets{};  // [rows + 1], from 0: where lists begin and end; or empty
   std::vector<std::int32_t> ids{};     // in a list ascending, each once
@@ -86,7 +86,7 @@ struct IdLists {
   }
 };
 
-// Labels of rows that lie in memory, of one kind: the other kinds are empty.
+// Labels of rows in memory. Only one kind is filled; the others are empty.
 struct RowLabels {
   std::vector<std::int64_t> classes{};  // [rows]
   std::vector<float> numbers{};         // [rows]

@@ -1,5 +1,5 @@
 #pragma once
-// The order in which an epoch visits its items: a function of (seed, epoch) and of nothing else.
+// The order in which an epoch visits its items: a pure function of (seed, epoch).
 
 #include <soma/base/error.hpp>
 #include <soma/numeric/draw_sequence.hpp>
@@ -13,8 +13,8 @@
 
 namespace soma::data {
 
-// Which draws an epoch is shuffled with. The site keeps uses apart. Error random.index_range (an
-// epoch of 2^32 or more).
+// The draws that shuffle an epoch. `site` separates different uses. Error random.index_range: an
+// epoch of 2^32 or more.
 inline Draw epoch_draw(std::uint64_t seed, std::uint64_t epoch, std::string_view site) {
   if (epoch >> 32 != 0)
     fail(error_id::index_range, "epoch_draw", "epoch", std::to_string(epoch), "below 2^32");
@@ -24,7 +24,7 @@ inline Draw epoch_draw(std::uint64_t seed, std::uint64_t epoch, std::string_view
           .index = 0};
 }
 
-// The numbers 0 .. count - 1 as they are.
+// The numbers 0 .. count - 1 in order.
 inline std::vector<std::uint32_t> identity_order(std::size_t count) {
   if (count >> 32 != 0)
     fail(error_id::index_range, "identity_order", "count", std::to_string(count), "below 2^32");

@@ -1,5 +1,5 @@
 #pragma once
-// part_of(): what one rank computes of a batch that all ranks read.
+// part_of(): one rank's part of a batch that all ranks read.
 
 #include <soma/data/batch.hpp>
 
@@ -7,9 +7,9 @@
 
 namespace soma::data {
 
-// The shards from `first` on, `count` of them, with their rows, types and labels: views, nothing is
-// copied. Sequences keep the ordinals that they have in the batch. A part without any sequence has
-// tensors without rows. Error ragged.shards.
+// `count` shards from `first` on, with their rows, types and labels: views, nothing is copied.
+// Sequences keep their ordinals in the batch. A part without sequences has tensors without rows.
+// Error ragged.shards.
 inline Batch part_of(Context& context, const Batch& batch, std::size_t first, std::size_t count) {
   const Sequences& whole = batch.inputs.sequences;
   Batch part = batch;

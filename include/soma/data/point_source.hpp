@@ -1,6 +1,6 @@
 #pragma once
-// SparsePoints: points of few features among very many, with lists of labels, in compressed rows;
-// and PointSource, batches of them.
+// SparsePoints: points with few features among very many, and with lists of labels, in compressed
+// rows. PointSource: batches of such points.
 
 #include <soma/data/indexed_source.hpp>
 #include <soma/data/labels.hpp>
@@ -22,18 +22,18 @@ struct SparsePoints {
   std::size_t features = 0, classes = 0;  // ids of features and labels are below these
   std::vector<std::size_t> offsets{0};
   std::vector<std::int32_t> ids{};
-  std::vector<float> values{};  // of each id; empty: all are 1
-  IdLists labels{};             // of each point; empty: points have none
+  std::vector<float> values{};  // one value for each id; empty: all values are 1
+  IdLists labels{};             // one list for each point; empty: the points have no labels
 
   std::size_t count() const { return offsets.empty() ? 0 : offsets.size() - 1; }
 };
 
-// A batch's inputs are the ids of its points' features, its values those of the ids
-// (Batch::values), its labels lists (Batch::label_lists).
+// A batch's inputs are the ids of its points' features, its values are the features' values
+// (Batch::values), and its labels are lists (Batch::label_lists).
 class PointSource final : public IndexedSource {
  public:
-  // Errors data.offsets (not from 0 to the number of ids, descending, or another number of values),
-  // data.labels (not a list for each point, or a label that is not below `classes`),
+  // Errors data.offsets (offsets that do not ascend from 0 to the number of ids, or another number
+  // of values), data.labels (not one list for each point, or a label that is not below `classes`),
   // data.feature (an id that is not below `features`, a value that is not finite), data.empty,
   // data.batch_size, ragged.shards, random.index_range.
   PointSource(Context& context, SparsePoints points, const BatchOptions& options = {})

@@ -1,6 +1,6 @@
 #pragma once
-// Prefetch: a source whose next batches are made in the background while the last one is used.
-// Constructing one is the permission to run a thread; the destructor joins it.
+// Prefetch: a source that makes its next batches in the background while the last one is used. Its
+// constructor starts a thread; the destructor joins it.
 
 #include <soma/data/batch.hpp>
 #include <soma/runtime/clock.hpp>
@@ -19,15 +19,14 @@
 
 namespace soma::data {
 
-// Delivers what the source would, in the same order, its errors included: an exception is thrown by
-// the next() that would have met it. The source's tensors come from its context's heap, which is
-// thread-safe; memory that the host gave the context is asked for from the thread as well, never by
-// two at once. The source outlives this object, and nobody else uses it meanwhile.
+// Delivers the source's batches and errors in the same order: the next() that would have met an
+// exception throws it. The source's tensors come from its context's heap, which is thread-safe. The
+// thread too requests memory from the host's resource, but never at the same time as another
+// thread. The source must outlive this object, and nobody else may use it meanwhile.
 class Prefetch final : public BatchSource {
  public:
   static constexpr std::size_t most_ahead = 1024;
-  // Up to `ahead` batches (1 to most_ahead) wait, in places that are made here. Error
-  // executor.thread_start.
+  // Up to `ahead` batches (1 to most_ahead) wait in a ring. Error executor.thread_start.
   explicit Prefetch(BatchSource& source, std::size_t ahead = 2)
       : source_(source),
         places_(std::clamp(ahead, std::size_t{1}, most_ahead)),
@@ -43,7 +42,7 @@ class Prefetch final : public BatchSource {
     thread_ = std::thread([this] { work(); });
 #endif
   }
-  // The source is then somewhere ahead of position().
+  // Leaves the source somewhere ahead of position().
   ~Prefetch() override {
     {
       const std::lock_guard lock(mutex_);
@@ -71,12 +70,12 @@ class Prefetch final : public BatchSource {
     return made.is_batch;
   }
 
-  // Of what was handed out, not of what was made.
+  // The position after the batches that were delivered, not after those that were made.
   Position position() const override {
     const std::lock_guard lock(mutex_);
     return position_;
   }
-  // Batches that wait are thrown away. Errors as the source's; it stays where it was then.
+  // Drops the waiting batches. Errors as of the source, which then stays where it was.
   void seek(Position position) override {
     std::unique_lock lock(mutex_);
     paused_ = true;
@@ -109,14 +108,14 @@ class Prefetch final : public BatchSource {
   std::size_t largest_rows() const override { return source_.largest_rows(); }
   std::size_t largest_sequences() const override { return source_.largest_sequences(); }
 
-  // How long next() has waited for batches that were not ready, in seconds, all calls together.
+  // The seconds that next() has waited for batches that were not ready, over all calls.
   double waited_seconds() const {
     const std::lock_guard lock(mutex_);
     return static_cast<double>(waited_) * 1e-9;
   }
 
  private:
-  // What one next() of the source said, and where the source was afterwards.
+  // The result of one next() of the source, and the source's position afterwards.
   struct Made {
     Batch batch;
     bool is_batch = false;
@@ -157,10 +156,11 @@ class Prefetch final : public BatchSource {
   }
 
   BatchSource& source_;
-  mutable std::mutex mutex_;         // of everything below
+  mutable std::mutex mutex_;         // protects everything below
   mutable std::mutex source_mutex_;  // held while the source is at work
   std::condition_variable filled_, room_, idle_;
-  // A ring: the thread, which could tell nobody, needs no memory to put a batch there.
+  // A ring of fixed size: the thread, which could not report an error, needs no memory to store a
+  // batch.
   std::vector<Made> places_;
   std::size_t first_ = 0, ready_ = 0;
   Position position_;

@@ -1,5 +1,5 @@
 #pragma once
-// split_rows(): which rows a model learns from, and which it is measured by.
+// split_rows(): divides rows into a training set and a validation set.
 
 #include <soma/data/order.hpp>
 
@@ -14,12 +14,13 @@
 namespace soma::data {
 
 struct RowSplit {
-  std::vector<std::uint32_t> train, held_out;  // numbers of rows, ascending
+  std::vector<std::uint32_t> train, validation;  // numbers of rows, ascending
 };
 
-// Of `count` rows the nearest whole number to share * count is held out, at least one and not all;
-// which ones is a function of count and seed alone, the same on every machine. Errors data.split
-// (a share that is not between 0 and 1, fewer than two rows), random.index_range (2^32 rows).
+// `validation` gets the nearest whole number to share * count rows, at least one
+// and not all. The choice is a pure function of count and seed, the same on every machine. Errors
+// data.split (a share that is not between 0 and 1, fewer than two rows), random.index_range (2^32
+// rows).
 inline RowSplit split_rows(std::size_t count, double share, std::uint64_t seed) {
   if (!(share > 0 && share < 1) || count < 2)
     fail(error_id::data_split, "split_rows", "share",
@@ -30,12 +31,12 @@ inline RowSplit split_rows(std::size_t count, double share, std::uint64_t seed) 
   for (std::size_t i = count; i > 1; --i)
     std::swap(order[i - 1], order[draws.below(static_cast<std::uint32_t>(i))]);
   const auto wanted = static_cast<std::size_t>(std::nearbyint(share * static_cast<double>(count)));
-  const std::size_t held_out = std::clamp(wanted, std::size_t{1}, count - 1);
+  const std::size_t validation = std::clamp(wanted, std::size_t{1}, count - 1);
   RowSplit split;
-  const auto end = order.begin() + static_cast<std::ptrdiff_t>(held_out);
-  split.held_out.assign(order.begin(), end);
+  const auto end = order.begin() + static_cast<std::ptrdiff_t>(validation);
+  split.validation.assign(order.begin(), end);
   split.train.assign(end, order.end());
-  std::sort(split.held_out.begin(), split.held_out.end());
+  std::sort(split.validation.begin(), split.validation.end());
   std::sort(split.train.begin(), split.train.end());
   return split;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// TokenSource: batches of token lists that lie in memory.
+// TokenSource: batches of token lists in memory.
 
 #include <soma/data/indexed_source.hpp>
 
@@ -14,7 +14,7 @@
 namespace soma::data {
 
 // Token lists one behind the other. `types` may be empty: all types are 0. Labels are of one kind,
-// and the other members stay empty; without any, batches have no labels.
+// and the members of the other kinds stay empty; batches have no labels if all are empty.
 struct TokenLists {
   std::vector<std::int32_t> ids{}, types{};  // [tokens]
   std::vector<std::size_t> offsets{0};       // where lists begin, and the end of the last
@@ -32,8 +32,8 @@ struct TokenLists {
 
 namespace detail {
 
-// A batch of the lists that copy_list(i, ids, types) writes, i = 0, 1, ...; types are nullptr where
-// there are none. Labels may be empty.
+// A batch of the lists that copy_list(i, ids, types) writes for i = 0, 1, ...; types is nullptr
+// without types. Labels may be empty.
 template <class CopyList>
 Batch token_batch(Context& context, std::span<const std::size_t> lengths, bool with_types,
                   const RowLabels& labels, std::size_t shards, const CopyList& copy_list) {
@@ -65,9 +65,9 @@ Batch token_batch(Context& context, std::span<const std::size_t> lengths, bool w
 
 class TokenSource final : public IndexedSource {
  public:
-  // Errors data.offsets (not from 0 to the number of ids, or types of another number),
-  // ragged.empty_sequence (a list without tokens), data.labels (not one for each list), data.empty,
-  // data.batch_size, ragged.shards, random.index_range.
+  // Errors data.offsets (offsets that do not ascend from 0 to the number of ids, or another number
+  // of types), ragged.empty_sequence (a list without tokens), data.labels (not one for each list),
+  // data.empty, data.batch_size, ragged.shards, random.index_range.
   TokenSource(Context& context, TokenLists lists, const BatchOptions& options = {})
       : IndexedSource("TokenSource", context, options),
         context_(context),

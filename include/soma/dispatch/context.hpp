@@ -1,13 +1,13 @@
 #pragma once
-// make_context() of soma::dispatch: kernels for every target, the best that the CPU has chosen when
-// it is called.
+// make_context() of soma::dispatch: the program has kernels for every target, and each call chooses
+// the best target of the CPU.
 
 #include <soma/runtime/context.hpp>
 
 namespace soma {
 
-// Errors as Context's constructor; context.unknown_target lists the targets that this program and
-// this CPU have.
+// Errors of Context's constructor; context.unknown_target lists the targets that both this program
+// and this CPU have.
 Context make_context(const ContextOptions& options = {});
 
 }  // namespace soma

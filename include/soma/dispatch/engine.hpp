@@ -1,6 +1,6 @@
 #pragma once
-// What soma::dispatch has for the NeuronCore model: engine kernels for a context's target, and the
-// programs of the built-in operators.
+// The NeuronCore part of soma::dispatch: engine kernels for a context's target, and the programs of
+// the built-in operators.
 
 #include <soma/neuroncore/engines/engine_kernels.hpp>
 #include <soma/ops/program.hpp>
@@ -10,7 +10,7 @@
 
 namespace soma::dispatch {
 
-// Those compiled for the target of that name (Context::target().name).
+// The engine kernels that are compiled for the target with that name (Context::target().name).
 const neuroncore::EngineKernels& engine_kernels(std::string_view target);
 
 std::span<const OperatorProgram> built_in_programs();

@@ -1,7 +1,7 @@
 #pragma once
-// How the dispatched units work together. Each compiles one family of kernels for every target and
-// offers one function, which fills its part of a table for a given target; context.cpp calls them
-// all.
+// The interface of the dispatched units. Each unit compiles one family of kernels for every target
+// and offers one function, which fills its part of a table for a given target; context.cpp calls
+// all of these functions.
 
 #include <soma/kernels/table.hpp>
 
@@ -10,9 +10,9 @@
 
 namespace soma::dispatch {
 
-// Targets go by Highway's numbers here, so that this header needs no Highway. Where the unit was
-// not compiled for a target its function leaves the table alone: context.cpp asks for those only
-// that all units have.
+// Targets are Highway's numbers here, so that this header does not include Highway. If a unit is
+// not compiled for a target, its function leaves the table unchanged: context.cpp uses only the
+// targets that all units have.
 void fill_convert(std::int64_t target, Kernels& kernels);
 void fill_random(std::int64_t target, Kernels& kernels);
 void fill_gemm(std::int64_t target, Kernels& kernels);

@@ -1,5 +1,5 @@
 #pragma once
-// What soma::dispatch has for sparse training: kernels and operators for a context's target.
+// The sparse part of soma::dispatch: kernels and operators for a context's target.
 
 #include <soma/ops/sparse/table.hpp>
 
@@ -7,7 +7,7 @@
 
 namespace soma::dispatch {
 
-// Those compiled for the target of that name (Context::target().name).
+// The sparse kernels that are compiled for the target with that name (Context::target().name).
 const SparseTable& sparse_table(std::string_view target);
 
 }  // namespace soma::dispatch

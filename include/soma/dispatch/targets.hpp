@@ -1,11 +1,12 @@
 #pragma once
-// Which targets the dispatched units are compiled for. Included before Highway, in each of them.
+// The targets for which the dispatched units are compiled. Each unit includes this header before
+// Highway.
 //
 // SSSE3 and AVX3_DL are left out: no kernel is faster on them than on SSE4 and AVX3, and every
-// target costs build time. Not where the flags make one of them the baseline, which has to stay.
+// target costs build time. If the compiler's flags make one of them the baseline, it stays.
 //
-// SOMA_TARGETS, a mask of Highway's numbers such as (HWY_AVX2 | HWY_AVX3), leaves out more: all but
-// those and the baseline. CMake's setting of that name makes it.
+// SOMA_TARGETS, a mask of Highway's numbers such as (HWY_AVX2 | HWY_AVX3), leaves out all targets
+// except these and the baseline. CMake's setting of the same name defines it.
 
 #include <soma/base/config.hpp>
 

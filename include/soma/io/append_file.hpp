@@ -1,5 +1,5 @@
 #pragma once
-// AppendFile: a file that grows by whole pieces, such as the lines of a log. POSIX.
+// AppendFile: a file that grows by complete pieces, such as the lines of a log. POSIX.
 
 #include <soma/base/file_error.hpp>
 
@@ -24,7 +24,7 @@ enum class ExistingFile : unsigned char {
 // One writer at a time. Errors file.write.
 class AppendFile {
  public:
-  // `operation` names the caller in messages, and outlives the object.
+  // `operation` names the caller in messages, and must outlive the object.
   AppendFile(std::string_view operation, std::string_view path, ExistingFile existing)
       : operation_(operation), path_(path) {
     if (path_.empty() || path_.find('\0') != std::string::npos) failed("no path", 0);
@@ -47,13 +47,13 @@ class AppendFile {
         size_(other.size_) {}
   AppendFile& operator=(AppendFile&&) = delete;
 
-  // Hands the piece to the system: it is there after the process is killed. On error the file is as
-  // it was before, where the system allows.
+  // Passes the piece to the system: it survives if the process is killed. On error the file keeps
+  // its former content, if the system allows it.
   void write(std::string_view piece) {
     if (const int number = try_write(piece); number != 0)
       detail::file_failed(error_id::file_write, operation_, path_, "cannot write", number, wanted);
   }
-  // The same; returns errno's number, or 0.
+  // The same; returns the number of errno, or 0.
   int try_write(std::string_view piece) noexcept {
     for (std::string_view rest = piece; !rest.empty();) {
       const auto written = ::write(descriptor_, rest.data(), rest.size());
@@ -68,7 +68,7 @@ class AppendFile {
     size_ += static_cast<off_t>(piece.size());
     return 0;
   }
-  // It is on the disk: there after a loss of power.
+  // Flushes the file to the disk: it survives a loss of power.
   void synchronise() {
     if (::fsync(descriptor_) != 0)
       detail::file_failed(error_id::file_write, operation_, path_, "cannot synchronise", errno,
@@ -76,7 +76,7 @@ class AppendFile {
   }
 
   std::size_t size() const { return static_cast<std::size_t>(size_); }
-  // The last byte; 0 of an empty file, or where it cannot be read.
+  // The last byte; 0 if the file is empty or cannot be read.
   char last() const {
     char letter = 0;
     if (size_ > 0) static_cast<void>(!::pread(descriptor_, &letter, 1, size_ - 1));

@@ -1,6 +1,6 @@
 #pragma once
-// AtomicFile: a file that appears under its name when it is complete, or not at all. It is written
-// beside its place, synchronised with the disk, and renamed. POSIX.
+// AtomicFile: a file that appears under its name when it is complete, or not at all. The file is
+// written under a temporary name beside its place, flushed to the disk, and renamed. POSIX.
 
 #include <soma/base/file_error.hpp>
 
@@ -23,8 +23,8 @@ namespace soma {
 
 namespace detail {
 
-// A new name survives a loss of power only once the folder that it stands in is on the disk as
-// well. Some file systems cannot do that, and need not.
+// A new name survives a loss of power only if its folder is on the disk as well. Some file systems
+// cannot flush a folder, and need not.
 inline void synchronise_folder_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
@@ -34,7 +34,7 @@ inline void synchronise_folder_of(const std::string& path) {
   ::close(descriptor);
 }
 
-// Nanoseconds of the clock that goes on while no program runs.
+// Nanoseconds of the real-time clock, which also runs while no program does.
 inline std::uint64_t time_of_day() {
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);
@@ -42,15 +42,15 @@ inline std::uint64_t time_of_day() {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-// A name beside `path` that no other writer takes, and that says what it is. In containers every
-// process may have the same number: the time tells one from those that ended before it.
+// A unique name beside `path` that shows its purpose. In containers every process may have the same
+// number: the time distinguishes it from processes that ended before.
 inline std::string partial_name(const std::string& path) {
   static std::atomic<std::uint64_t> counter{time_of_day()};
   return path + "." + std::to_string(::getpid()) + "." + std::to_string(counter.fetch_add(1)) +
          ".partial";
 }
 
-// The name that `name` is partial_name() of; empty: it is none.
+// The name for which `name` is a partial_name(); empty if it is none.
 inline std::string_view whole_name(std::string_view name) {
   constexpr std::string_view ending = ".partial";
   if (!name.ends_with(ending)) return {};
@@ -67,16 +67,16 @@ inline std::string_view whole_name(std::string_view name) {
 
 }  // namespace detail
 
-// A file of that name is replaced; a symbolic link is too, not what it points to. Errors
+// Replaces a file of that name; replaces a symbolic link itself, not the file behind it. Errors
 // file.write.
 class AtomicFile {
  public:
-  // `operation` names the caller in messages, and outlives the object.
+  // `operation` names the caller in messages, and must outlive the object.
   explicit AtomicFile(std::string_view operation, std::string_view path)
       : operation_(operation), path_(path) {
     struct stat known {};
     if (path_.empty() || path_.find('\0') != std::string::npos) failed("no path", 0);
-    // A device or a pipe would be replaced by a file.
+    // The rename would replace a device or a pipe by a file.
     if (::stat(path_.c_str(), &known) == 0 && !S_ISREG(known.st_mode))
       failed("not a regular file", 0);
     buffer_.reserve(buffer_bytes);
@@ -88,7 +88,7 @@ class AtomicFile {
     if (descriptor_ < 0) failed("cannot create a file beside it", errno);
     partial_.swap(partial);
   }
-  // Without commit(): nothing is left behind.
+  // Without commit() nothing remains.
   ~AtomicFile() { abandon(); }
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -106,7 +106,7 @@ class AtomicFile {
   }
   void write(std::string_view text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
 
-  // Everything is on the disk, under its name. Nothing can be written afterwards.
+  // Afterwards the file is on the disk under its name, and no further writes are possible.
   void commit() {
     flush();
     if (::fsync(descriptor_) != 0) failed("cannot synchronise", errno);

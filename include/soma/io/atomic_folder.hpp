@@ -1,9 +1,10 @@
 #pragma once
 // AtomicFolder: a folder of files that appears under its name when it is complete, or not at all.
-// It is written beside its place and renamed in whole. A mount point cannot be renamed, nor can a
-// folder whose parent cannot be written, and the one that the process works in should not be:
-// there, files take their places one after another. Who writes holds a lock, which ends with the
-// process: what one that was killed has left is taken away by the next of that name. POSIX.
+// The folder is written under a temporary name beside its place, and renamed as a whole. A mount
+// point, or a folder whose parent is not writable, cannot be renamed, and the process's working
+// folder should not be: in these folders, files are replaced one after another. The writer holds a
+// lock that ends with its process: the next writer of that name deletes the remains of a killed
+// one. POSIX.
 
 #include <soma/base/file_error.hpp>
 #include <soma/io/atomic_file.hpp>
@@ -27,8 +28,8 @@ namespace soma {
 
 namespace detail {
 
-// The descriptor of a folder that nobody else holds a lock of; -1, with errno: there is no lock
-// (EWOULDBLOCK: somebody has it).
+// Opens and locks a folder; returns its descriptor, or -1 with errno if there is no lock
+// (EWOULDBLOCK: another process holds it).
 inline int lock_folder(const std::string& path) {
   const int folder = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (folder < 0) return -1;
@@ -42,7 +43,7 @@ inline int lock_folder(const std::string& path) {
   return -1;
 }
 
-// Whether that errno of lock_folder() is of a system without locks of folders.
+// True if this errno of lock_folder() means that the system cannot lock folders.
 inline bool has_no_locks(int number) {
   return number == EOPNOTSUPP || number == ENOSYS || number == EINVAL || number == EBADF ||
          number == ENOLCK;
@@ -50,18 +51,17 @@ inline bool has_no_locks(int number) {
 
 }  // namespace detail
 
-// Replaces a folder of that name, whatever is in it (of one that keeps its place: files of the same
-// names).
-// Errors file.write.
+// Replaces a folder of that name with all its content (if the folder keeps its place: only files of
+// the same names). Errors file.write.
 class AtomicFolder {
  public:
-  // `operation` names the caller in messages, and outlives the object. The folder's parent has to
-  // be there.
+  // `operation` names the caller in messages, and must outlive the object. The folder's parent must
+  // exist.
   AtomicFolder(std::string_view operation, std::string_view path)
       : operation_(operation), path_(path) {
     while (path_.size() > 1 && path_.ends_with('/')) path_.pop_back();
     std::error_code problem;
-    // Nothing can be put beside ".".
+    // No name can stand beside ".".
     if (const std::filesystem::path last = std::filesystem::path(path_).filename();
         last == "." || last == "..")
       if (const std::filesystem::path found = std::filesystem::canonical(path_, problem); !problem)
@@ -76,7 +76,7 @@ class AtomicFolder {
     inside_ = exists && make_partial(path_ + "/" + std::string(inside_name));
     if (!inside_) failed("cannot create a folder beside it", exists ? errno : number);
   }
-  // Without commit(): nothing is left behind.
+  // Without commit() nothing remains.
   ~AtomicFolder() {
     abandon();
     unlock();
@@ -84,17 +84,17 @@ class AtomicFolder {
   AtomicFolder(const AtomicFolder&) = delete;
   AtomicFolder& operator=(const AtomicFolder&) = delete;
 
-  // Where to write a file of it. What is written there has to be synchronised with the disk by
-  // whoever writes it, as AtomicFile does.
+  // The path for a file in it. The writer must flush that file to the disk, as AtomicFile does.
   std::string operator/(std::string_view name) const {
     return std::string(partial_).append("/").append(name);
   }
-  // Where all of them are until commit().
+  // The temporary folder of all files until commit().
   const std::string& partial() const { return partial_; }
 
-  // What commit() would take away: all that the folder of that name holds. Of a mount point, where
-  // files of other names stay, nothing. (They stay in the folder that the process works in as well,
-  // but it has other files more often than it is meant.) Error file.read.
+  // The entries that commit() would remove: all entries of the folder of that name. Empty for a
+  // mount point, where files of other names stay. (They also stay in the process's working folder;
+  // but this function lists them there, because the user rarely means that folder.) Error
+  // file.read.
   std::vector<std::filesystem::directory_entry> replaced() const {
     std::vector<std::filesystem::directory_entry> entries;
     std::error_code problem;
@@ -109,9 +109,9 @@ class AtomicFolder {
     return entries;
   }
 
-  // It is on the disk, under its name. Two folders change places in one moment where the file
-  // system can do that (Linux's own can); elsewhere, for the moment between two renames, there is
-  // none of that name.
+  // Puts the folder on the disk under its name. Two folders are exchanged in one step if the file
+  // system supports it (Linux's own do); on others the name is missing for the moment between two
+  // renames.
   void commit() {
     if (inside_) return place_files();
     if (::rename(partial_.c_str(), path_.c_str()) == 0) {
@@ -139,10 +139,10 @@ class AtomicFolder {
     } while (errno == EEXIST);
     return false;
   }
-  // False, with errno: it cannot be locked. EEXIST: somebody took it for one left before it was
-  // locked, and takes it away. Where the system has no locks of folders, there are none, and
-  // nothing is ever taken away; where hosts that share a file system have locks each for itself,
-  // two of them should not save to one name at a time.
+  // Returns false, with errno, if it cannot be locked. EEXIST: another process took it for remains
+  // before it was locked, and deletes it. On a system without locks of folders, nothing is locked
+  // and nothing is ever deleted. If hosts that share a file system have separate locks, two hosts
+  // must not save to one name at the same time.
   bool lock(const std::string& partial) {
     lock_ = detail::lock_folder(partial);
     const int number = errno;
@@ -158,7 +158,7 @@ class AtomicFolder {
   void unlock() noexcept {
     if (lock_ >= 0) ::close(std::exchange(lock_, -1));
   }
-  // Only now, as one of them may have been the only model of that name.
+  // Called only at the end, because one of them may have been the only model of that name.
   static void remove_left(const std::string& path) {
     const std::filesystem::path whole = path;
     const std::filesystem::path parent = whole.has_parent_path() ? whole.parent_path() : ".";
@@ -223,7 +223,7 @@ class AtomicFolder {
 
   std::string_view operation_;
   std::string path_, partial_;  // empty: no such folder
-  int lock_ = -1;               // of partial_; -1: the system has none
+  int lock_ = -1;               // the lock file of partial_; -1: the system has no locks
   bool inside_ = false;         // partial_ is in the folder, not beside it
   bool works_here_ = false;     // the process, in the folder
 };

@@ -1,5 +1,5 @@
 #pragma once
-// The files of one checkpoint: how they are written, checked and read.
+// Writes, checks and reads the files of one checkpoint.
 //   weights.safetensors optimizer.safetensors precision.safetensors
 //   progress.json identity.json checksums.txt
 //   task.safetensors                            where the task keeps something beside weights
@@ -63,8 +63,8 @@ inline std::vector<std::string> checkpoint_files(const CheckpointParts& parts, b
   return names;
 }
 
-// The folder's list of checksums. Where that is damaged it does not match the files, whatever it
-// names. Error file.read.
+// The folder's list of checksums. A damaged list does not match the files, whatever its content.
+// Error file.read.
 inline std::string read_checksums(std::string_view operation, const std::string& folder) {
   struct stat known {};
   const std::string path = folder + "/" + std::string(checksums_name);
@@ -75,7 +75,7 @@ inline std::string read_checksums(std::string_view operation, const std::string&
 inline bool names_task(std::string_view checksums) {
   return checksums.find("  " + state_file(CheckpointState::task) + "\n") != checksums.npos;
 }
-// How many parts of each state it names.
+// The number of parts of each state in the list.
 inline CheckpointParts count_parts(std::string_view text) {
   CheckpointParts parts;
   for (const CheckpointState state : all_checkpoint_states) {
@@ -89,7 +89,7 @@ inline CheckpointParts count_parts(std::string_view text) {
   return parts;
 }
 
-// As checksum_problem(), of all files that belong there.
+// As checksum_problem(), for all files of the checkpoint.
 inline std::string checkpoint_problem(std::string_view operation, const std::string& folder) {
   const std::string list = read_checksums(operation, folder);
   return checksum_problem(operation, folder, checkpoint_files(count_parts(list), names_task(list)));
@@ -102,10 +102,10 @@ inline void write_text_file(std::string_view operation, const std::string& path,
   file.commit();
 }
 
-// Beside it, as long as the folder is not complete.
+// A file beside the part, until the folder is complete.
 inline std::string part_checksum(const std::string& path) { return path + ".checksum"; }
 
-// One rank's part, with its checksum, into `place` in the folder of checkpoints.
+// Writes one rank's part, with its checksum, to `place` in the folder of checkpoints.
 inline void write_part(std::string_view operation, const std::string& path,
                        const std::string& place, CheckpointState which, const CheckpointPart& part,
                        const StateDict& state) {
@@ -118,14 +118,14 @@ inline void write_part(std::string_view operation, const std::string& path,
   if (::stat(folder.c_str(), &known) != 0 || !S_ISDIR(known.st_mode))
     fail(error_id::checkpoint_parts, operation, "folder",
          soma::quoted(folder) + ", which is not there",
-         "the one that rank 0 has made, in a folder that all ranks share");
+         "the folder that rank 0 has made, in a folder that all ranks share");
   const std::string name = part_file(which, part), file = folder + "/" + name;
   save_safetensors(file, state);
   write_text_file(operation, part_checksum(file), checksum_line_of(operation, folder, name));
 }
 
-// The checksums that were written beside a state's parts, which are taken away. Error
-// checkpoint.parts names the first part that is not there as its rank has written it.
+// Collects and deletes the checksums beside a state's parts. Error checkpoint.parts names the first
+// part that is missing or differs from its checksum.
 inline std::string take_part_checksums(std::string_view operation, const AtomicFolder& folder,
                                        CheckpointState which, std::size_t parts) {
   std::string lines;
@@ -150,7 +150,7 @@ inline std::string take_part_checksums(std::string_view operation, const AtomicF
   return lines;
 }
 
-// Into a folder that has the parts, if any.
+// Writes into a folder that already has the parts, if any.
 inline void write_checkpoint(std::string_view operation, AtomicFolder& folder,
                              const Checkpoint& checkpoint) {
   std::string checksums;
@@ -177,8 +177,8 @@ inline void write_checkpoint(std::string_view operation, AtomicFolder& folder,
   folder.commit();
 }
 
-// Of a folder whose checksums match. `names`: the entries of weights and optimizer that are wanted;
-// nullptr: all. Files are mapped, so that nothing is read of the others.
+// Reads a folder whose checksums match. `names`: the wanted entries of weights and optimizer;
+// nullptr: all. Files are mapped, so that other entries are not read.
 inline Checkpoint read_checkpoint(Context& context, std::string_view operation,
                                   const std::string& path, const CheckpointNames* names = nullptr) {
   const std::string list = read_checksums(operation, path);

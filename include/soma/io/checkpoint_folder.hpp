@@ -1,10 +1,10 @@
 #pragma once
-// Checkpoints in a folder: each is a folder of its own, which appears in whole or not at all.
+// Checkpoints in a folder: each is a folder of its own, which appears completely or not at all.
 //   step-0000000123/   its files: checkpoint_files.hpp
 //   best/              the same
 //   lock               held by whoever writes
-// One of them with two numbers and ".partial" behind its name was not finished, or is being
-// deleted; one that ends in ".damaged" did not match its checksums and is left to be looked at.
+// A checkpoint with two numbers and ".partial" after its name was not finished, or is being
+// deleted; one that ends in ".damaged" did not match its checksums and is kept for inspection.
 
 #include <soma/io/atomic_folder.hpp>
 #include <soma/io/checkpoint_files.hpp>
@@ -31,11 +31,11 @@
 
 namespace soma {
 
-// The checkpoint in one such folder (".../best"), whoever else uses the others. Tensors are
-// read-only and lie in the mapped files, which may be deleted meanwhile; but those whose rows are
-// in several parts are whole copies. Errors checkpoint.damaged, file.read;
-// checkpoint.operator (the context lacks one that the checkpoint's model ran); safetensors.*,
-// record.json, checkpoint.parts of files that were made by something else.
+// Loads the checkpoint in one such folder (".../best"), while other processes may use the others.
+// Tensors are read-only and lie in the mapped files, which may be deleted meanwhile; tensors whose
+// rows are in several parts are copies. Errors checkpoint.damaged, file.read; checkpoint.operator
+// (the context lacks an operator of the checkpoint's model); safetensors.*, record.json,
+// checkpoint.parts for files from other programs.
 inline Checkpoint load_checkpoint(Context& context, std::string_view path) {
   constexpr std::string_view operation = "load_checkpoint";
   const std::string folder(path);
@@ -50,11 +50,11 @@ struct CheckpointFolderOptions {
   std::size_t keep = 3;  // the newest that many stay; 0: all. The best one is not among them.
 };
 
-// One object at a time may use a folder, in this process or another: it holds the folder's lock.
-// The lock ends with the process, however that ends (a child that was forked holds it too).
+// Only one object at a time, in this process or another, may use a folder: it holds the folder's
+// lock. The lock ends with the process, however that ends (a forked child holds it too).
 class CheckpointFolder final : public CheckpointStore {
  public:
-  // The folder is made where it is not there yet. Errors file.write, checkpoint.locked.
+  // Makes the folder if it does not exist. Errors file.write, checkpoint.locked.
   explicit CheckpointFolder(std::string_view path, const CheckpointFolderOptions& options = {})
       : path_(path), options_(options) {
     detail::make_folders(operation, path_);
@@ -73,7 +73,7 @@ class CheckpointFolder final : public CheckpointStore {
     if (errno != EWOULDBLOCK) failed("cannot lock", errno);
     ::close(std::exchange(lock_, -1));
     fail(error_id::checkpoint_locked, operation, "folder",
-         soma::quoted(path_) + ", which is in use", "one that nobody else writes to");
+         soma::quoted(path_) + ", which is in use", "a folder that nobody else writes to");
   }
   ~CheckpointFolder() override {
     parts_.reset();  // as long as the lock is held
@@ -82,17 +82,17 @@ class CheckpointFolder final : public CheckpointStore {
   CheckpointFolder(const CheckpointFolder&) = delete;
   CheckpointFolder& operator=(const CheckpointFolder&) = delete;
 
-  // Replaces the one of that step, if there is one. Only when it is whole, and on the disk, are
-  // older ones deleted. Costs writing everything and reading it back once, but for what was saved
-  // in parts. Errors file.write (what was there before is unchanged, and nothing of this one is
-  // left), checkpoint.step, checkpoint.parts (not all that it says are there), and those of
-  // save_safetensors and to_json.
+  // Replaces the checkpoint of that step, if there is one. Older checkpoints are deleted only once
+  // the new one is complete and on the disk. Costs writing everything and reading it back once,
+  // except for states that were saved in parts. Errors file.write (earlier checkpoints are
+  // unchanged, and nothing remains of this one), checkpoint.step, checkpoint.parts (parts are
+  // missing), and those of save_safetensors and to_json.
   void save(std::uint64_t step, const Checkpoint& checkpoint) override {
     constexpr std::string_view name = "CheckpointFolder::save";
     std::unique_ptr<AtomicFolder> folder = std::move(parts_);  // gone, whatever happens
     take_begun(name, folder, checkpoint, step);
     const std::vector<std::uint64_t> before = steps();
-    // The newest is what a run goes on from: one that began anew would later be thrown back.
+    // A run resumes from the newest checkpoint: a run that started anew would later be thrown back.
     if (!before.empty() && before.back() > step)
       fail(error_id::checkpoint_step, name, "step", std::to_string(step),
            "at least " + std::to_string(before.back()) + ", the newest in " + soma::quoted(path_));
@@ -104,8 +104,8 @@ class CheckpointFolder final : public CheckpointStore {
     for (const std::uint64_t old : all) detail::remove_folder(folder_of(old));
   }
 
-  // The place is a new folder, so that a part which a rank of an earlier run still writes has
-  // nowhere to go. Errors file.write.
+  // The place is a new folder, so that a rank of an earlier run that still writes a part finds no
+  // place. Errors file.write.
   std::string begin_parts(std::optional<std::uint64_t> step) override {
     drop_parts();
     remove_partial();
@@ -114,18 +114,18 @@ class CheckpointFolder final : public CheckpointStore {
     parts_step_ = step;
     return parts_->partial().substr(path_.size() + 1);
   }
-  // Rank 0's own; the other ranks have a CheckpointPartFolder. Errors as there.
+  // Saves rank 0's own part; the other ranks have a CheckpointPartFolder. Errors as there.
   void save_part(const std::string& place, CheckpointState which, const CheckpointPart& part,
                  const StateDict& state) override {
     detail::write_part("CheckpointFolder::save_part", path_, place, which, part, state);
   }
   void drop_parts() override { parts_.reset(); }
 
-  // A folder has its name only since it was whole and on the disk, so one that does not match its
-  // checksums was damaged afterwards. That should not end a run that can go on from the one before:
-  // the log is warned, the folder renamed to ".damaged", and the next older one is taken. Error
-  // checkpoint.damaged: there are some, and none is whole (then none is renamed). Others as
-  // load_checkpoint.
+  // A folder gets its name only when it is complete and on the disk, so a folder that does not
+  // match its checksums was damaged later. That should not end a run that can resume from the
+  // previous checkpoint: the log gets a warning, the folder is renamed to ".damaged", and the next
+  // older checkpoint is loaded. Error checkpoint.damaged: there are checkpoints, and none is
+  // complete (then none is renamed). Other errors as of load_checkpoint.
   bool load_latest(Context& context, Checkpoint& checkpoint) override {
     Damaged damaged;
     const std::string folder = newest_whole(damaged);
@@ -134,8 +134,8 @@ class CheckpointFolder final : public CheckpointStore {
     set_aside(context, damaged);
     return true;
   }
-  // As load_latest(), of the name alone: every rank reads for itself. Costs reading all of it once,
-  // for the checksums.
+  // As load_latest(), but returns the name only: every rank reads for itself. Costs reading the
+  // whole checkpoint once, for the checksums.
   std::string find_latest(Context& context) override {
     Damaged damaged;
     const std::string folder = newest_whole(damaged);
@@ -171,7 +171,7 @@ class CheckpointFolder final : public CheckpointStore {
                                    &names);
   }
 
-  // Of all checkpoints, ascending. Error file.read.
+  // The steps of all checkpoints, ascending. Error file.read.
   std::vector<std::uint64_t> steps() const {
     std::vector<std::uint64_t> result;
     for (const std::string& name : names())
@@ -185,7 +185,7 @@ class CheckpointFolder final : public CheckpointStore {
   static constexpr std::string_view loading = "CheckpointFolder::load_latest";
   static constexpr std::size_t digits = 10;  // more where a step has more
 
-  // Folders that are not whole, the newest first, and why.
+  // Folders that are not complete, the newest first, and the reasons.
   using Damaged = std::vector<std::pair<std::string, std::string>>;
 
   std::string best_folder() const { return path_ + "/" + std::string(best); }
@@ -193,7 +193,8 @@ class CheckpointFolder final : public CheckpointStore {
     std::error_code problem;
     return std::filesystem::exists(best_folder(), problem);
   }
-  // Empty: there are no checkpoints. Error checkpoint.damaged: there are some, and none is whole.
+  // Empty if there are no checkpoints. Error checkpoint.damaged: there are some, and none is
+  // complete.
   std::string newest_whole(Damaged& damaged) const {
     const std::vector<std::uint64_t> all = steps();
     for (std::size_t i = all.size(); i-- > 0;) {
@@ -209,8 +210,8 @@ class CheckpointFolder final : public CheckpointStore {
                                  : std::string()),
          "a whole checkpoint");
   }
-  // Into which a checkpoint goes that has parts: what was begun for it. Of others nothing may be
-  // left. Error checkpoint.parts.
+  // The folder for a checkpoint with parts: the folder that was begun for it. No folder of another
+  // checkpoint may remain. Error checkpoint.parts.
   void take_begun(std::string_view name, std::unique_ptr<AtomicFolder>& folder,
                   const Checkpoint& checkpoint, std::optional<std::uint64_t> step) const {
     if (!checkpoint.parts.any()) {
@@ -219,8 +220,8 @@ class CheckpointFolder final : public CheckpointStore {
     }
     if (folder == nullptr || parts_step_ != step)
       fail(error_id::checkpoint_parts, name, "step",
-           step ? std::to_string(*step) : std::string("that of the best one"),
-           "the one that begin_parts() was called for");
+           step ? std::to_string(*step) : std::string("the best step"),
+           "the step that begin_parts() got");
   }
 
   std::string folder_of(std::uint64_t step) const {
@@ -234,7 +235,7 @@ class CheckpointFolder final : public CheckpointStore {
     std::uint64_t step = 0;
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), step);
     if (error != std::errc() || end != name.data() + name.size()) return std::nullopt;
-    // One name for each step, or the same step would be there twice.
+    // Each step has exactly one name, otherwise the same step could exist twice.
     if (name.size() > digits && name.starts_with('0')) return std::nullopt;
     return step;
   }
@@ -250,12 +251,14 @@ class CheckpointFolder final : public CheckpointStore {
                           "a folder that can be read");
     return result;
   }
-  // Whether it is partial_name() of a checkpoint: whatever else has that ending is not ours.
+  // True if the name is the partial_name() of a checkpoint: other names with that ending belong to
+  // others.
   static bool is_partial(std::string_view name) {
     name = detail::whole_name(name);
     return name == best || step_of(name);
   }
-  // What a process that was killed has left. Nobody else is at work: the lock is ours.
+  // Deletes the remains of a killed process. No other process is at work, because this one holds
+  // the lock.
   void remove_partial() const {
     std::error_code problem;
     for (const std::string& name : names())

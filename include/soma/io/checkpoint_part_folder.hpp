@@ -1,6 +1,6 @@
 #pragma once
-// CheckpointPartFolder: where a rank other than 0 writes its parts of a checkpoint, and reads what
-// it needs.
+// CheckpointPartFolder: the place where a rank other than 0 writes its parts of a checkpoint, and
+// reads the entries that it needs.
 
 #include <soma/io/checkpoint_files.hpp>
 
@@ -10,22 +10,22 @@
 
 namespace soma {
 
-// The folder that rank 0's CheckpointFolder uses, perhaps under another path or on another machine:
-// both see the same files. Takes no lock, and nothing but parts; whoever calls one of the functions
-// for whole checkpoints gets error checkpoint.parts.
+// The folder of rank 0's CheckpointFolder, perhaps under another path or on another machine: both
+// must see the same files. It takes no lock and only handles parts: the functions for whole
+// checkpoints give error checkpoint.parts.
 class CheckpointPartFolder final : public CheckpointStore {
  public:
   explicit CheckpointPartFolder(std::string_view path) : path_(path) {}
 
-  // On the disk when this returns. Costs writing it and reading it back once. Errors
-  // checkpoint.parts (what rank 0 has begun is not there), file.write, and those of
+  // When this returns, the part is on the disk. Costs writing it and reading it back once. Errors
+  // checkpoint.parts (the folder that rank 0 has begun is missing), file.write, and those of
   // save_safetensors.
   void save_part(const std::string& place, CheckpointState which, const CheckpointPart& part,
                  const StateDict& state) override {
     detail::write_part("CheckpointPartFolder::save_part", path_, place, which, part, state);
   }
-  // Of a checkpoint that rank 0 has found to be whole. Errors file.read, and those of
-  // load_checkpoint but checkpoint.damaged.
+  // Reads a checkpoint that rank 0 has found to be complete. Errors file.read, and those of
+  // load_checkpoint except checkpoint.damaged.
   Checkpoint load_named(Context& context, const std::string& place,
                         const CheckpointNames& names) override {
     return detail::read_checkpoint(context, "CheckpointPartFolder::load_named", path_ + "/" + place,

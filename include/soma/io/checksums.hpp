@@ -34,15 +34,15 @@ inline std::string checksum_line(std::string_view name, std::span<const std::byt
   return line.append("  ").append(name).append("\n");
 }
 
-// From what is read back of it. Error file.read.
+// Computed from the file as read back. Error file.read.
 inline std::string checksum_line_of(std::string_view operation, const std::string& folder,
                                     std::string_view name) {
   return checksum_line(name,
                        MappedFile::open(operation, folder + "/" + std::string(name))->bytes());
 }
 
-// What is wrong with the folder's files, as part of a sentence; empty: they are those that were
-// written. Costs reading all of them. Error file.read: a file is there and cannot be read.
+// The problem with the folder's files, as part of a sentence; empty if they match their checksums.
+// Costs reading all of them. Error file.read: a file exists and cannot be read.
 inline std::string checksum_problem(std::string_view operation, const std::string& folder,
                                     std::span<const std::string> names) {
   const auto there = [&](std::string_view name) {

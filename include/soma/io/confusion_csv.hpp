@@ -13,7 +13,7 @@ namespace soma {
 
 namespace detail {
 
-// A cell as RFC 4180 wants it: in quotation marks where it needs them.
+// A cell by RFC 4180: in quotation marks if it needs them.
 inline std::string csv_cell(std::string_view content) {
   if (content.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(content);
   std::string cell(1, '"');
@@ -24,8 +24,8 @@ inline std::string csv_cell(std::string_view content) {
 
 }  // namespace detail
 
-// counts is row-major: element i * labels + j tells how many of class i were taken for class j. The
-// first line and the first column have the labels. Error csv.size.
+// counts is row-major: element i * labels + j is the number of cases of class i that were predicted
+// as class j. The first line and the first column hold the labels. Error csv.size.
 inline std::string confusion_csv(std::span<const std::string> labels,
                                  std::span<const std::uint64_t> counts) {
   const std::size_t count = labels.size();

@@ -1,7 +1,7 @@
 #pragma once
-// Executables in a folder: a device that loads them compiles nothing of what they hold. A file has
-// no weights and no instructions: the key of its graph, what was predicted, and the hash of the
-// instructions that its programs made when it was written.
+// Executables in a folder: a device that loads them need not compile their graphs. A file has no
+// weights and no instructions: it holds the key of its graph, the predictions, and the hash of the
+// instructions that its programs made when the file was written.
 //
 //   8 bytes "somaexe1"; texts (8 bytes of length, then bytes): version, machine; numbers of 8
 //   bytes: calls, instructions, stream, predicted nanoseconds (the bits of a double), peak bytes,
@@ -61,8 +61,8 @@ inline std::string executable_bytes(const Executable& executable, std::string_vi
   return bytes;
 }
 
-// Reads what executable_bytes() wrote. Sizes are compared with what is left before anything is
-// taken.
+// Reads the form of executable_bytes(). Sizes are compared with the remaining bytes before anything
+// is read.
 class ExecutableReader {
  public:
   ExecutableReader(std::string_view path, std::string_view bytes) : path_(path), left_(bytes) {
@@ -108,8 +108,8 @@ class ExecutableReader {
 
 }  // namespace detail
 
-// Writes each executable to a file of its own in a folder, which is made; each whole or not at all.
-// What is there under the same name is replaced. Errors file.write.
+// Writes each executable to a file of its own in a folder, which is made; each file is complete or
+// absent. Files of the same names are replaced. Errors file.write.
 inline void save_executables(const std::string& folder, const ExecutableCache& cache,
                              std::string_view machine) {
   detail::make_folders("save_executables", folder);
@@ -125,8 +125,8 @@ inline void save_executables(const std::string& folder, const ExecutableCache& c
   }
 }
 
-// All executables of a folder, in the order of their names; every one is verified before any is
-// given. `knows` tells whether this program has an operator of that name. Errors file.read,
+// Loads all executables of a folder, in the order of their names; all are verified before any is
+// returned. `knows`: true if this program has an operator of that name. Errors file.read,
 // executable.corrupt, executable.version, executable.machine, executable.operator.
 template <class Knows>
 std::vector<Executable> load_executables(const std::string& folder, std::string_view machine,

@@ -1,5 +1,5 @@
 #pragma once
-// Folders made and taken away.
+// Makes and deletes folders.
 
 #include <soma/base/file_error.hpp>
 #include <soma/io/atomic_file.hpp>
@@ -12,7 +12,7 @@
 
 namespace soma::detail {
 
-// The folder, with those that it lies in, where they are not there yet. Error file.write.
+// Makes the folder, and its missing parents. Error file.write.
 inline void make_folders(std::string_view operation, std::string_view path) {
   if (path.empty() || path.find('\0') != std::string_view::npos)
     file_failed(error_id::file_write, operation, path, "no path", 0, "a folder");
@@ -23,8 +23,9 @@ inline void make_folders(std::string_view operation, std::string_view path) {
                 "a folder that can be made");
 }
 
-// Takes a folder away: under its name it is whole until the moment it is gone, even if the process
-// is killed while it deletes. What cannot be deleted stays under a name that ends in ".partial".
+// Deletes a folder: under its name it is complete until the moment it disappears, even if the
+// process is killed meanwhile. Entries that cannot be deleted stay under a name that ends in
+// ".partial".
 inline void remove_folder(const std::string& path) {
   const std::string partial = partial_name(path);
   std::error_code problem;

@@ -1,5 +1,5 @@
 #pragma once
-// JsonLines: a log that grows by a Record per line, as many tools read it.
+// JsonLines: a log with a Record in each line, in the form that many tools read.
 
 #include <soma/io/append_file.hpp>
 #include <soma/io/record_json.hpp>
@@ -15,12 +15,12 @@ class JsonLines {
   // Error file.write.
   explicit JsonLines(std::string_view path, ExistingFile existing = ExistingFile::append)
       : file_("JsonLines", path, existing) {
-    // A last line that was cut, by a loss of power, should not spoil the next one.
+    // A last line that was cut by a loss of power must not spoil the next one.
     if (file_.size() != 0 && file_.last() != '\n') file_.write("\n");
   }
 
-  // The line is with the system when this returns, so a process that is killed loses none. Errors
-  // file.write (the file ends with the line before), record.text.
+  // When this returns, the system has the line, so a killed process loses none. Errors file.write
+  // (the file then ends with the line before), record.text.
   void write(const Record& record) { file_.write(to_json(record).append("\n")); }
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// A text as JSON writes it.
+// A text as a JSON string.
 
 #include <cstddef>
 #include <optional>
@@ -10,8 +10,8 @@
 
 namespace soma::detail {
 
-// With quotation marks, escaped as the reference implementation of safetensors does it; nothing
-// where the content is not UTF-8.
+// With quotation marks, escaped as in the reference implementation of safetensors; not set if the
+// content is not UTF-8.
 inline std::optional<std::string> json_text(std::string_view content) {
   constexpr std::string_view escaped = "\b\t\n\f\r\"\\", letters = "btnfr\"\\";
   constexpr std::string_view digits = "0123456789abcdef";

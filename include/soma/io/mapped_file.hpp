@@ -18,8 +18,8 @@
 
 namespace soma {
 
-// A file that another process cuts short while it is mapped ends the program at the next access
-// (SIGBUS), as with any mapping; one that is replaced by rename (AtomicFile) does no harm.
+// If another process truncates a mapped file, the next access ends the program (SIGBUS), as with
+// any mapping; replacing the file by rename (AtomicFile) is harmless.
 class MappedFile {
  public:
   // `operation` names the caller in messages. Error file.read.

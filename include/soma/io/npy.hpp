@@ -66,10 +66,10 @@ inline std::string npy_header(std::string_view type, const Shape& shape) {
 
 }  // namespace detail
 
-// The tensor of a file, in memory of its own. Elements in Fortran's order become a tensor whose
-// strides ascend (soma::contiguous makes a row-major one). Errors file.read, npy.header, npy.dtype,
-// npy.size (other bytes than the shape says), npy.value (a bool other than 0 and 1),
-// memory.exhausted.
+// The tensor of a file, in memory of its own. Elements in Fortran's order become a tensor with
+// ascending strides (soma::contiguous makes a row-major one). Errors file.read, npy.header,
+// npy.dtype, npy.size (the number of bytes does not match the shape), npy.value (a bool other than
+// 0 and 1), memory.exhausted.
 inline Tensor load_npy(Context& context, std::string_view path) {
   constexpr std::string_view operation = "load_npy";
   const auto file = MappedFile::open(operation, path);
@@ -101,8 +101,8 @@ inline Tensor load_npy(Context& context, std::string_view path) {
   return tensor;
 }
 
-// Writes a tensor of any strides as a row-major file of version 1.0, whole or not at all. Errors
-// npy.dtype, file.write, tensor.undefined, neuroncore.dry_run.
+// Writes a tensor of any strides as a row-major file of version 1.0; the file is complete or
+// absent. Errors npy.dtype, file.write, tensor.undefined, neuroncore.dry_run.
 inline void save_npy(std::string_view path, const Tensor& tensor) {
   constexpr std::string_view operation = "save_npy";
   if (!tensor.defined())

@@ -109,7 +109,7 @@ class NpyHeaderReader {
     rest_.remove_prefix(end + 1);
     return result;
   }
-  // A record of several types is a list.
+  // A record of several types is a list, which is refused.
   std::string_view type() {
     if (accept('[')) unsupported("a record");
     return text();

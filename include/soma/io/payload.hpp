@@ -1,5 +1,5 @@
 #pragma once
-// Elements on their way between a tensor and a file.
+// Moves elements between a tensor and a file.
 
 #include <soma/io/atomic_file.hpp>
 #include <soma/tensor/tensor.hpp>
@@ -19,8 +19,8 @@ namespace soma::detail {
 static_assert(std::endian::native == std::endian::little,
               "files hold little-endian elements, which are taken as they lie");
 
-// The bytes of that many elements in each dimension; nothing where a shape's strides or those bytes
-// do not fit 64 bits.
+// The number of bytes of a shape's elements; not set if the strides or the bytes do not fit in 64
+// bits.
 inline std::optional<std::size_t> payload_bytes(std::span<const std::size_t> sizes,
                                                 std::size_t width) {
   constexpr std::size_t most = (std::numeric_limits<std::size_t>::max)();
@@ -58,7 +58,8 @@ void for_each_piece(const Tensor& tensor, Take&& take) {
                });
 }
 
-// Error neuroncore.dry_run: a dry run has written zeros where its context's tensors should be.
+// Error neuroncore.dry_run: a dry run has written zeros in place of results to its context's
+// tensors.
 inline void check_numbers(std::string_view operation, const Tensor& tensor) {
   if (tensor.heap().dry())
     fail(error_id::neuroncore_dry_run, operation, "tensor",
@@ -69,7 +70,7 @@ inline void write_elements(AtomicFile& file, const Tensor& tensor) {
   for_each_piece(tensor, [&](std::span<const std::byte> bytes) { file.write(bytes); });
 }
 
-// Whether every byte is a bool's: another one would be undefined behaviour as soon as it is read.
+// True if every byte is a valid bool: reading any other byte as a bool is undefined behaviour.
 inline bool are_booleans(std::span<const std::byte> bytes) {
   return std::all_of(bytes.begin(), bytes.end(),
                      [](std::byte byte) { return static_cast<unsigned>(byte) <= 1; });

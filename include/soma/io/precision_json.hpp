@@ -8,8 +8,8 @@
 //    "accumulation": {"format": "bf16", "chunk": 4, "promote": 128},
 //    "narrow_edges": false, "loss_scaling": false}
 //
-// Everything may be left out: what is not said is the preset's (fp32 where none is named), a role
-// that is said is said whole. docs/precision.md lists the words.
+// Every entry is optional: missing entries come from the preset (fp32 if none is named). A role
+// that is present is complete in itself. docs/precision.md lists the words.
 
 #include <soma/base/json_limits.hpp>
 #include <soma/io/mapped_file.hpp>
@@ -38,7 +38,7 @@ inline constexpr std::array overflow_words{
 inline constexpr std::array subnormals_words{std::pair{"kept", Subnormals::kept},
                                              std::pair{"flushed", Subnormals::flushed}};
 
-// The words of an enumeration that has a to_string.
+// The words of an enumeration with a to_string.
 template <class Enum, class... Values>
 constexpr auto words_of(Values... values) {
   return std::array<std::pair<std::string_view, Enum>, sizeof...(values)>{
@@ -55,7 +55,7 @@ inline constexpr auto granularity_words =
 inline constexpr auto scale_format_words =
     words_of<ScaleFormat>(ScaleFormat::fp32, ScaleFormat::power_of_two, ScaleFormat::mx);
 
-// An object that is read name by name; what nobody asked for is an error in the end.
+// Reads an object name by name; names that were never read are an error at the end.
 class PrecisionReader {
  public:
   using Json = nlohmann::json;
@@ -71,7 +71,7 @@ class PrecisionReader {
   }
   [[noreturn]] static void refuse(std::string_view argument, const Json& given,
                                   std::string_view wanted) {
-    constexpr std::size_t most = 80;  // of a text from outside
+    constexpr std::size_t most = 80;  // characters shown of a text from outside
     fail(error_id::train_precision, "precision_from_json", argument,
          given.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, most), wanted);
   }
@@ -184,7 +184,7 @@ inline void read_quantizer(PrecisionReader& from, std::string_view name, Quantiz
 
 }  // namespace detail
 
-// Errors train.precision (names what is wrong: "gemm_weights.scaling.policy").
+// Errors train.precision (names the entry: "gemm_weights.scaling.policy").
 inline Precision precision_from_json(std::string_view text) {
   using Json = detail::PrecisionReader::Json;
   Json root(Json::value_t::discarded);
@@ -253,7 +253,7 @@ inline PrecisionReader::Json to_json_value(const Quantizer& quantizer) {
 
 }  // namespace detail
 
-// All roles, so that reading it again gives the same precision whatever the presets are.
+// Writes all roles, so that reading the text gives the same precision even if presets change.
 inline std::string to_json(const Precision& precision) {
   detail::PrecisionReader::Json value{{"name", precision.name}};
   for_each_role(precision, [&](std::string_view role, const Quantizer& quantizer) {
@@ -267,8 +267,8 @@ inline std::string to_json(const Precision& precision) {
   return value.dump(2, ' ', false, detail::PrecisionReader::Json::error_handler_t::replace);
 }
 
-// What a command line says: the name of a preset, or a JSON file (a name that ends in ".json").
-// Errors train.precision, file.read.
+// Reads a command line's argument: the name of a preset, or of a JSON file (a name that ends in
+// ".json"). Errors train.precision, file.read.
 inline Precision find_precision(std::string_view name_or_file) {
   if (!name_or_file.ends_with(".json")) return Precision::named(name_or_file);
   const auto mapped = MappedFile::open("find_precision", std::string(name_or_file));

@@ -1,5 +1,5 @@
 #pragma once
-// A Record as a line of JSON, and back: one object without anything nested in it.
+// A Record as a line of JSON, and back: one object without nested values.
 
 #include <soma/base/json_limits.hpp>
 #include <soma/base/record.hpp>
@@ -26,7 +26,7 @@ class RecordReader {
   explicit RecordReader(std::string_view purpose) : record(purpose) {}
 
   Record record;
-  std::string problem;  // of the first event that was refused
+  std::string problem;  // why the first event was refused
 
   bool start_object(std::size_t) {
     return inside_ ? refuse("has an object inside") : (inside_ = true);
@@ -76,8 +76,8 @@ inline std::string record_json_text(const Record& record, std::string_view conte
 }  // namespace detail
 
 // One line, without an end of line: {"step": 12, "loss": 0.25}. Entries keep their order; numbers
-// have the fewest digits that read back the same; NaN and infinities are texts ("NaN"), as JSON has
-// none. Error record.text: a name or a text is not UTF-8.
+// have the fewest digits that read back exactly; NaN and infinities are texts ("NaN"), because JSON
+// has none. Error record.text: a name or a text is not UTF-8.
 inline std::string to_json(const Record& record) {
   std::string line = "{";
   for (const auto& [name, value] : record.entries()) {
@@ -90,8 +90,9 @@ inline std::string to_json(const Record& record) {
   return line;
 }
 
-// The record that a text describes. `purpose` names it in messages, now and later. Error
-// record.json: not one flat object of texts, numbers and truth values under different names.
+// Reads a record from a text. `purpose` names the record in messages, now and later. Error
+// record.json: the text is not one flat object of texts, numbers and truth values with different
+// names.
 inline Record record_from_json(std::string_view text, std::string_view purpose) {
   detail::RecordReader reader(purpose);
   if (detail::has_zero_byte(text))
@@ -99,7 +100,7 @@ inline Record record_from_json(std::string_view text, std::string_view purpose) 
   else if (!nlohmann::json::sax_parse(text.begin(), text.end(), &reader) && reader.problem.empty())
     reader.problem = "is no JSON";
   if (!reader.problem.empty())
-    fail(error_id::record_json, purpose, "text", "one that " + reader.problem,
+    fail(error_id::record_json, purpose, "text", "a text that " + reader.problem,
          "a JSON object of plain values");
   return std::move(reader.record);
 }

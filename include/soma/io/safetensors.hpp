@@ -1,5 +1,5 @@
 #pragma once
-// safetensors: many named tensors in one file, exactly as the format's specification says:
+// safetensors: many named tensors in one file, exactly by the format's specification:
 //   8 bytes  the header's length, little-endian
 //   header   JSON: for each name its dtype, shape, and where its data lies; perhaps __metadata__
 //   data     row-major, little-endian, without holes
@@ -28,7 +28,7 @@
 
 namespace soma {
 
-// A tensor of a file that soma has no place for.
+// A tensor in a file whose type or rank soma does not have.
 struct SkippedTensor {
   std::string name;
   std::string reason;     // "F64"
@@ -164,29 +164,30 @@ class SafetensorsReader {
 
 }  // namespace detail
 
-// The tensors of a file, read-only, in the memory that the file is mapped to; it stays mapped as
-// long as one of them is held. (Data that are not aligned to their elements are copied, and may be
-// written: soma::clone makes the same of any other.) Tensors whose dtype or rank soma does not
-// have are listed as skipped. Errors file.read, safetensors.header, safetensors.size (offsets that
-// overlap, leave holes, lie outside, or do not match shape and dtype), safetensors.value (a bool
-// other than 0 and 1), memory.exhausted.
+// The tensors of a file, read-only, in the mapped file, which stays mapped as long as one of them
+// is held. (Data that are not aligned to their elements are copied, and are writable: soma::clone
+// makes a writable copy of any other.) Tensors with a dtype or rank that soma does not have are
+// listed as skipped. Errors file.read, safetensors.header, safetensors.size (offsets that overlap,
+// leave holes, lie outside, or do not match shape and dtype), safetensors.value (a bool other than
+// 0 and 1), memory.exhausted.
 inline SafetensorsFile load_safetensors(Context& context, std::string_view path) {
   const auto file = MappedFile::open("load_safetensors", path);
   return detail::SafetensorsReader(context, path, file->bytes(), file).read();
 }
 
-// The same for a file's content that is in memory already, and stays as long as `owner` is held.
+// The same for a file's content in memory, which is valid as long as `owner` is held.
 inline SafetensorsFile load_safetensors(Context& context, std::span<const std::byte> content,
                                         std::shared_ptr<const void> owner) {
   return detail::SafetensorsReader(context, "memory", content, std::move(owner)).read();
 }
 
-// Writes the bytes that the reference implementation writes, whole or not at all; metadata in the
-// order given. Of the tensors one at a time is held. fp32 fp16 bf16 fp8_e4m3fn fp8_e5m2 e8m0 int8
-// uint8 int16 int32 int64 bool. Errors safetensors.dtype (the others have no name there),
-// safetensors.name (not UTF-8, "__metadata__", a key of the metadata twice), safetensors.header
-// (larger than a reader accepts), safetensors.size (a tensor comes in another shape or type than
-// the source said), neuroncore.dry_run, file.write, and those of the source.
+// Writes the same bytes as the reference implementation; the file is complete or absent; metadata
+// keep their order. Only one tensor at a time is held in memory. Types: fp32 fp16 bf16 fp8_e4m3fn
+// fp8_e5m2 e8m0 int8 uint8 int16 int32 int64 bool. Errors safetensors.dtype (other types have no
+// name in the format), safetensors.name (not UTF-8, "__metadata__", a repeated key of the
+// metadata), safetensors.header (larger than a reader accepts), safetensors.size (a tensor has
+// another shape or type than its source announced), neuroncore.dry_run, file.write, and those of
+// the source.
 inline void save_safetensors(std::string_view path, TensorSource& tensors,
                              const SafetensorsMetadata& metadata = {}) {
   constexpr std::string_view operation = "save_safetensors";
@@ -195,7 +196,7 @@ inline void save_safetensors(std::string_view path, TensorSource& tensors,
   std::vector<std::pair<const Type*, std::size_t>> order;
   for (std::size_t i = 0; i < given.size(); ++i)
     order.emplace_back(&detail::safetensors_type(operation, given[i].first, given[i].second), i);
-  // Wide elements first keeps all aligned; names are ascending already.
+  // Wide elements come first, so that all are aligned; names already ascend.
   std::stable_sort(order.begin(), order.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
 
@@ -203,7 +204,7 @@ inline void save_safetensors(std::string_view path, TensorSource& tensors,
     for (std::size_t j = 0; j < i; ++j)
       if (metadata[i].first == metadata[j].first)
         fail(error_id::safetensors_name, operation, "key of the metadata",
-             soma::quoted(metadata[i].first), "one that is not there yet");
+             soma::quoted(metadata[i].first), "a new key");
 
   std::vector<detail::SafetensorsEntry> entries;
   std::size_t end = 0;
@@ -211,7 +212,7 @@ inline void save_safetensors(std::string_view path, TensorSource& tensors,
     const auto& [name, tensor] = given[i];
     if (name == "__metadata__")
       fail(error_id::safetensors_name, operation, "name", "\"__metadata__\"",
-           "one that the format does not use itself");
+           "a name that the format does not reserve");
     const std::size_t begin = end;
     end = checked_add(begin, tensor.bytes(), operation);
     entries.push_back({name,

@@ -1,5 +1,5 @@
 #pragma once
-// Element types under their names in safetensors files.
+// Element types and their names in safetensors files.
 
 #include <soma/base/error.hpp>
 #include <soma/tensor/tensor.hpp>
@@ -16,12 +16,12 @@ struct SafetensorsType {
   std::size_t bits;
   bool known;  // to soma, as:
   DType dtype;
-  // Older readers stop at the names of the fnuz formats, so nothing is written that has them.
+  // Older readers stop at the names of the fnuz formats, so these names are never written.
   bool written = known;
 };
 
-// All names of the reference implementation (safetensors 0.8), in its order, which is that of their
-// tensors in a file: the later ones first.
+// All names of the reference implementation (safetensors 0.8), in its order, which is also the
+// order of tensors in a file, from the last name to the first.
 inline constexpr std::array<SafetensorsType, 22> safetensors_types{{
     {"BOOL", 8, true, DType::boolean},
     {"F4", 4, false, {}},
@@ -47,14 +47,14 @@ inline constexpr std::array<SafetensorsType, 22> safetensors_types{{
     {"U64", 64, false, {}},
 }};
 
-// nullptr: not one of the reference implementation.
+// nullptr if the reference implementation has no such name.
 inline const SafetensorsType* find_safetensors_type(std::string_view name) {
   for (const SafetensorsType& type : safetensors_types)
     if (type.name == name) return &type;
   return nullptr;
 }
 
-// What a tensor is written as. Error safetensors.dtype for the formats that have no name there.
+// The type under which a tensor is written. Error safetensors.dtype: a format without a name there.
 inline const SafetensorsType& safetensors_type(std::string_view operation, std::string_view name,
                                                const Tensor& tensor) {
   std::string wanted = "one of";

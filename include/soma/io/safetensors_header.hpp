@@ -1,6 +1,6 @@
 #pragma once
-// The header of a safetensors file: JSON, read strictly and written as the reference implementation
-// writes it.
+// The header of a safetensors file: JSON, read strictly and written as in the reference
+// implementation.
 
 #include <soma/base/error.hpp>
 #include <soma/base/json_limits.hpp>
@@ -20,7 +20,7 @@
 
 namespace soma {
 
-// Texts that a safetensors file carries beside its tensors.
+// Texts in a safetensors file beside its tensors.
 using SafetensorsMetadata = std::vector<std::pair<std::string, std::string>>;
 
 namespace detail {
@@ -31,7 +31,7 @@ struct SafetensorsEntry {
   std::size_t begin = 0, end = 0;  // in the data behind the header
 };
 
-// Receives the events of the parser and knows what may come next:
+// Receives the events of the parser and accepts only this form:
 //   {"__metadata__": {<key>: <text>, ...},
 //    <name>: {"dtype": <text>, "shape": [<size>, ...], "data_offsets": [<begin>, <end>]}, ...}
 class SafetensorsHeaderReader {
@@ -40,9 +40,9 @@ class SafetensorsHeaderReader {
 
   std::vector<SafetensorsEntry> entries;
   SafetensorsMetadata metadata;
-  std::string problem;  // of the first event that was refused
+  std::string problem;  // why the first event was refused
 
-  // Whether the text is such a header.
+  // Reads the header; returns false if the text is none.
   bool read(std::string_view text) {
     if (has_zero_byte(text)) return refuse("has a zero byte");
     const bool good = Json::sax_parse(text.begin(), text.end(), this);

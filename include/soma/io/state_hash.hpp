@@ -1,6 +1,5 @@
 #pragma once
-// state_hash: one number for all tensors of a state, to tell whether two runs are at the same
-// place.
+// state_hash: one number for all tensors of a state, to test if two runs are in the same state.
 
 #include <soma/io/payload.hpp>
 #include <soma/io/safetensors_dtype.hpp>
@@ -20,11 +19,11 @@
 
 namespace soma {
 
-// XXH64, seed 0, over the tensors in ascending order of the bytes of their names. For each: name,
-// a zero byte, its dtype's name in safetensors ("F32"), a zero byte, rank (32 bits), sizes (64 bits
-// each), elements in row-major order; all little-endian. Metadata, strides and who owns the memory
-// do not matter. Of the tensors one at a time is held. Error safetensors.dtype for the formats that
-// have no name there; others are those of the source.
+// XXH64, seed 0, over the tensors in ascending order of the bytes of their names. For each: name, a
+// zero byte, its dtype's name in safetensors ("F32"), a zero byte, rank (32 bits), sizes (64 bits
+// each), elements in row-major order; all little-endian. Metadata, strides and ownership of memory
+// do not matter. Only one tensor at a time is held in memory. Errors safetensors.dtype (a format
+// without a name there), and those of the source.
 inline std::uint64_t state_hash(TensorSource& tensors) {
   XXH64_state_t state;
   XXH64_reset(&state, 0);

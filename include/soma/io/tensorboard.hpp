@@ -42,7 +42,7 @@ inline std::uint32_t crc32c(std::string_view bytes) {
   return ~sum;
 }
 
-// Rotated and shifted, because a sum over data that contain their own sum is weak.
+// Rotated and shifted, because a checksum over data that contain their own checksum is weak.
 inline std::uint32_t masked_crc32c(std::string_view bytes) {
   const std::uint32_t sum = crc32c(bytes);
   return ((sum >> 15) | (sum << 17)) + 0xA282EAD8u;
@@ -65,13 +65,13 @@ inline std::string tensorboard_record(std::string_view event) {
 }  // namespace detail
 
 struct EventFileOptions {
-  std::string_view suffix{};  // of the file's name: tells files of one folder apart
-  // Events are kept back until there are that many. 1: a process that is killed loses none.
+  std::string_view suffix{};  // ends the file's name; distinguishes files in one folder
+  // Events are held back until there are this many. 1: a killed process loses none.
   std::size_t events_per_flush = 1;
 };
 
-// A file of its own, in a folder that TensorBoard is pointed at (there, or made here). One writer
-// at a time.
+// A file in a folder that TensorBoard reads; the folder is made if it does not exist. One writer at
+// a time.
 class EventFile {
  public:
   // Error file.write.
@@ -84,14 +84,14 @@ class EventFile {
     add(event);
     flush();
   }
-  // Hands over what is kept back, where that can be done; flush() says if it cannot.
+  // Writes the events that were held back, if possible; flush() reports errors.
   ~EventFile() {
     if (!waiting_.empty()) file_.try_write(waiting_);
   }
   EventFile(const EventFile&) = delete;
   EventFile& operator=(const EventFile&) = delete;
 
-  // Seconds since 1970, the clock of the events.
+  // Seconds since 1970, the clock of events.
   static double now() {
     timespec time{};
     timespec_get(&time, TIME_UTC);
@@ -114,9 +114,9 @@ class EventFile {
     if (++events_ >= events_per_flush_) flush();
   }
 
-  // A run begins, or goes on, whose first step this is. Readers drop the points from there on that
-  // earlier files of the folder have: of a run that was killed behind its last checkpoint. Error
-  // file.write.
+  // Marks the begin or the resumption of a run at this first step. Readers then drop points from
+  // that step on in earlier files of the folder: points of a run that was killed after its last
+  // checkpoint. Error file.write.
   void start(std::int64_t step, double wall_time = now()) {
     std::string event;
     protozero::pbf_writer writer(event);
@@ -130,7 +130,8 @@ class EventFile {
     flush();
   }
 
-  // Hands all events to the system. Error file.write; they are tried again with the next.
+  // Passes all events to the system. Error file.write; the events are then tried again with the
+  // next ones.
   void flush() {
     file_.write(waiting_);
     waiting_.clear();
@@ -148,9 +149,9 @@ class EventFile {
                                            status_field = 1;
   static constexpr std::int32_t start_status = 1;  // SessionLog.START
 
-  // TensorBoard knows its files by "tfevents" in the name, and reads those of a folder in the order
-  // of their names, so the time stands first: seconds where it and others look for them, what is
-  // finer behind the host. In containers processes may have the same number.
+  // TensorBoard recognises its files by "tfevents" in the name, and reads the files of a folder in
+  // the order of their names, so the time comes first: seconds in the usual place, and finer time
+  // after the host. In containers several processes may have the same number.
   static AppendFile create(std::string_view folder, std::string_view suffix) {
     static std::atomic<std::uint64_t> counter{0};
     constexpr std::string_view operation = "EventFile";

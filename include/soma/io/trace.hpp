@@ -11,8 +11,8 @@
 
 namespace soma {
 
-// Every call that the profiler kept is a slice, with its shapes, GFLOP/s and GB/s. Errors
-// file.write; an old file stays until the new one is complete.
+// A slice for every call in the profiler, with its shapes, GFLOP/s and GB/s. Errors file.write; an
+// old file stays until the new one is complete.
 inline void write_trace(std::string_view path, const Profiler& profiler) {
   const auto microseconds = [&](std::int64_t time) {
     return static_cast<double>(time - profiler.began()) * 1e-3;

@@ -1,7 +1,7 @@
 #pragma once
-// How kernels see memory: a start, an element type and distances between elements. Any
-// transposition or slice is a choice of strides, any storage a choice of dtype; kernels widen to
-// fp32 as they load.
+// The layout of memory for kernels: a start, an element type and distances between elements.
+// Strides express transpositions and slices, dtype the storage type; kernels convert to fp32 when
+// they load.
 
 #include <soma/numeric/draw.hpp>
 #include <soma/numeric/rounding.hpp>
@@ -22,8 +22,8 @@ struct MatrixOperand {
   std::int32_t zero_point = 0;
 };
 
-// A matrix that is written: a floating type, elements of a row adjacent. The value is rounded once;
-// stochastic rounding of element (row, column) draws at
+// A matrix that is written: a floating type, with adjacent elements in a row. The value is rounded
+// once; stochastic rounding of element (row, column) draws at
 //     draw.index + (row_indices ? row_indices[row] : row * draw_row_stride) + column.
 struct MatrixTarget {
   void* data = nullptr;
@@ -35,7 +35,7 @@ struct MatrixTarget {
   const std::uint64_t* row_indices = nullptr;
 };
 
-// Elements are dropped where their random word is below `threshold` (probability * 2^32) and
+// Elements are dropped if their random word is below `threshold` (probability * 2^32) and
 // multiplied by keep_scale otherwise. Element (row, column) draws the word at
 //     draw.index + (row_indices ? row_indices[row] : row * draw_row_stride) + column.
 struct DropoutArgs {
@@ -47,24 +47,25 @@ struct DropoutArgs {
 };
 
 // A sum over rows is cut at bounds[0] = 0 <= bounds[1] <= ... <= bounds[count] = rows. Each segment
-// is summed from zero in ascending order (where no products are summed, in runs of rows_of_run());
-// segments then meet in the fixed tree of a binary counter:
-// neighbours 0+1, 2+3 ..., then those pairs, and so on. `count` is a power of two.
-// nullptr: one segment, all rows.
+// is summed from zero in ascending order (sums that are not sums of products: in runs of
+// rows_of_run()). The segments are then added in the fixed tree of a binary counter: neighbours
+// 0+1, 2+3 ..., then neighbouring pairs, and so on. `count` is a power of two. nullptr: one segment
+// with all rows.
 struct Segments {
   const std::size_t* bounds = nullptr;
   std::size_t count = 1;
 };
 
-// A sum of n numbers one after the other may be off by n units. So rows of a segment are added in
-// runs of so many, and runs to each other: n is 512, or below 3 sqrt(n).
+// A sum of n numbers, added one after the other, may have an error of n units. So the rows of a
+// segment are added in runs of this length, and then the runs: instead of n, the error has 512
+// units, or less than 3 sqrt(n).
 constexpr std::size_t rows_of_run(std::size_t rows) {
   std::size_t run = 512;
   while (run < rows / run) run *= 2;
   return run;
 }
 
-// What a linear layer applies to its product (Unary says what each computes).
+// The activation that a linear layer applies to its product (Unary defines the functions).
 enum class Activation : std::uint8_t {
   none,
   relu,
@@ -84,7 +85,7 @@ enum class Activation : std::uint8_t {
 
 namespace detail {
 
-// The same matrix from a row and a column on; draws stay those of the elements.
+// The part of the matrix from a row and a column on. Each element keeps its own draw.
 inline MatrixOperand part(MatrixOperand operand, std::size_t row, std::size_t column) {
   if (operand.data != nullptr)
     operand.data =

@@ -1,5 +1,5 @@
-// The yardsticks of describe_host() and of shares of the peak: multiply-adds that never leave the
-// registers.
+// Measures the peak rates for describe_host() and for shares of the peak: multiply-adds that use
+// registers only.
 
 #if defined(SOMA_KERNELS_PEAK_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_PEAK_INL_HPP
@@ -26,22 +26,23 @@ namespace hn = hwy::HWY_NAMESPACE;
 using RateFloats = hn::CappedTag<float, 16>;
 using RateVector = hn::Vec<RateFloats>;
 
-// Chains of steps, as many as registers hold beside the operands: a step takes 4 to 6 cycles and
-// two start in each, and a chain that has waited once never catches up, so twice as many as that
-// asks for (with 12, an AMD part does 0.92 of its bf16 dot instructions).
+// The number of chains, as many as fit in registers beside the operands. A step takes 4 to 6 cycles
+// and two start in each cycle, but a chain that has waited once never makes up for it, so there are
+// twice as many chains as that requires (with 12, an AMD CPU reaches 0.92 of the rate of its bf16
+// dot instruction).
 inline constexpr std::size_t rate_chains = HWY_ARCH_X86 && HWY_TARGET > HWY_AVX3 ? 12 : 24;
 
-// Returns the operations done, of which there are `each` a lane and step.
+// Returns the number of operations, which is `each` per lane and step.
 template <class Step, std::size_t... i>
 HWY_INLINE double rate_of(std::uint64_t rounds, double each, const Step& step,
                           std::index_sequence<i...>) {
   constexpr RateFloats d;
-  // All different: a compiler would compute equal chains once.
+  // All chains start with different numbers: a compiler would compute equal chains once.
   RateVector chains[] = {hn::Set(d, 0.1f * static_cast<float>(i))...};
   for (std::uint64_t round = 0; round < rounds; ++round) ((chains[i] = step.of(chains[i])), ...);
   RateVector sum = hn::Zero(d);
   ((sum = hn::Add(sum, chains[i])), ...);
-  // The sums are finite; testing that keeps the loop from being dropped.
+  // The sums are finite; the test keeps the compiler from dropping the loop.
   return hn::GetLane(sum) < 1e30f
              ? static_cast<double>(sizeof...(i)) * each * static_cast<double>(hn::Lanes(d)) *
                    static_cast<double>(rounds)

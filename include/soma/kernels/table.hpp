@@ -1,8 +1,8 @@
 #pragma once
-// The kernel table: all that soma compiles for an instruction set, behind plain functions.
+// The kernel table: all code that soma compiles for an instruction set, behind plain functions.
 //
-// Everything above it is the same code in every unit whatever its flags. An entry works on one
-// thread and on memory that its caller has checked; whoever calls it holds a FloatEnvironment
+// All code above the table is the same in every unit, whatever the compiler's flags. An entry works
+// on one thread and on memory that its caller has checked; the caller holds a FloatEnvironment
 // (parallel() does). Entries never allocate or throw.
 
 #include <soma/kernels/attention/args.hpp>
@@ -24,32 +24,33 @@
 
 namespace soma {
 
-// A run of adjacent elements, from one format to another.
+// Converts a run of adjacent elements from one format to another, in these steps.
 struct ConvertArgs {
   const std::byte* from;  // `count` stored codes
   CodecParams from_params;
   std::byte* to;  // nullptr: only collect amax
   CodecParams to_params;
   std::size_t count;
-  Draw draw;  // of the first element; used by RoundingMode::stochastic
-  // Decoded values are multiplied by source_scales[i / source_group]; nullptr: by nothing.
+  Draw draw;  // for the first element; used by RoundingMode::stochastic
+  // Decoded values are multiplied by source_scales[i / source_group]; nullptr: no multiplication.
   const float* source_scales;
   std::size_t source_group;
-  // Then the largest finite magnitudes are taken, amax[i / target_group] = max(itself, those);
-  // nullptr: not wanted.
+  // Then the largest finite magnitudes are collected: amax[i / target_group] = max(itself,
+  // magnitude); nullptr: not computed.
   float* amax;
-  // Then values are multiplied by inverse_scales[i / target_group], and finite ones kept within
+  // Then values are multiplied by inverse_scales[i / target_group], and finite values limited to
   // -limit to limit; nullptr: neither.
   const float* inverse_scales;
   float limit;
   std::size_t target_group;
-  // The target is too large to stay in a cache: write past it, which saves reading each line first.
+  // true: the target is too large for a cache, so writes bypass the caches, which saves reading
+  // each line first.
   bool stream;
 };
 
 enum class Distribution : std::uint8_t { uniform, normal, bernoulli };
 
-// `count` random numbers, elements draw.index and following of a stream.
+// `count` random numbers: element draw.index of a stream and the following elements.
 struct RandomArgs {
   Distribution distribution;
   Draw draw;

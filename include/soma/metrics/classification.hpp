@@ -29,14 +29,14 @@ inline Interval wilson_interval(std::uint64_t successes, std::uint64_t cases) {
   const double n = static_cast<double>(cases), p = static_cast<double>(successes) / n;
   const double center = (p + z * z / (2 * n)) / (1 + z * z / n);
   const double half = z * std::sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n);
-  // It holds p, whatever the rounding.
+  // The interval contains p even after rounding.
   return {(std::min)((std::max)(center - half, 0.0), p),
           (std::max)((std::min)(center + half, 1.0), p)};
 }
 
-// The area under the ROC curve of scores of negatives and positives: the probability that a
-// positive scores higher than a negative, ties counting half, and so does a score that is NaN,
-// which has no place in the order. 0.5 where one kind is absent.
+// The area under the ROC curve of the scores of negatives and positives: the probability that a
+// positive scores higher than a negative. A tie counts half; so does a NaN score, which has no
+// place in the order. 0.5 if there are no negatives or no positives.
 inline double area_under_curve(std::vector<float> negatives, std::vector<float> positives) {
   if (negatives.empty() || positives.empty()) return 0.5;
   const auto pairs = [&] {
@@ -56,14 +56,15 @@ inline double area_under_curve(std::vector<float> negatives, std::vector<float> 
   return below / all;
 }
 
-// Copies are values.
+// Copies are independent.
 class Classification final : public Metrics {
  public:
   explicit Classification(std::size_t class_count = 0)
       : classes_(class_count), confusion_(class_count * class_count) {}
 
   std::size_t outputs() const override { return classes_; }
-  // Class labels, int32 or int64. Cases whose labels cross entropy ignores are not counted.
+  // Adds cases with class labels, int32 or int64. Cases whose labels cross entropy ignores are not
+  // counted.
   void add(std::span<const float> scores, const Tensor& labels) override {
     const std::vector<std::int64_t> list = data::class_labels(labels);
     for (std::size_t i = 0; i < list.size(); ++i)
@@ -93,13 +94,14 @@ class Classification final : public Metrics {
   std::span<const std::uint64_t> confusion() const { return confusion_; }
   double accuracy() const { return ratio(correct_, cases_); }
   Interval accuracy_interval() const { return wilson_interval(correct_, cases_); }
-  // Of one class; 0 where nothing is divided by nothing.
+  // Metrics of one class; 0 for 0 / 0.
   double precision(std::size_t label) const { return ratio(at(label, label), column(label)); }
   double recall(std::size_t label) const { return ratio(at(label, label), row(label)); }
   double f1(std::size_t label) const {
     return ratio(2 * at(label, label), row(label) + column(label));
   }
-  // The mean over the classes that are some case's label or prediction: of others nothing is known.
+  // The mean over the classes that occur as a label or a prediction: nothing is known of the
+  // others.
   double macro_f1() const {
     double sum = 0, met = 0;
     for (std::size_t i = 0; i < classes_; ++i) {
@@ -108,7 +110,7 @@ class Classification final : public Metrics {
     }
     return ratio(sum, met);
   }
-  // The class that all cases were taken for; none: there were several, or no cases.
+  // The class that was predicted for all cases; not set if there were several classes, or no cases.
   std::optional<std::size_t> only_prediction() const {
     for (std::size_t i = 0; i < classes_; ++i)
       if (cases_ != 0 && column(i) == cases_) return i;
@@ -120,10 +122,10 @@ class Classification final : public Metrics {
     for (std::size_t i = 0; i < classes_; ++i) most = (std::max)(most, row(i));
     return ratio(most, cases_);
   }
-  // Of two classes; else 0.5.
+  // For two classes; otherwise 0.5.
   double area_under_curve() const { return metrics::area_under_curve(negatives_, positives_); }
 
-  // accuracy, macro_f1 and, of two classes, auc.
+  // accuracy, macro_f1 and, for two classes, auc.
   Values values() const override {
     Values values{{"accuracy", "accuracy", accuracy()}, {"macro_f1", "macro F1", macro_f1()}};
     if (classes_ == 2) values.push_back({"auc", "AUC", area_under_curve()});

@@ -1,6 +1,6 @@
 #pragma once
-// Metrics: what an evaluation counts beside the loss. A task says which (nn::Task::metrics());
-// cases are added batch by batch, and values are read at the end.
+// Metrics: the numbers that an evaluation counts beside the loss. A task chooses them
+// (nn::Task::metrics()); cases are added batch by batch, and values are read at the end.
 
 #include <soma/tensor/tensor.hpp>
 
@@ -33,15 +33,15 @@ class Metrics {
  public:
   virtual ~Metrics() = default;
 
-  // Scores of a case.
+  // The number of scores of a case.
   virtual std::size_t outputs() const = 0;
-  // The cases of a batch: outputs() scores each, side by side, and the batch's labels. Error
-  // train.label.
+  // Adds the cases of a batch: outputs() scores for each case, side by side, and the batch's
+  // labels. Error train.label.
   virtual void add(std::span<const float> scores, const Tensor& labels) = 0;
   virtual std::uint64_t cases() const = 0;
-  // In the order of a report. Names and their order do not depend on the cases.
+  // The values in the order of a report. Names and their order do not depend on the cases.
   virtual Values values() const = 0;
-  // Of a classifier: its confusion matrix and what follows from it.
+  // The confusion matrix and its metrics, for a classifier; nullptr otherwise.
   virtual const Classification* classification() const { return nullptr; }
 
  protected:

@@ -13,16 +13,16 @@
 
 namespace soma::metrics {
 
-// A label is predicted where its logit is above 0 (a probability above one half).
+// A label is predicted if its logit is above 0 (a probability above one half).
 class MultiLabel final : public Metrics {
  public:
   explicit MultiLabel(std::size_t label_count = 0) : counts_(label_count) {}
-  // `names` of the labels, for reports.
+  // `names`: of the labels, for reports.
   explicit MultiLabel(std::vector<std::string> names)
       : counts_(names.size()), names_(std::move(names)) {}
 
   std::size_t outputs() const override { return counts_.size(); }
-  // 0 or 1 for each label of each case, fp32 or uint8.
+  // `labels`: 0 or 1 for each label of each case, fp32 or uint8.
   void add(std::span<const float> scores, const Tensor& labels) override {
     const bool bytes = labels.dtype() == DType::uint8;
     if ((!bytes && labels.dtype() != DType::fp32) || labels.elements() != scores.size())
@@ -41,9 +41,9 @@ class MultiLabel final : public Metrics {
   }
   std::uint64_t cases() const override { return cases_; }
 
-  // Of one label; 0 where it is neither given nor predicted.
+  // F1 of one label; 0 if the label is neither given nor predicted.
   double f1(std::size_t label) const { return counts_[label].f1(); }
-  // Of all labels as if they were one.
+  // F1 over all labels together.
   double micro_f1() const {
     Counts all;
     for (const Counts& counts : counts_) {
@@ -53,7 +53,7 @@ class MultiLabel final : public Metrics {
     }
     return all.f1();
   }
-  // The mean over the labels that are given or predicted somewhere: of others nothing is known.
+  // The mean over the labels that are given or predicted somewhere: nothing is known of the others.
   double macro_f1() const {
     double sum = 0, met = 0;
     for (const Counts& counts : counts_) {

@@ -14,15 +14,15 @@
 
 namespace soma::metrics {
 
-// Of one or several numbers for each case. Errors are means over cases and outputs; R2 is the mean
-// over outputs, each beside its own mean, as scikit-learn has it. Sums are double, in the order of
+// For one or several numbers in each case. Errors are means over cases and outputs; R2 is the mean
+// over outputs, each relative to its own mean, as in scikit-learn. Sums are double, in the order of
 // the cases.
 class Regression final : public Metrics {
  public:
   explicit Regression(std::size_t output_count = 1) : sums_(output_count) {}
 
   std::size_t outputs() const override { return sums_.size(); }
-  // Targets, fp32: one for each score.
+  // `labels`: fp32 targets, one for each score.
   void add(std::span<const float> scores, const Tensor& labels) override {
     if (labels.dtype() != DType::fp32 || labels.elements() != scores.size())
       fail(error_id::train_label, "metrics::Regression", "labels", labels.describe(),
@@ -40,7 +40,7 @@ class Regression final : public Metrics {
   double mae() const {
     return mean([](const Sums& sums) { return sums.absolute_error; });
   }
-  // 0 where all targets of an output are equal and missed, 1 where they are equal and met.
+  // If all targets of an output are equal: 1 if the predictions equal them, else 0.
   double r2() const {
     double sum = 0;
     for (const Sums& sums : sums_)

@@ -1,7 +1,7 @@
 #pragma once
 // BERT (arXiv 1810.04805) over ragged batches: embeddings, post-norm encoder, pooler, and a
-// classifier on top; and DistilBERT (arXiv 1910.01108), which is the same but for what BertKind
-// says. Parameters have the names of the usual checkpoints.
+// classifier on top. DistilBERT (arXiv 1910.01108) is the same except for the differences at
+// BertKind. Parameters have the names of the usual checkpoints.
 
 #include <soma/base/record.hpp>
 #include <soma/nn/pieces.hpp>
@@ -18,19 +18,19 @@
 
 namespace soma::models {
 
-// distilbert has no token types, no dropout behind the attention's output, and relu instead of tanh
-// in the layer between the encoder and the classifier, which belongs to the classifier.
+// distilbert has no token types and no dropout after attention. Its layer between the encoder and
+// the classifier has relu instead of tanh, and belongs to the classifier.
 enum class BertKind : std::uint8_t { bert, distilbert };
 
 struct BertConfig {
   std::size_t vocabulary = 30522, width = 768, layers = 12, heads = 12, inner = 3072;
   std::size_t positions = 512, types = 2;
   float dropout = 0.1f, attention_dropout = 0.1f;
-  float epsilon = 1e-12f, deviation = 0.02f;
+  float epsilon = 1e-12f, standard_deviation = 0.02f;
   Activation activation = Activation::gelu;
   std::optional<float> classifier_dropout{};  // none: as dropout
-  // Backward keeps only the input and the last sum of each layer and computes the rest once more:
-  // less memory, about a fifth more products, the same bits.
+  // Backward keeps only the input and the last sum of each layer and computes the rest again: less
+  // memory, about a fifth more products, the same bits.
   bool recompute = false;
   BertKind kind = BertKind::bert;
 
@@ -40,10 +40,10 @@ struct BertConfig {
   static BertConfig tiny() { return {.width = 128, .layers = 2, .heads = 2, .inner = 512}; }
 };
 
-// The multiplications and additions that the loss of a classifier's training step on these
-// sequences depends on, forward and backward (which is twice forward), without recomputation:
-// products of the layers, attention, pooler. In the last layer those are keys and values of all
-// tokens, and the rest of first tokens.
+// The floating-point operations of a classifier's training step on these sequences, forward and
+// backward (twice forward), without recomputation: products of the layers, attention, pooler. In
+// the last layer only keys and values are computed for all tokens, and everything else for first
+// tokens.
 inline double training_flops(const BertConfig& config, const Sequences& sequences) {
   const auto width = static_cast<double>(config.width), inner = static_cast<double>(config.inner);
   const auto rows = static_cast<double>(sequences.rows());
@@ -51,7 +51,7 @@ inline double training_flops(const BertConfig& config, const Sequences& sequence
   double pairs = 0;
   for (std::size_t i = 0; i < sequences.count(); ++i)
     pairs += static_cast<double>(sequences.length(i)) * static_cast<double>(sequences.length(i));
-  // Of so many queries, and pairs of one with a key.
+  // `queries`: the number of queries; `scores`: the number of pairs of a query and a key.
   const auto layer = [&](double queries, double scores) {
     return rows * 4 * width * width + queries * 4 * width * (width + inner) + scores * 4 * width;
   };
@@ -64,18 +64,18 @@ inline double training_flops(const BertConfig& config, const Sequences& sequence
 class BertModel {
  public:
   BertModel() = default;
-  // Errors operator.value (heads do not divide the width). A DistilBERT has no types, whatever
-  // `settings.types` says.
+  // Error operator.value: the width is no multiple of the number of heads. A DistilBERT has no
+  // types, whatever `settings.types` is.
   BertModel(const nn::Scope& scope, const BertConfig& settings)
       : config(settings),
         words(scope / "embeddings.word_embeddings", settings.vocabulary, settings.width,
-              settings.deviation),
+              settings.standard_deviation),
         positions(scope / "embeddings.position_embeddings", settings.positions, settings.width,
-                  settings.deviation),
+                  settings.standard_deviation),
         types(settings.kind == BertKind::distilbert
                   ? nn::Embedding()
                   : nn::Embedding(scope / "embeddings.token_type_embeddings", settings.types,
-                                  settings.width, settings.deviation)),
+                                  settings.width, settings.standard_deviation)),
         norm(scope / "embeddings.LayerNorm", settings.width, settings.epsilon),
         dropout(scope / "embeddings", settings.dropout),
         encoder(scope / "encoder", {.width = settings.width,
@@ -86,40 +86,40 @@ class BertModel {
                                     .dropout = settings.dropout,
                                     .attention_dropout = settings.attention_dropout,
                                     .epsilon = settings.epsilon,
-                                    .deviation = settings.deviation,
+                                    .standard_deviation = settings.standard_deviation,
                                     .attention_output_dropout = settings.kind == BertKind::bert}),
         pooler(scope / "pooler.dense", settings.width, settings.width,
-               {.deviation = settings.deviation, .edge = true}) {}
+               {.standard_deviation = settings.standard_deviation, .edge = true}) {}
 
-  // Hidden states [rows, width] of token ids whose rows form sequences. Token types [rows] say
-  // which text of a pair each token belongs to; left out, all are 0.
-  // Errors operator.inputs, tensor.rank, operator.sequences, tensor.shape (not a type for each id),
+  // Hidden states [rows, width] of token ids whose rows form sequences. Token types [rows] name the
+  // text of a pair that each token belongs to; without them all types are 0. Errors
+  // operator.inputs, tensor.rank, operator.sequences, tensor.shape (not a type for each id),
   // models.sequence_length, operator.value (an id outside the vocabulary).
   Var operator()(Tape& tape, const Var& ids, const Var& token_types = {}) const {
     return encoder(tape, embed(tape, ids, token_types), {.recompute = config.recompute});
   }
 
   // The hidden state of each sequence's first token, [sequences, width]: the same bits as
-  // sequence_first() of all of them, without what the last layer would compute for others. Errors
-  // as above, and ragged.empty_sequence.
+  // sequence_first() of all hidden states, but the last layer computes nothing for other tokens.
+  // Errors as above, and ragged.empty_sequence.
   Var first(Tape& tape, const Var& ids, const Var& token_types = {}) const {
     return encoder(tape, embed(tape, ids, token_types), first_setting());
   }
-  // The same in steps: embeddings, then run_layer() of each layer. (Without layers, what is left to
-  // do is sequence_first().)
+  // The same in steps: embed(), then run_layer() for each layer. (A model without layers needs
+  // sequence_first() at the end.)
   Var embed(Tape& tape, const Var& ids, const Var& token_types = {}) const;
   Var run_layer(std::size_t i, Tape& tape, const Var& x) const {
     return encoder.run_layer(i, tape, x, first_setting());
   }
 
-  // tanh, or relu of a DistilBERT, of a linear function of each sequence's first hidden state:
+  // tanh, or relu for a DistilBERT, of a linear function of each sequence's first hidden state:
   // [sequences, width].
   Var pool(Tape& tape, const Var& first) const {
     const bool distilled = config.kind == BertKind::distilbert;
     return pooler(tape, first, {.activation = distilled ? Activation::relu : Activation::tanh});
   }
 
-  // A DistilBERT's pooler is named by its classifier.
+  // The classifier names a DistilBERT's pooler.
   void collect(nn::Collector& collector) const {
     collect_embeddings(collector);
     for (std::size_t i = 0; i < encoder.layers.size(); ++i) collect_layer(collector, i);
@@ -137,7 +137,7 @@ class BertModel {
                    Layer{encoder.layers[i], config.kind});
   }
   void collect_pooler(nn::Collector& collector) const { collector.part("pooler.dense", pooler); }
-  // What decides numbers and shows in no shape.
+  // Records the settings that change the results but no shape.
   void describe(Record& identity) const {
     identity.set("heads", std::uint64_t{config.heads});
     identity.set("epsilon", config.epsilon);
@@ -155,7 +155,7 @@ class BertModel {
   nn::Linear pooler;
 
  private:
-  // A layer under the names of checkpoints.
+  // The names of a layer's parameters in checkpoints.
   struct Layer {
     const nn::TransformerEncoderLayer& layer;
     BertKind kind;
@@ -208,8 +208,8 @@ inline Var BertModel::embed(Tape& tape, const Var& ids, const Var& token_types) 
   for (std::size_t i = 0; i < sequences.count(); ++i)
     for (std::size_t j = 0; j < sequences.length(i); ++j) *next++ = static_cast<std::int32_t>(j);
   const Var place = tape.constant(position, sequences);
-  // In the order of the usual implementation: (words + types) + positions. Types have no say
-  // where the model has no table of them.
+  // The additions have the order of the usual implementation: (words + types) + positions. A model
+  // without a table of types ignores types.
   Var sum = words(tape, ids);
   if (types.weight.defined()) {
     const Var type = token_types.defined()
@@ -230,7 +230,7 @@ class BertClassifier {
       : bert(scope / name_of(config.kind), config),
         dropout(scope / "classifier", config.classifier_dropout.value_or(config.dropout)),
         classifier(scope / "classifier", config.width, labels,
-                   {.deviation = config.deviation, .edge = true}) {}
+                   {.standard_deviation = config.standard_deviation, .edge = true}) {}
 
   // Logits [sequences, labels], fp32. Errors as BertModel.
   Var operator()(Tape& tape, const Var& ids, const Var& token_types = {}) const {
@@ -238,7 +238,7 @@ class BertClassifier {
     for (std::size_t i = 0; i < piece_count(); ++i) x = run_piece(i, tape, x, token_types);
     return x;
   }
-  // The embeddings, the layers, the head.
+  // The pieces: embeddings, layers, head.
   nn::Pieces pieces() const {
     nn::Pieces result;
     for (std::size_t i = 0; i < piece_count(); ++i) {
@@ -257,7 +257,7 @@ class BertClassifier {
     if (bert.config.kind == BertKind::distilbert) collector.part("pre_classifier", bert.pooler);
     collector.part("classifier", classifier);
   }
-  // As parameters of the encoder begin, and as model_type of a config.json calls it.
+  // The prefix of the encoder's parameters, and the model_type in config.json.
   static std::string_view name_of(BertKind kind) {
     return kind == BertKind::bert ? "bert" : "distilbert";
   }
@@ -271,7 +271,7 @@ class BertClassifier {
   nn::Linear classifier;
 
  private:
-  // The parameters of one piece, under the names of all.
+  // The parameters of one piece, with their names in the whole model.
   struct Part {
     const BertClassifier& model;
     std::size_t piece;

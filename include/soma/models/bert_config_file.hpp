@@ -1,5 +1,5 @@
 #pragma once
-// BertConfigFile: what a config.json says, and the names that it has for it.
+// BertConfigFile: the content of a config.json, and the names in that file.
 
 #include <soma/data/labels.hpp>
 #include <soma/models/bert.hpp>
@@ -14,18 +14,18 @@
 
 namespace soma::models {
 
-// What a config.json says: the model, and what belongs to its task and its tokenizer.
+// The content of a config.json: the model, its task and its tokenizer.
 struct BertConfigFile {
   BertConfig config{};
-  std::vector<std::string> labels{};  // of the classes, in the order of the logits
+  std::vector<std::string> labels{};  // class names, in the order of the logits
   std::uint64_t pad_token = 0;        // an id; soma pads nothing, other readers do
-  // Of a classifier in the weights: whether it is one of other things than texts (`architectures`),
-  // and what it gives a text (`problem_type`): one of several labels, any number of them, or a
-  // number. A file that does not say gives one label, or a number where it has a single label, as
-  // the usual library trains such a model.
+  // The classifier in the weights. other_task: true if it classifies other things than texts
+  // (`architectures`). kind: the label of a text (`problem_type`): one of several, any number, or a
+  // number. A file without problem_type means one label, or a number if there is a single label, as
+  // in the usual library's training.
   bool other_task = false;
   data::LabelKind kind = data::LabelKind::one;
-  std::string tokenizer_class{};  // of the model's tokenizer, where the file says
+  std::string tokenizer_class{};  // the class name of the model's tokenizer, if the file has it
 };
 
 namespace detail {
@@ -34,8 +34,8 @@ struct ActivationName {
   std::string_view name;
   Activation activation;
 };
-// Every name of the usual library's list but prelu and xielu, which have parameters. The first name
-// of an activation is the one that is written.
+// All names of the usual library's list except prelu and xielu, which have parameters. Of several
+// names for an activation, the first is written.
 inline constexpr auto activation_names = std::to_array<ActivationName>({
     {"gelu", Activation::gelu},
     {"gelu_new", Activation::gelu_tanh},
@@ -67,7 +67,8 @@ inline constexpr std::uint64_t most_labels = 65536;
 
 inline std::string default_label(std::size_t i) { return "LABEL_" + std::to_string(i); }
 
-// An answer is a line with a label in front of a tab. Error models.config_value.
+// An answer is a line with a label before a tab, so labels must not break such a line. Error
+// models.config_value.
 inline void check_labels(std::string_view operation, const std::vector<std::string>& labels) {
   std::vector<std::string_view> sorted(labels.begin(), labels.end());
   std::sort(sorted.begin(), sorted.end());

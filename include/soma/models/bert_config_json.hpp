@@ -1,6 +1,6 @@
 #pragma once
-// The config.json of BERT and DistilBERT, as the usual hubs and libraries have it, both ways. What
-// becomes of each key says the table of base/model_keys.hpp.
+// Reads and writes the config.json of BERT and DistilBERT in the form of the usual hubs and
+// libraries. The table in base/model_keys.hpp defines the treatment of each key.
 
 #include <soma/base/fixed.hpp>
 #include <soma/base/json_limits.hpp>
@@ -29,12 +29,12 @@ namespace detail {
 
 using soma::detail::json_text;
 
-// The values of a config.json by key, each checked, with what it is where the key is not there.
+// The checked values of a config.json by key, with a default for each key.
 class BertConfigReader {
  public:
   using Json = nlohmann::json;
 
-  // `name` is that of the file, for messages.
+  // `name`: of the file, for messages.
   BertConfigReader(std::string_view text, std::string_view name) : name_(name) {
     if (soma::detail::may_be_tree(text))
       root_ = Json::parse(text.begin(), text.end(), nullptr, false);
@@ -51,7 +51,7 @@ class BertConfigReader {
     config.kind = kind;
     config.vocabulary = size("vocab_size", config.vocabulary, (std::uint64_t{1} << 31) - 1);
     config.positions = size("max_position_embeddings", config.positions, std::uint64_t{1} << 20);
-    config.deviation = positive("initializer_range", config.deviation);
+    config.standard_deviation = positive("initializer_range", config.standard_deviation);
     if (kind == BertKind::bert)
       read_bert(config);
     else
@@ -101,7 +101,7 @@ class BertConfigReader {
                 "a divisor of " + std::string(width) + ", " + std::to_string(config.width));
   }
 
-  // A model of the same name that computes something else would load and be wrong.
+  // A model of the same name with another computation would load and give wrong results.
   BertKind check_kind() const {
     BertKind kind = BertKind::bert;
     if (const Json* type = text("model_type"); type != nullptr && *type != "bert") {
@@ -129,7 +129,7 @@ class BertConfigReader {
                 "\"regression\"");
     return static_cast<data::LabelKind>(found - problem_types.begin());
   }
-  // The value as JSON, or how it begins.
+  // The value as JSON, or its beginning.
   static std::string shown(const Json& value) {
     constexpr std::size_t most = 60;
     std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
@@ -155,7 +155,7 @@ class BertConfigReader {
   std::uint64_t whole(const char* key, std::uint64_t least, std::uint64_t most) const {
     const Json& value = *find(key);
     if (!value.is_number_integer()) bad_type(key, value, "an integer");
-    // As text where it is negative: it may be anything.
+    // A negative number is shown as text, because it may be of any size.
     if (!value.is_number_unsigned() || value.get<std::uint64_t>() < least ||
         value.get<std::uint64_t>() > most)
       bad_value(key, value.dump(), std::to_string(least) + " to " + std::to_string(most));
@@ -190,7 +190,8 @@ class BertConfigReader {
     bad_value(key, soma::quoted(name), wanted);
   }
 
-  // id2label, {"0": "negative", ...}; without it num_labels, or two, under their usual names.
+  // The labels: id2label, {"0": "negative", ...}; without it num_labels, or two labels, with the
+  // usual names.
   std::vector<std::string> labels() const {
     std::vector<std::string> result;
     const Json* count = find("num_labels");
@@ -205,9 +206,9 @@ class BertConfigReader {
       for (std::size_t i = 0; i < names->size(); ++i) {
         const auto label = names->find(std::to_string(i));
         if (label == names->end())
-          bad_value("id2label", "one without " + soma::quoted(std::to_string(i)),
+          bad_value("id2label", "an object without " + soma::quoted(std::to_string(i)),
                     "ids from 0 to " + std::to_string(names->size() - 1));
-        // Numbers, true and false are the names of such labels.
+        // Numbers, true and false become labels with these texts as names.
         if (label->is_structured() || label->is_null())
           bad_type("id2label", *label, "texts or numbers");
         result.push_back(label->is_string() ? label->get<std::string>() : label->dump());
@@ -218,7 +219,7 @@ class BertConfigReader {
     return result;
   }
 
-  // nullptr: not there, or null, which means the same.
+  // nullptr: missing or null, which mean the same.
   const Json* find(const char* key) const {
     const auto value = root_.find(key);
     return value == root_.end() || value->is_null() ? nullptr : &*value;
@@ -246,20 +247,19 @@ class BertConfigReader {
 
 }  // namespace detail
 
-// What a config.json says. Keys that are not there have the values of the published base model
-// (BertConfig{}; two labels, LABEL_0 and LABEL_1), or of the published DistilBERT where model_type
-// says so; null is the same as not there; keys that no table knows (base/model_keys.hpp) are passed
-// over. `name` is that of the file, for messages. Errors
-// models.config_json, models.config_type, models.config_value: the key, what it has, and what it
-// may have.
+// Reads a config.json. Missing keys have the values of the published base model (BertConfig{}; two
+// labels, LABEL_0 and LABEL_1), or of the published DistilBERT if model_type names it. null means
+// missing. Keys in no table (base/model_keys.hpp) are ignored. `name`: of the file, for messages.
+// Errors models.config_json, models.config_type, models.config_value: they name the key, its value
+// and the accepted values.
 inline BertConfigFile bert_config_from_json(std::string_view text,
                                             std::string_view name = "config.json") {
   return detail::BertConfigReader(text, name).read();
 }
 
-// The text of a config.json of a classifier with fp32 weights. Without labels they are called
-// LABEL_0 and LABEL_1, that of a number LABEL_0. Error models.config_value: a label that is not
-// UTF-8, is empty, has a tab or a line's end in it, or is there twice.
+// The text of a config.json for a classifier with fp32 weights. If there are no labels, their names
+// are LABEL_0 and LABEL_1; for a number LABEL_0. Error models.config_value: a label that is not
+// UTF-8, is empty, contains a tab or an end of line, or appears twice.
 inline std::string to_json(const BertConfigFile& file) {
   const BertConfig& config = file.config;
   std::vector<std::string> labels = file.labels;
@@ -319,7 +319,7 @@ inline std::string to_json(const BertConfigFile& file) {
   const std::string_view problem = detail::problem_types[static_cast<std::size_t>(file.kind)];
   lines.insert(lines.end(), {
                                 {"id2label", "{" + ids + "}"},
-                                {"initializer_range", float_text(config.deviation)},
+                                {"initializer_range", float_text(config.standard_deviation)},
                                 {"label2id", "{" + names + "}"},
                                 {"max_position_embeddings", std::to_string(config.positions)},
                                 {"pad_token_id", std::to_string(file.pad_token)},

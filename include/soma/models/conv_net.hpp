@@ -22,7 +22,7 @@ struct ConvNetConfig {
 class ConvNet {
  public:
   ConvNet() = default;
-  // Error operator.value where the image is too small for so many blocks.
+  // Error operator.value: the image is too small for this number of blocks.
   ConvNet(const nn::Scope& scope, const ConvNetConfig& config) {
     std::size_t channels = config.channels, height = config.height, width = config.width;
     for (std::size_t i = 0; i < config.blocks.size(); ++i) {
@@ -45,7 +45,7 @@ class ConvNet {
     for (std::size_t i = 0; i < convolutions.size() + 2; ++i) x = run_piece(i, tape, x);
     return x;
   }
-  // The blocks, the hidden layer, the classifier.
+  // The pieces: blocks, hidden layer, classifier.
   nn::Pieces pieces() const {
     nn::Pieces result;
     const std::size_t blocks = convolutions.size();

@@ -1,8 +1,9 @@
 #pragma once
-// ExtremeClassifier: points of few features among very many, labelled with some of very many
-// classes: the sum of the features' rows, a ReLU, and a layer with a row for each class, which is
-// trained against a set of classes that a sampler chooses (arXiv 1903.03129 has the network). A
-// task that trainers train, with optim::RowAdam. Needs add_sparse(context) (soma/sparse.hpp).
+// ExtremeClassifier: classifies points with few features among very many into some of very many
+// classes. The network is the sum of the features' rows, a ReLU, and a layer with a row for each
+// class, which is trained against a set of classes that a sampler chooses (arXiv 1903.03129
+// describes the network). It is a task that trainers train, with optim::RowAdam. Needs
+// add_sparse(context) (soma/sparse.hpp).
 
 #include <soma/autograd/embedding_bag.hpp>
 #include <soma/autograd/list_loss.hpp>
@@ -30,8 +31,8 @@ namespace soma::models {
 struct ExtremeOptions {
   std::size_t features = 0, classes = 0, width = 128;
   nn::SamplerOptions sampler{};
-  // Deviation of the initial rows of features, and of classes: logits begin near 0.
-  float feature_deviation = 0.1f, class_deviation = 0.05f;
+  // Standard deviations of the initial rows of features, and of classes: logits begin near 0.
+  float feature_standard_deviation = 0.1f, class_standard_deviation = 0.05f;
   std::uint64_t seed = 0;
 };
 
@@ -42,13 +43,13 @@ class ExtremeClassifier final : public nn::Task {
       : context_(context), options_(checked(options)) {
     use_sampler(options.sampler);
     const nn::Scope scope{context, options.seed};
-    const auto normal = [&](std::size_t rows, float deviation, std::string_view site) {
-      return Var::parameter(
-          context, nn::normal(context, Shape{rows, options.width}, deviation, scope.draw(site)));
+    const auto normal = [&](std::size_t rows, float standard_deviation, std::string_view site) {
+      return Var::parameter(context, nn::normal(context, Shape{rows, options.width},
+                                                standard_deviation, scope.draw(site)));
     };
-    features_ = normal(options.features, options.feature_deviation, "features");
+    features_ = normal(options.features, options.feature_standard_deviation, "features");
     bias_ = Var::parameter(context, Tensor::zeros(context, Shape{options.width}));
-    classes_ = normal(options.classes, options.class_deviation, "classes");
+    classes_ = normal(options.classes, options.class_standard_deviation, "classes");
     class_bias_ = Var::parameter(context, Tensor::zeros(context, Shape{options.classes, 1}));
     parameters_ = {{.name = "features.weight", .var = features_},
                    {.name = "features.bias", .var = bias_},
@@ -58,7 +59,8 @@ class ExtremeClassifier final : public nn::Task {
 
   const ExtremeOptions& options() const { return options_; }
   const nn::ClassSampler& sampler() const { return *sampler_; }
-  // Another sampler from the next batch on. Errors as of ClassSampler: the one before stays.
+  // Changes the sampler from the next batch on. Errors as of ClassSampler; the old sampler then
+  // stays.
   void use_sampler(const nn::SamplerOptions& sampler) {
     sampler_ =
         std::make_unique<nn::ClassSampler>(context_, options_.classes, options_.width, sampler);
@@ -67,7 +69,7 @@ class ExtremeClassifier final : public nn::Task {
 
   const Parameters& parameters() const override { return parameters_; }
   double learning_rate() const override { return 1e-3; }
-  // In training the loss of the sampler's set; else the exact one.
+  // In training, the loss over the sampler's set; otherwise the exact loss.
   Forward forward(Tape& tape, const data::Batch& batch) override {
     if (!batch.label_lists.defined())
       fail(error_id::train_label, "ExtremeClassifier", "labels", "not defined",
@@ -85,7 +87,7 @@ class ExtremeClassifier final : public nn::Task {
           sampler_->sample_each(batch.label_lists, h.value(), classes_.value(), step);
       return {sampled_cross_entropy(tape, h, classes_, class_bias_, sets, reduction), {}};
     }
-    // The set of a part is that of its batch.
+    // A part of a batch uses the set of the whole batch.
     const data::LabelLists& whole = batch.part ? batch.whole_label_lists : batch.label_lists;
     if (!whole.defined())
       fail(error_id::train_label, "ExtremeClassifier", "labels of the whole batch", "not defined",
@@ -94,7 +96,7 @@ class ExtremeClassifier final : public nn::Task {
         sampler_->sample(whole, batch.label_lists, h.value(), classes_.value(), step);
     return {sampled_cross_entropy(tape, h, classes_, class_bias_, set, reduction), {}};
   }
-  // An index goes by the queries of the whole batch, of which a rank has its part only.
+  // An index uses the queries of the whole batch, but a rank has only its part.
   bool takes_parts() const override { return !nn::uses_index(options_.sampler.kind); }
   StateDict state() const override { return sampler_->state(); }
   void load_state(const StateDict& state) override {
@@ -108,8 +110,8 @@ class ExtremeClassifier final : public nn::Task {
     sampler_->describe(identity);
   }
 
-  // The likeliest `count` classes of each point, the likeliest first; of equal ones the smaller
-  // number. Looks at all classes, a panel at a time.
+  // The likeliest `count` classes of each point, the likeliest first; of equal logits, the smaller
+  // id first. Computes all classes, a panel at a time.
   std::vector<std::vector<nn::FoundClass>> top(const data::Batch& batch, std::size_t count) const {
     constexpr std::size_t panel = 8192;
     Tape tape(context_, {.record = false, .training = false});
@@ -136,8 +138,8 @@ class ExtremeClassifier final : public nn::Task {
     return result;
   }
 
-  // What the last layer reads of a point: its features, and their values where they have some.
-  // Without a tape, in microseconds. Error operator.value: a feature that is none.
+  // The input of the last layer for a point with these features and, if given, values. Without a
+  // tape, in microseconds. Error operator.value: a feature out of range.
   void hidden_of(std::span<const std::int32_t> ids, std::span<const float> values,
                  std::vector<float>& h) const {
     const FloatEnvironment environment;
@@ -158,11 +160,12 @@ class ExtremeClassifier final : public nn::Task {
     const float* bias = bias_.value().data<float>();
     for (std::size_t i = 0; i < h.size(); ++i) h[i] = (std::max)(h[i] + bias[i], 0.0f);
   }
-  // Answers by hashes: of this model, as its weights are now. While it is used nobody trains.
+  // Answers by hashes from the present weights of this model. The model must not be trained while
+  // the search is in use.
   nn::ClassSearch search(const nn::ClassSearchOptions& options = {}) const {
     return {context_, classes_.value(), class_bias_.value(), options};
   }
-  // What the last layer reads of a batch, [points, width].
+  // The input of the last layer for a batch, [points, width].
   Tensor hidden_of(const data::Batch& batch) const {
     Tape tape(context_, {.record = false, .training = false});
     return hidden(tape, batch).value();

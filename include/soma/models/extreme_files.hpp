@@ -1,7 +1,7 @@
 #pragma once
 // The folder of an ExtremeClassifier: config.json, with the sampler and the seed and version of its
-// hashes, and model.safetensors. An index is not stored: it is a function of the rows and of what
-// config.json says.
+// hashes, and model.safetensors. The index is not stored, because it is a function of the rows and
+// of config.json.
 
 #include <soma/io/atomic_folder.hpp>
 #include <soma/io/mapped_file.hpp>
@@ -41,8 +41,8 @@ inline Record to_record(const ExtremeOptions& options) {
   return record;
 }
 
-// Errors record.missing, record.type, models.config_type, models.config_value (a sampler that is
-// none, hashes of another version).
+// Errors record.missing, record.type, models.config_type, models.config_value (an unknown sampler,
+// hashes of another version).
 inline ExtremeOptions extreme_options_of(const Record& record, std::string_view folder) {
   const auto refuse = [&](ErrorId id, std::string_view name, std::string_view given,
                           std::string_view wanted) {
@@ -77,7 +77,7 @@ inline ExtremeOptions extreme_options_of(const Record& record, std::string_view 
   return options;
 }
 
-// Writes the folder; an earlier model of that name is replaced once the new one is whole. Error
+// Writes the folder. An earlier model of that name is replaced once the new one is complete. Error
 // file.write.
 inline void save_extreme_classifier(const ExtremeClassifier& model, std::string_view folder) {
   constexpr std::string_view operation = "save_extreme_classifier";

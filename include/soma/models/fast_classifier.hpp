@@ -1,10 +1,10 @@
 #pragma once
-// FastClassifier: hashed words and pairs of words, the mean of their rows of a table, and one
-// linear layer: a text classifier that is trained in seconds and answers in microseconds. A task
-// that trainers train, with optim::RowAdagrad. (The model is that of "Bag of Tricks for Efficient
-// Text Classification", arXiv 1607.01759, with row-wise Adagrad instead of plain SGD.)
+// FastClassifier: a text classifier that trains in seconds and answers in microseconds. It hashes
+// words and pairs of words, takes the mean of their rows in a table, and applies one linear layer.
+// It is a task that trainers train, with optim::RowAdagrad. (The model of "Bag of Tricks for
+// Efficient Text Classification", arXiv 1607.01759, with row-wise Adagrad instead of plain SGD.)
 //
-// The table begins with zeros: a row that training never touched adds nothing to a text. Needs
+// The table starts with zeros: a row that training never touched adds nothing. Needs
 // add_sparse(context) (soma/sparse.hpp).
 
 #include <soma/autograd/embedding_bag.hpp>
@@ -42,21 +42,21 @@ class FastClassifier final : public nn::Task {
     table_ =
         Var::parameter(context, Tensor::zeros(context, Shape{features_.rows(), options.width}));
     output_ = nn::Linear(scope / "output", options.width, options.labels.size(),
-                         {.deviation = nn::detail::root_of_ratio(1, options.width)});
+                         {.standard_deviation = nn::detail::root_of_ratio(1, options.width)});
     nn::Collector collector(parameters_);
     collector.add("embedding.weight", table_, ParameterRole::weight);
     collector.part("output", output_);
   }
 
-  // From a folder that save() wrote. Errors file.read, record.json, record.missing, record.type,
+  // Reads a folder that save() wrote. Errors file.read, record.json, record.missing, record.type,
   // models.config_type (a folder of another model), text.features (hashes of another version),
   // models.config_value, state.missing_name, state.extra_name, state.shape, state.dtype.
   static FastClassifier from_folder(Context& context, std::string_view folder) {
     return FastClassifier(context, std::string(folder));
   }
 
-  // Writes config.json and model.safetensors, which has the rows of the table that are not zero. An
-  // earlier model of that name is replaced once the new one is whole. Error file.write.
+  // Writes config.json, and model.safetensors with the table's rows that are not zero. An earlier
+  // model of that name is replaced once the new one is complete. Error file.write.
   void save(std::string_view folder) const {
     constexpr std::string_view operation = "FastClassifier::save";
     AtomicFolder target(operation, folder);
@@ -78,8 +78,8 @@ class FastClassifier final : public nn::Task {
   const FastOptions& options() const { return options_; }
   const text::HashedFeatures& features() const { return features_; }
 
-  // Batches of rows that have members `text` and `label` (the number of a class), hashed on all
-  // threads. Errors data.labels (a label that is no class), and those of TokenSource.
+  // Batches of rows with members `text` and `label` (the index of a class), hashed on all threads.
+  // Errors data.labels (a label that is no class), and those of TokenSource.
   template <class LabelledTexts>
   std::unique_ptr<data::TokenSource> batches(const LabelledTexts& rows,
                                              const data::BatchOptions& options = {}) const {
@@ -97,7 +97,7 @@ class FastClassifier final : public nn::Task {
     return std::make_unique<data::TokenSource>(context_, std::move(lists), options);
   }
 
-  // From a text to its class, without a tape: microseconds. Thread-safe, as long as nobody trains.
+  // The class of a text, without a tape: microseconds. Thread-safe while the model is not trained.
   // Error models.not_finite.
   Prediction predict(std::string_view text) const {
     const FloatEnvironment environment;
@@ -126,7 +126,7 @@ class FastClassifier final : public nn::Task {
   std::size_t classes() const override { return labels().size(); }
   double learning_rate() const override { return fast_learning_rate; }
   Forward forward(Tape& tape, const data::Batch& batch) override {
-    // The loss checks that they are classes.
+    // The loss checks that labels are classes.
     if (!batch.labels.defined())
       fail(error_id::train_label, "FastClassifier", "labels", "not defined",
            "a class for each sequence");
@@ -163,11 +163,11 @@ class FastClassifier final : public nn::Task {
     return options;
   }
 
-  // Texts are shared out by their bytes; lists stand in the order of the texts.
+  // Divides texts among threads by their bytes; the lists have the order of the texts.
   void hash_all(const std::vector<std::string_view>& texts, data::TokenLists& lists) const {
     struct Part {
       std::vector<std::int32_t> ids{};
-      std::vector<std::size_t> ends{};  // of lists, in ids
+      std::vector<std::size_t> ends{};  // ends of lists, in ids
     };
     const soma::detail::UnevenRanges ranges(context_, texts.size(), std::size_t{1} << 16,
                                             [&](std::size_t i) { return texts[i].size() + 16; });
@@ -192,7 +192,7 @@ class FastClassifier final : public nn::Task {
     }
   }
 
-  // As the linear layer computes them: products add up in order, then comes the bias.
+  // The same order as in the linear layer: products are added in order, then the bias.
   std::vector<float> logits_of(const std::vector<float>& mean) const {
     const float* weight = output_.weight.value().data<float>();
     const float* bias = output_.bias.value().data<float>();
@@ -219,7 +219,7 @@ class FastClassifier final : public nn::Task {
     return {labels()[best], static_cast<double>(logits[best]), std::move(logits)};
   }
 
-  // Numbers of the rows that are not all zero, ascending.
+  // The ids of the rows that are not all zero, ascending.
   Tensor used_rows() const {
     const float* table = table_.value().data<float>();
     const std::size_t rows = features_.rows(), width = options_.width;

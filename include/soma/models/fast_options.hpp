@@ -1,5 +1,5 @@
 #pragma once
-// What a FastClassifier is made of, the rules that choose it from the rows of a training set, and
+// The options of a FastClassifier, the rules that choose them from the rows of a training set, and
 // its file config.json.
 
 #include <soma/base/error.hpp>
@@ -21,20 +21,20 @@
 namespace soma::models {
 
 struct FastOptions {
-  std::vector<std::string> labels{};  // of the classes
+  std::vector<std::string> labels{};  // class names
   text::HashedFeatureOptions features{};
-  std::size_t width = 16;  // of the table's rows
-  std::uint64_t seed = 0;  // of the initial values of the linear layer
+  std::size_t width = 16;  // columns of the embedding table
+  std::uint64_t seed = 0;  // for the initial values of the linear layer
 };
 
-// The learning rate of row-wise Adagrad. From 0.1 to 0.5 accuracies differ by less than those of
-// two seeds.
+// The learning rate of row-wise Adagrad. From 0.1 to 0.5 the accuracy changes less than between two
+// seeds.
 inline constexpr double fast_learning_rate = 0.2;
 
-// What the rules look at.
+// The inputs of the rules.
 struct TextSetSize {
   std::size_t rows = 0, classes = 0;
-  std::uint64_t bytes = 0;  // of all texts
+  std::uint64_t bytes = 0;  // bytes of all texts
 };
 
 // The rules, found on four sets of 4 thousand to 26 million bytes (docs/sparse_training.md):
@@ -57,7 +57,8 @@ inline FastOptions fast_options_for(const TextSetSize& size, std::vector<std::st
   return options;
 }
 
-// Passes over the rows: 3 where there are fewer than 4,500, or fewer than 500 of a class; else 2.
+// Passes over the rows: 3 with fewer than 4,500 rows, or fewer than 500 for each class; otherwise
+// 2.
 inline std::uint64_t fast_epochs_for(const TextSetSize& size) {
   return size.rows < 4500 || size.rows < 500 * size.classes ? 3 : 2;
 }
@@ -70,7 +71,7 @@ namespace soma::detail {
 
 inline constexpr std::string_view fast_model_type = "soma_fast_classifier";
 
-// Labels have no line's end in them.
+// Labels contain no end of line.
 inline std::string joined_labels(const std::vector<std::string>& labels) {
   std::string joined;
   for (const std::string& label : labels) joined.append(label).push_back('\n');
@@ -140,8 +141,8 @@ inline FastOptions fast_options_of(const Record& record, std::string_view folder
   return options;
 }
 
-// Whether the folder has a config.json of a FastClassifier. A folder without one, or with one of
-// another model, has none.
+// True if the folder has a config.json of a FastClassifier. False without a config.json, or with
+// that of another model.
 inline bool is_fast_classifier(const std::string& folder) {
   const std::string path = folder + "/config.json";
   struct stat known {};

@@ -17,7 +17,7 @@ namespace soma::models {
 class Mlp {
  public:
   Mlp() = default;
-  // sizes: inputs, widths of the hidden layers, outputs: at least two. Error operator.value.
+  // sizes: inputs, widths of the hidden layers, outputs; at least two. Error operator.value.
   Mlp(const nn::Scope& scope, std::span<const std::size_t> sizes,
       Activation between = Activation::relu)
       : activation(between) {
@@ -33,7 +33,7 @@ class Mlp {
     for (std::size_t i = 0; i < layers.size(); ++i) x = run_piece(i, tape, x);
     return x;
   }
-  // The layers.
+  // The pieces: one for each layer.
   nn::Pieces pieces() const {
     nn::Pieces result;
     for (std::size_t i = 0; i < layers.size(); ++i) {
@@ -48,7 +48,7 @@ class Mlp {
     for (std::size_t i = 0; i < layers.size(); ++i)
       collector.part("layer." + std::to_string(i), layers[i]);
   }
-  // What decides numbers and shows in no shape.
+  // Records the settings that change the results but no shape.
   void describe(Record& identity) const {
     identity.set("activation", static_cast<std::uint64_t>(activation));
   }

@@ -1,5 +1,6 @@
 #pragma once
-// The files of a model's weights: one, or several with an index; and what is there instead.
+// The files of a model's weights: one file, or several with an index; and a message if there are
+// other files instead.
 
 #include <soma/base/error.hpp>
 #include <soma/base/json_limits.hpp>
@@ -27,7 +28,7 @@ inline bool is_folder(const std::string& path) {
   struct stat known {};
   return ::stat(path.c_str(), &known) == 0 && S_ISDIR(known.st_mode);
 }
-// A name that stays in its folder.
+// True if the name stays in its folder.
 inline bool plain_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." &&
          name.find_first_of(std::string_view("/\0", 2)) == std::string_view::npos;
@@ -36,7 +37,7 @@ inline std::string text_of(const MappedFile& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
 }
 
-// What an index says: of each file the tensors that are in it.
+// The content of an index: the tensors of each file.
 using ShardNames = std::map<std::string, std::vector<std::string>>;
 
 [[noreturn]] inline void index_failed(std::string_view operation, const std::string& index,
@@ -53,14 +54,15 @@ inline ShardNames shard_names(std::string_view operation, const std::string& ind
   const Json root = Json::parse(text, nullptr, false);
   if (!root.is_object()) failed("no JSON object");
   const auto map = root.find("weight_map");
-  if (map == root.end() || !map->is_object()) failed("one without a weight_map");
+  if (map == root.end() || !map->is_object()) failed("an index without a weight_map");
   ShardNames files;
   for (const auto& [tensor, file] : map->items()) {
     if (!file.is_string() || !plain_name(file.get_ref<const std::string&>()))
-      failed("one that names a file " + file.dump(-1, ' ', false, Json::error_handler_t::replace));
+      failed("an index that names a file " +
+             file.dump(-1, ' ', false, Json::error_handler_t::replace));
     files[file.get<std::string>()].push_back(tensor);
   }
-  if (files.empty()) failed("one without files");
+  if (files.empty()) failed("an index without files");
   return files;
 }
 
@@ -69,8 +71,8 @@ inline bool has_tensor(const SafetensorsFile& file, std::string_view name) {
   return file.tensors.contains(name) || std::ranges::any_of(file.skipped, is_it);
 }
 
-// Of weights that soma does not read, what is there instead, and how to make what it reads: of a
-// folder without model.safetensors. Error models.weights_file.
+// For a folder without model.safetensors: the error names the weights that are there, and how to
+// convert them to a format that soma reads. Error models.weights_file.
 inline void check_weights_file(std::string_view operation, const std::string& folder) {
   constexpr std::string_view others[] = {"pytorch_model.bin",
                                          "pytorch_model.bin.index.json",
@@ -93,7 +95,7 @@ inline void check_weights_file(std::string_view operation, const std::string& fo
                soma::quoted(folder));
 }
 
-// The files of a model: `path` itself, or those in the folder of that name.
+// The files of a model: `path` itself, or the files in the folder `path`.
 inline std::vector<SafetensorsFile> model_files(Context& context, std::string_view operation,
                                                 const std::string& path) {
   constexpr std::string_view single = "/model.safetensors", index = "/model.safetensors.index.json";

@@ -1,5 +1,5 @@
 #pragma once
-// Prediction: what a TextClassifier says of a text, and its line of text.
+// Prediction: the answer of a TextClassifier for a text, and the answer as a line.
 
 #include <soma/base/fixed.hpp>
 #include <soma/data/labels.hpp>
@@ -12,17 +12,17 @@
 
 namespace soma::models {
 
-// What a model says of a text. data::LabelKind says which members it has.
+// The answer for a text. `kind` (data::LabelKind) decides which members are set.
 struct Prediction {
-  std::string label;                 // the likeliest; of a number the name of what it is
-  double probability = 0;            // of that label
-  std::vector<float> probabilities;  // of each class; where there may be several labels, each alone
+  std::string label;                  // the likeliest; of a number the name of what it is
+  double probability = 0;             // the probability of `label`
+  std::vector<float> probabilities;   // one for each class; with several labels each alone
   std::vector<std::string> labels{};  // several: those likelier than not, likeliest first
   float number = 0;                   // number
   data::LabelKind kind = data::LabelKind::one;
 };
 
-// "positive	0.9876"; of several labels "toxic	0.9100	insult	0.6200", or nothing; of
+// "positive       0.9876"; with several labels "toxic     0.9100  insult  0.6200", or nothing; for
 // a number "3.25".
 inline std::string to_string(const Prediction& prediction) {
   using soma::detail::fixed;

@@ -1,6 +1,6 @@
 #pragma once
-// BERT's weights in files, as the usual hubs and libraries have them: a folder with config.json and
-// model.safetensors (or several files and an index), read and written.
+// BERT's weights in files of the usual hubs and libraries: reads and writes a folder with
+// config.json and model.safetensors (or several files and an index).
 
 #include <soma/autograd/parameter.hpp>
 #include <soma/io/atomic_folder.hpp>
@@ -28,27 +28,27 @@
 namespace soma::models {
 
 struct LoadBertOptions {
-  // The classifier keeps its initial values even where the file has one: for other labels, or where
-  // it is one of another task.
+  // The classifier keeps its initial values even if the file has one: for other labels, or if the
+  // file's classifier belongs to another task.
   bool new_classifier = false;
-  // Of a classifier whose parameters are not made yet (nn::Scope::later): this object makes them
-  // from the files, each when it is wanted. The files stay mapped, and nothing is read before.
+  // For a classifier with postponed parameters (nn::Scope::later): this object makes them from the
+  // files on demand. The files stay mapped, and nothing is read before.
   nn::InitialStore* later = nullptr;
 };
 
-// What was not simply read.
+// The differences between the files and the classifier.
 struct LoadedBert {
-  std::vector<std::string> fresh{};        // parameters that the file lacks: as initialised
-  std::vector<std::string> passed_over{};  // tensors of the file that are of no use here
+  std::vector<std::string> fresh{};        // parameters missing in the file: keep initial values
+  std::vector<std::string> passed_over{};  // tensors of the file that are not used
 };
 
 namespace detail {
 
-// What TextClassifier::save writes.
+// The files that TextClassifier::save writes.
 inline constexpr std::array<std::string_view, 5> saved_names = {
     "config.json", "model.safetensors", "vocab.txt", "tokenizer.json", "tokenizer_config.json"};
 
-// Numbers of 64 bits are not read: fp32 is what soma computes in. Error safetensors.dtype.
+// soma computes in fp32 and does not read numbers of 64 bits. Error safetensors.dtype.
 inline void check_no_doubles(std::string_view operation, const std::string& source,
                              const SkippedTensor& tensor) {
   if (tensor.reason != "F64") return;
@@ -59,8 +59,8 @@ inline void check_no_doubles(std::string_view operation, const std::string& sour
        "load_file(sys.argv[1]).items()}, sys.argv[1], {\"format\": \"pt\"})' FILE");
 }
 
-// The parameter's name in a BertClassifier for a tensor's in a file: files of the bare model lack
-// "bert." or "distilbert.", and old ones have names of the first implementation.
+// The name in a BertClassifier of a tensor in a file: files of the bare model lack "bert." or
+// "distilbert.", and old files have names of the first implementation.
 inline std::string bert_name(std::string name, BertKind kind) {
   for (const std::string_view part : {"embeddings.", "encoder.", "pooler.", "transformer."})
     if (name.starts_with(part)) {
@@ -73,13 +73,13 @@ inline std::string bert_name(std::string name, BertKind kind) {
   return name;
 }
 
-// Whether the name is one of the classifier: what stands behind the encoder and the pooler.
+// True for a name of the classifier: a layer after the encoder and the pooler.
 inline bool of_classifier(std::string_view name) {
   return name.starts_with("classifier.") || name.starts_with("pre_classifier.");
 }
 
-// Whether a tensor of a file that no parameter wants may be left out: counters that some versions
-// wrote, and other heads. Another layer of the encoder may not.
+// True if a tensor of a file that no parameter uses may be ignored: counters that some versions
+// wrote, and other heads. Another layer of the encoder may not be ignored.
 inline bool may_be_left_out(std::string_view name, BertKind kind) {
   return name.ends_with(".embeddings.position_ids") ||
          name.ends_with(".embeddings.token_type_ids") ||
@@ -88,18 +88,19 @@ inline bool may_be_left_out(std::string_view name, BertKind kind) {
            (kind == BertKind::distilbert && name.starts_with("pre_classifier.")));
 }
 
-// What pretraining does not make.
+// True for parameters that pretraining does not make.
 inline bool may_be_fresh(std::string_view name) {
   return of_classifier(name) || name.starts_with("bert.pooler.");
 }
 
-// Whether these are the names of the other kind of model: its config.json is the wrong one.
+// True for the prefixes of both kinds of model: with the other kind's prefix, the config.json is
+// the wrong one.
 inline bool is_model_prefix(std::string_view prefix) {
   return prefix == "bert." || prefix == "distilbert.";
 }
 
-// What a file without a parameter has instead, for a message: the name behind a prefix, or some of
-// its names.
+// For a message about a missing parameter: the same name with another prefix in the file, or some
+// of the file's names.
 inline std::string names_instead(const std::string& name, const StateDict& given,
                                  const std::vector<std::string>& others) {
   const std::string bare = name.substr(name.find('.') + 1);
@@ -128,8 +129,8 @@ inline void convert_tensor(Context& context, const Tensor& from, const Tensor& t
           code_span(format_of(to.dtype()), std::span<std::byte>(to.mutable_raw(), to.bytes())));
 }
 
-// Numbers that a file of such a model has at least. Sizes are those that a config.json may have:
-// 64 bits hold it.
+// The least number of elements in a file of such a model. Sizes are limited by config.json's
+// checks, so 64 bits hold the number.
 inline std::uint64_t least_parameters(const BertConfig& config) {
   const std::uint64_t width = config.width, inner = config.inner;
   const std::uint64_t types = config.kind == BertKind::bert ? config.types : 0;
@@ -139,8 +140,8 @@ inline std::uint64_t least_parameters(const BertConfig& config) {
   return tables * width + config.layers * layer;
 }
 
-// What a config.json claims is compared with the files before there is memory for it: no number
-// takes less than a byte. Error models.config_value.
+// Compares the sizes in config.json with the files before memory is allocated: no element takes
+// less than a byte. Error models.config_value.
 inline void check_claimed_sizes(std::string_view operation, std::string_view folder,
                                 const BertConfig& config,
                                 const std::vector<SafetensorsFile>& files) {
@@ -156,7 +157,7 @@ inline void check_claimed_sizes(std::string_view operation, std::string_view fol
          "at most one for each of the " + std::to_string(bytes) + " bytes of the weights");
 }
 
-// Names of the model that look like one, for a message.
+// Similar parameter names of the model, for a message.
 inline std::string near_parameters(Context& context, const Parameters& parameters,
                                    std::string_view name) {
   StateDict names;
@@ -175,7 +176,7 @@ inline LoadedBert load_bert_files(Context& context, const BertClassifier& classi
   for (const Parameter& parameter : parameters) target.emplace(parameter.name, &parameter);
   const BertKind kind = classifier.bert.config.kind;
   LoadedBert result;
-  // Whether a parameter takes the tensor of that name in a file.
+  // True if a parameter takes the tensor of that name in a file.
   const auto wanted = [&](const std::string& name) {
     const std::string known = bert_name(name, kind);
     const bool unwanted = options.new_classifier && known.starts_with("classifier.");
@@ -217,7 +218,7 @@ inline LoadedBert load_bert_files(Context& context, const BertClassifier& classi
     if (to.defined() ? !to.storage().writable() : options.later == nullptr)
       fail(error_id::tensor_read_only, operation, soma::quoted(name),
            to.describe() + (to.defined() ? " of constant elements" : " that is not made yet"),
-           "one that may be written");
+           "a writable tensor");
   }
   for (const auto& [name, from] : given) {
     const Parameter& parameter = *target.at(name);
@@ -234,9 +235,9 @@ inline LoadedBert load_bert_files(Context& context, const BertClassifier& classi
 // Reads the weights of a model into a classifier. `path` is a .safetensors file, or a folder with
 // model.safetensors, or with several files and model.safetensors.index.json. Names may have the
 // prefix "bert." ("distilbert." of a DistilBERT) or not; LayerNorm's may be gamma and beta. Formats
-// of 16 and 8 bits are converted. A classifier or pooler that the file lacks stays as it was
-// initialised, and is listed; so are tensors that belong to other heads. Nothing is written before
-// all is checked. Errors file.read, safetensors.*, models.shard_index, models.weights_file;
+// of 16 and 8 bits are converted. A classifier or pooler that the file lacks keeps its initial
+// values and is listed; tensors of other heads are listed too. Nothing is written before all is
+// checked. Errors file.read, safetensors.*, models.shard_index, models.weights_file;
 // state.missing_name, state.extra_name (an encoder with other parts), state.duplicate_name,
 // state.shape, state.dtype, tensor.read_only.
 inline LoadedBert load_bert(Context& context, const BertClassifier& classifier,
@@ -246,8 +247,8 @@ inline LoadedBert load_bert(Context& context, const BertClassifier& classifier,
                                  detail::model_files(context, "load_bert", source), options);
 }
 
-// What the config.json at `path`, or in the folder of that name, says. Errors file.read, and those
-// of bert_config_from_json.
+// Reads the config.json at `path`, or in the folder `path`. Errors file.read, and those of
+// bert_config_from_json.
 inline BertConfigFile load_bert_config(std::string_view path) {
   std::string file(path);
   if (detail::is_folder(file)) file.append("/config.json");
@@ -257,17 +258,17 @@ inline BertConfigFile load_bert_config(std::string_view path) {
 struct SaveBertOptions {
   std::vector<std::string> labels{};  // empty: LABEL_0, LABEL_1 ...
   std::uint64_t pad_token = 0;
-  // Names and contents of more files, such as the tokenizer's.
+  // Names and contents of further files, such as the tokenizer's.
   std::vector<std::pair<std::string, std::string>> files{};
   data::LabelKind kind = data::LabelKind::one;
-  // The weights, under the classifier's names, where it does not have all of them here: those of
-  // stages on other ranks. nullptr: the classifier's own.
+  // The weights under the classifier's names, if other ranks hold some of them as stages. nullptr:
+  // the classifier's own weights.
   TensorSource* weights = nullptr;
 };
 
 namespace detail {
 
-// Whether these are the parameters, by their names. Error state.missing_name.
+// Checks that these are the parameters, by their names. Error state.missing_name.
 inline void check_weights(std::string_view operation, const Parameters& parameters,
                           std::span<const StateDict::Entry> weights) {
   std::vector<std::string_view> names;
@@ -282,8 +283,8 @@ inline void check_weights(std::string_view operation, const Parameters& paramete
   }
 }
 
-// All that commit() would take away has to be of an earlier model; only a folder that cannot be
-// replaced in whole keeps the rest. Error file.write.
+// Every file that commit() would remove must be of an earlier model; only a folder that cannot be
+// replaced as a whole keeps other files. Error file.write.
 inline void check_replaced(std::string_view operation, std::string_view path,
                            const AtomicFolder& folder,
                            const std::vector<std::pair<std::string, std::string>>& files) {
@@ -303,17 +304,17 @@ inline void check_replaced(std::string_view operation, std::string_view path,
 
 }  // namespace detail
 
-// Whether a model can be saved there, before it costs anything to make one. Errors file.write, as
-// of save_bert.
+// Checks that a model can be saved there, before a training is paid for. Errors file.write, as of
+// save_bert.
 inline void check_model_folder(std::string_view operation, std::string_view path) {
   detail::check_replaced(operation, path, AtomicFolder(operation, path), {});
 }
 
-// Writes the folder `path`: config.json, model.safetensors and `files`, as other libraries read
-// them. An earlier model of that name is replaced, and stays as it was until the new one is whole;
-// a folder with anything but a model's files in it is refused. Errors file.write,
-// models.config_value (not a label for each logit), models.file_name; state.missing_name
-// (options.weights are not those of this classifier).
+// Writes the folder `path`: config.json, model.safetensors and `files`, in the form that other
+// libraries read. An earlier model of that name is replaced, but stays until the new one is
+// complete; a folder with other files than a model's is refused. Errors file.write,
+// models.config_value (not one label for each logit), models.file_name; state.missing_name
+// (options.weights are not the weights of this classifier).
 inline void save_bert(std::string_view path, const BertClassifier& classifier,
                       const SaveBertOptions& options = {}) {
   constexpr std::string_view operation = "save_bert";
@@ -326,7 +327,7 @@ inline void save_bert(std::string_view path, const BertClassifier& classifier,
     file.labels.push_back(detail::default_label(i));
   if (file.labels.size() != count)
     fail(error_id::config_value, operation, "labels", std::to_string(file.labels.size()),
-         std::to_string(count) + ", as many as logits");
+         std::to_string(count) + ", a label for each logit");
   for (std::size_t i = 0; i < options.files.size(); ++i) {
     const std::string& name = options.files[i].first;
     bool taken = name == "config.json" || name == "model.safetensors";
@@ -348,7 +349,7 @@ inline void save_bert(std::string_view path, const BertClassifier& classifier,
   };
   write("config.json", to_json(file));
   for (const auto& [name, content] : options.files) write(name, content);
-  const SafetensorsMetadata mark{{"format", "pt"}};  // other readers ask for it
+  const SafetensorsMetadata mark{{"format", "pt"}};  // other readers require it
   const std::string weights = folder / "model.safetensors";
   if (options.weights != nullptr)
     save_safetensors(weights, *options.weights, mark);

@@ -1,7 +1,7 @@
 #pragma once
-// TextClassifier: BERT with its tokenizer and the names of its classes: from text to a label, to
-// any number of labels or to a number; from a folder of the usual files and back. A task that
-// trainers train.
+// TextClassifier: BERT with its tokenizer and the names of its classes. It maps a text to a label,
+// to any number of labels or to a number, and reads and writes folders of the usual files. It is a
+// task that trainers train.
 
 #include <soma/base/fixed.hpp>
 #include <soma/data/token_source.hpp>
@@ -31,29 +31,30 @@
 namespace soma::models {
 
 struct TextClassifierOptions {
-  std::vector<std::string> labels{};  // of the classes; from_pretrained: empty takes the files'
-  // Tokens that a text is cut to; 0: what the tokenizer says, at most the model's positions.
+  std::vector<std::string> labels{};  // class names; empty: from_pretrained takes the files' names
+  // The most tokens of a text; longer texts are cut. 0: the tokenizer's limit, at most the model's
+  // positions.
   std::size_t max_length = 0;
-  std::uint64_t seed = 0;  // of what is initialised
-  float dropout = -1;      // everywhere; below 0: what the configuration says
+  std::uint64_t seed = 0;  // for random initial values
+  float dropout = -1;      // everywhere; below 0: the configuration's
   bool recompute = false;  // BertConfig::recompute
-  // What a text gets. None: one label, or with empty `labels` what the files say. A number has at
-  // most one label, its name.
+  // The kind of a text's label. Not set: one label, or with empty `labels` the files' kind. A
+  // number has at most one label, which is its name.
   std::optional<data::LabelKind> kind{};
-  // Of the loss, one for each class (nn/class_weights.hpp); empty: all weigh the same, as
-  // they do where a text gets several labels or a number.
+  // Weights of the classes in the loss (nn/class_weights.hpp); empty: equal weights. Only for one
+  // label for each text.
   std::vector<float> class_weights{};
-  // nn::Scope::later: a stage of a pipeline makes its own weights, initial ones or those of files,
-  // of which it reads no others.
+  // nn::Scope::later: a stage of a pipeline makes only its own weights, from initial values or from
+  // files.
   nn::InitialStore* later = nullptr;
 };
 
 class TextClassifier final : public nn::Task {
  public:
-  // With initial weights. The configuration's vocabulary becomes the tokenizer's. Errors
-  // models.config_value (fewer than two labels of which a text gets one, none of which it gets
-  // several, more than one name of a number; a label that is empty, has a tab or a line's end in it
-  // or is there twice; max_length beyond the positions; and those of BertModel).
+  // A classifier with initial weights. The configuration takes the tokenizer's vocabulary. Errors
+  // models.config_value (fewer than two labels for kind one, no label for several, more than one
+  // name for a number; a label that is empty, contains a tab or an end of line, or appears twice;
+  // max_length beyond the positions; and those of BertModel).
   TextClassifier(Context& context, text::Tokenizer tokenizer, const BertConfig& config,
                  const TextClassifierOptions& options)
       : context_(context),
@@ -70,10 +71,11 @@ class TextClassifier final : public nn::Task {
                checked(config, options, tokenizer_.vocabulary().size()), labels_.size()),
         parameters_(nn::parameters(model_)) {}
 
-  // From a folder with config.json, model.safetensors and the tokenizer's files. Other labels than
-  // the folder's get a classifier of their own, as does a model without one or with one of another
-  // task: see fresh(). The same labels in another order keep theirs. Errors of load_bert_config,
-  // load_bert and load_tokenizer; models.config_value: a model for which there are too few weights.
+  // Reads a folder with config.json, model.safetensors and the tokenizer's files. The classifier is
+  // new, with initial values, if the labels differ from the folder's, or if the model has no
+  // classifier or one of another task: see fresh(). The same labels in another order keep their
+  // weights. Errors of load_bert_config, load_bert and load_tokenizer; models.config_value: too few
+  // weights for the model.
   static TextClassifier from_pretrained(Context& context, std::string_view folder,
                                         const TextClassifierOptions& options = {}) {
     BertConfigFile file = load_bert_config(folder);
@@ -85,10 +87,10 @@ class TextClassifier final : public nn::Task {
     return TextClassifier(context, folder, std::move(tokenizer), file, weights, options);
   }
 
-  // What Python's usual libraries load: config.json, model.safetensors, vocab.txt, tokenizer.json,
-  // tokenizer_config.json. An earlier model of that name is replaced once the new one is whole; a
-  // folder that holds anything else is refused. `weights`: those of all stages, where each is on a
-  // rank of its own (PipelineTrainer::on_first). Errors of save_bert.
+  // Writes a folder that Python's usual libraries load: config.json, model.safetensors, vocab.txt,
+  // tokenizer.json, tokenizer_config.json. An earlier model of that name is replaced once the new
+  // one is complete; a folder with any other file is refused. `weights`: the weights of all stages
+  // if each stage is on a rank of its own (PipelineTrainer::on_first). Errors of save_bert.
   void save(std::string_view folder, TensorSource* weights = nullptr) const {
     text::TokenizerOptions settings = tokenizer_.options();
     settings.model_max_length = max_length_;
@@ -108,13 +110,13 @@ class TextClassifier final : public nn::Task {
   const BertClassifier& model() const { return model_; }
   const BertConfig& config() const { return model_.bert.config; }
   std::size_t max_length() const { return max_length_; }
-  // Parameters that were not taken from the files, and that are as initialised.
+  // Parameters that did not come from the files and have initial values.
   const std::vector<std::string>& fresh() const { return fresh_; }
 
-  // Batches of rows that have members `text` and, as kind() says, `label` (the number of a class),
-  // `labels` (a list of these) or `number`, and perhaps `pair`, the second text of each row, or of
-  // none; tokenized on all threads. Errors data.labels (a label that is no class; a second text in
-  // some rows only), runtime.stopped, and those of TokenSource.
+  // Batches of rows with members `text` and, depending on kind(), `label` (the index of a class),
+  // `labels` (a list of indices) or `number`, and optionally `pair`, the second text, in all rows
+  // or in none. Texts are tokenized on all threads. Errors data.labels (a label that is no class; a
+  // second text in some rows only), runtime.stopped, and those of TokenSource.
   template <class LabelledTexts>
   std::unique_ptr<data::TokenSource> batches(const LabelledTexts& rows,
                                              const data::BatchOptions& options = {},
@@ -134,9 +136,9 @@ class TextClassifier final : public nn::Task {
     return std::make_unique<data::TokenSource>(context_, std::move(lists), options);
   }
 
-  // What the classes of texts are; all of them are one batch. `pairs`: the second text of each, of
-  // a model that was trained on pairs. Errors data.labels (not one for each text),
-  // models.not_finite (the model gives NaN or infinity).
+  // The predictions for texts, computed as one batch. `pairs`: the second text of each, for a model
+  // that was trained on pairs. Errors data.labels (not one for each text), models.not_finite (the
+  // model gives NaN or infinity).
   std::vector<Prediction> predict(std::span<const std::string_view> texts,
                                   DType activations = DType::fp32,
                                   std::span<const std::string_view> pairs = {}) const {
@@ -174,7 +176,7 @@ class TextClassifier final : public nn::Task {
   std::size_t classes() const override {
     return kind_ == data::LabelKind::one ? labels_.size() : 0;
   }
-  // For weights from files, and for initial ones.
+  // For weights from files, and for initial weights.
   double learning_rate() const override { return pretrained_ ? 1e-4 : 5e-4; }
   Forward forward(Tape& tape, const data::Batch& batch) override {
     const Var types =
@@ -187,7 +189,7 @@ class TextClassifier final : public nn::Task {
     if (kind_ == data::LabelKind::one) nn::check_labels(task_name, batch, classes());
     return loss(tape, logits, batch);
   }
-  // Of several labels 1 for those that a text has, 0 for others.
+  // With several labels: 1 for the labels of a text, 0 for others.
   Tensor labels_of(const data::Batch& batch) const override {
     return kind_ == data::LabelKind::several && batch.label_lists.defined()
                ? batch.label_lists.dense(context_, labels_.size())
@@ -219,7 +221,7 @@ class TextClassifier final : public nn::Task {
   }
 
  private:
-  // Of labels that have been checked.
+  // The loss with checked labels.
   Forward loss(Tape& tape, const Var& logits, const data::Batch& batch) const {
     if (kind_ == data::LabelKind::one)
       return {nn::class_loss(tape, logits, batch, class_weights_), logits.value()};
@@ -246,7 +248,7 @@ class TextClassifier final : public nn::Task {
     if (!new_classifier) order_classes(places, options.later);
     pretrained_ = true;
   }
-  // Types are left out where the model has none for a second text.
+  // Types are left out if the model has no type for a second text.
   detail::TokenizedPairs tokenize(std::span<const std::string_view> texts,
                                   std::span<const std::string_view> pairs,
                                   const StopFlag* stop = nullptr) const {
@@ -255,7 +257,8 @@ class TextClassifier final : public nn::Task {
     if (config().types < 2 || config().kind == BertKind::distilbert) tokens.types.clear();
     return tokens;
   }
-  // The files' kind and labels, where the options leave them open. Labels of another kind are none.
+  // Takes the files' kind and labels if the options leave them open. Labels of another kind do not
+  // count.
   static TextClassifierOptions with_labels(TextClassifierOptions options,
                                            const BertConfigFile& file) {
     if (!options.kind) options.kind = options.labels.empty() ? file.kind : data::LabelKind::one;
@@ -263,7 +266,7 @@ class TextClassifier final : public nn::Task {
     return options;
   }
 
-  // What a row is labelled with, into the list of its kind. Error data.labels.
+  // Adds a row's label to the list of its kind. Error data.labels.
   template <class Row>
   void add_labels(const Row& row, std::size_t number, data::TokenLists& lists) const {
     const auto check = [&](auto label) {
@@ -314,7 +317,7 @@ class TextClassifier final : public nn::Task {
     for (const std::size_t i : likely) result.labels.push_back(labels_[i]);
     return result;
   }
-  // Of each class its number in files with these labels; empty: they have other classes.
+  // For each class, its index in files with these labels; empty if the files have other classes.
   std::vector<std::size_t> places_of_labels(const std::vector<std::string>& of_files) const {
     std::vector<std::size_t> result;
     if (of_files.size() != labels_.size()) return result;
@@ -329,11 +332,11 @@ class TextClassifier final : public nn::Task {
         result.push_back(found->second);
     if (result.size() == labels_.size()) return result;
     result.clear();
-    // Files without names of their own have a classifier for whoever has as many labels.
+    // Files without label names have a classifier that fits any labels of the same number.
     for (std::size_t i = 0; i < labels_.size() && unnamed; ++i) result.push_back(i);
     return result;
   }
-  // Class i becomes what class places[i] was. Of parameters that are not made yet, when they are.
+  // Class i takes the weights of class places[i]; for postponed parameters, when they are made.
   void order_classes(const std::vector<std::size_t>& places, nn::InitialStore* later) {
     for (const Parameter& parameter : parameters_) {
       if (!parameter.var.is(model_.classifier.weight) && !parameter.var.is(model_.classifier.bias))
@@ -364,7 +367,7 @@ class TextClassifier final : public nn::Task {
     if (options.max_length > config.positions)
       fail(error_id::config_value, operation, "max_length", std::to_string(options.max_length),
            "at most the model's positions, " + std::to_string(config.positions));
-    // Weights of files may have more rows than the tokenizer has pieces, never fewer.
+    // The files may have more embedding rows than the tokenizer has pieces, never fewer.
     config.vocabulary = (std::max)(config.vocabulary, vocabulary);
     config.recompute = options.recompute;
     if (options.dropout >= 0) {

@@ -16,16 +16,16 @@
 
 namespace soma::models::detail {
 
-// Those of text i are ids[offsets[i]] up to ids[offsets[i + 1]].
+// The tokens of text i are ids[offsets[i]] up to ids[offsets[i + 1]].
 struct TokenizedPairs {
   std::vector<std::int32_t> ids{};
-  std::vector<std::int32_t> types{};  // of pairs: 0 of the first text, 1 of the second
+  std::vector<std::int32_t> types{};  // for pairs: 0 for tokens of the first text, 1 for the second
   std::vector<std::size_t> offsets{};
 };
 
-// On all of the context's threads; the result does not depend on how many there are. `pairs`: none,
-// or the second text of each. Errors data.labels (another number of them), runtime.stopped, and
-// those of Tokenizer::encode.
+// Uses all threads of the context; the result does not depend on their number. `pairs`: empty, or
+// the second text of each. Errors data.labels (another number of pairs), runtime.stopped, and those
+// of Tokenizer::encode.
 inline TokenizedPairs tokenize_pairs(Context& context, const text::Tokenizer& tokenizer,
                                      std::span<const std::string_view> texts,
                                      std::span<const std::string_view> pairs,

@@ -33,7 +33,7 @@ class Core {
   CoreState state_;
 
  public:
-  // Used by make_core(). `kernels` lives as long as the core.
+  // Used by make_core(). `kernels` must outlive the core.
   Core(Context& context, const Machine& machine, const CoreOptions& options,
        const EngineKernels& kernels)
       : state_(context, machine, options, kernels),
@@ -47,11 +47,12 @@ class Core {
   Core(const Core&) = delete;
   Core& operator=(const Core&) = delete;
 
-  // Tiles are given back when their Scope ends. Errors neuroncore.rule_broken.
+  // Tiles are freed when their Scope ends. Errors neuroncore.rule_broken.
   struct Sbuf {
     CoreState& state;
     Tile tile(DType dtype, std::size_t partitions, std::size_t elements) {
-      // A new tile is filled with NaN: not under a transfer from a tile whose scope has ended.
+      // A new tile is filled with NaN, but not while a transfer from a tile whose scope has ended
+      // is in progress.
       if (state.options.uninitialised == Uninitialised::nan) state.end_transfers();
       return state.sbuf.tile(state.machine, dtype, partitions, elements);
     }
@@ -76,7 +77,7 @@ class Core {
   GpsimdEngine gpsimd;
   Dma dma;
 
-  // Gives back, when it ends, tiles and semaphores that were made since it began.
+  // At its end, frees the tiles and semaphores that were made since it began.
   class Scope {
    public:
     explicit Scope(Core& core)
@@ -84,7 +85,7 @@ class Core {
           sbuf_(core.state_.sbuf.mark()),
           psum_(core.state_.psum.mark()),
           semaphores_(core.semaphores_) {}
-    // A transfer from a tile that is still under way ends before its bytes are written again.
+    // A transfer from a tile ends before the tile's bytes are written again.
     ~Scope() {
       core_.state_.sbuf.release(sbuf_);
       core_.state_.psum.release(psum_);
@@ -99,15 +100,15 @@ class Core {
     std::size_t semaphores_;
   };
 
-  // Error neuroncore.rule_broken where the machine has no more.
+  // Error neuroncore.rule_broken: the machine has no more semaphores.
   Semaphore semaphore() {
     at_most("semaphore", "semaphores", semaphores_ + 1, state_.machine.semaphores, "in use");
     ++semaphores_;
     return {};
   }
-  // All transfers have ended and every engine has waited for every other.
+  // Ends all transfers; every engine waits for every other.
   void finish() { state_.finish(); }
-  // Instead of finish(), after an error: transfers under way are forgotten.
+  // Instead of finish(), after an error: drops transfers in progress.
   void abandon() { state_.abandon(); }
   // high_water() of both memories counts from here.
   void start_high_water() {
@@ -115,9 +116,9 @@ class Core {
     state_.psum.start_high_water();
   }
 
-  // Step by step: watcher(opcode, written) is called after each instruction that wrote a tile, once
-  // with the tile, all of it even where parts were left as they were (with each of two that it
-  // wrote), until unwatch(), which it may call itself.
+  // Step by step: calls watcher(opcode, written) after each instruction that wrote a tile. An
+  // instruction that wrote two tiles calls it once for each; a tile that was written in part is
+  // passed as a whole. Watching ends with unwatch(), which the watcher may call itself.
   template <class Watcher>
   void watch(Watcher watcher) {
     state_.watcher = {state_.context.heap(), std::move(watcher)};
@@ -132,7 +133,7 @@ class Core {
   // ---- the record of instructions
 
   // A part of the program, from here until the object ends; regions nest. Instructions that begin
-  // in it are recorded with it, and errors of races name it.
+  // in a region are recorded with it, and errors of races name it.
   //   const auto softmax = core.region("softmax");
   class Region {
    public:
@@ -147,7 +148,7 @@ class Core {
     std::uint32_t around_;
   };
   [[nodiscard]] Region region(std::string_view name) { return Region(state_.recorder, name); }
-  // The same for a call of an operator, by whoever runs its program; such calls do not nest.
+  // The same for a call of an operator, used by the runner of its program; such calls do not nest.
   class Call {
    public:
     Call(Recorder& recorder, std::string_view name) : recorder_(recorder) {
@@ -164,21 +165,21 @@ class Core {
     return Call(state_.recorder, operator_name);
   }
 
-  // With CoreOptions::record, the instructions in the order in which they were issued, since the
-  // beginning or the last take_recorded(); and the names that they refer to.
+  // With CoreOptions::record: the instructions in the order in which they were issued, since the
+  // beginning or the last take_recorded(), and the names that they refer to.
   std::span<const Instruction> recorded() const { return state_.recorder.instructions(); }
   const RecordNames& record_names() const { return state_.recorder.names(); }
-  // Gives them away, so that a long run can be looked at in pieces. Regions keep their numbers,
-  // calls count from 1 again. Error neuroncore.record: within a region or an operator's call.
+  // Moves the record out, so that a long run can be inspected in pieces. Regions keep their
+  // numbers; calls count from 1 again. Error neuroncore.record: within a region or an operator's
+  // call.
   Record take_recorded() { return state_.recorder.take(); }
 
-  // ---- looking at tiles
+  // ---- inspecting tiles
 
-  // What a tile holds, for a look at it between two instructions: as a tensor [partitions,
-  // elements] of the type that it is held as (which prints itself), as floats, and as C++ objects
-  // where they lie. With
-  // automatic synchronisation transfers end first; with manual one sees what has been waited for.
-  // Error neuroncore.dry_run: there are no numbers.
+  // The content of a tile, to inspect it between two instructions: as a tensor [partitions,
+  // elements] of the type in which it is held (which can be printed), as floats, and as C++ objects
+  // in place. With automatic synchronisation, transfers end first; with manual synchronisation only
+  // awaited transfers are visible. Error neuroncore.dry_run: there are no numbers.
   Tensor copy_out(const Tile& tile) {
     look("copy_out", tile);
     const Tensor result =

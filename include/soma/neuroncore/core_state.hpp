@@ -1,6 +1,6 @@
 #pragma once
-// CoreState: what the engines of one core share, and the one way an instruction goes: its operands
-// are checked, it is put in order with the others, it runs, and what it wrote is noted.
+// CoreState: the state that the engines of one core share, and the path of every instruction: its
+// operands are checked, it is ordered among the others, it runs, and its writes are noted.
 
 #include <soma/neuroncore/engines/engine_kernels.hpp>
 #include <soma/neuroncore/machine_check.hpp>
@@ -28,7 +28,7 @@
 
 namespace soma::neuroncore {
 
-// What a core has done so far.
+// The work of a core so far.
 struct Statistics {
   std::array<std::uint64_t, opcode_count> instructions{};
   std::array<std::uint64_t, engine_count> of_engine{};
@@ -43,8 +43,7 @@ struct Operand {
   const Tile& tile;
 };
 
-// An instruction from its beginning on, for as long as it computes: in soma's floating-point modes,
-// whatever the host's are.
+// A running instruction: it computes in soma's floating-point modes, whatever the host's are.
 struct [[nodiscard]] Running {
   Position at;
   FloatEnvironment environment{};
@@ -72,7 +71,7 @@ class CoreState {
 
   // ---- checks
 
-  // What holds for every operand of every engine (guide, "Partition and free dimension rules").
+  // The rules for every operand of every engine (guide, "Partition and free dimension rules").
   void check(std::string_view instruction, const Operand& operand) {
     const Tile& tile = operand.tile;
     if (!tile.defined()) rule_broken(instruction, operand.name, "no tile", "a tile");
@@ -98,7 +97,7 @@ class CoreState {
                     "16-bit sizes and strides");
     }
   }
-  // Of a Vector, Scalar or GpSimd instruction.
+  // The rules for an operand of a Vector, Scalar or GpSimd instruction.
   void check_free(std::string_view instruction, const Operand& operand) {
     check(instruction, operand);
     at_most(instruction, operand.name, operand.tile.free_size(),
@@ -144,8 +143,8 @@ class CoreState {
 
   // ---- an instruction that was checked
 
-  // The fields of an instruction whose cost goes by the size of that tile, where it is not the
-  // result.
+  // The cost fields of an instruction whose cost depends on the size of that tile, if that is not
+  // the result.
   static CostFields cost_of(const Tile& tile, Alu op = Alu::none) {
     CostFields cost{.operators = {op}};
     cost.partitions = static_cast<std::uint32_t>(tile.partitions());
@@ -153,8 +152,8 @@ class CoreState {
     return cost;
   }
 
-  // Puts it in order and counts it; what it reads has then arrived. It is counted and recorded even
-  // where an error follows, so that numbers and records have no gaps.
+  // Orders and counts the instruction; its inputs have then arrived. It is counted and recorded
+  // even if an error follows, so that numbers and records have no gaps.
   Running begin(const SourceLine& source, Opcode opcode, Lane lane,
                 std::initializer_list<Operand> reads, std::initializer_list<Operand> writes,
                 const CostFields& cost = {}, Direction direction = Direction::none) {
@@ -180,14 +179,14 @@ class CoreState {
       if (operand.tile.defined()) touch(source, opcode, at, region_of(operand.tile), true);
     for (const Operand& operand : reads) {
       if (!operand.tile.defined()) continue;
-      // What a transfer reads may still be on its way in the same queue, which keeps their order.
+      // A transfer's input may still be in transit in the same queue, which keeps the order.
       if (engine_of(lane) == Engine::dma && !memory_of(operand.tile).readable(operand.tile))
         end_transfers(lane, at.number - 1);
       memory_of(operand.tile).check_read(to_string(opcode), operand.name, operand.tile);
     }
     return {at};
   }
-  // The instruction that began last touches bytes, of a tile or of device memory.
+  // Notes that the last instruction touches bytes of a tile or of device memory.
   void touch(const SourceLine& source, Opcode opcode, Position at, const Region& region,
              bool writes) {
     if (options.record) recorder.touch(region, writes);
@@ -197,8 +196,8 @@ class CoreState {
         end_transfers(earlier.lane, earlier.number);
     });
   }
-  // Whether this is a dry run, in which there is nothing to compute: that ends here, as if all of
-  // the tile had been written.
+  // True in a dry run, which computes nothing: the instruction ends here as if it had written all
+  // of the tile.
   bool dry(const Tile& written, Written by = Written::somebody) {
     if (options.compute) return false;
     end(written, by);
@@ -208,14 +207,14 @@ class CoreState {
     memory_of(written).mark_written(written, by);
     show(written);
   }
-  // Of an instruction that marks itself which elements it wrote: end() without that.
+  // end() without marking, for an instruction that itself marks the elements that it wrote.
   void show(const Tile& written) {
-    // A watcher may end itself: the copy lives until it returns.
+    // A watcher may remove itself: the copy lives until it returns.
     if (const auto watching = watcher) watching(running_, written);
   }
 
   // Calls run(p, buffer) for each partition, with `floats` floats of scratch (aligned to 64 bytes,
-  // with room behind them for loops that work on whole vectors). On any threads, in any order.
+  // with room after them for loops over whole vectors). On any threads, in any order.
   template <class Run>
   void for_partitions(std::size_t partitions, std::size_t floats, std::size_t cost,
                       const Run& run) {
@@ -233,9 +232,9 @@ class CoreState {
     });
   }
 
-  // ---- transfers that have not ended yet (CoreOptions::dma_stress_seed)
+  // ---- transfers in progress (CoreOptions::dma_stress_seed)
 
-  // Runs a transfer now, or keeps it until something waits for it.
+  // Runs a transfer now, or keeps it until an instruction waits for it.
   template <class Run>
   void transfer(Position at, Run run) {
     if (options.dma_stress_seed == 0) {
@@ -263,13 +262,13 @@ class CoreState {
   void end_transfers() {
     while (!pending_.empty()) end_transfers(pending_[0].at.lane, pending_[0].at.number);
   }
-  // Everything ends; what follows waits for it.
+  // Ends everything; later instructions wait for it.
   void finish() {
     end_transfers();
     order.all_done();
   }
 
-  // After an error: transfers that have not ended never do.
+  // After an error: drops transfers in progress.
   void abandon() {
     pending_.clear();
     order.all_done();
@@ -292,7 +291,7 @@ class CoreState {
     Callback<void()> run;
   };
 
-  // With probability 1/4 the oldest of a random lane ends.
+  // With probability 1/4 ends the oldest transfer of a random lane.
   void end_random_transfer() {
     const PhiloxCounter words =
         philox4x32_10({static_cast<std::uint32_t>(++stressed_), 0, 0, 0},
@@ -303,7 +302,7 @@ class CoreState {
     end_transfers(chosen.lane, chosen.number);
   }
 
-  // Fills in what the operands say of an instruction, and keeps it.
+  // Fills in the fields that follow from the operands, and keeps the instruction.
   void record(Instruction& instruction, std::initializer_list<Operand> reads,
               std::initializer_list<Operand> writes) {
     CostFields& cost = instruction.cost;

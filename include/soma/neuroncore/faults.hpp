@@ -1,11 +1,11 @@
 #pragma once
-// What an instruction that a core cannot run ends in. Every error names the instruction, the
+// The errors of instructions that a core cannot run. Every error names the instruction, the
 // operand, the value and the limit, and its id is the class of the fault:
 //
-//   neuroncore.rule_broken      the hardware's documents forbid it
-//   neuroncore.undefined        they allow it and say that the result is not defined
-//   neuroncore.undisclosed      they do not say what happens, and no policy was chosen for it
-//   neuroncore.not_implemented  the hardware does it; this model does not
+//   neuroncore.rule_broken      forbidden by the hardware's documents
+//   neuroncore.undefined        allowed, with a result that the documents leave undefined
+//   neuroncore.undisclosed      not in the documents, and no policy was chosen
+//   neuroncore.not_implemented  a feature of the hardware that this model lacks
 //   neuroncore.race             two instructions touch the same bytes and nothing orders them
 
 #include <soma/base/error.hpp>
@@ -42,7 +42,7 @@ std::string text_of(Number value) {
   return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr};
 }
 
-// value <= limit, else a broken rule.
+// Requires value <= limit; otherwise a rule is broken.
 inline void at_most(std::string_view instruction, std::string_view operand, std::size_t value,
                     std::size_t limit, std::string_view what) {
   if (value > limit)

@@ -24,7 +24,7 @@ struct Machine {
   // nki/guides/architecture/trainium_inferentia2_arch: memories
   std::size_t partitions = 0;
   std::size_t sbuf_partition_bytes = 0;  // bytes of SBUF in a partition
-  std::size_t psum_banks = 0;            // of a partition
+  std::size_t psum_banks = 0;            // banks of a partition
   std::size_t psum_bank_bytes = 0;
   std::size_t hbm_bytes = 0;   // this core's share
   double hbm_gb_per_s = 0;     // this core's share, 10^9 bytes
@@ -41,13 +41,13 @@ struct Machine {
   // about-neuron/arch/neuron-hardware/neuron-core-v2: clocks
   double tensor_ghz = 0, vector_ghz = 0, scalar_ghz = 0, gpsimd_ghz = 0;
 
-  // nki.isa of SDK 2.26: how soon an engine's next instruction begins at the earliest
+  // nki.isa of SDK 2.26: the shortest time between two instructions of an engine
   double issue_cycles = 0;
-  // What an instruction that needs the result of its own engine's previous one waits beyond that.
-  // The architecture guide: about 100 cycles; of the Scalar engine undisclosed, read off the
-  // guide's chain of activations of one element (189 ns each).
+  // The further wait of an instruction that needs the result of its own engine's previous one. The
+  // architecture guide: about 100 cycles; undisclosed for the Scalar engine, read off the guide's
+  // chain of activations of one element (189 ns each).
   double dependence_cycles = 0, scalar_dependence_cycles = 0;
-  // What a wait on another engine costs, in cycles of the engine that waits; undisclosed.
+  // The cost of a wait for another engine, in cycles of the waiting engine; undisclosed.
   double semaphore_hop_cycles = 0;
   double launch_ns = 0;  // from the start of a program to its first instruction; undisclosed
 
@@ -57,7 +57,7 @@ struct Machine {
   double dma_engine_gb_per_s = 0;  // sustained; 27.2 is the theoretical figure
   double dma_buffer_ns = 0;        // a buffer's own cost; undisclosed, read off a published curve
   double dma_start_ns = 0;         // from the trigger to the first byte
-  std::size_t dma_semaphore_step = 0;  // what the end of a transfer adds to its semaphore
+  std::size_t dma_semaphore_step = 0;  // the end of a transfer adds this to its semaphore
 
   std::size_t semaphores = 0;  // undisclosed
   std::uint32_t dtypes = 0;    // dtype_bit() of each type that tiles may hold

@@ -1,6 +1,6 @@
 #pragma once
-// Whether the numbers of a Machine describe a core. They come from whoever describes another one,
-// and a clock of zero or a memory of no bytes would only show much later.
+// Checks that the numbers of a Machine describe a core. The numbers may come from a user, and a
+// clock of zero or a memory of no bytes would only show much later.
 
 #include <soma/neuroncore/faults.hpp>
 #include <soma/neuroncore/machine.hpp>
@@ -18,7 +18,7 @@ struct MachineCount {
   std::size_t Machine::*field;
   std::size_t most;
 };
-// Sizes that nothing in the model overflows with.
+// Sizes up to which no computation of the model overflows.
 inline constexpr MachineCount machine_counts[] = {
     {"partitions", &Machine::partitions, 1024},
     {"sbuf_partition_bytes", &Machine::sbuf_partition_bytes, std::size_t{1} << 28},
@@ -61,8 +61,8 @@ inline constexpr MachineNumber machine_numbers[] = {
 
 }  // namespace detail
 
-// The machine, if every number is in its range. Error neuroncore.machine names the first field that
-// is not, its value and the range.
+// Returns the machine if every number is in its range. Error neuroncore.machine names the first
+// field out of range, its value and the range.
 inline const Machine& checked(const Machine& machine) {
   const auto refuse = [](std::string_view field, const std::string& value, std::string_view range) {
     fail(error_id::neuroncore_machine, "machine", field, value, range);

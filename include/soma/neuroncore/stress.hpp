@@ -1,5 +1,5 @@
 #pragma once
-// stress(): whether what a program computes depends on when its transfers end.
+// stress(): tests if a program's results depend on the times at which its transfers end.
 //
 //   const auto result = neuroncore::stress(20, [&](std::uint64_t seed) {
 //     auto core = neuroncore::make_core(context, neuroncore::trn1(), {.dma_stress_seed = seed});
@@ -7,8 +7,8 @@
 //   });
 //   if (!result.equal()) puts(result.text().c_str());
 //
-// Only transfers are delayed: a wait that is missing between two engines changes nothing here, and
-// is found by the race check (Synchronization::manual, CoreOptions::check_races).
+// Only transfers are delayed: a missing wait between two engines changes nothing here; the race
+// check finds it (Synchronization::manual, CoreOptions::check_races).
 
 #include <soma/neuroncore/faults.hpp>
 #include <soma/neuroncore/memory/hbm_rows.hpp>
@@ -26,9 +26,9 @@ namespace soma::neuroncore {
 
 // The first difference, by seed, then tensor, then element in row-major order.
 struct StressResult {
-  std::uint64_t seed = 0;               // of the run that differs; 0: none does
+  std::uint64_t seed = 0;               // the seed of the run that differs; 0: no run differs
   std::size_t tensor = 0, element = 0;  // which
-  std::string given, wanted;            // what is there, and what is there in the first run
+  std::string given, wanted;            // the element's value in this run, and in the first run
 
   bool equal() const { return seed == 0; }
   // "seed 3: element 12 of tensor 0 is nan (0x7fc00000), 0.5 (0x3f000000) where transfers end at
@@ -62,7 +62,7 @@ inline std::string element_text(DType dtype, const std::byte* at) {
   return value + " (0x" + bits + ")";
 }
 
-// Where two tensors of one shape and type differ first; false: nowhere.
+// Finds the first difference of two tensors of one shape and type; returns false if there is none.
 inline bool first_difference(const Tensor& a, const Tensor& b, StressResult& result) {
   const std::size_t width = size_of(a.dtype()), columns = a.shape().columns();
   const std::size_t last = a.rank() == 0 ? 0 : a.rank() - 1;
@@ -87,9 +87,9 @@ inline bool first_difference(const Tensor& a, const Tensor& b, StressResult& res
 }  // namespace detail
 
 // Calls run(seed) for seed 0, where transfers end at once, and for seeds 1 to `seeds`, and compares
-// the bits of the tensors that it returns, which end before their context does. run makes a core
-// with CoreOptions::dma_stress_seed = seed each time. Errors: those of the runs;
-// neuroncore.rule_broken where a run returns tensors of other sizes or types than the first.
+// the bits of the returned tensors, which must end before their context. run makes a core with
+// CoreOptions::dma_stress_seed = seed each time. Errors: those of the runs; neuroncore.rule_broken:
+// a run returned tensors of other sizes or types than the first.
 template <class Run>
 StressResult stress(std::uint64_t seeds, const Run& run) {
   const std::vector<Tensor> wanted = run(std::uint64_t{0});

@@ -15,16 +15,17 @@ namespace soma::nn {
 
 struct BatchNormOptions {
   float epsilon = 1e-5f;
-  float momentum = 0.1f;  // of the running statistics, so much is new with each batch
+  float momentum = 0.1f;  // share of the new batch in running statistics
 };
 
-// Channels of x [N, channels, ...]: in training by mean and variance of the whole batch, those of
-// all ranks that share it included; else by the running statistics. These advance once for each
-// batch that a training tape records (a part that is recomputed is recorded once), in the order of
-// the batches. They are parameters without gradients, so that checkpoints have them, and no
-// optimizer steps them.
+// Normalises the channels of x [N, channels, ...]. Training uses the mean and variance of the whole
+// batch, over all ranks that share it; otherwise the running statistics are used. The running
+// statistics advance once for each batch that a training tape records (a recomputed part is
+// recorded once), in the order of the batches. They are parameters without gradients, so that
+// checkpoints contain them and no optimizer changes them.
 //
-// Ranks give the bits of one process. A pipeline with several micro-batches refuses it.
+// Several ranks give the same bits as one process. A pipeline with several micro-batches refuses
+// this layer.
 class BatchNorm {
  public:
   BatchNorm() = default;
@@ -35,7 +36,7 @@ class BatchNorm {
         running_var(initial_parameter(scope, Shape{channels}, {Initial::full(1)})),
         options(norm_options),
         path(scope) {}
-  // Errors tensor.shape, operator.value (a single element of a channel in training).
+  // Errors tensor.shape, operator.value (a channel with a single element in training).
   Var operator()(Tape& tape, const Var& x) const {
     const auto within = tape.within(path.view());
     const bool training = tape.options().training;
@@ -69,7 +70,7 @@ class BatchNorm {
   LayerPath path{};
 
  private:
-  // `statistics`: mean, 1 / deviation, unbiased variance.
+  // `statistics`: mean, 1 / standard deviation, unbiased variance.
   void advance(const Tensor& statistics) const {
     const FloatEnvironment environment;
     const std::size_t channels = weight.shape()[0];

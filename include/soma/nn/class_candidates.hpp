@@ -1,6 +1,6 @@
 #pragma once
-// ClassCandidates: puts a set of classes together, one at a time, each once: those that are named,
-// then those that collide with queries in an index, then drawn ones.
+// ClassCandidates: builds a set of classes, each class at most once: first the given classes, then
+// classes that collide with queries in an index, then random classes.
 
 #include <soma/nn/class_index.hpp>
 #include <soma/numeric/draw_sequence.hpp>
@@ -16,18 +16,18 @@
 
 namespace soma::nn {
 
-// Memory: 6 bytes for each class that there is. One thread at a time.
+// Memory: 6 bytes for each class. Used by one thread at a time.
 class ClassCandidates {
  public:
   explicit ClassCandidates(std::size_t classes) : place_(classes, none), hits_(classes, 0) {}
 
-  // An empty set with room for so many.
+  // Starts an empty set with room for `room` classes.
   void begin(std::size_t room) {
     for (const std::int32_t id : chosen_) place_[static_cast<std::size_t>(id)] = none;
     chosen_.clear();
     room_ = room;
   }
-  // A class that there is. It is taken even where the set is full.
+  // Adds a valid class, even if the set is full.
   void add(std::size_t id) {
     if (place_[id] != none) return;
     place_[id] = taken;
@@ -35,15 +35,17 @@ class ClassCandidates {
   }
   std::size_t size() const { return chosen_.size(); }
 
-  // Those that share most buckets with queries first ... last - 1 of `count`, whose buckets these
-  // are (ClassIndex::buckets_of); among equals the order is a mixture of number and step.
+  // Adds the classes that share most buckets with queries first ... last - 1 of `count`; `buckets`
+  // come from ClassIndex::buckets_of. Classes with equally many are ordered by a mixture of class
+  // id and step.
   void add_colliding(const ClassIndex& index, std::span<const std::uint16_t> buckets,
                      std::size_t count, std::size_t first, std::size_t last, std::uint64_t step) {
     if (parts_.empty()) parts_.resize(1);
     count_hits(index, buckets, count, first, last, 0, place_.size(), parts_[0]);
     take_found(std::span(parts_).first(1), step);
   }
-  // The same of all queries, on the context's threads: each counts the hits of some classes.
+  // The same for all queries, on the context's threads: each thread counts the hits of some
+  // classes.
   void add_colliding(Context& context, const ClassIndex& index,
                      std::span<const std::uint16_t> buckets, std::size_t count,
                      std::uint64_t step) {
@@ -58,12 +60,12 @@ class ClassCandidates {
     });
     take_found(std::span(parts_).first(tasks), step);
   }
-  // Until the set is full, which has to have no more room than there are classes.
+  // Adds random classes until the set is full. Its room must not exceed the number of classes.
   void fill(DrawSequence draws) {
     while (chosen_.size() < room_) add(draws.below(static_cast<std::uint32_t>(place_.size())));
   }
 
-  // The set, in the order in which it was put together, or ascending from then on.
+  // classes(): the set in the order of addition, or ascending once ascending() was called.
   std::span<const std::int32_t> classes() const { return chosen_; }
   std::span<const std::int32_t> ascending() {
     std::sort(chosen_.begin(), chosen_.end());
@@ -71,19 +73,19 @@ class ClassCandidates {
       place_[static_cast<std::size_t>(chosen_[i])] = static_cast<std::int32_t>(i);
     return chosen_;
   }
-  // Of a class of the set, after ascending().
+  // The place of a class in the set, after ascending().
   std::int32_t place(std::size_t id) const { return place_[id]; }
 
  private:
   static constexpr std::int32_t none = -1, taken = 0;
 
-  // Classes that queries have met.
+  // The classes that share buckets with queries.
   struct Found {
     std::vector<std::uint32_t> ids{};
-    std::vector<std::size_t> with{};  // how many of them have so many hits
+    std::vector<std::size_t> with{};  // [n]: how many classes have n hits
   };
 
-  // Of the classes from `least` on, below `end`.
+  // Counts the hits of classes `least` ... `end` - 1.
   void count_hits(const ClassIndex& index, std::span<const std::uint16_t> buckets,
                   std::size_t count, std::size_t first, std::size_t last, std::size_t least,
                   std::size_t end, Found& found) {
@@ -106,7 +108,7 @@ class ClassCandidates {
     found.with.assign(std::size_t{most} + 1, 0);
     for (const std::uint32_t id : found.ids) ++found.with[hits_[id]];
   }
-  // Those with most hits that have room.
+  // Adds the classes with the most hits that fit.
   void take_found(std::span<const Found> parts, std::uint64_t step) {
     with_.clear();
     for (const Found& part : parts) {
@@ -114,7 +116,7 @@ class ClassCandidates {
       for (std::size_t hits = 0; hits < part.with.size(); ++hits) with_[hits] += part.with[hits];
     }
     std::size_t room = room_ > chosen_.size() ? room_ - chosen_.size() : 0;
-    std::size_t least = with_.size() - 1;  // all with more than that have room
+    std::size_t least = with_.size() - 1;  // every class with more hits fits
     while (least > 0 && with_[least] <= room) room -= with_[least--];
     equal_.clear();
     for (const Found& part : parts)
@@ -134,11 +136,11 @@ class ClassCandidates {
     return x ^ x >> 32;
   }
 
-  std::vector<std::int32_t> place_;  // of each class in the set
+  std::vector<std::int32_t> place_;  // the place of each class in the set
   std::vector<std::uint16_t> hits_;
   std::vector<std::int32_t> chosen_{};
-  std::vector<Found> parts_{};       // of each task
-  std::vector<std::size_t> with_{};  // classes with so many hits, of all parts
+  std::vector<Found> parts_{};       // one entry for each task
+  std::vector<std::size_t> with_{};  // [n]: classes with n hits, over all parts
   std::vector<std::pair<std::uint64_t, std::uint32_t>> equal_{};
   std::size_t room_ = 0;
 };

@@ -1,5 +1,5 @@
 #pragma once
-// ClassIndex: tables that find classes whose rows of a weight point where a query points, by
+// ClassIndex: hash tables that find classes whose weight rows point in the direction of a query, by
 // densified winner-take-all hashes. Needs add_sparse(context) (soma/sparse.hpp).
 
 #include <soma/data/order.hpp>
@@ -20,19 +20,19 @@ namespace soma::nn {
 
 struct ClassIndexOptions {
   std::size_t tables = 32;
-  std::size_t codes = 0;  // of a table, 1 to 5: 8^codes buckets. 0: class_index_codes()
+  std::size_t codes = 0;  // codes of a table, 1 to 5: 8^codes buckets. 0: class_index_codes()
   std::uint64_t seed = 0;
 };
 
-// As many codes as leave 64 classes or more in a bucket, 1 to 5: a bucket that is too full drowns
-// what is near, one that is too empty misses it.
+// The most codes, from 1 to 5, that leave 64 classes or more in a bucket: a bucket that is too full
+// returns too many far classes, and one that is too empty misses near classes.
 constexpr std::size_t class_index_codes(std::size_t classes) {
   std::size_t codes = 1;
   while (codes < 5 && classes >> (3 * (codes + 1)) >= 64) ++codes;
   return codes;
 }
 
-// Bytes that the tables of so many classes take.
+// The bytes of the tables for `classes` classes.
 constexpr std::size_t class_index_bytes(std::size_t classes, std::size_t tables,
                                         std::size_t codes) {
   return tables * (classes * 6 + ((std::size_t{1} << (3 * codes)) + 1) * 4);
@@ -41,11 +41,11 @@ constexpr std::size_t class_index_bytes(std::size_t classes, std::size_t tables,
 // A bucket holds its classes in ascending order. Not thread-safe.
 class ClassIndex {
  public:
-  // Of the hashes: another number gives the same rows other buckets.
+  // The version of the hashes: with another version the same rows get other buckets.
   static constexpr std::uint64_t version = 1;
 
-  // Of rows [classes, columns]. Errors operator.value (no classes, 2^32 or more, columns beyond
-  // 1024, tables or codes out of range), context.no_sparse.
+  // An index for weight rows [classes, columns]. Errors operator.value (no classes, 2^32 or more,
+  // columns beyond 1024, tables or codes out of range), context.no_sparse.
   ClassIndex(Context& context, std::size_t classes, std::size_t columns,
              const ClassIndexOptions& options = {})
       : context_(context),
@@ -84,7 +84,7 @@ class ClassIndex {
     hash_all(weight);
     sort_all();
   }
-  // The same tables, where only the rows of these numbers have changed since.
+  // Updates the tables when only these rows have changed since.
   void refresh(const Tensor& weight, std::span<const std::int64_t> rows) {
     constexpr std::size_t block = 16;  // rows that are hashed together
     const std::size_t blocks = (rows.size() + block - 1) / block;
@@ -109,10 +109,10 @@ class ClassIndex {
     sort_all();
   }
 
-  // As it was before the first rebuild().
+  // Returns to the state before the first rebuild().
   void clear() { built_ = false; }
 
-  // The buckets in which these rows are, int32 [rows, tables].
+  // The buckets that hold these rows, int32 [rows, tables].
   Tensor buckets_of_rows(std::span<const std::int64_t> rows) const {
     const Tensor result = Tensor::empty(context_, Shape{rows.size(), tables_}, DType::int32);
     auto* to = result.mutable_data<std::int32_t>();
@@ -121,8 +121,8 @@ class ClassIndex {
         *to++ = buckets_[table * classes_ + static_cast<std::size_t>(row)];
     return result;
   }
-  // Tables that have these rows, int64 ascending, in buckets that buckets_of_rows() gave, and all
-  // others where `weight` says. Errors state.shape, state.dtype, operator.value.
+  // Restores the tables: these rows, int64 ascending, go into `buckets` (from buckets_of_rows()),
+  // and all other rows are hashed from `weight`. Errors state.shape, state.dtype, operator.value.
   void restore(const Tensor& weight, const Tensor& rows, const Tensor& buckets) {
     constexpr std::string_view operation = "ClassIndex::restore";
     if (rows.rank() != 1 || buckets.shape() != Shape{rows.elements(), tables_})
@@ -159,7 +159,7 @@ class ClassIndex {
     const std::uint32_t* start = starts_.data() + table * (bucket_count() + 1) + bucket;
     return std::span(ids_).subspan(table * classes_ + start[0], start[1] - start[0]);
   }
-  // The buckets of queries [n, columns], fp32: of table t and query i number t * n + i.
+  // The buckets of queries [n, columns], fp32: entry t * n + i is for table t and query i.
   std::vector<std::uint16_t> buckets_of(const Tensor& queries) const {
     std::vector<std::uint16_t> found;
     find_buckets(queries.data<float>(), queries.size(0), found);

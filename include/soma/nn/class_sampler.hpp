@@ -1,7 +1,7 @@
 #pragma once
-// ClassSampler: which of very many classes a batch is trained against: its labels, and classes that
-// are to be told from them. One set serves the whole batch, so that its arithmetic is dense; or
-// each point has a set of its own. Needs add_sparse(context) (soma/sparse.hpp).
+// ClassSampler: chooses the classes that a batch is trained against among very many: its labels,
+// and classes to tell them from. One set serves the whole batch, so that its arithmetic is dense;
+// or each sample has a set of its own. Needs add_sparse(context) (soma/sparse.hpp).
 
 #include <soma/autograd/list_loss.hpp>
 #include <soma/base/record.hpp>
@@ -27,8 +27,9 @@ namespace soma::nn {
 enum class Sampler : std::uint8_t {
   full,        // all classes: no set is drawn
   uniform,     // labels, then classes drawn evenly
-  lsh_shared,  // labels, then those that collide with most of the batch's queries, then drawn ones
-  lsh_per_sample,  // the same for each point alone
+  lsh_shared,  // labels, then classes that collide with most of the batch's queries, then random
+               // ones
+  lsh_per_sample,  // the same for each sample alone
 };
 inline constexpr std::string_view sampler_names[] = {"full", "uniform", "lsh_shared",
                                                      "lsh_per_sample"};
@@ -38,21 +39,23 @@ constexpr bool uses_index(Sampler kind) {
 
 struct SamplerOptions {
   Sampler kind = Sampler::uniform;
-  std::size_t set = 2048;  // classes of a batch; of lsh_per_sample: of a point
+  std::size_t set = 2048;  // classes of a batch; lsh_per_sample: of a sample
   std::uint64_t seed = 0;
-  // Where there is an index: steps between its refreshes. Until the first of them, when rows are
-  // still as they were drawn and tell nothing, the set is drawn evenly.
+  // With an index: steps between its refreshes. Until the first refresh rows are still random and
+  // carry no information, so the set is drawn evenly.
   std::uint64_t refresh_every = 50;
   ClassIndexOptions index{};
 };
 
 // A function of classes, width of the rows, and memory for the index. Measured on synthetic data
 // (docs/sparse_training.md): below 20,000 classes the exact loss is as fast; beyond, uniform
-// classes reach what colliding ones reach in less time, so hashing has to be asked for.
+// classes reach the same loss in less time than colliding classes, so hashing must be chosen
+// explicitly.
 inline SamplerOptions sampler_options_for(std::size_t classes, std::size_t width,
                                           std::size_t memory, Sampler kind, std::uint64_t seed) {
   SamplerOptions options{.kind = kind, .seed = seed};
-  // A batch of 256 touches about as many rows with 256 classes a point as a set costs products.
+  // A batch of 256 with 256 classes a sample touches about as many rows as one shared set
+  // multiplies.
   options.set = (std::min)(classes, std::size_t{kind == Sampler::lsh_per_sample ? 256u : 2048u});
   options.index.seed = seed;
   options.index.codes = class_index_codes(classes);
@@ -69,8 +72,8 @@ constexpr Sampler sampler_for(std::size_t classes) {
 
 class ClassSampler {
  public:
-  // Errors train.options (a set of no class, or of more than there are; no steps between
-  // refreshes), those of ClassIndex.
+  // Errors train.options (an empty set, a set with more classes than there are, no steps between
+  // refreshes), and those of ClassIndex.
   ClassSampler(Context& context, std::size_t classes, std::size_t width,
                const SamplerOptions& options)
       : context_(context), classes_(classes), options_(options) {
@@ -100,22 +103,22 @@ class ClassSampler {
     record.set("sampler.hash_version", ClassIndex::version);
   }
 
-  // How long the calls so far took, by the clock.
+  // The wall-clock time of all calls so far, in seconds.
   struct Times {
     double refreshing = 0, choosing = 0;
   };
   const Times& times() const { return times_; }
 
-  // The set of a batch: a function of the labels, the seed, the number of the step and, of
-  // lsh_shared, of what the queries [B, width] and the rows of `weight` have been. Error
-  // train.options: more different labels than the set has room for; data.labels: one that is no
-  // class. Not of lsh_per_sample.
+  // The set of a batch: a pure function of the labels, the seed, the step number and, for
+  // lsh_shared, of the queries [B, width] and the rows of `weight` so far. Errors train.options
+  // (more different labels than the set has room for), data.labels (a label that is no class). Not
+  // for lsh_per_sample.
   ClassSet sample(const data::LabelLists& labels, const Tensor& queries, const Tensor& weight,
                   std::uint32_t step) {
     return sample(labels, labels, queries, weight, step);
   }
-  // The same for a part of a batch, such as a rank has: the set holds all labels of the batch, and
-  // the lists are those of the part.
+  // The same for a part of a batch, such as the part of a rank: the set contains all labels of the
+  // batch, and the lists hold the labels of the part.
   ClassSet sample(const data::LabelLists& batch, const data::LabelLists& part,
                   const Tensor& queries, const Tensor& weight, std::uint32_t step) {
     check_labels(batch);
@@ -142,8 +145,8 @@ class ClassSampler {
     return set;
   }
 
-  // A set for each point: its labels, those that collide most with its own query, and classes that
-  // are drawn for it. Errors as sample(), of the labels of one point.
+  // A set for each sample: its labels, the classes that collide most with its own query, and
+  // classes drawn for it. Errors as of sample(), for the labels of one sample.
   ClassSets sample_each(const data::LabelLists& labels, const Tensor& queries, const Tensor& weight,
                         std::uint32_t step) {
     check_labels(labels);
@@ -185,9 +188,9 @@ class ClassSampler {
     return sets;
   }
 
-  // What the next sets depend on beside weights, seed and step: the buckets of the rows that have
-  // changed since the index was refreshed. The other rows still hash to theirs. Empty without an
-  // index, or before it is built.
+  // The state that decides the next sets beside weights, seed and step: the buckets of the rows
+  // that have changed since the last refresh. All other rows still hash to their buckets. Empty
+  // without an index, or before the index is built.
   StateDict state() const {
     StateDict state;
     if (!index_ || !index_->built()) return state;
@@ -198,8 +201,9 @@ class ClassSampler {
     state.set("sampler.buckets", index_->buckets_of_rows(rows));
     return state;
   }
-  // `weight` as it was when state() was called. Errors state.missing_name, state.extra_name,
-  // state.shape, state.dtype, operator.value (rows or buckets that cannot be): nothing is changed.
+  // `weight` must be as it was when state() was called. Errors state.missing_name,
+  // state.extra_name, state.shape, state.dtype, operator.value (invalid rows or buckets): nothing
+  // changes then.
   void load_state(const StateDict& state, const Tensor& weight) {
     const bool built = index_ && !state.empty();
     if (state.size() != (built ? 2u : 0u))
@@ -238,11 +242,12 @@ class ClassSampler {
   }
   static void put_places(const ClassCandidates& chosen, std::span<const std::int32_t> labels,
                          std::int32_t* places) {
-    // Places ascend where labels do.
+    // Places ascend with labels.
     for (const std::int32_t label : labels)
       *places++ = chosen.place(static_cast<std::size_t>(label));
   }
-  // Of a batch's set, 0; of a point's, its number + 1. Far apart: none takes 2^32 words.
+  // The draws of a set: `whose` is 0 for a batch's set, and the sample's number + 1 for a sample's
+  // set. The streams lie 2^32 words apart, and no set takes that many.
   DrawSequence draws(std::uint32_t step, std::uint64_t whose) const {
     return DrawSequence({.seed = options_.seed,
                          .stream = stream_id("classes", "sampler"),
@@ -254,7 +259,7 @@ class ClassSampler {
     return std::span(candidates_).first(count);
   }
 
-  // Rows change where they were in a set, and nowhere else.
+  // Rows change only if they were in a set.
   void note_changed(std::span<const std::int32_t> ids) {
     if (!index_) return;
     for (const std::int32_t id : ids) {

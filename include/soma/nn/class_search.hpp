@@ -1,9 +1,8 @@
 #pragma once
-// ClassSearch: the likeliest of very many classes without looking at all of them. Candidates are
-// the classes with the longest rows, which win wherever they are frequent, and those that collide
-// with the query in an index of hashes, which sees directions and not lengths. Their logits are
-// exact.
-// Needs add_sparse(context) (soma/sparse.hpp).
+// ClassSearch: finds the likeliest of very many classes without computing all logits. The
+// candidates are the classes with the longest weight rows, which win often if they are frequent,
+// and the classes that collide with the query in a hash index, which sees directions and not
+// lengths. The logits of candidates are exact. Needs add_sparse(context) (soma/sparse.hpp).
 
 #include <soma/nn/class_candidates.hpp>
 #include <soma/nn/class_index.hpp>
@@ -27,7 +26,7 @@ struct FoundClass {
   std::int32_t id = 0;
 };
 
-// The likeliest classes that were seen, the likeliest first; of equal ones the smaller number.
+// The likeliest classes seen so far, the likeliest first; of equal logits, the smaller id first.
 class BestClasses {
  public:
   explicit BestClasses(std::size_t count) : count_(count) {}
@@ -37,7 +36,7 @@ class BestClasses {
   const std::vector<FoundClass>& classes() const { return best_; }
 
  private:
-  // Out of the way: of all classes few come so far.
+  // Out of line, because few classes come this far.
   void insert(float logit, std::int32_t id) {
     if (best_.size() == count_ && (count_ == 0 || !before({logit, id}, best_.back()))) return;
     best_.insert(std::upper_bound(best_.begin(), best_.end(), FoundClass{logit, id}, before),
@@ -50,20 +49,20 @@ class BestClasses {
   }
   std::size_t count_;
   std::vector<FoundClass> best_{};
-  float least_ = -std::numeric_limits<float>::infinity();  // what is below it has no place
+  float least_ = -std::numeric_limits<float>::infinity();  // logits below it are not inserted
 };
 
 struct ClassSearchOptions {
   ClassIndexOptions index{};
-  std::size_t head = 2048;        // classes with the longest rows that every answer looks at
-  std::size_t candidates = 4096;  // at most, with these
+  std::size_t head = 2048;        // classes with the longest rows, candidates of every query
+  std::size_t candidates = 4096;  // at most, `head` included
 };
 
 class ClassSearch {
  public:
-  // Of a weight [classes, width] and a bias [classes, 1] or [classes], fp32, which stay with the
-  // caller and do not change. Costs hashing all rows. Errors operator.value (no candidates), those
-  // of ClassIndex.
+  // Searches a weight [classes, width] and a bias [classes, 1] or [classes], fp32. Both stay with
+  // the caller and must not change. Construction hashes all rows. Errors operator.value (no
+  // candidates), and those of ClassIndex.
   ClassSearch(Context& context, const Tensor& weight, const Tensor& bias,
               const ClassSearchOptions& options = {})
       : context_(context),
@@ -83,8 +82,8 @@ class ClassSearch {
   const ClassIndex& index() const { return index_; }
   const ClassSearchOptions& options() const { return options_; }
 
-  // The likeliest `count` classes for a query of `width` numbers among the candidates; fewer where
-  // there are not as many. One thread at a time.
+  // The likeliest `count` classes among the candidates for a query of `width` numbers; fewer if
+  // there are fewer candidates. One thread at a time.
   std::vector<FoundClass> top(const float* query, std::size_t count) {
     const FloatEnvironment environment;
     const std::span<const std::int32_t> ids = candidates_of(query);
@@ -103,7 +102,7 @@ class ClassSearch {
     for (std::size_t i = 0; i < ids.size(); ++i) best.add(logits_[i], ids[i]);
     return best.classes();
   }
-  // The classes that an answer looks at, in no order; until the next call.
+  // The candidates for a query, in no order; valid until the next call.
   std::span<const std::int32_t> candidates_of(const float* query) {
     candidates_.begin(options_.candidates);
     for (const std::uint32_t id : head_) candidates_.add(id);
@@ -122,7 +121,7 @@ class ClassSearch {
         double squares = 0;
         for (std::size_t i = 0; i < width; ++i)
           squares += static_cast<double>(numbers[i]) * static_cast<double>(numbers[i]);
-        // The longest first; of equal ones the smaller number.
+        // The longest rows first; of equal lengths, the smaller id.
         lengths[row] = {-static_cast<float>(squares), static_cast<std::uint32_t>(row)};
       }
     });

@@ -1,7 +1,7 @@
 #pragma once
-// Cross entropy whose classes weigh differently: the weighted mean
+// Cross entropy with class weights: the weighted mean
 //     sum over rows of w[label] * loss / sum over rows of w[label],
-// as PyTorch's CrossEntropyLoss(weight=w) has it. Rare classes with large weights count as much as
+// as in PyTorch's CrossEntropyLoss(weight=w). Large weights let rare classes count as much as
 // frequent ones.
 
 #include <soma/autograd/functions.hpp>
@@ -22,14 +22,14 @@
 
 namespace soma::nn {
 
-// How the cross entropy of a batch, or of a part of one, becomes a number.
+// The reduction of the cross entropy: the mean for a whole batch, the sum for a part of a batch.
 inline CrossEntropySetting loss_of(const data::Batch& batch) {
   return {.reduction = batch.part ? LossReduction::sum : LossReduction::mean};
 }
 inline bool is_ignored(std::int64_t label) { return label == CrossEntropySetting{}.ignore_index; }
 
-// The weights with which each class adds as much to the loss as the others: of a class that has n
-// of the N rows, N / (classes * n). A class without rows weighs nothing.
+// Weights with which each class adds the same amount to the loss: a class with n of the N rows gets
+// N / (classes * n). A class without rows gets 0.
 inline std::vector<float> balanced_class_weights(std::span<const std::uint64_t> rows) {
   double all = 0;
   for (const std::uint64_t count : rows) all += static_cast<double>(count);
@@ -41,7 +41,8 @@ inline std::vector<float> balanced_class_weights(std::span<const std::uint64_t> 
   return weights;
 }
 
-// Error operator.value: not one finite number from 0 for each class, or all of them 0.
+// Error operator.value: a class without a weight, a weight that is negative or not finite, or all
+// weights 0.
 inline void check_class_weights(std::string_view operation, std::span<const float> weights,
                                 std::size_t classes) {
   if (weights.empty()) return;
@@ -59,7 +60,7 @@ inline void check_class_weights(std::string_view operation, std::span<const floa
     fail(error_id::operator_value, operation, "class_weights", "all 0", "one above 0 at least");
 }
 
-// They decide numbers: a run is not resumed with others.
+// Class weights change the results, so a run is resumed with the same weights only.
 inline void describe_class_weights(Record& identity, std::span<const float> weights) {
   if (weights.empty()) return;
   std::string all;
@@ -68,8 +69,8 @@ inline void describe_class_weights(Record& identity, std::span<const float> weig
   identity.set("class_weights", all);
 }
 
-// What the mean of a batch's losses divides by: the weight of its labels that are not ignored, or
-// without weights their number. A sum in double, in the order of the batch.
+// The divisor of the mean loss of a batch: the sum of the weights of labels that are not ignored,
+// or their number if there are no weights. A sum in double, in the order of the batch.
 inline double counted_labels(const data::Batch& batch, std::span<const float> weights = {}) {
   double counted = 0;
   for (const std::int64_t label : data::class_labels(batch.labels))
@@ -79,7 +80,7 @@ inline double counted_labels(const data::Batch& batch, std::span<const float> we
   return counted;
 }
 
-// The loss of a batch of class labels, which have been checked: the mean, of a part the sum. The
+// The loss of a batch of checked class labels: the mean for a whole batch, the sum for a part. The
 // sums run over the batch's shards, so that the bits do not depend on threads and ranks.
 inline Var class_loss(Tape& tape, const Var& logits, const data::Batch& batch,
                       std::span<const float> weights = {}) {

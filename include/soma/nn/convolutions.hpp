@@ -1,5 +1,5 @@
 #pragma once
-// Convolutions and pools beside Conv2d: Conv1d, ConvTranspose2d, average pools.
+// Convolutions and pools beyond Conv2d: Conv1d, ConvTranspose2d, average pools.
 
 #include <soma/autograd/choosing.hpp>
 #include <soma/autograd/functions.hpp>
@@ -29,8 +29,8 @@ struct Conv1dOptions {
   bool bias = true;
 };
 
-// Signals [N, in, L] to [N, out, L'] with L' = (L + 2 pad - kernel) / stride + 1: images of one
-// row.
+// Signals [N, in, L] to [N, out, L'] with L' = (L + 2 pad - kernel) / stride + 1, computed as
+// images with one row.
 class Conv1d {
  public:
   Conv1d() = default;
@@ -78,7 +78,7 @@ class ConvTranspose2d {
                   const ConvTranspose2dOptions& options = {})
       : setting(options.setting), path(scope) {
     const Shape shape{in, out, kernel, kernel};
-    const float bound = detail::root_of_ratio(1, fans(shape).in);  // as PyTorch counts them
+    const float bound = detail::root_of_ratio(1, fans(shape).in);  // PyTorch's fans
     weight = initial_parameter(scope, shape, {Initial::uniform(bound, scope.draw("weight"))});
     if (options.bias)
       bias = initial_parameter(scope, Shape{out}, {Initial::uniform(bound, scope.draw("bias"))});
@@ -102,7 +102,7 @@ class ConvTranspose2d {
   LayerPath path{};
 };
 
-// Images [N, C, H, W] to means of windows.
+// Images [N, C, H, W] to the means of windows.
 class AveragePool2d {
  public:
   explicit AveragePool2d(const AveragePoolSetting& pool = {}) : setting(pool) {}
@@ -119,7 +119,7 @@ class AveragePool2d {
 
   AveragePoolSetting setting;
 };
-// To height x width means of windows that cover each image evenly.
+// Images to height x width means; the windows cover each image evenly.
 class AdaptiveAveragePool2d {
  public:
   AdaptiveAveragePool2d(std::size_t out_height, std::size_t out_width)
@@ -136,7 +136,7 @@ class AdaptiveAveragePool2d {
   std::size_t height, width;
 };
 
-// [N, ...] to [N, the product of the others].
+// [N, ...] to [N, product of the other sizes].
 class Flatten {
  public:
   Var operator()(Tape& tape, const Var& x) const {

@@ -1,5 +1,6 @@
 #pragma once
-// Initial values of parameters. Element i of a tensor, row-major, is a function of the draw and i.
+// Initial values of parameters. Element i of a tensor, row-major, is a pure function of the draw
+// and i.
 
 #include <soma/kernels/random/random.hpp>
 #include <soma/tensor/tensor.hpp>
@@ -10,17 +11,18 @@
 
 namespace soma::nn {
 
-// Normal with that deviation and mean 0.
-inline Tensor normal(Context& context, const Shape& shape, float deviation, const Draw& draw) {
+// Normally distributed numbers with mean 0.
+inline Tensor normal(Context& context, const Shape& shape, float standard_deviation,
+                     const Draw& draw) {
   Tensor tensor = Tensor::empty(context, shape);
   const std::span<float> values = tensor.mutable_span<float>();
   fill_normal(context, values, draw);
   const FloatEnvironment environment;
-  for (float& value : values) value *= deviation;
+  for (float& value : values) value *= standard_deviation;
   return tensor;
 }
 
-// Even between -bound and bound.
+// Uniform distribution between -bound and bound.
 inline Tensor uniform(Context& context, const Shape& shape, float bound, const Draw& draw) {
   Tensor tensor = Tensor::empty(context, shape);
   const std::span<float> values = tensor.mutable_span<float>();
@@ -30,7 +32,7 @@ inline Tensor uniform(Context& context, const Shape& shape, float bound, const D
   return tensor;
 }
 
-// Of a weight [out, in, ...]: how many inputs and outputs a unit has.
+// The number of inputs and outputs of a unit, for a weight [out, in, ...].
 struct Fans {
   std::size_t in, out;
 };
@@ -51,7 +53,7 @@ inline float root_of_ratio(double numerator, std::size_t denominator) {
 }  // namespace detail
 
 // "Understanding the difficulty of training deep feedforward neural networks", Glorot and Bengio
-// 2010: even, variance 2 / (in + out).
+// 2010: uniform, variance 2 / (in + out).
 inline Tensor glorot_uniform(Context& context, const Shape& weight, const Draw& draw) {
   const auto [in, out] = fans(weight);
   return uniform(context, weight, detail::root_of_ratio(6, in + out), draw);
@@ -63,8 +65,8 @@ inline Tensor he_normal(Context& context, const Shape& weight, const Draw& draw)
 inline Tensor he_uniform(Context& context, const Shape& weight, const Draw& draw) {
   return uniform(context, weight, detail::root_of_ratio(6, fans(weight).in), draw);
 }
-// "Efficient BackProp", LeCun et al. 1998: even, variance 1 / (3 in). The usual default of linear
-// and convolution layers, and of their biases.
+// "Efficient BackProp", LeCun et al. 1998: uniform, variance 1 / (3 in). The usual default of
+// linear and convolution layers, and of their biases.
 inline Tensor lecun_uniform(Context& context, const Shape& shape, std::size_t in,
                             const Draw& draw) {
   return uniform(context, shape, detail::root_of_ratio(1, in), draw);

@@ -1,6 +1,6 @@
 #pragma once
-// How parameters begin: made at once, or noted in a store (Scope::later) that makes them when they
-// are needed, with the same bits.
+// Initial values of parameters. They are made at once, or noted in a store (Scope::later) that
+// makes them on demand, with the same bits.
 
 #include <soma/nn/init.hpp>
 #include <soma/nn/scope.hpp>
@@ -12,18 +12,18 @@
 
 namespace soma::nn {
 
-// How some rows of a parameter begin.
+// The initial values of some rows of a parameter.
 struct Initial {
   enum class Kind : std::uint8_t { constant, normal, uniform };
 
   Kind kind = Kind::constant;
-  float number = 0;  // the constant, the deviation, the bound
+  float number = 0;  // the constant, the standard deviation, the bound
   Draw draw{};
-  std::size_t rows = to_end;  // to_end: all
+  std::size_t rows = to_end;  // to_end: all rows
 
   static Initial full(float value) { return {.number = value}; }
-  static Initial normal(float deviation, const Draw& draw, std::size_t rows = to_end) {
-    return {Kind::normal, deviation, draw, rows};
+  static Initial normal(float standard_deviation, const Draw& draw, std::size_t rows = to_end) {
+    return {Kind::normal, standard_deviation, draw, rows};
   }
   static Initial uniform(float bound, const Draw& draw) { return {Kind::uniform, bound, draw}; }
 };
@@ -57,17 +57,17 @@ inline Tensor make_initial(Context& context, const Shape& shape, const Initial* 
 
 }  // namespace detail
 
-// Takes note of parameters that are not made yet. Later (nn/later.hpp) is one.
+// Notes parameters that are made later. Later (nn/later.hpp) implements it.
 class InitialStore {
  public:
   virtual ~InitialStore() = default;
   virtual void add(const Var& parameter, const Initial* begin, const Initial* end) = 0;
-  // Another beginning of a parameter that was added, or of some rows of it: when it is made,
-  // fill(context, from, to) gives these rows their elements, in fp32. Until then `from` is held and
-  // not read, so that it may lie in a file.
+  // Replaces the initial values of a noted parameter, or of some of its rows: when the parameter is
+  // made, fill(context, from, to) writes these rows in fp32. Until then `from` is held and not
+  // read, so that it may lie in a file.
   using Fill = void (*)(Context& context, const Tensor& from, const Tensor& to);
   virtual void replace(const Parameter& rows, const Tensor& from, Fill fill) = 0;
-  // And then row i of a whole parameter becomes what its row places[i] was.
+  // After that, row i of a whole parameter becomes its former row places[i].
   virtual void order_rows(const Parameter& parameter, const std::vector<std::size_t>& places) = 0;
 
  protected:
@@ -76,7 +76,7 @@ class InitialStore {
   InitialStore& operator=(const InitialStore&) = default;
 };
 
-// A parameter that begins as said: now, or with Scope::later when that is asked.
+// A parameter with these initial values: made now, or noted in Scope::later if that is set.
 inline Var initial_parameter(const Scope& scope, const Shape& shape,
                              std::initializer_list<Initial> initial) {
   if (scope.later == nullptr)

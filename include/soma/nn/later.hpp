@@ -1,8 +1,8 @@
 #pragma once
-// Later: initial values that are not made yet. Modules that are built from a Scope with one have
-// parameters with a shape and without elements; make() fills those that are wanted, with the bits
-// that they would have had at once. So a process may hold some pieces of a model only, and read
-// those from a file.
+// Later: postpones initial values. Modules that are built from a Scope with a Later have parameters
+// with a shape and without elements. make() fills the chosen parameters with the same bits that
+// they would have had at once. So a process may hold only some pieces of a model, and read only
+// these from a file.
 
 #include <soma/nn/initial.hpp>
 #include <soma/ops/built_in.hpp>
@@ -18,7 +18,7 @@ namespace soma::nn {
 
 class Later final : public InitialStore {
  public:
-  // Of parameters without elements: makes them, in the type that each has.
+  // Makes the elements of parameters without elements, each in its own type.
   void make(Context& context, const Parameters& parameters) const {
     for (const Parameter& parameter : parameters) {
       const Var& var = parameter.var;
@@ -43,7 +43,7 @@ class Later final : public InitialStore {
   void add(const Var& parameter, const Initial* begin, const Initial* end) override {
     waiting_.push_back({parameter, {begin, end}});
   }
-  // Later ones come last. Error tensor.undefined: the parameter was not added.
+  // The last replacement wins. Error tensor.undefined: the parameter was not added.
   void replace(const Parameter& rows, const Tensor& from, Fill fill) override {
     waiting_[find("Later::replace", rows)].replacements.push_back(
         {rows.first_row, rows.last_row, from, fill});
@@ -54,7 +54,7 @@ class Later final : public InitialStore {
 
  private:
   struct Replacement {
-    std::size_t first_row, last_row;  // as a Parameter has them
+    std::size_t first_row, last_row;  // as in Parameter
     Tensor from;
     Fill fill;
     bool whole() const { return first_row == 0 && last_row == to_end; }
@@ -63,19 +63,19 @@ class Later final : public InitialStore {
     Var var;
     std::vector<Initial> initial;
     std::vector<Replacement> replacements{};
-    std::vector<std::size_t> places{};  // of rows; empty: as they are
+    std::vector<std::size_t> places{};  // new places of rows; empty: unchanged
   };
 
   std::size_t find(std::string_view operation, const Parameter& parameter) const {
     for (std::size_t i = 0; i < waiting_.size(); ++i)
       if (waiting_[i].var.is(parameter.var)) return i;
     fail(error_id::tensor_undefined, operation, soma::quoted(parameter.name),
-         "without elements, and without what they begin as", "one made with this object");
+         "without elements and without initial values", "a parameter made with this object");
   }
-  // Numbers that would all be replaced at once are not drawn.
+  // Skips random numbers that would all be replaced.
   static Tensor begin(Context& context, const Waiting& waiting) {
     const Shape& shape = waiting.var.shape();
-    std::size_t replaced = 0;  // rows from the first on
+    std::size_t replaced = 0;  // leading rows that are replaced
     for (const Replacement& each : waiting.replacements) {
       if (each.whole()) return Tensor::empty(context, shape);
       if (each.first_row <= replaced) replaced = (std::max)(replaced, each.last_row);

@@ -14,8 +14,9 @@ namespace soma::nn {
 
 struct LinearOptions {
   bool bias = true;
-  // Deviation of normal initial weights, with zero biases; none: lecun_uniform for both.
-  std::optional<float> deviation{};
+  // Standard deviation of normally distributed initial weights, with zero biases; not set:
+  // lecun_uniform for weights and biases.
+  std::optional<float> standard_deviation{};
   bool edge = false;  // the first or the last layer of a model (nn/product_site.hpp)
 };
 
@@ -27,13 +28,15 @@ class Linear {
       : site(scope, options.edge) {
     const Draw draw = scope.draw("weight");
     const float bound = detail::root_of_ratio(1, in);  // lecun_uniform
-    weight = initial_parameter(scope, Shape{out, in},
-                               {options.deviation ? Initial::normal(*options.deviation, draw)
-                                                  : Initial::uniform(bound, draw)});
+    weight = initial_parameter(
+        scope, Shape{out, in},
+        {options.standard_deviation ? Initial::normal(*options.standard_deviation, draw)
+                                    : Initial::uniform(bound, draw)});
     if (options.bias)
       bias = initial_parameter(
           scope, Shape{out},
-          {options.deviation ? Initial::full(0) : Initial::uniform(bound, scope.draw("bias"))});
+          {options.standard_deviation ? Initial::full(0)
+                                      : Initial::uniform(bound, scope.draw("bias"))});
   }
   Var operator()(Tape& tape, const Var& x, const LinearSetting& setting = {},
                  const Var& residual = {}) const {
@@ -53,9 +56,9 @@ class Linear {
 class Embedding {
  public:
   Embedding() = default;
-  Embedding(const Scope& scope, std::size_t rows, std::size_t width, float deviation = 1)
+  Embedding(const Scope& scope, std::size_t rows, std::size_t width, float standard_deviation = 1)
       : weight(initial_parameter(scope, Shape{rows, width},
-                                 {Initial::normal(deviation, scope.draw("weight"))})),
+                                 {Initial::normal(standard_deviation, scope.draw("weight"))})),
         path(scope) {}
   Var operator()(Tape& tape, const Var& ids) const {
     const auto within = tape.within(path.view());
@@ -97,7 +100,7 @@ class Dropout {
   Dropout(const Scope& scope, float drop_probability)
       : probability(drop_probability), stream(scope.stream("dropout")) {}
   Var operator()(Tape& tape, const Var& x) const { return dropout(tape, x, probability, stream); }
-  // For operators that fuse it.
+  // For operators that fuse dropout.
   DropoutSetting setting(const Tape& tape) const {
     return dropout_setting(tape, probability, stream);
   }

@@ -1,5 +1,5 @@
 #pragma once
-// Norms beside LayerNorm: RmsNorm and GroupNorm.
+// Norms beyond LayerNorm: RmsNorm and GroupNorm.
 
 #include <soma/autograd/functions.hpp>
 #include <soma/base/record.hpp>
@@ -36,13 +36,13 @@ class RmsNorm {
   LayerPath path{};
 };
 
-// Layer norm of groups of channels: x [N, C, ...] has, in each of its N parts, `groups` groups of
-// C / groups channels, each normalised as a whole; then times weight and plus bias, by channels.
-// arXiv 1803.08494.
+// Layer norm over groups of channels. Each of the N samples of x [N, C, ...] has `groups` groups of
+// C / groups channels, and each group is normalised as a whole. Then each channel is multiplied by
+// its weight, and its bias is added. arXiv 1803.08494.
 class GroupNorm {
  public:
   GroupNorm() = default;
-  // Error operator.value (channels that are no multiple of the groups).
+  // Error operator.value: the number of channels is no multiple of the number of groups.
   GroupNorm(const Scope& scope, std::size_t group_count, std::size_t channels,
             float norm_epsilon = 1e-5f)
       : weight(initial_parameter(scope, Shape{channels}, {Initial::full(1)})),
@@ -71,7 +71,7 @@ class GroupNorm {
     const Var inputs[] = {rows, ones};
     const Var normal =
         tape.apply_all(*tape.operators().norm, NormSetting{epsilon, false}, inputs)[0];
-    // By rows of x again, whose sums follow the shards of a batch.
+    // Again by rows of x, so that sums follow the shards of a batch.
     const Var y = tape.with_sequences(reshape(tape, normal, shape), x.sequences());
     const Shape by_channel{std::span<const std::size_t>(sizes)};
     return add(tape, mul(tape, y, reshape(tape, weight, by_channel)),

@@ -1,5 +1,6 @@
 #pragma once
-// Tasks whose labels are numbers: regression, and classification with several labels a sequence.
+// Tasks whose labels are numbers: regression, and classification with several labels for each
+// sequence.
 
 #include <soma/metrics/multi_label.hpp>
 #include <soma/metrics/regression.hpp>
@@ -12,8 +13,8 @@ namespace soma::nn {
 
 namespace detail {
 
-// The labels of a batch in the shape of the model's outputs: [n] numbers beside outputs [n, 1] are
-// the same. Error train.label where their numbers differ.
+// The labels of a batch in the shape of the model's outputs: labels [n] match outputs [n, 1]. Error
+// train.label: another number of labels.
 inline Tensor labels_like(std::string_view task, Context& context, const Var& outputs,
                           const Tensor& labels, std::size_t width, std::size_t sequences) {
   if (!labels.defined())
@@ -33,9 +34,9 @@ inline LossReduction reduction_of(const data::Batch& batch) {
 
 }  // namespace detail
 
-// A model that is called with (tape, inputs) and gives numbers [sequences, outputs], trained by the
-// mean squared error. Labels of a batch: fp32 [sequences] or [sequences, outputs]. It may have
-// describe(Record&), as a task has, and pieces(). Metrics: mse, mae, r2.
+// Trains a model by the mean squared error. The model is called with (tape, inputs) and returns
+// numbers [sequences, outputs]. Labels of a batch: fp32 [sequences] or [sequences, outputs]. The
+// model may have describe(Record&), as a task has, and pieces(). Metrics: mse, mae, r2.
 template <class Model>
 class RegressionTask final : public Task {
  public:
@@ -70,9 +71,10 @@ class RegressionTask final : public Task {
   std::size_t outputs_;
 };
 
-// A model that is called with (tape, inputs) and gives logits [sequences, labels], each trained by
-// binary cross entropy. Labels of a batch: fp32 [sequences, labels], 0 or 1. It may have
-// describe(Record&), as a task has, and pieces(). Metrics: micro_f1, macro_f1, f1_0 and so on.
+// Trains a model by binary cross entropy for each label. The model is called with (tape, inputs)
+// and returns logits [sequences, labels]. Labels of a batch: fp32 [sequences, labels], 0 or 1. The
+// model may have describe(Record&), as a task has, and pieces(). Metrics: micro_f1, macro_f1, f1_0
+// and so on.
 template <class Model>
 class MultiLabelTask final : public Task {
  public:

@@ -1,8 +1,8 @@
 #pragma once
-// Piece: a part of a model that may be computed apart from the others. A model that can be cut into
-// stages of a pipeline has
+// Piece: a part of a model that can run apart from the other parts. A model that can be cut into
+// the stages of a pipeline has
 //     std::vector<nn::Piece> pieces() const;
-// in the order in which they are computed; its call operator runs the same list.
+// in the order of computation; its call operator runs the same list.
 
 #include <soma/autograd/parameter.hpp>
 #include <soma/autograd/tape.hpp>
@@ -18,7 +18,7 @@ namespace soma::nn {
 
 class Piece {
  public:
-  // Piece `index` of a model that outlives it.
+  // Piece `index` of a model, which must outlive the piece.
   using Run = Var (*)(const void* model, std::size_t index, Tape& tape, const Var& x,
                       const data::Batch& batch);
   Piece(std::string piece_name, Parameters own, Run run_piece, const void* model, std::size_t index)
@@ -27,10 +27,10 @@ class Piece {
         run_(run_piece),
         model_(model),
         index_(index) {}
-  // function(tape, x, batch) -> Var. Of the first piece x is not defined: it reads the batch. One
-  // variable goes from each piece to the next; its first dimension counts the rows of the batch or
-  // its sequences, and the others are the same for every batch. Of a batch without sequences it
-  // has no rows. What the function refers to outlives the piece.
+  // function(tape, x, batch) -> Var. The first piece gets an undefined x: it reads the batch. One
+  // variable goes from each piece to the next. Its first dimension counts the rows of the batch or
+  // its sequences; its other dimensions are the same for every batch. For a batch without sequences
+  // it has no rows. Objects that the function refers to must outlive the piece.
   template <class Function>
   Piece(std::string piece_name, Parameters own, Function function, bool mixes = false)
       : name(std::move(piece_name)),
@@ -42,10 +42,10 @@ class Piece {
     return body_ ? body_->run(tape, x, batch) : run_(model_, index_, tape, x, batch);
   }
 
-  std::string name;       // in its model: "layer.3"
-  Parameters parameters;  // named as the model's task names them
-  // In training its result for one sequence depends on others of the batch, as batch norm does:
-  // then a batch cannot be computed in parts.
+  std::string name;       // in the model: "layer.3"
+  Parameters parameters;  // with the names of the model's task
+  // True if in training the result for one sequence depends on other sequences of the batch, as in
+  // batch norm. Then a batch cannot be computed in parts.
   bool mixes_sequences = false;
 
  private:

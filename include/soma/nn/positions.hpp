@@ -1,7 +1,7 @@
 #pragma once
-// Positions: what tells a model where in its sequence a row is. Learned ones are rows of a table
-// that are added (arXiv 1706.03762, section 3.5); rotary ones (arXiv 2104.09864) are an option of
-// attention, TransformerOptions::rotary_base, and the operator ops/sequence/rotary.hpp.
+// Positions tell a model the place of a row in its sequence. Learned positions are rows of a table
+// that are added (arXiv 1706.03762, section 3.5). Rotary positions (arXiv 2104.09864) are an option
+// of attention, TransformerOptions::rotary_base, and the operator ops/sequence/rotary.hpp.
 
 #include <soma/nn/layers.hpp>
 
@@ -18,10 +18,11 @@ class PositionEmbedding {
   PositionEmbedding() = default;
   // For sequences of up to `positions` rows.
   PositionEmbedding(const Scope& scope, std::size_t positions, std::size_t width,
-                    float deviation = 0.02f)
-      : table(scope, positions, width, deviation) {}
+                    float standard_deviation = 0.02f)
+      : table(scope, positions, width, standard_deviation) {}
 
-  // Errors operator.sequences, tensor.rank, models.sequence_length (a longer sequence).
+  // Errors operator.sequences, tensor.rank, models.sequence_length (a sequence longer than
+  // `positions`).
   Var operator()(Tape& tape, const Var& x) const {
     const Shape& shape = x.shape();
     if (shape.rank() == 3) {

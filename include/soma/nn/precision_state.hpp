@@ -1,7 +1,7 @@
 #pragma once
-// PrecisionState: a Precision at work in a model: for each linear layer the formats of its
-// operands, the amax history behind delayed scales, and statistics where they are wanted. A tape
-// that is given one (TapeOptions::precision) multiplies accordingly.
+// PrecisionState: a Precision applied to a model. For each linear layer it holds the formats of the
+// operands, the amax history of delayed scales, and statistics on demand. A tape that has one
+// (TapeOptions::precision) multiplies in these formats.
 
 #include <soma/numeric/precision_text.hpp>
 #include <soma/ops/product_formats.hpp>
@@ -24,10 +24,10 @@ class PrecisionState final : public ProductFormats {
   static constexpr std::array<std::string_view, 3> roles{"gemm_activations", "gemm_weights",
                                                          "gemm_gradients"};
 
-  // What the conversions of one layer's operands did, in the order of `roles`.
+  // Statistics of the conversions of one layer's operands, in the order of `roles`.
   using Statistics = std::array<numeric::Inspection, 3>;
 
-  // `seed` of stochastic rounding. Error train.precision.
+  // `seed`: of stochastic rounding. Error train.precision.
   PrecisionState(Context& context, const Precision& precision, std::uint64_t seed)
       : context_(context), precision_(validate(precision, "PrecisionState")), seed_(seed) {
     const auto as_stored = [&](const Quantizer& read, const Quantizer& stored) {
@@ -44,21 +44,22 @@ class PrecisionState final : public ProductFormats {
   PrecisionState(const PrecisionState&) = delete;
   PrecisionState& operator=(const PrecisionState&) = delete;
 
-  // Every batch is a part of one that several ranks share: gradients of weights stay fp32 until the
-  // ranks' sums have met (LinearFormats::part), and maxima are those of all ranks. To be called
-  // before the first use.
+  // Every batch is a part of a batch that several ranks share: gradients of weights stay fp32 until
+  // the ranks have added them (LinearFormats::part), and maxima are over all ranks. Call it before
+  // the first use.
   void use_parts(const GlobalMaximum& maximum) {
     part_ = true;
-    // A layer that reads what is stored, and says what is left to do with its gradient.
+    // Then even a layer that reads stored numbers needs formats, which name the remaining steps of
+    // its gradient.
     plain_everywhere_ = plain_;
     plain_ = plain_ && activations() == DType::fp32;
     set_maximum(maximum);
   }
 
-  // What hidden states are stored as: TapeOptions::activations.
+  // The storage type of hidden states: TapeOptions::activations.
   DType activations() const { return find_dtype(precision_.activations.format); }
 
-  // A layer's formats are made when they are first asked for.
+  // A layer's formats are made on first use.
   LinearFormats* formats(std::string_view path, bool edge) override {
     if (plain_) return nullptr;
     const auto found = layers_.find(path);
@@ -67,7 +68,8 @@ class PrecisionState final : public ProductFormats {
     return &layer.formats;
   }
 
-  // After each step of the optimizer: takes what was seen of operands with delayed scales.
+  // Call it after each step of the optimizer: adds the step's maxima to the history of delayed
+  // scales.
   void end_step() {
     began_ = true;
     std::vector<float> seen;
@@ -81,15 +83,15 @@ class PrecisionState final : public ProductFormats {
     });
   }
 
-  // Whether scales are delayed, of any role.
+  // True if any role has a delayed scale.
   bool remembers_scales() const {
     bool delayed = false;
     for (std::size_t i = 0; i < roles.size(); ++i)
       delayed = delayed || quantizer(i).scaling.policy == ScalePolicy::delayed;
     return delayed;
   }
-  // Whether every delayed scale is known: an operand of which no amax but 0 was seen takes its own
-  // amax, so then a step cannot be computed in parts that do not know each other.
+  // True if every delayed scale is known. An operand whose amax was always 0 takes its own amax,
+  // and then a step cannot be computed in parts that do not know each other.
   bool scales_known() {
     bool known = began_;
     for (auto& [path, layer] : layers_)
@@ -101,8 +103,8 @@ class PrecisionState final : public ProductFormats {
     return known || !remembers_scales();
   }
 
-  // "<layer>.<role>.amax" [steps remembered], fp32, oldest first, of operands with delayed scales.
-  // `used`: of layers that were computed here only.
+  // The amax history of operands with delayed scales: "<layer>.<role>.amax" [steps remembered],
+  // fp32, oldest first. `used`: only layers that were computed here.
   StateDict state(bool used = false) const {
     StateDict result;
     for (const auto& [path, layer] : layers_)
@@ -115,7 +117,7 @@ class PrecisionState final : public ProductFormats {
         }
     return result;
   }
-  // Errors state.extra_name, state.shape, state.dtype; nothing is taken then.
+  // Errors state.extra_name, state.shape, state.dtype; nothing changes then.
   void load_state(const StateDict& state) {
     std::map<std::string, Layer, std::less<>> loaded;
     for (const auto& [name, tensor] : state) {
@@ -151,12 +153,12 @@ class PrecisionState final : public ProductFormats {
     for (auto& [path, layer] : layers_) layer.formats.maximum = maximum;
   }
 
-  // Collects statistics from now on (a plain pass over each operand: for study), or no more.
+  // Starts or stops collecting statistics, which cost a plain pass over each operand.
   void collect_statistics(bool wanted) {
     collects_ = wanted;
     for (auto& [path, layer] : layers_) point_to_statistics(layer);
   }
-  // Of each layer since they were first collected.
+  // The statistics of each layer since collection started.
   std::vector<std::pair<std::string, Statistics>> statistics() const {
     std::vector<std::pair<std::string, Statistics>> result;
     for (const auto& [path, layer] : layers_) result.emplace_back(path, layer.statistics);
@@ -172,7 +174,7 @@ class PrecisionState final : public ProductFormats {
     LinearOperand& operand(std::size_t role) {
       return role == 0 ? formats.x : role == 1 ? formats.weight : formats.gradient;
     }
-    bool known = false;  // whether formats are set: a loaded layer waits for its first use
+    bool known = false;  // true: formats are set; a loaded layer waits for its first use
     LinearFormats formats{};
     std::array<AmaxHistory, 3> histories;
     Statistics statistics{};
@@ -183,8 +185,8 @@ class PrecisionState final : public ProductFormats {
            : role == 1 ? precision_.gemm_weights
                        : precision_.gemm_gradients;
   }
-  // 0, unknown, until a number other than 0 was seen: a gradient that was 0 so far, as behind a
-  // weight that begins at 0, may be of any magnitude next.
+  // 0 (unknown) until a number other than 0 was seen: a gradient that was always 0, as behind a
+  // weight that begins at 0, may have any magnitude next.
   static float scale_of(const AmaxHistory& history) {
     return history.known() ? history.scale() : 0;
   }
@@ -209,7 +211,7 @@ class PrecisionState final : public ProductFormats {
       formats.input_gradient = find_dtype(precision_.activation_gradients.format);
     }
     if (plain_everywhere_)
-      formats.weight_gradient.reset();  // as a layer without formats has it
+      formats.weight_gradient.reset();  // as in a layer without formats
     else
       formats.weight_gradient = find_dtype(precision_.weight_gradients.format);
     formats.part = part_;
@@ -233,7 +235,7 @@ class PrecisionState final : public ProductFormats {
   std::uint64_t seed_;
   bool plain_ = true, collects_ = false;
   bool part_ = false, plain_everywhere_ = false;
-  bool began_ = false;  // layers that a step computes are known, or will be those of a state
+  bool began_ = false;  // true: all layers of a step are known, or come with a loaded state
   GlobalMaximum maximum_{};
   std::map<std::string, Layer, std::less<>> layers_{};
 };

@@ -1,6 +1,6 @@
 #pragma once
-// ProductSite: where in a model a linear layer is, for what depends on the place: the formats of
-// its operands and what is remembered of them (ops/product_formats.hpp). Copies are the same place.
+// ProductSite: the place of a linear layer in a model, which selects the formats of its operands
+// and their history (ops/product_formats.hpp). Copies are the same place.
 
 #include <soma/autograd/functions.hpp>
 #include <soma/nn/scope.hpp>
@@ -12,12 +12,12 @@ namespace soma::nn {
 
 class ProductSite {
  public:
-  ProductSite() = default;  // nowhere: such a layer reads what is stored
-  // `edge`: the first or the last layer of a model, which recipes leave alone.
+  ProductSite() = default;  // no place: such a layer reads stored numbers
+  // `edge`: true for the first and the last layer of a model, which most recipes do not convert.
   explicit ProductSite(const Scope& scope, bool edge = false) : path_(scope), edge_(edge) {}
 
   bool defined() const { return path_.defined(); }
-  // Empty: nowhere.
+  // Empty: no place.
   std::string_view path() const { return path_.view(); }
   bool edge() const { return edge_; }
 
@@ -26,7 +26,7 @@ class ProductSite {
   bool edge_ = false;
 };
 
-// linear() at a place: in the formats that the tape's precision has for it.
+// linear() at a place: in the formats of the tape's precision for that place.
 inline Var linear_at(const ProductSite& place, Tape& tape, const Var& x, const Var& weight,
                      const Var& bias = {}, const LinearSetting& setting = {},
                      const Var& residual = {}) {

@@ -1,7 +1,7 @@
 #pragma once
-// Gru and Lstm: recurrent layers over ragged batches, in several layers and in both directions.
-// Parameters have the names and the order of gates of torch.nn.GRU and torch.nn.LSTM, and results
-// are those of its packed sequences.
+// Gru and Lstm: recurrent layers over ragged batches, with one or more layers and one or both
+// directions. Parameters have the names and the order of gates of torch.nn.GRU and torch.nn.LSTM,
+// and results equal those of PyTorch's packed sequences.
 //
 //   const nn::Gru gru(scope / "gru", 256, 128, {.layers = 2, .bidirectional = true});
 //   const nn::RecurrentResult result = gru(tape, x);
@@ -25,16 +25,15 @@ namespace soma::nn {
 struct RecurrentOptions {
   std::size_t layers = 1;
   bool bidirectional = false;  // the second direction's columns stand behind the first one's
-  float dropout = 0;           // of the rows between layers
+  float dropout = 0;           // on the rows between layers
 };
 
 struct RecurrentResult {
   Var rows;  // [rows, H], or [rows, 2 H] of both directions
-  // [sequences, H] each: of every layer, first forwards, then backwards. Cells are those of an
-  // Lstm.
+  // [sequences, H] each: for every layer, first forwards, then backwards. Only an Lstm has cells.
   std::vector<Var> states, cells;
 
-  // Of the last layer, both directions side by side.
+  // The states of the last layer, both directions side by side.
   Var last(Tape& tape) const {
     return both ? concatenate(tape, {states[states.size() - 2], states.back()}, 1) : states.back();
   }
@@ -43,7 +42,7 @@ struct RecurrentResult {
 
 namespace detail {
 
-// One layer and direction.
+// The weights of one layer and direction.
 struct RecurrentWeights {
   RecurrentWeights(const Scope& scope, std::size_t gates, std::size_t in, std::size_t hidden,
                    const std::string& layer)
@@ -65,13 +64,13 @@ struct RecurrentWeights {
   }
 
   Var input_weight, hidden_weight, input_bias, hidden_bias;
-  ProductSite site;  // of the input product
+  ProductSite site;  // for the input product
   std::string suffix;
 };
 
 }  // namespace detail
 
-// What Gru and Lstm share.
+// The common base of Gru and Lstm.
 class RecurrentLayers {
  public:
   void collect(Collector& collector) const {
@@ -80,7 +79,7 @@ class RecurrentLayers {
 
   std::size_t hidden = 0;
   bool both = false;
-  // Forwards and backwards of the first layer, of the second, ...
+  // First layer forwards, first layer backwards, second layer forwards, ...
   std::vector<detail::RecurrentWeights> layers;
   std::vector<Dropout> dropouts;  // behind each layer but the last
 
@@ -101,8 +100,8 @@ class RecurrentLayers {
     }
   }
 
-  // step(number, layer, rows, setting) runs a layer and direction, notes its last states and gives
-  // its rows.
+  // step(number, layer, rows, setting) runs a layer and direction, notes its last states and
+  // returns its rows.
   template <class Step>
   RecurrentResult run(Tape& tape, const Var& x, const Step& step) const {
     const auto within = tape.within(path_.view());
@@ -125,7 +124,7 @@ class RecurrentLayers {
     const detail::RecurrentWeights& own = layers[layer];
     return linear_at(own.site, tape, rows, own.input_weight, own.input_bias);
   }
-  // The state that a layer and direction begins with, if there are some. Error operator.inputs.
+  // The initial state of a layer and direction, if states are given. Error operator.inputs.
   Var first_of(std::span<const Var> states, std::size_t layer) const {
     if (states.empty()) return {};
     if (states.size() != layers.size())
@@ -138,15 +137,15 @@ class RecurrentLayers {
   LayerPath path_;
 };
 
-// arXiv 1406.1078. Rows [rows, in] that form sequences, or a batch [B, T, in]. Errors as the
-// operator gru.
+// arXiv 1406.1078. Takes rows [rows, in] that form sequences, or a batch [B, T, in]. Errors as of
+// the operator gru.
 class Gru : public RecurrentLayers {
  public:
   Gru() = default;
   Gru(const Scope& scope, std::size_t in, std::size_t width, const RecurrentOptions& options = {})
       : RecurrentLayers(scope, 3, in, width, options) {}
 
-  // `states` [sequences, H]: what sequences begin with, of each layer and direction; empty: zeros.
+  // `states` [sequences, H]: the initial states of each layer and direction; empty: zeros.
   RecurrentResult operator()(Tape& tape, const Var& x, std::span<const Var> states = {}) const {
     return run(tape, x,
                [&](std::size_t layer, RecurrentResult& result, const Var& rows,
@@ -160,7 +159,7 @@ class Gru : public RecurrentLayers {
   }
 };
 
-// Neural Computation 9(8), 1997. Rows as of Gru. Errors as the operator lstm.
+// Neural Computation 9(8), 1997. Rows as for Gru. Errors as of the operator lstm.
 class Lstm : public RecurrentLayers {
  public:
   Lstm() = default;

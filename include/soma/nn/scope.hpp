@@ -1,7 +1,7 @@
 #pragma once
-// Scope: where in a model something is. Modules are made from one: its path names the streams of
-// random numbers that initialise their parameters and drive their dropout, so that neither depends
-// on the order in which modules are made.
+// Scope: the path of a module in its model. Modules are made from a scope: its path names the
+// streams of random numbers that initialise their parameters and drive their dropout, so that
+// neither depends on the order in which modules are made.
 
 #include <soma/autograd/parameter.hpp>
 #include <soma/numeric/draw.hpp>
@@ -22,10 +22,10 @@ class InitialStore;  // nn/initial.hpp
 
 struct Scope {
   Context& context;
-  std::uint64_t seed = 0;  // of initial values
+  std::uint64_t seed = 0;  // for random initial values
   std::string path{};
-  // Not nullptr: parameters have no elements until this object, a Later (nn/later.hpp), makes them.
-  // It outlives the modules.
+  // If not nullptr: parameters have no elements until this object, a Later (nn/later.hpp), makes
+  // them. It must outlive the modules.
   InitialStore* later = nullptr;
 
   // The scope of a part: "encoder" / "layer" is "encoder.layer".
@@ -39,11 +39,11 @@ struct Scope {
   Draw draw(std::string_view site) const { return {.seed = seed, .stream = stream(site)}; }
 };
 
-// Where in a model a layer is, for messages. Copies share the text, so that a layer is copied
-// without asking for memory.
+// The path of a layer in its model, for messages. Copies share the text, so that copying a layer
+// needs no memory.
 class LayerPath {
  public:
-  LayerPath() = default;  // nowhere
+  LayerPath() = default;  // no path
   explicit LayerPath(const Scope& scope)
       : text_(Shared<Text>::make(scope.context.heap(), scope.path)) {}
   bool defined() const { return !(text_ == nullptr); }
@@ -59,13 +59,13 @@ class LayerPath {
 
 // Gathers the parameters of a module: each module has a member
 //     void collect(Collector& collector) const;
-// that adds its own and passes parts on.
+// that adds its own parameters and passes the collector on to its parts.
 class Collector {
  public:
   explicit Collector(Parameters& parameters, std::string path = {})
       : parameters_(parameters), path_(std::move(path)) {}
 
-  // What the parameter is decides whether weight decay is usual for it.
+  // `role` decides if weight decay is usual for the parameter.
   void add(std::string_view name, const Var& var, ParameterRole role = ParameterRole::unknown) {
     add_rows(name, var, 0, to_end, role);
   }
@@ -95,17 +95,17 @@ namespace detail {
 // Errors nn.no_parameters, state.duplicate_name.
 inline void check_parameters(const Parameters& parameters) {
   if (parameters.empty())
-    fail(error_id::no_parameters, "nn::parameters", "module", "one that registers none",
-         "one whose collect() adds its parameters");
+    fail(error_id::no_parameters, "nn::parameters", "module", "a module without parameters",
+         "a module whose collect() adds its parameters");
   std::vector<std::string_view> names;
   for (const Parameter& parameter : parameters) names.push_back(parameter.name);
   std::sort(names.begin(), names.end());
   if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end())
     fail(error_id::duplicate_name, "nn::parameters", "module",
-         "one that registers " + soma::quoted(*twice) + " twice", "a name for each parameter");
+         "a module that registers " + soma::quoted(*twice) + " twice", "a name for each parameter");
 }
 
-// Whether two matrices hold the same numbers, which are not all one.
+// True if two matrices hold the same numbers, and the numbers are not all equal.
 inline bool same_random_values(const Tensor& a, const Tensor& b) {
   if (!a.defined() || !b.defined() || a.rank() < 2 || a.shape() != b.shape() ||
       a.dtype() != b.dtype() || a.bytes() == 0 || !a.contiguous() || !b.contiguous() ||
@@ -129,9 +129,9 @@ inline void warn_of_equal_layers(const Parameters& parameters) {
 
 }  // namespace detail
 
-// All parameters of a module, in the order in which it names them. Errors nn.no_parameters,
-// state.duplicate_name (two of one name). Two matrices of equal random values, as two layers have
-// that were made from one scope and would learn the same, are a warning in the context's log.
+// All parameters of a module, in the module's order. Errors nn.no_parameters, state.duplicate_name
+// (two parameters with one name). Two matrices of equal random values come from two layers that
+// were made from one scope and would learn the same: the context's log gets a warning.
 template <class Module>
 Parameters parameters(const Module& module, std::string_view path = {}) {
   Parameters result;

@@ -1,5 +1,5 @@
 #pragma once
-// SequenceRows: a batch of sequences as rows, whether it is ragged or [B, T, C].
+// SequenceRows: a batch of sequences as rows, from a ragged batch or from [B, T, C].
 
 #include <soma/autograd/functions.hpp>
 
@@ -10,9 +10,8 @@ namespace soma::nn {
 
 class SequenceRows {
  public:
-  // x is [rows, C] and stays as it is, or [B, T, C]: B sequences of T rows each. Errors
-  // tensor.rank, ragged.ordinals (the first dimension of [B, T, C] is cut into sequences of
-  // several).
+  // x is [rows, C], which stays as it is, or [B, T, C]: B sequences of T rows each. Errors
+  // tensor.rank, ragged.ordinals (the first dimension of [B, T, C] has sequences of several rows).
   SequenceRows(Tape& tape, const Var& x) : rows_(x), shape_(x.shape()) {
     if (shape_.rank() == 2) return;
     if (shape_.rank() != 3)
@@ -27,7 +26,7 @@ class SequenceRows {
 
   const Var& rows() const { return rows_; }
   bool dense() const { return shape_.rank() == 3; }
-  // [rows, D] in the shape of x: [B, T, D] where that was one.
+  // Gives [rows, D] the shape of x: [B, T, D] if x had three dimensions.
   Var back(Tape& tape, const Var& y) const {
     if (!dense()) return y;
     return tape.with_sequences(reshape(tape, y, Shape{shape_[0], shape_[1], y.shape().columns()}),

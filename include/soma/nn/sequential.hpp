@@ -25,8 +25,7 @@ namespace soma::nn {
 
 namespace detail {
 
-// Whether in training a module's result for one row depends on the others: it
-// says so.
+// True if in training a module's result for one row depends on other rows; the module reports it.
 template <class Module>
 bool mixes(const Module& module) {
   if constexpr (requires { module.mixes_sequences(); })
@@ -35,7 +34,7 @@ bool mixes(const Module& module) {
     return false;
 }
 
-// The entries of a record under "<name>.<entry>".
+// Adds the entries of a record under "<name>.<entry>".
 inline void describe_under(Record& record, const std::string& name, const Record& own) {
   for (const auto& [entry, value] : own.entries()) {
     const std::string full = name + "." + entry;
@@ -61,14 +60,13 @@ inline void describe_under(Record& record, const std::string& name, const Record
 
 }  // namespace detail
 
-// Copies share the modules.
+// Copies of a Sequential share the modules.
 class Sequential {
  public:
   Sequential() = default;
 
-  // A module, or a function of a tape and a variable, behind those that are
-  // there. Its parameters are named "<name>.<parameter>". Error
-  // state.duplicate_name.
+  // Appends a module, or a function of a tape and a variable. Its parameters are named
+  // "<name>.<parameter>". Error state.duplicate_name.
   template <class Module>
   Sequential& add(std::string name, Module module) {
     for (const StepUse& step : steps_)
@@ -88,8 +86,7 @@ class Sequential {
   void collect(Collector& collector) const {
     for (const StepUse& step : steps_) collector.part(step->name, *step);
   }
-  // The first piece reads the inputs of the batch. `path` is that of the model
-  // in its task.
+  // The first piece reads the inputs of the batch. `path`: the model's path in its task.
   Pieces pieces(std::string_view path = {}) const {
     Pieces list;
     for (const StepUse& step : steps_) {
@@ -106,7 +103,8 @@ class Sequential {
     }
     return list;
   }
-  // The settings of the modules that describe theirs: a run is not resumed with others.
+  // The settings of the modules that describe themselves: a run is resumed with the same settings
+  // only.
   void describe(Record& record) const {
     for (const StepUse& step : steps_) {
       Record own;
@@ -114,7 +112,7 @@ class Sequential {
       detail::describe_under(record, step->name, own);
     }
   }
-  // For a Sequential in a Sequential.
+  // For a Sequential inside of a Sequential.
   bool mixes_sequences() const {
     for (const StepUse& step : steps_)
       if (step->mixes_sequences) return true;
@@ -132,7 +130,7 @@ class Sequential {
     bool mixes_sequences;
     mutable std::atomic<std::size_t> uses{1};
   };
-  // A std::shared_ptr without its header.
+  // Replaces std::shared_ptr, whose header is expensive.
   class StepUse {
    public:
     explicit StepUse(const Step* step) : step_(step) {}

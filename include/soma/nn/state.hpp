@@ -16,8 +16,8 @@ inline StateDict state_dict(const Parameters& parameters) {
   return state;
 }
 
-// Copies values into the parameters; every parameter has to be there. Returns names that no
-// parameter has. Errors as copy_into: nothing is written before all is checked.
+// Copies values into the parameters; the state must have every parameter. Returns the names in the
+// state that no parameter has. Errors as of copy_into; nothing is written before all is checked.
 inline std::vector<std::string> load(const Parameters& parameters, const StateDict& state,
                                      const CopyIntoOptions& options = {}) {
   return copy_into(state, state_dict(parameters), options);

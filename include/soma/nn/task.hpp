@@ -1,5 +1,5 @@
 #pragma once
-// Task: what a trainer trains: parameters, and a loss of a batch.
+// Task: the object that a trainer trains: parameters, and a loss of a batch.
 
 #include <soma/autograd/functions.hpp>
 #include <soma/autograd/parameter.hpp>
@@ -29,8 +29,8 @@ namespace soma::nn {
 class Task {
  public:
   struct Forward {
-    Var loss;       // one element: the mean of loss_count(); of a part the sum
-    Tensor scores;  // [sequences, outputs] fp32, what metrics() counts; not defined: nothing
+    Var loss;       // one element: the mean over loss_count(); for a part of a batch the sum
+    Tensor scores;  // [sequences, outputs] fp32, for metrics(); not defined: none
   };
 
   Task() = default;
@@ -40,48 +40,50 @@ class Task {
 
   virtual const Parameters& parameters() const = 0;
   virtual Forward forward(Tape& tape, const data::Batch& batch) = 0;
-  // What may be computed apart, in order: forward() is finish() of what the last piece gives. None:
-  // the task is one piece.
+  // The pieces of the model, in order: forward() is finish() of the last piece's result. Empty: the
+  // task cannot be cut.
   virtual Pieces pieces() const { return {}; }
-  // The loss of what the last piece gave for this batch; errors as forward().
+  // The loss for this batch of the last piece's result; errors as of forward().
   virtual Forward finish(Tape& /*tape*/, const Var& /*result*/, const data::Batch& /*batch*/) {
     return {};
   }
-  // Of a classifier of one label: how many logits a sequence has. Else 0.
+  // The number of logits of a sequence, for a classifier with one label; otherwise 0.
   virtual std::size_t classes() const { return 0; }
-  // What an evaluation counts beside the loss, without cases yet. Where there is none: accuracy, F1
-  // and so on where classes() is not 0, else the loss alone.
+  // New metrics that an evaluation counts beside the loss. If empty: accuracy, F1 and so on if
+  // classes() is not 0, else the loss alone.
   virtual Owned<metrics::Metrics> metrics() const { return {}; }
-  // The labels of a batch as metrics() counts them.
+  // The labels of a batch in the form that metrics() counts.
   virtual Tensor labels_of(const data::Batch& batch) const { return batch.labels; }
-  // The learning rate of a trainer that is given none: Adam's usual one. A task whose model asks
-  // for another, as a pretrained one does, says so.
+  // The learning rate if the trainer's schedule has none: Adam's usual rate. A task whose model
+  // needs another rate, such as a pretrained model, overrides it.
   virtual double learning_rate() const { return 1e-3; }
-  // Whether several ranks may share its batches: forward() of a part (data::Batch::part) gives the
-  // sum of the losses, also of a part without any sequence.
+  // True if several ranks may share a batch: then forward() of a part (data::Batch::part) returns
+  // the sum of the losses, and accepts a part without sequences.
   virtual bool takes_parts() const { return false; }
-  // How many losses the mean of this whole batch is over: as much it weighs beside others.
+  // The number of losses in the mean of this whole batch, which is the batch's weight beside other
+  // batches.
   virtual double loss_count(const data::Batch& batch) const {
     return static_cast<double>(batch.inputs.sequences.count());
   }
-  // Floating-point operations of forward and backward that no padding or recomputation is part of;
-  // 0: not known.
+  // Floating-point operations of forward and backward without padding and recomputation; 0: not
+  // known.
   virtual double useful_flops(const data::Batch&) const { return 0; }
-  // What decides numbers beside parameters and data: checkpoints and other ranks have to agree.
+  // Records the settings that change the results beside parameters and data: checkpoints and other
+  // ranks must agree on them.
   virtual void describe(Record&) const {}
-  // What steps have left in the task beside its parameters and what later ones depend on: kept in
-  // checkpoints, and given back once the parameters are those of that step.
+  // The state that steps leave in the task beside its parameters and that later steps depend on.
+  // Checkpoints keep it; a resumed run returns it once the parameters are those of that step.
   virtual StateDict state() const { return {}; }
-  // Error state.extra_name: the task keeps no such thing.
+  // Error state.extra_name: the task keeps no such state.
   virtual void load_state(const StateDict& state) {
     if (!state.empty())
       fail(error_id::extra_name, "Task::load_state", "state", soma::quoted(state.begin()->first),
-           "nothing: this task keeps its parameters alone");
+           "no entries: this task has no state except its parameters");
   }
 };
 
-// Whether each class label is one of the classes or ignored. Error train.label names the sequence
-// by its place in the data, where the source numbers them, else by that in the batch.
+// Checks that each class label is a class or ignored. Error train.label names the sequence by its
+// place in the data if the source numbers sequences, else by its place in the batch.
 inline void check_labels(std::string_view task, const data::Batch& batch, std::size_t classes) {
   if (!batch.labels.defined())
     fail(error_id::train_label, task, "labels", "not defined", "a class for each sequence");
@@ -97,7 +99,7 @@ inline void check_labels(std::string_view task, const data::Batch& batch, std::s
   }
 }
 
-// The pieces of a model that has some; none of others.
+// The pieces of a model; empty if the model has no pieces().
 template <class Model>
 Pieces pieces_of(const Model& model) {
   if constexpr (requires { model.pieces(); })
@@ -106,12 +108,12 @@ Pieces pieces_of(const Model& model) {
     return {};
 }
 
-// A model that is called with (tape, inputs) and gives logits, trained by cross entropy, in which
-// classes may have weights. It may have describe(Record&), as a task has, and pieces().
+// Trains a model by cross entropy, optionally with class weights. The model is called with (tape,
+// inputs) and returns logits. It may have describe(Record&), as a task has, and pieces().
 template <class Model>
 class ClassificationTask final : public Task {
  public:
-  // Error operator.value: class_weights that are not one for each class.
+  // Error operator.value: the number of class_weights is not the number of classes.
   ClassificationTask(const Model& model, std::size_t class_count,
                      std::vector<float> class_weights = {})
       : model_(model),
@@ -120,7 +122,7 @@ class ClassificationTask final : public Task {
         weights_(std::move(class_weights)) {
     check_class_weights("ClassificationTask", weights_, classes_);
   }
-  // The model outlives its task.
+  // The model must outlive its task.
   ClassificationTask(const Model&&, std::size_t, std::vector<float> = {}) = delete;
 
   const Parameters& parameters() const override { return parameters_; }

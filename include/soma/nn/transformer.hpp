@@ -20,22 +20,23 @@ struct TransformerOptions {
   Activation activation = Activation::gelu;
   float dropout = 0, attention_dropout = 0;
   float epsilon = 1e-5f;
-  bool norm_first = false;  // before each part, as in arXiv 2002.04745, instead of after it
-  float deviation = 0.02f;  // of initial weights
-  bool attention_output_dropout = true;  // `dropout` also behind the attention's output
-  bool causal = false;                   // a row sees itself and the rows before it in its sequence
-  // Above 0: queries and keys are turned by rotary positions (arXiv 2104.09864) of that base, 10000
-  // as a rule. Heads then have an even width.
+  bool norm_first = false;           // norm before each part, as in arXiv 2002.04745, not after it
+  float standard_deviation = 0.02f;  // for initial weights
+  bool attention_output_dropout = true;  // `dropout` also after the attention's output
+  bool causal = false;                   // a row attends to itself and to earlier rows of its
+                                         // sequence
+  // Above 0: rotary positions (arXiv 2104.09864) with that base, usually 10000, turn queries and
+  // keys. The width of a head must then be even.
   float rotary_base = 0;
 };
 
 // Queries, keys and values of all heads come from one matrix product: weight is [3 C, C], queries
-// first. With `queries_apart` queries have one of their own, so that it need not be of all rows,
-// and the other weight is [2 C, C]. Either way they are named as three parameters.
+// first. With `queries_apart`, queries have a weight of their own, so that they can be computed for
+// some rows only, and the other weight is [2 C, C]. Either way they are named as three parameters.
 class MultiHeadAttention {
  public:
   MultiHeadAttention() = default;
-  // Error operator.value where heads do not divide the width.
+  // Error operator.value: the width is no multiple of the number of heads.
   MultiHeadAttention(const Scope& scope, const TransformerOptions& options,
                      bool queries_apart = false)
       : heads(options.heads),
@@ -44,15 +45,17 @@ class MultiHeadAttention {
         site(scope),
         probabilities(scope / "probabilities", options.attention_dropout),
         output_dropout(scope / "output", options.attention_output_dropout ? options.dropout : 0),
-        output(scope / "output", options.width, options.width, {.deviation = options.deviation}) {
+        output(scope / "output", options.width, options.width,
+               {.standard_deviation = options.standard_deviation}) {
     if (heads == 0 || options.width % heads != 0)
       fail(error_id::operator_value, "MultiHeadAttention", "heads", std::to_string(heads),
            "a divisor of the width, " + std::to_string(options.width));
     const std::size_t width = options.width;
     if (queries_apart)
-      query = Linear(scope / "query", width, width, {.deviation = options.deviation});
+      query =
+          Linear(scope / "query", width, width, {.standard_deviation = options.standard_deviation});
     const auto rows_of = [&](std::string_view name) {
-      return Initial::normal(options.deviation, (scope / name).draw("weight"), width);
+      return Initial::normal(options.standard_deviation, (scope / name).draw("weight"), width);
     };
     if (queries_apart)
       weight =
@@ -63,9 +66,9 @@ class MultiHeadAttention {
     bias = initial_parameter(scope, Shape{weight.shape()[0]}, {Initial::full(0)});
   }
 
-  // residual + dropout(output(attention(x))): the sum is fused into the last product. Rows of x
-  // form sequences. With `first`, the first row of each, those alone are queries and have a
-  // residual. `mask`: as of attention().
+  // residual + dropout(output(attention(x))): the last product fuses the addition. Rows of x form
+  // sequences. With `first`, which holds the first row of each sequence, only these rows are
+  // queries and have a residual. `mask`: as for attention().
   Var operator()(Tape& tape, const Var& x, const Var& residual, const Var& first = {},
                  const Var& mask = {}) const {
     Var all = linear_at(site, tape, x, weight, bias), queries;
@@ -86,7 +89,7 @@ class MultiHeadAttention {
     collector.part("output", output);
   }
   using ProjectionNames = std::array<const char*, 3>;
-  // `called`: queries, keys, values.
+  // `called`: the names of queries, keys and values.
   void collect_projections(Collector& collector,
                            const ProjectionNames& called = projection_names) const {
     const std::size_t width = weight.shape()[1];
@@ -103,14 +106,14 @@ class MultiHeadAttention {
   std::size_t heads = 1;
   bool causal = false;
   float rotary_base = 0;
-  ProductSite site;  // of the projections
+  ProductSite site;  // for the projections
   Dropout probabilities, output_dropout;
   Linear output;
-  Var weight, bias;  // [3 C, C], [3 C], or of keys and values [2 C, C], [2 C]
-  Linear query;      // where queries are apart
+  Var weight, bias;  // [3 C, C], [3 C]; with queries apart [2 C, C], [2 C]
+  Linear query;      // if queries are apart
 
  private:
-  // Queries and keys by their positions. A first row has position 0: it stays as it is.
+  // Turns queries and keys by their positions. A first row has position 0 and stays the same.
   void turn(Tape& tape, Var& all, Var& queries) const {
     const std::size_t width = weight.shape()[1], parts = queries.defined() ? 1 : 2;
     const auto turned = [&](const Var& x, const RotarySetting& setting) {
@@ -120,7 +123,7 @@ class MultiHeadAttention {
     if (queries.defined()) queries = turned(queries, {.heads = heads, .base = rotary_base});
   }
   static constexpr ProjectionNames projection_names = {"query", "key", "value"};
-  // The projections that are one matrix.
+  // The names of the projections that share a matrix.
   std::span<const char* const> names_together() const {
     return std::span(projection_names).subspan(query.weight.defined() ? 1 : 0);
   }
@@ -133,20 +136,22 @@ class TransformerEncoderLayer {
                           bool queries_apart = false)
       : attention(scope / "attention", options, queries_apart),
         attention_norm(scope / "attention_norm", options.width, options.epsilon),
-        inner(scope / "inner", options.width, options.inner, {.deviation = options.deviation}),
-        outer(scope / "outer", options.inner, options.width, {.deviation = options.deviation}),
+        inner(scope / "inner", options.width, options.inner,
+              {.standard_deviation = options.standard_deviation}),
+        outer(scope / "outer", options.inner, options.width,
+              {.standard_deviation = options.standard_deviation}),
         outer_dropout(scope / "outer", options.dropout),
         outer_norm(scope / "outer_norm", options.width, options.epsilon),
         activation(options.activation),
         norm_first(options.norm_first) {}
 
-  // Rows of x to as many, or with `first_rows` to [sequences, C]: those of the first rows of
-  // sequences, with the same bits. Only keys and values are then computed of other rows, and
-  // queries, too, unless they are apart.
+  // Maps the rows of x to the same number of rows, or with `first_rows` to the first rows of
+  // sequences, [sequences, C], with the same bits. For other rows only keys and values are then
+  // computed, and queries unless they are apart.
   Var operator()(Tape& tape, const Var& x, bool first_rows = false, const Var& mask = {}) const {
     return last_norm(tape, sum(tape, x, first_rows, mask));
   }
-  // The same, of which only x and the sum are kept: the rest is computed again in backward.
+  // The same, but only x and the sum are kept: backward computes the rest again.
   Var recomputed(Tape& tape, const Var& x, const Var& mask = {}) const {
     return last_norm(tape,
                      recompute(tape, std::span<const Var>(&x, 1),
@@ -171,7 +176,7 @@ class TransformerEncoderLayer {
   bool norm_first = false;
 
  private:
-  // Up to the last addition.
+  // The layer up to the last addition.
   Var sum(Tape& tape, const Var& x, bool first_rows, const Var& mask) const {
     const auto first_of = [&](const Var& rows) {
       return first_rows ? sequence_first(tape, rows) : Var();
@@ -195,19 +200,20 @@ class TransformerEncoderLayer {
 };
 
 struct EncoderSetting {
-  // Keeps only the input of each layer and its last sum, and computes the rest again in backward;
-  // not of the last one, whose backward comes at once. The same bits.
+  // Keeps only the input of each layer and its last sum, and computes the rest again in backward,
+  // except for the last layer, whose backward follows at once. The same bits.
   bool recompute = false;
-  // The result is that of the first row of each sequence, [sequences, C]. The last layer computes
-  // no more than it takes: see there.
+  // The result is the first row of each sequence, [sequences, C]. The last layer computes only what
+  // these rows need (TransformerEncoderLayer).
   bool first_rows = false;
-  // A constant that says which rows of a sequence see which, as of attention(); for all layers, so
-  // not beside first_rows.
+  // A constant that marks which rows of a sequence attend to which, as for attention(). It applies
+  // to all layers, and cannot be combined with first_rows.
   Var mask{};
 };
 
-// The last layer's queries are apart: there it may be that few of them are asked for. Rows of x
-// form sequences, [rows, C]; or x is a batch [B, T, C], as is the result, or [B, C] of first rows.
+// The last layer has its own query projection, because a classifier needs queries for the first
+// rows only. Rows of x form sequences, [rows, C]; or x is a batch [B, T, C]. The result has the
+// shape of x, or is [sequences, C] for first rows.
 class TransformerEncoder {
  public:
   TransformerEncoder() = default;
@@ -222,7 +228,7 @@ class TransformerEncoder {
     if (setting.first_rows) return layers.empty() ? sequence_first(tape, x) : x;
     return batch.back(tape, x);
   }
-  // One layer of it, of rows that form sequences.
+  // One layer of the encoder, for rows that form sequences.
   Var run_layer(std::size_t i, Tape& tape, const Var& x, const EncoderSetting& setting = {}) const {
     if (i + 1 == layers.size()) return layers[i](tape, x, setting.first_rows, setting.mask);
     return setting.recompute ? layers[i].recomputed(tape, x, setting.mask)

@@ -1,7 +1,7 @@
 #pragma once
-// TransformerDecoder (arXiv 1706.03762): layers whose rows see the rows before them, and all rows
-// of another sequence, the memory: what an encoder made of another text. Both are ragged, or both
-// [B, T, C] with as many sequences.
+// TransformerDecoder (arXiv 1706.03762): layers whose rows attend to the rows before them, and to
+// all rows of another sequence, the memory, which is an encoder's output for another text. Both are
+// ragged, or both [B, T, C] with the same number of sequences.
 
 #include <soma/autograd/sequence_functions.hpp>
 #include <soma/nn/sequence_rows.hpp>
@@ -13,7 +13,8 @@
 
 namespace soma::nn {
 
-// Queries of x, keys and values of the memory. Parameters are named as those of MultiHeadAttention.
+// Attention with queries from x, and keys and values from the memory. Its parameters have the names
+// of MultiHeadAttention.
 class CrossAttention {
  public:
   CrossAttention() = default;
@@ -40,8 +41,10 @@ class TransformerDecoderLayer {
         self_attention_norm(scope / "self_attention_norm", options.width, options.epsilon),
         cross_attention(scope / "cross_attention", options),
         cross_attention_norm(scope / "cross_attention_norm", options.width, options.epsilon),
-        inner(scope / "inner", options.width, options.inner, {.deviation = options.deviation}),
-        outer(scope / "outer", options.inner, options.width, {.deviation = options.deviation}),
+        inner(scope / "inner", options.width, options.inner,
+              {.standard_deviation = options.standard_deviation}),
+        outer(scope / "outer", options.inner, options.width,
+              {.standard_deviation = options.standard_deviation}),
         outer_dropout(scope / "outer", options.dropout),
         outer_norm(scope / "outer_norm", options.width, options.epsilon),
         activation(options.activation),
@@ -88,8 +91,8 @@ class TransformerDecoderLayer {
   }
 };
 
-// Rows attend to the rows before them whatever `options.causal` says. Rotary positions are those of
-// self-attention.
+// Rows attend to the rows before them whatever `options.causal` says. Rotary positions apply to
+// self-attention only.
 class TransformerDecoder {
  public:
   TransformerDecoder() = default;
@@ -97,8 +100,8 @@ class TransformerDecoder {
     for (std::size_t i = 0; i < options.layers; ++i)
       layers.emplace_back(scope / "layer" / std::to_string(i), options);
   }
-  // Rows of x to as many. Errors operator.sequences (memory of another number of sequences),
-  // tensor.rank, tensor.shape.
+  // Maps the rows of x to the same number of rows. Errors operator.sequences (memory with another
+  // number of sequences), tensor.rank, tensor.shape.
   Var operator()(Tape& tape, const Var& x, const Var& memory) const {
     const SequenceRows own(tape, x), other(tape, memory);
     Var rows = own.rows();

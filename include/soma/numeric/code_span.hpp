@@ -1,6 +1,6 @@
 #pragma once
-// CodeSpan: bytes and the format they are in, chosen at run time. The type-erased side of every
-// conversion.
+// CodeSpan: bytes together with their format, which is chosen at run time. All conversions have an
+// overload that takes CodeSpan.
 
 #include <soma/base/sizes.hpp>
 #include <soma/numeric/formats.hpp>
@@ -11,9 +11,9 @@
 
 namespace soma {
 
-// A matrix of codes, `rows` x `columns`, each code format.bytes() wide; rows are `row_stride` bytes
-// apart and their elements adjacent. A plain array is one row. Does not own; copies of it see the
-// same bytes.
+// A matrix of codes, `rows` x `columns`, each code format.bytes() wide. Rows are `row_stride` bytes
+// apart, and the codes of a row are adjacent. A plain array is one row. The span does not own the
+// bytes; copies of the span see the same bytes.
 template <class Byte>
 struct BasicCodeSpan {
   FloatFormat format;
@@ -50,8 +50,8 @@ BasicCodeSpan<Byte> code_span(const FloatFormat& format, std::span<Byte> bytes) 
 
 }  // namespace detail
 
-// One row that fills `bytes`. Errors format.impossible, convert.layout (bytes not a whole number of
-// codes).
+// One row that fills `bytes`. Errors format.impossible, convert.layout (the size is no multiple of
+// the code width).
 inline CodeSpan code_span(const FloatFormat& format, std::span<std::byte> bytes) {
   return detail::code_span(format, bytes);
 }

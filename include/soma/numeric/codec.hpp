@@ -23,8 +23,8 @@
 
 namespace soma {
 
-// A finite nonzero magnitude as an integer times a power of two: significand * 2^exponent, top bit
-// of it at bit 52.
+// A finite nonzero magnitude as an integer times a power of two: significand * 2^exponent, where
+// bit 52 is the top bit of the significand.
 struct ExactMagnitude {
   std::uint64_t significand;
   int exponent;
@@ -53,7 +53,7 @@ constexpr Unpacked unpack(double value) {
   return {Unpacked::Kind::finite, negative, {fraction | (std::uint64_t{1} << 52), field - 1075}, 0};
 }
 
-// By its bits, not by conversion to double, which would make a signalling NaN quiet.
+// Reads the bits, because a conversion to double would make a signalling NaN quiet.
 constexpr Unpacked unpack(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const bool negative = (bits >> 31) != 0;
@@ -103,7 +103,7 @@ constexpr std::uint64_t round_increment(RoundingMode mode, bool negative, std::u
   return 0;
 }
 
-// Whether a finite overflow in that direction goes to the largest finite number whatever the
+// True if a finite overflow in that direction goes to the largest finite number whatever the
 // policy.
 constexpr bool overflow_stops_at_max(RoundingMode mode, bool negative) {
   return mode == RoundingMode::toward_zero || (mode == RoundingMode::up && negative) ||
@@ -132,8 +132,8 @@ constexpr std::uint32_t nan_code(const FloatFormat& format, const Unpacked& valu
 
 }  // namespace detail
 
-// The code of a value that was taken apart. `random`: for stochastic rounding, a random word whose
-// top random_bits(rounding, format) bits are used.
+// The code of an unpacked value. `random`: for stochastic rounding, a random word whose top
+// random_bits(rounding, format) bits are used.
 constexpr std::uint32_t encode(const FloatFormat& format, const Unpacked& value,
                                const Rounding& rounding, std::uint32_t random = 0) {
   using Kind = Unpacked::Kind;
@@ -146,8 +146,8 @@ constexpr std::uint32_t encode(const FloatFormat& format, const Unpacked& value,
   if (value.kind == Kind::zero) return signed_zero ? sign : 0;
   if (value.kind == Kind::infinity) return detail::overflow_code(format, value.negative);
 
-  // Without a zero, exponent field 0 is an ordinary one: count codes as if one more field lay below
-  // it.
+  // In a format without zero, exponent field 0 is an ordinary exponent: codes are counted as if one
+  // more field lay below.
   const int below = format.has_zero() ? 0 : 1;
   const int field = value.magnitude.exponent + 52 + format.bias + below;
   const int deficit = field < 1 ? 1 - field : 0;  // how far below the smallest normal number
@@ -190,14 +190,13 @@ constexpr std::uint32_t encode(const FloatFormat& format, float value,
                                const Rounding& rounding = {}, std::uint32_t random = 0) {
   return encode(format, unpack(value), rounding, random);
 }
-// From double in one rounding.
+// The code of a double, rounded once.
 constexpr std::uint32_t encode(const FloatFormat& format, double value,
                                const Rounding& rounding = {}, std::uint32_t random = 0) {
   return encode(format, unpack(value), rounding, random);
 }
 
-// The value of a code, exactly. NaN payloads come out where they went in; bits above the format's
-// are ignored.
+// The exact value of a code. NaN payloads survive; bits above the format's width are ignored.
 constexpr float decode(const FloatFormat& format, std::uint32_t code) {
   const std::uint32_t magnitude = code & format.magnitude_mask();
   const std::uint32_t sign = (code & format.sign_mask()) != 0 ? 0x80000000u : 0;
@@ -218,7 +217,7 @@ constexpr float decode(const FloatFormat& format, std::uint32_t code) {
   if (significand == 0 || (subnormal && format.subnormals == Subnormals::flushed))
     return format.specials == Specials::nan_negative_zero ? 0.0f : std::bit_cast<float>(sign);
 
-  // significand * 2^unit, put into fp32's fields; its top bit stands for 2^top.
+  // significand * 2^unit, put into fp32's fields; the top bit of the significand stands for 2^top.
   const int unit = (subnormal ? 1 : field) - format.bias - format.mantissa_bits;
   const auto width = static_cast<int>(std::bit_width(significand));
   const int top = unit + width - 1;

@@ -1,12 +1,6 @@
 #pragma once
-// Draw: which random number. Randomness in soma is a function of (seed, stream, step, index) and
-// nothing else.
-//
-// The mapping is frozen (tests hold known answers): the Philox key is the seed, the counter is
-//     { low and high word of the block number, stream, step }.
-// A block is 16 bytes. Element i of a stream of words is word i % 4 of block i / 4; of half-words,
-// half-word i % 8 of block i / 8, where half-word 2j is the low half of word j: both are the i-th
-// little-endian item of the stream of blocks.
+// Draw: names a random number. Every random number in soma is a pure function of (seed, stream,
+// step, index).
 
 #include <soma/numeric/philox.hpp>
 
@@ -39,14 +33,14 @@ constexpr PhiloxKey philox_key(const Draw& draw) {
   return {static_cast<std::uint32_t>(draw.seed), static_cast<std::uint32_t>(draw.seed >> 32)};
 }
 
-// The four words of one block of the stream that `draw` names (its index plays no part).
+// The four words of one block of the stream that `draw` names (draw.index has no effect).
 constexpr PhiloxCounter random_block(const Draw& draw, std::uint64_t block) {
   return philox4x32_10({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32),
                         draw.stream, draw.step},
                        philox_key(draw));
 }
 
-// Word, or half-word, of element draw.index + offset.
+// The random word, or half-word, of element draw.index + offset.
 constexpr std::uint32_t random_word(const Draw& draw, std::uint64_t offset = 0) {
   const std::uint64_t index = draw.index + offset;
   return random_block(draw, index / 4)[index % 4];
@@ -57,8 +51,8 @@ constexpr std::uint16_t random_half_word(const Draw& draw, std::uint64_t offset 
   return static_cast<std::uint16_t>(index % 2 == 0 ? word : word >> 16);
 }
 
-// The word as encode() takes it: random bits at the top. `bits` as from random_bits(rounding,
-// format).
+// The random word in the form that encode() takes: random bits at the top. `bits` as from
+// random_bits(rounding, format).
 constexpr std::uint32_t rounding_word(const Draw& draw, int bits, std::uint64_t offset = 0) {
   return bits <= 16 ? static_cast<std::uint32_t>(random_half_word(draw, offset)) << 16
                     : random_word(draw, offset);

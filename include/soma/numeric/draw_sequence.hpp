@@ -1,6 +1,6 @@
 #pragma once
-// DrawSequence: the words of one stream of draws one after the other, for work that needs them in
-// order: a permutation, a text that is made up. Start two at the same Draw and they say the same.
+// DrawSequence: the words of one stream of draws in order, for sequential work such as a
+// permutation or a made-up text. Two sequences that start at the same Draw give the same words.
 
 #include <soma/numeric/draw.hpp>
 
@@ -22,9 +22,9 @@ class DrawSequence {
     return words_[index % 4];
   }
 
-  // One of the numbers 0 .. bound - 1, each as likely as the other; bound 0 stands for 2^32. Takes
-  // one word, rarely more: words that would favour some numbers are passed over. Method: Lemire,
-  // "Fast Random Integer Generation in an Interval", 2019.
+  // A number from 0 to bound - 1, all equally likely; bound 0 stands for 2^32. Takes one word,
+  // rarely more: words that would favour some numbers are skipped. Method: Lemire, "Fast Random
+  // Integer Generation in an Interval", 2019.
   std::uint32_t below(std::uint32_t bound) {
     if (bound == 0) return word();
     std::uint64_t product = std::uint64_t{word()} * bound;
@@ -35,10 +35,10 @@ class DrawSequence {
     return static_cast<std::uint32_t>(product >> 32);
   }
 
-  // From 0 to below 1, in steps of 2^-32.
+  // A number in [0, 1), in steps of 2^-32.
   double unit() { return static_cast<double>(word()) * 0x1p-32; }
 
-  // The word that comes next.
+  // The index of the next word.
   std::uint64_t index() const { return draw_.index; }
 
  private:

@@ -16,7 +16,7 @@
 
 namespace soma {
 
-// Which codes are not finite numbers.
+// The codes that are not finite numbers.
 enum class Specials : std::uint8_t {
   none,               // every code is a finite number (fp6, fp4)
   ieee,               // top exponent: infinity where the mantissa is 0, NaN elsewhere
@@ -24,15 +24,15 @@ enum class Specials : std::uint8_t {
   nan_negative_zero,  // no infinity, no negative zero: its code is the one NaN (the "fnuz" formats)
 };
 
-// What codes with an exponent field of 0 mean.
+// The meaning of codes with an exponent field of 0.
 enum class Subnormals : std::uint8_t {
   kept,     // zero and subnormal numbers, as in IEEE 754
   flushed,  // zero; a result that would be subnormal becomes zero of the same sign
   absent,   // an ordinary exponent: the format has neither zero nor subnormals (e8m0)
 };
 
-// What a value beyond the largest finite number becomes when rounding carries it there. Infinite
-// values count as beyond.
+// The result when rounding carries a value beyond the largest finite number. Infinite values count
+// as beyond.
 enum class Overflow : std::uint8_t {
   special,   // infinity if the format has one, else NaN if it has one, else saturate
   saturate,  // the largest finite number of that sign
@@ -57,15 +57,15 @@ struct FloatFormat {
   // bits.
   constexpr int bytes() const { return bits() <= 8 ? 1 : bits() <= 16 ? 2 : 4; }
 
-  // Where the code lies in its 4-byte container: at the top, so that a tf32 is an fp32 with its low
-  // 13 bits zero, as on the accelerator. In 1 and 2 bytes it lies at the bottom.
+  // The position of the code in its 4-byte container: at the top, so that a tf32 is an fp32 with
+  // its low 13 bits zero, as on the accelerator. In 1 and 2 bytes the code lies at the bottom.
   constexpr int storage_shift() const { return bytes() == 4 ? 32 - bits() : 0; }
 
   constexpr bool has_infinity() const { return specials == Specials::ieee; }
   constexpr bool has_nan() const { return specials != Specials::none; }
   constexpr bool has_zero() const { return subnormals != Subnormals::absent; }
 
-  // Code layout.
+  // Masks of the code's fields.
   constexpr std::uint32_t sign_mask() const {
     return is_signed ? std::uint32_t{1} << (exponent_bits + mantissa_bits) : 0;
   }
@@ -74,7 +74,7 @@ struct FloatFormat {
   }
   constexpr std::uint32_t mantissa_mask() const { return (std::uint32_t{1} << mantissa_bits) - 1; }
 
-  // Magnitude code (no sign bit) of the largest finite number. Magnitude codes ascend with the
+  // Magnitude code (without sign bit) of the largest finite number. Magnitude codes ascend with the
   // values.
   constexpr std::uint32_t max_finite_code() const {
     switch (specials) {
@@ -92,8 +92,7 @@ struct FloatFormat {
   }
   // Magnitude code of infinity; only where has_infinity().
   constexpr std::uint32_t infinity_code() const { return magnitude_mask() & ~mantissa_mask(); }
-  // The NaN made where no payload is carried over, positive where NaN has a sign; only where
-  // has_nan().
+  // The NaN code without a payload, positive if NaN has a sign; only where has_nan().
   constexpr std::uint32_t quiet_nan_code() const {
     if (specials == Specials::ieee)
       return infinity_code() | (std::uint32_t{1} << (mantissa_bits - 1));
@@ -114,7 +113,7 @@ struct FloatFormat {
     return field - bias;
   }
 
-  // Overflow with `special` resolved.
+  // The overflow policy, with `special` resolved to one of the others.
   constexpr Overflow resolved_overflow() const {
     if (overflow != Overflow::special) return overflow;
     return has_infinity() ? Overflow::infinity : has_nan() ? Overflow::nan : Overflow::saturate;
@@ -133,8 +132,9 @@ struct FloatFormat {
     return copy;
   }
 
-  // Why this record describes no format, or nullptr if it does. Types refuse an impossible record
-  // when compiled, run-time entries throw format.impossible (numeric/formats.hpp, validate).
+  // The reason why this record describes no format, or nullptr if it describes one. Types refuse an
+  // impossible record when compiled, run-time entries throw format.impossible (numeric/formats.hpp,
+  // validate).
   constexpr const char* problem() const {
     if (specials > Specials::nan_negative_zero) return "specials that exist";
     if (subnormals > Subnormals::absent) return "a treatment of subnormals that exists";

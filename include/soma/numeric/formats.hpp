@@ -1,5 +1,5 @@
 #pragma once
-// The ready-made formats, their names, and what to do with a format that came from outside.
+// The ready-made formats, their names, and the validation of formats that come from outside.
 //
 // Sources: IEEE 754-2019 (fp32, fp16); the accelerator's cFP8 family e3m4, e4m3, e5m2, which the
 // compiler stacks know as Float8E3M4, Float8E4M3, Float8E5M2 (LLVM APFloat, StableHLO RFC 2486,
@@ -24,8 +24,8 @@ inline constexpr FloatFormat tf32{.exponent_bits = 8, .mantissa_bits = 10, .bias
 inline constexpr FloatFormat fp16{.exponent_bits = 5, .mantissa_bits = 10, .bias = 15};
 inline constexpr FloatFormat bf16{.exponent_bits = 8, .mantissa_bits = 7, .bias = 127};
 
-// cFP8. Largest values 15.5, 240, 57344. What the hardware does on overflow is undisclosed:
-// infinity by default.
+// cFP8. Largest values 15.5, 240, 57344. The hardware's behaviour on overflow is undisclosed; the
+// default here is infinity.
 inline constexpr FloatFormat fp8_e3m4{.exponent_bits = 3, .mantissa_bits = 4, .bias = 3};
 inline constexpr FloatFormat fp8_e4m3{.exponent_bits = 4, .mantissa_bits = 3, .bias = 7};
 inline constexpr FloatFormat fp8_e5m2{.exponent_bits = 5, .mantissa_bits = 2, .bias = 15};
@@ -38,8 +38,8 @@ inline constexpr FloatFormat fp8_e4m3fnuz{
 inline constexpr FloatFormat fp8_e5m2fnuz{
     .exponent_bits = 5, .mantissa_bits = 2, .bias = 16, .specials = Specials::nan_negative_zero};
 
-// Scales of the MX formats: powers of two from 2^-127 to 2^127. Zero encodes to the smallest,
-// negatives to NaN.
+// Scales of the MX formats: powers of two from 2^-127 to 2^127. Zero encodes to the smallest power,
+// negative numbers to NaN.
 inline constexpr FloatFormat e8m0{.exponent_bits = 8,
                                   .mantissa_bits = 0,
                                   .bias = 127,
@@ -61,7 +61,7 @@ struct NamedFormat {
   FloatFormat format;
 };
 
-// All ready-made formats, widest first. A format known by two names stands under the shorter one.
+// All ready-made formats, widest first. A format with two names is listed under the shorter one.
 inline constexpr std::array named_formats{
     NamedFormat{"fp32", formats::fp32},
     NamedFormat{"tf32", formats::tf32},
@@ -128,15 +128,14 @@ inline const FloatFormat& find_format(std::string_view name) {
   fail(error_id::unknown_format, "find_format", "name", quoted(name), wanted);
 }
 
-// Returns the record if it describes a format; otherwise Error format.impossible says what it
-// lacks.
+// Returns the record if it describes a format. Error format.impossible names the reason otherwise.
 inline const FloatFormat& validate(const FloatFormat& format, std::string_view operation) {
   if (const char* problem = format.problem())
     fail(error_id::impossible_format, operation, "format", to_string(format), problem);
   return format;
 }
 
-// Writes what to_string says. A template, so that this header does not bring in the stream library.
+// Writes to_string(format). A template, so that this header does not include the stream library.
 template <class Traits>
 std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& out,
                                              const FloatFormat& format) {

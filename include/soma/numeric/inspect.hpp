@@ -1,6 +1,6 @@
 #pragma once
-// inspect(): what a format does to numbers: how many are lost below it, cut off above it, and how
-// far the others move. For any tensor: ops/product/inspect.hpp.
+// inspect(): the effect of a format on numbers: the share that underflows, the share that
+// saturates, and the error of the others. For any tensor: ops/product/inspect.hpp.
 
 #include <soma/numeric/codec.hpp>
 
@@ -15,24 +15,26 @@
 
 namespace soma::numeric {
 
-// Counts of elements, and sums over the finite ones. Two of them add up.
+// Counts of elements, and sums over the finite elements. Two inspections can be added.
 struct Inspection {
   std::uint64_t count = 0, zeros = 0, infinities = 0, nans = 0;
-  std::uint64_t exact = 0;      // finite, unchanged; zeros included
-  std::uint64_t underflow = 0;  // not zero, became zero
-  std::uint64_t subnormal = 0;  // became a subnormal number of the format, not zero
-  std::uint64_t saturated = 0;  // finite, became the largest number, infinity or NaN from beyond it
+  std::uint64_t exact = 0;           // finite, unchanged; zeros included
+  std::uint64_t underflow = 0;       // finite and beyond the largest number: became that number,
+                                     // infinity or NaN
+  std::uint64_t subnormal = 0;       // became a subnormal number of the format, not zero
+  std::uint64_t saturated = 0;       // squares of the numbers and of their errors
   double largest = 0, smallest = 0;  // magnitudes of finite elements that are not zero; 0: none
-  double squares = 0, error_squares = 0;  // of the numbers, and of how far they moved
-  // How many have a magnitude of 2^e to 2^(e + 1), e from -150 to 127, zeros apart.
+  double squares = 0, error_squares = 0;  // sums over the numbers, and over their rounding errors
+  // exponents[i] counts the numbers with a magnitude of 2^e to 2^(e + 1), e = i + least_exponent,
+  // up to 127, without zeros.
   static constexpr int least_exponent = -150;
   std::array<std::uint64_t, 278> exponents{};
 
-  // Shares of all elements that are not zero.
+  // `some` as a share of all elements that are not zero.
   double share(std::uint64_t some) const {
     return count == zeros ? 0 : static_cast<double>(some) / static_cast<double>(count - zeros);
   }
-  // Signal to quantization noise in decibels; infinite where nothing moved.
+  // Signal to quantization noise in decibels; infinite if no number changed.
   double signal_to_noise() const { return 10 * std::log10(squares / error_squares); }
 
   Inspection& operator+=(const Inspection& other) {
@@ -50,7 +52,7 @@ struct Inspection {
   }
 };
 
-// Of one element `from` that became `to`; `limit` and `normal` are the format's largest and
+// Adds an element `from` that became `to`; `limit` and `normal` are the format's largest and
 // smallest normal number, times the scale.
 inline void inspect(Inspection& result, float from, float to, double limit, double normal) {
   ++result.count;
@@ -67,7 +69,7 @@ inline void inspect(Inspection& result, float from, float to, double limit, doub
   const double magnitude = std::abs(double{from}), became = std::abs(double{to});
   result.largest = (std::max)(result.largest, magnitude);
   result.smallest = result.smallest == 0 ? magnitude : (std::min)(result.smallest, magnitude);
-  // As a double every number is normal.
+  // Every fp32 number is a normal number in double.
   const auto exponent = static_cast<int>(std::bit_cast<std::uint64_t>(magnitude) >> 52) - 1023;
   ++result.exponents[static_cast<std::size_t>(exponent - Inspection::least_exponent)];
   result.squares += magnitude * magnitude;
@@ -84,8 +86,8 @@ inline void inspect(Inspection& result, float from, float to, double limit, doub
   if (to != 0 && became < normal) ++result.subnormal;
 }
 
-// What `format` does to values divided by `scale`, rounded to nearest, finite ones kept within the
-// format's numbers. One element at a time: for study.
+// The effect of `format` on values divided by `scale`, rounded to nearest, with finite values kept
+// within the format's range. One element at a time: for experiments.
 inline Inspection inspect(std::span<const float> values, const FloatFormat& format,
                           float scale = 1) {
   const double largest = decode(format, format.max_finite_code());
@@ -102,7 +104,7 @@ inline Inspection inspect(std::span<const float> values, const FloatFormat& form
   return result;
 }
 
-// How many numbers of `after` are those of `before`: what an update left where it was.
+// The number of elements that an update left unchanged.
 inline std::uint64_t unmoved(std::span<const float> before, std::span<const float> after) {
   std::uint64_t count = 0;
   for (std::size_t i = 0; i < before.size() && i < after.size(); ++i)

@@ -1,8 +1,7 @@
 #pragma once
-// Logical indices: what a random draw is keyed by. An index says which number of the model or of
-// the global batch is meant, never which thread, rank, tile or padded position happens to compute
-// it, so the fields below have fixed widths. A value that does not fit its field is Error
-// random.index_range.
+// Logical indices: the keys of random draws. An index names a number of the model or of the global
+// batch, never the thread, rank, tile or padded position that happens to compute it, so the fields
+// below have fixed widths. A value that does not fit its field is Error random.index_range.
 
 #include <soma/base/error.hpp>
 

@@ -38,18 +38,18 @@ class minifloat {
   constexpr explicit minifloat(double value, const Rounding& rounding = {},
                                std::uint32_t random = 0)
       : storage_(store(encode(Format, value, rounding, random))) {}
-  // Integers up to 2^53 in magnitude are exact before the one rounding; larger ones round to double
-  // first.
+  // Integers up to 2^53 in magnitude are exact before the one rounding; larger integers are rounded
+  // to double first.
   template <std::integral Integer>
   constexpr explicit minifloat(Integer value) : minifloat(static_cast<double>(value)) {}
-  // From another format, in one rounding.
+  // Conversion from another format, rounded once.
   template <FloatFormat Other>
   requires(Other != Format) constexpr explicit minifloat(minifloat<Other> other,
                                                          const Rounding& rounding = {},
                                                          std::uint32_t random = 0)
       : minifloat(static_cast<float>(other), rounding, random) {}
 
-  // The value, exactly: every format's values are fp32 values.
+  // The exact value: every format's values are fp32 values.
   constexpr operator float() const { return decode(Format, code()); }
 
   // The stored bits (in 4 bytes: the code at the top, so a tf32's bits are an fp32's).
@@ -66,8 +66,8 @@ class minifloat {
   static constexpr minifloat from_code(std::uint32_t code) { return from_bits(store(code)); }
 
   constexpr minifloat operator+() const { return *this; }
-  // Flips the sign bit, of NaN as well. Where zero or NaN has no sign it stays; an unsigned format
-  // negates by value.
+  // Flips the sign bit, of NaN too. A zero or NaN without sign stays; an unsigned format negates by
+  // value.
   constexpr minifloat operator-() const {
     if constexpr (!Format.is_signed) return minifloat(-static_cast<float>(*this));
     if constexpr (Format.specials == Specials::nan_negative_zero)
@@ -92,7 +92,7 @@ class minifloat {
   constexpr minifloat& operator*=(minifloat other) { return *this = *this * other; }
   constexpr minifloat& operator/=(minifloat other) { return *this = *this / other; }
 
-  // By value, as IEEE: NaN is unordered, -0 equals +0.
+  // Compares values as IEEE 754 does: NaN is unordered, -0 equals +0.
   friend constexpr bool operator==(minifloat a, minifloat b) {
     return static_cast<float>(a) == static_cast<float>(b);
   }
@@ -177,8 +177,8 @@ constexpr minifloat<F> abs(minifloat<F> value) {
 
 namespace detail {
 
-// Rounded to odd: the double whose last bit also says that something lies behind it. Rounding that
-// to any format rounds the long double once.
+// Rounds to odd: the last bit of the double is set if digits follow it. Rounding this double to any
+// format gives the same result as rounding the long double once.
 constexpr double to_odd_double(long double value) {
   const auto nearest = static_cast<double>(value);
   const long double rest = value - static_cast<long double>(nearest);
@@ -190,7 +190,7 @@ constexpr double to_odd_double(long double value) {
 
 }  // namespace detail
 
-// 1.5_bf16 and friends: rounded once, from the long double that the compiler read.
+// 1.5_bf16 and similar literals, rounded once from the compiler's long double.
 namespace literals {
 
 constexpr tf32 operator""_tf32(long double value) { return tf32(detail::to_odd_double(value)); }

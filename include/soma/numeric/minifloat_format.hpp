@@ -1,6 +1,6 @@
 #pragma once
-// std::format for minifloat, where the standard library has it (__cpp_lib_format). Not part of
-// api.hpp: <format> alone costs as much as all of that.
+// std::format for minifloat, where the standard library has it (__cpp_lib_format). api.hpp leaves
+// it out: <format> alone costs as much as all of api.hpp.
 
 #include <soma/numeric/minifloat.hpp>
 

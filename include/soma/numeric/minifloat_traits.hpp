@@ -1,6 +1,6 @@
 #pragma once
-// What the standard library expects of a number type, for minifloat: numeric_limits, hash, streams,
-// text. For std::format include numeric/minifloat_format.hpp.
+// Support for minifloat in the standard library: numeric_limits, hash, streams, text. For
+// std::format include numeric/minifloat_format.hpp.
 
 #include <soma/numeric/minifloat.hpp>
 
@@ -23,7 +23,7 @@ std::string to_string(minifloat<F> value) {
   return std::string(buffer, result.ptr);
 }
 
-// As a float under the stream's own flags and precision.
+// Writes the number as a float, with the stream's own flags and precision.
 template <FloatFormat F, class Character, class Traits>
 std::basic_ostream<Character, Traits>& operator<<(std::basic_ostream<Character, Traits>& out,
                                                   minifloat<F> value) {
@@ -41,8 +41,8 @@ class std::numeric_limits<soma::minifloat<F>> {
     const int product = binary * 30103;
     return product >= 0 ? product / 100000 : -((-product + 99999) / 100000);
   }
-  // The magnitude code of min(); of max() where no number is normal (one exponent bit, taken by
-  // infinity).
+  // The magnitude code of min(); the code of max() where no number is normal (one exponent bit,
+  // taken by infinity).
   static constexpr std::uint32_t smallest_normal =
       (std::min)(F.has_zero() ? std::uint32_t{1} << F.mantissa_bits : 0, F.max_finite_code());
 
@@ -111,7 +111,7 @@ class std::numeric_limits<soma::minifloat<F>> {
   static constexpr Number denorm_min() noexcept { return Number::from_code(F.min_positive_code()); }
 };
 
-// Equal numbers hash alike: -0 as +0.
+// Equal numbers have equal hashes: -0 and +0 too.
 template <soma::FloatFormat F>
 struct std::hash<soma::minifloat<F>> {
   std::size_t operator()(soma::minifloat<F> value) const noexcept {

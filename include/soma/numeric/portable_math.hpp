@@ -3,10 +3,10 @@
 // -ffp-contract: learning-rate schedules, bias corrections and initialisers must not depend on the
 // host's libm. Not for inner loops.
 //
-// Two rules make it so. Where a product meets a sum and may be fused, std::fma says so. Where it
-// may not, the product passes through rounded(), which a compiler cannot look into; so do results,
-// whatever the caller adds to them. Error bounds are in units in the last place of the result; the
-// tests measure against long double.
+// Two rules ensure it. A product that is fused with a sum is written as std::fma. A product that
+// must not be fused passes through rounded(), which a compiler cannot look into; results pass
+// through it too, because a caller may add to them. Error bounds are in units in the last place of
+// the result; the tests measure against long double.
 
 #include <soma/base/config.hpp>
 
@@ -35,7 +35,7 @@ inline double rounded(double value) {
 
 namespace detail {
 
-// The unevaluated sum of a double and what it lacks, below half a unit of it.
+// The unevaluated sum of a double and its error, which is below half a unit in its last place.
 struct DoublePair {
   double high, low;
 };
@@ -62,10 +62,11 @@ double polynomial(const std::array<double, count>& c, double x) {
   return sum;
 }
 
-// The nearest integer, for magnitudes below 2^51: adding this brings the units to the last bit.
+// Adding and subtracting this number rounds to the nearest integer, for magnitudes below 2^51: the
+// sum's last bit stands for 1.
 inline constexpr double to_integer = 0x1.8p52;
 
-// Leading doubles of ln 2 and of pi / 2, each the rounded rest of those before.
+// Leading doubles of ln 2 and of pi / 2; each is the rounded remainder after those before.
 inline constexpr std::array<double, 2> ln_2{0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56};
 inline constexpr std::array<double, 3> half_pi{0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54,
                                                -0x1.f1976b7ed8fbcp-110};
@@ -87,7 +88,7 @@ inline double exp_of(DoublePair x) {
   const double k = std::fma(x.high, 0x1.71547652b82fep+0, to_integer) - to_integer;
   const double first = std::fma(-k, ln_2[0], x.high);
   const DoublePair r = normal_pair(first, std::fma(-k, ln_2[1], x.low));
-  // 1 + r.high, and what its rounding loses.
+  // 1 + r.high, and the rounding error of this sum.
   const double sum = 1 + r.high, lost = (1 - sum) + r.high;
   const double square = rounded(r.high * r.high);
   const double rest =

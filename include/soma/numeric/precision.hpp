@@ -1,7 +1,7 @@
 #pragma once
-// Precision: which numbers a training run is made of. Each role (weights, activations, what a
-// matrix product reads ...) has a format, a rounding and a scale of its own; the usual recipes are
-// presets. docs/precision.md has them side by side.
+// Precision: the number formats of a training run. Each role (weights, activations, operands of
+// matrix products ...) has a format, a rounding and a scale of its own; the usual recipes are
+// presets. docs/precision.md compares them.
 
 #include <soma/base/error.hpp>
 #include <soma/numeric/quantizer.hpp>
@@ -16,16 +16,17 @@ namespace soma {
 struct Precision {
   std::string name = "fp32";
 
-  // How numbers are stored: formats that tensors have, without a scale. Of matrices; biases, the
-  // parameters of norms, their gradients and moments stay fp32.
+  // Storage formats: formats that tensors have, without a scale. They apply to matrices; biases,
+  // the parameters of norms, their gradients and moments stay fp32.
   Quantizer weights{}, activations{}, activation_gradients{}, weight_gradients{}, moments{};
 
-  // What the products of linear layers read: each operand is converted on its way in; fp32: read as
-  // it is stored. Groups of a scale lie along the sum, and along tokens begin anew at each shard.
+  // Operand formats of linear layers: each operand is converted as it is read; fp32: read as
+  // stored. Groups that share a scale lie along the sum. Along tokens, groups start anew at each
+  // shard.
   Quantizer gemm_activations{}, gemm_weights{}, gemm_gradients{};
   Accumulation accumulation{};
 
-  Quantizer reduction{};      // what ranks exchange of gradients
+  Quantizer reduction{};      // gradients as ranks exchange them
   bool narrow_edges = false;  // the first and last layers read converted operands too
   bool loss_scaling = false;  // dynamic (optim/loss_scaler.hpp)
 
@@ -35,18 +36,18 @@ struct Precision {
   static Precision fp32();
   // Products read tf32; everything is stored in fp32.
   static Precision tf32();
-  // fp32 weights and moments; activations, and what products read, bf16.
+  // fp32 weights and moments; activations and operands of products are bf16.
   static Precision bf16();
-  // bf16 everywhere, no wider copy: what a step adds survives by stochastic rounding.
+  // bf16 everywhere, without a wider copy: small updates survive by stochastic rounding.
   static Precision bf16_sr();
-  // The same rounded to nearest: shows why not.
+  // The same rounded to nearest: shows why stochastic rounding is needed.
   static Precision bf16_nearest();
   // fp32 weights and moments, fp16 activations, dynamic loss scaling ("Mixed Precision Training",
   // arXiv 1710.03740).
   static Precision fp16();
-  // The FP8 recipes: as bf16, and products of all layers but the first and last read 8 bits.
-  // One fp32 scale for each tensor, e4m3fn forward and e5m2 gradients ("FP8 Formats for Deep
-  // Learning", arXiv 2209.05433): from the amax of the last 16 steps, or from the tensor's own.
+  // The FP8 recipes: as bf16, but products of all layers except the first and last read 8 bits. One
+  // fp32 scale for each tensor, e4m3fn forward and e5m2 gradients ("FP8 Formats for Deep Learning",
+  // arXiv 2209.05433): from the amax of the last 16 steps, or from the tensor's own.
   static Precision fp8_delayed();
   static Precision fp8_current();
   // e4m3fn with a power of two for each row along the sum.
@@ -59,10 +60,10 @@ struct Precision {
   // The accelerator's cFP8, e4m3 forward and e5m2 gradients, with a bias for each tensor: a power
   // of two from its amax.
   static Precision cfp8();
-  // The same with chosen biases and no scale.
+  // The same with chosen biases and without a scale.
   static Precision cfp8(int activation_bias, int weight_bias, int gradient_bias);
 
-  // A preset by its name. Error train.precision lists them.
+  // The preset with this name. Error train.precision lists the names.
   static Precision named(std::string_view name);
 };
 
@@ -82,7 +83,7 @@ void for_each_role(AnyPrecision& precision, const Each& each) {
 
 namespace detail {
 
-// Storage of the recipes that read narrower numbers than they keep.
+// The storage of recipes whose products read narrower numbers than those that are stored.
 inline Precision mixed_precision(std::string_view name, const FloatFormat& format) {
   Precision p;
   p.name = name;

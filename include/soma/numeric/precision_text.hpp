@@ -1,5 +1,5 @@
 #pragma once
-// A Precision in words, and what is wrong with one that came from outside.
+// A Precision as text, and the validation of a Precision that comes from outside.
 
 #include <soma/base/error.hpp>
 #include <soma/numeric/precision.hpp>
@@ -9,7 +9,7 @@
 
 namespace soma {
 
-// "fp8_e4m3fn, current 1x128 power_of_two scale": what differs from fp32, rounded to nearest,
+// "fp8_e4m3fn, current 1x128 power_of_two scale": the differences from fp32, rounded to nearest,
 // without a scale.
 inline std::string to_string(const Quantizer& quantizer) {
   std::string text = to_string(quantizer.format);
@@ -58,7 +58,7 @@ inline std::string to_string(const Precision& precision) {
 
 namespace detail {
 
-// Whether tensors can have elements of this format.
+// True if tensors can have elements of this format.
 constexpr bool stored_format(const FloatFormat& format) {
   for (const FloatFormat& known :
        {formats::fp32, formats::tf32, formats::fp16, formats::bf16, formats::fp8_e3m4,
@@ -70,7 +70,7 @@ constexpr bool stored_format(const FloatFormat& format) {
 
 }  // namespace detail
 
-// Returns a precision that training can have. Error train.precision names the role otherwise.
+// Returns `precision` if training supports it. Error train.precision names the role otherwise.
 inline const Precision& validate(const Precision& precision, std::string_view operation) {
   const auto refuse = [&](std::string_view role, std::string_view what, std::string_view given,
                           std::string_view wanted) {
@@ -99,12 +99,14 @@ inline const Precision& validate(const Precision& precision, std::string_view op
     if (role.starts_with("gemm_")) return;
     if (!detail::stored_format(quantizer.format))
       refuse(role, "format", to_string(quantizer.format),
-             "one that tensors have: fp32, tf32, fp16, bf16 or an 8-bit format (others are for the "
+             "a format that tensors support: fp32, tf32, fp16, bf16 or an 8-bit format (others are "
+             "for the "
              "gemm_ roles)");
     if (scaling.policy != ScalePolicy::none)
       refuse(role, "scaling.policy", to_string(scaling.policy),
-             "none: scales are for what products read (the gemm_ roles)");
-    // Of weights and moments as a step writes them, of sums of gradients as ranks exchange them.
+             "none: only the operands of products have scales (the gemm_ roles)");
+    // Steps round weights and moments, and ranks round sums of gradients, so these roles have a
+    // choice.
     if (rounding != Rounding{} && role != "weights" && role != "moments" && role != "reduction")
       refuse(role, "rounding", to_string(rounding.mode),
              "nearest_even (others are for weights, moments, reduction and the gemm_ roles)");

@@ -1,6 +1,6 @@
 #pragma once
-// Rounding: how a value becomes a representable one. Always chosen by the caller, never implied by
-// a type.
+// Rounding: the conversion of a value to a representable value. The caller always chooses it; no
+// type implies it.
 
 #include <soma/base/error.hpp>
 #include <soma/numeric/float_format.hpp>
@@ -19,9 +19,9 @@ enum class RoundingMode : std::uint8_t {
   toward_zero,
   up,    // toward +infinity
   down,  // toward -infinity
-  // One of the two neighbours, the upper in magnitude with probability (x - lower) / (upper -
-  // lower), decided by a counter-based random word (numeric/draw.hpp). Representable values never
-  // move.
+  // One of the two neighbours; the neighbour of larger magnitude with probability (x - lower) /
+  // (upper - lower), decided by a counter-based random word (numeric/draw.hpp). Representable
+  // values never change.
   stochastic,
 };
 
@@ -65,7 +65,7 @@ constexpr int random_bits(const Rounding& rounding, const FloatFormat& target) {
   return 23 - target.mantissa_bits <= 16 ? 16 : 32;
 }
 
-// Error rounding.random_bits: more than a word has.
+// Error rounding.random_bits: more bits than a word has.
 inline void check_random_bits(std::string_view operation, std::string_view argument,
                               const Rounding& rounding) {
   if (rounding.random_bits > 32)

@@ -2,11 +2,12 @@
 // Scaling: the scale that goes with a narrow format, as a value. One scale serves a granule (a
 // tensor, a row, a block).
 //
-// The stored scale says all: elements are encode(x * inverse) with inverse = 1 / scale, and read as
-// decode(code) * scale. Each of these operations is rounded once by IEEE nearest-even, so bits do
-// not depend on the target. A finite product beyond the format's largest number (a rounding of
-// scale or inverse, a delayed scale that is behind, the MX rule) saturates, whatever
-// FloatFormat::overflow says: that is what a scale is for. Infinities and NaN keep their rules.
+// The stored scale determines everything: elements are encode(x * inverse) with inverse = 1 /
+// scale, and read as decode(code) * scale. Each of these operations is rounded once by IEEE
+// nearest-even, so bits do not depend on the target. A finite product beyond the format's largest
+// number (a rounding of scale or inverse, a delayed scale that is behind, the MX rule) saturates,
+// whatever FloatFormat::overflow says, because a scale exists to avoid overflow. Infinities and NaN
+// keep their rules.
 
 #include <soma/base/error.hpp>
 #include <soma/numeric/codec.hpp>
@@ -104,8 +105,8 @@ constexpr Granule granule(Granularity granularity) {
   return {0, 0};
 }
 
-// How many scales a matrix has: `rows` x `columns` of them, row-major. A tensor has one
-// even if it is empty; the others have none where there is nothing to cover.
+// The number of scales of a matrix: `rows` x `columns`, row-major. A tensor has one scale even if
+// it is empty; rows and blocks have none if there are no elements to cover.
 struct ScaleGrid {
   std::size_t rows, columns;
   constexpr std::size_t size() const { return rows * columns; }
@@ -136,7 +137,7 @@ namespace detail {
 constexpr int exponent_of(float value) { return unpack(value).magnitude.exponent + 52; }
 
 // The limit of scales for a format with that largest number: no product of both is infinite, so
-// whatever is stored reads back finite, in each rounding. At most 2^126.
+// every stored code reads back as a finite number, in each rounding. At most 2^126.
 constexpr int largest_scale_exponent(float largest) {
   return (std::min)(126, 127 - exponent_of(largest));
 }
@@ -150,9 +151,9 @@ constexpr float largest_scale(float largest) {
 
 }  // namespace detail
 
-// The scale for a granule whose largest finite magnitude is `amax`: 1 where that is 0, from 2^-126
-// to 2^126, so that it and its inverse are normal numbers, and so small that `largest` times it is
-// finite: magnitudes close to 2^128 then saturate.
+// The scale for a granule whose largest finite magnitude is `amax`; 1 if `amax` is 0. The scale
+// lies between 2^-126 and 2^126, so that the scale and its inverse are normal numbers, and
+// `largest` times the scale is finite: magnitudes close to 2^128 saturate.
 //   fp32          amax / largest * 2^margin, rounded to nearest
 //   power_of_two  the smallest power of two that brings amax to the largest number or below, times
 //                 2^margin
@@ -183,8 +184,8 @@ inline float scale_for(const Scaling& scaling, const FloatFormat& format, float 
       (std::clamp)(exponent + scaling.margin, -126, detail::largest_scale_exponent(largest)));
 }
 
-// amax of the last `scaling.history` steps for one granule, and the scale it gives: the delayed
-// policy. Starts empty; the scale is 1 until an amax is known.
+// The amax values of the last `scaling.history` steps for one granule, and the scale that they
+// give: the delayed policy. The history starts empty; the scale is 1 until an amax is known.
 class AmaxHistory {
  public:
   explicit AmaxHistory(const Scaling& scaling, const FloatFormat& format)
@@ -192,7 +193,7 @@ class AmaxHistory {
     values_.reserve(static_cast<std::size_t>(scaling.history));
   }
 
-  // Takes the amax of the step that ended. The oldest one is forgotten when the window is full.
+  // Adds the amax of the step that has ended. A full window drops its oldest value.
   void push(float amax) {
     const auto window = static_cast<std::size_t>(scaling_.history);
     if (values_.size() < window)
@@ -202,18 +203,20 @@ class AmaxHistory {
     ++next_;
   }
 
-  // The largest finite magnitude that is remembered; 0 where there is none.
+  // The largest finite magnitude in the history; 0 if there is none.
   float amax() const {
     float largest = 0;
     for (const float value : values_)
       if (value <= (std::numeric_limits<float>::max)()) largest = (std::max)(largest, value);
     return largest;
   }
-  // Whether scale() says anything. Zeros and NaN do not: what follows them may have any magnitude.
+  // True if scale() is based on data. Zeros and NaN give no information: the next values may have
+  // any magnitude.
   bool known() const { return amax() > 0; }
   float scale() const { return scale_for(scaling_, format_, amax()); }
 
-  // What is remembered, oldest first: pushed into an empty history it gives the same one.
+  // The values of the history, oldest first: pushed into an empty history they give the same
+  // history.
   std::vector<float> values() const {
     std::vector<float> result;
     const std::size_t first =

@@ -1,5 +1,5 @@
 #pragma once
-// All built-in operators. Included by whoever makes contexts, and by nobody else.
+// All built-in operators. Only units that make contexts include this header.
 
 #include <soma/ops/attention/attention.hpp>
 #include <soma/ops/basic.hpp>
@@ -170,7 +170,7 @@ constexpr BuiltInOperators make_built_in(std::index_sequence<unary...>,
 }  // namespace detail
 
 // Not constexpr: with -D_GLIBCXX_DEBUG and -fsanitize=undefined g++ 12 makes no span of an inline
-// array at compile time. Everywhere else it is constant all the same.
+// array at compile time. Every other build still initialises it at compile time.
 inline const BuiltInOperators built_in_operators = detail::make_built_in(
     std::make_index_sequence<unary_count>(), std::make_index_sequence<binary_count>());
 

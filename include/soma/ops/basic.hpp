@@ -1,6 +1,6 @@
 #pragma once
-// BasicOperators: operators beside those of BuiltInOperators that every context has too, and their
-// settings. They stand apart so that api.hpp does not read them: soma/nn.hpp does.
+// BasicOperators: operators that every context has in addition to BuiltInOperators, and their
+// settings. They have a header of their own so that api.hpp need not read it; soma/nn.hpp does.
 
 #include <soma/ops/operator.hpp>
 #include <soma/ops/settings.hpp>
@@ -63,7 +63,7 @@ inline void fields(FieldVisitor& visitor, TopKSetting& setting) {
   visitor.key("smallest", setting.smallest);
 }
 
-// So many elements of `value` before and behind each dimension.
+// The number of elements of `value` before and behind each dimension.
 struct PadSetting {
   static constexpr std::size_t most = 4;  // dimensions that a call may pad: the last ones
   std::size_t before[most] = {}, behind[most] = {};
@@ -78,8 +78,9 @@ inline void fields(FieldVisitor& visitor, PadSetting& setting) {
 struct AveragePoolSetting {
   std::size_t kernel_height = 2, kernel_width = 2;
   ConvolutionSetting steps{.stride_height = 2, .stride_width = 2};
-  bool count_padding = true;  // the zeros around the image count among those that are averaged
-  // Not 0: so many windows that cover the image evenly, of any size; the rest is not read then.
+  bool count_padding = true;  // true: averages count the zeros around the image
+  // Not 0: this number of windows, of any size, covers the image evenly; all other settings are
+  // then ignored.
   std::size_t out_height = 0, out_width = 0;
 };
 inline void fields(FieldVisitor& visitor, AveragePoolSetting& setting) {
@@ -101,13 +102,13 @@ inline void fields(FieldVisitor& visitor, TransposedSetting& setting) {
   visitor.key("extra_width", setting.extra_width);
 }
 
-// Sums over all ranks that share a batch: what a norm over a whole batch needs. A trainer brings it
+// Sums over all ranks that share a batch, for norms over a whole batch. A trainer provides it
 // (TapeOptions::batch_sums).
 class BatchSums {
  public:
   virtual ~BatchSums() = default;
-  // Each number becomes the sum of those of all ranks, in the order of the shard tree. Every rank
-  // calls it, in the same order and with as many numbers.
+  // Replaces each number by its sum over all ranks, in the order of the shard tree. Collective:
+  // every rank calls it in the same order, with the same number of numbers.
   virtual void add(std::span<float> numbers) = 0;
 
  protected:
@@ -118,8 +119,8 @@ class BatchSums {
 
 struct BatchNormSetting {
   float epsilon = 1e-5f;
-  bool given = false;         // mean and variance are inputs, not those of the batch
-  BatchSums* sums = nullptr;  // of the other ranks; nullptr: x is the whole batch
+  bool given = false;         // true: mean and variance are inputs, not computed from the batch
+  BatchSums* sums = nullptr;  // adds the other ranks' sums; nullptr: x is the whole batch
 };
 inline void fields(FieldVisitor& visitor, BatchNormSetting& setting) {
   visitor.key("epsilon", setting.epsilon);
@@ -130,7 +131,7 @@ inline void fields(FieldVisitor& visitor, BatchNormSetting& setting) {
 struct CosineLossSetting {
   float margin = 0;  // -1 to 1
   LossReduction reduction = LossReduction::mean;
-  double denominator = 0;  // what a mean divides by; 0: the rows of this call
+  double denominator = 0;  // the divisor of a mean; 0: the rows of this call
 };
 inline void fields(FieldVisitor& visitor, CosineLossSetting& setting) {
   visitor.key("margin", setting.margin);
@@ -142,7 +143,7 @@ inline void fields(FieldVisitor& visitor, CosineLossSetting& setting) {
 struct RmsSetting {
   float rate = 0, keep = 1, add = 1, epsilon = 1e-8f, momentum = 0, weight_decay = 0;
   float gradient_factor = 1;
-  std::size_t first_row = 0;  // of the parameter, where the tensors are some rows of it
+  std::size_t first_row = 0;  // the parameter's row at which the tensors begin
   Rounding weight{}, state{};
   std::uint64_t seed = 0;
   std::uint32_t stream = 0, step = 0;
@@ -164,10 +165,10 @@ inline void fields(FieldVisitor& visitor, RmsSetting& setting) {
 }
 
 struct AdafactorSetting {
-  // `share` of what is remembered of squares is new; the others are those of adafactor_step.hpp.
+  // A step replaces `share` of the stored squares; adafactor_step.hpp explains the other members.
   double rate = 0, share = 1, floor = 0, least_scale = 1e-3, clip = 1, relative_step = 0;
   float weight_decay = 0, gradient_factor = 1;
-  std::size_t first_row = 0;   // always: norms are those of whole parameters
+  std::size_t first_row = 0;   // always 0: norms are computed over whole parameters
   Rounding weight{}, state{};  // states are fp32
   std::uint64_t seed = 0;
   std::uint32_t stream = 0, step = 0;

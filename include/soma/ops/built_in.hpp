@@ -1,6 +1,6 @@
 #pragma once
 // BuiltInOperators: soma's own operators, as a context knows them. Units that use operators include
-// this table; only the one that makes a context (or soma::dispatch) compiles what stands behind it.
+// this table; only a unit that makes a context (or soma::dispatch) compiles the operators.
 
 #include <soma/kernels/element/args.hpp>
 #include <soma/ops/operator.hpp>
@@ -23,8 +23,8 @@ struct BuiltInOperators {
   const BasicOperators* basic;
   std::span<const Operator* const> all;  // these, and those that their gradients use
 
-  // What a tape needs besides: adding gradients up, in the order in which they come; all rows of a
-  // gradient; whether a tensor is free of NaN and infinity.
+  // Further functions of a tape: adding gradients in the order in which they come; all rows of a
+  // gradient; the test that a tensor is free of NaN and infinity.
   void (*accumulate)(Context& context, Gradient& total, Gradient more);
   Tensor (*to_dense)(Context& context, const Gradient& gradient, const Shape& shape);
   bool (*all_finite)(Context& context, const Tensor& tensor);

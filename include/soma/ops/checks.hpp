@@ -16,7 +16,7 @@ inline void check_floating(std::string_view operation, std::string_view argument
   if (!is_floating(tensor.dtype()))
     fail(error_id::tensor_dtype, operation, argument, tensor.describe(), "a floating type");
 }
-// Of a result whose type is chosen by the caller.
+// Checks a result type that the caller chooses. Error operator.value.
 inline void check_output(std::string_view operation, DType dtype) {
   if (!is_floating(dtype))
     fail(error_id::operator_value, operation, "output", to_string(dtype), "a floating type");
@@ -65,7 +65,7 @@ inline void check_accumulation(std::string_view operation, const Accumulation& a
     refuse("promoted after " + std::to_string(accumulation.promote),
            "at most " + std::to_string(most) + " products");
 }
-// Sequences whose rows are the rows of the tensor. Error operator.sequences.
+// Checks that the tensor's rows are the rows of the sequences. Error operator.sequences.
 inline void check_sequences(std::string_view operation, const Tensor& tensor,
                             const Sequences& sequences) {
   if (!sequences.defined() || tensor.rank() == 0 || sequences.rows() != tensor.size(0))
@@ -75,7 +75,7 @@ inline void check_sequences(std::string_view operation, const Tensor& tensor,
                                                   : " without sequences"),
          "rows that form sequences (Tape::constant of a Ragged)");
 }
-// Each of them has a first row. Error ragged.empty_sequence.
+// Checks that each sequence has a first row. Error ragged.empty_sequence.
 inline void check_first_rows(std::string_view operation, const Sequences& sequences) {
   for (std::size_t i = 0; i < sequences.count(); ++i)
     if (sequences.length(i) == 0)

@@ -1,5 +1,5 @@
 #pragma once
-// Device: who runs operators instead of the host's kernels (Context::set_device). It sees every
+// Device: runs operators instead of the host's kernels (Context::set_device). It sees every
 // operator of every tape, forward, backward and optimizer steps, so recording, simulating or timing
 // them is a property of the device and not of each operator.
 
@@ -12,11 +12,11 @@ namespace soma {
 class Device {
  public:
   virtual ~Device() = default;
-  // Outputs are allocated but for operators whose host kernel makes them (makes_views,
-  // allocates_outputs). May call op.host(call).
+  // Outputs are already allocated, except for operators whose host kernel makes them (makes_views,
+  // allocates_outputs). run() may call op.host(call).
   virtual void run(const Operator& op, const OperatorCall& call) = 0;
-  // Whose numbers come out: devices of one name give the same bits. Checkpoints and ranks compare
-  // it. One that only looks on leaves computing to the host.
+  // The name of the arithmetic: devices of one name give the same bits. Checkpoints and ranks
+  // compare the name. A device that only observes lets the host compute, and keeps the name "host".
   virtual std::string name() const { return "host"; }
 };
 

@@ -1,7 +1,7 @@
 #pragma once
-// Element-wise operators of one's own: y = f(x) of any floating type and any strides, computed in
-// fp32 and rounded once, in parallel. Shape rule, samples and a second operator for the gradient
-// are derived. Written with register_elementwise() (autograd/custom.hpp, xtensor.hpp).
+// Custom element-wise operators: y = f(x) of any floating type and any strides, computed in fp32
+// and rounded once, in parallel. Shape rule, samples and a second operator for the gradient are
+// derived. register_elementwise() makes them (autograd/custom.hpp, xtensor.hpp).
 
 #include <soma/ops/registry.hpp>
 #include <soma/ops/run.hpp>
@@ -36,7 +36,7 @@ inline const Elementwise& elementwise_of(const void* state) {
   return *static_cast<const Elementwise*>(state);
 }
 
-// What it costs to compute one element is not known: about an exponential.
+// The cost of one element is unknown: it is taken as that of an exponential.
 inline void run_chunks(const OperatorCall& call, ChunkFunction function) {
   constexpr std::size_t longest = 512;  // two inputs and the output stay in the first cache
   const std::size_t inputs = call.inputs.size();

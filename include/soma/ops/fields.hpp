@@ -1,7 +1,7 @@
 #pragma once
-// How the settings of an operator list what they hold: one function fields(visitor, settings)
-// beside each struct of settings. Graphs of calls are compared, written and read field by field,
-// never as bytes: structs have gaps between members and pointers among them.
+// Lists the fields of operators' settings: one function fields(visitor, settings) beside each
+// struct of settings. Graphs of calls are compared, written and read field by field, never as
+// bytes, because structs have gaps between members and contain pointers.
 
 #include <soma/numeric/draw.hpp>
 #include <soma/numeric/quantizer.hpp>
@@ -25,7 +25,7 @@ enum class FieldUse : std::uint8_t {
   run_time,  // may differ from step to step of one graph: steps of draws, rates, corrections
 };
 
-// A number that a field holds: `value` points at it.
+// A number in a field: `value` points at it.
 struct Field {
   enum class Kind : std::uint8_t { boolean, unsigned_integer, signed_integer, floating };
 
@@ -38,7 +38,7 @@ struct Field {
 
 class FieldVisitor;
 
-// A struct that has such a function.
+// A struct with such a function.
 template <class T>
 concept HasFields = requires(FieldVisitor& visitor, T& value) {
   fields(visitor, value);
@@ -54,14 +54,14 @@ class FieldVisitor {
   void run_time(std::string_view name, T& value) {
     visit(name, value, FieldUse::run_time);
   }
-  // Where something of the caller's lies: it means nothing after the call.
+  // The address of an object of the caller's, which is valid during the call only.
   void pointer(std::string_view name, const void* address) { found_pointer(name, address); }
 
  protected:
   ~FieldVisitor() = default;
   virtual void found(const Field& field) = 0;
   virtual void found_pointer(std::string_view name, const void* address) = 0;
-  // Fields between the two are those of a member of that name.
+  // Fields between enter() and leave() belong to a member of that name.
   virtual void enter(std::string_view /*name*/) {}
   virtual void leave() {}
 
@@ -84,7 +84,7 @@ class FieldVisitor {
       leave();
     }
   }
-  // The type of a result that may be left to the operator: none is 255.
+  // A result type that may be left to the operator: not set is 255.
   void visit(std::string_view name, std::optional<DType>& value, FieldUse use) {
     std::uint8_t number = value ? static_cast<std::uint8_t>(*value) : std::uint8_t{255};
     found({name, use, Field::Kind::unsigned_integer, 1, &number});
@@ -104,7 +104,7 @@ class FieldVisitor {
   }
 };
 
-// ---- what settings are made of
+// ---- parts of settings
 
 inline void fields(FieldVisitor& visitor, Draw& draw) {
   visitor.run_time("seed", draw.seed);

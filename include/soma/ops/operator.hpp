@@ -1,12 +1,12 @@
 #pragma once
-// Operator: the record that says everything about one operation: which shapes it takes and gives,
-// how the host computes it, how the accelerator does, its gradient, and samples to test it with.
+// Operator: the complete record of one operation: the shapes of its inputs and outputs, its host
+// kernel, its accelerator program, its gradient, and samples to test it with.
 //
-// A record is plain data and function pointers, so that a built-in operator, one of the host's own
-// and one that was registered at run time are the same thing. Records are used by address: they
-// live as long as whoever uses them (inline constexpr variables, or a registry).
+// A record consists of plain data and function pointers, so that built-in operators, the host's
+// operators and operators that were registered at run time are the same thing. Records are used by
+// address: they must outlive their users (inline constexpr variables, or a registry).
 //
-// Operators of one's own are written with autograd/custom.hpp, which makes such records.
+// autograd/custom.hpp makes such records for custom operators.
 
 #include <soma/tensor/ragged.hpp>
 #include <soma/tensor/tensor.hpp>
@@ -24,13 +24,13 @@
 
 namespace soma {
 
-struct Program;          // what an accelerator runs; an opaque slot for whoever brings engines
+struct Program;          // an accelerator's program, opaque here
 struct OperatorSamples;  // ops/samples.hpp
 
 class FieldVisitor;  // ops/fields.hpp
 
-// The settings of one call: a small trivially copyable struct of the operator's own. Where it lists
-// its fields (ops/fields.hpp), calls can be compared and stored.
+// The settings of one call: a small trivially copyable struct that the operator defines. If the
+// struct lists its fields (ops/fields.hpp), calls can be compared and stored.
 class Attributes {
  public:
   static constexpr std::size_t max_bytes = 96;
@@ -43,20 +43,20 @@ class Attributes {
                   alignof(T) <= alignof(std::max_align_t));
     std::memcpy(bytes_, &value, sizeof(T));
   }
-  // Error operator.attributes where they were made of another type.
+  // Error operator.attributes: the attributes were made from another type.
   template <class T>
   const T& as() const {
     if (type_ != &type<T> && !same_name(type<T>.name, sizeof(T)))
       fail(error_id::operator_attributes, "Attributes::as", "attributes", "of another type",
-           "those of this operator");
+           "the attributes of this operator");
     return *reinterpret_cast<const T*>(bytes_);
   }
   bool empty() const { return type_ == nullptr; }
   std::span<const std::byte> bytes() const { return {bytes_, size_}; }
 
-  // Whether their type lists its fields; of those without a type there are none to list.
+  // True if the type lists its fields, or if there are no attributes.
   bool lists_fields() const { return type_ == nullptr || type_->fields != nullptr; }
-  // Shows them to a visitor, which may change them. Nothing where lists_fields() is false.
+  // Shows the fields to a visitor, which may change them. Does nothing if lists_fields() is false.
   void visit(FieldVisitor& visitor) {
     if (type_ != nullptr && type_->fields != nullptr) type_->fields(visitor, bytes_);
   }
@@ -66,9 +66,10 @@ class Attributes {
     std::string_view name;
     void (*fields)(FieldVisitor&, void*);
   };
-  // A type of a named namespace is known by its name too: of shared libraries that each have soma,
-  // one may run a record of another's, and have types of its own. Other names tell nothing: of
-  // unnamed namespaces, functions and lambdas several types may have the same.
+  // A type in a named namespace is also identified by its name: a shared library that has its own
+  // copy of soma may run an operator of another library, and then has types of its own. Other names
+  // do not identify a type: several types of unnamed namespaces, functions and lambdas may have the
+  // same name.
   template <class T>
   static constexpr std::string_view name_of() {
     // "... [with T = Name; ...]" or "... [T = Name]"
@@ -104,8 +105,8 @@ struct TensorSpec {
   DType dtype = DType::fp32;
 };
 
-// What a shape rule sees: the inputs (elements must not be read) and room for the outputs, each of
-// which it sets as a whole.
+// The arguments of a shape rule: the inputs (whose elements must not be read) and room for the
+// outputs. The rule sets each output as a whole.
 struct ShapeCall {
   const Attributes& attributes;
   std::span<const Tensor> inputs;
@@ -114,35 +115,36 @@ struct ShapeCall {
   const void* state = nullptr;  // Operator::state
 };
 
-// What a kernel or a program sees. An optional input that was left out is not defined().
+// The arguments of a kernel or a program. An optional input that was left out is not defined().
 struct OperatorCall {
   Context& context;
   const Attributes& attributes;
   std::span<const Tensor> inputs;
   std::span<Tensor> outputs;
-  // How the rows of the inputs form sequences and shards; not defined() where nobody said.
+  // The division of the inputs' rows into sequences and shards; not defined() if unknown.
   const Sequences& sequences;
   const void* state = nullptr;  // Operator::state
 };
 
-// The gradient of a tensor: of the same shape, or only of the rows that were touched.
+// The gradient of a tensor: of the same shape, or only for the rows that were touched.
 struct Gradient {
   Tensor values;
   Tensor rows;  // int64, ascending, each once; not defined(): all rows
-  // Of a part of a batch (LinearFormats::part): what is left to do with the sum of all parts. It is
-  // multiplied by `factor`, then rounded to that type; none: nothing.
+  // For a part of a batch (LinearFormats::part): the remaining steps for the sum of all parts. The
+  // sum is multiplied by `factor`, then rounded to type `stored`; not set: no rounding.
   float factor = 1;
   std::optional<DType> stored{};
-  // Where a rank keeps the gradient of some rows only: values, and the numbers in `rows`, count
-  // from this one.
+  // If a rank keeps the gradient of some rows only: values, and the numbers in `rows`, count from
+  // this row.
   std::size_t first_row = 0;
 
   bool defined() const { return values.defined(); }
   bool sparse() const { return rows.defined(); }
 };
 
-// What a gradient function sees. Inputs and outputs that the record does not keep have a shape and
-// no elements. It fills the gradients that are wanted; one left undefined is zero.
+// The arguments of a gradient function. Inputs and outputs that the record does not keep have a
+// shape and no elements. The function fills the wanted gradients; a gradient that is left undefined
+// is zero.
 struct GradientCall {
   Context& context;
   const Attributes& attributes;
@@ -155,58 +157,58 @@ struct GradientCall {
   const void* state = nullptr;  // Operator::state
 };
 
-// What a call of the accelerator's processors did, for whoever keeps account.
+// The work of a call of the accelerator's processors.
 struct ProcessorWork {
-  std::uint64_t bytes_read = 0, bytes_written = 0;  // of device memory
+  std::uint64_t bytes_read = 0, bytes_written = 0;  // bytes of device memory
   double nanoseconds = 0;                           // on the modelled hardware
 };
 
-// What a registry knows of an operator that it owns.
+// A registry's notes on an operator that it owns.
 struct Registration {
   std::string place;                      // who registered it: "file:line", or a library's path
-  mutable std::atomic<bool> used{false};  // whether it ran: a checkpoint then names it
+  mutable std::atomic<bool> used{false};  // true: it ran, and a checkpoint names it
 };
 
 struct Operator {
   std::string_view name;
   std::size_t min_inputs = 1, max_inputs = 1;
   std::size_t outputs = 1;  // 0: it writes its inputs (an optimizer step)
-  // Which inputs and outputs the gradient reads: bit i is number i.
+  // The inputs and outputs that the gradient reads: bit i is number i.
   std::uint32_t keeps_inputs = 0, keeps_outputs = 0;
-  // Bit i: `host` writes input i. Such an operator has no gradient: who read the input before would
-  // get a wrong one.
+  // Bit i: `host` writes input i. Such an operator has no gradient, because the gradients of
+  // earlier readers of the input would be wrong.
   std::uint32_t writes_inputs = 0;
-  // Bit i: input i, where there is one, lists rows, as many as the data say. Sizes of such a call
-  // differ from step to step: a device that keeps graphs of calls leaves it out of them.
+  // Bit i: input i, if given, lists rows, whose number depends on the data. Sizes of such a call
+  // differ from step to step: a device that keeps graphs of calls leaves the call out of them.
   std::uint32_t row_inputs = 0;
   // The outputs are views that `host` makes of its inputs.
   bool makes_views = false;
-  // `host` makes the outputs, because their sizes depend on the data. A shape rule then only checks
-  // the inputs, and may be left out.
+  // `host` makes the outputs, because their sizes depend on the data. Then a shape rule only checks
+  // the inputs, and is optional.
   bool allocates_outputs = false;
-  // `host` is made of other operators, which a device runs one by one.
+  // `host` is composed of other operators, which a device runs one by one.
   bool composite = false;
 
   void (*shape)(const ShapeCall&) = nullptr;
   void (*host)(const OperatorCall&) = nullptr;
-  // The same where the accelerator runs it as one instruction of its general-purpose processors;
-  // nullptr: it is no such kernel (ops/processor_operator.hpp).
+  // The same as one instruction of the accelerator's general-purpose processors; nullptr: not such
+  // a kernel (ops/processor_operator.hpp).
   ProcessorWork (*on_processors)(const OperatorCall&) = nullptr;
   const Program* program = nullptr;
   void (*gradient)(const GradientCall&) = nullptr;  // nullptr: has none
   OperatorSamples (*samples)() = nullptr;
-  // Multiplications and additions of a call's matrix products, for profiles; nullptr: it has none.
+  // The multiplications and additions of a call's matrix products, for profiles; nullptr: none.
   double (*operations)(const OperatorCall&) = nullptr;
-  const void* state = nullptr;  // what its functions are given, if they need more than a call
-  const Registration* registration = nullptr;  // of one that a registry owns
+  const void* state = nullptr;  // passed to its functions, if they need more than a call
+  const Registration* registration = nullptr;  // for operators that a registry owns
 
-  // Whether `host` makes the outputs, instead of writing those that the shape rule describes.
+  // True if `host` makes the outputs, instead of writing the outputs of the shape rule.
   bool makes_outputs() const { return makes_views || allocates_outputs; }
 };
 
 namespace detail {
 
-// Error operator.incomplete names what is missing.
+// Error operator.incomplete names the missing member.
 inline void check_complete(std::string_view operation, const Operator& op) {
   const auto refuse = [&](std::string_view given, std::string_view wanted) {
     fail(error_id::operator_incomplete, operation, "operator",

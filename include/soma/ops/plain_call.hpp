@@ -1,7 +1,7 @@
 #pragma once
-// Calls with plain tensors: what an operator of one's own sees unless it asks for tensors as they
-// are. Floating ones are fp32, and the elements of all lie row-major without gaps; what it writes
-// is rounded once to the type that is wanted.
+// Calls with plain tensors, which a custom operator gets unless it asks for the caller's tensors.
+// Floating tensors are fp32, and all tensors are row-major without gaps; results are rounded once
+// to the wanted type.
 
 #include <soma/ops/operator.hpp>
 #include <soma/ops/support.hpp>
@@ -63,7 +63,7 @@ class PlainTensors {
   HeapVector<Tensor> tensors_;
 };
 
-// function(call) with the plain tensors of a call. `writes_inputs` as in the record.
+// Calls function(call) with the plain tensors of a call. `writes_inputs` as in the record.
 template <class Function>
 void with_plain_tensors(const OperatorCall& call, std::uint32_t writes_inputs,
                         Function&& function) {
@@ -93,7 +93,7 @@ void with_plain_tensors(const OperatorCall& call, std::uint32_t writes_inputs,
           call.inputs[i]);
 }
 
-// The same for a gradient: it reads plain tensors, and what it gives is rounded to the types of the
+// The same for a gradient: it reads plain tensors, and its results are rounded to the types of the
 // inputs.
 template <class Function>
 void with_plain_tensors(const GradientCall& call, Function&& function) {

@@ -1,10 +1,9 @@
 #pragma once
-// Operators whose kernels are written for the accelerator's GPSIMD processors and come from a
-// shared library (soma/plugin.h). On the host and on a NeuronCore they run on the same modelled
-// processors.
+// Operators with kernels for the accelerator's GPSIMD processors, from a shared library
+// (soma/plugin.h). On the host and on a NeuronCore they run on the same modelled processors.
 //
-// Their inputs arrive as they are, in their own types and without gaps. A call's numbers are its
-// attributes, 8 bytes each: double, or std::int64_t where the kernel says so.
+// Inputs keep their types, without gaps. A call's attributes are numbers of 8 bytes: double, or
+// std::int64_t for kernels that declare it.
 
 #include <soma/neuroncore/processors/run.hpp>
 #include <soma/ops/operator.hpp>
@@ -48,7 +47,7 @@ inline const ProcessorOperator& processor_operator_of(const void* state) {
   return *static_cast<const ProcessorOperator*>(state);
 }
 
-// What a library keeps beyond a call goes to its own list.
+// Records that a library keeps after a call go to the library's own list.
 class KeptOfCall {
  public:
   explicit KeptOfCall(ProcessorLibrary& library) : library_(library) {}
@@ -97,7 +96,7 @@ inline ProcessorWork run_on_processors(const OperatorCall& call) {
 }
 inline void processor_host(const OperatorCall& call) { run_on_processors(call); }
 
-// Empty: nothing is wrong with the record, up to its parameters.
+// The mistake in a record, up to its parameters; empty if there is none.
 inline std::string problem_of(const soma_kernel_operator* op) {
   constexpr std::size_t longest = 200, most_numbers = 12;
   if (op == nullptr) return "a null record";
@@ -126,7 +125,7 @@ inline std::string problem_of(const soma_kernel_operator* op) {
   return {};
 }
 
-// Of a record that was looked at.
+// Makes an operator from a checked record.
 inline NewOperator make_processor_operator(const soma_kernel_operator& op,
                                            const std::shared_ptr<ProcessorLibrary>& library) {
   auto made = std::make_unique<ProcessorOperator>();
@@ -155,8 +154,8 @@ inline const ProcessorOperator* find_processor_operator(const Operator& op) {
   return op.host == &processor_host ? &processor_operator_of(op.state) : nullptr;
 }
 
-// Errors neuroncore.rule_broken: a second library of kernels in a context; a queue of another size
-// than the runtime takes.
+// Errors neuroncore.rule_broken: a second library of kernels in a context; a print queue of a size
+// that the runtime refuses.
 inline void check_processor_library(Context& context, std::string_view operation,
                                     std::string_view path,
                                     const neuroncore::ProcessorOptions& options) {
@@ -177,8 +176,8 @@ inline void check_processor_library(Context& context, std::string_view operation
 
 }  // namespace detail
 
-// What the processors did in the last call of an operator that has ended, and how long that takes
-// on the modelled hardware. Thread-safe. Error operator.unknown where it is no kernel of theirs.
+// The work of the processors in the last call of an operator that has ended, and its time on the
+// modelled hardware. Thread-safe. Error operator.unknown: the operator is no kernel for processors.
 inline neuroncore::ProcessorReport processor_report(const Operator& op) {
   const detail::ProcessorOperator* found = detail::find_processor_operator(op);
   if (found == nullptr)

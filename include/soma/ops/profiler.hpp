@@ -1,7 +1,7 @@
 #pragma once
-// Profiler: where the time of a program goes, operator by operator. It is a device that lets the
-// present one, or the host's kernels, run everything, and keeps when each call began and ended. So
-// nothing that is computed changes.
+// Profiler: measures the time of a program, operator by operator. It is a device that lets the
+// present device, or the host's kernels, run everything, and notes the begin and end of each call.
+// So results do not change.
 //
 //   {
 //     soma::Profiler profiler(context);
@@ -9,8 +9,8 @@
 //     std::cout << profiler.table();
 //   }
 //
-// Gradients of operators are operators. What a program does between them, as looking at gradient
-// norms, is in no row. Opt-in: <soma/io/trace.hpp> writes what was kept for a viewer.
+// Gradients of operators are operators. Work between operators, such as gradient norms, is in no
+// row. Opt-in: <soma/io/trace.hpp> writes the calls for a viewer.
 
 #include <soma/base/fixed.hpp>
 #include <soma/ops/device.hpp>
@@ -29,15 +29,15 @@
 
 namespace soma {
 
-// One call of an operator. Times as monotonic_nanoseconds().
+// One call of an operator. Times as in monotonic_nanoseconds().
 struct ProfileEvent {
   std::string_view name;  // the operator's, which has to live as long
   std::int64_t begin = 0, end = 0;
-  double operations = 0;  // of its matrix products
-  // Of inputs and outputs, each counted once, twice where it is updated; of a table that is looked
-  // up in, all of it.
+  double operations = 0;  // operations of its matrix products
+  // Bytes of inputs and outputs, each counted once, or twice if updated; an embedding table counts
+  // as a whole.
   double bytes = 0;
-  std::string shapes;  // of the inputs: "[720, 128] fp32, [512, 128] fp32"
+  std::string shapes;  // shapes of the inputs: "[720, 128] fp32, [512, 128] fp32"
 
   double seconds() const { return static_cast<double>(end - begin) * 1e-9; }
 };
@@ -49,7 +49,7 @@ struct ProfileRow {
   double seconds = 0, operations = 0, bytes = 0;
 };
 
-// Adds calls to those of the same operator.
+// Adds calls to the row of the same operator.
 inline void add_profile_row(std::vector<ProfileRow>& rows, const ProfileRow& more) {
   auto row = std::find_if(rows.begin(), rows.end(),
                           [&](const ProfileRow& other) { return other.name == more.name; });
@@ -60,11 +60,11 @@ inline void add_profile_row(std::vector<ProfileRow>& rows, const ProfileRow& mor
   row->bytes += more.bytes;
 }
 
-// Not for several threads at once, as the context's other devices. `most_events` calls are kept,
-// and later ones only counted.
+// Used by one thread at a time, as other devices of a context. Keeps `most_events` calls, and only
+// counts later ones.
 class Profiler final : public Device {
  public:
-  // From now on until its end the context's device.
+  // Becomes the context's device until its end.
   explicit Profiler(Context& context, std::size_t most_events = std::size_t{1} << 20)
       : context_(context),
         inner_(context.device()),
@@ -87,7 +87,7 @@ class Profiler final : public Device {
       op.host(call);
     --depth_;
     event.end = monotonic_nanoseconds();
-    // Views cost nothing and would be in the way; what an operator runs is part of it.
+    // Views cost nothing and would only add rows; operators that an operator runs are part of it.
     if (op.makes_views || depth_ != 0) return;
     if (op.operations != nullptr) event.operations = op.operations(call);
     event.bytes = bytes_of(op, call);
@@ -102,18 +102,18 @@ class Profiler final : public Device {
   std::string name() const override { return inner_ != nullptr ? inner_->name() : Device::name(); }
 
   std::span<const ProfileEvent> events() const { return events_; }
-  // When it began to look.
+  // The time when profiling began.
   std::int64_t began() const { return began_; }
   double seconds_so_far() const {
     return static_cast<double>(monotonic_nanoseconds() - began_) * 1e-9;
   }
 
-  // The operators, those that took longest first.
+  // The rows of operators, those with the longest time first.
   std::vector<ProfileRow> rows() const { return sorted(rows_); }
 
-  // They as text: calls, time, share of the time since it began to look, GFLOP/s, GB/s.
+  // The rows as text: calls, time, share of the time since the begin, GFLOP/s, GB/s.
   std::string table() const { return table(rows_, seconds_so_far()); }
-  // The same of any rows, and of the seconds in which all of it was.
+  // The same for any rows, and for the seconds that all of them are a share of.
   static std::string table(const std::vector<ProfileRow>& rows, double all) {
     std::string text = line("operator", "calls", "ms", "%", "GFLOP/s", "GB/s");
     double known = 0;
@@ -144,7 +144,7 @@ class Profiler final : public Device {
     };
     double sum = 0;
     for (std::size_t i = 0; i < call.inputs.size(); ++i) {
-      // An operator without outputs writes its inputs, all but a gradient's values and rows.
+      // An operator without outputs writes its inputs, except a gradient's values and rows.
       const bool updated = op.outputs == 0 ? i == 0 || i > 2 : (op.writes_inputs >> i & 1) != 0;
       sum += bytes(call.inputs[i]) * (updated ? 2 : 1);
     }

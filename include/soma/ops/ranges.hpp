@@ -1,5 +1,5 @@
 #pragma once
-// How work over many items is shared out.
+// Divides work over many items among threads.
 
 #include <soma/runtime/heap_vector.hpp>
 #include <soma/runtime/parallel.hpp>
@@ -10,21 +10,21 @@
 
 namespace soma::detail {
 
-// In how many parts work is worth sharing out, which costs so much and has so many items.
+// The number of parts into which work with that cost and that many items should be divided.
 inline std::size_t worthwhile_tasks(Context& context, std::size_t items, std::size_t cost,
                                     std::size_t worth_a_task) {
   const std::size_t tasks = (std::min)(items, cost / worth_a_task + 1);
   return tasks > 1 ? (std::min)(tasks, static_cast<std::size_t>(context.executor().width)) : tasks;
 }
-// Simple operations; below that a thread costs more than it brings.
+// In simple operations; below this cost a thread costs more than it gains.
 inline constexpr std::size_t operations_worth_a_task = 16384;
 
-// Where part `index` of so many begins, if they are alike.
+// The begin of part `index` of `parts` equal parts.
 constexpr std::size_t even_border(std::size_t whole, std::size_t parts, std::size_t index) {
   return whole / parts * index + whole % parts * index / parts;
 }
 
-// Calls function(begin, end) for parts of `count` items, of which each costs about `cost` simple
+// Calls function(begin, end) for parts of `count` items; an item costs about `cost` simple
 // operations. No result may depend on the parts.
 template <class Function>
 void for_ranges(Context& context, std::size_t count, std::size_t cost, const Function& function) {
@@ -37,11 +37,11 @@ void for_ranges(Context& context, std::size_t count, std::size_t cost, const Fun
   });
 }
 
-// Parts of items whose costs differ, about equal in cost. An item belongs to the part in whose
-// share of the whole cost it begins.
+// Parts of about equal cost, for items with different costs. An item belongs to the part in whose
+// share of the total cost it begins.
 class UnevenRanges {
  public:
-  // cost(i) of each of `count` items.
+  // cost(i): the cost of item i of `count`.
   template <class Cost>
   UnevenRanges(Context& context, std::size_t count, std::size_t worth_a_task, const Cost& cost)
       : borders_(context.heap()) {
@@ -70,8 +70,8 @@ class UnevenRanges {
   HeapVector<std::size_t> borders_;
 };
 
-// Calls call(row, column, rows, columns) for parts of a matrix: cut by rows, or by elements where
-// everything is adjacent and may be seen as one row.
+// Calls call(row, column, rows, columns) for parts of a matrix: cut by rows, or by elements if
+// everything is adjacent and can be seen as one row.
 template <class Call>
 void for_elements(Context& context, const Shape& shape, bool adjacent, std::size_t cost,
                   const Call& call) {

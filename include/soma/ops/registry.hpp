@@ -1,7 +1,7 @@
 #pragma once
-// OperatorRegistry: operators by name, in a context: Context::operators() begins with the built-in
-// ones. Nothing is registered before main() or for all contexts: whoever wants an operator adds it,
-// and may do so from any thread.
+// OperatorRegistry: the operators of a context by name. Context::operators() starts with the
+// built-in ones. Nothing is registered before main() or for all contexts: a program adds the
+// operators that it needs, from any thread.
 
 #include <soma/ops/built_in.hpp>
 #include <soma/ops/operator.hpp>
@@ -20,8 +20,8 @@
 
 namespace soma {
 
-// A line of the program, for messages: whoever calls the function that has here() as a default
-// argument. (std::source_location is not known to clang 14.)
+// A line of the program, for messages: the caller of a function that has here() as a default
+// argument. (clang 14 lacks std::source_location.)
 struct Place {
   const char* file;
   int line;
@@ -31,7 +31,7 @@ struct Place {
   std::string text() const { return std::string(file).append(":").append(std::to_string(line)); }
 };
 
-// A record on its way into a registry, and what it needs to live on.
+// A record for a registry, and the state that must live as long as the record.
 struct NewOperator {
   Operator record;
   Owner state{};
@@ -40,7 +40,7 @@ struct NewOperator {
 // Thread-safe.
 class OperatorRegistry {
  public:
-  // The built-in ones outlive it.
+  // The built-in operators must outlive the registry.
   explicit OperatorRegistry(std::span<const Operator* const> built_in) {
     operators_.reserve(built_in.size());
     for (const Operator* one : built_in) operators_.push_back(one);
@@ -55,11 +55,11 @@ class OperatorRegistry {
   OperatorRegistry(const OperatorRegistry&) = delete;
   OperatorRegistry& operator=(const OperatorRegistry&) = delete;
 
-  // Takes a record over; the one that is returned lives as long as the contexts that have it. The
-  // name is "namespace::name": letters, digits and underscores. What the record's state points to
-  // is given as NewOperator::state, or outlives them; it holds no tensors or other memory of a
-  // context, which may end before the others. Errors operator.incomplete, operator.name,
-  // operator.duplicate_name (which says where both were registered).
+  // Copies a record; the returned record lives as long as the contexts that have it. The name is
+  // "namespace::name": letters, digits and underscores. Pass the object behind the record's state
+  // pointer as NewOperator::state, or let it outlive the contexts. The state must hold no tensors
+  // or other memory of a context, which may end before the others. Errors operator.incomplete,
+  // operator.name, operator.duplicate_name (which names the places of both registrations).
   const Operator& add(const Operator& record, Place place = Place::here()) {
     NewOperator one{record, {}};
     return add(std::move(one), place.text());
@@ -67,7 +67,7 @@ class OperatorRegistry {
   const Operator& add(NewOperator one, std::string_view place) {
     return *add_all({&one, 1}, place).front();
   }
-  // Several at once: all, or none if one of them is refused.
+  // Adds several at once: all, or none if one of them is refused.
   std::vector<const Operator*> add_all(std::span<NewOperator> several, std::string_view place) {
     for (const NewOperator& one : several) {
       check_name(one.record.name);
@@ -97,8 +97,8 @@ class OperatorRegistry {
     }
     return added;
   }
-  // Those that another registry owns, by address, and from here on this one does too: all, or none
-  // if a name is here already. For contexts of the same program, such as ranks.
+  // Adds the operators that another registry owns, by address, and shares their ownership: all, or
+  // none if a name is already taken. For contexts of the same program, such as ranks.
   void share(const OperatorRegistry& from) {
     std::vector<Owned*> several;
     {
@@ -116,7 +116,7 @@ class OperatorRegistry {
     }
   }
 
-  // nullptr: not there.
+  // Returns nullptr if there is no such operator.
   const Operator* find(std::string_view name) const {
     const Mutex::Lock lock(mutex_);
     return find_unlocked(name);
@@ -129,7 +129,7 @@ class OperatorRegistry {
            "one of the " + std::to_string(all().size()) + " registered operators");
     return *op;
   }
-  // All that are there now, in the order in which they were added.
+  // All present operators, in the order of addition.
   std::vector<const Operator*> all() const {
     const Mutex::Lock lock(mutex_);
     return operators_;
@@ -191,8 +191,8 @@ class OperatorRegistry {
   std::vector<Owned*> owned_;
 };
 
-// A line for each: name, inputs, outputs, what it has and where it comes from. (Programs of the
-// built-in ones belong to the device that runs them and are not counted.)
+// A line for each operator: name, inputs, outputs, its functions and its origin. (Programs of
+// built-in operators belong to the device that runs them and are not listed.)
 std::string describe(const OperatorRegistry& registry);
 
 inline OperatorRegistry& Context::operators() {

@@ -1,6 +1,5 @@
 #pragma once
-// run(): the one place where operators are dispatched, forward and backward, with a tape or
-// without.
+// run(): the only place that dispatches operators, forward and backward, with a tape or without.
 
 #include <soma/ops/device.hpp>
 #include <soma/ops/operator.hpp>
@@ -21,8 +20,8 @@ namespace detail {
 inline std::string input_name(std::size_t index) { return "input " + std::to_string(index); }
 inline std::string output_name(std::size_t index) { return "output " + std::to_string(index); }
 
-// What its shape rule says of the outputs, or nothing where it need not. Error operator.outputs: it
-// leaves one out.
+// The shape rule's outputs; empty if the operator needs no shape rule. Error operator.outputs: the
+// rule leaves an output out.
 inline std::array<TensorSpec, max_outputs> output_specs(const Operator& op,
                                                         const Attributes& attributes,
                                                         std::span<const Tensor> inputs,
@@ -39,8 +38,8 @@ inline std::array<TensorSpec, max_outputs> output_specs(const Operator& op,
   return specs;
 }
 
-// Error operator.outputs: an output is not there, or not what the shape rule says: the host kernel
-// has put another tensor in its place.
+// Error operator.outputs: an output is missing, or differs from the shape rule's, because the host
+// kernel has replaced it.
 inline void check_outputs(const Operator& op, std::span<const Tensor> outputs,
                           std::span<const TensorSpec> specs) {
   for (std::size_t i = 0; i < op.outputs; ++i) {
@@ -60,7 +59,7 @@ inline void check_outputs(const Operator& op, std::span<const Tensor> outputs,
 
 // Runs an operator on the context's device, else by its host kernel. Errors operator.incomplete,
 // operator.inputs (their number), operator.outputs and the operator's own; nothing is written
-// before its shape rule has passed.
+// before the shape rule has passed.
 inline Outputs run(Context& context, const Operator& op, const Attributes& attributes,
                    std::span<const Tensor> inputs, const Sequences& sequences = {}) {
   detail::check_complete("run", op);

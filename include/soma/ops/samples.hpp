@@ -1,6 +1,6 @@
 #pragma once
-// Samples: inputs that an operator is tested with, and the plain reference that its results are
-// compared with. Read by soma/testing.hpp; nothing else calls them.
+// Samples: inputs for tests of an operator, and the plain reference for its results. Only
+// soma/testing.hpp reads them.
 
 #include <soma/ops/operator.hpp>
 
@@ -20,27 +20,28 @@ struct ReferenceTensor {
 struct SampleInput {
   Shape shape{};
   DType dtype = DType::fp32;
-  // Elements are drawn evenly between these, whole numbers for integer types; or are `values`.
+  // Elements are drawn uniformly between these bounds, whole numbers for integer types; or they are
+  // `values`.
   double low = -1, high = 1;
   std::vector<double> values{};
   bool left_out = false;
-  bool differentiable = true;  // of floating inputs: whether its gradient is checked
+  bool differentiable = true;  // for floating inputs: true: the gradient is checked
 };
 
 struct Sample {
   std::string name;
   std::vector<SampleInput> inputs;
   Attributes attributes{};
-  std::vector<std::size_t> lengths{};  // of the sequences; empty: none
+  std::vector<std::size_t> lengths{};  // lengths of the sequences; empty: none
   // The error that fp32 may make in a result, and in a gradient, relative to the largest magnitude
-  // of what it is compared with (at least 1): a formula of sizes, times 2^-24.
+  // of the reference (at least 1): a formula of sizes, times 2^-24.
   double error = 0, gradient_error = 0;
 };
 
 struct OperatorSamples {
   std::vector<Sample> samples;
-  // Outputs from inputs, in double. nullptr: there is no plain formula. May give fewer outputs than
-  // the operator has: the rest are its notes for backward.
+  // Computes outputs from inputs, in double. nullptr: there is no plain formula. May return fewer
+  // outputs than the operator has: the rest are its notes for backward.
   std::vector<ReferenceTensor> (*reference)(const Sample&,
                                             const std::vector<ReferenceTensor>&) = nullptr;
 };

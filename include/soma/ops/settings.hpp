@@ -1,5 +1,5 @@
 #pragma once
-// The settings of the built-in operators: what a call gives beside tensors.
+// The settings of the built-in operators: the arguments of a call beside tensors.
 
 #include <soma/kernels/element/args.hpp>
 #include <soma/kernels/loss/args.hpp>
@@ -17,7 +17,7 @@
 
 namespace soma {
 
-// Which elements of a site are dropped.
+// The elements of a site that are dropped.
 struct DropoutSetting {
   float probability = 0;  // 0 to below 1
   Draw draw{};            // seed, stream and step; the index is the element's own
@@ -30,9 +30,9 @@ inline void fields(FieldVisitor& visitor, DropoutSetting& setting) {
 struct LinearSetting {
   Activation activation = Activation::none;
   DropoutSetting dropout{};
-  float x_scale = 1, weight_scale = 1;  // stored elements stand for so many times themselves
-  std::optional<DType> output{};        // of the result; none: x's
-  Accumulation accumulation{};          // of the products forward and backward
+  float x_scale = 1, weight_scale = 1;  // the values of stored elements are multiplied by these
+  std::optional<DType> output{};        // the result's type; none: the type of x
+  Accumulation accumulation{};          // for the products forward and backward
 };
 inline void fields(FieldVisitor& visitor, LinearSetting& setting) {
   visitor.key("activation", setting.activation);
@@ -45,12 +45,12 @@ inline void fields(FieldVisitor& visitor, LinearSetting& setting) {
 
 struct LinearFormats;  // ops/product_formats.hpp
 
-// A linear layer whose operands are converted on their way in.
+// A linear layer whose operands are converted on input.
 struct QuantizedLinearSetting {
   Activation activation = Activation::none;
   DropoutSetting dropout{};
-  LinearFormats* formats = nullptr;  // of the layer, which outlives the tape's recording
-  std::uint32_t step = 0;            // of stochastic rounding
+  LinearFormats* formats = nullptr;  // owned by the layer, which outlives the tape's recording
+  std::uint32_t step = 0;            // for stochastic rounding
   bool training = false;             // amax is remembered
   bool record = false;               // and operands for the gradient
 };
@@ -63,8 +63,8 @@ inline void fields(FieldVisitor& visitor, QuantizedLinearSetting& setting) {
   visitor.key("record", setting.record);
 }
 
-// A stored value q of an int8 or uint8 operand stands for (q - zero_point) * scale, one of a
-// floating type for q * scale.
+// A stored value q of an int8 or uint8 operand stands for (q - zero_point) * scale; a stored value
+// q of a floating type stands for q * scale.
 struct Quantization {
   float scale = 1;
   std::int32_t zero_point = 0;
@@ -76,16 +76,16 @@ inline void fields(FieldVisitor& visitor, Quantization& setting) {
 
 struct MatmulSetting {
   bool transpose_a = false, transpose_b = false;  // a is [..., K, M], b is [N, K]
-  // The sum runs over the rows of a batch: it follows their shards. Weight gradients.
+  // The sum runs over the rows of a batch and follows its shards: for weight gradients.
   bool over_rows = false;
   Quantization a{}, b{};
-  // Of the result; none: a's, or fp32 for integers. Sums of 8-bit integers are exact, and int32 or
-  // int64 keeps them so: without scales, on the host.
+  // The type of the result; not set: a's type, or fp32 for integers. Sums of 8-bit integers are
+  // exact; int32 or int64 results stay exact, without scales, on the host.
   std::optional<DType> output{};
-  // Where there is a place: a factor that scales give the whole product (see GemmArgs) is stored
-  // there and not applied. It holds 1 before.
+  // If not nullptr: a factor that scales give the whole product (see GemmArgs) is stored there and
+  // not applied. It must hold 1 before.
   float* factor = nullptr;
-  Accumulation accumulation{};  // of the gradient's products too
+  Accumulation accumulation{};  // also for the gradient's products
 };
 inline void fields(FieldVisitor& visitor, MatmulSetting& setting) {
   visitor.key("transpose_a", setting.transpose_a);
@@ -100,9 +100,9 @@ inline void fields(FieldVisitor& visitor, MatmulSetting& setting) {
 
 struct AttentionSetting {
   std::size_t heads = 1;
-  DropoutSetting dropout{};  // of the probabilities
-  // The first row of each sequence is its only query: queries, which are apart, and the result have
-  // a row for each sequence.
+  DropoutSetting dropout{};  // for the probabilities
+  // The first row of each sequence is its only query: the separate queries and the result have a
+  // row for each sequence.
   bool first_rows = false;
   bool causal = false;  // row i of a sequence sees rows 0 to i alone
 };
@@ -114,7 +114,7 @@ inline void fields(FieldVisitor& visitor, AttentionSetting& setting) {
 }
 
 struct EmbeddingSetting {
-  bool dense_gradient = false;  // of all rows, mostly zeros
+  bool dense_gradient = false;  // true: the gradient has all rows, mostly zeros
 };
 inline void fields(FieldVisitor& visitor, EmbeddingSetting& setting) {
   visitor.key("dense_gradient", setting.dense_gradient);
@@ -151,8 +151,8 @@ struct CrossEntropySetting {
   LossReduction reduction = LossReduction::mean;  // mean: over the rows that count
   float label_smoothing = 0;                      // 0 to 1
   std::int64_t ignore_index = -100;               // rows with this label do not count
-  // What a mean divides by; 0: the rows of this call that count. Parts of a larger batch are given
-  // the whole batch's number.
+  // The divisor of a mean; 0: the number of this call's rows that count. Parts of a larger batch
+  // get the whole batch's number.
   double denominator = 0;
 };
 inline void fields(FieldVisitor& visitor, CrossEntropySetting& setting) {
@@ -165,9 +165,9 @@ inline void fields(FieldVisitor& visitor, CrossEntropySetting& setting) {
 struct ElementLossSetting {
   ElementLoss loss = ElementLoss::squared_error;
   LossReduction reduction = LossReduction::mean;
-  // What a mean divides by; 0: the elements of this call.
+  // The divisor of a mean; 0: the number of this call's elements.
   double denominator = 0;
-  float parameter = 1;  // of losses that have one (kernels/loss/args.hpp)
+  float parameter = 1;  // for losses that have a parameter (kernels/loss/args.hpp)
 };
 inline void fields(FieldVisitor& visitor, ElementLossSetting& setting) {
   visitor.key("loss", setting.loss);
@@ -225,7 +225,7 @@ inline void fields(FieldVisitor& visitor, SliceSetting& setting) {
 struct CastSetting {
   DType dtype = DType::fp32;
   Rounding rounding{};
-  Draw draw{};  // of stochastic rounding: element i, row-major, draws at draw.index + i
+  Draw draw{};  // for stochastic rounding: element i, row-major, draws at draw.index + i
 };
 inline void fields(FieldVisitor& visitor, CastSetting& setting) {
   visitor.key("dtype", setting.dtype);
@@ -237,14 +237,14 @@ inline void fields(FieldVisitor& visitor, CastSetting& setting) {
 // (ops/product/quantize.hpp).
 struct QuantizeSetting {
   Quantizer quantizer{};
-  // The sum runs down the columns: groups of a scale lie along the rows, and begin anew at each
+  // The sum runs down the columns: groups of a scale lie along the rows, and start anew at each
   // shard.
   bool along_rows = false;
-  // x is a parameter: stochastic rounding draws at parameter_index(row, column), else at the
-  // token_index of its sequences.
+  // x is a parameter: stochastic rounding then draws at parameter_index(row, column), otherwise at
+  // the token_index of its sequences.
   bool parameter = false;
   float scale = 1;  // ScalePolicy::delayed
-  Draw draw{};      // of stochastic rounding; the index is the element's own
+  Draw draw{};      // for stochastic rounding; the index is the element's own
 };
 inline void fields(FieldVisitor& visitor, QuantizeSetting& setting) {
   visitor.key("quantizer", setting.quantizer);
@@ -255,11 +255,12 @@ inline void fields(FieldVisitor& visitor, QuantizeSetting& setting) {
 }
 
 // Optimizer steps. Stochastic rounding of a stored number draws at parameter_index(row, column) of
-// the parameter as a matrix, on streams stream, + 1 and + 2 for the weight and its states.
+// the parameter as a matrix, on the streams stream, stream + 1 and stream + 2 for the weight and
+// its states.
 struct SgdSetting {
   float rate = 0, momentum = 0, dampening = 0, weight_decay = 0, gradient_factor = 1;
   bool nesterov = false, first_step = false;
-  std::size_t first_row = 0;  // of the parameter, where the tensors are some rows of it
+  std::size_t first_row = 0;  // the parameter's row at which the tensors begin
   Rounding weight{}, state{};
   std::uint64_t seed = 0;
   std::uint32_t stream = 0, step = 0;
@@ -285,7 +286,7 @@ struct AdamSetting {
   float one_minus_beta1 = 0.1f, one_minus_beta2 = 0.001f;
   float decay_factor = 1, step_size = 0, inverse_root_correction2 = 1, gradient_factor = 1;
   float coupled_decay = 0;    // this times the weight is added to the gradient: Adam
-  std::size_t first_row = 0;  // of the parameter, where the tensors are some rows of it
+  std::size_t first_row = 0;  // the parameter's row at which the tensors begin
   Rounding weight{}, state{};
   std::uint64_t seed = 0;
   std::uint32_t stream = 0, step = 0;

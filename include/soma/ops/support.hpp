@@ -1,6 +1,6 @@
 #pragma once
-// What operators share: checks with good messages, tensors as matrices for kernels, and how work is
-// cut for the executor.
+// Tools of operators: checks with good messages, tensors as matrices for kernels, and the division
+// of work for the executor.
 
 #include <soma/kernels/table.hpp>
 #include <soma/ops/checks.hpp>
@@ -17,14 +17,14 @@
 
 namespace soma::detail {
 
-// An input that may be left out, also at the end of the list.
+// An optional input, which may also be missing at the end of the list.
 inline Tensor input_or_none(std::span<const Tensor> inputs, std::size_t index) {
   return index < inputs.size() ? inputs[index] : Tensor();
 }
 
 // ---- tensors as matrices: all dimensions but the last are rows
 
-// The tensor itself where its leading dimensions lie at one regular distance, else a copy.
+// The tensor itself if its leading dimensions have one regular stride, else a copy.
 inline Tensor regular(Context& context, const Tensor& tensor) {
   if (tensor.rank() <= 2) return tensor;
   for (std::size_t i = 0; i + 2 < tensor.rank(); ++i)
@@ -40,28 +40,28 @@ inline Tensor as_rows(Context& context, const Tensor& tensor) {
       .reshape(Shape{tensor.shape().rows(), tensor.shape().columns()});
 }
 
-// Of a regular tensor.
+// A regular tensor as an operand.
 inline MatrixOperand operand(const Tensor& tensor) {
   const std::size_t rank = tensor.rank();
-  // The stride of a single column says nothing, and such a tensor may count as one row.
+  // The stride of a single column has no meaning, and such a tensor may count as one row.
   return {.data = tensor.raw(),
           .dtype = tensor.dtype(),
           .row_stride = rank < 2 ? 0 : tensor.strides()[rank - 2],
           .column_stride = tensor.shape().columns() == 1 ? 1 : tensor.strides()[rank - 1]};
 }
-// Of a tensor of rank 2 whose rows and columns change places.
+// A matrix with rows and columns exchanged.
 inline MatrixOperand transposed(MatrixOperand matrix) {
   std::swap(matrix.row_stride, matrix.column_stride);
   return matrix;
 }
-// Of a fresh output, or a contiguous tensor that is written.
+// A new output, or a contiguous tensor, as the target of a write.
 inline MatrixTarget target(const Tensor& tensor) {
   return {.data = tensor.mutable_raw(),
           .dtype = tensor.dtype(),
           .row_stride = tensor.shape().columns()};
 }
 
-// A vector of fp32 for kernels that read plain floats. Empty where the tensor is left out.
+// An fp32 vector for kernels that read plain floats. Undefined if the tensor is left out.
 inline Tensor plain_fp32(Context& context, const Tensor& tensor) {
   if (!tensor.defined() || (tensor.dtype() == DType::fp32 && tensor.contiguous())) return tensor;
   Tensor result = Tensor::empty(context, tensor.shape());
@@ -79,8 +79,8 @@ inline const float* floats(const Tensor& tensor) {
   return tensor.defined() ? tensor.data<float>() : nullptr;
 }
 
-// Where a sum over rows is cut: at the shards of the sequences, else evenly into the default
-// number.
+// The cuts of a sum over rows: at the shards of the sequences, else evenly into the default number
+// of parts.
 class RowSegments {
  public:
   RowSegments(const Sequences& sequences, std::size_t rows) {

@@ -1,7 +1,7 @@
 #pragma once
-// Adafactor (arXiv 1804.04235), as torch.optim.Adafactor: of a matrix it remembers the means of
-// squared gradients by rows and by columns only, and its steps are relative to the size of the
-// weights. Formulas: ops/optimizer/adafactor_step.hpp.
+// Adafactor (arXiv 1804.04235), as torch.optim.Adafactor: for a matrix it stores only the means of
+// squared gradients by rows and by columns, and its steps are relative to the size of the weights.
+// Formulas: ops/optimizer/adafactor_step.hpp.
 
 #include <soma/ops/basic.hpp>
 #include <soma/optim/optimizer.hpp>
@@ -16,15 +16,15 @@
 namespace soma::optim {
 
 struct AdafactorOptions {
-  double beta2_decay = -0.8;   // in step t so much is new of what is remembered: t^beta2_decay
-  double floor = 0x1p-23;      // epsilon 1 of PyTorch: of means of squares, and of their roots
-  double least_scale = 1e-3;   // epsilon 2: weights count as that large at least
-  double clip = 1;             // the root mean square of an update, before rate and scale
-  Rounding weight_rounding{};  // of parameters that are not fp32
-  std::uint64_t seed = 0;      // of their stochastic rounding
+  double beta2_decay = -0.8;   // step t replaces a share t^beta2_decay of the stored means
+  double floor = 0x1p-23;      // epsilon 1 of PyTorch: least mean of squares, and least root
+  double least_scale = 1e-3;   // epsilon 2: least root mean square of weights
+  double clip = 1;             // largest root mean square of an update, before rate and scale
+  Rounding weight_rounding{};  // for parameters that are not fp32
+  std::uint64_t seed = 0;      // for stochastic rounding
 };
 
-// States are fp32: for a parameter [..., R, C] R + C numbers a matrix.
+// States are fp32: a parameter [..., R, C] has R + C numbers for each matrix.
 class Adafactor final : public Optimizer {
  public:
   Adafactor(Context& context, const std::vector<Group>& groups,
@@ -50,8 +50,8 @@ class Adafactor final : public Optimizer {
     describe_storage(record, storage_of(options_));
   }
 
-  // Updates the parameters that have a gradient; gradients stay. The rate of step t is at most
-  // 1 / sqrt(t).
+  // Updates the parameters that have a gradient; gradients stay. The learning rate of step t is at
+  // most 1 / sqrt(t).
   void step(const Step& step) override {
     detail::check_step(step);
     check_gradients();
@@ -92,7 +92,7 @@ class Adafactor final : public Optimizer {
   std::size_t moments_of(const detail::Slot& slot) const override {
     return slot.parameter.value().rank() > 1 ? 2 : 1;
   }
-  // Matrices by rows, and by columns; a vector has its own squares.
+  // A matrix has one moment by rows and one by columns; a vector has the squares of its elements.
   Shape moment_shape(const detail::Slot& slot, std::size_t moment) const override {
     const Shape shape = slot.parameter.value().shape();
     if (shape.rank() < 2) return shape;

@@ -1,6 +1,6 @@
 #pragma once
-// Adam (arXiv 1412.6980), with weight decay that is added to the gradient. AdamW has the decay
-// apart from it, which is the better choice where weights decay at all.
+// Adam (arXiv 1412.6980), with weight decay that is added to the gradient. AdamW keeps weight decay
+// apart from the gradient, and is the better choice where weights decay.
 
 #include <soma/optim/adamw.hpp>
 #include <soma/optim/optimizer.hpp>
@@ -11,7 +11,7 @@
 
 namespace soma::optim {
 
-// Its options are those of AdamW. Without weight decay its steps are AdamW's, to the bit.
+// Takes the options of AdamW. Without weight decay its steps equal AdamW's to the bit.
 class Adam final : public Optimizer {
  public:
   Adam(Context& context, const std::vector<Group>& groups, const AdamWOptions& options = {})

@@ -16,7 +16,8 @@ namespace soma::optim {
 
 namespace detail {
 
-// Of each row 1 where a moment is other than zero: bytes, as a negative zero counts. One pass.
+// Returns uint8 [rows]: 1 for each row in which a moment is not zero. Compares bytes, so a negative
+// zero counts as not zero. One pass.
 inline Tensor live_rows(Context& context, const Tensor& first, const Tensor& second) {
   const std::size_t rows = first.size(0);
   const Tensor live = Tensor::zeros(context, Shape{rows}, DType::uint8);
@@ -27,7 +28,7 @@ inline Tensor live_rows(Context& context, const Tensor& first, const Tensor& sec
     soma::detail::for_ranges(context, rows, bytes / 4, [&](std::size_t begin, std::size_t end) {
       for (std::size_t row = begin; row < end; ++row) {
         const std::byte* at = moment.raw() + row * bytes;
-        // All bytes are the first one, and that is zero.
+        // All bytes equal the first byte, and the first byte is zero.
         if (at[0] != std::byte{0} || std::memcmp(at, at + 1, bytes - 1) != 0) marks[row] = 1;
       }
     });
@@ -44,8 +45,8 @@ struct AdamWOptions {
 
 namespace detail {
 
-// What the step of Adam and AdamW is told; each adds its weight decay. Bias corrections and the
-// like are computed in double, the same on every machine, and rounded to fp32 once.
+// The settings that Adam and AdamW share in a step; each adds its own weight decay. Bias
+// corrections are computed in double, the same on every machine, and rounded to fp32 once.
 inline AdamSetting adam_setting(const Slot& slot, const Step& step, const AdamWOptions& options) {
   const double rate = step.rate * static_cast<double>(slot.rate_factor);
   const double correction1 = 1 - portable_power(options.beta1, slot.steps + 1);
@@ -119,7 +120,7 @@ class AdamW final : public Optimizer {
  private:
   std::size_t moments() const override { return 2; }
 
-  // Most rows of a table of words never have a gradient. Their moments stay zero, and the step need
+  // In a word embedding most rows never get a gradient. Their moments stay zero, so the step need
   // not read them.
   void mark_live(detail::Slot& slot, const Gradient& gradient) {
     if (!gradient.sparse()) {
@@ -129,7 +130,8 @@ class AdamW final : public Optimizer {
     if (!slot.live.defined()) slot.live = detail::live_rows(context_, slot.first, slot.second);
     const std::span<std::uint8_t> marks = slot.live.mutable_span<std::uint8_t>();
     for (const std::int64_t row : gradient.rows.span<std::int64_t>())
-      if (row >= 0 && static_cast<std::uint64_t>(row) < marks.size())  // others the step refuses
+      if (row >= 0 && static_cast<std::uint64_t>(row) < marks.size())  // the step refuses other row
+                                                                       // numbers
         marks[static_cast<std::size_t>(row)] = 1;
   }
 

@@ -1,5 +1,5 @@
 #pragma once
-// What is done to all gradients together: their norm, clipping, and whether they are finite.
+// The norm of all gradients, clipping, and the test that all gradients are finite.
 
 #include <soma/autograd/parameter.hpp>
 #include <soma/autograd/row_blocks.hpp>
@@ -38,9 +38,9 @@ class SquaredBlocks {
     Piece& piece = pieces_[index];
     piece.squares = squares_of(kernels, piece.block, piece.own);
   }
-  // Along the tree. A block of which nothing is here adds 0, which changes no sum of squares.
+  // The sum along the tree. A block without values adds 0, which changes no sum of squares.
   double sum() const {
-    std::array<double, 65> waiting{};  // a block of each level, and one more
+    std::array<double, 65> waiting{};  // one block for each level, and one more
     std::size_t count = 0;
     for (const Piece& piece : pieces_) {
       waiting[count++] = piece.squares;
@@ -50,18 +50,18 @@ class SquaredBlocks {
   }
 
  private:
-  // Elements of a part of the tree that one thread adds up: many rows of a table that is looked up
-  // in, since each of them is a block by itself.
+  // The number of elements in the piece of the tree that one thread adds: many rows of an
+  // embedding, because each of its rows is a block by itself.
   static constexpr std::size_t elements_of_piece = 8192;
 
   struct Piece {
-    RowBlock block, own;  // `own`: of the values
+    RowBlock block, own;  // `own`: the rows of the values
     double squares;
-    unsigned sums;  // of neighbours in the tree, complete with this piece
+    unsigned sums;  // the number of sums with neighbours in the tree that this piece completes
   };
 
-  // Of the values in `own`, the first that is not before a row: in dense ones rows are counted, in
-  // sparse ones looked up.
+  // The first value in `own` that does not lie before `row`. Dense gradients count rows; sparse
+  // gradients look them up.
   std::size_t place(std::size_t row, const RowBlock& own) const {
     if (row <= first_) return own.begin;
     row -= first_;
@@ -70,11 +70,11 @@ class SquaredBlocks {
                                                      static_cast<std::int64_t>(row)) -
                                     numbers_);
   }
-  // Halves of which nothing is here add nothing: a row that is alone needs no smaller block.
+  // A half without values adds nothing, so a single row needs no smaller block.
   bool is_leaf(const RowBlock& block, const RowBlock& own) const {
     return own.rows == 1 || !block.splits(row_elements_);
   }
-  // Of the values in `own`, which lie in the block: along the tree.
+  // The sum of squares, along the tree, of the values in `own`, which lie in the block.
   double squares_of(const Kernels& kernels, const RowBlock& block, const RowBlock& own) const {
     if (is_leaf(block, own)) {
       const std::size_t row = row_elements_ * size_of(values_.dtype());
@@ -105,7 +105,7 @@ class SquaredBlocks {
   }
 
   Tensor values_, rows_;
-  const std::int64_t* numbers_ = nullptr;  // of rows_; nullptr: dense
+  const std::int64_t* numbers_ = nullptr;  // the elements of rows_; nullptr: dense
   std::size_t row_elements_ = 0, first_ = 0;
   HeapVector<Piece> pieces_;
 };
@@ -113,9 +113,9 @@ class SquaredBlocks {
 }  // namespace detail
 
 // sqrt of the sum of squares of all gradients, in double: over the blocks of each parameter in
-// their tree (RowBlock), then over the parameters in order. Those without a gradient add nothing.
-// One pass over the gradients. Where ranks keep parts of them, share(sums) makes the sums of the
-// parameters those of all ranks (all_reduce_parts()).
+// their tree (RowBlock), then over the parameters in order. Parameters without a gradient add
+// nothing. One pass over the gradients. If each rank holds a part of the gradients, share(sums)
+// adds the parameters' sums over all ranks (all_reduce_parts()).
 template <class Share>
 double gradient_norm(Context& context, const Parameters& parameters, const Share& share) {
   HeapVector<detail::SquaredBlocks> squared(context.heap());
@@ -149,10 +149,10 @@ inline double gradient_norm(Context& context, const Parameters& parameters) {
   return gradient_norm(context, parameters, [](std::span<double>) {});
 }
 
-// What gradients are multiplied by so that their norm is at most `limit`: limit / (norm + 1e-6)
-// where the norm exceeds it, else 1. Given to the optimizer's step, which applies it as it reads
-// them. So it is 0 for an infinite norm, and NaN for one that is NaN: a step with it would make
-// that visible in the weights. Whoever would rather skip the step asks std::isfinite(norm) first.
+// The factor for the gradients that limits their norm to `limit`: limit / (norm + 1e-6) if the norm
+// exceeds the limit, else 1. Pass the factor to the optimizer's step, which applies it as it reads
+// gradients. The factor is 0 for an infinite norm and NaN for a NaN norm, so a step with it would
+// show in the weights. To skip such a step, test std::isfinite(norm) first.
 inline float clipping_factor(double norm, double limit) {
   const FloatEnvironment environment;
   return norm <= limit ? 1.0f : static_cast<float>(limit / (norm + 1e-6));

@@ -1,6 +1,6 @@
 #pragma once
-// LAMB (arXiv 1904.00962): Adam's direction, scaled for each parameter by the ratio of its norm to
-// the direction's.
+// LAMB (arXiv 1904.00962): Adam's direction, scaled for each parameter by the norm of the parameter
+// over the norm of the direction.
 
 #include <soma/optim/optimizer.hpp>
 

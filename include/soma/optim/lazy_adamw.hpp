@@ -1,16 +1,16 @@
 #pragma once
-// LazyAdamW: AdamW (arXiv 1711.05101) for tables of which each step touches few rows, with the
-// weights that AdamW would have. A row without a gradient is left behind; before it is read it
-// catches up with the steps that it missed.
+// LazyAdamW: AdamW (arXiv 1711.05101) for tables of which each step touches few rows, with the same
+// weights as AdamW. A step skips rows without a gradient; before a row is read, the row catches up
+// with the steps that it missed.
 //
 //   optimizer.catch_up(table, rows);  // those that the next forward reads
 //   ... forward, backward ...
 //   optimizer.step({.rate = 1e-3});
 //   optimizer.settle();               // all rows: before evaluation and saving
 //
-// Trainers call settle(); which rows a forward reads only its task knows. Where nothing decays, a
-// row whose first moments have died out (after some 600 steps) costs nothing more. Needs
-// add_sparse(context) (soma/sparse.hpp).
+// Trainers call settle(); the task calls catch_up(), because only the task knows the rows that a
+// forward reads. Without weight decay, a row whose first moments have died out (after some 600
+// steps) costs nothing more. Needs add_sparse(context) (soma/sparse.hpp).
 
 #include <soma/ops/sparse/table.hpp>
 #include <soma/optim/optimizer.hpp>
@@ -80,9 +80,9 @@ class LazyAdamW final : public Optimizer {
     }
   }
 
-  // Rows (int64, ascending, each once) of the parameter with that variable get the weights that
-  // AdamW would have given them by now. Error operator.value (a variable that is not stepped here,
-  // rows that are none).
+  // Gives rows (int64, ascending, each once) of the parameter with that variable the weights that
+  // AdamW would have given them by now. Error operator.value: a variable that is not stepped here,
+  // or a row number out of range.
   void catch_up(const Var& parameter, const Tensor& rows) {
     for (std::size_t i = 0; i < slots_.size(); ++i)
       if (slots_[i].parameter.var.is(parameter)) {
@@ -101,8 +101,8 @@ class LazyAdamW final : public Optimizer {
     }
   }
 
-  // As AdamW's, and "<name>.row_steps": after how many steps each row stands. To be called after
-  // settle().
+  // The states of AdamW, and "<name>.row_steps": the number of steps that each row has taken. Call
+  // it after settle().
   StateDict state() const override {
     StateDict state = Optimizer::state();
     for (std::size_t i = 0; i < slots_.size(); ++i)
@@ -110,7 +110,7 @@ class LazyAdamW final : public Optimizer {
         state.set(slots_[i].parameter.name + ".row_steps", history_[i].rows);
     return state;
   }
-  // Errors as of Optimizer; operator.value: a row that was left behind and is not at rest.
+  // Errors as of Optimizer; operator.value: a row that has missed steps and still has a moment.
   void load_state(const StateDict& state) override {
     StateDict moments;
     for (const auto& [name, tensor] : state)
@@ -134,7 +134,8 @@ class LazyAdamW final : public Optimizer {
   }
 
  private:
-  // Of one parameter: three numbers of each step since `base`, and how far each row is.
+  // The history of one parameter: three numbers for each step since `base`, and the number of steps
+  // that each row has taken.
   struct History {
     Tensor constants{}, rows{};
     std::size_t count = 0;

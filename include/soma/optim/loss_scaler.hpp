@@ -1,7 +1,7 @@
 #pragma once
 // Dynamic loss scaling ("Mixed Precision Training", arXiv 1710.03740): the loss is multiplied by a
-// power of two so that small gradients survive a narrow format; the scale halves when a gradient
-// overflows, and doubles after many steps without.
+// power of two so that small gradients survive a narrow format. The scale halves when a gradient
+// overflows, and doubles after many steps without an overflow.
 
 #include <cstdint>
 
@@ -17,26 +17,27 @@ class LossScaler {
   explicit LossScaler(const LossScalerOptions& options = {})
       : options_(options), scale_(options.initial) {}
 
-  // For Tape::backward, and its inverse for Step::gradient_factor.
+  // scale() is for Tape::backward, inverse() for Step::gradient_factor.
   float scale() const { return scale_; }
   float inverse() const { return 1 / scale_; }
 
   const LossScalerOptions& options() const { return options_; }
-  // What a resumed run goes on from.
+  // The state that a resumed run continues from.
   std::uint64_t good_steps() const { return good_steps_; }
   void restore(float scale, std::uint64_t good_steps) {
     scale_ = scale;
     good_steps_ = static_cast<std::uint32_t>(good_steps);
   }
 
-  // After backward, with whether all gradients were finite. Whether the step is to be taken.
+  // Call it after backward; `finite`: all gradients were finite. Returns true if the step should be
+  // taken.
   bool update(bool finite) {
     if (!finite) {
       scale_ = scale_ / 2 < options_.smallest ? options_.smallest : scale_ / 2;
       good_steps_ = 0;
       return false;
     }
-    if (++good_steps_ >= options_.growth_interval) {  // a resumed one may have been longer
+    if (++good_steps_ >= options_.growth_interval) {  // a resumed run may have a larger count
       scale_ = scale_ * 2 > options_.largest ? options_.largest : scale_ * 2;
       good_steps_ = 0;
     }

@@ -1,6 +1,6 @@
 #pragma once
-// What optimizers share: groups of parameters, states stored in a type of their own, and the draws
-// of stochastic rounding.
+// Parts that optimizers share: groups of parameters, states stored in a type of their own, and the
+// draws of stochastic rounding.
 
 #include <soma/autograd/parameter.hpp>
 #include <soma/base/record.hpp>
@@ -22,11 +22,11 @@
 
 namespace soma::optim {
 
-// Parameters that are stepped alike.
+// Parameters with the same settings.
 struct Group {
   Parameters parameters;
   float weight_decay = 0;
-  float rate_factor = 1;  // of the optimizer's rate
+  float rate_factor = 1;  // multiplies the optimizer's learning rate
 };
 
 // Two groups: the parameters that decays(parameter) chooses with weight decay, the others without.
@@ -39,7 +39,8 @@ std::vector<Group> decay_groups(const Parameters& parameters, float weight_decay
     groups[decays(parameter) ? 0 : 1].parameters.push_back(parameter);
   return groups;
 }
-// The usual two: by what each parameter is (Parameter::decays), not by its name.
+// The usual two groups: each parameter says by its kind (Parameter::decays) if it decays; names
+// play no role.
 inline std::vector<Group> decay_groups(const Parameters& parameters, float weight_decay) {
   return decay_groups(parameters, weight_decay,
                       [](const Parameter& parameter) { return parameter.decays(); });
@@ -50,39 +51,41 @@ inline std::vector<Group> decay_groups(const Parameters& parameters, float weigh
 struct StepStorage {
   DType state = DType::fp32;
   Rounding state_rounding{};
-  Rounding weight_rounding{};  // of parameters that are not fp32
+  Rounding weight_rounding{};  // for parameters that are not fp32
   std::uint64_t seed = 0;
 };
 
-// What one call of step() is given.
+// The arguments of one call of step().
 struct Step {
   double rate = 0;
-  // Gradients are multiplied by this as they are read: clipping, 1 / loss scale, 1 / parts.
+  // Multiplies gradients as they are read: clipping, 1 / loss scale, 1 / gradient accumulation
+  // steps.
   float gradient_factor = 1;
 };
 
 namespace detail {
 
-// A parameter with its states; only those that have had a gradient have states.
+// A parameter with its states; a parameter that never had a gradient has no states.
 struct Slot {
   Parameter parameter;
   float weight_decay, rate_factor;
   std::uint32_t stream;
   std::uint64_t steps = 0;
-  Tensor first{}, second{};  // of the rows that are stepped here
-  Tensor live{};             // their marks (AdamW); not defined: none made since states were set
+  Tensor first{}, second{};  // for the rows that are stepped here
+  Tensor live{};             // marks of these rows (AdamW); not defined: not made since states were
+                             // set
   std::size_t first_row = 0, last_row = to_end;
 
   bool whole() const { return first_row == 0 && last_row == to_end; }
-  // Of those rows: a view.
+  // A view of the rows that are stepped here.
   Tensor rows_of(const Tensor& tensor) const {
     if (whole()) return tensor;
-    // A number that belongs to no row counts as one.
+    // A tensor of rank 0 counts as one row.
     return (tensor.rank() == 0 ? tensor.reshape(Shape{1}) : tensor).slice(0, first_row, last_row);
   }
 };
 
-// Settings out of their range would end in weights that are NaN. Error operator.value.
+// Settings out of their range would turn weights into NaN. Error operator.value.
 inline void check_setting(bool in_range, std::string_view name, double value,
                           std::string_view wanted) {
   if (!in_range) fail(error_id::operator_value, "Optimizer", name, std::to_string(value), wanted);
@@ -97,7 +100,7 @@ inline void check_finite(std::string_view name, double value) {
   check_setting(std::isfinite(value), name, value, "a finite number");
 }
 
-// Two steps at once would be taken where a variable, or some of its rows, is listed twice.
+// A variable, or some of its rows, that is listed twice would take two steps at once.
 inline void check_new(const std::vector<Slot>& before, const Parameter& parameter) {
   for (const Slot& slot : before) {
     const Parameter& other = slot.parameter;
@@ -125,7 +128,7 @@ inline std::vector<Slot> make_slots(const std::vector<Group>& groups) {
   return made;
 }
 
-// What a step is given: a rate that is no number, or below 0, would spoil all weights at once.
+// A learning rate that is NaN or below 0 would spoil all weights at once. Error operator.value.
 inline void check_step(const Step& step) { check_not_negative("rate", step.rate); }
 
 inline void ensure_state(Context& context, Tensor& state, const Slot& slot, DType dtype) {
@@ -135,7 +138,7 @@ inline void ensure_state(Context& context, Tensor& state, const Slot& slot, DTyp
 
 }  // namespace detail
 
-// What all optimizers have: slots, and states that can be saved.
+// The base class of all optimizers: slots, and states that can be saved.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -145,23 +148,24 @@ class Optimizer {
   // Updates the parameters that have a gradient; gradients stay.
   virtual void step(const Step& step) = 0;
 
-  // Brings what steps have left behind up to date: before parameters are evaluated or saved.
+  // Completes the work that steps have postponed. Call it before parameters are evaluated or saved.
   virtual void settle() {}
 
-  // What decides its steps beside gradients: a name, and settings. A run is not resumed with
-  // others, and ranks have the same.
+  // Records the optimizer's name and settings, which decide its steps beside gradients. A run is
+  // resumed with the same values only, and all ranks must have the same values.
   virtual void describe(Record& record) const = 0;
-  // Whether a row of a parameter is stepped by its own gradient and states alone, so that ranks can
-  // share the rows of one (keep_rows()). Norms of whole parameters make that impossible.
+  // True if the step of a row depends on that row's gradient and states alone, so that ranks can
+  // share the rows of a parameter (keep_rows()). Norms of whole parameters make that impossible.
   virtual bool steps_rows_alone() const { return false; }
-  // From now on only some rows of each parameter are stepped, and have states and gradients
-  // (Gradient::first_row): those that rows_of(parameter) names, {begin, end}. To be called before
-  // the first step. Error operator.value: an optimizer that does not step rows alone.
+  // From now on, each parameter has steps, states and gradients (Gradient::first_row) only for the
+  // rows {begin, end} that rows_of(parameter) returns. Call it before the first step. Error
+  // operator.value: an optimizer whose rows are not stepped alone.
   template <class RowsOf>
   void keep_rows(const RowsOf& rows_of) {
     if (!steps_rows_alone())
       fail(error_id::operator_value, "Optimizer::keep_rows", "optimizer",
-           "one that needs whole parameters", "one that steps rows alone (steps_rows_alone())");
+           "an optimizer that needs whole parameters",
+           "an optimizer that steps rows alone (steps_rows_alone())");
     for (detail::Slot& slot : slots_) {
       const auto [begin, end] = rows_of(slot.parameter);
       slot.first_row = begin;
@@ -169,10 +173,11 @@ class Optimizer {
     }
   }
 
-  // Of each parameter that has been stepped: "<name>.steps" (int64, one element), and its moments
-  // "<name>.first_moment" and "<name>.second_moment" where it has them. The tensors are shared, to
-  // be read: changed ones come back by load_state(). Where an optimizer keeps some rows only, so do
-  // its states. An optimizer with other states than these two moments overrides both functions.
+  // The states of each parameter that has been stepped: "<name>.steps" (int64, one element), and
+  // its moments "<name>.first_moment" and "<name>.second_moment" if it has them. The tensors are
+  // shared and read-only: return changed tensors through load_state(). If an optimizer keeps some
+  // rows only, its states cover these rows. An optimizer with other states than these two moments
+  // overrides both functions.
   virtual StateDict state() const {
     StateDict state;
     for (const detail::Slot& slot : slots_) {
@@ -184,10 +189,10 @@ class Optimizer {
     }
     return state;
   }
-  // Takes a copy of such states, whole ones; parameters of which nothing is named begin anew. Each
-  // entry has to be one that state() would give. Errors by the entry's name: state.missing_name,
-  // state.extra_name, state.shape, state.dtype, operator.value (a number of steps that is none);
-  // nothing is taken then.
+  // Copies states of whole parameters; a parameter without an entry starts anew. Each entry has to
+  // be one that state() would return. Errors by the entry's name: state.missing_name,
+  // state.extra_name, state.shape, state.dtype, operator.value (an invalid number of steps);
+  // nothing is copied then.
   virtual void load_state(const StateDict& state) {
     constexpr std::string_view moments[] = {".first_moment", ".second_moment"};
     std::vector<std::string> used;
@@ -209,7 +214,7 @@ class Optimizer {
     for (const auto& [name, tensor] : state)
       if (std::find(used.begin(), used.end(), name) == used.end())
         fail(error_id::extra_name, "Optimizer::load_state", "state", soma::quoted(name),
-             "states of these parameters, as this optimizer keeps them");
+             "the names of this optimizer's states");
     slots_ = std::move(loaded);
   }
 
@@ -223,9 +228,10 @@ class Optimizer {
     check_random_bits("Optimizer", "weight_rounding.random_bits", storage.weight_rounding);
     check_random_bits("Optimizer", "state_rounding.random_bits", storage.state_rounding);
   }
-  // How many of the two moments a parameter has that has been stepped.
+  // The number of moments, at most two, of a parameter that has been stepped.
   virtual std::size_t moments() const { return 0; }
-  // The same of one parameter, and the shapes of these moments, where they are not the parameter's.
+  // The number of moments of one parameter, and their shapes, where they differ from the
+  // parameter's.
   virtual std::size_t moments_of(const detail::Slot&) const { return moments(); }
   virtual Shape moment_shape(const detail::Slot& slot, std::size_t) const {
     return slot.parameter.value().shape();
@@ -239,14 +245,14 @@ class Optimizer {
          "at least one: backward comes before a step, clear_gradients after it");
   }
 
-  // For describe(): how weights and states are stored.
+  // Part of describe(): the storage of weights and states.
   void describe_storage(Record& record, const StepStorage& storage) const {
     record.set("optimizer.state", to_string(storage.state));
     record.set("optimizer.state_rounding", to_string(storage.state_rounding.mode));
     record.set("optimizer.weight_rounding", to_string(storage.weight_rounding.mode));
     record.set("optimizer.seed", storage.seed);
   }
-  // And by how much each group of parameters decays.
+  // Part of describe(): the weight decay and the rate factor of each parameter.
   void describe_groups(Record& record) const {
     std::string decays, rates;
     for (const detail::Slot& slot : slots_) {
@@ -291,7 +297,7 @@ class Optimizer {
   Tensor copy_moment(const Tensor& saved, const std::string& name, const detail::Slot& slot,
                      std::size_t moment) const {
     const Shape shape = moment_shape(slot, moment);
-    // Of a number without rows: one row, where ranks shared it (Slot::rows_of).
+    // A scalar comes back as one row if ranks shared it (Slot::rows_of).
     const bool as_row = shape.rank() == 0 && saved.shape() == Shape{1};
     const Tensor whole = as_row ? saved.reshape(shape) : saved;
     check(name, whole, shape, state_dtype_);

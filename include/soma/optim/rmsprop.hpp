@@ -1,7 +1,7 @@
 #pragma once
 // RMSprop (Tieleman and Hinton 2012) and Adagrad (Duchi, Hazan, Singer 2011): steps divided by the
 // root of a moving mean of squared gradients, and of their sum. As in PyTorch, epsilon is added to
-// the root, and weight decay to the gradient; the centred variant of RMSprop is not there.
+// the root, and weight decay to the gradient; there is no centred variant of RMSprop.
 
 #include <soma/ops/basic.hpp>
 #include <soma/optim/optimizer.hpp>
@@ -16,7 +16,7 @@ namespace soma::optim {
 
 namespace detail {
 
-// What both ask of the step, but for what they differ in.
+// The settings that RMSprop and Adagrad share in a step.
 inline RmsSetting rms_setting(const Slot& slot, const Step& step, const StepStorage& storage) {
   return {.rate = static_cast<float>(step.rate * static_cast<double>(slot.rate_factor)),
           .weight_decay = slot.weight_decay,
@@ -32,7 +32,7 @@ inline RmsSetting rms_setting(const Slot& slot, const Step& step, const StepStor
 }  // namespace detail
 
 struct RmsPropOptions {
-  double alpha = 0.99;  // of the mean of squares, so much stays
+  double alpha = 0.99;  // share of the old mean of squares that a step keeps
   double epsilon = 1e-8;
   float momentum = 0;
   StepStorage storage{};
@@ -84,7 +84,7 @@ class RmsProp final : public Optimizer {
   }
 
  private:
-  // The mean of squares, then the momentum.
+  // The mean of squares is the first moment, momentum the second.
   std::size_t moments() const override { return options_.momentum != 0 ? 2 : 1; }
 
   RmsPropOptions options_;
@@ -92,8 +92,8 @@ class RmsProp final : public Optimizer {
 
 struct AdagradOptions {
   double epsilon = 1e-10;
-  double rate_decay = 0;     // step t (from 1) has the rate over 1 + (t - 1) rate_decay
-  float initial_square = 0;  // what the sums of squares begin with
+  double rate_decay = 0;     // step t (from 1) has the learning rate / (1 + (t - 1) rate_decay)
+  float initial_square = 0;  // the first value of the sums of squares
   StepStorage storage{};
 };
 

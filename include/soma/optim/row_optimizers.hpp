@@ -21,8 +21,8 @@
 
 namespace soma::optim {
 
-// What they have in common. States have names and shapes of their own, so state() and load_state()
-// are written anew.
+// The base class of row optimizers. Their states have names and shapes of their own, so it
+// overrides state() and load_state().
 class RowOptimizer : public Optimizer {
  public:
   void describe(Record& record) const final {
@@ -53,8 +53,8 @@ class RowOptimizer : public Optimizer {
     }
   }
 
-  // Of each parameter that has been stepped: "<name>.steps", and its states under the names that
-  // state_names() gives.
+  // The states of each parameter that has been stepped: "<name>.steps", and the states named by
+  // state_names().
   StateDict state() const final {
     StateDict state;
     for (const detail::Slot& slot : slots_) {
@@ -112,7 +112,7 @@ class RowOptimizer : public Optimizer {
  private:
   virtual void describe_own(Record& record) const = 0;
   virtual const Operator& operator_of(const SparseOperators& operators) const = 0;
-  // Of a step with that rate, after so many.
+  // Fills in `setting` for a step with this learning rate, after `steps` earlier steps.
   virtual void complete(RowStepSetting& setting, double rate, std::uint64_t steps) const = 0;
 
   Shape state_shape(const detail::Slot& slot) const {
@@ -123,7 +123,7 @@ class RowOptimizer : public Optimizer {
     for (std::size_t i = 0; i < state_names_.size(); ++i)
       if (Tensor& state = i == 0 ? slot.first : slot.second; !state.defined()) {
         state = Tensor::empty(context_, state_shape(slot));
-        // Memory that is written for the first time costs more than the writing.
+        // The first write to fresh memory is the expensive part, so threads share it.
         float* numbers = state.mutable_data<float>();
         soma::detail::for_ranges(context_, state.elements(), 1,
                                  [&](std::size_t begin, std::size_t end) {
@@ -164,7 +164,7 @@ class RowOptimizer : public Optimizer {
       if (!known) extra = name;
     }
     fail(error_id::extra_name, "Optimizer::load_state", "state", soma::quoted(extra),
-         "states of these parameters, as this optimizer keeps them");
+         "the names of this optimizer's states");
   }
 
   std::string_view name_;
@@ -222,7 +222,7 @@ struct RowAdamOptions {
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
 };
 
-// Adam (arXiv 1412.6980) over touched rows: moments of the others do not decay, and the bias
+// Adam (arXiv 1412.6980) over touched rows: moments of other rows do not decay, and the bias
 // corrections are those of the step's number. So a row that is touched rarely keeps old moments
 // longer than in dense Adam.
 class RowAdam final : public RowOptimizer {

@@ -1,6 +1,6 @@
 #pragma once
-// Schedules: the learning rate of each step, as a value. Computed in double with portable
-// functions: the same on every machine.
+// Schedules: the learning rate of each step, as a value. It is computed in double with portable
+// functions, so it is the same on every machine.
 
 #include <soma/base/error.hpp>
 #include <soma/numeric/portable_math.hpp>
@@ -13,8 +13,8 @@
 
 namespace soma::optim {
 
-// How the learning rate falls once it has risen. With t the number of steps since the warm-up and
-// n those from there to the end of the training:
+// How the learning rate falls after the warm-up. t is the number of steps since the warm-up, and n
+// the number of steps from there to the end of the training:
 enum class Decay : std::uint8_t {
   constant,     // rate
   linear,       // rate (1 - t / n), down to rate * final_ratio
@@ -26,30 +26,30 @@ enum class Decay : std::uint8_t {
 inline constexpr std::string_view decay_names[] = {"constant", "linear",      "cosine",
                                                    "step",     "exponential", "plateau"};
 
-// The rate rises in a straight line over the warm-up (step 0 has rate / warmup, step warmup - 1 the
-// rate), then goes as `decay` says. linear and cosine would arrive at their end in step number
-// `steps`, the one after the last, so that no step is without effect.
+// The learning rate rises linearly over the warm-up (step 0 has rate / warmup, step warmup - 1 has
+// rate), then follows `decay`. linear and cosine would reach their end in step number `steps`,
+// which is the step after the last, so that every step has an effect.
 struct Schedule {
-  std::optional<double> rate{};  // a trainer that is given none takes the task's
+  std::optional<double> rate{};  // not set: the trainer takes the task's
   Decay decay = Decay::constant;
   std::uint64_t warmup = 0;
-  std::uint64_t steps = 0;     // of the whole training; needed by linear and cosine
+  std::uint64_t steps = 0;     // steps of the whole training; linear and cosine need them
   double final_ratio = 0;      // linear, cosine; the least share of the rate with plateau
-  std::uint64_t every = 1;     // steps; step, exponential
+  std::uint64_t every = 1;     // linear, cosine; plateau: the smallest ratio
   double factor = 0.1;         // step, exponential, plateau
   std::uint64_t patience = 2;  // plateau: evaluations without improvement before a reduction
 
-  // Whether a run of another length has other rates from its first step on.
+  // True if a run of another length has other learning rates from its first step on.
   bool depends_on_steps() const { return decay == Decay::linear || decay == Decay::cosine; }
 
-  // Error operator.value: a falling schedule without steps, a number out of its range.
+  // Error operator.value: linear or cosine without steps, a number out of its range.
   void check() const {
     if (depends_on_steps() && steps <= warmup)
       fail(error_id::operator_value, "Schedule", "steps", std::to_string(steps),
            "more than the warm-up, " + std::to_string(warmup));
     check_settings();
   }
-  // The same, but for `steps`: of a schedule that gets its length later.
+  // The same checks except `steps`, for a schedule that gets its length later.
   void check_settings() const {
     const auto demand = [](bool in_range, std::string_view name, double given,
                            std::string_view wanted) {
@@ -64,7 +64,7 @@ struct Schedule {
     demand(patience != 0, "patience", 0, "at least 1");
   }
 
-  // Of step 0, 1 ...; `reductions`: those of Plateau so far. Errors of check().
+  // The learning rate of step 0, 1 ...; `reductions`: those of Plateau so far. Errors of check().
   double operator()(std::uint64_t step, std::uint64_t reductions = 0) const {
     check();
     if (step < warmup) return *rate * (static_cast<double>(step + 1) / static_cast<double>(warmup));
@@ -78,7 +78,7 @@ struct Schedule {
       case Decay::step:
         return rounded(*rate * portable_power(factor, since / every));
       case Decay::exponential:
-        // Whole periods by multiplication: a factor is met exactly at their ends.
+        // Whole periods use multiplication, so that the rate at the end of a period is exact.
         return rounded(*rate * rounded(portable_power(factor, since / every) *
                                        portable_pow(factor, static_cast<double>(since % every) /
                                                                 static_cast<double>(every))));
@@ -96,13 +96,13 @@ struct Schedule {
   }
 };
 
-// What a plateau schedule remembers of evaluations. A value that equals the best is neither an
+// The memory of a plateau schedule over evaluations. A value that equals the best is neither an
 // improvement nor a worsening.
 struct Plateau {
   double best = 0;
   bool known = false;
   std::uint64_t worse = 0;       // evaluations since the best, or since the last reduction
-  std::uint64_t reductions = 0;  // of the learning rate so far
+  std::uint64_t reductions = 0;  // reductions of the learning rate so far
 
   // The value of an evaluation; higher is better. NaN is worse than anything.
   void add(double value, std::uint64_t patience) {

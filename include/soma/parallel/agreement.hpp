@@ -1,6 +1,6 @@
 #pragma once
-// Before ranks train together: do all of them have the same settings, the same data, the same
-// weights? A difference is refused on all of them, with the same words.
+// Checks before ranks train together that all of them have the same settings, data and weights. All
+// ranks refuse a difference, with the same message.
 
 #include <soma/base/record.hpp>
 #include <soma/data/content_hash.hpp>
@@ -20,8 +20,8 @@ namespace soma {
 
 namespace detail {
 
-// A text from the root to all, who do not know its length. Longer ones are refused by whoever sends
-// or receives them.
+// Sends a text from the root to all ranks, which do not know its length. Senders and receivers
+// refuse longer texts.
 inline std::string broadcast_text(Communicator& communicator, std::string text, int root) {
   constexpr std::uint64_t longest = std::uint64_t{1} << 24;
   std::uint64_t length = text.size();
@@ -34,8 +34,8 @@ inline std::string broadcast_text(Communicator& communicator, std::string text, 
   return text;
 }
 
-// Texts, one after the other, each behind its length and a colon; and back. What is no such list
-// ends where it goes wrong.
+// Joins texts, each after its length and a colon; split() reverses it. A malformed list ends at its
+// first mistake.
 inline std::string join(const std::vector<std::string>& texts) {
   std::string joined;
   for (const std::string& text : texts)
@@ -60,8 +60,8 @@ struct Difference {
   std::string item, given, wanted;
 };
 
-// The first item of rank 0's record (names and values in turn) that is not the same in this one, or
-// else the first that only this one has; an empty name: none.
+// The first item of rank 0's record (names and values in turn) that differs in this record, or else
+// the first item that only this record has; an empty name if there is none.
 inline Difference difference(const std::vector<std::string>& first, const Record& own) {
   for (std::size_t i = 0; i + 1 < first.size(); i += 2) {
     const RecordValue* value = own.find(first[i]);
@@ -76,7 +76,7 @@ inline Difference difference(const std::vector<std::string>& first, const Record
   return {};
 }
 
-// The lowest rank that says so, or -1.
+// The lowest rank with `mine` true, or -1.
 inline int lowest_rank(Communicator& communicator, bool mine) {
   std::uint8_t flag = mine ? 1 : 0;
   std::int32_t lowest = communicator.rank() == 0 && mine ? 0 : -1;
@@ -94,10 +94,11 @@ inline int lowest_rank(Communicator& communicator, bool mine) {
 
 }  // namespace detail
 
-// Every rank gives the same names and values, in any order; numbers are compared exactly. Otherwise
-// all ranks get error parallel.mismatch, which names the lowest rank that differs from rank 0, the
-// item and both values. Any number of ranks; a message to rank 0 from each, so for the start of a
-// run. Other errors as Communicator; parallel.message_size for a record above 16 MiB.
+// Every rank passes the same names and values, in any order; numbers are compared exactly.
+// Otherwise all ranks get error parallel.mismatch, which names the lowest rank that differs from
+// rank 0, the item and both values. Works for any number of ranks. Each rank sends a message to
+// rank 0, so use it at the start of a run only. Other errors as of Communicator;
+// parallel.message_size for a record above 16 MiB.
 inline void agree(Communicator& communicator, const Record& record) {
   std::vector<std::string> items;
   for (const auto& [name, value] : record.entries()) {
@@ -111,8 +112,9 @@ inline void agree(Communicator& communicator, const Record& record) {
   if (rank < 0) return;
   const std::vector<std::string> words = detail::split(
       detail::broadcast_text(communicator, detail::join({own.item, own.given, own.wanted}), rank));
-  // Who ends first may end the others. All that come here have the words, whatever else they miss
-  // (without exceptions, the transport's own error ends a rank whose neighbour has ended).
+  // A rank that ends first may end the others. All ranks that arrive here have the message, even if
+  // they miss the barrier (without exceptions, the transport's own error ends a rank whose
+  // neighbour has ended).
 #if SOMA_HAS_EXCEPTIONS
   try {
     communicator.barrier();
@@ -127,8 +129,8 @@ inline void agree(Communicator& communicator, const Record& record) {
        word(2) + " as on rank 0");
 }
 
-// broadcast(), after which all ranks compare a hash of what they have. Error parallel.mismatch,
-// which names `what` and the lowest rank that has received something else.
+// broadcast(), after which all ranks compare a hash of the received bytes. Error parallel.mismatch
+// names `what` and the lowest rank that has received something else.
 inline void broadcast_checked(Communicator& communicator, std::span<std::byte> bytes,
                               std::string_view what, int root = 0) {
   broadcast(communicator, bytes, root);

@@ -1,5 +1,5 @@
 #pragma once
-// A checkpoint from the rank that has the files to all others.
+// Sends a checkpoint from the rank that has the files to all others.
 
 #include <soma/parallel/agreement.hpp>
 #include <soma/parallel/collectives.hpp>
@@ -100,7 +100,7 @@ inline Record broadcast_record(Communicator& communicator, const Record& record)
 
 }  // namespace detail
 
-// Rank 0's checkpoint, on all ranks: what a rank gives is read on rank 0 only. Errors as broadcast.
+// Returns rank 0's checkpoint on all ranks; only rank 0's argument is read. Errors as of broadcast.
 inline Checkpoint broadcast_checkpoint(Communicator& communicator, Context& context,
                                        const Checkpoint& checkpoint) {
   Checkpoint result;

@@ -1,10 +1,10 @@
 #pragma once
-// What all ranks do together. Every rank calls the same function, in the same order, with buffers
-// of the same size, on the thread that uses the communicator. Each returns when this rank's part is
-// done. Scratch comes from `heap`, a context's (Context::heap()).
+// Collective operations. Every rank calls the same function, in the same order, with buffers of the
+// same size, on the thread that uses the communicator. Each call returns when this rank's part is
+// done. Scratch memory comes from `heap`, a context's (Context::heap()).
 //
-// Errors, of all: parallel.ranks (not a power of two; broadcast() takes any number), and those of
-// Communicator. After one the buffers hold nothing of use.
+// Errors of all functions: parallel.ranks (not a power of two; broadcast() takes any number), and
+// those of Communicator. After an error the content of the buffers is undefined.
 
 #include <soma/parallel/communicator.hpp>
 #include <soma/parallel/partition.hpp>
@@ -20,8 +20,8 @@
 
 namespace soma {
 
-// Sums over the ranks in the order of the shard tree, in fp32. Each rank gets its owned_range() of
-// the result, which is returned; what else is in the buffer is lost.
+// Adds over the ranks in the order of the shard tree, in fp32. Each rank gets its owned_range() of
+// the result, which is returned; the rest of the buffer is overwritten.
 inline std::span<float> reduce_scatter(Communicator& communicator, Heap& heap,
                                        std::span<float> values) {
   ReduceScatter reduction(communicator, heap, collective_tag);
@@ -29,8 +29,8 @@ inline std::span<float> reduce_scatter(Communicator& communicator, Heap& heap,
   return reduction.finish();
 }
 
-// From each rank its owned_range() of the buffer, to all the whole. Of any type, of which memory is
-// copied.
+// Sends each rank's owned_range() of the buffer to all ranks, so that all have the whole. For any
+// trivially copyable type.
 template <class T>
 void all_gather(Communicator& communicator, std::span<T> values) {
   AllGather gathering(communicator, collective_tag);
@@ -40,9 +40,10 @@ void all_gather(Communicator& communicator, std::span<T> values) {
 
 namespace detail {
 
-// Recursive doubling: at distances 1, 2, 4, ... the whole buffer is exchanged with rank ^ distance,
-// and combine(own, theirs, count) makes one of two, in `own`. The same tree as reduce_scatter(), in
-// half as many rounds as that and all_gather(), but with log2(ranks) / 2 times the bytes or more.
+// Recursive doubling: at distances 1, 2, 4, ... a rank exchanges the whole buffer with rank ^
+// distance, and combine(own, theirs, count) merges the two in `own`. The tree is the same as in
+// reduce_scatter(), in half as many rounds as that and all_gather(), but with at least log2(ranks)
+// / 2 times the bytes.
 template <class T, class Combine>
 void all_reduce_by_doubling(Communicator& communicator, Heap& heap, std::span<T> values,
                             const Combine& combine) {
@@ -69,13 +70,13 @@ void all_reduce_each(Communicator& communicator, Heap& heap, std::span<T> values
 
 }  // namespace detail
 
-// Up to this number of floats all_reduce() takes the way with fewer messages, above it the one with
-// fewer bytes: about where both take the same time, between threads as between processes of one
-// machine (bench/yardstick/transport.cpp).
+// Up to this number of floats all_reduce() uses the method with fewer messages, above it the method
+// with fewer bytes: about where both take the same time, between threads as well as between
+// processes of one machine (bench/yardstick/transport.cpp).
 inline constexpr std::size_t few_floats = 16384;
 
-// Sums over the ranks in the order of the shard tree, in fp32; every rank gets all of them, with
-// the same bits whichever way they went.
+// Adds over the ranks in the order of the shard tree, in fp32; every rank gets all sums, with the
+// same bits in either method.
 inline void all_reduce(Communicator& communicator, Heap& heap, std::span<float> values) {
   if (values.size() <= few_floats) {
     detail::all_reduce_by_doubling(communicator, heap, values, detail::add);
@@ -85,9 +86,9 @@ inline void all_reduce(Communicator& communicator, Heap& heap, std::span<float> 
   }
 }
 
-// Sums of what each rank has of its own parts (Partition), in the order in which these parts lie:
-// ranks that own neighbours meet first, at the largest distance. With zeros from ranks that own
-// nothing this is the tree of RowBlock.
+// Adds the numbers that each rank has for its own parts (Partition), in the order in which the
+// parts lie: ranks that own neighbours are combined first, at the largest distance. If ranks that
+// own nothing contribute zeros, this is the tree of RowBlock.
 inline void all_reduce_parts(Communicator& communicator, Heap& heap, std::span<double> values) {
   check_ranks(communicator.size(), detail::any_number_of_shards);
   const FloatEnvironment environment;
@@ -100,7 +101,7 @@ inline void all_reduce_parts(Communicator& communicator, Heap& heap, std::span<d
   }
 }
 
-// Largest values; 0 is larger than -0, and a NaN on any rank makes a NaN on all.
+// The largest values; 0 counts as larger than -0, and a NaN on any rank gives NaN on all.
 inline void all_reduce_max(Communicator& communicator, Heap& heap, std::span<float> values) {
   detail::all_reduce_each(communicator, heap, values, [](float a, float b) {
     if (std::isnan(a) || std::isnan(b)) return std::numeric_limits<float>::quiet_NaN();
@@ -109,7 +110,7 @@ inline void all_reduce_max(Communicator& communicator, Heap& heap, std::span<flo
   });
 }
 
-// Bits that any rank has set, such as "a gradient was not finite".
+// The bits that any rank has set, such as "a gradient was not finite".
 inline void all_reduce_or(Communicator& communicator, Heap& heap, std::span<std::uint64_t> bits) {
   detail::all_reduce_each(communicator, heap, bits,
                           [](std::uint64_t a, std::uint64_t b) { return a | b; });
@@ -122,15 +123,15 @@ inline void all_reduce_sum(Communicator& communicator, Heap& heap,
                           [](std::uint64_t a, std::uint64_t b) { return a + b; });
 }
 
-// The root's bytes to all, through a binomial tree: ceil(log2(ranks)) rounds of the whole. Any
-// number of ranks. Error parallel.argument: no such root.
+// Sends the root's bytes to all, through a binomial tree: ceil(log2(ranks)) rounds of the whole.
+// Any number of ranks. Error parallel.argument: no such root.
 inline void broadcast(Communicator& communicator, std::span<std::byte> bytes, int root = 0) {
   const int size = communicator.size();
   if (root < 0 || root >= size)
     fail(error_id::parallel_argument, "broadcast", "root", std::to_string(root),
          "one of " + std::to_string(size) + " ranks");
-  // Counted from the root, a rank hears from the one without its highest bit, and then tells those
-  // with one more bit above.
+  // Counted from the root, a rank receives from the rank without its highest bit, and then sends to
+  // the ranks with one more bit above.
   const int place = (communicator.rank() - root + size) % size;
   const auto at = [&](int other) { return (other + root) % size; };
   int distance = 1;

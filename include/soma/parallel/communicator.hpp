@@ -1,10 +1,11 @@
 #pragma once
-// Communicator: how the ranks of one training send each other bytes. An abstract class: soma brings
-// one for threads of a process (in_process.hpp) and one over MPI (mpi.hpp), and a host with a
-// transport of its own derives from it. Collectives (collectives.hpp) need nothing else.
+// Communicator: how the ranks of one training send bytes to each other. It is an abstract class:
+// soma has one for threads of a process (in_process.hpp) and one over MPI (mpi.hpp), and a host
+// with a transport of its own derives from it. Collectives (collectives.hpp) need nothing else.
 //
-// What a host writes: rank(), size(), abort(), and the four protected functions begin_send(),
-// begin_receive(), poll(), cancel(). tests/parallel/socket_communicator.hpp is one over sockets.
+// A host implements rank(), size(), abort(), and the four protected functions begin_send(),
+// begin_receive(), poll(), cancel(). tests/parallel/socket_communicator.hpp is an example over
+// sockets.
 
 #include <soma/base/error.hpp>
 #include <soma/runtime/clock.hpp>
@@ -27,14 +28,14 @@ namespace soma {
 class Communicator;
 class GroupCommunicator;
 
-// Tags tell messages between the same two ranks apart. The last two are taken: a program uses those
-// below. (MPI promises no more than 32767.)
+// Tags distinguish messages between the same two ranks. The last two are reserved: a program uses
+// smaller tags. (MPI guarantees no more than 32767.)
 inline constexpr int max_tag = 32767;
 inline constexpr int collective_tag = max_tag;
 inline constexpr int barrier_tag = max_tag - 1;
 
-// One message on its way. Moved, never copied; it ends before its communicator. Destroyed before
-// the message is over, it takes it back, so its buffer may go as well.
+// One message in transit. Movable, not copyable; it must end before its communicator. Destroying it
+// before the message is complete cancels the message, so its buffer may be freed as well.
 class Request {
  public:
   Request() = default;  // none: over
@@ -68,12 +69,12 @@ class Request {
 };
 
 // Used by one thread at a time. Messages with the same sender, receiver and tag arrive in the order
-// in which they were started; others may be started and finished in any order. A message of any
+// in which they were started; others may be started and completed in any order. A message of any
 // size, 0 included, is received into a buffer of exactly that size.
 //
-// Nothing waits for ever: errors parallel.rank_lost (the other rank is gone), parallel.timeout (it
-// did not answer within the time limit), parallel.message_size, and what else a transport reports.
-// After an error the communicator is of no use but for abort(), which tells the other ranks.
+// No wait lasts forever: errors parallel.rank_lost (the other rank is gone), parallel.timeout (it
+// did not answer within the time limit), parallel.message_size, and further errors of a transport.
+// After an error the communicator is only good for abort(), which tells the other ranks.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -83,12 +84,12 @@ class Communicator {
   virtual int rank() const = 0;  // 0 ... size() - 1
   virtual int size() const = 0;
 
-  // Gives up for all: the others' waits end with parallel.rank_lost and the reason, or their
-  // processes end. May not return.
+  // Gives up on behalf of all ranks: the others' waits end with parallel.rank_lost and the reason,
+  // or their processes end. May not return.
   virtual void abort(std::string_view reason) = 0;
 
-  // The buffer stays untouched (a sent one) or unread (a received one) until the request is over.
-  // Errors parallel.argument.
+  // The buffer must stay unchanged (for a send) or unread (for a receive) until the request is
+  // complete. Errors parallel.argument.
   Request start_send(int to, int tag, std::span<const std::byte> bytes) {
     check("start_send", to, tag);
     return Request(*this, begin_send(to, tag, bytes), to, tag, false);
@@ -98,14 +99,14 @@ class Communicator {
     return Request(*this, begin_receive(from, tag, bytes), from, tag, true);
   }
 
-  // Whether the message is over; never waits. A sent one is over when its buffer is free again.
+  // True if the message is complete; never waits. A send is complete when its buffer is free again.
   bool test(Request& request) {
     if (!request.pending()) return true;
     if (!poll(request.number_)) return false;
     request.communicator_ = nullptr;
     return true;
   }
-  // Until it is over, but no longer than the time limit, and than give_up_after() allows. Errors
+  // Waits until it is complete, but no longer than the time limit and give_up_after() allow. Errors
   // parallel.timeout, runtime.stopped.
   void wait(Request& request) {
     const std::int64_t start = monotonic_nanoseconds();
@@ -128,7 +129,7 @@ class Communicator {
     Request request = start_receive(from, tag, bytes);
     wait(request);
   }
-  // Both ways at once; the buffers do not overlap.
+  // Sends and receives at once; the buffers must not overlap.
   void exchange(int peer, int tag, std::span<const std::byte> sent, std::span<std::byte> received) {
     Request in = start_receive(peer, tag, received);
     Request out = start_send(peer, tag, sent);
@@ -136,8 +137,8 @@ class Communicator {
     wait(out);
   }
 
-  // Returns when every rank has called it. Any number of ranks, ceil(log2(size)) rounds: in each a
-  // rank hears, through one twice as far away, from twice as many.
+  // Returns when every rank has called it. Any number of ranks, ceil(log2(size)) rounds: in each
+  // round, a rank hears of twice as many ranks, through one twice as far away.
   virtual void barrier() {
     for (int distance = 1; distance < size(); distance *= 2) {
       Request in = start_receive((rank() + size() - distance) % size(), barrier_tag, {});
@@ -147,7 +148,7 @@ class Communicator {
     }
   }
 
-  // How long one wait may last, in seconds; 0: for ever. Error parallel.argument.
+  // The limit of one wait, in seconds; 0: no limit. Error parallel.argument.
   double time_limit() const { return static_cast<double>(time_limit_) * 1e-9; }
   void set_time_limit(double seconds) {
     if (!(seconds >= 0 && seconds <= longest_limit))
@@ -156,8 +157,8 @@ class Communicator {
     time_limit_ = static_cast<std::int64_t>(std::ceil(seconds * 1e9));  // 0 would be for ever
   }
 
-  // From now on a wait that goes on for so many seconds behind the request to stop ends with
-  // runtime.stopped; the flag outlives its use. nullptr: only the time limit ends waits.
+  // From now on a wait that lasts this number of seconds after the stop request ends with
+  // runtime.stopped; the flag must outlive its use. nullptr: only the time limit ends waits.
   void give_up_after(const StopFlag* stop, double seconds) {
     stop_ = stop;
     stop_seen_ = 0;
@@ -167,18 +168,17 @@ class Communicator {
  protected:
   Communicator() = default;
 
-  // Starts to move bytes and returns at once, with a number for the message that no other has while
-  // it is not over. It must not matter whether the receiver has called begin_receive() yet.
+  // Starts to move bytes and returns at once, with a number that no other incomplete message has.
+  // It must work whether or not the receiver has called begin_receive() yet.
   virtual std::uint64_t begin_send(int to, int tag, std::span<const std::byte> bytes) = 0;
   virtual std::uint64_t begin_receive(int from, int tag, std::span<std::byte> bytes) = 0;
-  // Moves what can be moved, of all messages, and returns whether this one is over; then its number
-  // is forgotten. Where it fails (lost(), wrong_size()), cancel() follows.
+  // Moves data of all messages as far as possible, and returns true if this message is complete;
+  // then its number is forgotten. If it fails (lost(), wrong_size()), cancel() follows.
   virtual bool poll(std::uint64_t number) = 0;
-  // Forgets a message that is not over: its buffer is not touched any more.
+  // Forgets an incomplete message: its buffer is not touched any more.
   virtual void cancel(std::uint64_t number) noexcept = 0;
-  // Between two polls of a wait, of which this is the round-th: may sleep until something arrives,
-  // but not for much longer than a millisecond. By default the core is given away at first, then
-  // there are short sleeps.
+  // Called between two polls of a wait; `round` counts them. May sleep until something arrives, but
+  // not for much longer than a millisecond. The default first yields the core, then sleeps briefly.
   virtual void idle(std::uint64_t round) {
     constexpr std::uint64_t busy_rounds = 1000;  // some milliseconds: longer than most waits
     constexpr timespec nap{0, 50'000};
@@ -188,7 +188,7 @@ class Communicator {
       ::nanosleep(&nap, nullptr);
   }
 
-  // What poll() ends in: errors parallel.rank_lost and parallel.message_size.
+  // The errors of poll(): parallel.rank_lost and parallel.message_size.
   [[noreturn]] void lost(int lost_rank, std::string_view reason) const {
     fail(error_id::rank_lost, "Communicator", "rank " + std::to_string(lost_rank),
          "lost (" + std::string(reason) + ")",

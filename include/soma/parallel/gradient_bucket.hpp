@@ -1,6 +1,6 @@
 #pragma once
-// GradientBucket: gradients that travel together. It is filled, closed, and on its way until the
-// sums over all ranks are there.
+// GradientBucket: gradients that travel together. It is filled, closed, and then in transit until
+// the sums over all ranks are complete.
 
 #include <soma/ops/run.hpp>
 #include <soma/parallel/gradient_rounding.hpp>
@@ -17,14 +17,14 @@
 
 namespace soma {
 
-// What all buckets of a step have in common.
+// The common settings of all buckets of a step.
 struct ReductionSetting {
   bool keep_own_rows = false;  // each rank gets the sums of its rows (RowPartition) only
-  Quantizer format{};          // of what travels; fp32 or a format with fewer bits
-  Draw draw{};                 // of its rounding: seed and step
+  Quantizer format{};          // the format in transit; fp32 or a format with fewer bits
+  Draw draw{};                 // for the rounding: seed and step
 };
 
-// Stays where it is: messages on their way belong to it.
+// Not movable: messages in transit refer to it.
 class GradientBucket final : public Counted, private Partition {
  public:
   GradientBucket(Heap& heap, Context& context, Communicator& communicator, int tag,
@@ -39,8 +39,8 @@ class GradientBucket final : public Counted, private Partition {
         sums_(communicator, heap, tag, rounds() ? &rounding_ : nullptr),
         gather_(communicator, tag) {}
 
-  // Values of fp32, rows as `rows` counts them. `place`: their number among all that a step
-  // reduces. Returns where their sums will begin among values().
+  // Adds fp32 values, with the rows that `rows` describes. `place`: the number of their first
+  // element among all elements that a step reduces. Returns the begin of their sums among values().
   std::size_t add(Tensor values, const RowPartition& rows, std::uint64_t place) {
     const std::size_t begin = own_elements_;
     elements_ += values.elements();
@@ -53,8 +53,8 @@ class GradientBucket final : public Counted, private Partition {
   }
   std::size_t elements() const { return elements_; }
 
-  // Lays the addends out: as they came, or, where each rank keeps its rows, those of each rank side
-  // by side.
+  // Lays out the addends: in the order of arrival, or, if each rank keeps its rows, with the rows
+  // of each rank side by side.
   void close() {
     values_ = Tensor::empty(context_, Shape{elements_});
     std::size_t next = 0;
@@ -83,7 +83,7 @@ class GradientBucket final : public Counted, private Partition {
     else
       sums_.start(values_.mutable_span<float>());
   }
-  // Whether it is done; never waits.
+  // True if it is done; never waits.
   bool advance() {
     if (!sums_.advance()) return false;
     if (!std::exchange(summed_, true)) distribute();
@@ -97,7 +97,7 @@ class GradientBucket final : public Counted, private Partition {
     gather_.finish();
     if (!std::exchange(done_, true)) widen();
   }
-  // The sums once it is done: of all addends, or of this rank's rows of them.
+  // The sums, once it is done: of all addends, or of this rank's rows of them.
   const Tensor& values() const { return values_; }
 
  private:
@@ -110,7 +110,7 @@ class GradientBucket final : public Counted, private Partition {
   bool rounds() const {
     return communicator_.size() > 1 && setting_.format.format != formats::fp32;
   }
-  // Of the buffer, where each rank keeps its rows.
+  // A rank's part of the buffer, if each rank keeps its rows.
   Part part(int rank, int ranks) const override {
     Part all;
     for (const Addend& addend : addends_) {
@@ -120,7 +120,7 @@ class GradientBucket final : public Counted, private Partition {
     }
     return all;
   }
-  // Of a sum that has its last addend.
+  // Passes on sums that have their last addend.
   void distribute() {
     const int rank = communicator_.rank(), ranks = communicator_.size();
     const bool own_only = setting_.keep_own_rows;
@@ -139,7 +139,7 @@ class GradientBucket final : public Counted, private Partition {
     else
       gather_.start(values_.mutable_span<float>());
   }
-  // What came in few bits.
+  // Widens numbers that arrived in a narrow format.
   void widen() {
     if (rounds() && !setting_.keep_own_rows)
       rounding_.widen(code_bytes(), values_.mutable_span<float>());

@@ -1,22 +1,22 @@
 #pragma once
-// GradientReducer: adds the gradients of all ranks up while backward goes on.
+// GradientReducer: adds the gradients of all ranks while backward continues.
 //
-// Each rank differentiates its own shards of a batch. What its tape would add to the gradient of a
-// parameter comes here instead (TapeOptions::receiver), addend by addend, in the same order on all
+// Each rank differentiates its own shards of a batch. The tape passes the terms of parameters'
+// gradients to this object (TapeOptions::receiver), addend by addend, in the same order on all
 // ranks. An addend is summed over the ranks in the fixed tree of the shards, rounded to its type
-// once, and only then added to the parameter: exactly what one rank does that has all shards, also
-// where a parameter is used several times or a step gathers several batches.
+// once, and only then added to the parameter. One rank with all shards does exactly the same, even
+// if a parameter is used several times or a step gathers several batches.
 //
-// Dense addends are collected into buckets, in the order in which backward makes them. A full
-// bucket leaves as soon as few enough are on their way, and moves on whenever the next addend
-// comes; nothing waits before finish(). Once a bucket is summed its gradients are rounded and given
-// to their parameters, and its memory is free again: of gradients that are stored narrower only
-// those on their way take fp32. Sparse ones (embeddings, the last that backward makes) are summed
-// in finish(): row lists first, then values on the union of all ranks' rows. They, and what comes
-// behind them, stay until then: so finish() follows each batch.
+// Dense addends are collected in buckets, in the order in which backward makes them. A full bucket
+// starts as soon as few enough are in transit, and advances whenever the next addend comes; nothing
+// waits before finish(). Once a bucket is summed, its gradients are rounded and passed to their
+// parameters, and its memory is free again: gradients with a narrower storage type take fp32 memory
+// only while they are in transit. Sparse addends (embeddings, the last that backward makes) are
+// summed in finish(): first the lists of rows, then the values on the union of all ranks' rows.
+// Sparse addends, and later ones, stay until then: so call finish() after each batch.
 //
-// Where ranks share the rows of all parameters (ZeRO), each gets the sums of its own only
-// (Gradient::first_row): a bucket is reduce-scattered along those rows and nothing sent back.
+// If ranks share the rows of all parameters (ZeRO), each rank gets the sums of its own rows only
+// (Gradient::first_row): a bucket is reduce-scattered along these rows and nothing is sent back.
 
 #include <soma/autograd/var.hpp>
 #include <soma/ops/built_in.hpp>
@@ -41,17 +41,17 @@ namespace soma {
 struct GradientReducerOptions {
   std::size_t bucket_bytes = std::size_t{4} << 20;
   bool overlap = true;         // buckets leave while backward goes on; false: all in finish()
-  bool keep_own_rows = false;  // of each parameter, RowPartition
-  // What travels: fp32, or rounded to numbers of another format on the way. Then the bits of sums
-  // depend on the number of ranks.
+  bool keep_own_rows = false;  // each rank gets the sums of its rows only (RowPartition)
+  // The format in transit: fp32, or numbers rounded to another format. Then the bits of sums depend
+  // on the number of ranks.
   Quantizer format{};
-  std::uint64_t seed = 0;  // of that rounding
+  std::uint64_t seed = 0;  // for stochastic rounding to that format
 };
 
-// Seconds, of all steps so far.
+// Seconds over all steps so far.
 struct ReductionTimes {
   double total = 0;   // in which sums were on their way
-  double waited = 0;  // of these in finish(), when there was nothing else to do
+  double waited = 0;  // the part in finish(), when there was nothing else to do
 };
 
 class GradientReducer final : public GradientReceiver {
@@ -68,7 +68,7 @@ class GradientReducer final : public GradientReceiver {
   }
   ~GradientReducer() override = default;
 
-  // Errors parallel.gradient (an addend that was rounded before the ranks' sums have met), and
+  // Errors parallel.gradient (an addend that was rounded before the ranks' sums were added), and
   // those of Communicator.
   void receive(const Var& parameter, Gradient addend) override {
     if (addend.values.dtype() != DType::fp32)
@@ -92,14 +92,14 @@ class GradientReducer final : public GradientReceiver {
       close_bucket();
     if (options_.overlap) advance();
   }
-  // Rounding draws anew for each step.
+  // Rounding uses new draws for each step.
   void begin_step(std::uint64_t step) {
     step_ = static_cast<std::uint32_t>(step);
     reduced_ = 0;
   }
 
-  // Waits for what is on its way and adds all to the parameters. Every rank calls it after the same
-  // addends. Errors as Communicator.
+  // Waits for all sums in transit and adds them to the parameters. Every rank calls it after the
+  // same addends. Errors as of Communicator.
   void finish() {
     if (items_.empty()) return;
     const FloatEnvironment environment;
@@ -124,9 +124,9 @@ class GradientReducer final : public GradientReceiver {
   const ReductionTimes& times() const { return times_; }
 
  private:
-  // Buckets on their way, each with a tag of its own. The next one starts when the first of them is
-  // done: two of one tag would take each other's messages, and an addend would cost as much as
-  // there are buckets before it.
+  // The most buckets in transit, each with a tag of its own. The next bucket starts when the first
+  // of them is done: two buckets with one tag would take each other's messages, and an addend would
+  // cost as much as all buckets before it.
   static constexpr std::size_t at_once = 64;
 
   struct Item {
@@ -134,7 +134,7 @@ class GradientReducer final : public GradientReceiver {
     RowPartition rows;
     float factor = 1;
     DType stored = DType::fp32;
-    std::size_t bucket = 0, begin = 0;  // of its sums
+    std::size_t bucket = 0, begin = 0;  // where the gradient's sums are
     Gradient sparse{};
   };
 
@@ -169,8 +169,8 @@ class GradientReducer final : public GradientReceiver {
     if (finished_ == buckets_.size()) count_time(monotonic_nanoseconds());
     give_summed(finished_);
   }
-  // Gives what the first `summed` buckets hold to its parameters, in the order in which it came. A
-  // sparse addend, and what came after it, waits for finish().
+  // Passes the sums of the first `summed` buckets to their parameters, in the order of arrival. A
+  // sparse addend, and all later ones, wait for finish().
   void give_summed(std::size_t summed) {
     for (; given_ < items_.size(); ++given_) {
       Item& item = items_[given_];
@@ -185,7 +185,7 @@ class GradientReducer final : public GradientReceiver {
     times_.total += static_cast<double>(end - std::exchange(under_way_since_, 0)) * 1e-9;
   }
 
-  // Of all ranks, ascending, each once.
+  // The rows of all ranks, ascending, each once.
   Tensor all_rows(std::span<const std::int64_t> mine) {
     const auto ranks = static_cast<std::size_t>(communicator_.size());
     const auto own = static_cast<std::size_t>(communicator_.rank());
@@ -197,7 +197,7 @@ class GradientReducer final : public GradientReceiver {
       if (i == own) before = total;
       total += counts[i];
     }
-    // Each rank's part of a list, at its place among zeros: their sum is the list of all.
+    // Each rank has its part of the list at its place among zeros: the sum is the whole list.
     HeapVector<std::uint64_t> rows(total, context_.heap());
     for (std::size_t i = 0; i < mine.size(); ++i)
       rows[before + i] = static_cast<std::uint64_t>(mine[i]);
@@ -217,7 +217,7 @@ class GradientReducer final : public GradientReceiver {
       const std::span<const std::int64_t> mine = item.sparse.rows.span<std::int64_t>();
       Tensor numbers = all_rows(mine);
       const std::span<const std::int64_t> all = numbers.span<std::int64_t>();
-      // A rank that lacks a row adds zeros, as a shard without it does.
+      // A rank that lacks a row adds zeros, as a shard without the row does.
       const Tensor values = Tensor::zeros(context_, item.parameter.shape().with(0, all.size()));
       const Tensor source = contiguous(context_, item.sparse.values);
       const std::size_t width = item.rows.row_elements() * sizeof(float);
@@ -251,7 +251,7 @@ class GradientReducer final : public GradientReceiver {
     return item.rows.part(communicator_.rank(), communicator_.size());
   }
 
-  // What is left to do with a sum of all ranks.
+  // The remaining steps for a sum of all ranks.
   void give(Item& item) {
     Shape shape = item.parameter.shape();
     Gradient sum;
@@ -290,8 +290,8 @@ class GradientReducer final : public GradientReceiver {
   std::uint32_t step_ = 0;
   std::uint64_t reduced_ = 0;  // elements of this step so far
   std::size_t started_ = 0;    // buckets at the front that have left
-  std::size_t finished_ = 0;   // those that are done
-  std::size_t released_ = 0;   // and those whose memory is free
+  std::size_t finished_ = 0;   // buckets that are done
+  std::size_t released_ = 0;   // buckets whose memory is free
   std::size_t given_ = 0;      // items at the front that their parameters have
   std::int64_t under_way_since_ = 0;
   ReductionTimes times_{};

@@ -1,5 +1,5 @@
 #pragma once
-// GradientRounding: sums of gradients that travel in a narrow format.
+// GradientRounding: rounds sums of gradients to a narrow format for transit.
 
 #include <soma/kernels/convert/convert.hpp>
 #include <soma/numeric/quantizer.hpp>
@@ -14,19 +14,19 @@
 
 namespace soma {
 
-// Stochastic draws are keyed by seed, step, which ranks' addends are in a sum, and the number of
-// the element among all that a step reduces. So the bits depend on the number of ranks, and not on
-// buckets, overlap, or who owns a sum.
+// Stochastic draws are keyed by seed, step, the set of ranks whose addends are in a sum, and the
+// number of the element among all elements that a step reduces. So the bits depend on the number of
+// ranks, but not on buckets, overlap, or the owner of a sum.
 class GradientRounding final : public SumFormat {
  public:
-  // The elements of a buffer from `begin` on are those of a step from `place` on, up to the next
-  // run.
+  // The elements of a buffer from `begin` on are the elements of a step from `place` on, up to the
+  // next run.
   struct Run {
     std::size_t begin;
     std::uint64_t place;
   };
 
-  // `draw`: seed and step. `runs`: ascending, the first begins at 0; they stay where they are.
+  // `draw`: seed and step. `runs`: ascending, the first begins at 0; they must stay in place.
   GradientRounding(Context& context, const Quantizer& quantizer, const Draw& draw, int rank,
                    const HeapVector<Run>& runs)
       : context_(context), quantizer_(quantizer), draw_(draw), rank_(rank), runs_(runs) {}

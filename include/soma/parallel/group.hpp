@@ -1,5 +1,6 @@
 #pragma once
-// Some of the ranks of a communicator as ranks of their own, and a rank that has no others.
+// A subset of the ranks of a communicator as a communicator of its own, and a communicator with a
+// single rank.
 
 #include <soma/parallel/communicator.hpp>
 
@@ -14,12 +15,13 @@
 
 namespace soma {
 
-// A view: messages are those of the parent, between the same processes. It has no tags of its own:
-// two groups that share more than one rank, and the parent itself, tell their messages apart. What
-// errors name are ranks of the parent; the time limit of waits is the group's.
+// A view: messages go through the parent, between the same processes. It has no tags of its own:
+// two groups that share more than one rank, and the parent itself, must use different tags. Errors
+// name ranks of the parent; the time limit of waits is the group's.
 class GroupCommunicator final : public Communicator {
  public:
-  // `members`: ranks of the parent, this one among them, each once. Error parallel.argument.
+  // `members`: ranks of the parent, each once; this rank must be among them. Error
+  // parallel.argument.
   GroupCommunicator(Communicator& parent, std::vector<int> members)
       : parent_(parent), members_(std::move(members)) {
     const auto own = std::find(members_.begin(), members_.end(), parent.rank());
@@ -58,7 +60,7 @@ class GroupCommunicator final : public Communicator {
   int rank_ = 0;
 };
 
-// One rank without others: there is nobody to send to.
+// A single rank: there is no other rank to send to.
 class AloneCommunicator final : public Communicator {
  public:
   int rank() const override { return 0; }

@@ -1,7 +1,7 @@
 #pragma once
-// Ranks that are threads of one process: for tests, for trying out, and for programs with one
-// context per processor socket. Messages are copied once, from the sender's buffer to the
-// receiver's, when both have been started: nothing is buffered between them.
+// Ranks that are threads of one process: for tests, for experiments, and for programs with one
+// context per processor socket. A message is copied once, from the sender's buffer to the
+// receiver's, when both have started: nothing is buffered between them.
 
 #include <soma/base/error.hpp>
 #include <soma/parallel/communicator.hpp>
@@ -20,10 +20,10 @@
 
 namespace soma {
 
-// What the ranks share. Outlives their communicators.
+// The shared state of the ranks. Must outlive their communicators.
 class InProcessGroup {
  public:
-  // Error parallel.argument: not 1 to 4096 of them.
+  // Error parallel.argument: the number of ranks is not 1 to 4096.
   explicit InProcessGroup(int ranks) {
     if (ranks < 1 || ranks > 4096)
       fail(error_id::parallel_argument, "InProcessGroup", "ranks", std::to_string(ranks),
@@ -42,8 +42,8 @@ class InProcessGroup {
   struct Message {  // one side of it
     int from, to, tag;
     bool receives;
-    const std::byte* source;  // of a sent one
-    std::byte* target;        // of a received one
+    const std::byte* source;  // for a sent message
+    std::byte* target;        // for a received message
     std::size_t bytes;
     std::size_t other_bytes = 0;  // the other side's, if that is another number
     State state = State::waiting;
@@ -59,7 +59,7 @@ class InProcessGroup {
     std::string lost;  // why; empty: it is there, or yet to come
   };
 
-  // With the mutex held.
+  // The caller must hold the mutex.
   void changed() {
     ++changes_;
     bell_.notify_all();
@@ -78,8 +78,9 @@ class InProcessGroup {
   int broken_by_ = -1;  // the rank whose loss was noticed first: all others' waits name it
 };
 
-// Made and used by the rank's own thread. The others may send to a rank that has none yet. When it
-// is destroyed, who still waits for it gets parallel.rank_lost; and when one got that, all do.
+// Made and used by the rank's own thread. Other ranks may send to a rank that has no communicator
+// yet. When a communicator is destroyed, ranks that still wait for it get parallel.rank_lost; and
+// when one rank got that error, all get it.
 class InProcessCommunicator final : public Communicator {
  public:
   // Error parallel.argument: no such rank, or it exists already.
@@ -91,7 +92,7 @@ class InProcessCommunicator final : public Communicator {
     bool& taken = group_.ranks_[static_cast<std::size_t>(rank)].taken;
     if (taken)
       fail(error_id::parallel_argument, "InProcessCommunicator", "rank", std::to_string(rank),
-           "one that no communicator has or had");
+           "a rank that has no communicator and had none");
     taken = true;
   }
   ~InProcessCommunicator() override {
@@ -148,7 +149,7 @@ class InProcessCommunicator final : public Communicator {
   using Message = InProcessGroup::Message;
   using State = InProcessGroup::State;
 
-  // Whichever side comes second copies, without holding the mutex.
+  // The second side to arrive copies, without holding the mutex.
   std::uint64_t begin(const Message& made) {
     std::unique_lock lock(group_.mutex_);
     Message* other = nullptr;

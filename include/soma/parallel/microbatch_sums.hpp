@@ -1,7 +1,8 @@
 #pragma once
 // MicrobatchSums: gradients of the micro-batches of a batch, summed in the order of the shard tree.
-// Micro-batches are runs of shards, so their sums are subtrees; they meet as the digits of a binary
-// counter do: 0 + 1, then (0 + 1) + (2 + 3). A running sum would have other bits from four on.
+// Micro-batches are runs of shards, so their sums are subtrees; they combine as the digits of a
+// binary counter: 0 + 1, then (0 + 1) + (2 + 3). With four or more micro-batches, a running sum
+// would have other bits.
 
 #include <soma/autograd/var.hpp>
 #include <soma/ops/built_in.hpp>
@@ -19,23 +20,24 @@
 
 namespace soma {
 
-// Each addend of a parameter is summed by itself and goes on to another receiver when that of the
-// last micro-batch has come: which adds up replicas, rounds, and gives the sum to the parameter.
-// Every micro-batch has the same addends in the same order. Memory: of each addend log2 of the
-// micro-batches at most.
+// Each addend of a parameter is summed by itself and goes to the next receiver when the last
+// micro-batch's addend has come; that receiver adds replicas, rounds, and passes the sum to the
+// parameter. Every micro-batch must have the same addends in the same order. Memory: for each
+// addend at most log2 of the micro-batches.
 class MicrobatchSums final : public GradientReceiver {
  public:
   MicrobatchSums(Context& context, GradientReceiver& next)
       : context_(context), next_(next), entries_(context.heap()) {}
 
-  // Before the backward of each micro-batch, in ascending order; `count`: a power of two.
+  // Called before the backward of each micro-batch, in ascending order; `count`: a power of two.
   void begin(std::size_t microbatch, std::size_t count) {
     index_ = microbatch;
     count_ = count;
     arrived_ = 0;
     if (microbatch == 0) entries_.clear();
   }
-  // After it. Error parallel.gradient: fewer addends than the first had.
+  // Called after the backward. Error parallel.gradient: fewer addends than the first micro-batch
+  // had.
   void end() {
     if (count_ > 1 && arrived_ != entries_.size()) refuse(std::to_string(arrived_));
     if (index_ + 1 == count_) entries_.clear();
@@ -65,13 +67,13 @@ class MicrobatchSums final : public GradientReceiver {
   struct Entry {
     explicit Entry(Heap& heap) : waiting(heap) {}
     Var parameter;
-    HeapVector<Gradient> waiting;  // of each level the left one of two sums
+    HeapVector<Gradient> waiting;  // at each level, the left one of two sums
   };
 
   [[noreturn]] void refuse(const std::string& given) const {
     fail(error_id::parallel_gradient, "MicrobatchSums",
          "gradients of micro-batch " + std::to_string(index_), given,
-         "those of micro-batch 0, " + std::to_string(entries_.size()) + " in its order");
+         "the gradients of micro-batch 0, " + std::to_string(entries_.size()) + " in its order");
   }
 
   Gradient sum(Gradient a, Gradient b) const {
@@ -79,7 +81,7 @@ class MicrobatchSums final : public GradientReceiver {
     context_.built_in().accumulate(context_, a, std::move(b));
     return a;
   }
-  // The rows of either. Who lacks a row adds zeros, as a shard without it does.
+  // The union of the rows. A side that lacks a row adds zeros, as a shard without the row does.
   Gradient sum_of_rows(const Gradient& a, const Gradient& b) const {
     const std::span<const std::int64_t> x = a.rows.span<std::int64_t>(),
                                         y = b.rows.span<std::int64_t>();
@@ -124,7 +126,7 @@ class MicrobatchSums final : public GradientReceiver {
 // A sum of numbers by the same counter.
 class TreeSum {
  public:
-  // In ascending order, from index 0 on.
+  // Called in ascending order, from index 0 on.
   void add(std::size_t index, float value) {
     const FloatEnvironment environment;
     std::size_t level = 0;
@@ -132,7 +134,7 @@ class TreeSum {
     waiting_[level] = value;
     top_ = value;
   }
-  // After as many as a power of two.
+  // The sum; valid once the count is a power of two.
   float value() const { return top_; }
 
  private:

@@ -25,7 +25,7 @@
 
 #include <stdlib.h>  // setenv is not in <cstdlib>
 
-// Only MPI's C functions are used. Its old C++ classes would have to be linked, and warn.
+// Only MPI's C functions are used. Its old C++ classes would have to be linked, and cause warnings.
 #ifndef OMPI_SKIP_MPICXX
 #define OMPI_SKIP_MPICXX 1
 #endif
@@ -56,16 +56,18 @@ inline void check(std::string_view call, int code) {
          "MPI_SUCCESS");
 }
 
-// MPI from here to the end of the object, unless the host has initialised it already: then nothing.
-// Left by an exception it ends all processes (MPI_Abort): who is inside MPI_Finalize waits for
-// ranks that may be waiting for this one. Where MPI offers no more than MPI_THREAD_FUNNELED,
-// communicators belong to the thread that made this. MPI waits here for all processes and knows no
-// limit: a host that needs one keeps it itself, on another thread. Error parallel.transport.
+// Initialises MPI until the end of the object; does nothing if the host has already initialised it.
+// If an exception leaves its scope, it ends all processes (MPI_Abort), because MPI_Finalize would
+// wait for ranks that may be waiting for this one. If MPI offers no more than MPI_THREAD_FUNNELED,
+// communicators belong to the thread that made this object. MPI waits here for all processes
+// without a limit: a host that needs a limit enforces it on another thread. Error
+// parallel.transport.
 //
 // Open MPI over TCP lets a receiver ask for the pieces of a large message. Two ranks that exchange
-// such messages then wait for each other: between two hosts with 1 Gbit/s both ways together carry
-// what one could. Told to send instead, they carry nearly twice as much. So that is the default
-// here: environment variable OMPI_MCA_btl_tcp_flags, unless it is set.
+// such messages then wait for each other: between two hosts with 1 Gbit/s, both directions together
+// carry as much as one direction could. With sends instead, they carry nearly twice as much, so
+// sends are the default here: environment variable OMPI_MCA_btl_tcp_flags, unless it is already
+// set.
 class Environment {
  public:
   Environment() : exceptions_(std::uncaught_exceptions()) {
@@ -73,7 +75,7 @@ class Environment {
     mpi::check("MPI_Initialized", MPI_Initialized(&initialised));
     if (initialised != 0) return;
     ::setenv("OMPI_MCA_btl_tcp_flags", "1", 0);  // MCA_BTL_FLAGS_SEND
-    // One thread at a time, as a Communicator promises.
+    // One thread at a time, which the contract of Communicator guarantees.
     mpi::check("MPI_Init_thread",
                MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided));
     owner_ = true;
@@ -103,15 +105,16 @@ class Environment {
 struct Options {
   MPI_Comm group = MPI_COMM_WORLD;
   LogSink log{};  // gets the reason of abort(): nobody else prints it
-  // Larger messages are sent in pieces: MPI counts bytes in an int.
+  // Larger messages are sent in pieces, because MPI counts bytes in an int.
   std::size_t piece_bytes = std::size_t{1} << 30;
 };
 
-// Over a duplicate of the group, so that no message of the host's own is mistaken for one of these.
-// Made and destroyed by all ranks of the group together, between MPI's begin and end. MPI calls
-// move messages on; there is no thread behind it: who has several on their way tests them now and
-// then. After an error call abort(): MPI promises nothing about a job that has lost a rank (most
-// launchers end it themselves), and may still use the buffers of messages that had begun to arrive.
+// A communicator over a duplicate of the group, so that its messages are never confused with the
+// host's own. All ranks of the group make and destroy it together, while MPI is initialised. Only
+// MPI calls move messages; there is no background thread: a program with several messages in
+// transit should test them now and then. After an error call abort(): MPI guarantees nothing about
+// a job that has lost a rank (most launchers end it themselves), and may still use the buffers of
+// messages that had begun to arrive.
 class Communicator final : public soma::Communicator {
  public:
   // Errors parallel.transport, parallel.argument (the options).
@@ -132,7 +135,7 @@ class Communicator final : public soma::Communicator {
   }
   ~Communicator() override {
     int finalised = 0;
-    // While an exception is on its way the others may not come here, and freeing waits for them.
+    // During an exception the other ranks may not come here, and freeing would wait for them.
     if (MPI_Finalized(&finalised) == MPI_SUCCESS && finalised == 0 &&
         std::uncaught_exceptions() == exceptions_)
       MPI_Comm_free(&group_);
@@ -140,7 +143,7 @@ class Communicator final : public soma::Communicator {
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  // MPI_Abort: ends the processes of all ranks, this one too.
+  // MPI_Abort: ends the processes of all ranks, including this one.
   void abort(std::string_view reason) override {
     log_(LogLevel::error, "rank " + std::to_string(rank_) + ": " + std::string(reason));
     MPI_Abort(group_, 1);
@@ -179,7 +182,7 @@ class Communicator final : public soma::Communicator {
     messages_.erase(found);
     return true;
   }
-  // What has begun to move cannot be taken back; MPI keeps it.
+  // A message that has begun to move cannot be cancelled; MPI keeps it.
   void cancel(std::uint64_t number) noexcept override {
     const auto found = messages_.find(number);
     for (MPI_Request& request : found->second.requests) {
@@ -199,7 +202,7 @@ class Communicator final : public soma::Communicator {
     std::size_t over;                   // so many of them are
   };
 
-  // The last piece is smaller than the others, if only empty: so a message that is longer or
+  // The last piece is smaller than the others, perhaps empty: so a message that is longer or
   // shorter than its receiver expects shows in one of the pieces.
   template <class Start>
   void for_pieces(std::size_t bytes, const Start& start) {

@@ -1,6 +1,6 @@
 #pragma once
-// Who has what: which shards of a batch a rank computes, which part of a buffer it owns after a
-// reduce-scatter, which rows of a parameter it keeps.
+// Ownership: the shards of a batch that a rank computes, the part of a buffer that it owns after a
+// reduce-scatter, and the rows of a parameter that it keeps.
 
 #include <soma/autograd/row_blocks.hpp>
 #include <soma/base/error.hpp>
@@ -27,16 +27,16 @@ inline void check_ranks(int ranks, std::size_t shards) {
          "a power of two up to the number of shards, " + std::to_string(shards));
 }
 
-// The place of a rank's part among those of `ranks`, a power of two, in the order of the buffer:
-// its bits reversed, see owned_range().
+// The place of a rank's part among the parts of `ranks` ranks, a power of two, in the order of the
+// buffer: the rank's bits reversed, see owned_range().
 inline std::size_t place_of_part(int rank, int ranks) {
   std::size_t place = 0;
   for (int bit = 1; bit < ranks; bit *= 2) place = 2 * place + ((rank & bit) != 0 ? 1 : 0);
   return place;
 }
 
-// The shards (a power of two of them) of one rank: neighbours, hence a subtree of the tree in which
-// shards meet. Errors parallel.ranks, parallel.argument.
+// The shards (a power of two) of one rank: neighbours, so they form a subtree of the tree in which
+// shards are added. Errors parallel.ranks, parallel.argument.
 inline Part owned_shards(std::size_t shards, int rank, int ranks) {
   if (!std::has_single_bit(shards))
     fail(error_id::parallel_argument, "owned_shards", "shards", std::to_string(shards),
@@ -49,17 +49,16 @@ inline Part owned_shards(std::size_t shards, int rank, int ranks) {
   return {static_cast<std::size_t>(rank) * each, each};
 }
 
-// The elements of a buffer that a rank has the sum of after reduce_scatter(): the buffer is halved
-// once for each bit of the rank, the lowest first, and a bit of 0 keeps the lower half, which has
-// one element more if their number is odd. So the parts lie in the order of the ranks' reversed
-// bits:
+// The elements of a buffer whose sums a rank has after reduce_scatter(). The buffer is halved once
+// for each bit of the rank, the lowest first; a bit of 0 keeps the lower half, which has one
+// element more if the number is odd. So the parts lie in the order of the ranks' reversed bits:
 //
 //   part of 16 elements   0-3     4-7     8-11    12-15
 //   its owner among 4     rank 0  rank 2  rank 1  rank 3
 //
-// Together they are the buffer, without overlap; those of small buffers may be empty. `ranks` is a
-// power of two. Of the rank's bits only the lowest log2(ranks) count, so owned_range(count, rank,
-// distance) is what a rank still works on before the round at that distance.
+// Together they are the buffer, without overlap; parts of small buffers may be empty. `ranks` is a
+// power of two. Only the lowest log2(ranks) bits of the rank count, so owned_range(count, rank,
+// distance) is the range on which a rank still works before the round at that distance.
 inline Part owned_range(std::size_t count, int rank, int ranks) {
   Part part{0, count};
   for (int bit = 1; bit < ranks; bit *= 2) {
@@ -72,9 +71,9 @@ inline Part owned_range(std::size_t count, int rank, int ranks) {
   return part;
 }
 
-// The rows of a parameter that a rank keeps where ranks share them: halved as owned_range() does,
-// but along the tree of RowBlock only. Of a block that does not split the upper half is empty, so
-// small parameters are all rank 0's.
+// The rows of a parameter that a rank keeps if ranks share them: halved as in owned_range(), but
+// only along the tree of RowBlock. If a block does not split, its upper half is empty, so rank 0
+// has all rows of small parameters.
 inline Part owned_rows(std::size_t rows, std::size_t row_elements, int rank, int ranks) {
   RowBlock block{0, rows};
   for (int bit = 1; bit < ranks; bit *= 2) {
@@ -87,12 +86,12 @@ inline Part owned_rows(std::size_t rows, std::size_t row_elements, int rank, int
   return {block.begin, block.rows};
 }
 
-// Which part of a buffer each rank ends with: one for each, in the order of the ranks' reversed
-// bits, together the whole.
+// The part of a buffer with which each rank ends: one part for each rank, in the order of the
+// ranks' reversed bits, together the whole.
 class Partition {
  public:
   virtual ~Partition() = default;
-  // The parts of all ranks whose lowest log2(ranks) bits are those of `rank`: neighbours.
+  // The parts of all ranks whose lowest log2(ranks) bits equal those of `rank`: neighbours.
   virtual Part part(int rank, int ranks) const = 0;
 
  protected:
@@ -101,7 +100,7 @@ class Partition {
   Partition& operator=(const Partition&) = default;
 };
 
-// owned_range().
+// The parts of owned_range().
 class EvenPartition final : public Partition {
  public:
   explicit EvenPartition(std::size_t count = 0) : count_(count) {}

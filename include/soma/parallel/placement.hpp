@@ -1,5 +1,5 @@
 #pragma once
-// Which rank is which stage of which pipeline.
+// The assignment of ranks to stages and pipelines.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,7 @@ struct PipelinePlace {
   friend bool operator==(const PipelinePlace&, const PipelinePlace&) = default;
 };
 
-// Of `ranks`, a multiple of `partitions`.
+// The place of a rank; `ranks` is a multiple of `partitions`.
 inline PipelinePlace pipeline_place(std::size_t rank, std::size_t ranks, std::size_t partitions,
                                     Placement placement) {
   const std::size_t replicas = ranks / partitions;

@@ -1,7 +1,7 @@
 #pragma once
-// Where a model is cut for a pipeline: the costs of its pieces, the partition that makes the
-// largest stage smallest, what is kept of that decision in a file, and which rank is which stage.
-// All of it is arithmetic: who measures is train/pipeline/.
+// The cut of a model for a pipeline: the costs of its pieces, the partition with the smallest
+// largest stage, the file form of that decision, and the assignment of ranks to stages. All of it
+// is arithmetic: train/pipeline/ measures.
 
 #include <soma/base/error.hpp>
 #include <soma/base/record.hpp>
@@ -16,19 +16,19 @@
 
 namespace soma {
 
-// One piece of a model, computed on one micro-batch.
+// The costs of one piece of a model, computed on one micro-batch.
 struct PieceCost {
   std::string name{};
   double forward_seconds = 0, backward_seconds = 0;
   std::uint64_t saved_bytes = 0;      // kept from forward to backward
-  std::uint64_t boundary_bytes = 0;   // of its result, which crosses a cut behind it
+  std::uint64_t boundary_bytes = 0;   // bytes of its result, which a cut behind it sends
   std::uint64_t parameter_bytes = 0;  // as trained: weights, gradients and moments not counted
-  // It shares a variable with the piece before it or an earlier one: no cut may come before it.
+  // True if the piece shares a variable with an earlier piece: no cut may come before it.
   bool joined = false;
 };
 
-// memory_weight x (its bytes / all bytes) + (1 - memory_weight) x (its time / all time), of each
-// piece. Bytes are those of parameters and of what is saved.
+// For each piece: memory_weight x (its bytes / all bytes) + (1 - memory_weight) x (its time / all
+// time). Bytes are those of parameters and of saved tensors.
 inline std::vector<double> piece_weights(const std::vector<PieceCost>& pieces,
                                          double memory_weight) {
   const auto bytes_of = [](const PieceCost& piece) {
@@ -52,19 +52,19 @@ inline std::vector<double> piece_weights(const std::vector<PieceCost>& pieces,
 }
 
 struct PartitionProblem {
-  std::vector<double> weights{};  // of the pieces, from 0
+  std::vector<double> weights{};  // costs of the pieces, from 0
   std::size_t partitions = 1;
-  std::vector<char> joined{};  // of each piece: no cut before it; empty: a cut may come anywhere
-  // Where ranks have a limit: bytes of each piece by itself, bytes of each piece for each
-  // micro-batch in flight, and how many of those each stage holds.
+  std::vector<char> joined{};  // true: no cut before the piece; empty: all false
+  // If ranks have a memory limit: the bytes of each piece by itself, the bytes of each piece for
+  // each micro-batch in flight, and the number of micro-batches in flight in each stage.
   std::uint64_t limit = 0;  // 0: none
   std::vector<std::uint64_t> fixed_bytes{}, flying_bytes{};
   std::vector<std::size_t> in_flight{};
 };
 
-// The first piece of each stage but the first: the largest stage is as small as it can be, and of
-// several such partitions it is the one with the leftmost cuts. Every stage has a piece. O(n^2 p).
-// Error parallel.plan: more stages than pieces that can be apart, or no partition within the limit.
+// The first piece of each stage except the first. The largest stage is as small as possible; among
+// several such partitions, the one with the leftmost cuts is chosen. Every stage has a piece. O(n^2
+// p). Error parallel.plan: more stages than separable pieces, or no partition within the limit.
 inline std::vector<std::size_t> partition_pieces(const PartitionProblem& problem) {
   const std::size_t n = problem.weights.size(), p = problem.partitions;
   constexpr double none = (std::numeric_limits<double>::infinity)();
@@ -105,9 +105,9 @@ inline std::vector<std::size_t> partition_pieces(const PartitionProblem& problem
   return cuts;
 }
 
-// What is decided once and kept.
+// A decision that is made once and kept.
 struct PipelinePlan {
-  std::string fingerprint{};  // of the model: names and shapes
+  std::string fingerprint{};  // identifies the model: names and shapes
   std::size_t partitions = 1, microbatches = 1;
   std::vector<std::size_t> cuts{};  // the first piece of each stage but the first
   std::vector<PieceCost> pieces{};  // times are 0 where nobody measured
@@ -118,7 +118,7 @@ struct PipelinePlan {
   }
 };
 
-// As a flat record, which is a file of JSON by io/record_json.hpp.
+// A flat record, which io/record_json.hpp turns into a JSON file.
 inline Record to_record(const PipelinePlan& plan) {
   Record record("decision");
   record.set("fingerprint", plan.fingerprint);
@@ -137,9 +137,9 @@ inline Record to_record(const PipelinePlan& plan) {
   return record;
 }
 
-// Pieces by name as places. Error parallel.plan: no such piece, two names of one, a piece that
-// begins no stage (the first one, or one that shares a variable with an earlier one), or another
-// number of cuts than `partitions` needs. `pieces`: names and `joined`.
+// The places of pieces by name. Error parallel.plan: no such piece, an ambiguous name, a piece that
+// cannot begin a stage (the first one, or one that shares a variable with an earlier one), or
+// another number of cuts than `partitions` needs. `pieces`: names and `joined`.
 inline std::vector<std::size_t> cuts_by_name(const std::vector<PieceCost>& pieces,
                                              const std::vector<std::string>& names,
                                              std::size_t partitions) {
@@ -163,9 +163,9 @@ inline std::vector<std::size_t> cuts_by_name(const std::vector<PieceCost>& piece
   return cuts;
 }
 
-// The decision in a record, for a model with these pieces (names, `joined`, parameter_bytes).
-// Error parallel.plan: it was made for another model or another number of partitions, or it is
-// damaged. record.missing and record.type name what a damaged one lacks.
+// Reads the decision in a record, for a model with these pieces (names, `joined`, parameter_bytes).
+// Error parallel.plan: the record was made for another model or another number of partitions, or it
+// is damaged. record.missing and record.type name the missing entries of a damaged record.
 inline PipelinePlan plan_from_record(const Record& record, const PipelinePlan& wanted) {
   const auto refuse = [&](std::string_view name, const std::string& given,
                           const std::string& expected) {

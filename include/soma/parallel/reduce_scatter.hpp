@@ -1,15 +1,15 @@
 #pragma once
-// The two halves of an all-reduce, as objects that never wait, so that sums of several buffers are
-// on their way while a program computes.
+// The two halves of an all-reduce, as objects that never wait, so that several buffers can be in
+// transit while a program computes.
 //
-// ReduceScatter goes through distances 1, 2, 4, ... At each, a rank exchanges half of what it still
-// works on with rank ^ distance and adds the half that it keeps. Neighbours meet first, then pairs
-// of neighbours: element by element this is the fixed tree in which shards meet
+// ReduceScatter goes through distances 1, 2, 4, ... At each distance, a rank exchanges half of its
+// present range with rank ^ distance and adds the half that it keeps. Neighbours are added first,
+// then pairs of neighbours: element by element this is the fixed tree in which shards are added
 // (tensor/ragged.hpp), so the sum has the same bits for any power of two of ranks. AllGather is the
 // way back.
 //
-// n elements, R ranks: each log2(R) messages and n (R - 1) / R elements sent and received a rank,
-// which is the least possible.
+// For n elements and R ranks, each half sends and receives log2(R) messages and n (R - 1) / R
+// elements per rank, which is the minimum.
 
 #include <soma/base/error.hpp>
 #include <soma/parallel/communicator.hpp>
@@ -27,9 +27,9 @@ namespace soma {
 
 namespace detail {
 
-// own += theirs. Which of two comes first cannot be seen (but for the payload of two NaNs); which
-// sums are added to which is what the distances decide. In blocks of a known size, because at -O2
-// g++ turns only those into vectors.
+// own += theirs. The order of the two has no effect (except on the payload of two NaNs); the
+// distances decide which sums are added. The loop has blocks of a known size, because g++ at -O2
+// vectorises only such loops.
 inline void add(float* __restrict own, const float* __restrict theirs, std::size_t count) {
   constexpr std::size_t block = 16;
   const FloatEnvironment environment;
@@ -47,13 +47,13 @@ inline constexpr std::size_t any_number_of_shards = (std::numeric_limits<std::si
 
 }  // namespace detail
 
-// How sums travel where that is not as fp32.
+// The format of sums in transit, if it is not fp32.
 class SumFormat {
  public:
   virtual ~SumFormat() = default;
-  virtual std::size_t bytes() const = 0;  // of a number
-  // Rounds sums to numbers of the format and writes their codes. They are those from element
-  // `begin` of the buffer on, and the addends of `ranks` neighbours are in them.
+  virtual std::size_t bytes() const = 0;  // the bytes of a number
+  // Rounds sums to numbers of the format and writes their codes. The sums are those from element
+  // `begin` of the buffer on, and contain the addends of `ranks` neighbours.
   virtual void round(std::size_t begin, std::span<float> sums, int ranks,
                      std::span<std::byte> codes) = 0;
   virtual void widen(std::span<const std::byte> codes, std::span<float> values) = 0;
@@ -64,15 +64,16 @@ class SumFormat {
   SumFormat& operator=(const SumFormat&) = default;
 };
 
-// After it, each rank has the sum over all ranks of its part of the buffer, owned_range() or what
-// another Partition says; the rest holds partial sums of no use. Every rank starts it with the same
-// number of elements, the same partition and the same tag. Several may be on their way at once,
-// with different tags, started and advanced in any order. One object is used for one buffer after
-// the other and keeps its scratch of half the largest. Destroyed while on its way: the messages are
-// taken back; the other ranks' waits fail in the end.
+// Afterwards each rank has the sum over all ranks of its part of the buffer: owned_range(), or the
+// part of another Partition; the rest holds useless partial sums. Every rank starts it with the
+// same number of elements, the same partition and the same tag. Several may be in transit at once,
+// with different tags, started and advanced in any order. One object serves one buffer after the
+// other and keeps its scratch memory of half the largest. Destroying it in transit cancels its
+// messages; the other ranks' waits then fail.
 //
-// With a SumFormat what travels is rounded before each round: what a rank sends, and what it keeps
-// of the same sums, so that a result does not depend on who owns it. The sums at the end are fp32.
+// With a SumFormat, numbers are rounded before each round: both those that a rank sends and those
+// that it keeps of the same sums, so that a result does not depend on its owner. The sums at the
+// end are fp32.
 class ReduceScatter {
  public:
   // Error parallel.ranks.
@@ -87,9 +88,9 @@ class ReduceScatter {
     check_ranks(communicator.size(), detail::any_number_of_shards);
   }
 
-  // The values are this object's until done(), and the partition stays where it is. Errors
-  // memory.exhausted, parallel.argument (the tag; the one before is not done, perhaps for an
-  // error).
+  // The values belong to this object until done(), and the partition must stay in place. Errors
+  // memory.exhausted, parallel.argument (the tag; or the previous buffer is not done, perhaps
+  // because of an error).
   void start(std::span<float> values) {
     if (!done()) detail::still_on_its_way("ReduceScatter::start");
     even_ = EvenPartition(values.size());
@@ -102,8 +103,8 @@ class ReduceScatter {
     distance_ = 1;
     if (!done()) start_round();
   }
-  // Does what can be done without waiting, and returns done(). Adds what has arrived. Errors as
-  // Communicator::test().
+  // Advances as far as possible without waiting, and returns done(). Adds the data that have
+  // arrived. Errors as of Communicator::test().
   bool advance() {
     while (!done()) {
       const bool received = communicator_.test(receive_), sent = communicator_.test(send_);
@@ -113,9 +114,9 @@ class ReduceScatter {
     return true;
   }
   bool done() const { return distance_ >= communicator_.size(); }
-  // Waits until done; returns this rank's part of the values. Only this one moves on: of several on
-  // their way, every rank finishes them in the same order, or advances all in a loop. Errors as
-  // Communicator::wait().
+  // Waits until done; returns this rank's part of the values. Only this object advances: if several
+  // are in transit, every rank must finish them in the same order, or advance all in a loop. Errors
+  // as of Communicator::wait().
   std::span<float> finish() {
     while (!done()) {
       communicator_.wait(receive_);
@@ -162,15 +163,15 @@ class ReduceScatter {
   detail::Scratch<std::byte> sent_, arriving_;
   SumFormat* format_;
   int tag_;
-  int distance_;  // of this round; the number of ranks: done
+  int distance_;  // the round's distance; the number of ranks: done
   EvenPartition even_{};
   const Partition* partition_ = &even_;
   std::span<float> values_;
   Request receive_, send_;
 };
 
-// From each rank its part, to all the whole buffer. The rest as ReduceScatter, but without scratch.
-// The elements may be of any type, of which memory is copied.
+// Sends each rank's part to all, so that all have the whole buffer. Otherwise as ReduceScatter, but
+// without scratch memory. For any trivially copyable type.
 class AllGather {
  public:
   // Error parallel.ranks.
@@ -182,8 +183,9 @@ class AllGather {
   void start(std::span<T> values) {
     start(std::as_writable_bytes(values), sizeof(T));
   }
-  // For elements whose size is known at run time: bytes is `element_bytes` times their number.
-  // Errors parallel.argument (that, the tag; the one before is not done, perhaps for an error).
+  // For elements whose size is known at run time: the size of `bytes` is a multiple of
+  // `element_bytes`. Errors parallel.argument (another size, the tag; or the previous buffer is not
+  // done, perhaps because of an error).
   void start(std::span<std::byte> bytes, std::size_t element_bytes) {
     if (!done()) detail::still_on_its_way("AllGather::start");
     even_ = EvenPartition(element_bytes == 0 ? 0 : bytes.size() / element_bytes);
@@ -234,7 +236,7 @@ class AllGather {
 
   Communicator& communicator_;
   int tag_;
-  int distance_ = 0;  // of this round; 0: done
+  int distance_ = 0;  // the round's distance; 0: done
   std::span<std::byte> bytes_;
   std::size_t element_bytes_ = 1;
   EvenPartition even_{};

@@ -1,5 +1,5 @@
 #pragma once
-// RowPartition: which rows of a gradient each rank keeps.
+// RowPartition: the rows of a gradient that each rank keeps.
 
 #include <soma/autograd/row_blocks.hpp>
 #include <soma/parallel/partition.hpp>
@@ -12,15 +12,15 @@
 
 namespace soma {
 
-// Of a variable, or of a parameter that is some of its rows (Parameter), or of a sparse gradient
-// that has some of them; counted in those.
+// For a variable, for a parameter that is some of its rows (Parameter), or for a sparse gradient
+// with some of these rows. Row numbers count within that tensor.
 class RowPartition final : public Partition {
  public:
   explicit RowPartition(const Shape& shape, std::size_t first_row = 0,
                         std::size_t last_row = to_end)
       : all_(shape), first_(first_row), last_((std::min)(last_row, all_.rows)) {}
 
-  // Of these rows only, ascending, which stay where they are.
+  // The partition restricted to these rows, ascending, which must stay in place.
   RowPartition only(std::span<const std::int64_t> rows) const {
     RowPartition result = *this;
     result.sparse_ = true;

@@ -1,8 +1,8 @@
 #pragma once
 // Schedules of a pipeline as data. Each stage has a list of actions (F: forward, B: backward, or
-// its two halves I and W) on micro-batches, which it runs in that order; each action waits for what
-// it needs. Generators make the lists, validate() refuses lists that cannot work or whose sums
-// would have another order, simulate() says how long they take.
+// its two halves I and W) on micro-batches, which it runs in that order; each action waits for its
+// inputs. Generators make the lists, validate() refuses lists that cannot work or whose sums would
+// have another order, and simulate() computes their time.
 //
 // Sources: GPipe (arXiv 1811.06965) for `simple`, PipeDream with a flush (arXiv 2006.09503) for
 // `interleaved`, Zero Bubble (arXiv 2401.10241) for ZB-H1.
@@ -51,7 +51,8 @@ inline bool is_backward(PipelineOp op) {
 
 }  // namespace detail
 
-// All forwards, then all backwards in ascending order. Error parallel.argument, as of all three.
+// All forwards, then all backwards in ascending order. Error parallel.argument, as for all three
+// generators.
 inline PipelineSchedule simple_schedule(std::size_t partitions, std::size_t microbatches) {
   detail::check_pipeline_size(partitions, microbatches);
   PipelineSchedule schedule{microbatches, {}};
@@ -62,17 +63,17 @@ inline PipelineSchedule simple_schedule(std::size_t partitions, std::size_t micr
   return schedule;
 }
 
-// How many forwards stage `stage` of an interleaved schedule runs before its first backward. It
-// drops by at least one from each stage to the next: with equal numbers neighbours would wait for
-// each other in every round.
+// The number of forwards that stage `stage` of an interleaved schedule runs before its first
+// backward. It drops by at least one from each stage to the next: with equal numbers, neighbours
+// would wait for each other in every round.
 inline std::size_t pipeline_warm_up(std::size_t partitions, std::size_t microbatches,
                                     std::size_t extra, std::size_t stage) {
   const std::size_t behind = partitions - 1 - stage;
   return (std::min)(microbatches, behind + (std::min)(behind, extra));
 }
 
-// Forwards and backwards in turns (1F1B). `extra` more micro-batches are begun ahead, so that a
-// stage has work while a transfer is on its way.
+// Alternating forwards and backwards (1F1B). `extra` more micro-batches are started ahead, so that
+// a stage has work during a transfer.
 inline PipelineSchedule interleaved_schedule(std::size_t partitions, std::size_t microbatches,
                                              std::size_t extra = 0) {
   detail::check_pipeline_size(partitions, microbatches);
@@ -91,8 +92,8 @@ inline PipelineSchedule interleaved_schedule(std::size_t partitions, std::size_t
 }
 
 // ZB-H1: as interleaved, with backwards in two halves; stage s delays its weight gradients by s
-// micro-batches, so that they fill what would be waiting. For validator and simulator: nothing
-// executes it, since two halves cost more than one backward on a CPU.
+// micro-batches, so that they fill waiting time. For validator and simulator only: it is never
+// executed, because two halves cost more than one backward on a CPU.
 inline PipelineSchedule zero_bubble_schedule(std::size_t partitions, std::size_t microbatches) {
   detail::check_pipeline_size(partitions, microbatches);
   PipelineSchedule schedule{microbatches, {}};
@@ -112,7 +113,7 @@ inline PipelineSchedule zero_bubble_schedule(std::size_t partitions, std::size_t
   return schedule;
 }
 
-// "F0": an action; and a line for each stage, "F0 F1 B0 B1".
+// "F0": an action; a schedule is a line for each stage, "F0 F1 B0 B1".
 inline std::string to_text(const PipelineAction& action) {
   return "FBIW"[static_cast<std::size_t>(action.op)] + std::to_string(action.microbatch);
 }
@@ -155,15 +156,15 @@ struct PipelineTimes {
 
 struct Simulation {
   double makespan = 0;
-  std::vector<double> busy{};            // of each stage
+  std::vector<double> busy{};            // the busy time of each stage
   std::vector<std::size_t> in_flight{};  // most micro-batches that a stage holds, F to B or W
-  // Where the stages wait for each other: the first action that never runs. Empty: all ran.
+  // If the stages wait for each other: the first action that never runs. Empty: all ran.
   std::string stuck{};
 };
 
-// Runs the lists as the stages would. The schedule may be one that validate() refuses, but its
-// micro-batches are below schedule.microbatches. Error parallel.argument: times for another number
-// of stages.
+// Runs the lists in simulated time. The schedule may be one that validate() refuses, but its
+// micro-batches must be below schedule.microbatches. Error parallel.argument: times for another
+// number of stages.
 inline Simulation simulate(const PipelineSchedule& schedule, const PipelineTimes& times) {
   const std::size_t p = schedule.partitions(), m = schedule.microbatches;
   if (times.stages.empty() || (times.stages.size() != 1 && times.stages.size() != p))
@@ -212,9 +213,9 @@ inline Simulation simulate(const PipelineSchedule& schedule, const PipelineTimes
   return result;
 }
 
-// Error parallel.argument names the first rule that is broken: every micro-batch has one forward
-// and one backward (or both halves) on every stage, in that order; gradients are summed in
-// ascending order; and the stages do not wait for each other for ever.
+// Error parallel.argument names the first broken rule: every micro-batch has one forward and one
+// backward (or both halves) on every stage, in that order; gradients are summed in ascending order;
+// and the stages do not wait for each other forever.
 inline void validate(const PipelineSchedule& schedule) {
   const auto refuse = [](std::size_t stage, const std::string& given, const std::string& wanted) {
     fail(error_id::parallel_argument, "PipelineSchedule", "stage " + std::to_string(stage), given,

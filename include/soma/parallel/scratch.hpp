@@ -1,5 +1,5 @@
 #pragma once
-// Scratch: memory for messages that arrive beside what they are added to.
+// Scratch: memory for arriving messages that are then added to a buffer.
 
 #include <soma/base/sizes.hpp>
 #include <soma/runtime/heap.hpp>
@@ -9,7 +9,7 @@
 
 namespace soma::detail {
 
-// Uninitialised numbers on a heap. Grows, never shrinks: work that repeats asks for nothing.
+// Uninitialised numbers on a heap. Grows and never shrinks, so repeated work allocates nothing.
 template <class T>
 class Scratch {
  public:
@@ -18,7 +18,7 @@ class Scratch {
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 
-  // What it held is lost if it has to grow. Error memory.exhausted.
+  // Growing loses the content. Error memory.exhausted.
   std::span<T> get(std::size_t count) {
     if (count > capacity_) {
       release();

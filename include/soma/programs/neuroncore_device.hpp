@@ -90,7 +90,8 @@ class NeuronCoreDevice final : public Device {
       cut(op.name);
   }
 
-  // Of a lazy device: everything that was recorded runs, as one launch. Otherwise there is nothing.
+  // Lazy mode: runs all recorded calls as one launch. In other modes nothing waits, and the call
+  // has no effect.
   void mark_step() { cut("mark_step"); }
 
   // From here on, function(name) is called after each launch, when all of it has ended: with the
@@ -181,7 +182,7 @@ class NeuronCoreDevice final : public Device {
   // The program, within a launch; its tiles are given back.
   void run_program(const Operator& op, const OperatorCall& call, Count& count) {
     ++count.programs;
-    if (!core_.options().compute)  // what no transfer reaches is zero, too
+    if (!core_.options().compute)  // also zeroes elements that no transfer reaches
       for (const Tensor& output : call.outputs)
         if (output.elements() != 0) std::memset(output.mutable_raw(), 0, output.bytes());
     const neuroncore::Statistics before = core_.statistics();
@@ -210,7 +211,7 @@ class NeuronCoreDevice final : public Device {
     if (const auto called = after_program_) called(op.name);
   }
 
-  // What was recorded runs. Where a program fails, the results of those behind it cannot be read.
+  // Runs the recorded calls. If a program fails, the results of all later calls cannot be read.
   void cut(std::string_view cause) {
     if (graph_.empty() || cutting_) return;
     const struct Cutting {
@@ -221,7 +222,7 @@ class NeuronCoreDevice final : public Device {
     count_cut(cause);
     if (calls.empty()) return;
     std::size_t done = 0;
-    const struct Lost {  // what an exception leaves
+    const struct Lost {  // marks results as not computed if a call throws
       std::vector<RecordedCall>& calls;
       std::size_t& done;
       ~Lost() {
@@ -318,12 +319,12 @@ class NeuronCoreDevice final : public Device {
     runs_.cuts.push_back({std::string(cause), 1});
   }
 
-  // Of results whose calls will never run.
+  // Marks results whose calls will never run.
   class NotRun final : public PendingCalls {
    public:
     void run_pending(std::uintptr_t) override {
       fail(error_id::neuroncore_not_run, "NeuronCoreDevice", "tensor",
-           "the result of a call that did not run", "a graph whose earlier calls did not fail");
+           "the result of a call that did not run", "a result of a graph without failed calls");
     }
   };
   static PendingCalls& not_run() {

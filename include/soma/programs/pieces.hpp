@@ -1,6 +1,6 @@
 #pragma once
-// How programs cut what they read: elements of a contiguous tensor as full tiles, and rows that
-// stay in SBUF where they fit and are loaded piece by piece where they do not.
+// The cut of inputs: elements of a contiguous tensor as full tiles, and rows that stay in SBUF if
+// they fit, and are loaded piece by piece if they do not.
 
 #include <soma/programs/support.hpp>
 
@@ -10,7 +10,7 @@
 
 namespace soma::programs {
 
-// Elements side by side as rows of equal length that fill the partitions, then what is left as one
+// Adjacent elements as rows of equal length that fill the partitions, followed by the rest as one
 // shorter row.
 class ElementTiles {
  public:
@@ -37,7 +37,7 @@ class ElementTiles {
   std::size_t count_, width_;
 };
 
-// fp32 tiles for what lies between instructions; each is allocated when it is first used.
+// fp32 tiles for intermediate values; each is allocated at its first use.
 class Scratch {
  public:
   Scratch(Core& core, std::size_t partitions, std::size_t elements)
@@ -47,7 +47,7 @@ class Scratch {
     if (!whole.defined()) whole = core_.sbuf.tile(DType::fp32, partitions_, elements_);
     return whole.rows(0, partitions).columns(0, elements);
   }
-  // As large as another tile.
+  // A tile as large as another one.
   Tile like(std::size_t number, const Tile& other) {
     return tile(number, other.partitions(), other.free_size());
   }
@@ -74,14 +74,14 @@ inline void fill(Core& core, const Tensor& output, float value) {
 
 inline constexpr std::size_t longest_whole_row = 2 * piece;
 
-// Columns of a piece: all where a row fits.
+// The columns of a piece: all columns if a row fits.
 inline std::size_t piece_columns(std::size_t columns) {
   return columns <= longest_whole_row ? columns : piece;
 }
 inline std::size_t row_partitions(std::size_t rows) { return (std::min)(rows, lanes); }
 
-// Up to 128 rows of a matrix at a time. What was read last is not loaded again: a row that is one
-// piece is loaded once however many passes go over it.
+// The piece that was read last is not loaded again, so a row of one piece is loaded once for all
+// passes.
 class RowPieces {
  public:
   RowPieces(Core& core, const DeviceRows& rows)

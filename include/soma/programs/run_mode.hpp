@@ -22,7 +22,7 @@ enum class RunMode : std::uint8_t {
 
 struct RunOptions {
   RunMode mode = RunMode::eager;
-  std::size_t cache_bytes = std::size_t{64} << 20;  // of executables
+  std::size_t cache_bytes = std::size_t{64} << 20;  // memory for executables
   // false: a graph without an executable is Error executable.missing, for a run that was compiled
   // ahead of time.
   bool compile = true;
@@ -39,7 +39,7 @@ struct RunCounts {
     std::uint64_t count = 0;
   };
   std::uint64_t launches = 0;
-  std::vector<Cut> cuts;  // of a lazy device, in the order in which their causes came up
+  std::vector<Cut> cuts;  // cuts of a lazy device, in the order in which their causes came up
   // Calls of a device that is not eager: on the host; as launches of their own, since their sizes
   // depend on data (Operator::row_inputs) or they have no key; and removed, since nobody needed
   // their results.

@@ -1,6 +1,6 @@
 #pragma once
-// What programs share: tensors as rows in device memory, how rows and columns are cut into tiles,
-// and buffers that take turns, so that a transfer can fill one while the engines work on another.
+// Tools of programs: tensors as rows in device memory, the cut of rows and columns into tiles, and
+// alternating buffers, so that a transfer can fill one buffer while the engines work on another.
 
 #include <soma/neuroncore/core.hpp>
 #include <soma/ops/program.hpp>
@@ -22,12 +22,12 @@ using neuroncore::HbmView;
 using neuroncore::Tile;
 
 inline constexpr std::size_t lanes = 128;  // partitions of a tile that is full
-// Elements of a partition that a piece of a long row has: transfers of 2 KiB a partition and more
+// The elements per partition of a piece of a long row: transfers of 2 KiB a partition and more
 // reach most of the bandwidth, and eight tiles of fp32 take a third of SBUF.
 inline constexpr std::size_t piece = 2048;
 
-// ---- tensors in device memory. A tensor whose leading dimensions lie at no regular distance is
-// copied first, as the compiler would lay it out anew.
+// ---- tensors in device memory. If a tensor's leading dimensions have no regular stride, the
+// tensor is copied first, as the compiler would do.
 
 // All dimensions but the last are rows.
 class DeviceRows {
@@ -38,7 +38,7 @@ class DeviceRows {
   std::size_t rows() const { return view_.rows(); }
   std::size_t columns() const { return view_.row_elements(); }
   DType dtype() const { return view_.dtype(); }
-  // A block of it.
+  // A block of the rows.
   HbmView block(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns) const {
     return view_.rows(row, row + rows).columns(column, column + columns);
   }
@@ -48,7 +48,7 @@ class DeviceRows {
   static HbmView rows_of(const Tensor& tensor, bool writable) {
     const Shape& shape = tensor.shape();
     if (tensor.rank() <= 2) return writable ? hbm_target(tensor) : hbm(tensor);
-    // Of a regular tensor the leading dimensions are one.
+    // The leading dimensions of a regular tensor are one dimension.
     const std::size_t step = tensor.strides()[tensor.rank() - 2];
     Tensor flat = tensor;
     while (flat.rank() > 2) flat = flat.select(0, 0);
@@ -92,13 +92,13 @@ inline neuroncore::Place place_of(DropoutArgs args, std::size_t row, std::size_t
 
 // ---- buffers that take turns
 
-// Two tiles; next() gives the one that was not given last.
+// Two tiles; next() returns the tile that it did not return last.
 class Pair {
  public:
   Pair(Core& core, DType dtype, std::size_t partitions, std::size_t elements)
       : tiles_{core.sbuf.tile(dtype, partitions, elements),
                core.sbuf.tile(dtype, partitions, elements)} {}
-  // The first `partitions` x `elements` of it.
+  // The first `partitions` x `elements` of the tile.
   Tile next(std::size_t partitions, std::size_t elements) {
     turn_ ^= 1;
     return tiles_[turn_].rows(0, partitions).columns(0, elements);
@@ -109,7 +109,7 @@ class Pair {
   std::size_t turn_ = 0;
 };
 
-// Loads and stores go through queues of their own, so that a store does not hold up the next load.
+// Loads and stores use separate queues, so that a store does not delay the next load.
 inline constexpr std::size_t store_queue = 1;
 
 }  // namespace soma::programs

@@ -1,6 +1,6 @@
 #pragma once
-// How products of bf16 numbers are formed where matrices are multiplied, and which CPUs are listed
-// for which way.
+// The ways in which a matrix product multiplies bf16 numbers, and the list of CPUs that use each
+// way.
 
 #include <soma/runtime/cpu.hpp>
 #include <soma/runtime/math.hpp>
@@ -9,10 +9,11 @@
 
 namespace soma {
 
-// Decided from what the CPU is, never from a timing. Tiles are used wherever they are: their rate
-// is sixteen times that of fp32 multiply-adds by construction. Presence of the dot instruction is
-// no reason to use it: listed are parts where the rates of both were measured, and others that have
-// the same core. `has_loop`: whether the target in use was compiled with these instructions.
+// The choice depends on the CPU's model, never on a timing. AMX tiles are used wherever they exist:
+// by construction they multiply bf16 numbers sixteen times as fast as fp32 multiply-adds run. The
+// dot instruction alone is no reason to use it: the list names CPUs on which both rates were
+// measured, and CPUs with the same core. `has_loop`: true if the target in use was compiled with
+// these instructions.
 inline Bf16Choice bf16_choice(const CpuIdentity& cpu, bool has_loop) {
   if (cpu.bf16_tiles && has_loop)
     return {Bf16Products::tiles, "AMX: sixteen times the fp32 multiply-add rate"};

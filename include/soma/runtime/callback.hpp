@@ -1,6 +1,6 @@
 #pragma once
-// Callback: a function object that is kept on a context's heap until it is called for. A
-// std::function would do the same, but its header alone is 4 % of what neuroncore.hpp costs a unit.
+// Callback: a function object on a context's heap, kept until it is called. A std::function would
+// do the same, but its header alone is 4 % of what neuroncore.hpp costs a unit.
 
 #include <soma/runtime/heap.hpp>
 #include <soma/runtime/shared.hpp>

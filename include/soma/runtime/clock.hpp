@@ -1,6 +1,7 @@
 #pragma once
-// A clock that only moves forward, for waiting and for measuring. Not std::chrono: with g++ 13 and
-// newer that header brings <format> along, and costs as much as the rest of soma's interface.
+// A clock that only moves forward, for waiting and for measuring. It does not use std::chrono: with
+// g++ 13 and newer that header includes <format>, and costs as much as the rest of soma's
+// interface.
 
 #include <soma/base/config.hpp>
 

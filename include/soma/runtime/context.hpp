@@ -1,9 +1,9 @@
 #pragma once
 // Context: everything soma needs from its host, in one object that is passed explicitly. There is
-// no other state: two contexts in one program do not disturb each other, and what is not in a
-// context is a pure function.
+// no other state: two contexts in one program do not disturb each other, and every function that
+// takes no context is pure.
 //
-// Made by make_context() (soma.hpp), which knows the kernels of this unit or of soma::dispatch.
+// make_context() (soma.hpp) makes one: it knows the kernels of this unit or of soma::dispatch.
 
 #include <soma/base/error.hpp>
 #include <soma/runtime/executor.hpp>
@@ -27,11 +27,11 @@ class OperatorRegistry;   // ops/registry.hpp
 class Device;             // ops/device.hpp
 struct SparseTable;       // ops/sparse/table.hpp
 
-// What happens where tensors, variables or tapes are still there when their context ends, whose
-// memory they are in: nothing good can come of them.
+// Policy for tensors, variables or tapes that still exist when their context ends. Their memory
+// belongs to the context, so using them afterwards would be undefined.
 enum class Outlived : std::uint8_t {
-  log,        // an error in the log
-  terminate,  // that, and the end of the program, with the same words on the error stream
+  log,        // write an error to the log
+  terminate,  // write the error to the log and to the error stream, then end the program
 };
 
 struct ContextOptions {
@@ -48,26 +48,26 @@ struct ContextOptions {
 #endif
 };
 
-// One instruction set that the program was compiled for and the CPU has.
+// An instruction set that the program was compiled for and the CPU supports.
 struct Target {
   std::string_view name;
   const Kernels* kernels;
   bool fused_multiply_add;
-  // Does that many rounds of multiply-adds in registers; returns how many floating-point operations
-  // those were.
+  // Runs `rounds` rounds of multiply-adds in registers and returns the number of floating-point
+  // operations.
   double (*multiply_add_rate)(std::uint64_t rounds) noexcept;
   // The same with the bf16 dot instruction, and with bf16 tiles; nullptr where the target was
-  // compiled without them. Only for a CPU that has them.
+  // compiled without these instructions. Call them only on a CPU that has the instructions.
   double (*bf16_dot_rate)(std::uint64_t rounds) noexcept = nullptr;
   double (*bf16_tile_rate)(std::uint64_t rounds) noexcept = nullptr;
   Bf16Choice bf16{};  // on this CPU, with Math::fast
 };
 
-// What a program was compiled with: the targets to choose from, best first, the operators, and the
-// default executor. So units that only use a context need not know what stands behind it.
+// The content of a compiled program: its targets, best first, its operators, and its default
+// executor. A unit that only uses a context sees this list and none of the definitions behind it.
 struct TargetList {
   std::span<const Target> targets;
-  bool dispatched;  // whether the CPU was asked (soma::dispatch) or the compiler's flags
+  bool dispatched;  // true: the CPU was asked (soma::dispatch); false: compiler flags chose
   const BuiltInOperators* operators = nullptr;
   OwnedExecutor (*make_pool)(int threads) = nullptr;
 };
@@ -87,7 +87,8 @@ class Context {
         target_(choose(options.target, list.targets)) {
     if (math_ == Math::portable && !target_->fused_multiply_add)
       fail(error_id::math_needs_fma, "make_context", "target", std::string(target_->name),
-           "one with fused multiply-add for Math::portable (compile with -march=native, or link "
+           "a target with fused multiply-add for Math::portable (compile with -march=native, or "
+           "link "
            "soma::dispatch)");
     if (threads_ < 0 || threads_ > max_threads)
       fail(error_id::executor_width, "make_context", "threads", std::to_string(threads_),
@@ -115,7 +116,8 @@ class Context {
                                : Bf16Choice{Bf16Products::widened, "Math::portable"};
   }
   Fp32Products fp32_products() const { return soma::fp32_products(bf16().products); }
-  // The rate of `products` in registers: the limit of a matrix product that forms them so.
+  // The function that measures the rate of `products` in registers, which is the upper limit of a
+  // matrix product that uses them.
   auto rate(Bf16Products products) const {
     switch (products) {
       case Bf16Products::dot_instruction:
@@ -128,8 +130,8 @@ class Context {
     return target_->multiply_add_rate;
   }
 
-  // The host's executor, or the default pool, whose threads start with the first parallel work.
-  // Thread-safe.
+  // The host's executor, or the default pool. The pool starts its threads with the first parallel
+  // work. Thread-safe.
   const Executor& executor() {
     if (!executor_ready_.load(std::memory_order_acquire)) {
       const Mutex::Lock lock(made_on_first_use_);
@@ -142,30 +144,31 @@ class Context {
     return executor_;
   }
 
-  // The host's memory, counted.
+  // The host's memory resource, with counters.
   CountingResource& memory() { return memory_; }
   MemoryUse memory_use() const { return memory_.use(); }
-  // That memory, recycled: where tensors, tapes and workspaces live.
+  // A heap that reuses this memory: tensors, tapes and workspaces live here.
   Heap& heap() { return heap_; }
 
   // A number that this context has not given out before, from 1.
   std::uint64_t next_id() { return last_id_.fetch_add(1, std::memory_order_relaxed) + 1; }
 
   const BuiltInOperators& built_in() const { return *list_.operators; }
-  // What is known by name: the built-in operators and the host's own. Defined in ops/registry.hpp.
+  // The registry of operators: the built-in ones and the host's own. Defined in ops/registry.hpp.
   OperatorRegistry& operators();
-  // Who runs operators; nullptr: the host's kernels. The device outlives its use here.
+  // The device that runs operators; nullptr: the host's kernels. The device must outlive its use
+  // here.
   Device* device() const { return device_; }
   void set_device(Device* device) { device_ = device; }
-  // Kernels and operators of sparse training; nullptr: add_sparse() (soma/sparse.hpp) was not
-  // called. Static: the table outlives all contexts.
+  // Kernels and operators of sparse training; nullptr if add_sparse() (soma/sparse.hpp) was not
+  // called. The table is static and outlives all contexts.
   const SparseTable* sparse() const { return sparse_; }
   void set_sparse(const SparseTable* table) { sparse_ = table; }
 
   void log(LogLevel level, std::string_view message) const { log_(level, message); }
 
  private:
-  // Out of a destructor an exception ends the program, which prints what it says.
+  // An exception that leaves a destructor ends the program and prints its message.
   void complain() noexcept {
     const std::string given = std::to_string(heap_.blocks_in_use()) +
                               " tensors, variables or parts of tapes with " +

@@ -1,7 +1,6 @@
 #pragma once
-// What the operating system says of the processor: who it is, its caches, and how many cores this
-// process may use. Everything is read when asked, from cpuid, sysfs and procfs; what cannot be read
-// is 0 or empty.
+// CPU identity, caches and usable cores as the operating system reports them. Each call reads
+// cpuid, sysfs and procfs again; values that cannot be read are 0 or empty.
 
 #include <soma/base/config.hpp>
 
@@ -30,7 +29,8 @@ namespace soma {
 struct CpuIdentity {
   std::string vendor, name;  // "AuthenticAMD", "AMD EPYC ..."
   int family = 0, model = 0;
-  // Has AVX512_BF16, and AVX512_VBMI, whose look-ups feed it; one kind (Cooper Lake) lacks that.
+  // True if the CPU has AVX512_BF16 and AVX512_VBMI: look-ups by AVX512_VBMI feed the dot
+  // instruction. Cooper Lake has AVX512_BF16 alone, and counts as false.
   bool bf16_dot = false;
   bool bf16_tiles = false;  // has AMX_BF16 as well, and this process may use it
 };
@@ -41,17 +41,17 @@ struct CpuCaches {
 
 struct CpuShare {
   int cores = 1;        // logical processors in this process's affinity mask
-  double quota = 0;     // cores' worth of time that its control group may use; 0: no limit
-  int usable() const {  // how many threads can run at once, at least 1
-    // Rounded down: a fork-join step waits for its slowest thread, so one that is throttled holds
-    // up all.
+  double quota = 0;     // CPU time that its control group may use, in cores; 0: no limit
+  int usable() const {  // the number of threads that can run at once, at least 1
+    // Rounded down: a fork-join step waits for its slowest thread, so one throttled thread holds up
+    // all others.
     return quota > 0 ? (std::max)(1, (std::min)(cores, static_cast<int>(quota))) : cores;
   }
 };
 
 namespace detail {
 
-// A small text file, whole; empty where it cannot be read.
+// The content of a small text file; empty if the file cannot be read.
 inline std::string read_text(const std::string& path) {
   std::string text;
   if (std::FILE* file = std::fopen(path.c_str(), "re")) {
@@ -79,8 +79,8 @@ inline double quota_of(std::string_view cpu_max) {
                     : 0;
 }
 
-// The tightest limit on the way from this process's control group up to the root. `root` is where
-// cgroup is mounted.
+// The tightest limit on the path from this process's control group up to the root. `root` is the
+// directory where cgroup is mounted.
 inline double control_group_quota(const std::string& root, std::string_view process_groups) {
   double tightest = 0;
   const auto consider = [&tightest](double quota) {
@@ -120,7 +120,7 @@ inline CpuShare cpu_share() {
   CpuShare share;
   share.cores = (std::max)(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
 #if defined(__linux__)
-  // The kernel refuses a mask smaller than its own, so grow until it fits.
+  // The kernel refuses a mask smaller than its own, so the mask grows until the call succeeds.
   for (std::size_t processors = 1024; processors <= 1u << 20; processors *= 2) {
     std::vector<unsigned long> mask(processors / (8 * sizeof(unsigned long)));
     auto* set = reinterpret_cast<cpu_set_t*>(mask.data());
@@ -156,9 +156,9 @@ inline CpuCaches cpu_caches() {
 
 namespace detail {
 
-// Linux gives tile registers (AMX) to a process that asks for them. A thread that then uses them is
-// switched and interrupted with 8 KiB more of state, for which an alternate signal stack must have
-// room; what uses none pays nothing.
+// Linux gives tile registers (AMX) to a process that asks for them. A thread that uses tiles has 8
+// KiB more state at each switch and interrupt, and an alternate signal stack must have room for it;
+// other threads pay nothing.
 inline bool ask_for_tiles() {
 #if defined(__linux__) && defined(__x86_64__) && defined(SYS_arch_prctl)
   constexpr long request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM
@@ -170,7 +170,7 @@ inline bool ask_for_tiles() {
 
 }  // namespace detail
 
-// Asks for the tile registers where there are some.
+// Asks for the tile registers if the CPU has them.
 inline CpuIdentity cpu_identity() {
   CpuIdentity identity;
 #if defined(__x86_64__) || defined(__i386__)

@@ -19,7 +19,7 @@ struct Executor {
 
 inline constexpr int max_threads = 4096;
 
-// An executor of its own threads, and how to end them: end(executor.self).
+// An executor that owns its threads, and the function that ends them: end(executor.self).
 struct OwnedExecutor {
   Executor executor{};
   void (*end)(void* self) = nullptr;

@@ -1,15 +1,15 @@
 #pragma once
-// Heap: memory that is used, given back in any order and used again. Tensors and tapes live here:
-// work that repeats itself asks nothing of the host any more after its first rounds. (Mostly after
-// the first one; the second finds other blocks free than the first did, and may need one more.)
-// Work of other sizes that needs less altogether nearly always fits in what is there, of which an
-// eighth was asked for as slack; no allocator of blocks that stay where they are can promise it.
-// Whoever must be sure reserves a block well above the expected peak_bytes() in advance.
+// Heap: memory that is allocated, freed in any order and reused. Tensors and tapes live here:
+// repeated work requests no more memory from the host after its first rounds. (Usually after the
+// first round; the second round finds other free blocks than the first, and may need one more.)
+// Work of other sizes that needs less memory in total nearly always fits in the memory that the
+// heap holds, an eighth of which is slack. No allocator that never moves blocks can promise a fit:
+// to be sure, reserve a block well above the expected peak_bytes() in advance.
 //
 // Segregated fits with immediate coalescing, after "TLSF: a new dynamic memory allocator for
-// real-time systems" (Masmano, Ripoll, Crespo, Real, 2004): a free block is found through a bitmap
-// of size classes, taken from the smallest class that has one large enough, and what is left of it
-// stays free. Neighbours that are free become one block. Headers lie in front of the blocks.
+// real-time systems" (Masmano, Ripoll, Crespo, Real, 2004): a bitmap of size classes leads to a
+// free block in the smallest class that has one large enough, and the rest of the block stays free.
+// Neighbours that are free become one block. Headers lie in front of the blocks.
 
 #include <soma/base/sizes.hpp>
 #include <soma/runtime/memory.hpp>
@@ -36,12 +36,13 @@
 
 namespace soma {
 
-// Thread-safe. Alignment: memory_alignment, and no more. A block costs 64 bytes beside its own;
-// allocation and deallocation are constant time but for the blocks of one size class.
+// Thread-safe. Blocks are aligned to memory_alignment, never to more. A block costs 64 bytes beside
+// its content. Allocation and deallocation take constant time, except for the search among the
+// blocks of one size class.
 class Heap {
  public:
   explicit Heap(MemoryResource upstream) : upstream_(upstream) {}
-  // Gives all memory back, whether blocks are in use or not.
+  // Gives all memory back to the host, including blocks that are still in use.
   ~Heap() {
     while (slabs_ != nullptr) release(&slabs_);
   }
@@ -56,7 +57,7 @@ class Heap {
     if (block == nullptr) block = grow(size);
     remove(block);
     if (block->size - size >= 2 * unit) {
-      unpoison(block, size);  // the header of what is left lies inside
+      unpoison(block, size);  // the header of the remaining free block lies inside
       const std::size_t left = block->size - size;
       block->size = size;
       auto* rest = ::new (block->next()) Block{left, block, nullptr, nullptr, true};
@@ -93,7 +94,7 @@ class Heap {
     poison(block);
   }
 
-  // Makes sure that one more block of that size can be taken without asking the host. Error
+  // Makes sure that one more block of `bytes` can be allocated without a request to the host. Error
   // memory.exhausted.
   void reserve(std::size_t bytes) {
     const std::size_t size = block_size(bytes);
@@ -116,7 +117,7 @@ class Heap {
   }
 
   // A dry run of an accelerator's core has written zeros to tensors of this heap in place of
-  // results: who saves numbers refuses those from here.
+  // results: code that saves numbers refuses numbers from a heap with this mark.
   void mark_dry() {
     const Mutex::Lock lock(mutex_);
     dry_ = true;
@@ -130,9 +131,9 @@ class Heap {
     const Mutex::Lock lock(mutex_);
     return blocks_;
   }
-  // What was asked for, in whole units with a header each: a block that is a unit larger, because
-  // nothing smaller was free, does not show. So the same requests count the same whatever was there
-  // before.
+  // The requested bytes in use, in whole units with one header per block. A block that is a unit
+  // larger than its request, because no smaller block was free, counts as requested. So the same
+  // requests give the same count, whatever the heap held before.
   std::size_t bytes_in_use() const {
     const Mutex::Lock lock(mutex_);
     return in_use_;
@@ -155,7 +156,7 @@ class Heap {
     Block* previous;   // in memory; nullptr: the first of a slab
     Block *next_free, *previous_free;
     bool free;
-    std::size_t used = 0;  // of `size`, as long as it is not free
+    std::size_t used = 0;  // the used part of `size`, as long as the block is not free
 
     std::byte* data() { return reinterpret_cast<std::byte*>(this) + sizeof(Block); }
     Block* next() { return reinterpret_cast<Block*>(reinterpret_cast<std::byte*>(this) + size); }
@@ -233,16 +234,16 @@ class Heap {
     return nullptr;
   }
 
-  // A new slab with one free block of at least that size, in whole large pages. At least an eighth
-  // of what is there, so that a need that grows slowly does not ask every time. Where the host has
-  // not that much left, as small as it can be.
+  // Adds a slab with one free block of at least `size` bytes, in whole large pages. The slab has at
+  // least an eighth of the present capacity, so that a slowly growing need does not ask the host
+  // every time. If the host has less memory left, the slab is as small as possible.
   Block* grow(std::size_t size) {
     const std::size_t least = checked_add(size, sizeof(Slab) + sizeof(Block), "Heap");
     std::size_t bytes = checked_add((std::max)(least, capacity_ / 8), slab_unit - 1, "Heap") /
                         slab_unit * slab_unit;
     void* memory = bytes > least ? ask(bytes) : nullptr;
     if (memory == nullptr) memory = upstream_.allocate(bytes = least, unit);
-    if (memory == nullptr)  // a counted resource has said so itself
+    if (memory == nullptr)  // a counted resource has already failed
       fail(error_id::out_of_memory, "Heap", "size", std::to_string(bytes) + " bytes",
            "no more than the memory resource has left");
     auto* slab = ::new (memory) Slab{slabs_, bytes};
@@ -255,7 +256,8 @@ class Heap {
     poison(block);
     return block;
   }
-  // nullptr: the host has no such block. With -fno-exceptions it ends the program then.
+  // Returns nullptr if the host has no such block. With -fno-exceptions the host then ends the
+  // program.
   void* ask(std::size_t bytes) const {
 #if SOMA_HAS_EXCEPTIONS
     try {

@@ -1,7 +1,7 @@
 #pragma once
-// HeapVector: a growing array on a context's heap. What tapes and batches are made of; a
-// std::vector with an allocator would do the same, but every unit would pay for it: compilers spend
-// three times as long on one.
+// HeapVector: a growing array on a context's heap, used by tapes and batches. A std::vector with an
+// allocator would do the same, but every unit would pay for it: compilers spend three times as long
+// on one.
 
 #include <soma/runtime/heap.hpp>
 
@@ -14,14 +14,14 @@
 
 namespace soma {
 
-// Moved, never copied. Members do what those of std::vector do. Error memory.exhausted.
+// Movable, not copyable. Members do the same as those of std::vector. Error memory.exhausted.
 template <class T>
 class HeapVector {
  public:
   using value_type = T;
 
   explicit HeapVector(Heap& heap) : heap_(&heap) {}
-  // `count` elements made from nothing: numbers are 0.
+  // `count` value-initialised elements: numbers are 0.
   HeapVector(std::size_t count, Heap& heap) : heap_(&heap) { resize(count); }
   HeapVector(HeapVector&& other) noexcept
       : heap_(other.heap_),
@@ -61,12 +61,12 @@ class HeapVector {
     while (size_ > count) pop_back();
     for (; size_ < count; ++size_) ::new (static_cast<void*>(data_ + size_)) T();
   }
-  // The value is not an element of this one: that would move away.
+  // `value` is not an element of this vector: growing would move that element away.
   T& push_back(T value) {
     if (size_ == capacity_) move_to(size_ < 4 ? 8 : 2 * size_);
     return *::new (static_cast<void*>(data_ + size_++)) T(std::move(value));
   }
-  // Of numbers.
+  // Replaces the content. Trivially copyable types only.
   void assign(std::span<const T> values) {
     static_assert(std::is_trivially_copyable_v<T>);
     clear();

@@ -1,6 +1,6 @@
 #pragma once
-// describe_host(): what this program runs on and how well it is set up for it. For people and logs:
-// nothing in soma is decided from a measured rate.
+// describe_host(): the CPU, caches and settings that this program runs with, and advice to make it
+// faster. The description is for people and logs: no decision in soma depends on a measured rate.
 
 #include <soma/base/fixed.hpp>
 #include <soma/runtime/clock.hpp>
@@ -35,10 +35,10 @@ struct HostDescription {
   double gflops_per_core = 0;       // fp32 multiply-adds in registers, one thread; 0: not measured
   double bf16_gflops_per_core = 0;  // bf16 instruction in registers; 0: not in use or not measured
   double copy_gb_per_second = 0;  // memory read and written by one copying thread; 0: not measured
-  std::vector<std::string> remedies;  // what would make this program faster
+  std::vector<std::string> remedies;  // advice that would make this program faster
 
-  // What a core may reach in a matrix product of numbers that are exact in bf16, or of others; 0:
-  // not measured.
+  // The upper limit of a core in a matrix product, in GFLOP/s, for numbers that are exact in bf16
+  // or for other numbers; 0: not measured.
   double product_gflops_per_core(bool exact_in_bf16) const {
     if (bf16_gflops_per_core == 0) return gflops_per_core;
     if (exact_in_bf16) return bf16_gflops_per_core;

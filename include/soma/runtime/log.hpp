@@ -1,5 +1,6 @@
 #pragma once
-// LogSink: where the library's few messages go. Without one they go nowhere: soma does not print.
+// LogSink: the receiver of the library's few messages. Without a sink no message appears: soma does
+// not print.
 
 #include <soma/base/config.hpp>
 
@@ -10,7 +11,7 @@ namespace soma {
 
 enum class LogLevel : std::uint8_t { debug, info, warning, error };
 
-// write may be called from any thread that uses the context, one call at a time is not promised.
+// Any thread that uses the context may call write, and several threads may call it at once.
 struct LogSink {
   void* self = nullptr;
   void (*write)(void* self, LogLevel level, std::string_view message) = nullptr;

@@ -1,26 +1,27 @@
 #pragma once
-// What may differ between CPUs.
+// The choices of arithmetic that may give different bits on different CPUs.
 
 #include <cstdint>
 #include <string_view>
 
 namespace soma {
 
-// fast: bf16 instructions may be used where this CPU is faster with them, for fp32 products, too.
-// portable: the same bits on every target with fused multiply-add; refused on a target without.
+// fast: products, fp32 products included, may use bf16 instructions where this CPU is faster with
+// them. portable: the same bits on every target with fused multiply-add; a target without it is
+// refused.
 enum class Math : std::uint8_t { fast, portable };
 
-// How products of bf16 numbers are formed where matrices are multiplied.
+// How matrix products multiply bf16 numbers.
 enum class Bf16Products : std::uint8_t {
   widened,          // to fp32 while packing, then fp32 multiply-adds: portable bits
   dot_instruction,  // the CPU's bf16 dot product
   tiles,            // the CPU's bf16 tile product (AMX)
 };
 
-// How all other products are formed there.
+// How matrix products multiply all other numbers.
 enum class Fp32Products : std::uint8_t {
   multiply_add,  // one fused multiply-add each: portable bits
-  split_tiles,   // each number as three bf16 numbers, six of whose products tiles add
+  split_tiles,   // each number as the sum of three bf16 numbers; tiles add six of their products
 };
 
 constexpr std::string_view to_string(Bf16Products products) {
@@ -35,10 +36,11 @@ constexpr std::string_view to_string(Bf16Products products) {
   return "widened";
 }
 
-inline constexpr int split_products = 6;  // of bf16 numbers, for one
+inline constexpr int split_products = 6;  // products of bf16 numbers that make one fp32 product
 
-// The one that goes with the other. Tiles multiply bf16 numbers sixteen times as fast as fp32
-// multiply-adds by construction: six of them for each product leave more than twice the rate.
+// The way of fp32 products that goes with a way of bf16 products. Tiles multiply bf16 numbers
+// sixteen times as fast as fp32 multiply-adds by construction: six bf16 products for each fp32
+// product are still more than twice as fast as a multiply-add.
 constexpr Fp32Products fp32_products(Bf16Products products) {
   return products == Bf16Products::tiles ? Fp32Products::split_tiles : Fp32Products::multiply_add;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Memory of a context: the host's, counted. Everything that is not on a stack comes from here, so a
-// host can bound and watch what soma uses.
+// The memory of a context: the host's memory with counters. All memory except the stack comes from
+// here, so a host can limit and watch soma's use.
 
 #include <soma/base/error.hpp>
 
@@ -24,13 +24,13 @@ namespace detail {
 
 inline constexpr std::size_t large_page = std::size_t{2} << 20;
 
-// A block that has room for large pages begins with one.
+// A block that has room for large pages starts at a large-page boundary.
 constexpr std::size_t alignment_of(std::size_t bytes, std::size_t alignment) {
   return bytes < large_page ? alignment : (std::max)(alignment, large_page);
 }
 
-// Asks for large pages, which the system gives where it has any: fewer addresses have to be looked
-// up. A training step takes 0.96 to 1.00 of the time, and up to 0.7 percent more memory.
+// Asks for large pages, which the system grants if it has any: the CPU then translates fewer
+// addresses. A training step takes 0.96 to 1.00 of the time, and up to 0.7 percent more memory.
 inline void prefer_large_pages([[maybe_unused]] void* block, [[maybe_unused]] std::size_t bytes) {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
   if (bytes < large_page) return;
@@ -41,11 +41,11 @@ inline void prefer_large_pages([[maybe_unused]] void* block, [[maybe_unused]] st
 }  // namespace detail
 
 // How a host lends its memory: any object with allocate(bytes, alignment) and deallocate(block,
-// bytes, alignment), such as a std::pmr::memory_resource. It may throw std::bad_alloc or return
-// nullptr, is used by one thread at a time, and outlives the context.
+// bytes, alignment), for example a std::pmr::memory_resource. The object may throw std::bad_alloc
+// or return nullptr. One thread at a time uses the object, which must outlive the context.
 class MemoryResource {
  public:
-  // The aligned operator new, in large pages where there are any.
+  // The aligned operator new, in large pages if the system has any.
   MemoryResource(std::nullptr_t = nullptr) {}
   template <class Resource>
   MemoryResource(Resource* resource)
@@ -81,12 +81,12 @@ class MemoryResource {
 struct MemoryUse {
   std::size_t bytes_in_use = 0;
   std::size_t peak_bytes = 0;     // the largest bytes_in_use so far
-  std::uint64_t allocations = 0;  // how many blocks were ever asked for
+  std::uint64_t allocations = 0;  // the number of blocks ever requested
 };
 
-// Passes requests on to another resource and counts them. Thread-safe where that resource is.
-// Error memory.exhausted where it has nothing left (with -fno-exceptions the resource itself ends
-// the program).
+// Passes requests on to another resource and counts them. Thread-safe if that resource is. Error
+// memory.exhausted if that resource has no memory left (with -fno-exceptions the resource itself
+// ends the program).
 class CountingResource {
  public:
   explicit CountingResource(MemoryResource upstream) : upstream_(upstream) {}
@@ -103,7 +103,7 @@ class CountingResource {
 #if SOMA_HAS_EXCEPTIONS
     try {
       block = upstream_.allocate(bytes, aligned(alignment));
-    } catch (const std::bad_alloc&) {  // said below
+    } catch (const std::bad_alloc&) {  // reported below
     }
 #else
     block = upstream_.allocate(bytes, aligned(alignment));

@@ -1,6 +1,6 @@
 #pragma once
-// Mutex: POSIX's. <mutex> would cost every unit that includes soma a tenth of a plain one, for what
-// comes with it.
+// Mutex: a POSIX mutex. Including <mutex> would cost every unit that includes soma a tenth of a
+// plain unit.
 
 #include <pthread.h>
 

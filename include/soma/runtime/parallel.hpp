@@ -1,7 +1,7 @@
 #pragma once
-// parallel(): the one way work reaches an executor. It sets the floating-point environment on every
-// thread that runs a task, and carries exceptions back to the caller whatever executor the host
-// brought.
+// parallel(): the only way in which work reaches an executor. It sets the floating-point
+// environment on every thread that runs a task, and carries exceptions back to the caller,
+// whichever executor the host provides.
 
 #include <soma/runtime/context.hpp>
 #include <soma/runtime/float_environment.hpp>
@@ -13,8 +13,8 @@
 namespace soma {
 
 // Calls function(0) ... function(tasks - 1), in any order on any threads, and returns when all have
-// returned. If some throw, the others still run, and the exception of the lowest index is thrown
-// here: which one does not depend on timing.
+// returned. If some tasks throw, the others still run, and this function rethrows the exception of
+// the lowest index: the choice does not depend on timing.
 template <class Function>
 void parallel(Context& context, int tasks, Function&& function) {
   if (tasks <= 1) {

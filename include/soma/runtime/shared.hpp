@@ -1,6 +1,6 @@
 #pragma once
-// Shared: an object on a context's heap that several handles share and the last one ends. One
-// pointer; the count lies in the object.
+// Shared: a handle to an object on a context's heap. Several handles share the object, and the last
+// handle destroys it. A handle is one pointer; the reference count lies in the object.
 
 #include <soma/runtime/heap.hpp>
 
@@ -11,7 +11,7 @@
 
 namespace soma {
 
-// What a shared object derives from, as its first base.
+// The first base class of every shared object.
 class Counted {
  public:
   explicit Counted(Heap& heap) : heap_(&heap) {}
@@ -25,13 +25,13 @@ class Counted {
   std::atomic<std::size_t> references_{1};
 };
 
-// Counting is thread-safe, the object is as safe as it is by itself. Empty by default.
+// Counting is thread-safe; the object itself is as thread-safe as its class. Empty by default.
 template <class T>
 class Shared {
  public:
   Shared() = default;
   Shared(std::nullptr_t) {}
-  // An object made of the heap and the arguments. Error memory.exhausted.
+  // Makes an object from the heap and the arguments. Error memory.exhausted.
   template <class... Arguments>
   static Shared make(Heap& heap, Arguments&&... arguments) {
     static_assert(alignof(T) <= memory_alignment);

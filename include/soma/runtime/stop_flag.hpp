@@ -1,7 +1,7 @@
 #pragma once
-// StopFlag: asks work that takes long to end early. The host sets the flag, from any thread or from
-// a signal handler of its own (soma installs none); whoever takes a `const StopFlag*` looks at it
-// often enough to notice within a fraction of a second.
+// StopFlag: asks long work to end early. The host sets the flag, from any thread or from a signal
+// handler of its own (soma installs none). Functions that take a `const StopFlag*` look at the flag
+// often enough to notice it within a fraction of a second.
 
 #include <soma/base/error.hpp>
 
@@ -21,7 +21,8 @@ class StopFlag {
   static_assert(std::atomic<bool>::is_always_lock_free);
 };
 
-// For work that has nothing to show before its end. nullptr: nobody asks. Error runtime.stopped.
+// Stops work that has no partial result to return. nullptr: there is no flag. Error
+// runtime.stopped.
 inline void check_stop(const StopFlag* stop, std::string_view operation) {
   if (stop != nullptr && stop->requested())
     fail(error_id::stopped, operation, "the stop flag", "set",

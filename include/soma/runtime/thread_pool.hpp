@@ -63,7 +63,7 @@ class ThreadPool {
             }};
   }
 
-  // Errors executor.thread_start where the system has no thread left to give.
+  // Error executor.thread_start if the system cannot start another thread.
   void run(int tasks, void (*task)(void*, int), void* arg) {
     if (tasks <= 1 || width_ == 1 || inside_task()) {
       for (int index = 0; index < tasks; ++index) task(arg, index);
@@ -89,8 +89,8 @@ class ThreadPool {
   }
 
  private:
-  // Whose job runs. Apart from the pool, as the team is: where a process forks during the job of
-  // another thread, the child would wait for that thread for ever.
+  // The job that runs. It lies outside of the pool, as the team does: if a process forks during
+  // another thread's job, the child must not wait for that thread forever.
   struct Turn {
     explicit Turn(std::uint32_t here) : process(here) {}
     const std::uint32_t process;
@@ -102,14 +102,14 @@ class ThreadPool {
     void* arg = nullptr;
     int tasks = 0;
   };
-  // What the workers share. Apart from the pool, so that a forked child can leave the parent's team
-  // behind.
+  // The state that workers share. It lies outside of the pool, so that a forked child can leave the
+  // parent's team behind.
   struct Team {
     explicit Team(std::size_t count) { workers.reserve(count); }
 
-    // A cache line from the caller to the workers, and one back: each that has to travel takes up
-    // to 160 nanoseconds between two cores, which is most of a fork-join. Two lines apart, since
-    // some processors fetch pairs.
+    // One cache line goes from the caller to the workers, and one back: a cache line that has to
+    // travel takes up to 160 nanoseconds between two cores, which is most of a fork-join. The two
+    // lines lie apart, because some processors fetch lines in pairs.
     static constexpr std::size_t apart = 128;
     alignas(apart) std::atomic<std::uint32_t> epoch{0};  // one more for each job
     std::uint32_t all_finished = 0;                      // `finished` when the job is done
@@ -126,8 +126,8 @@ class ThreadPool {
     alignas(apart) std::vector<Worker> workers;
   };
 
-  // How many calls of fork() led from the first use to this process. Counted, since asking the
-  // system for the process takes as long as the rest of a fork-join.
+  // The number of fork() calls between the first use and this process. It is counted, because
+  // asking the system for the process id takes as long as the rest of a fork-join.
   static std::uint32_t process() {
     static std::atomic<std::uint32_t> forks{0};
     static const bool counted = [] {
@@ -147,7 +147,7 @@ class ThreadPool {
     while (turn->process != here) {
       auto* own = new Turn(here);
       if (turn_.compare_exchange_strong(turn, own, std::memory_order_acq_rel)) return *own;
-      delete own;  // another thread was first
+      delete own;  // another thread has made one first
     }
     return *turn;
   }
@@ -163,14 +163,14 @@ class ThreadPool {
 #endif
   }
 
-  // Waits a while for `done`; false where it did not come.
+  // Waits a while for `done`; returns false if it did not happen in that time.
   template <class Done>
   bool spin_until(Done done) const {
     if (!spin_) return done();
     // Longer than a fork-join (two cache-line transfers) and the gap between most kernels.
     constexpr std::int64_t alone = 20'000;  // nanoseconds
-    // About what it costs to wake a worker where cores are virtual: it starts 50 microseconds late,
-    // and the caller spends 20.
+    // About the cost of waking a worker where cores are virtual: the worker starts 50 microseconds
+    // late, and the caller spends 20.
     constexpr std::int64_t limit = 100'000;
     const std::int64_t start = monotonic_nanoseconds();
     for (std::int64_t waited = 0; waited < limit; waited = monotonic_nanoseconds() - start) {
@@ -219,8 +219,9 @@ class ThreadPool {
     }
   }
 
-  // Makes the team, under the lock. After a fork the parent's threads do not exist here: their team
-  // is abandoned, not destroyed, because joining threads of another process is undefined.
+  // Makes the team while the lock is held. After a fork the parent's threads do not exist in the
+  // child: the child abandons their team and does not destroy it, because joining threads of
+  // another process is undefined.
   void start() {
     if (team_ != nullptr && process_ == process()) return;
     visible_team_.store(nullptr, std::memory_order_release);
@@ -261,13 +262,13 @@ class ThreadPool {
 
   int width_;
   bool spin_ = true;
-  std::atomic<Turn*> turn_;  // owned; of a parent process: left alone
-  Team* team_ = nullptr;     // owned; of another process: left alone
+  std::atomic<Turn*> turn_;  // owned; a parent process's turn is left alone
+  Team* team_ = nullptr;     // owned; another process's team is left alone
   std::atomic<const Team*> visible_team_{nullptr};
-  std::atomic<std::uint32_t> process_{0};  // whose team it is
+  std::atomic<std::uint32_t> process_{0};  // the process that owns team_
 };
 
-// A pool that nobody holds by name: what contexts are given. Errors as ThreadPool's constructor.
+// A pool without a name, which a context owns. Errors as of ThreadPool's constructor.
 inline OwnedExecutor make_thread_pool(int width) {
   auto* pool = new ThreadPool(width);
   return {pool->executor(), [](void* self) { delete static_cast<ThreadPool*>(self); }};

@@ -1,5 +1,5 @@
 #pragma once
-// What the process has used so far, and what the machine has.
+// Memory use of the process so far, and memory of the machine.
 
 #include <cstdint>
 
@@ -8,14 +8,14 @@
 
 namespace soma {
 
-// The most memory that this process has ever had resident, in bytes; 0 if the system does not say.
+// The largest resident memory of this process so far, in bytes; 0 if the system does not report it.
 inline std::uint64_t peak_resident_bytes() {
   rusage usage{};
   if (::getrusage(RUSAGE_SELF, &usage) != 0) return 0;
   return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;  // Linux counts in kibibytes
 }
 
-// The memory of the machine, in bytes; 0 if the system does not say.
+// The memory of the machine, in bytes; 0 if the system does not report it.
 inline std::uint64_t physical_memory_bytes() {
   const long pages = ::sysconf(_SC_PHYS_PAGES), bytes = ::sysconf(_SC_PAGESIZE);
   return pages > 0 && bytes > 0

@@ -1,6 +1,6 @@
-// Activations that are made of the elementary functions of math-inl.hpp, and their derivatives, a
-// vector at a time. Their definitions are in kernels/reference/element.hpp. Errors are stated where
-// a function has more than its elementary functions have.
+// Activations composed of the elementary functions of math-inl.hpp, and their derivatives, a vector
+// at a time. kernels/reference/element.hpp defines them. A comment states the error if it is larger
+// than the error of the elementary functions.
 
 #if defined(SOMA_SIMD_ACTIVATIONS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_SIMD_ACTIVATIONS_INL_HPP
@@ -19,8 +19,8 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// x sigmoid(1.702 x), to 4 ulp above zero. Below, the rounding of the exponent shows: 80 ulp to
-// -50; within 2^-24 everywhere.
+// x sigmoid(1.702 x), to 4 ulp above zero. Below zero, the rounding of the exponent makes the error
+// larger: 80 ulp to -50; within 2^-24 everywhere.
 template <class DF, class V = hn::Vec<DF>>
 HWY_INLINE V gelu_sigmoid_lanes(DF d, V x) {
   const V v = hn::Mul(x, hn::Set(d, 1.702f));
@@ -69,8 +69,8 @@ HWY_INLINE V mish_derivative_lanes(DF d, V x) {
   return fused(d, hn::Mul(hn::Set(d, 4.0f), y), slope, parts.gate);
 }
 
-// 1/2 (1 + erf((x - 0.707107) / (0.282095 sqrt 2))), within 2^-22; its argument is rounded, which
-// shows where the result is small.
+// 1/2 (1 + erf((x - 0.707107) / (0.282095 sqrt 2))), within 2^-22; the rounding of the argument
+// dominates if the result is small.
 template <class DF, class V = hn::Vec<DF>>
 HWY_INLINE V laplace_argument(DF d, V x) {
   return hn::Div(hn::Sub(x, hn::Set(d, 0.707107f)), hn::Set(d, 0.282095f));
@@ -87,8 +87,8 @@ HWY_INLINE V laplace_derivative_lanes(DF d, V x) {
   return hn::Mul(decay, hn::Set(d, 1.41421252f));  // 1 / (0.282095 sqrt(2 pi))
 }
 
-// x, below zero exp(x) - 1 = 2 t / (1 - t) with t = tanh(x / 2): it keeps its digits near zero. To
-// 4 ulp.
+// x; below zero, exp(x) - 1 = 2 t / (1 - t) with t = tanh(x / 2), which keeps its digits near zero.
+// Error up to 4 ulp.
 template <class DF, class V = hn::Vec<DF>>
 HWY_INLINE V elu_lanes(DF d, V x) {
   const V t = tanh_lanes(d, hn::Mul(x, hn::Set(d, 0.5f)));

@@ -1,11 +1,11 @@
-// The bf16 tile product of x86 (AMX_BF16): a 16 x 16 tile of fp32 sums takes the products of 32
-// steps of k at once. Per element, with a0 b0 ... a31 b31 the products of the steps:
+// The bf16 tile product of x86 (AMX_BF16): it adds the products of 32 steps of k to a 16 x 16 tile
+// of fp32 sums. Per element, with a0 b0 ... a31 b31 the products of the steps:
 //
 //   sum + ((a0 b0 + a2 b2 + ... + a30 b30) + (a1 b1 + a3 b3 + ... + a31 b31))
 //
 // where the two inner sums are chains of fused multiply-adds from zero, rounded to nearest even,
-// and subnormal inputs and results count as zero, whatever the floating-point environment
-// ("Intel 64 and IA-32 Architectures Software Developer's Manual", TDPBF16PS).
+// and subnormal inputs and results count as zero, whatever the floating-point environment ("Intel
+// 64 and IA-32 Architectures Software Developer's Manual", TDPBF16PS).
 //
 // Tile registers are memory of a thread that must be configured, and whose use the operating system
 // allows a process (runtime/cpu.hpp). Compilers keep nothing in them, so the instructions are
@@ -33,8 +33,9 @@ namespace HWY_NAMESPACE {
 // Rows of a tile, floats (or pairs of bf16 numbers) in a row of it, and steps of k in a product.
 inline constexpr std::size_t tile_lines = 16, tile_floats = 16, tile_steps = 2 * tile_floats;
 
-// Whether the code of the target at hand may hold the instructions: wherever it may hold those of
-// the dot product, which such CPUs have too. Who runs them asks the CPU and the operating system.
+// True if the target may be compiled with these instructions: every target with the dot product
+// may, because a CPU with tiles has the dot product too. Callers ask the CPU and the operating
+// system before they run the code.
 #define SOMA_HAS_BF16_TILES SOMA_HAS_BF16_DOT
 
 }  // namespace HWY_NAMESPACE
@@ -47,7 +48,7 @@ namespace HWY_NAMESPACE {
 
 namespace {  // internal linkage: units with other flags have their own
 
-// All eight tile registers of this thread, in full size, while it lives.
+// All eight tile registers of this thread, configured in full size as long as the object exists.
 class Tiles {
  public:
   Tiles() {
@@ -58,7 +59,7 @@ class Tiles {
     } const configuration;
     asm volatile("ldtilecfg %0" : : "m"(configuration));
   }
-  // A thread that keeps no tiles is switched for less.
+  // A context switch costs less for a thread without tiles.
   ~Tiles() { asm volatile("tilerelease"); }
   Tiles(const Tiles&) = delete;
   Tiles& operator=(const Tiles&) = delete;
@@ -67,12 +68,13 @@ class Tiles {
   static HWY_INLINE void clear() {
     asm volatile("tilezero %%tmm%c0" : : "i"(kTile));
   }
-  // Rows that lie `stride` bytes apart.
+  // Loads rows that are `stride` bytes apart.
   template <int kTile>
   static HWY_INLINE void load(const void* from, std::size_t stride) {
     asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(stride), "i"(kTile) : "memory");
   }
-  // The same for what is read once: it leaves what stays in the first-level cache its place.
+  // The same for data that are read once: the load does not displace other data from the
+  // first-level cache.
   template <int kTile>
   static HWY_INLINE void load_once(const void* from, std::size_t stride) {
     asm volatile("tileloaddt1 (%0,%1,1), %%tmm%c2"
@@ -91,8 +93,8 @@ class Tiles {
   }
 };
 
-// Sums of a block: tiles 0 and 1, and below them 2 and 3, of which there are kRows x kColumns. In
-// memory rows lie `stride` floats apart.
+// The sums of a block of kRows x kColumns tiles: tiles 0 and 1, and 2 and 3 below them. In memory,
+// rows are `stride` floats apart.
 template <int kRows, int kColumns>
 struct SumTiles {
   static HWY_INLINE void clear() {
@@ -101,7 +103,7 @@ struct SumTiles {
     if constexpr (kRows == 2) Tiles::clear<2>();
     if constexpr (kRows == 2 && kColumns == 2) Tiles::clear<3>();
   }
-  // One of them is stored and cleared.
+  // Stores and clears one of the tiles.
   template <int kTile>
   static HWY_INLINE void exchange(float* to, std::size_t stride) {
     Tiles::store<kTile>(to + kTile / 2 * tile_lines * stride + kTile % 2 * tile_floats,

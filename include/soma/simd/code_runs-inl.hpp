@@ -1,5 +1,5 @@
-// Runs of stored codes to floats and back, a chunk that stays in the first-level cache at a time:
-// what everything that reads or writes narrow elements is made of.
+// Converts runs of stored codes to floats and back, in chunks that stay in the first-level cache.
+// All code that reads or writes narrow elements uses these functions.
 
 #if defined(SOMA_SIMD_CODE_RUNS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_SIMD_CODE_RUNS_INL_HPP
@@ -31,9 +31,10 @@ namespace hn = hwy::HWY_NAMESPACE;
 inline constexpr std::size_t convert_chunk = 512;
 // Room for one more vector behind a buffer, so that loops may run over its end.
 inline constexpr std::size_t lane_padding = 16;
-// Random words of a chunk, with those of a block before it.
+// The random words of a chunk, and of a block before it.
 inline constexpr std::size_t chunk_words = convert_chunk + 8 + philox_padding;
-// At most 512 bits: on targets with longer or scalable vectors the buffers above still hold.
+// At most 512 bits: so the buffers above are large enough for targets with longer or scalable
+// vectors.
 using Lanes32 = hn::CappedTag<std::uint32_t, lane_padding>;
 
 struct ConvertBuffers {
@@ -115,8 +116,8 @@ static inline void decode_whole_vectors(const CodecParams& p, const std::byte* f
   return decode_codes<4>(p, from, count, out);
 }
 
-// Up to a chunk of codes as floats. Reads no byte behind the last code: the last, partial vector
-// goes through a copy.
+// Decodes up to a chunk of codes to floats. It reads no byte after the last code: the last, partial
+// vector goes through a copy.
 static inline void decode_chunk(const CodecParams& p, const std::byte* from, std::size_t count,
                                 ConvertBuffers& buffers) {
   const std::size_t lanes = hn::Lanes(Lanes32());
@@ -153,9 +154,9 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void encode_loop(const CodecParams& params,
   }
 }
 
-// bf16 itself, to nearest even or with 16 random bits: the conversion that has to keep up with
-// memory. The bits that go are the lower half, so rounding is one addition. `random` in the lower
-// halves.
+// For bf16, rounded to nearest even or with 16 random bits: this conversion has to be as fast as
+// memory. Rounding discards the lower half of the bits, so it is one addition. `random` is in the
+// lower halves.
 template <bool kStochastic, class D32>
 HWY_INLINE hn::Vec<D32> bf16_codes(D32 d, hn::Vec<D32> bits, hn::Vec<D32> random) {
   auto addend = random;
@@ -214,8 +215,8 @@ static inline void encode_whole_vectors(const CodecParams& p, const std::byte* f
   return encode_width<4>(p, from, count, to, words);
 }
 
-// Where element `index` finds its word: fills `words`, chunk_words for a chunk, with the
-// blocks that cover `count` elements from it.
+// Returns the address of the word of element `index`, and fills `words`, chunk_words for a chunk,
+// with the blocks that cover `count` elements from there.
 static inline const std::byte* draw_words(const CodecParams& p, const Draw& draw,
                                           std::uint64_t index, std::size_t count,
                                           std::uint32_t* words) {

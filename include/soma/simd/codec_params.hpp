@@ -1,5 +1,5 @@
 #pragma once
-// What the vector loops need to know of a format and a rounding, worked out once per call: every
+// The parameters of a format and a rounding for the vector loops, computed once per call: every
 // mask, shift and special code as a plain integer. The loops take any format this way, so a format
 // chosen at run time is as fast as a named one.
 
@@ -20,13 +20,13 @@ struct CodecParams {
   int sign_shift;             // from bit 31 down to the sign bit
   std::uint32_t magnitude_mask;
   std::uint32_t max_finite_code;
-  std::uint32_t infinity_code;  // what an infinite magnitude becomes, without sign
+  std::uint32_t infinity_code;  // the code of an infinite magnitude, without sign
   std::uint32_t overflow_positive,
-      overflow_negative;  // what a finite overflow becomes, without sign
+      overflow_negative;  // the codes of a finite overflow, without sign
   std::uint32_t nan_base, nan_payload_mask,
       nan_quiet;              // NaN: base | (payload & mask, or quiet if that is 0)
   std::uint32_t random_mask;  // which bits of a random word count
-  bool half_words;            // whether random words are 16 bits
+  bool half_words;            // true: random words have 16 bits
   bool fp32_layout;           // the fields are fp32's own, cut off below: decoding is a shift
   bool plain_fp32;            // fp32 itself: nothing to do
   bool plain_bf16;            // bf16 itself: nearest-even is an addition and a shift
@@ -49,8 +49,8 @@ constexpr CodecParams make_codec_params(const FloatFormat& f, const Rounding& ro
   p.magnitude_mask = f.magnitude_mask();
   p.max_finite_code = f.max_finite_code();
 
-  // The sign bit of a NaN that sits at negative zero belongs to the code, not to a magnitude: it is
-  // patched in later.
+  // If NaN has the code of negative zero, its sign bit belongs to the code and not to the
+  // magnitude; later code adds it.
   p.infinity_code = detail::overflow_code(f, false);
   p.overflow_positive =
       detail::overflow_stops_at_max(rounding.mode, false) ? f.max_finite_code() : p.infinity_code;

@@ -71,7 +71,7 @@ HWY_INLINE V32 decode_lanes(D32 d, const CodecParams& p, V32 code) {
         hn::Mul(hn::ConvertTo(df, hn::Or(mantissa, leading)), power_of_two(di, unit));
     bits = hn::BitCast(d, exact);
   } else {
-    // Normal numbers: move the fields and rebase the exponent. Below them the magnitude is an
+    // Normal numbers: shifts the fields and changes the exponent's bias. A smaller magnitude is an
     // integer times the spacing.
     const V32 rebase = hn::Set(d, static_cast<std::uint32_t>(127 - p.bias) << 23);
     const V32 normal = hn::Add(hn::ShiftLeftSame(magnitude, unused), rebase);
@@ -82,7 +82,7 @@ HWY_INLINE V32 decode_lanes(D32 d, const CodecParams& p, V32 code) {
   }
   const auto special = hn::Gt(magnitude, hn::Set(d, p.max_finite_code));
   if (HWY_UNLIKELY(!hn::AllFalse(d, special))) {
-    // The payload mask is that of NaN codes; formats whose NaN has none get fp32's quiet NaN.
+    // The payload mask belongs to NaN codes; a NaN without payload bits becomes fp32's quiet NaN.
     const V32 payload =
         hn::ShiftLeftSame(hn::And(magnitude, hn::Set(d, p.nan_payload_mask)), unused);
     const V32 quiet = hn::Set(d, p.nan_payload_mask == 0 ? 0x400000u : 0u);

@@ -1,6 +1,6 @@
-// Multiply-adds with one number in memory for all lanes. On AVX-512 the instruction itself can
-// fetch it (an embedded broadcast), which saves the one that would load it into a register.
-// Compilers do so only where a number is used once, so the instructions are written out.
+// Multiply-adds with one number in memory for all lanes. An AVX-512 instruction can load that
+// number itself (an embedded broadcast), which saves an instruction. Compilers use this only if a
+// number is used once, so this header has the instructions as inline assembly.
 
 #if defined(SOMA_SIMD_ELEMENT_OPERAND_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_SIMD_ELEMENT_OPERAND_INL_HPP
@@ -17,10 +17,10 @@
 namespace soma {
 namespace HWY_NAMESPACE {
 
-// A float's place: an fp32 number, or two of bf16.
+// A float in memory: an fp32 number, or two bf16 numbers.
 using ElementPlace [[gnu::may_alias]] = const float;
 
-// Of AVX-512, as is the dot product of bf16, which can have its numbers so too.
+// AVX-512 instructions have such operands. The bf16 dot product is one of them.
 #define SOMA_HAS_ELEMENT_OPERANDS SOMA_HAS_BF16_DOT
 inline constexpr bool has_element_operands = SOMA_HAS_ELEMENT_OPERANDS;
 

@@ -24,11 +24,11 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The four directed modes share a loop: what they add depends on the sign only.
+// The four directed modes share a loop: the addend depends on the sign only.
 enum class RoundingClass { nearest_even, directed, stochastic };
 
-// What the common path leaves out, where params.rare is set. `code` has no sign yet; a set sign bit
-// in it is the NaN of a format that keeps it there.
+// The cases that the common path leaves out, if params.rare is set. `code` has no sign yet, except
+// if the format keeps NaN there: then a set sign bit in `code` is the NaN.
 template <class D32, class V32 = hn::Vec<D32>, class M32 = hn::Mask<D32>>
 HWY_NOINLINE static V32 patch_rare(D32 d, const CodecParams& p, V32 bits, V32 code, M32 is_nan) {
   const V32 zero = hn::Zero(d);
@@ -46,9 +46,9 @@ HWY_NOINLINE static V32 patch_rare(D32 d, const CodecParams& p, V32 bits, V32 co
   return p.nan_is_max ? hn::IfThenElse(is_nan, code, hn::Or(code, sign)) : hn::Or(code, sign);
 }
 
-// How much to add before the shift, for nearest-even and the directed modes. Even is what the kept
-// significand is: without mantissa bits it is never even and ties go away from zero, as IEEE 754
-// section 4.3.1 has it.
+// The addend before the shift, for nearest-even and the directed modes. "Even" refers to the
+// significand that remains: without mantissa bits it is never even, and ties round away from zero,
+// as in IEEE 754 section 4.3.1.
 template <RoundingClass kClass, class D32, class V32 = hn::Vec<D32>>
 HWY_INLINE V32 rounding_addend(D32 d, const CodecParams& p, V32 bits, V32 significand, V32 shift) {
   const V32 one = hn::Set(d, 1u);

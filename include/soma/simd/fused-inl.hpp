@@ -1,5 +1,5 @@
-// a * b + c rounded once, on every target. Where a target has no such instruction it is computed
-// one lane at a time by std::fma, which is exact by definition: slow, and the same bits.
+// Computes a * b + c, rounded once, on every target. If a target has no such instruction, std::fma
+// computes it one lane at a time, exact by definition: slow, but with the same bits.
 
 #if defined(SOMA_SIMD_FUSED_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_SIMD_FUSED_INL_HPP
@@ -20,8 +20,8 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Highway numbers better targets lower; AVX2 is the first x86 one with FMA, and AArch64 always has
-// it.
+// In Highway, better targets have lower numbers; AVX2 is the first x86 target with FMA, and AArch64
+// always has it.
 #if HWY_ARCH_X86
 inline constexpr bool has_fused_multiply_add = HWY_TARGET <= HWY_AVX2;
 #elif defined(__aarch64__)
@@ -30,7 +30,7 @@ inline constexpr bool has_fused_multiply_add = HWY_TARGET != HWY_SCALAR && HWY_T
 inline constexpr bool has_fused_multiply_add = false;
 #endif
 
-// x[i] = x[i] * y[i] + z[i]. Not inlined: polynomials would multiply its calls.
+// x[i] = x[i] * y[i] + z[i]. It is not inlined, because each polynomial calls it many times.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void fused_one_by_one(float* x, const float* y, const float* z,
                                                            std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) x[i] = std::fma(x[i], y[i], z[i]);

@@ -1,16 +1,17 @@
-// Elementary functions in fp32 lanes: the same bits on every target, because every step is an IEEE
-// operation or an explicit fused multiply-add (fused-inl.hpp), and no product meets a sum in any
-// other way (compilers contract those as they please, across intrinsics too).
+// Elementary functions in fp32 lanes, with the same bits on every target: every step is an IEEE
+// operation or an explicit fused multiply-add (fused-inl.hpp). No other product is added to
+// anything, because compilers may contract a product and a sum, across intrinsics too.
 //
 // Errors are in units in the last place (ulp) of the exact result, measured against a double libm
 // over every seventh of all 2^32 floats and rounded up; tests/simd/vector_math_test.cpp asserts
-// them over a coarser sweep. They hold where the result is at least 2^-126 in magnitude; below, it
-// is rounded to a subnormal number, never flushed, and the error stated in ulp becomes one of at
-// most that many times 2^-149 but where a comment says otherwise. Infinities give the limit, NaN
-// gives NaN (its sign and payload are not promised).
+// them over a coarser sweep. They hold if the result is at least 2^-126 in magnitude. A smaller
+// result is rounded to a subnormal number, never flushed; unless a comment says otherwise, its
+// error is at most the same number of units of 2^-149. Infinities give the limit, NaN gives NaN
+// (its sign and payload are not promised).
 //
 // Polynomials are minimax, by Remez's exchange in 160 bits, weighted for the relative error of the
-// function, coefficients rounded to fp32; each is given with its error after that rounding.
+// function, coefficients rounded to fp32; each polynomial has its error after that rounding beside
+// it.
 
 #if defined(SOMA_SIMD_MATH_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_SIMD_MATH_INL_HPP
@@ -45,7 +46,7 @@ HWY_INLINE V polynomial(DF d, V x, float highest, Lower... lower) {
   return sum;
 }
 
-// Where x is NaN it stays so: comparisons with NaN are false, while Min and Max differ by target.
+// Keeps NaN: comparisons with NaN are false, while Min and Max differ by target.
 template <class DF, class V = hn::Vec<DF>>
 HWY_INLINE V at_most_lanes(DF d, V x, float high) {
   const V top = hn::Set(d, high);
@@ -79,9 +80,9 @@ HWY_INLINE V exp_lanes(DF d, V x) {
   // |r| < 0.3473: 2^-28.2.
   const V e = polynomial(d, r, 1.38401880e-3f, 8.36934242e-3f, 4.16680835e-2f, 0.166665152f,
                          0.499999940f, 1.0f, 1.0f);
-  // 2^k in two exact factors: 2^130 and 2^-152 are no fp32 numbers. The last product is exact but
-  // for subnormal results, so contracting it into a sum with something of the order of 1 changes
-  // nothing.
+  // 2^k is the product of two exact factors, because 2^130 and 2^-152 are not fp32 numbers. The
+  // last product is exact except for subnormal results, so if the compiler contracts it into a sum
+  // with a number near 1, no bit changes.
   const auto half = hn::ShiftRight<1>(k);
   const auto one = hn::Set(di, 127);
   const V first = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(half, one)));
@@ -112,7 +113,7 @@ HWY_INLINE V log_lanes(DF d, V x) {
   const V m = hn::BitCast(d, hn::Sub(bits, hn::ShiftLeft<23>(exponent)));
   const V k = hn::Sub(hn::ConvertTo(d, exponent), hn::IfThenElseZero(subnormal, hn::Set(d, 23.0f)));
   const V result = log_sum_lanes(d, k, hn::Sub(m, hn::Set(d, 1.0f)));
-  // What is left besides zero and negative numbers is infinity and NaN.
+  // Besides zero and negative numbers, only infinity and NaN remain.
   const auto regular = hn::And(hn::Gt(x, hn::Zero(d)), hn::Lt(x, infinity));
   const V negative = hn::IfThenElse(
       hn::Lt(x, hn::Zero(d)), hn::Set(d, std::numeric_limits<float>::quiet_NaN()), hn::Add(x, x));
@@ -130,7 +131,7 @@ HWY_INLINE V log_one_plus_lanes(DF d, V u) {
   return log_sum_lanes(d, hn::IfThenElseZero(upper, one), f);
 }
 
-// exp(-|x|) and 1 / (1 + exp(-|x|)): what the logistic family is made of.
+// exp(-|x|) and 1 / (1 + exp(-|x|)), on which all logistic functions build.
 template <class DF, class V = hn::Vec<DF>>
 struct LogisticParts {
   V small, upper;
@@ -209,8 +210,8 @@ HWY_INLINE V tanh_derivative_lanes(DF d, V x) {
 // exp(-t^2/2) and ratio Mills' ratio over sqrt(2 pi).
 //
 // t^2 is taken in two parts, so that decay keeps its digits however far out. (t + 4) ratio is a
-// polynomial in s = (t - 4) / (t + 4), up to t = 14.5: 2^-24.1; beyond, decay is zero. What t + 4
-// loses in rounding comes back by the derivative, ratio' = t ratio - 1 / sqrt(2 pi).
+// polynomial in s = (t - 4) / (t + 4), up to t = 14.5: 2^-24.1; beyond, decay is zero. The rounding
+// error of t + 4 is corrected by the derivative, ratio' = t ratio - 1 / sqrt(2 pi).
 template <class DF, class V = hn::Vec<DF>>
 struct NormalTail {
   V t, decay, ratio;
@@ -269,8 +270,8 @@ HWY_INLINE V gelu_tanh_argument(DF d, V x) {
   return hn::Mul(x, fused(d, hn::Mul(x, x), hn::Set(d, 7.13548163e-2f), hn::Set(d, 1.59576912f)));
 }
 
-// x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), to 2.5 ulp above zero. Below, the rounding of the
-// exponent shows: 14 ulp to -3, 210 ulp to -10; within 2^-24 everywhere.
+// x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), to 2.5 ulp above zero. Below zero, the rounding of
+// the exponent makes the error larger: 14 ulp to -3, 210 ulp to -10; within 2^-24 everywhere.
 template <class DF, class V = hn::Vec<DF>>
 HWY_INLINE V gelu_tanh_lanes(DF d, V x) {
   x = at_least_lanes(d, x, -12.0f);  // there it is zero

@@ -1,8 +1,8 @@
-// Vectors from and to bytes that may lie at any address and hold anything, and fetching ahead.
+// Loads and stores of vectors at any address and in memory of any type, and prefetches.
 //
-// Highway's LoadU and StoreU do exactly that on every target but the scalar one, where they are
-// plain accesses through a typed pointer: undefined for memory that holds another type or is not
-// aligned for this one.
+// Highway's LoadU and StoreU do that on every target except the scalar one. There they are plain
+// accesses through a typed pointer, which is undefined if the memory holds another type or is not
+// aligned for this type.
 
 #if defined(SOMA_SIMD_MEMORY_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_SIMD_MEMORY_INL_HPP
@@ -46,9 +46,9 @@ HWY_INLINE void store_bytes(D d, hn::Vec<D> vector, void* to) {
 #endif
 }
 
-// Fetches what a run from memory needs 2 KiB after these numbers: a processor by itself does not
-// look far enough ahead where elements take a while, or rows are short. In steps of BERT-base and
-// MiniLM the gradient of GELU takes 0.3 to 0.6 of its time, norms 0.8 and gradient norms 0.9
+// Prefetches the data 2 KiB after these numbers: the CPU's own prefetcher does not look far enough
+// ahead if the work on an element takes long, or rows are short. In steps of BERT-base and MiniLM
+// the gradient of GELU takes 0.3 to 0.6 of its time with it, norms 0.8 and gradient norms 0.9
 // (Intel, AMX); 1 or 4 KiB do the same.
 HWY_INLINE void fetch_ahead(const void* used) {
   hwy::Prefetch(reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(used) + 2048));

@@ -1,6 +1,6 @@
-// Philox 4x32-10 in vector lanes: several blocks at a time, each 32-bit word in the low half of a
-// 64-bit lane, because the 32 x 32 -> 64 multiplication reads it there and the upper half never
-// matters. A tenth of the cost of the rounds is spent on putting words back side by side.
+// Philox 4x32-10 in vector lanes, several blocks at a time. Each 32-bit word is in the low half of
+// a 64-bit lane, because the 32 x 32 -> 64 multiplication reads it there and ignores the upper
+// half. Putting words back side by side takes a tenth of the time of the rounds.
 
 #if defined(SOMA_SIMD_PHILOX_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_SIMD_PHILOX_INL_HPP
@@ -35,8 +35,9 @@ HWY_INLINE V64 multiply_low_words(D64 d, V64 a, std::uint32_t b) {
 #endif
 }
 
-// The upper half of each lane's product where the lower one was; above it lies what nothing reads.
-// A shuffle, since shifts wait for the unit that multiplies (1.05 times the rate on an Intel part).
+// Moves the upper half of each lane's product to the lower half; the upper half of the result is
+// never read. It is a shuffle, because shifts use the same unit as multiplications (1.05 times the
+// rate on an Intel CPU).
 template <class D64, class V64 = hn::Vec<D64>>
 HWY_INLINE V64 upper_word(D64 d, V64 product) {
 #if HWY_TARGET == HWY_SCALAR
@@ -48,13 +49,13 @@ HWY_INLINE V64 upper_word(D64 d, V64 product) {
 #endif
 }
 
-// Vectors of blocks that are computed side by side: a round waits for its products, and keys are
-// the same for all.
+// The vectors of blocks that are computed side by side: a round waits for its products, and all
+// vectors have the same keys.
 inline constexpr std::size_t philox_vectors = 2;
-// Words beyond the last block that may be written: those of so many vectors of at most 8 blocks.
+// The words that may be written after the last block: philox_vectors vectors of at most 8 blocks.
 inline constexpr std::size_t philox_padding = philox_vectors * 4 * 8;
 
-// Blocks in the making: a word is the low half of a lane.
+// Blocks between rounds: a word is in the low half of a lane.
 template <class V64>
 struct PhiloxLanes {
   V64 c0, c1, c2, c3;
@@ -84,7 +85,7 @@ HWY_INLINE void store_blocks(D64 d, const PhiloxLanes<V64>& at, std::uint32_t* o
 #endif
 }
 
-// All rounds of two vectors of blocks.
+// All rounds for two vectors of blocks.
 template <class D64, class V64 = hn::Vec<D64>>
 HWY_INLINE void philox_rounds(D64 d, const Draw& draw, PhiloxLanes<V64>& even,
                               PhiloxLanes<V64>& odd) {
@@ -98,7 +99,7 @@ HWY_INLINE void philox_rounds(D64 d, const Draw& draw, PhiloxLanes<V64>& even,
   }
 }
 
-// The blocks of these numbers, before the first round.
+// The blocks with these numbers, before the first round.
 template <class D64, class V64 = hn::Vec<D64>>
 HWY_INLINE PhiloxLanes<V64> philox_start(D64 d, const Draw& draw, V64 number) {
   return {number, hn::ShiftRight<32>(number), hn::Set(d, draw.stream), hn::Set(d, draw.step)};
@@ -123,8 +124,8 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void philox_words(const Draw& draw, std::ui
   }
 }
 
-// The words index, index + 1, ... of the stream. They begin at the place that is returned, up to 3
-// words into `words`, which has room for 6 and philox_padding more.
+// They begin at the returned address, up to 3 words into `words`, which has room for 6 and
+// philox_padding more.
 static inline const std::uint32_t* philox_run(const Draw& draw, std::uint64_t index,
                                               std::size_t count, std::uint32_t* words) {
   const auto lead = static_cast<std::size_t>(index % 4);
@@ -132,7 +133,7 @@ static inline const std::uint32_t* philox_run(const Draw& draw, std::uint64_t in
   return words + lead;
 }
 
-// A word of each lane, side by side.
+// Moves the words of all lanes side by side.
 template <class D64, class V64 = hn::Vec<D64>>
 HWY_INLINE void store_low_words(D64 d, V64 even, V64 odd, std::uint32_t* out) {
   (void)d;  // a type is all that Highway needs of it
@@ -145,9 +146,10 @@ HWY_INLINE void store_low_words(D64 d, V64 even, V64 odd, std::uint32_t* out) {
 #endif
 }
 
-// The same runs for several columns, side by side: that of column c begins at index + c * distance,
-// where the distance is a multiple of 4. Word i of column c is at [i * stride + c] of the place
-// that is returned; around it lie up to 3 rows more. Columns are rounded up to a vector of words.
+// The same runs for several columns, interleaved: the run of column c begins at index + c *
+// distance; the distance is a multiple of 4. Word i of column c is at [i * stride + c] of the
+// returned address; up to 3 further rows before and after it are written, too. Columns are rounded
+// up to a vector of words.
 HWY_NOINLINE HWY_MAYBE_UNUSED static const std::uint32_t* philox_columns(
     const Draw& draw, std::uint64_t index, std::uint64_t distance, std::size_t columns,
     std::size_t count, std::size_t stride, std::uint32_t* HWY_RESTRICT words) {

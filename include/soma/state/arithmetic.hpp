@@ -1,5 +1,5 @@
 #pragma once
-// The part of a checkpoint's identity that a run does not choose itself.
+// The part of a checkpoint's identity that does not come from a run's options.
 
 #include <soma/base/record.hpp>
 #include <soma/base/version.hpp>
@@ -10,10 +10,10 @@
 
 namespace soma {
 
-// Adds what decides the bits of a run besides its settings: the library's version, who computes,
-// the mode of arithmetic, whether the target has fused multiply-add, and how bf16 products are
-// formed on this CPU, which decides it for those of fp32. Two machines with the same five give the
-// same bits, whatever else they are.
+// Adds the facts that decide the bits of a run beside its settings: the library's version, the
+// device, the mode of arithmetic, fused multiply-add on the target, and the way of bf16 products on
+// this CPU, which also decides fp32 products. Two machines with the same five facts give the same
+// bits.
 inline void add_arithmetic(Record& identity, const Context& context) {
   identity.set("soma.version", std::to_string(version.major) + "." + std::to_string(version.minor) +
                                    "." + std::to_string(version.patch));

@@ -1,6 +1,6 @@
 #pragma once
-// What a training run leaves behind so that it can go on, and where that is kept. Files are one
-// place (io/checkpoint_folder.hpp); a host with another store derives its own.
+// The state that a training run saves in order to be resumed, and the interface to the place that
+// keeps it. io/checkpoint_folder.hpp keeps it in files; a host with another store derives its own.
 
 #include <soma/base/record.hpp>
 #include <soma/state/state_dict.hpp>
@@ -20,7 +20,8 @@ enum class CheckpointState : std::uint8_t {
   weights,
   optimizer,
   precision,  // amax histories behind scales
-  task,       // what the task keeps beside weights; of most it is empty, and has no file then
+  task,       // the task's state beside weights; if it is empty, as for most tasks, there is no
+              // file
 };
 inline constexpr std::array all_checkpoint_states{
     CheckpointState::weights, CheckpointState::optimizer, CheckpointState::precision,
@@ -40,11 +41,11 @@ struct CheckpointParts {
 struct Checkpoint {
   StateDict weights{}, optimizer{}, precision{}, task{};
   Record progress{"progress"};  // step, epoch, position in the data, scale of the loss ...
-  // What has to be the same for the run to go on with the same numbers: the model's shape, a hash
-  // of the data, options, the library's version, the mode of arithmetic.
+  // The facts that must be the same for a resumed run to give the same numbers: the model's shape,
+  // a hash of the data, options, the library's version, the mode of arithmetic.
   Record identity{"identity"};
-  // Given to save() only: a state that was given to save_part() in so many parts is empty here.
-  // What is loaded is whole.
+  // For save() only: a state that save_part() has stored in this number of parts is empty here.
+  // Loaded states are whole.
   CheckpointParts parts{};
 
   const StateDict& state(CheckpointState which) const {
@@ -58,13 +59,13 @@ struct Checkpoint {
   }
 };
 
-// One of `count` parts of a state. A tensor is whole in one of them, or some parts that follow each
-// other have rows of it: part after part they are the whole (join_parts() puts them together).
+// One of `count` parts of a state. Each tensor lies in one part as a whole, or its rows lie in
+// consecutive parts: part after part, the rows form the whole (join_parts() combines them).
 struct CheckpointPart {
   std::size_t index = 0, count = 1;
 };
 
-// Which entries of weights and optimizer a rank needs.
+// The entries of weights and optimizer that a rank needs.
 class CheckpointNames {
  public:
   virtual ~CheckpointNames() = default;
@@ -80,21 +81,23 @@ class CheckpointStore {
  public:
   virtual ~CheckpointStore() = default;
 
-  // Keeps it as the newest. When this returns it is safe; when it throws, what was there before is.
+  // Stores the checkpoint as the newest. When this returns, the checkpoint is safe; when it throws,
+  // the earlier ones are.
   virtual void save(std::uint64_t step, const Checkpoint& checkpoint) = 0;
-  // The newest whole one; false: there is none. Its tensors may be read-only.
+  // Loads the newest complete checkpoint; returns false if there is none. Its tensors may be
+  // read-only.
   virtual bool load_latest(Context& context, Checkpoint& checkpoint) = 0;
 
-  // The one that did best so far, beside the others: a new one replaces it.
+  // The checkpoint with the best evaluation so far, beside the others: a new one replaces it.
   virtual void save_best(const Checkpoint& checkpoint) = 0;
   virtual bool load_best(Context& context, Checkpoint& checkpoint) = 0;
 
-  // Where several ranks have a part of the states each, every one of them writes its own, with a
-  // store of its own: rank 0 begins (`step`: none of the best one) and gets a name for the place,
-  // all save their parts there, and when the last is done rank 0 calls save() or save_best(), with
-  // which they become part of the checkpoint. Until then nothing is seen of them; what was begun
-  // and not saved is dropped, at the latest with the store, and never gets into another checkpoint.
-  // Error checkpoint.parts: a store that cannot do that.
+  // If several ranks have a part of the states each, every rank writes its own part, with a store
+  // of its own. Rank 0 begins (`step`: not set for the best checkpoint) and gets a name for the
+  // place; all ranks save their parts there; when all are done, rank 0 calls save() or save_best(),
+  // which makes the parts a checkpoint. Until then the parts are invisible. Parts that were begun
+  // and not saved are dropped, at the latest with the store, and never get into another checkpoint.
+  // Error checkpoint.parts: a store without this ability.
   virtual std::string begin_parts(std::optional<std::uint64_t> /*step*/) { no_parts(); }
   virtual void save_part(const std::string& /*place*/, CheckpointState /*which*/,
                          const CheckpointPart& /*part*/, const StateDict& /*state*/) {
@@ -102,10 +105,10 @@ class CheckpointStore {
   }
   virtual void drop_parts() {}
 
-  // And every one reads what it needs: rank 0 finds the newest whole checkpoint, or the best one,
-  // and names its place (empty: there is none); with that name each rank loads the records, the
-  // precision, the task's state, and those entries of weights and optimizer that it wants, whoever
-  // wrote them.
+  // And every rank reads its own entries: rank 0 finds the newest complete checkpoint, or the best
+  // one, and returns the name of its place (empty: there is none). With that name each rank loads
+  // the records, the precision, the task's state, and its entries of weights and optimizer,
+  // whichever rank wrote them.
   virtual std::string find_latest(Context& /*context*/) { no_parts(); }
   virtual std::string find_best() { no_parts(); }
   virtual Checkpoint load_named(Context& /*context*/, const std::string& /*place*/,
@@ -120,14 +123,15 @@ class CheckpointStore {
 
  private:
   [[noreturn]] static void no_parts() {
-    fail(error_id::checkpoint_parts, "CheckpointStore", "store", "one that takes whole states only",
-         "one that ranks can save parts to, such as CheckpointFolder");
+    fail(error_id::checkpoint_parts, "CheckpointStore", "store",
+         "a store that takes whole states only",
+         "a store that ranks can save parts to, such as CheckpointFolder");
   }
 };
 
-// Whether a run with the identity `current` may go on from a checkpoint with the identity `saved`:
-// the same names with the same values, in any order. Error checkpoint.identity names all that
-// differs, with both values.
+// Checks that a run with the identity `current` may resume from a checkpoint with the identity
+// `saved`: the same names with the same values, in any order. Error checkpoint.identity names all
+// differences, with both values.
 inline void check_identity(const Record& saved, const Record& current) {
   std::string names, given, wanted;
   const auto differ = [&](std::string_view name, std::string_view now, std::string_view then) {
@@ -139,7 +143,7 @@ inline void check_identity(const Record& saved, const Record& current) {
   constexpr std::string_view absent = "not there";
   for (const auto& [name, value] : current.entries()) {
     const RecordValue* then = saved.find(name);
-    // As text: a file does not say whether a 5 was signed.
+    // Compared as text, because a file does not store whether a 5 was signed.
     if (then == nullptr)
       differ(name, to_text(value), absent);
     else if (to_text(value) != to_text(*then))

@@ -1,5 +1,5 @@
 #pragma once
-// The whole of states that several ranks have parts of: some of the names, or some rows of each.
+// Combines states that several ranks have parts of: some of the names, or some rows of each tensor.
 
 #include <soma/state/state_dict.hpp>
 
@@ -13,7 +13,7 @@ namespace soma {
 
 namespace detail {
 
-// Whether the two are rows of one tensor or, without rows, the same scalar.
+// True if the two are rows of one tensor or, without rows, the same scalar.
 inline bool belong_together(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype() || a.rank() != b.rank()) return false;
   if (a.rank() == 0) return std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
@@ -28,7 +28,7 @@ inline bool belong_together(const Tensor& a, const Tensor& b) {
        soma::quoted(name) + " of part " + std::to_string(part + 1), given, wanted);
 }
 
-// Of these parts, all of which have the name, the rows. One part that has all of them is shared.
+// Joins the rows of one name, which all parts have. If one part has all rows, its tensor is shared.
 inline Tensor join_rows(Context& context, std::string_view name, std::size_t first,
                         std::span<const StateDict> parts) {
   const Tensor& begin = parts.front().at(name);
@@ -56,11 +56,10 @@ inline Tensor join_rows(Context& context, std::string_view name, std::size_t fir
 
 }  // namespace detail
 
-// Each name is in as many parts as any other, which follow each other: part after part, along the
-// first dimension, they are the whole; a part may have none of a tensor's rows. A scalar is the
-// same in each of them. Tensors that one part has all rows of are shared with it, others copied.
-// Error checkpoint.parts: a name is missing in a part; types, the other dimensions or scalars
-// differ.
+// Each name lies in one or more consecutive parts, the same number for all names. Along the first
+// dimension, part after part forms the whole; a part may have none of a tensor's rows. A scalar is
+// the same in each part. A tensor that lies in one part is shared, others are copied. Error
+// checkpoint.parts: a name is missing in a part; types, the other dimensions or scalars differ.
 inline StateDict join_parts(Context& context, std::span<const StateDict> parts) {
   StateDict whole;
   std::size_t each = 0;  // parts that have the same name

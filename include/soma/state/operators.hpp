@@ -1,6 +1,6 @@
 #pragma once
-// Which operators of one's own a checkpoint needs. It has their names and not their code: a context
-// that does not know one of them cannot go on from it, and says which.
+// The custom operators that a checkpoint needs. The checkpoint stores their names, not their code:
+// a context that lacks one of them cannot resume from it, and the error names the operator.
 
 #include <soma/base/record.hpp>
 #include <soma/ops/registry.hpp>
@@ -10,8 +10,8 @@
 
 namespace soma {
 
-// Sets "operators" to the names of those that have run in the context (whichever model used them),
-// separated by spaces; nothing where there are none.
+// Sets "operators" to the names of the custom operators that have run in the context (for any
+// model), separated by spaces. Sets nothing if there are none.
 inline void set_operators(Record& record, Context& context) {
   std::string names;
   for (const Operator* op : context.operators().all())
@@ -20,7 +20,7 @@ inline void set_operators(Record& record, Context& context) {
   if (!names.empty()) record.set("operators", names);
 }
 
-// Error checkpoint.operator: the context lacks one that the record names.
+// Error checkpoint.operator: the context lacks an operator that the record names.
 inline void check_operators(const Record& record, Context& context) {
   if (!record.contains("operators")) return;
   for (std::string_view rest = record.text("operators"); !rest.empty();) {
@@ -29,7 +29,7 @@ inline void check_operators(const Record& record, Context& context) {
     if (!name.empty() && context.operators().find(name) == nullptr)
       fail(error_id::checkpoint_operator, "check_operators", "operator",
            quoted(name).append(", which the checkpoint's model ran"),
-           "one that is registered in the context");
+           "an operator that is registered in the context");
   }
 }
 

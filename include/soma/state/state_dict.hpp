@@ -1,6 +1,6 @@
 #pragma once
-// StateDict: tensors by name, in ascending order of the names' bytes. What is saved and loaded; the
-// order is part of the meaning of a state hash.
+// StateDict: the tensors that are saved and loaded, by name, in ascending order of the names'
+// bytes. The order is part of the meaning of a state hash.
 
 #include <soma/tensor/tensor.hpp>
 
@@ -15,7 +15,7 @@ namespace soma {
 
 namespace detail {
 
-// How many letters have to be inserted, removed or replaced (Levenshtein); long names are cut.
+// The number of letters to insert, remove or replace (Levenshtein); long names are cut.
 inline std::size_t edit_distance(std::string_view a, std::string_view b) {
   a = a.substr(0, 256);
   b = b.substr(0, 256);
@@ -46,16 +46,15 @@ class StateDict {
            "one with elements");
     const auto place = lower_bound(name);
     if (place != entries_.end() && place->first == name)
-      fail(error_id::duplicate_name, "StateDict::set", "name", soma::quoted(name),
-           "one that is not there yet");
-    // By hand: std::vector::insert of pairs costs every unit more than the rest of this class.
+      fail(error_id::duplicate_name, "StateDict::set", "name", soma::quoted(name), "a new name");
+    // std::vector::insert of pairs would cost every unit more than the rest of this class.
     std::size_t at = entries_.size();
     const auto wanted = static_cast<std::size_t>(place - entries_.begin());
     entries_.push_back({std::move(name), std::move(tensor)});
     for (; at > wanted; --at) std::swap(entries_[at], entries_[at - 1]);
   }
 
-  // The tensor of that name. Error state.missing_name, which lists names that look like it.
+  // The tensor of that name. Error state.missing_name, which lists similar names.
   const Tensor& at(std::string_view name) const {
     const Tensor* tensor = find(name);
     if (tensor == nullptr)
@@ -68,7 +67,7 @@ class StateDict {
     return place != entries_.end() && place->first == name ? &place->second : nullptr;
   }
   bool contains(std::string_view name) const { return find(name) != nullptr; }
-  // Whether it was there.
+  // Returns true if the name was there.
   bool erase(std::string_view name) {
     const auto place = lower_bound(name);
     if (place == entries_.end() || place->first != name) return false;
@@ -115,9 +114,9 @@ struct CopyIntoOptions {
 };
 
 // Copies the elements of `source` into the tensors of `target`. Every name of the target has to be
-// in the source, with the same shape and dtype; nothing is written before all is checked. Returns
+// in the source, with the same shape and dtype. Nothing is written before all is checked. Returns
 // the names that only the source has. Errors state.missing_name, state.shape, state.dtype,
-// tensor.read_only; state.extra_name where the options say so.
+// tensor.read_only; state.extra_name if the options forbid further names.
 inline std::vector<std::string> copy_into(const StateDict& source, const StateDict& target,
                                           const CopyIntoOptions& options = {}) {
   for (const auto& [name, to] : target) {
@@ -131,7 +130,7 @@ inline std::vector<std::string> copy_into(const StateDict& source, const StateDi
       fail(error_id::state_dtype, "copy_into", soma::quoted(name), from->describe(), to.describe());
     if (!to.storage().writable())
       fail(error_id::tensor_read_only, "copy_into", soma::quoted(name),
-           to.describe() + " of constant elements", "one that may be written");
+           to.describe() + " of constant elements", "a writable tensor");
   }
   std::vector<std::string> extra;
   for (const auto& [name, from] : source)

@@ -1,7 +1,7 @@
 #pragma once
 // TensorSource: named tensors that need not be in memory at once, such as those of a model whose
-// stages are on several ranks. Names, types and shapes are known; elements come one tensor at a
-// time.
+// stages are on several ranks. Names, types and shapes are known in advance; elements come one
+// tensor at a time.
 
 #include <soma/state/state_dict.hpp>
 
@@ -18,14 +18,14 @@ class TensorSource {
 
   // Ascending by name. Tensors may be outlines, which have no elements.
   virtual std::span<const StateDict::Entry> entries() const = 0;
-  // Tensor i of them with its elements. Whoever holds on to it holds memory.
+  // Tensor i with its elements. Holding on to it holds its memory.
   virtual Tensor fetch(std::size_t i) = 0;
 
  protected:
   TensorSource() = default;
 };
 
-// Of tensors that are there; the state outlives it.
+// A source of tensors in memory; the state must outlive it.
 class StateSource final : public TensorSource {
  public:
   explicit StateSource(const StateDict& state) : entries_(state.begin(), state.end()) {}

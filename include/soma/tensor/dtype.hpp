@@ -1,6 +1,6 @@
 #pragma once
-// DType: what an element of a tensor is. Floating types are FloatFormat records under a short tag;
-// the numbers of a format live in numeric/formats.hpp and nowhere else.
+// DType: the element type of a tensor. A floating type is a FloatFormat record under a short tag;
+// numeric/formats.hpp alone defines the numbers of a format.
 
 #include <soma/base/error.hpp>
 #include <soma/numeric/formats.hpp>
@@ -14,7 +14,7 @@
 
 namespace soma {
 
-// g++ takes an enumerator of a scoped enumeration for a shadow of the type of that name.
+// g++ reports an enumerator of a scoped enumeration as shadowing the type of the same name.
 #if defined(__GNUC__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
@@ -36,7 +36,7 @@ enum class DType : std::uint8_t {
   int32,
   int64,
   boolean,  // a byte, 0 or 1
-  int16,    // last: the numbers of the others are in files and in soma/plugin.h
+  int16,    // new types go behind: files and soma/plugin.h hold these numbers
 };
 #if defined(__GNUC__)
 #pragma GCC diagnostic pop
@@ -47,8 +47,8 @@ namespace detail {
 struct DTypeInfo {
   std::string_view name;
   std::uint8_t bytes;
-  // By value: under -fsanitize=undefined g++ 12 cannot compare a pointer to it with nullptr at
-  // compile time.
+  // A copy of the record: under -fsanitize=undefined g++ 12 cannot compare a pointer to it with
+  // nullptr at compile time.
   FloatFormat format{};
   bool floating = false;
 };
@@ -77,7 +77,7 @@ constexpr const DTypeInfo& info(DType dtype) {
   return dtype_infos[static_cast<std::size_t>(dtype)];
 }
 
-// Of the type whose elements have that format; -1: there is none.
+// The index of the floating type with that format; -1 if there is none.
 constexpr int dtype_index(const FloatFormat& format) {
   for (std::size_t i = 0; i < dtype_infos.size(); ++i)
     if (dtype_infos[i].floating && dtype_infos[i].format == format) return static_cast<int>(i);
@@ -86,7 +86,7 @@ constexpr int dtype_index(const FloatFormat& format) {
 
 }  // namespace detail
 
-// All of them, in the order of the enumeration.
+// All types, in the order of the enumeration.
 inline constexpr std::array<DType, 17> dtypes{
     DType::fp32,     DType::tf32,     DType::fp16,       DType::bf16,         DType::fp8_e3m4,
     DType::fp8_e4m3, DType::fp8_e5m2, DType::fp8_e4m3fn, DType::fp8_e4m3fnuz, DType::fp8_e5m2fnuz,
@@ -97,7 +97,7 @@ constexpr std::size_t size_of(DType dtype) { return detail::info(dtype).bytes; }
 constexpr std::string_view to_string(DType dtype) { return detail::info(dtype).name; }
 constexpr bool is_floating(DType dtype) { return detail::info(dtype).floating; }
 
-// The record of a floating type. Only for those.
+// The format of a floating type. Floating types only.
 constexpr const FloatFormat& format_of(DType dtype) { return detail::info(dtype).format; }
 
 // Error tensor.unknown_dtype lists the known names.
@@ -114,10 +114,11 @@ inline DType find_dtype(std::string_view name) {
 inline DType find_dtype(const FloatFormat& format) {
   const int index = detail::dtype_index(format.with(Overflow::special));
   if (index >= 0) return static_cast<DType>(index);
-  fail(error_id::unknown_dtype, "find_dtype", "format", to_string(format), "one that tensors have");
+  fail(error_id::unknown_dtype, "find_dtype", "format", to_string(format),
+       "a format that tensors support");
 }
 
-// dtype_of<T>: the tag of a C++ type. An undefined one is a compile error.
+// dtype_of<T>: the tag of a C++ type. A type without a tag is a compile error.
 template <class T>
 struct DTypeOf;
 
@@ -125,7 +126,7 @@ template <class T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;
 
 namespace detail {
-// dtype_of for elements of a tensor: it says what to write instead of double.
+// dtype_of for elements of a tensor: its error for double names the types to use instead.
 template <class T>
 consteval DType dtype_of_elements() {
   constexpr bool is_double = std::is_same_v<T, double>;

@@ -1,15 +1,16 @@
 #pragma once
-// Owner: whatever keeps adopted elements alive, until the last tensor that shares them is gone.
+// Owner: an object that keeps adopted elements alive until the last tensor that shares them has
+// ended.
 
 #include <type_traits>
 #include <utility>
 
 namespace soma {
 
-// Made from anything that can be moved: a std::shared_ptr, a std::vector, a file.
+// Made from any movable object: a std::shared_ptr, a std::vector, a file.
 class Owner {
  public:
-  Owner() = default;  // nothing: somebody else sees to it
+  Owner() = default;  // empty: the caller keeps the elements alive
   template <class T>
   requires(!std::is_same_v<std::remove_cvref_t<T>, Owner>) Owner(T&& keeper)
       : keeper_(new std::remove_cvref_t<T>(std::forward<T>(keeper))),
@@ -25,7 +26,7 @@ class Owner {
     if (keeper_ != nullptr) end_(keeper_);
   }
 
-  // The object that was moved in, of its type without const and reference; nullptr: nothing.
+  // The object that was moved in, of its type without const and reference; nullptr if empty.
   void* get() const { return keeper_; }
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
-// Tensors as text, for people. The rules are PyTorch's: one notation for all elements (integers
-// with a point, a fixed number of decimals, or scientific where values are very large, very small
-// or far apart), aligned columns, and "..." for the middle of long dimensions.
+// Tensors as text, for people, by PyTorch's rules: one notation for all elements (integers with a
+// point, a fixed number of decimals, or scientific where values are very large, very small or far
+// apart), aligned columns, and "..." for the middle of long dimensions.
 //
 //   [[ 1.0000, -2.5000],
 //    [ 3.0000,  0.1250]], shape [2, 2], fp32
@@ -32,7 +32,7 @@ struct PrintOptions {
 
 namespace detail {
 
-// How the floating elements of one tensor are written.
+// The notation of a tensor's floating elements.
 struct FloatNotation {
   bool integral = true, scientific = false;
   int precision = 4;
@@ -199,8 +199,8 @@ class TensorPrinter {
   const Tensor& tensor_;
   const PrintOptions& options_;
   bool abbreviated_;
-  std::vector<double> values_;      // of a floating tensor, as they are shown
-  std::vector<std::string> texts_;  // of every element that is shown
+  std::vector<double> values_;      // the numbers of a floating tensor, as they are shown
+  std::vector<std::string> texts_;  // the text of every element that is shown
   std::size_t width_ = 0, next_ = 0;
 };
 
@@ -210,7 +210,7 @@ inline std::string to_string(const Tensor& tensor, const PrintOptions& options =
   return detail::TensorPrinter(tensor, options).text();
 }
 
-// Writes what to_string says. A template, so that this header does not bring in the stream library.
+// Writes to_string(tensor). A template, so that this header does not include the stream library.
 template <class Traits>
 std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& out,
                                              const Tensor& tensor) {

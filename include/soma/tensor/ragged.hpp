@@ -1,6 +1,6 @@
 #pragma once
-// Ragged: a batch of sequences of different lengths without padding: their rows concatenated, and
-// Sequences, which says where each begins.
+// Ragged: a batch of sequences of different lengths without padding. It holds the concatenated
+// rows, and a Sequences object with the begin of each sequence.
 
 #include <soma/numeric/logical_index.hpp>
 #include <soma/runtime/heap_vector.hpp>
@@ -21,20 +21,20 @@ inline constexpr std::size_t default_shards = 8;
 inline constexpr std::size_t max_shards = 1024;
 
 struct SequencesOptions {
-  // The logical number of each sequence in the global batch: what random draws are keyed by. Empty:
-  // first_ordinal and following.
+  // The logical number of each sequence in the global batch, which is the key of random draws.
+  // Empty: first_ordinal and the numbers after it.
   std::span<const std::uint64_t> ordinals{};
   std::uint64_t first_ordinal = 0;
-  // A sum over the rows of the batch is cut into that many parts (a power of two), so that its
-  // order does not depend on the machine.
+  // Sums over the rows of the batch are cut into this number of parts (a power of two), so that
+  // their order does not depend on the machine.
   std::size_t shards = default_shards;
 };
 
-// How the rows of a batch form sequences, and how both are cut into shards. Immutable; copies
-// share.
+// The division of a batch's rows into sequences, and of rows and sequences into shards. Immutable;
+// copies share.
 class Sequences {
  public:
-  // None: defined() is false.
+  // No sequences: defined() is false.
   Sequences() = default;
 
   // Lengths may be 0. Shards end at the sequence borders nearest to equal numbers of rows. Errors
@@ -55,8 +55,8 @@ class Sequences {
                                                         : options.ordinals[i]);
       data->longest = (std::max)(data->longest, lengths[i]);
     }
-    // Before memory is asked for: lengths come from outside. An empty sequence has an index too: it
-    // becomes a row of a summary.
+    // Checked before any memory is requested, because lengths come from outside. An empty sequence
+    // needs an index too: it becomes a row of a summary.
     for (std::size_t i = 0; i < lengths.size(); ++i)
       token_index(data->ordinals[i], (std::max)(lengths[i], std::size_t{1}) - 1, 0);
     data->rows = data->offsets.back();
@@ -68,7 +68,7 @@ class Sequences {
     return Sequences(std::move(data));
   }
 
-  // Rows that are sequences of length 1, cut evenly: a batch without ragged text. Errors
+  // Each row is a sequence of length 1, cut evenly: a batch without ragged text. Errors
   // ragged.shards, random.index_range.
   static Sequences uniform(Context& context, std::size_t rows,
                            std::size_t shards = default_shards) {
@@ -89,8 +89,8 @@ class Sequences {
     return Sequences(std::move(data));
   }
 
-  // One row for each sequence, cut where the sequences were: what is left of a batch when every
-  // sequence has become one vector.
+  // One row for each sequence, with the same shards: the layout of a batch in which every sequence
+  // has become one vector.
   Sequences summary(Context& context) const {
     auto data = make(context);
     const std::size_t sequences = count();
@@ -109,9 +109,9 @@ class Sequences {
     return Sequences(std::move(data));
   }
 
-  // Each row becomes a sequence of `length` rows, cut where the rows were: of a batch [B, T, C]
-  // whose first dimension these rows are. Errors ragged.ordinals (sequences of several rows, or
-  // empty ones), random.index_range.
+  // Each row becomes a sequence of `length` rows, with the same shards: for a batch [B, T, C] whose
+  // first dimension these rows are. Errors ragged.ordinals (sequences that do not have exactly one
+  // row), random.index_range.
   Sequences lengthened(Context& context, std::size_t length) const {
     if (longest() > 1 || count() != rows())
       fail(error_id::ragged_ordinals, "Sequences::lengthened", "sequences",
@@ -132,8 +132,8 @@ class Sequences {
     return Sequences(std::move(data));
   }
 
-  // Some of the shards, a power of two of them from `first` on, as sequences of their own: with the
-  // same borders and the ordinals of the whole batch. May be without any sequence. Error
+  // `shard_count` shards (a power of two) from `first` on, as sequences of their own, with the same
+  // borders and the ordinals of the whole batch. The part may hold no sequence. Error
   // ragged.shards.
   Sequences part(Context& context, std::size_t first, std::size_t shard_count) const {
     if (shard_count == 0 || (shard_count & (shard_count - 1)) != 0 || first > shards() ||
@@ -164,7 +164,7 @@ class Sequences {
   }
 
   bool defined() const { return data_ != nullptr; }
-  // Of sequences that are defined(), as all that follows. Error tensor.undefined.
+  // Defined sequences only, as for all members below. Error tensor.undefined.
   std::size_t count() const { return known().ordinals.size(); }
   std::size_t rows() const { return known().rows; }
   std::size_t longest() const { return known().longest; }
@@ -172,13 +172,13 @@ class Sequences {
   std::size_t end(std::size_t sequence) const { return known().offsets[sequence + 1]; }
   std::size_t length(std::size_t sequence) const { return end(sequence) - begin(sequence); }
   std::uint64_t ordinal(std::size_t sequence) const { return known().ordinals[sequence]; }
-  // count() + 1 of them.
+  // count() + 1 offsets.
   std::span<const std::size_t> offsets() const { return known().offsets; }
   // token_index(ordinal, position, 0) of each row.
   std::span<const std::uint64_t> row_indices() const { return known().row_indices; }
 
   std::size_t shards() const { return known().row_bounds.size() - 1; }
-  // Where shards begin and end, in rows and in sequences: shards() + 1 of them.
+  // The bounds of shards in rows and in sequences: shards() + 1 each.
   std::span<const std::size_t> row_bounds() const { return known().row_bounds; }
   std::span<const std::size_t> sequence_bounds() const { return known().sequence_bounds; }
 
@@ -193,12 +193,12 @@ class Sequences {
           sequence_bounds(memory) {
       offsets.push_back(0);
     }
-    // Shard s ends at the border nearest to (s + 1) / shards of the rows, the earlier one of two.
-    // Distances are counted in parts of a row, one for each shard: exact, and far below 2^64, since
-    // row_indices holds every row.
+    // Shard s ends at the sequence border nearest to (s + 1) / shards of the rows; of two equally
+    // near borders, at the earlier one. Distances are counted in 1 / shards of a row: exact, and
+    // far below 2^64, because row_indices holds every row.
     void cut(std::size_t shards) {
       const std::size_t sequences = offsets.size() - 1;
-      std::size_t border = 0;  // the last one that is not behind the goal
+      std::size_t border = 0;  // the last border that is not behind the goal
       row_bounds.push_back(0);
       sequence_bounds.push_back(0);
       for (std::size_t shard = 1; shard < shards; ++shard) {
@@ -233,19 +233,20 @@ class Sequences {
   }
   [[noreturn]] static void refuse() {
     fail(error_id::tensor_undefined, "Sequences", "sequences", "not defined",
-         "those of a batch (Sequences::from_lengths, Sequences::uniform)");
+         "the sequences of a batch (Sequences::from_lengths, Sequences::uniform)");
   }
 
-  Shared<Data> data_;  // never written after it was made
+  Shared<Data> data_;  // constant once made
 };
 
-// Rows of any shape behind the first dimension, which is sequences.rows().
+// Rows of any shape: the first dimension is sequences.rows().
 struct Ragged {
   Tensor rows;
   Sequences sequences;
 };
 
-// A batch of lists, for example of token ids, as one ragged tensor. Errors as Sequences.
+// A batch of lists, for example of token ids, as one ragged tensor. Errors as of
+// Sequences::from_lengths.
 template <class T>
 Ragged make_ragged(Context& context, std::span<const std::vector<T>> lists,
                    const SequencesOptions& options = {}) {

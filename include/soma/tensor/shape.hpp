@@ -30,7 +30,8 @@ class Shape {
       fail(error_id::tensor_rank, "Shape", "rank", std::to_string(rank_),
            "0 to " + std::to_string(max_rank));
     for (std::size_t i = 0; i < rank_; ++i) sizes_[i] = sizes[i];
-    // An empty dimension does not excuse sizes whose product overflows: strides are made of them.
+    // Checked even with an empty dimension: strides are products of the sizes, and must not
+    // overflow.
     std::size_t product = 1;
     for (const std::size_t size : sizes)
       product = checked_multiply(product, (std::max)(size, std::size_t{1}), "Shape");
@@ -63,8 +64,8 @@ class Shape {
     return equal;
   }
 
-  // The same shape with another size there, with two sizes exchanged, without that dimension. Error
-  // tensor.index.
+  // The same shape with another size in that dimension, with two dimensions exchanged, or without
+  // that dimension. Error tensor.index.
   Shape with(std::size_t dimension, std::size_t size) const {
     check(dimension);
     Shape result = *this;
@@ -86,7 +87,7 @@ class Shape {
     return result;
   }
 
-  // Row-major distances.
+  // Row-major strides.
   constexpr Strides strides() const {
     Strides result{};
     std::size_t step = 1;
@@ -120,8 +121,8 @@ inline void Shape::refuse(std::size_t dimension) const {
        "below the rank of " + to_string(*this));
 }
 
-// NumPy's broadcasting: shapes are aligned at their last dimensions; sizes are equal or 1. Error
-// tensor.broadcast names both.
+// NumPy's broadcasting: shapes are aligned at their last dimensions; two sizes are equal, or one of
+// them is 1. Error tensor.broadcast names both shapes.
 inline Shape broadcast(const Shape& a, const Shape& b, std::string_view operation) {
   const std::size_t rank = (std::max)(a.rank(), b.rank());
   std::array<std::size_t, max_rank> sizes{};
@@ -130,7 +131,7 @@ inline Shape broadcast(const Shape& a, const Shape& b, std::string_view operatio
     const std::size_t y = i + b.rank() < rank ? 1 : b[i + b.rank() - rank];
     if (x != y && x != 1 && y != 1)
       fail(error_id::tensor_broadcast, operation, "shape", to_string(b),
-           "one that broadcasts with " + to_string(a));
+           "a shape that broadcasts with " + to_string(a));
     sizes[i] = x == 1 ? y : x;
   }
   return Shape(std::span<const std::size_t>(sizes.data(), rank));

@@ -1,6 +1,6 @@
 #pragma once
-// Storage: the bytes that tensors share, counted by reference, with a version that every write
-// advances: what autograd compares to notice a change after it has kept a value.
+// Storage: reference-counted bytes that tensors share. Every write advances the storage's version;
+// autograd compares versions to notice a change to a value that it keeps.
 
 #include <soma/base/sizes.hpp>
 #include <soma/runtime/heap.hpp>
@@ -14,12 +14,12 @@
 
 namespace soma {
 
-// Calls that were recorded and have not run yet: those of a device that is lazy. Storages that they
-// write, or read, know of them.
+// Recorded calls of a lazy device that have not run yet. Every storage that they read or write
+// points to them.
 class PendingCalls {
  public:
-  // Runs them: somebody needs what they write to a storage (Storage::identity()), or is about to
-  // write what they read.
+  // Runs the calls. Called before another user reads a storage (Storage::identity()) that the calls
+  // write, or writes a storage that the calls read.
   virtual void run_pending(std::uintptr_t storage) = 0;
 
  protected:
@@ -34,17 +34,17 @@ struct alignas(memory_alignment) StorageBlock {
   std::byte* data;
   std::size_t bytes;
   std::uint64_t version = 0;
-  Owner owner;  // of adopted data
+  Owner owner;  // for adopted data; empty otherwise
   bool writable = true;
-  bool pending_write = false;  // one of the pending calls writes it; otherwise they only read
-  std::uint32_t pending_handles = 0;  // of the references, those that pending calls hold
-  PendingCalls* pending = nullptr;    // nullptr: nobody waits for it
+  bool pending_write = false;         // true: a pending call writes; false: they only read
+  std::uint32_t pending_handles = 0;  // the references that pending calls hold
+  PendingCalls* pending = nullptr;    // nullptr: no call is pending
 };
 
 }  // namespace detail
 
-// Handle of a storage; empty by default. Counting is thread-safe, everything else is as safe as the
-// bytes themselves.
+// Handle of a storage; empty by default. Reference counting is thread-safe; access to the bytes is
+// not.
 class Storage {
  public:
   Storage() = default;
@@ -56,7 +56,7 @@ class Storage {
     return Storage(::new (block) detail::StorageBlock{
         .heap = &heap, .data = block + sizeof(detail::StorageBlock), .bytes = bytes, .owner = {}});
   }
-  // Bytes of somebody else, who stays alive as long as `owner` is held.
+  // Bytes of another owner, which stay valid as long as `owner` is held.
   static Storage adopt(Heap& heap, std::byte* data, std::size_t bytes, Owner owner, bool writable) {
     void* block = heap.allocate(sizeof(detail::StorageBlock));
     return Storage(::new (block) detail::StorageBlock{.heap = &heap,
@@ -83,38 +83,38 @@ class Storage {
   }
 
   explicit operator bool() const { return block_ != nullptr; }
-  // Of a storage that is there. Error tensor.undefined.
+  // Non-empty storages only. Error tensor.undefined.
   std::byte* data() const { return block().data; }
   std::size_t bytes() const { return block().bytes; }
   bool writable() const { return block().writable; }
-  // Whose memory it is: that of one context.
+  // The heap that the bytes belong to; each context has one heap.
   const Heap& heap() const { return *block().heap; }
   std::uint64_t version() const { return block().version; }
   void advance_version() const { ++block().version; }
-  // Of whoever runs a recorded call: its write was counted when it was recorded.
+  // Called by the runner of recorded calls: recording has already counted their writes.
   void set_version(std::uint64_t version) const { block().version = version; }
-  // Before its bytes are read, and before they are written: pending calls that must come first run.
-  // Nothing where there are none.
+  // Called before the bytes are read or written: runs the pending calls that must come first. Does
+  // nothing if no call is pending.
   void before_read() const {
     if (block_ != nullptr && block_->pending_write) block_->pending->run_pending(identity());
   }
   void before_write() const {
     if (block_ != nullptr && block_->pending != nullptr) block_->pending->run_pending(identity());
   }
-  // Of whoever records calls: they write it (or only read it) from now on, and hold one more
-  // handle; nullptr: they have run.
+  // Called by the recorder of calls: from now on `calls` write the storage (or only read it), and
+  // hold one more handle; nullptr: they have run.
   void set_pending(PendingCalls* calls, bool write) const {
     block().pending = calls;
     block().pending_handles = calls == nullptr ? 0 : block().pending_handles + 1;
     block().pending_write = calls != nullptr && (write || block().pending_write);
   }
   const PendingCalls* pending() const { return block_ == nullptr ? nullptr : block_->pending; }
-  // Equal for handles of one storage and for no others.
+  // Equal for handles of the same storage, different for all others.
   std::uintptr_t identity() const { return reinterpret_cast<std::uintptr_t>(block_); }
-  // How many handles share it.
+  // The number of handles that share the storage.
   std::size_t handles() const { return block().references.load(std::memory_order_acquire); }
-  // Whether this handle is the only one: its bytes may then be used for something else. Pending
-  // calls do not count: what is recorded behind them comes behind them.
+  // True if this is the only handle, so that the bytes may be reused. Handles of pending calls do
+  // not count, because new calls run after them.
   bool unique() const {
     return block().references.load(std::memory_order_acquire) == 1 + block().pending_handles;
   }

@@ -1,10 +1,9 @@
 #pragma once
-// Tensor: shared storage seen through a shape, a dtype and strides. Copying a tensor shares its
-// elements, as do slice, select, reshape, transpose and broadcast_to: a write through one is seen
-// through all.
-//
-// Not thread-safe where one thread writes. Memory comes from the context's heap, so tensors end
-// before their context does.
+// Tensor: shared storage with a shape, a dtype and strides. Copying a tensor shares its elements,
+// and so do slice, select, reshape, transpose and broadcast_to: a write through one tensor is
+// visible through all.
+// Not thread-safe while a thread writes. Memory comes from the context's heap, so a tensor must end
+// before its context.
 
 #include <soma/runtime/context.hpp>
 #include <soma/tensor/dtype.hpp>
@@ -29,11 +28,11 @@ inline constexpr std::size_t to_end = ~std::size_t{0};
 
 class Tensor {
  public:
-  // No storage: defined() is false.
+  // An empty tensor: defined() is false.
   Tensor() = default;
 
-  // Uninitialised, zero, and with elements copied from an array. Errors base.size_overflow,
-  // memory.exhausted; tensor.size where the array has another number of elements.
+  // New tensors: uninitialised, zero, and copied from an array. Errors base.size_overflow,
+  // memory.exhausted; tensor.size: the array has another number of elements.
   static Tensor empty(Context& context, const Shape& shape, DType dtype = DType::fp32) {
     Tensor tensor;
     const std::size_t bytes = checked_multiply(shape.elements(), size_of(dtype), "Tensor");
@@ -60,7 +59,7 @@ class Tensor {
   static Tensor from(Context& context, std::initializer_list<T> values, const Shape& shape) {
     return from(context, std::span<const T>(values.begin(), values.size()), shape);
   }
-  // From anything else that has its elements one behind the other: a std::vector, a std::array.
+  // Copies any other contiguous container: a std::vector, a std::array.
   template <class Container>
   requires requires(const Container& values) { std::span(std::data(values), std::size(values)); }
   static Tensor from(Context& context, const Container& values, const Shape& shape) {
@@ -78,9 +77,9 @@ class Tensor {
     return full(context, Shape{}, value);
   }
 
-  // Row-major elements that lie elsewhere; nothing is copied. They stay valid as long as `owner` is
-  // held; without one the caller keeps them longer than every tensor that shares them. Constant
-  // elements make a tensor that refuses to be written.
+  // Shares row-major elements of another owner; nothing is copied. `owner` keeps the elements
+  // alive. Without an owner, the caller must keep them longer than every tensor that shares them.
+  // Constant elements make a read-only tensor.
   template <class T>
   static Tensor adopt(Context& context, std::span<T> values, const Shape& shape, Owner owner = {}) {
     check_count("Tensor::adopt", values.size(), shape);
@@ -88,12 +87,12 @@ class Tensor {
     return adopt_bytes(context, bytes, shape, detail::dtype_of_elements<std::remove_const_t<T>>(),
                        std::move(owner), !std::is_const_v<T>);
   }
-  // The same for a dtype known at run time; `data` holds shape.elements() of them.
+  // The same for a dtype known at run time; `data` holds shape.elements() elements.
   static Tensor adopt_bytes(Context& context, std::byte* data, const Shape& shape, DType dtype,
                             Owner owner, bool writable) {
     return adopt_bytes(context, data, shape, shape.strides(), dtype, std::move(owner), writable);
   }
-  // And for elements at any distances from each other.
+  // The same for elements with any strides.
   static Tensor adopt_bytes(Context& context, std::byte* data, const Shape& shape,
                             const Strides& strides, DType dtype, Owner owner, bool writable) {
     Tensor tensor;
@@ -111,12 +110,12 @@ class Tensor {
     return tensor;
   }
 
-  // Whose memory the elements are in: that of one context.
+  // The heap that the elements belong to; each context has one heap.
   const Heap& heap() const { return storage_.heap(); }
   bool defined() const { return static_cast<bool>(storage_); }
   const Shape& shape() const { return shape_; }
   std::size_t rank() const { return shape_.rank(); }
-  std::size_t size(std::size_t dimension) const { return shape_[dimension]; }  // or tensor.index
+  std::size_t size(std::size_t dimension) const { return shape_[dimension]; }  // error tensor.index
   std::size_t elements() const { return shape_.elements(); }
   std::size_t bytes() const { return elements() * size_of(dtype_); }
   DType dtype() const { return dtype_; }
@@ -125,7 +124,7 @@ class Tensor {
   // Error tensor.undefined.
   std::uint64_t version() const { return storage_.version(); }
 
-  // Whether elements lie row-major without gaps.
+  // True if elements lie row-major without gaps.
   bool contiguous() const {
     std::size_t step = 1;
     for (std::size_t i = rank(); i-- > 0;) {
@@ -135,9 +134,9 @@ class Tensor {
     return true;
   }
 
-  // The first element. Reading; and writing, which advances the version. Either first runs what a
-  // lazy device still has to compute for it; a pointer that was taken earlier is not followed.
-  // Errors tensor.undefined, tensor.read_only (adopted constants).
+  // The first element, to read, or to write, which advances the version. Both first run the calls
+  // of a lazy device that are pending for this tensor; calls that are recorded later do not run for
+  // a pointer taken earlier. Errors tensor.undefined, tensor.read_only (adopted constants).
   const std::byte* raw() const {
     storage_.before_read();
     return data_;
@@ -147,17 +146,17 @@ class Tensor {
     storage_.before_write();
     if (!storage_.writable())
       fail(error_id::tensor_read_only, "Tensor", "tensor", describe() + " of constant elements",
-           "one that may be written");
+           "a writable tensor");
     storage_.advance_version();
     return data_;
   }
-  // Typed. Errors tensor.undefined, tensor.dtype where T is not the element type.
+  // The same with a type. Errors tensor.undefined, tensor.dtype: T is not the element type.
   template <class T>
   const T* data() const {
     check_dtype(detail::dtype_of_elements<T>());
     return reinterpret_cast<const T*>(raw());
   }
-  // Where the first element lies, to compare with; nothing runs. nullptr: not defined().
+  // The address of the first element, to compare; no pending call runs. nullptr: not defined().
   const std::byte* address() const { return data_; }
   template <class T>
   T* mutable_data() const {
@@ -183,7 +182,7 @@ class Tensor {
   View<T> mutable_view() const {
     return {mutable_data<T>(), shape_, strides_};
   }
-  // The one element of a tensor that has one. Errors tensor.dtype, tensor.size.
+  // The element of a tensor with exactly one element. Errors tensor.dtype, tensor.size.
   template <class T>
   T item() const {
     if (elements() != 1)
@@ -191,7 +190,7 @@ class Tensor {
     return *data<T>();
   }
 
-  // Elements begin, begin + step ... below end of a dimension. Error tensor.index.
+  // A view of elements begin, begin + step ... below end of a dimension. Error tensor.index.
   Tensor slice(std::size_t dimension, std::size_t begin, std::size_t end = to_end,
                std::size_t step = 1) const {
     check_dimension("Tensor::slice", dimension);
@@ -208,7 +207,7 @@ class Tensor {
     result.strides_[dimension] *= step;
     return result;
   }
-  // Without that dimension, at one index of it. Error tensor.index.
+  // A view without that dimension, at one index of it. Error tensor.index.
   Tensor select(std::size_t dimension, std::size_t index) const {
     check_dimension("Tensor::select", dimension);
     if (index >= shape_[dimension])
@@ -222,7 +221,8 @@ class Tensor {
     result.strides_.back() = 0;
     return result;
   }
-  // Another shape of as many elements. Errors tensor.size, tensor.not_contiguous: it never copies.
+  // A view with another shape of the same number of elements. It never copies. Errors tensor.size,
+  // tensor.not_contiguous.
   Tensor reshape(const Shape& shape) const {
     check_count("Tensor::reshape", elements(), shape);
     check_contiguous("Tensor::reshape");
@@ -231,7 +231,7 @@ class Tensor {
     result.strides_ = shape.strides();
     return result;
   }
-  // Two dimensions exchanged. Error tensor.index.
+  // A view with two dimensions exchanged. Error tensor.index.
   Tensor transpose(std::size_t a, std::size_t b) const {
     check_dimension("Tensor::transpose", a);
     check_dimension("Tensor::transpose", b);
@@ -240,12 +240,12 @@ class Tensor {
     result.shape_ = shape_.exchanged(a, b);
     return result;
   }
-  // Repeated along dimensions of size 1 and new leading ones, as NumPy does; read only what this
-  // gives. Error tensor.broadcast.
+  // A view repeated along dimensions of size 1 and new leading dimensions, as in NumPy. Only read
+  // the result: its elements share memory. Error tensor.broadcast.
   Tensor broadcast_to(const Shape& shape) const {
     if (broadcast(shape_, shape, "Tensor::broadcast_to") != shape)
       fail(error_id::tensor_broadcast, "Tensor::broadcast_to", "shape", to_string(shape),
-           "one that " + to_string(shape_) + " can grow to");
+           "a shape that " + to_string(shape_) + " broadcasts to");
     Tensor result = *this;
     result.shape_ = shape;
     const std::size_t added = shape.rank() - rank();
@@ -254,7 +254,7 @@ class Tensor {
     return result;
   }
 
-  // Shape and dtype without elements: what is left of a tensor that need not be kept.
+  // Shape and dtype without elements: the remains of a tensor whose elements are not needed.
   Tensor outline() const { return outline(dtype_); }
   static Tensor outline_of(const Shape& shape, DType dtype) {
     Tensor result;
@@ -263,7 +263,7 @@ class Tensor {
     result.strides_ = shape.strides();
     return result;
   }
-  // As that of a tensor of another type would be.
+  // The outline of a tensor with another type.
   Tensor outline(DType dtype) const {
     Tensor result;
     result.dtype_ = dtype;
@@ -314,8 +314,8 @@ class Tensor {
 
 namespace detail {
 
-// Calls row(offset_a, offset_b) for each run along the last dimension: element offsets into two
-// tensors of that shape.
+// Calls row(offset_a, offset_b) for each row along the last dimension; the arguments are element
+// offsets into two tensors of that shape.
 template <class Row>
 void for_each_row(const Shape& shape, const Strides& a, const Strides& b, Row&& row) {
   if (shape.elements() == 0) return;
@@ -337,7 +337,7 @@ void for_each_row(const Shape& shape, const Strides& a, const Strides& b, Row&& 
 
 }  // namespace detail
 
-// Copies elements into a tensor of the same shape and dtype, whatever the strides of both. They
+// Copies elements into a tensor of the same shape and dtype; both may have any strides. The two
 // share no bytes, or are the same elements in the same order. Errors tensor.undefined,
 // tensor.shape, tensor.read_only.
 inline void copy(const Tensor& from, const Tensor& to) {
@@ -372,7 +372,7 @@ inline Tensor clone(Context& context, const Tensor& tensor) {
   return result;
 }
 
-// The tensor itself where its elements lie row-major, else a copy.
+// The tensor itself if its elements lie row-major, else a copy.
 inline Tensor contiguous(Context& context, const Tensor& tensor) {
   return tensor.contiguous() ? tensor : clone(context, tensor);
 }

@@ -1,6 +1,6 @@
 #pragma once
-// View<T>: typed access to the elements of a tensor, for code that loops over them. A view neither
-// owns nor counts; it is good for as long as the tensor's storage.
+// View<T>: typed access to the elements of a tensor, for code that loops over them. A view does not
+// keep the storage alive: the tensor must outlive it.
 
 #include <soma/base/contracts.hpp>
 #include <soma/tensor/shape.hpp>
@@ -16,7 +16,7 @@ struct View {
   Shape shape;
   Strides strides{};
 
-  // The element at as many indices as the rank. Checked: a wrong index ends the program.
+  // The element at these indices, one for each dimension. Checked: a wrong index ends the program.
   template <class... Index>
   T& operator()(Index... index) const {
     const std::array<std::size_t, sizeof...(index)> at{static_cast<std::size_t>(index)...};

@@ -1,6 +1,6 @@
 #pragma once
-// Checker: one sample of an operator through all checks. They go from what would spoil the others
-// to what needs them, and the first that fails ends a sample: a mistake gets its own message.
+// Checker: one sample of an operator through all checks. Later checks rely on earlier ones, and the
+// first failure ends a sample, so that each mistake gets its own message.
 
 #include <soma/ops/registry.hpp>
 #include <soma/ops/run.hpp>
@@ -25,7 +25,8 @@ inline constexpr DType swept_types[] = {
     DType::tf32,     DType::fp16,       DType::bf16,         DType::fp8_e3m4,    DType::fp8_e4m3,
     DType::fp8_e5m2, DType::fp8_e4m3fn, DType::fp8_e4m3fnuz, DType::fp8_e5m2fnuz};
 
-// Runs tasks one after the other, from the first or from the last: what a pool may do.
+// Runs tasks one after the other, from the first or from the last: both are orders that a pool may
+// use.
 class OrderedExecutor {
  public:
   explicit OrderedExecutor(bool backwards) : backwards_(backwards) {}
@@ -78,8 +79,8 @@ class Checker {
 
   // ---- memory
 
-  // Calls the host kernel with outputs that are full of `before` and lie among such numbers. False:
-  // it refused the call.
+  // Calls the host kernel with outputs that are filled with `before` and surrounded by it. Returns
+  // false if the kernel refused the call.
   bool run_guarded(std::vector<Tensor>& inputs, std::vector<Tensor>& outputs, double before) {
     Sequences sequences;
     if (!sample_->lengths.empty()) sequences = Sequences::from_lengths(context_, sample_->lengths);
@@ -107,7 +108,7 @@ class Checker {
 #endif
     return true;
   }
-  // Whether all that lies around a guarded tensor is still `before`.
+  // True if all elements around a guarded tensor are still `before`.
   bool intact(const Tensor& tensor, double before) const {
     std::array<std::byte, 8> pattern{};
     const std::size_t width = size_of(tensor.dtype());
@@ -154,11 +155,11 @@ class Checker {
     return true;
   }
 
-  // What lies around an input must not matter.
+  // Elements around an input must not matter.
   bool reads(const Result& plain) {
     for (std::size_t i = 0; i < sample_->inputs.size(); ++i)
       if (!expect(Topic::bounds, same(plain, run_sample(context_, op_, *sample_, {.poisoned = i})),
-                  "reads out of bounds: what lies beside the elements of " + input(i) +
+                  "reads out of bounds: memory beside the elements of " + input(i) +
                       " changes the result"))
         return false;
     return true;
@@ -219,7 +220,7 @@ class Checker {
     }
     return true;
   }
-  // Where two steps disagree there is a kink between them: such an element is taken as given.
+  // If two step sizes disagree, there is a kink between them: such an element counts as correct.
   std::vector<double> differences_of_host(const std::vector<ReferenceTensor>& inputs,
                                           std::size_t input, const std::vector<double>& given) {
     const auto outputs = [&](const std::vector<ReferenceTensor>& at) {
@@ -256,8 +257,8 @@ class Checker {
 
   // ---- calls
 
-  // Too few inputs, too many, and one missing are refused. Without exceptions that would end the
-  // program: nothing is tried then.
+  // Too few inputs, too many, and a missing input must be refused. Without exceptions a refusal
+  // would end the program, so nothing is tried.
   bool misuse() {
 #if SOMA_HAS_EXCEPTIONS
     std::vector<Tensor> inputs;
@@ -289,7 +290,7 @@ class Checker {
 
   // ---- machines
 
-  // In a context like `home_` but for the options that are given.
+  // Runs in a context like `home_` except for the given options.
   Result elsewhere(ContextOptions options) {
     if (options.math == Math::fast) options.math = home_.math();
     if (options.target.empty()) options.target = home_.target().name;
@@ -316,7 +317,7 @@ class Checker {
     return true;
   }
 
-  // Math::fast may use instructions that only some have.
+  // Math::fast may use instructions that only some targets have.
   void targets() {
     const ContextOptions options{.threads = 1, .math = Math::portable};
     std::optional<Result> portable;

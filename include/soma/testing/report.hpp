@@ -1,5 +1,5 @@
 #pragma once
-// Report: what a check of an operator looked at, what it could not, and what is wrong.
+// Report: the checks of an operator, those that were impossible, and the failures.
 
 #include <array>
 #include <cstddef>
@@ -36,16 +36,16 @@ inline constexpr std::array<std::string_view, 11> topic_names{"its samples are a
                                                               "instruction sets"};
 
 struct Report {
-  std::string name;                                        // of the operator
+  std::string name;                                        // the operator's name
   std::size_t checks = 0;                                  // comparisons made
-  std::array<std::size_t, topic_names.size()> by_topic{};  // of which there are those
-  std::vector<std::string> not_checked;                    // and why
+  std::array<std::size_t, topic_names.size()> by_topic{};  // comparisons for each topic
+  std::vector<std::string> not_checked;                    // the topics left out, and why
   std::vector<std::string> failures;
 
   bool passed() const { return failures.empty(); }
 };
 
-// Several lines: what was checked, what could not be, and every failure.
+// Several lines: the checks, those that were impossible, and every failure.
 inline std::string to_string(const Report& report) {
   std::string text = report.name;
   text.append(report.checks == 0 ? ": not checked" : report.passed() ? ": passed" : ": FAILED");
@@ -64,7 +64,7 @@ inline std::string to_string(const Report& report) {
   return text;
 }
 
-// Of std::ostream, or whatever takes texts like it.
+// For std::ostream, or any class that takes texts like it.
 template <class Stream>
 Stream& operator<<(Stream& stream, const Report& report) {
   stream << to_string(report);

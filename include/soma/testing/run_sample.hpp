@@ -1,6 +1,6 @@
 #pragma once
-// Runs a sample of an operator, forward and backward, and differentiates its reference by
-// differences.
+// Runs a sample of an operator, forward and backward, and differentiates the operator's reference
+// by differences.
 
 #include <soma/autograd/tape.hpp>
 #include <soma/testing/values.hpp>
@@ -19,12 +19,12 @@ struct Result {
   std::string refused;  // the id of the error that it ended in
 };
 
-// Weights of the sum of outputs that is differentiated.
+// The weight of an output element in the sum that is differentiated.
 inline double seed_of(std::size_t output, std::size_t element) {
   return static_cast<double>((element * 7 + output * 3) % 11) * 0.125 - 0.625;
 }
 
-// Forward, and backward where there is a gradient, on one output.
+// Forward, and backward if there is a gradient, on one output.
 inline void run_inputs(Tape& tape, const Operator& op, const Sample& sample,
                        const std::vector<Var>& inputs, Result& result) {
   Context& context = tape.context();
@@ -33,7 +33,7 @@ inline void run_inputs(Tape& tape, const Operator& op, const Sample& sample,
     result.outputs.push_back(to_reference(context, outputs[i].value()));
     result.output_types.push_back(outputs[i].value().dtype());
   }
-  for (std::size_t i = 0; i < inputs.size(); ++i)  // what it wrote is a result too
+  for (std::size_t i = 0; i < inputs.size(); ++i)  // inputs that it wrote are results
     if ((op.writes_inputs >> i & 1) != 0 && inputs[i].defined()) {
       result.outputs.push_back(to_reference(context, inputs[i].value()));
       result.output_types.push_back(inputs[i].value().dtype());
@@ -58,7 +58,7 @@ inline void run_inputs(Tape& tape, const Operator& op, const Sample& sample,
   }
 }
 
-// Runs a sample. Where there are no exceptions an operator that refuses it ends the program.
+// Runs a sample. Without exceptions, an operator that refuses the sample ends the program.
 inline Result run_sample(Context& context, const Operator& op, const Sample& sample,
                          const Variation& variation) {
   Result result;
@@ -90,7 +90,7 @@ inline Result run_sample(Context& context, const Operator& op, const Sample& sam
   return result;
 }
 
-// The reference's inputs: what the operator's inputs hold after they were stored.
+// The reference's inputs: the operator's inputs after they were stored in their type.
 inline std::vector<ReferenceTensor> reference_inputs(const Sample& sample,
                                                      const Variation& variation) {
   std::vector<ReferenceTensor> inputs;
@@ -129,8 +129,8 @@ inline std::vector<ReferenceTensor> host_reference(Context& context, const Opera
   return run_sample(context, forward, fixed, {}).outputs;
 }
 
-// d(sum of weighted outputs)/d(input element) by central differences of step h. `outputs` gives the
-// outputs of inputs.
+// d(sum of weighted outputs)/d(input element) by central differences of step h. `outputs` computes
+// the outputs from inputs.
 template <class Outputs>
 std::vector<double> central_differences(const Outputs& outputs, std::vector<ReferenceTensor> inputs,
                                         std::size_t input, double h) {
@@ -153,8 +153,8 @@ std::vector<double> central_differences(const Outputs& outputs, std::vector<Refe
   return result;
 }
 
-// Of a reference in double. The error of the formula is h^2 / 6 times the third derivative, about
-// 1e-9 here.
+// Differences of a reference in double. The error of the formula is h^2 / 6 times the third
+// derivative, about 1e-9 here.
 inline std::vector<double> difference_quotients(const OperatorSamples& samples,
                                                 const Sample& sample,
                                                 const std::vector<ReferenceTensor>& inputs,
@@ -166,7 +166,7 @@ inline std::vector<double> difference_quotients(const OperatorSamples& samples,
 
 inline constexpr double difference_error = 1e-8;
 
-// Of the host kernel, in fp32: the step is larger, and so is the error.
+// Differences of the host kernel, in fp32: the step is larger, and so is the error.
 inline constexpr double host_step = 0x1p-7, host_difference_error = 0x1p-8;
 
 }  // namespace soma::testing::detail

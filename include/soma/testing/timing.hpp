@@ -1,5 +1,5 @@
 #pragma once
-// How long an operator takes: a small tool, for a first look.
+// The run time of an operator: a small tool, for a first look.
 
 #include <soma/ops/registry.hpp>
 #include <soma/ops/run.hpp>
@@ -17,12 +17,12 @@ namespace soma::testing {
 
 struct Timing {
   std::string sample;
-  std::size_t elements = 0;  // of the inputs
-  double nanoseconds = 0;    // of a call, forward: the least of several rounds
+  std::size_t elements = 0;  // elements of the inputs
+  double nanoseconds = 0;    // the time of a forward call: the least of several rounds
 };
 
-// The operator's samples on the context's threads and device. Empty: it has none. Takes about
-// `seconds` for each. Error operator.unknown, and those of the operator.
+// Times the operator's samples on the context's threads and device, about `seconds` for each. Empty
+// if there are no samples. Error operator.unknown, and those of the operator.
 inline std::vector<Timing> time_operator(Context& context, std::string_view name,
                                          double seconds = 0.05) {
   const Operator& op = context.operators().at(name);

@@ -1,5 +1,5 @@
 #pragma once
-// What samples hold: their elements, in any type and layout, and comparisons of results.
+// Elements of samples, in any type and layout, and comparisons of results.
 
 #include <soma/numeric/codec.hpp>
 #include <soma/numeric/draw.hpp>
@@ -30,7 +30,7 @@ inline double value_of(const Sample& sample, std::size_t input, std::size_t elem
 
 inline constexpr std::size_t no_input = ~std::size_t{0};
 
-// How the inputs of a sample are laid out, and of what type floating ones are.
+// The layout of a sample's inputs, and the type of floating inputs.
 struct Variation {
   bool gaps = false;
   DType dtype = DType::fp32;
@@ -64,15 +64,15 @@ inline void store(std::byte* to, DType dtype, double value) {
   std::memcpy(to, &code, size_of(dtype));
 }
 
-// The value that is left of one when it is stored.
+// The value after it was stored in a type.
 inline double stored(DType dtype, double value) {
   if (!is_floating(dtype)) return value;
   const FloatFormat& format = format_of(dtype);
   return static_cast<double>(decode(format, encode(format, static_cast<float>(value))));
 }
 
-// A tensor in the middle of a longer one, all of whose elements are `around`: who reads or writes
-// beside it is noticed, and does no harm.
+// A tensor in the middle of a longer one whose other elements are all `around`: reading or writing
+// beside the tensor is detected, and does no harm.
 inline constexpr std::size_t guard_elements = 1024;
 inline Tensor guarded(Context& context, const Shape& shape, DType dtype, double around) {
   const std::size_t elements = shape.elements();
@@ -156,8 +156,8 @@ inline double rounding_of(DType dtype) {
   return is_floating(dtype) ? std::ldexp(1.0, -format_of(dtype).mantissa_bits - 1) : 0;
 }
 
-// A difference of corresponding elements beyond `bound` times the largest magnitude; empty: none.
-// What the type makes of the wanted value (an overflow, say) is right in any case.
+// A message about the largest difference beyond `bound` times the largest magnitude; empty if there
+// is none. The wanted value as the type stores it (an overflow, for example) is always correct.
 inline std::string compare(const std::vector<double>& given, const std::vector<double>& wanted,
                            double bound, DType dtype = DType::fp32) {
   if (given.size() != wanted.size())

@@ -1,6 +1,6 @@
 #pragma once
-// Tokens that were added to a tokenizer after its vocabulary was made: added_tokens of
-// tokenizer.json, added_tokens_decoder of tokenizer_config.json, added_tokens.json.
+// Tokens that were added to a tokenizer after its vocabulary was made, from added_tokens of
+// tokenizer.json, added_tokens_decoder of tokenizer_config.json, or added_tokens.json.
 
 #include <soma/text/tokenizer_settings.hpp>
 
@@ -14,7 +14,7 @@
 
 namespace soma::text {
 
-// Found in a text as it stands, and no piece of a word.
+// A token that is found in a text as written, and is no piece of a word.
 struct AddedToken {
   std::string content;
   std::size_t id = 0;
@@ -24,8 +24,8 @@ struct AddedToken {
 
 namespace detail {
 
-// The entry of a list. Tokens here are special, and found in the text as it is: a token that is
-// looked for in normalized text, or takes spaces with it, is an error.
+// Reads an entry of a list. Tokens here are special, and are found in the text as written: a token
+// that is searched in normalized text, or takes the spaces around it, is an error.
 inline AddedToken added_token(const SettingsReader& settings, const Json& entry, std::size_t id) {
   AddedToken token{.content = {}, .id = id};
   settings.read(entry, "content", token.content);
@@ -41,7 +41,7 @@ inline AddedToken added_token(const SettingsReader& settings, const Json& entry,
 }  // namespace detail
 
 // The tokens of added_tokens_decoder in the content of a tokenizer_config.json, an object of ids to
-// tokens; `present`: whether there is one. Error text.tokenizer_file.
+// tokens; `present`: true if there is one. Error text.tokenizer_file.
 inline std::vector<AddedToken> read_added_tokens(std::string_view content, bool& present,
                                                  std::string_view name = "memory") {
   const detail::SettingsReader settings("read_tokenizer_config", name);
@@ -62,8 +62,8 @@ inline std::vector<AddedToken> read_added_tokens(std::string_view content, bool&
   return tokens;
 }
 
-// The same of an added_tokens.json, an object of tokens to ids. Those that are no special tokens of
-// `options` are looked for in normalized text: an error.
+// The same for an added_tokens.json, an object of tokens to ids. Tokens that are not special in
+// `options` are searched in normalized text, which is an error.
 inline std::vector<AddedToken> read_added_tokens_map(std::string_view content,
                                                      const TokenizerOptions& options,
                                                      std::string_view name = "memory") {
@@ -83,12 +83,13 @@ inline std::vector<AddedToken> read_added_tokens_map(std::string_view content,
 
 namespace detail {
 
-// The most ids that a file's list may name: holes are few, and what a number says is not trusted.
+// The most ids that a file's list may name: lists have few holes, and a number in a file is not
+// trusted.
 inline std::size_t most_ids(std::size_t count) { return 2 * count + (std::size_t{1} << 16); }
 
-// The vocabulary with tokens that it does not have yet, under their ids. Those that it has are
-// pieces, or tokens already. Errors text.tokenizer_file (another piece has the id, or the token
-// another id), text.vocabulary.
+// The vocabulary with further tokens under their ids. Tokens that it already has are pieces, or
+// added tokens. Errors text.tokenizer_file (another piece has the id, or the token has another id),
+// text.vocabulary.
 inline Vocabulary with_added(const SettingsReader& settings, const Vocabulary& vocabulary,
                              const std::vector<AddedToken>& tokens) {
   std::vector<std::string_view> pieces;
@@ -122,7 +123,7 @@ inline Vocabulary with_added(const SettingsReader& settings, const Vocabulary& v
   return Vocabulary::from_list(pieces, added, settings.name());
 }
 
-// Special tokens beside those with a role: each once.
+// Adds special tokens without a role, each once.
 inline void add_special(TokenizerOptions& options, const std::vector<AddedToken>& tokens) {
   for (const AddedToken& token : tokens)
     if (!has_role(options, token.content) &&

@@ -1,8 +1,8 @@
 #pragma once
-// ByteSource: the bytes of a file one after the other, unpacked if they are gzip (which the content
-// says, not the name), or of a text in memory. Needs zlib. POSIX.
+// ByteSource: the bytes of a file in order, unpacked if the content is gzip (the name does not
+// matter), or of a text in memory. Needs zlib. POSIX.
 //
-// Unpacking takes about as long as cutting rows: with ReadAhead::yes a thread of the source does it
+// Unpacking takes about as long as cutting rows. With ReadAhead::yes a thread of the source unpacks
 // ahead of the reader, who gets the same bytes and errors.
 
 #include <soma/base/file_error.hpp>
@@ -30,10 +30,10 @@
 
 namespace soma::text {
 
-// What tells whether a file is still the one that was opened.
+// The identity of a file: shows if it is still the file that was opened.
 struct FileState {
   std::uint64_t device = 0, node = 0, bytes = 0;
-  std::int64_t seconds = 0, nanoseconds = 0;  // of the last change
+  std::int64_t seconds = 0, nanoseconds = 0;  // the time of the last change
   friend bool operator==(const FileState&, const FileState&) = default;
 };
 
@@ -41,8 +41,8 @@ enum class ReadAhead : std::uint8_t { no, yes };  // yes: the permission to run 
 
 class ByteSource {
  public:
-  // `operation` names the caller in messages, and outlives the object, as does the flag that ends
-  // the reading (nullptr: none). Errors file.read, executor.thread_start.
+  // `operation` names the caller in messages. `operation` and the flag that stops the reading
+  // (nullptr: none) must outlive the object. Errors file.read, executor.thread_start.
   static ByteSource open(std::string_view operation, std::string_view path,
                          const StopFlag* stop = nullptr, ReadAhead ahead = ReadAhead::no) {
     ByteSource source(operation, std::string(path));
@@ -54,7 +54,7 @@ class ByteSource {
     reader.ahead_ = std::make_unique<Ahead>(std::move(source));
     return reader;
   }
-  // The text outlives the object.
+  // The text must outlive the object.
   static ByteSource of_memory(std::string_view operation, std::string_view text) {
     ByteSource source(operation, "memory");
     source.window_ = text;
@@ -68,13 +68,13 @@ class ByteSource {
     if (at_ == window_.size() && !refill()) return -1;
     return static_cast<unsigned char>(window_[at_++]);
   }
-  // The same without taking it.
+  // The next byte without taking it.
   int peek() {
     if (at_ == window_.size() && !refill()) return -1;
     return static_cast<unsigned char>(window_[at_]);
   }
-  // What is there of the following bytes: of a file at most buffer_bytes, and fewer at its
-  // beginning only if that is all of it; empty at the end.
+  // The following bytes that are in memory. For a file they are at most buffer_bytes; at the
+  // beginning of a file they are fewer only if the file is shorter. Empty at the end.
   std::string_view ahead() {
     if (at_ == window_.size()) refill();
     return window_.substr(at_);
@@ -88,7 +88,7 @@ class ByteSource {
   static constexpr std::size_t buffer_bytes = std::size_t{1} << 17;
 
  private:
-  // A descriptor, closed at its end.
+  // A file descriptor; the destructor closes it.
   struct File {
     explicit File(int given) : descriptor(given) {}
     ~File() { ::close(descriptor); }
@@ -96,9 +96,10 @@ class ByteSource {
     File& operator=(const File&) = delete;
     const int descriptor;
   };
-  // zlib's state, which may not move. gzread() would pass over what it takes for no further member.
+  // zlib's state, which must not move. gzread() would silently ignore bytes that it does not take
+  // for a further member.
   struct Unpacker {
-    // 16: gzip around the data, nothing else. False: no memory.
+    // 16: gzip around the data, nothing else. Returns false if there is no memory.
     bool start() { return started = inflateInit2(&stream, MAX_WBITS + 16) == Z_OK; }
     Unpacker() = default;
     ~Unpacker() {
@@ -113,7 +114,7 @@ class ByteSource {
     std::vector<char> packed{};
   };
 
-  // Blocks of a packed file, made by a thread while those before are read.
+  // Blocks of a packed file: a thread makes them while the caller reads earlier blocks.
   class Ahead {
    public:
     explicit Ahead(ByteSource source) : source_(std::make_unique<ByteSource>(std::move(source))) {
@@ -139,7 +140,8 @@ class ByteSource {
     Ahead(const Ahead&) = delete;
     Ahead& operator=(const Ahead&) = delete;
 
-    // The next block, in `buffer`; empty at the end. Errors as refill(), behind the blocks before.
+    // The next block, in `buffer`; empty at the end. Errors as of refill(), after the earlier
+    // blocks.
     std::string_view take(std::vector<char>& buffer) {
       std::unique_lock lock(mutex_);
       filled_.wait(lock, [this] { return ready_ != 0 || ended_; });
@@ -163,7 +165,7 @@ class ByteSource {
       std::size_t count = 0;
     };
 
-    // The bytes of a block change owners; the source gets those of one that was read.
+    // The block takes the source's buffer; the source takes the buffer of a block that was read.
     bool make(Block& block) {
       if (!source_->refill()) return false;
       block.count = source_->window_.size();
@@ -199,7 +201,7 @@ class ByteSource {
     }
 
     std::unique_ptr<ByteSource> source_;
-    std::mutex mutex_{};  // of everything below
+    std::mutex mutex_{};  // protects everything below
     std::condition_variable filled_{}, room_{};
     Block blocks_[4]{};
     std::size_t first_ = 0, ready_ = 0;
@@ -234,7 +236,7 @@ class ByteSource {
     }
   }
 
-  // As many bytes as a buffer has, fewer only at the end.
+  // Reads as many bytes as a buffer holds, fewer only at the end.
   std::size_t read(char* bytes) {
     check_stop(stop_, operation_);
     std::size_t count = 0;
@@ -263,7 +265,7 @@ class ByteSource {
     return count != 0;
   }
 
-  // ---- gzip: members one behind the other, and zeros behind the last, as tapes are filled up
+  // ---- gzip: members one behind the other; zeros may follow the last, which pad tapes
 
   void take_packed(std::size_t count) {
     unpacker_->stream.next_in = reinterpret_cast<Bytef*>(unpacker_->packed.data());
@@ -291,7 +293,7 @@ class ByteSource {
     }
     return buffer_bytes - stream.avail_out;
   }
-  // False: zeros are all that follows. inflate() looks at the rest of a member's head.
+  // Returns false if only zeros follow. inflate() checks the rest of a member's head.
   bool begin_member() {
     z_stream& stream = unpacker_->stream;
     if (*stream.next_in == static_cast<Bytef>(gzip_mark.front())) {
@@ -329,11 +331,11 @@ class ByteSource {
   const StopFlag* stop_ = nullptr;
   static constexpr std::string_view gzip_mark = "\x1f\x8b";
   std::unique_ptr<File> file_;
-  std::unique_ptr<Unpacker> unpacker_;  // of a file that is gzip
+  std::unique_ptr<Unpacker> unpacker_;  // set for a gzip file
   std::unique_ptr<Ahead> ahead_{};      // who has it, if it is read ahead
   FileState state_;
   std::vector<char> buffer_;
-  std::string_view window_;  // of the buffer, or the text in memory
+  std::string_view window_;  // the unread bytes: a part of the buffer, or the text in memory
   std::size_t at_ = 0;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// Which columns of a table hold the text and the label.
+// The columns of a table that hold the text and the label.
 
 #include <soma/text/row_options.hpp>
 #include <soma/text/rows/column_names.hpp>
@@ -17,7 +17,7 @@
 
 namespace soma::text {
 
-// The text as a whole number in decimal, or none.
+// The text as a whole number in decimal; not set if it is none.
 inline std::optional<std::int64_t> whole_number(std::string_view text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -25,7 +25,7 @@ inline std::optional<std::int64_t> whole_number(std::string_view text) {
   return value;
 }
 
-// The text as a number that a float holds, or none: "0.5", "-3", "1e-2".
+// The text as a number that a float holds, such as "0.5", "-3", "1e-2"; not set if it is none.
 inline std::optional<float> real_number(std::string_view text) {
   float value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -36,7 +36,7 @@ inline std::optional<float> real_number(std::string_view text) {
 }
 
 struct Columns {
-  std::size_t count = 0;             // of the table
+  std::size_t count = 0;             // columns of the table
   std::vector<std::size_t> texts{};  // from 0; joined in this order
   std::optional<std::size_t> pair{};
   std::size_t label = 1;
@@ -46,7 +46,7 @@ namespace detail {
 
 inline bool is_name(std::string_view column) { return !column.empty() && !whole_number(column); }
 
-// The columns of the text, as options give them; empty: they say nothing.
+// The columns of the text from the options; empty if the options name none.
 inline std::vector<std::string> text_columns_of(const RowOptions& options) {
   if (!options.text_columns.empty()) return options.text_columns;
   if (options.text_column.empty()) return {};
@@ -58,13 +58,13 @@ inline bool gives_names(const RowOptions& options) {
          is_name(options.pair_column);
 }
 
-// The columns of one table, as options and the names of its header say.
+// Finds the columns of one table from the options and the names of its header.
 class ColumnFinder {
  public:
   ColumnFinder(std::string_view operation, std::string_view file, Fields first, bool has_header)
       : operation_(operation), file_(file), first_(first), has_header_(has_header) {}
 
-  // Errors as find_columns().
+  // Errors as of find_columns().
   Columns find(const RowOptions& options) const {
     Columns columns{.count = first_.size()};
     for (const std::string& column : text_columns_of(options))
@@ -89,7 +89,7 @@ class ColumnFinder {
   }
 
  private:
-  // What an option says; none: it says nothing. Error text.column.
+  // The column of an option; not set if the option is empty. Error text.column.
   std::optional<std::size_t> given(std::string_view option, std::string_view column) const {
     if (column.empty()) return std::nullopt;
     if (const auto number = whole_number(column)) {
@@ -103,7 +103,7 @@ class ColumnFinder {
          std::string(has_header_ ? "a name of the header of " : "a column of ") +
              soma::quoted(file_) + " or a number from 1 to " + std::to_string(first_.size()));
   }
-  // The column that is neither text nor pair, where there is one of that kind.
+  // The column that is neither text nor pair, if there is exactly one.
   static std::optional<std::size_t> only_other(const Columns& columns) {
     std::optional<std::size_t> found;
     for (std::size_t i = 0; i < columns.count; ++i) {
@@ -134,8 +134,8 @@ class ColumnFinder {
 
 }  // namespace detail
 
-// The columns of a table whose first row is `first`. Error text.column (no such column, one for
-// both, or more than two and no telling which).
+// The columns of a table whose first row is `first`. Error text.column: there is no such column,
+// one column serves both, or more than two columns leave the choice open.
 inline Columns find_columns(std::string_view operation, std::string_view file,
                             const RowOptions& options, detail::Fields first, bool has_header) {
   return detail::ColumnFinder(operation, file, first, has_header).find(options);

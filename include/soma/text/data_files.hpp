@@ -1,5 +1,5 @@
 #pragma once
-// Which files of a folder are for training, which to measure by while training, which for the end.
+// The files of a folder: for training, for validation during training, and for the final test.
 
 #include <soma/base/error.hpp>
 
@@ -15,14 +15,14 @@
 
 namespace soma::text {
 
-// Rows of several files are those of the first, then those of the second ...
+// The rows of several files are the rows of the first file, then those of the second, and so on.
 struct DataFiles {
-  std::vector<std::string> train, held_out, test;
+  std::vector<std::string> train, validation, test;
 };
 
 namespace detail {
 
-// Whether the name is one that data have: ".csv", ".txt.gz", not ".csv~" or ".partial".
+// True for names of data files: ".csv", ".txt.gz", but not ".csv~" or ".partial".
 inline bool is_data_name(std::string_view name) {
   constexpr std::array<std::string_view, 6> endings = {".tsv",    ".csv", ".jsonl",
                                                        ".ndjson", ".txt", ".ft"};
@@ -30,7 +30,7 @@ inline bool is_data_name(std::string_view name) {
   return std::ranges::any_of(endings, [&](auto ending) { return name.ends_with(ending); });
 }
 
-// Names in a folder, ascending. Error text.folder.
+// The names in a folder, ascending. Error text.folder.
 inline std::vector<std::string> names_in(std::string_view operation, const std::string& folder) {
   std::vector<std::string> names;
   std::error_code error;
@@ -39,13 +39,13 @@ inline std::vector<std::string> names_in(std::string_view operation, const std::
     names.push_back(at->path().filename().string());
   if (error)
     fail(error_id::text_folder, operation, "folder",
-         soma::quoted(folder) + " (" + error.message() + ")", "one that can be listed");
+         soma::quoted(folder) + " (" + error.message() + ")", "a folder that can be listed");
   std::sort(names.begin(), names.end());
   return names;
 }
 
-// The file train.csv (whatever data are called), or the files in train/; none where neither is
-// there. Error text.folder (both, or two such files).
+// The file train.csv (or with another data ending), or the files in train/; empty if there is
+// neither. Error text.folder: both exist, or two such files.
 inline std::vector<std::string> files_of_part(std::string_view operation, const std::string& folder,
                                               std::span<const std::string> names,
                                               std::span<const std::string_view> parts) {
@@ -76,13 +76,14 @@ inline std::vector<std::string> files_of_part(std::string_view operation, const 
   return found;
 }
 
-// Of a folder. Error text.folder.
+// The files of a folder. Error text.folder.
 inline DataFiles files_of_folder(const std::string& path, std::string_view operation) {
   constexpr std::array<std::string_view, 1> train = {"train"}, test = {"test"};
-  constexpr std::array<std::string_view, 4> held_out = {"dev", "valid", "validation", "val"};
+  constexpr std::array<std::string_view, 4> names_of_validation = {"dev", "valid", "validation",
+                                                                   "val"};
   const std::vector<std::string> names = names_in(operation, path);
   return {.train = files_of_part(operation, path, names, train),
-          .held_out = files_of_part(operation, path, names, held_out),
+          .validation = files_of_part(operation, path, names, names_of_validation),
           .test = files_of_part(operation, path, names, test)};
 }
 inline bool is_data_folder(const std::string& path) {
@@ -92,13 +93,13 @@ inline bool is_data_folder(const std::string& path) {
 
 }  // namespace detail
 
-// The files behind a path: one file is all there is to train on; a folder has a file train.*, and
-// perhaps dev.* (or valid.*, validation.*, val.*) and test.*, or subfolders of these names with
-// files in them, read in the order of their names. Files of data end in .tsv, .csv, .jsonl,
-// .ndjson, .txt or .ft, or in that and .gz; others are passed over. Error text.folder.
+// The files behind a path. A single file is all training data. A folder has a file train.*, and
+// optionally dev.* (or valid.*, validation.*, val.*) and test.*, or subfolders of these names with
+// files, read in the order of their names. Data files end in .tsv, .csv, .jsonl, .ndjson, .txt or
+// .ft, optionally followed by .gz; other files are ignored. Error text.folder.
 inline DataFiles find_data_files(const std::string& path,
                                  std::string_view operation = "find_data_files") {
-  if (!detail::is_data_folder(path)) return {.train = {path}, .held_out = {}, .test = {}};
+  if (!detail::is_data_folder(path)) return {.train = {path}, .validation = {}, .test = {}};
   DataFiles files = detail::files_of_folder(path, operation);
   if (files.train.empty())
     fail(error_id::text_folder, operation, "folder", soma::quoted(path) + ", without training data",
@@ -106,17 +107,17 @@ inline DataFiles find_data_files(const std::string& path,
   return files;
 }
 
-// Those of them that measure a finished model: one file itself, of a folder the files of test, or
-// dev where there is no test. Error text.folder, also where there is neither.
+// The files that measure a finished model: a single file itself; of a folder the test files, or the
+// dev files if there are no test files. Error text.folder, also if there is neither.
 inline std::vector<std::string> find_test_files(const std::string& path,
                                                 std::string_view operation = "find_test_files") {
   if (!detail::is_data_folder(path)) return {path};
   DataFiles files = detail::files_of_folder(path, operation);
-  if (files.test.empty() && files.held_out.empty())
+  if (files.test.empty() && files.validation.empty())
     fail(error_id::text_folder, operation, "folder",
          soma::quoted(path) + ", without data to measure by",
          "a file test.tsv, dev.tsv, .csv, .jsonl or .txt, or a folder test/ or dev/");
-  return std::move(files.test.empty() ? files.held_out : files.test);
+  return std::move(files.test.empty() ? files.validation : files.test);
 }
 
 }  // namespace soma::text

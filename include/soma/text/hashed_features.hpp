@@ -1,9 +1,9 @@
 #pragma once
-// HashedFeatures: a text as numbers of rows of a table: its words, runs of neighbouring words and
+// HashedFeatures: maps a text to row numbers of a table: its words, runs of neighbouring words and
 // parts of words, each hashed to one of 2^bits rows. There is no vocabulary to build or to store.
 //
 // The mapping is frozen under a version (tests hold known answers) and the same on every CPU: bytes
-// count as unsigned, and all arithmetic is that of 64-bit integers.
+// count as unsigned, and all arithmetic uses 64-bit integers.
 
 #include <soma/base/error.hpp>
 #include <soma/base/record.hpp>
@@ -17,7 +17,7 @@
 namespace soma::text {
 
 enum class TokenKind : std::uint8_t {
-  words,                  // what stands between spaces, tabs and line ends
+  words,                  // runs of bytes between spaces, tabs and line ends
   words_and_punctuation,  // runs of letters, digits and bytes beyond ASCII; marks by themselves
   characters,             // each run of `window` code points of the whole text, spaces included
 };
@@ -28,13 +28,13 @@ constexpr std::string_view to_string(TokenKind kind) {
   return token_kind_names[static_cast<std::size_t>(kind)];
 }
 
-// ASCII letters count as their lower case. A text that is shorter than `window` is one window.
+// ASCII letters count as lower case. A text that is shorter than `window` is one window.
 struct HashedFeatureOptions {
   TokenKind tokens = TokenKind::words_and_punctuation;
   std::size_t window = 4;  // code points, 1 to 64; of TokenKind::characters only
-  std::size_t ngrams = 2;  // runs of 1 to so many neighbouring tokens are features; 1 to 8
-  // Beside tokens of words: each run of so many code points of a word with "<" before it and ">"
-  // behind it, 2 to 64; 0: none.
+  std::size_t ngrams = 2;  // runs of 1 to `ngrams` neighbouring tokens are features; 1 to 8
+  // Word parts, beside whole words: each run of this number of code points of "<word>", 2 to 64; 0:
+  // none.
   std::size_t parts = 0;
   int bits = 20;  // 2^bits rows, 10 to 26
   std::uint64_t seed = 0;
@@ -44,7 +44,7 @@ class HashedFeatures {
  public:
   static constexpr std::uint64_t version = 1;
 
-  // Error text.features (an option out of its range).
+  // Error text.features: an option out of its range.
   explicit HashedFeatures(const HashedFeatureOptions& options = {}) : options_(options) {
     const auto check = [](std::string_view name, std::uint64_t value, std::uint64_t least,
                           std::uint64_t most) {
@@ -72,8 +72,8 @@ class HashedFeatures {
     record.set("features.seed", options_.seed);
   }
 
-  // Appends the features of a text, in a fixed order, one for each time that they occur; one that
-  // stands for "no token" where there is none. `tokens` is room that a caller of many keeps.
+  // Appends the features of a text, in a fixed order, one for each occurrence; a text without
+  // tokens has one special feature. `tokens` is scratch memory that a caller with many texts keeps.
   // A few nanoseconds a byte.
   void add(std::string_view text, std::vector<std::int32_t>& ids,
            std::vector<std::uint64_t>& tokens) const {
@@ -96,12 +96,12 @@ class HashedFeatures {
 
  private:
   static constexpr std::uint64_t golden = 0x9E3779B97F4A7C15u;  // 2^64 by the golden ratio
-  static constexpr std::uint64_t first = 0x243F6A8885A308D3u;   // of pi
-  static constexpr std::uint64_t prime = 0x100000001B3u;        // of FNV-1a
+  static constexpr std::uint64_t first = 0x243F6A8885A308D3u;   // the first bits of pi's fraction
+  static constexpr std::uint64_t prime = 0x100000001B3u;        // the prime of FNV-1a
 
   enum class Class : std::uint8_t { space, word, mark };
 
-  // Three shifts and two products by an odd number with mixed bits: a bijection.
+  // Three shifts and two products with an odd number of mixed bits: a bijection.
   static constexpr std::uint64_t mixed(std::uint64_t x) {
     x = (x ^ x >> 32) * 0xD6E8FEB86659FD93u;
     x = (x ^ x >> 32) * 0xD6E8FEB86659FD93u;
@@ -154,9 +154,9 @@ class HashedFeatures {
     return reinterpret_cast<const unsigned char*>(text.data());
   }
 
-  // Runs of `parts` code points of "<word>".
+  // Adds runs of `parts` code points of "<word>".
   void add_parts(std::string_view word, std::vector<std::int32_t>& ids) const {
-    // Places where code points begin: "<" is place 0, ">" the last but one.
+    // Places where code points begin: "<" is at place 0, ">" at the last but one.
     const std::size_t bytes = word.size() + 2;
     const auto byte_at = [&](std::size_t i) {
       return i == 0           ? static_cast<unsigned char>('<')

@@ -1,6 +1,6 @@
 #pragma once
-// A row of JSON lines: an object with a text and a label among its fields. The only reader that
-// uses the JSON library.
+// A row of JSON lines: an object with a text and a label among its fields. The only reader of rows
+// that uses the JSON library.
 
 #include <soma/base/json_limits.hpp>
 #include <soma/text/columns.hpp>
@@ -18,15 +18,14 @@
 
 namespace soma::text {
 
-// Receives the events of the parser and keeps some fields of the object, whatever else it holds.
-// Texts are JSON strings; the label a string, a whole number (any number, of rows that are labelled
-// with numbers), or true or false, which are then its name; or a list of these, where rows have
-// several labels.
+// Receives the parser's events and keeps the text and label fields of the object. Texts are JSON
+// strings. The label is a string, a whole number (any number, if rows are labelled with numbers),
+// or true or false, which then are its name; or a list of these, if rows have several labels.
 class JsonRowReader {
  public:
   using Json = nlohmann::json;
 
-  // Keys are those that the options name, "text" and "label" by default.
+  // The options name the keys; "text" and "label" by default.
   explicit JsonRowReader(const RowOptions& options = {}) : kind_(options.labels) {
     for (const std::string& key : detail::text_columns_of(options)) text_keys_.push_back(key);
     if (text_keys_.empty()) text_keys_.emplace_back("text");
@@ -35,7 +34,7 @@ class JsonRowReader {
     label_key_ = options.label_column.empty() ? "label" : options.label_column;
   }
 
-  // What the line holds.
+  // The content of the line.
   std::vector<std::string>& texts() { return found_; }
   std::string& pair() { return found_.back(); }
   std::size_t text_count() const { return texts_; }
@@ -43,7 +42,7 @@ class JsonRowReader {
   const std::vector<std::string>& labels() const { return labels_; }
   bool is_list() const { return is_list_; }
 
-  // What is wrong with the line, if something is: always text.row_json.
+  // Reads a line; returns its problem, if there is one: always text.row_json.
   std::optional<RowProblem> read(std::string_view line) {
     found_.assign(text_keys_.size(), {});
     given_.assign(text_keys_.size(), false);
@@ -152,7 +151,7 @@ class JsonRowReader {
     }
     return other_value(value);
   }
-  // A value that none of the fields may have.
+  // A value that no text or label may have.
   bool other_value(std::string_view value) {
     if (depth_ == 0) return refuse("no object");
     if (depth_ > 1 || field_ == Field::other) return true;
@@ -167,7 +166,7 @@ class JsonRowReader {
   std::vector<std::string> found_{}, labels_{};
   std::vector<bool> given_{};
   std::string label_{};
-  std::string problem_{};  // of the first event that was refused
+  std::string problem_{};  // why the first event was refused
   std::size_t depth_ = 0, text_ = 0;
   Field field_ = Field::other;
   bool has_label_ = false, is_list_ = false, in_labels_ = false;

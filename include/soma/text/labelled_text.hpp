@@ -1,6 +1,6 @@
 #pragma once
-// LabelledText: texts with a class each, in memory, to train on and to measure by; or with any
-// number of classes, or with a number (RowOptions::labels).
+// LabelledText: texts in memory with a class each, for training and validation; or with any number
+// of classes, or with a number (RowOptions::labels).
 
 #include <soma/data/content_hash.hpp>
 #include <soma/numeric/draw.hpp>
@@ -32,16 +32,18 @@ struct LabelledRow {
 
 struct ReadOptions {
   RowOptions rows{};
-  // Without held-out files: which share of the training rows is held out instead. 0: none.
-  double held_out_share = 0.1;
+  // If there are no validation files: the share of training rows that becomes the validation set.
+  // 0: none.
+  double validation_share = 0.1;
   std::uint64_t split_seed = 0;
   bool read_test = true;          // false: test files are left alone; some have no labels
   std::size_t max_labels = 1000;  // more are taken for a mistake in the columns
 };
 
-// Whether a text is held out: a function of the text and the seed alone, so neither the order of
-// rows nor other rows matter, and equal texts are on the same side; of pairs, the first text.
-inline bool is_held_out(std::string_view text, double share, std::uint64_t seed) {
+// True if a text belongs to the validation set. The result depends on the text and the seed alone:
+// neither the order of rows nor other rows matter, and equal texts are on the same side; for pairs,
+// the first text decides.
+inline bool is_validation(std::string_view text, double share, std::uint64_t seed) {
   data::ContentHash hash;
   hash.add_text(text);
   const std::uint32_t word = random_word(
@@ -51,20 +53,20 @@ inline bool is_held_out(std::string_view text, double share, std::uint64_t seed)
 
 namespace detail {
 
-// What a row is labelled with, a class or classes; nothing of a number.
+// The class or classes of a row; empty for a number.
 inline std::span<const std::string> labels_of(const Row& row, data::LabelKind kind) {
   if (kind == data::LabelKind::one) return {&row.label, 1};
   return kind == data::LabelKind::several ? std::span<const std::string>(row.labels)
                                           : std::span<const std::string>();
 }
-// The same of a row whose classes are numbered: calls take(number), which may change it.
+// The same for a row whose classes are numbers: calls take(number), which may change the number.
 template <class LabelledRow, class Take>
 void for_each_label(LabelledRow& row, data::LabelKind kind, const Take& take) {
   if (kind == data::LabelKind::one) take(row.label);
   if (kind == data::LabelKind::several)
     for (auto& label : row.labels) take(label);
 }
-// A row whose classes have the numbers that number_of(label) says.
+// A row whose classes have the numbers of number_of(label).
 template <class NumberOf>
 LabelledRow labelled(Row& row, data::LabelKind kind, const NumberOf& number_of) {
   LabelledRow result{std::move(row.text)};
@@ -82,8 +84,8 @@ LabelledRow labelled(Row& row, data::LabelKind kind, const NumberOf& number_of) 
 
 }  // namespace detail
 
-// The rows of files whose labels are known: a class is a place in `labels`. Adds to `skipped` what
-// RowOptions::skip_bad_rows leaves out. Errors of RowReader, and text.label_unseen.
+// The rows of files with known labels: a class is an index in `labels`. Adds to `skipped` the rows
+// that RowOptions::skip_bad_rows leaves out. Errors of RowReader, and text.label_unseen.
 inline std::vector<LabelledRow> read_rows(std::span<const std::string> files,
                                           std::span<const std::string> labels,
                                           const RowOptions& options,
@@ -118,44 +120,44 @@ inline std::vector<LabelledRow> read_rows(std::span<const std::string> files,
 class LabelledText {
  public:
   std::span<const LabelledRow> train() const { return train_; }
-  std::span<const LabelledRow> held_out() const { return held_out_; }
+  std::span<const LabelledRow> validation() const { return validation_; }
   std::span<const LabelledRow> test() const { return test_; }  // empty without test files
-  // The rows themselves: train() is empty from then on.
+  // Moves the training rows out: train() is empty from then on.
   std::vector<LabelledRow> release_train() { return std::exchange(train_, {}); }
-  // Their names, ascending: 2 before 10 if all are whole numbers, else by bytes. Rows with numbers
-  // have none.
+  // The names of the classes, ascending: 2 before 10 if all are whole numbers, else by bytes. Empty
+  // for rows with numbers.
   const std::vector<std::string>& labels() const { return labels_; }
-  // What skip_bad_rows left out.
+  // The rows that skip_bad_rows left out.
   const std::vector<SkippedRows>& skipped() const { return skipped_; }
 
  private:
   friend class LabelledTextReader;
-  std::vector<LabelledRow> train_, held_out_, test_;
+  std::vector<LabelledRow> train_, validation_, test_;
   std::vector<std::string> labels_;
   std::vector<SkippedRows> skipped_;
 };
 
-// The work behind read_labelled.
+// The implementation of read_labelled.
 class LabelledTextReader {
  public:
   explicit LabelledTextReader(const ReadOptions& options) : options_(options) {
-    if (!(options.held_out_share >= 0 && options.held_out_share < 1))
-      fail(error_id::text_split, operation, "held_out_share",
-           std::to_string(options.held_out_share), "from 0 to below 1");
+    if (!(options.validation_share >= 0 && options.validation_share < 1))
+      fail(error_id::text_split, operation, "validation_share",
+           std::to_string(options.validation_share), "from 0 to below 1");
   }
 
   LabelledText read(const DataFiles& files) {
     read_train(files.train);
-    result_.held_out_ = read_part(files.held_out);
+    result_.validation_ = read_part(files.validation);
     if (options_.read_test) result_.test_ = read_part(files.test);
-    if (files.held_out.empty() && options_.held_out_share > 0) split();
+    if (files.validation.empty() && options_.validation_share > 0) split();
     return std::move(result_);
   }
 
  private:
   static constexpr std::string_view operation = "read_labelled";
 
-  // Labels are numbered as they come, and again when all are known.
+  // Labels get numbers as they come, and final numbers when all are known.
   void read_train(const std::vector<std::string>& files) {
     if (files.empty())
       fail(error_id::text_folder, operation, "training files", "none", "one at least");
@@ -208,32 +210,33 @@ class LabelledTextReader {
     return read_rows(files, result_.labels_, options_.rows, result_.skipped_, operation);
   }
 
-  // A label all of whose rows would be held out keeps them in training.
+  // A label whose rows would all go to validation keeps them in training.
   void split() {
     std::vector<LabelledRow> rows = std::move(result_.train_);
     result_.train_.clear();
-    std::vector<char> held_out(rows.size()), trained(result_.labels_.size());
+    std::vector<char> validation(rows.size()), trained(result_.labels_.size());
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      held_out[i] = is_held_out(rows[i].text, options_.held_out_share, options_.split_seed);
-      if (held_out[i] == 0)
+      validation[i] = is_validation(rows[i].text, options_.validation_share, options_.split_seed);
+      if (validation[i] == 0)
         detail::for_each_label(rows[i], kind(),
                                [&](auto label) { trained[static_cast<std::size_t>(label)] = 1; });
     }
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      bool moves = held_out[i] != 0;
+      bool moves = validation[i] != 0;
       detail::for_each_label(rows[i], kind(), [&](auto label) {
         moves = moves && trained[static_cast<std::size_t>(label)] != 0;
       });
-      (moves ? result_.held_out_ : result_.train_).push_back(std::move(rows[i]));
+      (moves ? result_.validation_ : result_.train_).push_back(std::move(rows[i]));
     }
-    if (result_.held_out_.empty()) fail_split();
+    if (result_.validation_.empty()) fail_split();
   }
-  // No row is held out. Says why: equal texts stay together, and so do a label and its last rows.
+  // The validation set is empty. The error names the reason: equal texts stay together, and so do a
+  // label and its last rows.
   void fail_split() const {
     std::set<std::string_view> texts, chosen;
     for (const LabelledRow& row : result_.train_) {
       texts.insert(row.text);
-      if (is_held_out(row.text, options_.held_out_share, options_.split_seed))
+      if (is_validation(row.text, options_.validation_share, options_.split_seed))
         chosen.insert(row.text);
     }
     std::string given =
@@ -246,7 +249,7 @@ class LabelledTextReader {
                                   ", with all rows of their labels, which stay in training";
     fail(error_id::text_split, operation,
          "held-out share of " + std::to_string(result_.train_.size()) + " rows", given,
-         "some: a larger held_out_share, a file of its own, or 0 for none");
+         "some: a larger validation_share, a file of its own, or 0 for none");
   }
 
   data::LabelKind kind() const { return options_.rows.labels; }
@@ -256,13 +259,14 @@ class LabelledTextReader {
 };
 
 // Reads all rows of the files into memory. Errors of RowReader, and text.label_count,
-// text.one_class (in training), text.label_unseen (held out or test, but not in training),
-// text.split (a share outside 0 to 1, or of which nothing comes), text.folder.
+// text.one_class (in training), text.label_unseen (in validation or test, but not in training),
+// text.split (a share outside 0 to 1, or one that gives no rows), text.folder.
 inline LabelledText read_labelled(const DataFiles& files, const ReadOptions& options = {}) {
   return LabelledTextReader(options).read(files);
 }
-// The same for a file or a folder: find_data_files says what is what. Where no file is held out, a
-// share of the training rows is, by is_held_out(); a label that would lose all its rows keeps them.
+// The same for a file or a folder, which find_data_files divides. If there is no validation file,
+// is_validation() chooses a share of the training rows; a label that would lose all its rows keeps
+// them.
 inline LabelledText read_labelled(const std::string& path, const ReadOptions& options = {}) {
   return read_labelled(find_data_files(path, "read_labelled"), options);
 }

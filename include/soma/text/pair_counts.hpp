@@ -1,7 +1,7 @@
 #pragma once
-// PairCounts: how often pieces, and pairs of neighbours, are found in a list of counted words,
-// while the best pair is made one piece again and again. A merge costs what it changes: the words
-// that have the pair, and the scores of pairs with either of its pieces.
+// PairCounts: counts pieces and pairs of neighbours in a list of counted words, while the best pair
+// becomes one piece again and again. The cost of a merge is limited to its changes: the words that
+// contain the pair, and the scores of pairs with either of its pieces.
 
 #include <soma/numeric/portable_math.hpp>
 
@@ -20,7 +20,7 @@ namespace soma::text {
 
 class PairCounts {
  public:
-  // `continuing` is the prefix of pieces inside of words.
+  // `continuing`: the prefix of pieces inside of words.
   explicit PairCounts(std::string continuing) : continuing_(std::move(continuing)) {}
   PairCounts(const PairCounts&) = delete;
   PairCounts& operator=(const PairCounts&) = delete;
@@ -36,7 +36,8 @@ class PairCounts {
     words_.push_back(std::move(word));
   }
 
-  // After the last word: counts the pairs. Those seen less than `min_count` times never merge.
+  // Counts the pairs after the last word was added. Pairs seen less than `min_count` times never
+  // merge.
   void start(std::uint64_t min_count) {
     min_count_ = std::max<std::uint64_t>(min_count, 1);
     for (std::uint32_t w = 0; w < words_.size(); ++w)
@@ -46,8 +47,8 @@ class PairCounts {
     push_changed();
   }
 
-  // Merges the best pair. False: there is none left. `learnt` is the new piece, or empty if the
-  // pieces of the pair make one that was there.
+  // Merges the best pair; returns false if there is none left. `learnt` is the new piece, or empty
+  // if the merged piece already existed.
   bool merge_best(std::string& learnt) {
     while (!queue_.empty()) {
       const Candidate best = queue_.top();
@@ -83,8 +84,8 @@ class PairCounts {
 
   static std::uint64_t key(Piece left, Piece right) { return std::uint64_t{left} << 32 | right; }
 
-  // What the text's log likelihood gains by the merge, see train_vocabulary.hpp. No sums, and a
-  // logarithm that is the same on every machine.
+  // The increase of the text's log likelihood by the merge, see train_vocabulary.hpp. It uses no
+  // sums, and a logarithm that is the same on every machine.
   double score(Piece left, Piece right, std::uint64_t count) const {
     const auto times = static_cast<double>(count);
     const double expected =
@@ -92,7 +93,7 @@ class PairCounts {
     return times * portable_log(times * total_ / expected);
   }
 
-  // The piece of that text, and whether it is new.
+  // The piece with that text; true if it is new.
   std::pair<Piece, bool> piece_of(const std::string& text) {
     const auto [place, is_new] = by_text_.emplace(text, static_cast<Piece>(pieces_.size()));
     if (is_new) pieces_.push_back({.text = text, .count = 0, .partners = {}});
@@ -143,7 +144,7 @@ class PairCounts {
     for (std::size_t i = 1; i < before.size(); ++i)
       pair_of(before[i - 1], before[i]).count -= word.count;
     for (std::size_t i = 1; i < after.size(); ++i) {
-      // Pairs without the new piece were there before, and know the word.
+      // Pairs without the new piece existed before, and already list the word.
       if (after[i - 1] == merged || after[i] == merged)
         add_to_pair(after[i - 1], after[i], w);
       else
@@ -154,9 +155,9 @@ class PairCounts {
     pieces_[merged].count += merges * word.count;
   }
 
-  // Pushes the pairs whose score may have changed: those with a piece whose count did. (A pair's
-  // own count changes only together with one of its pieces', or by losing a neighbour to a merge,
-  // which changes a piece's.)
+  // Pushes the pairs whose score may have changed: pairs with a piece whose count changed. (A
+  // pair's own count changes only together with the count of one of its pieces, or when a merge
+  // takes a neighbour away, which changes a piece's count.)
   void push_changed() {
     for (const Piece piece : changed_) {
       std::vector<std::uint64_t>& partners = pieces_[piece].partners;

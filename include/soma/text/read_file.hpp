@@ -1,5 +1,5 @@
 #pragma once
-// A small file as one text. (Large ones are mapped: soma/io.) POSIX.
+// Reads a small file as one text. (Large files are mapped: soma/io.) POSIX.
 
 #include <soma/base/file_error.hpp>
 

@@ -15,7 +15,7 @@
 
 namespace soma::text {
 
-// Why a row was refused: one of the ids text.row_*, and what an error says of it.
+// The reason to refuse a row: an id text.row_*, and the parts of the message.
 struct RowProblem {
   ErrorId reason;
   std::string given, wanted;
@@ -30,15 +30,14 @@ struct Record {
 
 class RecordReader {
  public:
-  // Records of more than `limit` bytes, as they lie in the file, are a problem of theirs.
-  // `separator`: of next_csv().
+  // A record of more than `limit` bytes in the file has a problem. `separator`: for next_csv().
   RecordReader(ByteSource bytes, std::size_t limit, char separator = ',')
       : bytes_(std::move(bytes)), limit_(limit), separator_(separator) {
     if (bytes_.ahead().starts_with("\xEF\xBB\xBF")) bytes_.skip(3);  // a byte order mark
   }
 
-  // The next line that is not blank, as one field; ends are LF or CR LF. False at the end of the
-  // file. Errors as ByteSource::next.
+  // The next line that is not blank, as one field; lines end with LF or CR LF. Returns false at the
+  // end of the file. Errors as of ByteSource::next.
   bool next_line(Record& record) {
     return next_of(record, [&] {
       std::string& field = record.fields.emplace_back();
@@ -47,7 +46,7 @@ class RecordReader {
       if (field.ends_with('\r')) field.pop_back();
     });
   }
-  // The next line that is not blank, cut at tabs. Quotation marks are characters like all others.
+  // The next line that is not blank, cut at tabs. Quotation marks are ordinary characters.
   bool next_tsv(Record& record) {
     if (!next_line(record)) return false;
     if (record.problem) return true;
@@ -60,11 +59,11 @@ class RecordReader {
     }
     return true;
   }
-  // The next row of RFC 4180, blank lines left out: fields between separators; one that begins with
-  // a quotation mark ends at the next that is not doubled. Strict: a quotation mark inside a field
-  // without quotes, or anything but a separator behind a closing one, is text.row_quote, and the
-  // next line is taken for the next row. A mark that is never closed has swallowed the rest of the
-  // file; so that error cannot be skipped: it is thrown.
+  // The next row of RFC 4180, without blank lines: fields between separators. A field that begins
+  // with a quotation mark ends at the next mark that is not doubled. The reader is strict: a
+  // quotation mark inside an unquoted field, or any character except a separator after a closing
+  // mark, is text.row_quote, and the next line counts as the next row. A mark that is never closed
+  // swallows the rest of the file; that error cannot be skipped and is thrown.
   bool next_csv(Record& record) {
     return next_of(record, [&] {
       while (next_field(record)) {
@@ -76,7 +75,7 @@ class RecordReader {
   const ByteSource& bytes() const { return bytes_; }
 
  private:
-  // A blank line is a record of one empty field without quotation marks.
+  // A blank line is a record with one empty, unquoted field.
   template <class Read>
   bool next_of(Record& record, const Read& read) {
     do {
@@ -93,7 +92,8 @@ class RecordReader {
     return true;
   }
 
-  // What is there of the line, and its end; whether there may be more of it.
+  // Appends the rest of the line in memory, and notes its end; returns true if the line may
+  // continue.
   bool append_line(Record& record, std::string& field) {
     const std::string_view ahead = bytes_.ahead();
     const std::size_t end = ahead.find('\n');
@@ -108,7 +108,7 @@ class RecordReader {
   void append(Record& record, std::string& field, int byte) {
     if (count_byte(record)) field.push_back(static_cast<char>(byte));
   }
-  // Whether there is room for it.
+  // Returns true if there is room for one more byte.
   bool count_byte(Record& record) {
     if (size_++ < limit_) return true;
     note(record, error_id::text_row_too_long, "longer than " + std::to_string(limit_) + " bytes",
@@ -119,7 +119,7 @@ class RecordReader {
     if (!record.problem) record.problem = {reason, std::move(given), std::move(wanted)};
   }
 
-  // Whether there is one more field behind it.
+  // Reads a field; returns true if another field follows.
   bool next_field(Record& record) {
     std::string& field = record.fields.emplace_back();
     int byte = bytes_.next();
@@ -152,7 +152,7 @@ class RecordReader {
     if (record.problem) record.fields.clear();  // nothing of a record that is too long is needed
     return true;
   }
-  // Behind the opening mark, up to and with the closing one.
+  // Reads after the opening mark, up to and including the closing mark.
   void quoted_field(Record& record, std::string& field) {
     quoted_ = true;
     for (int byte = bytes_.next(); true; byte = bytes_.next()) {
@@ -178,7 +178,7 @@ class RecordReader {
   std::size_t limit_;
   char separator_;
   std::size_t size_ = 0;  // bytes of the record so far
-  bool quoted_ = false;   // whether a field of the record is
+  bool quoted_ = false;   // true: the record has a quoted field
   std::uint64_t line_ = 1;
 };
 

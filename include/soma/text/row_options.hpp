@@ -1,5 +1,5 @@
 #pragma once
-// What a reader of labelled rows can be told, and what it tells.
+// Options and results of readers of labelled rows.
 
 #include <soma/base/error.hpp>
 #include <soma/data/labels.hpp>
@@ -25,42 +25,43 @@ constexpr std::string_view to_string(Format format) {
   return names[static_cast<std::size_t>(format)];
 }
 
-// Whether the first row of tsv and csv names the columns.
+// The meaning of the first row in tsv and csv: column names or data.
 enum class Header : std::uint8_t { detect, present, absent };
 
-// Format::detect goes by the name: .tsv, .csv, .jsonl or .ndjson, a .gz behind it ignored; the
-// first line has to look like it, and the first lines may not evidently have another separator.
-// Other names (.txt, .ft) go by the first line: it begins with __label__, or with {, or holds a
-// tab.
+// Format::detect uses the file's name: .tsv, .csv, .jsonl or .ndjson, before an optional .gz. The
+// first line must match the format, and the first lines must not evidently have another separator.
+// For other names (.txt, .ft) the first line decides: it begins with __label__ or with {, or
+// contains a tab.
 //
 // Header::detect takes the first row for a header
 //   if a column option is a name;
 //   if one cell is a usual name of texts and another one of labels (rows/column_names.hpp);
 //   if its label occurs in no other row, each other label occurs twice or is a number (and the
 //   first row's is none), and one of its cells is such a name.
-// Where the last holds but for the name, it is error text.header: a header never becomes a class in
-// silence, and a row is never taken for a header by guessing. Where the first row alone does not
-// decide, the file is read ahead, once, until a row has the first row's label.
+// If the last rule holds except for the name, the result is error text.header: a header never
+// silently becomes a class, and a row never becomes a header by guessing. If the first row alone
+// does not decide, the file is read ahead once, until a row has the first row's label.
 //
-// Columns are given by the header's name or by number, the first being 1. Default: the usual names;
-// else, of two columns, the text is the first and the label the second. Keys of JSON lines are
-// given by name, "text" and "label" by default.
+// Columns are given by the header's name or by number, starting from 1. Default: the usual names;
+// without them, in a table of two columns, the text is the first and the label the second. Keys of
+// JSON lines are given by name, "text" and "label" by default.
 struct RowOptions {
   Format format = Format::detect;
   Header header = Header::detect;
   std::string text_column{}, label_column{};
   std::size_t max_row_bytes = std::size_t{1} << 20;  // as the row lies in the file, unpacked
   bool skip_bad_rows = false;                        // count them instead of an error
-  // What the label of a row is: a class, classes (Row::labels), or a number (Row::number).
+  // The kind of a row's label: a class, classes (Row::labels), or a number (Row::number).
   data::LabelKind labels = data::LabelKind::one;
-  // Instead of text_column: several, whose texts are joined by a space (empty ones left out).
+  // Several text columns instead of text_column: their texts are joined by a space, without empty
+  // texts.
   std::vector<std::string> text_columns{};
-  std::string pair_column{};  // of the second text of a pair (Row::pair); empty: no pairs
-  // Of columns, in a table that is otherwise csv: ';' or '\t' ... 0: what the format says.
+  std::string pair_column{};  // the column of the second text (Row::pair); empty: no pairs
+  // The separator of columns, in a table that otherwise is csv: ';' or '\t' ... 0: the format's.
   char separator = 0;
   char label_separator = ',';  // LabelKind::several: between the classes of a cell
-  // Labels that are known before: a first row that has one of them is no header. They outlive the
-  // reader.
+  // Labels that are known in advance: a first row with one of them is no header. They must outlive
+  // the reader.
   std::span<const std::string> known_labels{};
   bool reads_ahead = false;        // gzip is unpacked by a thread of the reader's own
   const StopFlag* stop = nullptr;  // ends the reading with runtime.stopped; nullptr: nothing does
@@ -74,7 +75,7 @@ struct Row {
   std::string pair{};                 // the second text, of rows with pair_column
 };
 
-// Rows that skip_bad_rows left out, for one reason (an id text.row_*), and where the first was.
+// Rows that skip_bad_rows left out for one reason (an id text.row_*), and the place of the first.
 struct SkippedRows {
   ErrorId reason;
   std::uint64_t rows = 0;
@@ -82,7 +83,7 @@ struct SkippedRows {
   std::uint64_t line = 0;
 };
 
-// Adds to the entry of that reason, or makes one.
+// Adds to the entry of that reason, or adds an entry.
 inline void count_skipped(std::vector<SkippedRows>& skipped, const SkippedRows& more) {
   for (SkippedRows& entry : skipped)
     if (entry.reason == more.reason) {

@@ -1,5 +1,5 @@
 #pragma once
-// RowReader: labelled rows of a file one after the other, in the memory of one row.
+// RowReader: the labelled rows of a file in order, with the memory of one row.
 
 #include <soma/text/columns.hpp>
 #include <soma/text/json_row.hpp>
@@ -25,21 +25,21 @@ namespace soma::text {
 class RowReader {
  public:
   // Files may be gzip, begin with a byte order mark, and end lines with LF or CR LF; blank lines
-  // are nothing. `operation` names the caller in messages, and outlives the object. Errors
+  // are ignored. `operation` names the caller in messages, and must outlive the object. Errors
   // file.read, text.file_format, text.column, text.header, and those of next().
   explicit RowReader(std::string_view path, const RowOptions& options = {},
                      std::string_view operation = "RowReader")
       : RowReader(ByteSource::open(operation, path, options.stop,
                                    options.reads_ahead ? ReadAhead::yes : ReadAhead::no),
                   options) {}
-  // The same for what is in memory already, and outlives the object.
+  // The same for a text in memory, which must outlive the object.
   static RowReader of_memory(std::string_view content, const RowOptions& options,
                              std::string_view operation = "RowReader") {
     return RowReader(ByteSource::of_memory(operation, content), options, content);
   }
 
-  // The next row; false at the end. Labels have no spaces around them; texts are as they are in the
-  // file. A bad row is an error that names file and line, or is counted:
+  // Reads the next row; returns false at the end. Labels are trimmed; texts are unchanged. A bad
+  // row is an error with file and line, or, with skip_bad_rows, is counted:
   //   text.row_columns   more or fewer columns than the first row
   //   text.row_quote     a quotation mark where csv has none (one never closed is always an error)
   //   text.row_label     no label, or several, or one with a tab or a line's end in it; or one that
@@ -72,7 +72,7 @@ class RowReader {
 
   const std::vector<SkippedRows>& skipped() const { return skipped_; }
   Format format() const { return format_; }
-  // Whether the first row names the columns: as options say, or as found.
+  // True if the first row names the columns, by the options or by detection.
   bool has_header() const { return header_.has_value(); }
   const std::string& file() const { return records_.bytes().name(); }
   const FileState& state() const { return records_.bytes().state(); }
@@ -88,7 +88,7 @@ class RowReader {
     if (format_ == Format::fasttext) refuse_columns();
   }
 
-  // ---- what kind of file it is
+  // ---- the file's format
 
   Format find_format() {
     if (options_.separator != 0) return Format::csv;
@@ -104,7 +104,7 @@ class RowReader {
     std::string_view name = file();
     if (name.ends_with(".gz")) name.remove_suffix(3);
     std::string_view line = records_.bytes().ahead();
-    // A byte order mark may be gone from a full buffer.
+    // A byte order mark may be missing from a full buffer.
     bool whole = line.size() + 3 < ByteSource::buffer_bytes;
     line.remove_prefix((std::min)(line.find_first_not_of("\r\n"), line.size()));
     whole = whole || line.find('\n') != line.npos;
@@ -123,13 +123,13 @@ class RowReader {
     };
     for (const auto& [ending, format] : endings) {
       if (!name.ends_with(ending)) continue;
-      // Of a longer line, the tab or comma may be where it is not seen yet.
+      // In a longer line, the tab or comma may lie beyond the visible part.
       const bool decided = whole || format == Format::json_lines;
       if (!line.empty() && decided && !looks_like(format)) {
         if (line.find_first_of(";|") != line.npos) check_separator(format);
         fail(error_id::text_file_format, operation(), "file",
              soma::quoted(file()) + ", whose first line is not " + std::string(to_string(format)),
-             "what its name says, or a format that is given");
+             "the format that the file's name says, or an explicit format");
       }
       check_separator(format);
       return format;
@@ -139,7 +139,7 @@ class RowReader {
         check_separator(format);
         return format;
       }
-    // Nothing in it: next() says so.
+    // The file is empty: next() reports it.
     if (line.empty()) return Format::tsv;
     fail(error_id::text_file_format, operation(), "file", soma::quoted(file()),
          "a name that ends in .tsv, .csv or .jsonl, a first line of fastText, JSON or with a tab, "
@@ -189,7 +189,7 @@ class RowReader {
     else
       waiting_ = std::move(first);
   }
-  // The rows behind the first, by a reader of its own.
+  // Reads the rows after the first with a reader of its own.
   void read_ahead(HeaderFinder& finder, const Record& first) {
     ByteSource again = memory_.data() != nullptr
                            ? ByteSource::of_memory(operation(), memory_)
@@ -207,7 +207,7 @@ class RowReader {
       all += (all.empty() ? "" : ", ") + soma::quoted(trimmed(field));
     return all;
   }
-  // A header that comes once more is no row, and no class.
+  // A repeated header is no row, and no class.
   std::optional<RowProblem> check_header(const Record& record) const {
     if (!header_) return std::nullopt;
     if (record.fields == *header_)
@@ -220,7 +220,7 @@ class RowReader {
                         "another label, or to be told whether it is one (--header yes or no)"};
     return std::nullopt;
   }
-  // The next record without a problem of its own.
+  // The next record without a problem in its form.
   bool read_good(Record& record) {
     while (read_record(record)) {
       if (!record.problem) return true;
@@ -242,7 +242,7 @@ class RowReader {
     return format_ == Format::tsv ? records.next_tsv(record) : records.next_line(record);
   }
 
-  // Texts and labels of a record, or why there are none.
+  // Fills in the texts and labels of a record, or returns the reason why there are none.
   std::optional<RowProblem> take(Record& record, Row& row) {
     row = {};
     if (format_ == Format::json_lines) return take_json(record.fields.front(), row);
@@ -264,7 +264,7 @@ class RowReader {
     for (const std::string& label : json_.labels()) add_label(label, row);
     return std::nullopt;
   }
-  // Labels are words with a prefix, wherever they stand; the text is the other words, from the
+  // Labels are words with a prefix, anywhere in the line; the text is the other words, from the
   // first to the last.
   std::optional<RowProblem> take_fasttext(std::string_view line, Row& row) const {
     constexpr std::string_view prefix = "__label__", spaces = " \t";
@@ -289,7 +289,7 @@ class RowReader {
         ++labels;
       } else if (!name.empty()) {
         if (labels == 0 && !several) return problem("a line without label");
-        // Mostly nothing but text is left: one piece, up to its last word.
+        // Usually only text is left: one piece, up to its last word.
         if (row.text.empty() && line.find(prefix, word) == line.npos) {
           row.text = line.substr(word, line.find_last_not_of(spaces) + 1 - word);
           break;
@@ -313,7 +313,7 @@ class RowReader {
     else
       text.append(" ").append(part);
   }
-  // The label of a cell, or its labels.
+  // The label, or the labels, of a cell.
   std::optional<RowProblem> take_labels(std::string_view cell, Row& row) const {
     cell = trimmed_label(cell);
     if (options_.labels != data::LabelKind::several) {
@@ -367,7 +367,7 @@ class RowReader {
   static std::optional<RowProblem> check_label(const std::string& label) {
     if (auto problem = check_encoding(label, "label")) return problem;
     if (label.empty()) return RowProblem{error_id::text_row_label, "without label", "a label"};
-    // What is predicted is written line by line, with a tab behind the label.
+    // Predictions are written line by line, with a tab after the label.
     if (label.find_first_of("\t\r\n") != std::string::npos)
       return RowProblem{error_id::text_row_label, "labelled " + soma::quoted(label),
                         "a label without tabs and line ends"};
@@ -384,7 +384,7 @@ class RowReader {
   std::string_view operation() const { return records_.bytes().operation(); }
 
   RowOptions options_;
-  std::string_view memory_;  // what is read, where that is no file
+  std::string_view memory_;  // the text, if it is read from memory
   RecordReader records_;
   Format format_;
   JsonRowReader json_;

@@ -1,5 +1,5 @@
 #pragma once
-// Special tokens written out in a text, such as "[MASK]": where they are.
+// Finds special tokens that are written out in a text, such as "[MASK]".
 
 #include <soma/text/word_splitter.hpp>
 
@@ -25,12 +25,12 @@ class SpecialTokenFinder {
   void add(std::string token, std::int32_t id) {
     begins_[static_cast<unsigned char>(token[0])] = true;
     tokens_.emplace_back(std::move(token), id);
-    // Longer ones first: the first that fits is the longest.
+    // Longer tokens first: the first match is the longest.
     std::stable_sort(tokens_.begin(), tokens_.end(),
                      [](const auto& a, const auto& b) { return a.first.size() > b.first.size(); });
   }
 
-  // The first at `at` or behind it; id -1 and the text's end if there is none.
+  // The first special token at `at` or later; id -1 and the text's end if there is none.
   Found next(std::string_view text, std::size_t at) const {
     for (; at < text.size(); ++at) {
       if (!begins_[static_cast<unsigned char>(text[at])]) continue;

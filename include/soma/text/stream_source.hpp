@@ -1,6 +1,6 @@
 #pragma once
-// StreamSource: batches of a labelled file that need not fit into memory. Rows are read in order
-// and shuffled through a buffer.
+// StreamSource: batches of a labelled file that need not fit in memory. Rows are read in order and
+// shuffled through a buffer.
 
 #include <soma/data/batch_options.hpp>
 #include <soma/data/order.hpp>
@@ -20,10 +20,10 @@
 
 namespace soma::text {
 
-// Appends the token ids of a text. A function of the text alone.
+// Appends the token ids of a text. Must be a pure function of the text.
 using Encode = std::function<void(std::string_view text, std::vector<std::int32_t>& ids)>;
 
-// The same of two texts, with the types of the tokens: 0 of the first text, 1 of the second.
+// The same for two texts, with the types of the tokens: 0 for the first text, 1 for the second.
 using EncodePair =
     std::function<void(std::string_view text, std::string_view pair, std::vector<std::int32_t>& ids,
                        std::vector<std::int32_t>& types)>;
@@ -33,18 +33,18 @@ struct StreamOptions {
   data::BatchOptions batches{};
   std::size_t buffer_rows = 10000;  // how many rows the next one is drawn from; not 0
   std::size_t max_tokens = 512;     // no text has more: encode has to cut
-  std::uint64_t settings = 0;       // of encode: a number that changes when its results do
-  EncodePair encode_pair{};         // of rows with rows.pair_column, instead of encode
+  std::uint64_t settings = 0;       // another number for another `encode`
+  EncodePair encode_pair{};         // encodes pairs (rows.pair_column), instead of encode
 };
 
-// Memory: buffer_rows texts and one batch. An epoch's order is a function of (seed, epoch, file):
-// each row that is read takes the place of one drawn from the buffer. So a row comes less than
-// buffer_rows places earlier than in the file, or any number later; a file whose rows are sorted by
-// class should be shuffled before. With shuffle off the order is the file's.
+// Memory: buffer_rows texts and one batch. The order of an epoch is a pure function of (seed,
+// epoch, file): each row that is read takes the place of a random row of the buffer. So a row comes
+// less than buffer_rows places earlier than in the file, or any number of places later: shuffle a
+// file whose rows are sorted by class beforehand. Without shuffle the order is the file's.
 class StreamSource final : public data::BatchSource {
  public:
-  // `labels` are all that may occur; their index is the class. Rows with numbers need none. Errors
-  // data.batch_size, ragged.shards, data.empty (no labels), file.read.
+  // `labels`: all labels that may occur; a class is an index in them. Rows with numbers need none.
+  // Errors data.batch_size, ragged.shards, data.empty (no labels), file.read.
   StreamSource(Context& context, std::string path, std::vector<std::string> labels, Encode encode,
                const StreamOptions& options = {})
       : context_(context),
@@ -60,8 +60,8 @@ class StreamSource final : public data::BatchSource {
   }
 
   // Errors of RowReader::next, and text.file_changed (between epochs), text.label_unseen,
-  // data.too_long (encode gave more than max_tokens), ragged.empty_sequence (it gave none). The
-  // position stays then, and another call meets the same error.
+  // data.too_long (encode gave more than max_tokens), ragged.empty_sequence (encode gave no
+  // tokens). After an error the position stays, and another call meets the same error.
   bool next(data::Batch& batch) override {
     if (unfinished_) seek(position_);
     if (!collect()) {
@@ -99,8 +99,8 @@ class StreamSource final : public data::BatchSource {
   }
 
   data::Position position() const override { return position_; }
-  // By replay: costs what reading up to there cost, without making tensors. Error data.position
-  // beyond the epoch's end; the source is then at its end.
+  // Seeks by replay: it costs as much as reading up to that place, without making tensors. Error
+  // data.position beyond the epoch's end; the source is then at its end.
   void seek(data::Position position) override {
     if (!epoch_ || unfinished_ || position.epoch != position_.epoch ||
         position.batch < position_.batch) {
@@ -119,10 +119,10 @@ class StreamSource final : public data::BatchSource {
     }
   }
 
-  // Not known.
+  // The number is not known.
   std::uint64_t batches(std::uint64_t) const override { return 0; }
 
-  // Of the file's bytes (unpacked), the labels and the options: a pass over the file, once.
+  // A hash of the file's bytes (unpacked), the labels and the options: one pass over the file.
   std::uint64_t hash() const override {
     if (!hash_) hash_ = compute_hash();
     return *hash_;
@@ -178,7 +178,7 @@ class StreamSource final : public data::BatchSource {
            "the file that was there when the source was made");
   }
 
-  // The sequences of the next batch into held_; false at the end of the epoch.
+  // Collects the sequences of the next batch in held_; returns false at the end of the epoch.
   bool collect() {
     unfinished_ = true;
     if (!epoch_) begin_epoch();
@@ -195,7 +195,7 @@ class StreamSource final : public data::BatchSource {
       tokens += size;
       held_.push_back(std::move(*epoch_->waiting));
       epoch_->waiting.reset();
-      // A row that has no place here is not read: its error is not this batch's.
+      // A row without room in this batch is not read: its error belongs to the next batch.
       closed = data::detail::batch_is_full(limits, held_.size(), tokens);
     }
     unfinished_ = false;
@@ -205,7 +205,7 @@ class StreamSource final : public data::BatchSource {
     return !held_.empty();
   }
 
-  // One row out of the buffer, which is filled first.
+  // Takes one row out of the buffer, which is filled first.
   std::optional<Encoded> read_next() {
     Epoch& epoch = *epoch_;
     const std::size_t wanted = options_.batches.shuffle ? options_.buffer_rows : 1;

@@ -1,5 +1,5 @@
 #pragma once
-// Tokenizer: text to word pieces and back, as BERT does it. The same ids as the `tokenizers`
+// Tokenizer: text to word pieces and back, as in BERT. It gives the same ids as the `tokenizers`
 // package's BertWordPieceTokenizer and the fast tokenizers built on it.
 //
 //   words    see word_splitter.hpp
@@ -31,23 +31,23 @@ namespace soma::text {
 struct Encoding {
   std::vector<std::int32_t> ids = {};
   std::vector<std::int32_t> types;  // 0: first text, 1: second
-  // If asked for: bytes of the text (of a pair: of the token's own text); [CLS] and [SEP] stand at
-  // {0, 0}.
+  // On request: bytes of the text (for a pair: of the token's own text); [CLS] and [SEP] have {0,
+  // 0}.
   std::vector<Span> offsets;
   std::size_t replaced = 0;  // invalid UTF-8 sequences, which were read as U+FFFD
 };
 
-// Tokens of many texts: those of text i are ids[offsets[i]] up to ids[offsets[i + 1]].
+// Tokens of many texts: the tokens of text i are ids[offsets[i]] up to ids[offsets[i + 1]].
 struct TokenizedTexts {
   std::vector<std::int32_t> ids = {};
   std::vector<std::size_t> offsets = {};
   std::size_t replaced = 0;
 };
 
-// Never changes once it is made: any number of threads may use it.
+// Immutable: any number of threads may use it.
 class Tokenizer {
  public:
-  // Errors text.special_token: the vocabulary lacks one, or it is empty.
+  // Error text.special_token: the vocabulary lacks a special token, or the token is empty.
   explicit Tokenizer(Vocabulary vocabulary, TokenizerOptions options = {})
       : vocabulary_(std::move(vocabulary)), options_(std::move(options)), rules_(options_.split) {
     unknown_ = require("unknown", options_.unknown);
@@ -73,7 +73,7 @@ class Tokenizer {
     return std::find(special_.begin(), special_.end(), id) != special_.end();
   }
 
-  // One text: [CLS] text [SEP]. Error text.max_length: no room for these two.
+  // Encodes one text: [CLS] text [SEP]. Error text.max_length: no room for these two tokens.
   Encoding encode(std::string_view text, const EncodeOptions& options = {}) const {
     const std::size_t room = room_for(options, 2);
     Encoding result = pieces(text, room, options.offsets);
@@ -84,13 +84,13 @@ class Tokenizer {
     return result;
   }
 
-  // Two texts: [CLS] text [SEP] second [SEP]. If they are too long, the longer one is cut to the
-  // length of the other, then both alike (the reference's "longest first"). Error text.max_length:
-  // no room for these three.
+  // Encodes two texts: [CLS] text [SEP] second [SEP]. If they are too long, the longer text is cut
+  // to the length of the other, then both alike (the reference's "longest first"). Error
+  // text.max_length: no room for these three tokens.
   Encoding encode(std::string_view text, std::string_view second,
                   const EncodeOptions& options = {}) const {
     const std::size_t room = room_for(options, 3);
-    // Whole first: which one is cut depends on which is longer, however long both are.
+    // Both are encoded whole first: the cut depends on which text is longer, however long both are.
     Encoding result = pieces(text, no_limit, options.offsets);
     Encoding other = pieces(second, no_limit, options.offsets);
     const auto [first_length, second_length] =
@@ -109,24 +109,24 @@ class Tokenizer {
     return result;
   }
 
-  // encode(text, {.max_length = max_length}).ids, appended without further allocations. Returns the
-  // number of invalid sequences in what was read. Text behind the last token is not read, where the
-  // right end is cut off. Errors as encode.
+  // Appends encode(text, {.max_length = max_length}).ids without further allocations. Returns the
+  // number of invalid sequences in the text that was read. If the right end is cut off, text after
+  // the last token is not read. Errors as of encode.
   std::size_t encode_ids(std::string_view text, std::size_t max_length,
                          std::vector<std::int32_t>& append_to) const {
     WordSplitter splitter(rules_);
     return encode_ids(text, max_length, append_to, splitter);
   }
 
-  // encode_ids of many texts on all of the context's threads; the result does not depend on how
-  // many there are. Texts are std::string or std::string_view. Errors as encode.
+  // encode_ids for many texts on all of the context's threads; the result does not depend on the
+  // number of threads. Texts are std::string or std::string_view. Errors as of encode.
   template <class Text>
   TokenizedTexts encode_all(Context& context, std::span<const Text> texts,
                             std::size_t max_length = no_limit,
                             const StopFlag* stop = nullptr) const;
 
-  // The text again, as far as that is possible: a space before every piece that begins a word.
-  // Error text.token_id.
+  // The text of the ids, as far as possible: a space before every piece that begins a word. Error
+  // text.token_id.
   std::string decode(std::span<const std::int32_t> ids, const DecodeOptions& options = {}) const {
     std::string text;
     bool first = true;
@@ -168,7 +168,7 @@ class Tokenizer {
   static std::pair<std::size_t, std::size_t> longest_first(std::size_t first, std::size_t second,
                                                            std::size_t room) {
     if (first <= room && second <= room - first) return {first, second};
-    // Lengths beyond the room cut alike, so that nothing here overflows.
+    // Lengths beyond the room cut alike, so that no sum overflows.
     std::size_t shorter = std::min(first, second);
     std::size_t longer = shorter > room ? shorter : std::max(shorter, room - shorter);
     if (shorter > room || longer > room - shorter) {
@@ -178,7 +178,7 @@ class Tokenizer {
     return first > second ? std::pair(longer, shorter) : std::pair(shorter, longer);
   }
 
-  // Leaves at most `length` elements behind the first `kept`.
+  // Keeps at most `length` elements after the first `kept`.
   template <class List>
   void shorten(List& list, std::size_t kept, std::size_t length) const {
     if (list.size() <= kept || list.size() - kept <= length) return;
@@ -292,17 +292,17 @@ class Tokenizer {
     std::size_t bytes = 0;
   };
 
-  // The longest piece that `text` starts with. Hashes of all its beginnings come from one pass.
+  // The longest piece that `text` starts with. One pass computes the hashes of all its beginnings.
   Match longest_match(std::string_view text, bool begins) const {
     constexpr std::size_t most_at_once = 256;
-    std::uint64_t hashes[most_at_once];  // of the first bytes; left as it is where it is not used
+    std::uint64_t hashes[most_at_once];  // not initialised: few are used
     PieceHash hash = begins ? PieceHash() : continuing_hash_;
     const std::string_view prefix = begins ? std::string_view() : options_.continuing;
     const std::size_t longest = std::min(text.size(), vocabulary_.longest());
     const std::size_t count = std::min(longest, most_at_once);
     for (std::size_t i = 0; i < count; ++i) hashes[i] = (hash = hash.add(text[i])).state;
     for (std::size_t bytes = longest; bytes > 0; --bytes) {
-      // Only whole code points: pieces are valid UTF-8, so others cannot be found.
+      // Only whole code points: pieces are valid UTF-8, so no piece ends within one.
       if (bytes < text.size() && (static_cast<unsigned char>(text[bytes]) & 0xC0) == 0x80) continue;
       const std::string_view start = text.substr(0, bytes);
       PieceHash all{hashes[std::min(bytes, count) - 1]};
@@ -333,7 +333,7 @@ TokenizedTexts Tokenizer::encode_all(Context& context, std::span<const Text> tex
                                      std::size_t max_length, const StopFlag* stop) const {
   static_assert(std::is_convertible_v<const Text&, std::string_view>);
   room_for({.max_length = max_length}, 2);  // refused here, even if there are no texts
-  // Several parts for each thread, of about as many bytes each: texts differ in length.
+  // Several parts for each thread, with about the same number of bytes: texts differ in length.
   std::size_t bytes = 0;
   for (const Text& text : texts) bytes += std::string_view(text).size() + 1;
   const auto wanted = static_cast<std::size_t>(context.executor().width) * 8;

@@ -2,7 +2,7 @@
 // Tokenizers in files, as the `tokenizers` and `transformers` packages keep them: tokenizer.json
 // (all of it), vocab.txt (the pieces) and tokenizer_config.json (the options).
 //
-// Contents come and go as texts; whoever writes them chooses how (soma/io has AtomicFile).
+// Contents are passed as texts; the caller chooses how to write them (soma/io has AtomicFile).
 
 #include <soma/text/added_tokens.hpp>
 #include <soma/text/tokenizer.hpp>
@@ -21,7 +21,7 @@
 
 namespace soma::text {
 
-// What tokenizer.json says: everything but how long a sequence may be.
+// The content of tokenizer.json: everything except the maximum length of a sequence.
 struct TokenizerParts {
   Vocabulary vocabulary;
   TokenizerOptions options;
@@ -70,7 +70,7 @@ class TokenizerJsonReader {
     settings_.read(*model, "max_input_chars_per_word", options_.split.max_word_chars);
   }
 
-  // Ids need not be without holes.
+  // Ids may have holes.
   Vocabulary read_vocabulary() {
     const Json* pieces = settings_.object(*settings_.object(root_, "model"), "vocab");
     if (pieces == nullptr) settings_.refuse("whose model has no vocab");
@@ -97,7 +97,7 @@ class TokenizerJsonReader {
     return added;
   }
   void find_special(const Vocabulary& vocabulary, const std::vector<AddedToken>& added) {
-    // Only added tokens are looked for in texts.
+    // Texts are searched for added tokens only.
     options_.special_in_text = !added.empty();
     const auto listed = [&](const std::string& token) {
       return std::ranges::find(added, token, &AddedToken::content) != added.end();
@@ -117,17 +117,17 @@ class TokenizerJsonReader {
 }  // namespace detail
 
 // The content of a tokenizer.json with a WordPiece model, BERT's normalizer and pre-tokenizer, and
-// BERT's special tokens around texts, in each of the ways that amounts to these (see
-// tokenizer_stages.hpp). Of its truncation the direction is read: how long a text may be is a
-// choice of a call here. Errors text.tokenizer_file: not JSON, or another kind of tokenizer (the
-// message names what was found); text.vocabulary.
+// BERT's special tokens around texts, in every equivalent form (see tokenizer_stages.hpp). Only the
+// direction of truncation is read: the length is a choice of a call here. Errors
+// text.tokenizer_file: not JSON, or another kind of tokenizer (the message names the kind);
+// text.vocabulary.
 inline TokenizerParts read_tokenizer_json(std::string_view content,
                                           std::string_view name = "memory") {
   return detail::TokenizerJsonReader(content, name).read();
 }
 
-// The content of a tokenizer.json that those packages load. TokenizerOptions::special_in_text and
-// model_max_length have no place in it: to_tokenizer_config has them.
+// The content of a tokenizer.json that these packages load. The file has no place for
+// TokenizerOptions::special_in_text and model_max_length: to_tokenizer_config has them.
 inline std::string to_tokenizer_json(const Tokenizer& tokenizer) {
   using Json = nlohmann::ordered_json;
   const TokenizerOptions& options = tokenizer.options();
@@ -168,8 +168,8 @@ inline std::string to_tokenizer_json(const Tokenizer& tokenizer) {
         {"continuing_subword_prefix", options.continuing},
         {"max_input_chars_per_word", options.split.max_word_chars},
         {"vocab", Json::object()}}}};
-  // An ordered object looks through all of its keys to add one; the pieces, known to differ, are
-  // written into its end as text.
+  // An ordered object searches all of its keys to add one. The pieces are known to differ, so they
+  // are written into its end as text.
   std::string text = file.dump();
   text.resize(text.size() - 3);  // }}}
   std::string_view comma;
@@ -185,8 +185,8 @@ inline std::string to_tokenizer_json(const Tokenizer& tokenizer) {
 
 namespace detail {
 
-// Error where tokenizer_class, or that of config.json, names another kind, or where it names none
-// and there is no tokenizer.json to say which kind it is.
+// Error if tokenizer_class, or that of config.json, names another kind, or if it names none and
+// there is no tokenizer.json to determine the kind.
 inline void check_tokenizer_class(const SettingsReader& reader, const Json& settings,
                                   std::string_view model_class, bool has_tokenizer_json) {
   std::string name(model_class);
@@ -199,7 +199,7 @@ inline void check_tokenizer_class(const SettingsReader& reader, const Json& sett
                   " is " + soma::quoted(name) + (missing ? ", without a tokenizer.json" : ""));
 }
 
-// Special tokens that no file gives an id follow the last id, in their order, as in transformers;
+// Special tokens without an id in any file follow the last id, in their order, as in transformers;
 // but not bos_token and eos_token, which BERT does not use: a model has no rows for them.
 inline void number_special(const Vocabulary& vocabulary, const std::vector<std::string>& unused,
                            TokenizerOptions& options, std::vector<AddedToken>& added) {
@@ -216,7 +216,7 @@ inline void number_special(const Vocabulary& vocabulary, const std::vector<std::
   options.more_special = std::move(kept);
 }
 
-// The work behind load_tokenizer.
+// The implementation of load_tokenizer.
 class TokenizerFolder {
  public:
   explicit TokenizerFolder(std::string_view folder) : folder_(folder) {}
@@ -278,16 +278,16 @@ class TokenizerFolder {
   std::filesystem::path folder_;
   std::vector<AddedToken> added_;
   std::vector<std::string> unused_;  // bos_token, eos_token
-  bool decoder_ = false;             // whether there is an added_tokens_decoder
+  bool decoder_ = false;             // true: there is an added_tokens_decoder
 };
 
 }  // namespace detail
 
-// The tokenizer of a folder: tokenizer.json if it is there, otherwise vocab.txt; and what
-// tokenizer_config.json says, if it is there (it wins over tokenizer.json, as in transformers). A
-// folder without added_tokens_decoder has its special tokens in special_tokens_map.json and
-// added_tokens.json, which win then. `model_class` is the tokenizer_class of config.json, which
-// counts where tokenizer_config.json has none. Errors file.read, and those of the readers.
+// The tokenizer of a folder: tokenizer.json if it exists, otherwise vocab.txt. Settings in
+// tokenizer_config.json, if it exists, override tokenizer.json, as in transformers. In a folder
+// without added_tokens_decoder, the special tokens of special_tokens_map.json and added_tokens.json
+// win. `model_class` is the tokenizer_class of config.json, which counts if tokenizer_config.json
+// has none. Errors file.read, and those of the readers.
 inline Tokenizer load_tokenizer(std::string_view folder, std::string_view model_class = "") {
   return detail::TokenizerFolder(folder).load(model_class);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// What a tokenizer can be told, and what a call of it can.
+// Options of a tokenizer, and options of its calls.
 
 #include <soma/text/word_splitter.hpp>
 
@@ -13,21 +13,21 @@ namespace soma::text {
 
 inline constexpr std::size_t no_limit = (std::numeric_limits<std::size_t>::max)();
 
-// Which end of a text that is too long is cut off.
+// The end of a text that is cut off if the text is too long.
 enum class TruncationSide : std::uint8_t { right, left };
 
 struct TokenizerOptions {
   SplitOptions split = {};
-  // Pieces with a meaning of their own. The vocabulary has to have the first four.
+  // Pieces with a meaning of their own. The vocabulary must have the first four.
   std::string unknown = "[UNK]", start = "[CLS]", separator = "[SEP]", padding = "[PAD]";
   std::string mask = "[MASK]";
   std::vector<std::string> more_special = {};  // the vocabulary has to have them
-  // Special tokens that a text spells out, in exactly this case, become the token, as in the
-  // packages named above. Off: they are text like any other, which is the safe choice for text from
+  // true: special tokens that a text spells out, in exactly this case, become the token, as in the
+  // packages named above. false: they are ordinary text, which is the safe choice for text from
   // strangers.
   bool special_in_text = true;
   std::string continuing = "##";  // before pieces inside of a word
-  // Tokens of a sequence that the model takes: for callers, and written to files. Nothing is cut
+  // The most tokens of a sequence for the model: for callers, and written to files. Nothing is cut
   // unless a call asks for it.
   std::size_t model_max_length = no_limit;
   TruncationSide truncation_side = TruncationSide::right;

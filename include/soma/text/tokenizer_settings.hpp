@@ -1,6 +1,6 @@
 #pragma once
-// Settings of tokenizers in JSON: fields read with care, and tokenizer_config.json. The only place
-// in text/ that includes the JSON library.
+// Settings of tokenizers in JSON: checked reading of fields, and tokenizer_config.json. The only
+// place in text/ that includes the JSON library.
 
 #include <soma/base/error.hpp>
 #include <soma/base/json_limits.hpp>
@@ -24,7 +24,7 @@ namespace detail {
 
 using Json = nlohmann::json;
 
-// Whether the token is one that the tokenizer itself uses.
+// True if the tokenizer itself uses the token.
 inline bool has_role(const TokenizerOptions& options, std::string_view token) {
   for (const std::string* role :
        {&options.unknown, &options.start, &options.separator, &options.padding, &options.mask})
@@ -32,11 +32,11 @@ inline bool has_role(const TokenizerOptions& options, std::string_view token) {
   return false;
 }
 
-// Reads fields of a file's objects. A field that is absent leaves its target as it is, and so does
-// null, but for targets that can be nothing.
+// Reads fields of a file's objects. A field that is absent or null leaves its target unchanged,
+// except that null empties an optional target.
 class SettingsReader {
  public:
-  // Both outlive the reader.
+  // Both arguments must outlive the reader.
   SettingsReader(std::string_view operation, std::string_view name)
       : operation_(operation), name_(name) {}
 
@@ -50,7 +50,7 @@ class SettingsReader {
     return root;
   }
 
-  // Error for a key that the table refuses (base/model_keys.hpp).
+  // Error: a key that the table refuses (base/model_keys.hpp).
   void check_keys(ModelFile file, const Json& root) const {
     soma::detail::check_model_keys(file, root, [&](const ModelKey& key, const Json& value) {
       refuse("whose " + soma::quoted(key.key) + " is " + shown(value) +
@@ -58,13 +58,13 @@ class SettingsReader {
     });
   }
 
-  // Null if there is none.
+  // nullptr if there is none.
   const Json* object(const Json& parent, const char* key) const {
     const Json* found = field(parent, key);
     if (found != nullptr && !found->is_object()) refuse_field(key, *found, "an object");
     return found;
   }
-  // Its "type"; "(none)" where it has none.
+  // The object's "type"; "(none)" if it has none.
   std::string type_of(const Json& object) const {
     std::string type = "(none)";
     read(object, "type", type);
@@ -98,7 +98,7 @@ class SettingsReader {
   void read_token(const Json& parent, const char* key, std::string& target) const {
     if (const Json* found = field(parent, key); found != nullptr) target = token_text(*found, key);
   }
-  // Also as a float, 512.0; transformers writes 10^30 for "no limit".
+  // Accepts a float such as 512.0; transformers writes 10^30 for "no limit".
   void read_length(const Json& parent, const char* key, std::size_t& target) const {
     const Json* found = field(parent, key);
     const double length = found != nullptr && found->is_number_float() ? found->get<double>() : -1;
@@ -110,15 +110,15 @@ class SettingsReader {
       read(parent, key, target);
   }
 
-  // A token as an object has no flags that change where it is found in a text: a token that takes
-  // the spaces around it, or stands in normalized text, is an error.
+  // A token object must have no flag that changes where the token is found in a text: a token that
+  // takes the spaces around it, or is searched in normalized text, is an error.
   void check_token(const Json& token, std::string_view which) const {
     soma::detail::check_model_keys(
         ModelFile::added_token, token, [&](const ModelKey& key, const Json&) {
           refuse("whose token " + soma::quoted(which) + " is " + std::string(key.key));
         });
   }
-  // "right" or "left", in whatever case.
+  // "right" or "left", in any case.
   void read_side(const Json& parent, const char* key, TruncationSide& target) const {
     std::string side;
     read(parent, key, side);
@@ -128,7 +128,7 @@ class SettingsReader {
       refuse("whose " + soma::quoted(key) + " is " + soma::quoted(side));
     target = left ? TruncationSide::left : TruncationSide::right;
   }
-  // Of a list of tokens, or of an object whose values are tokens.
+  // Calls take for a list of tokens, or for an object whose values are tokens.
   template <class Take>
   void for_each_token(const Json& parent, const char* key, const Take& take) const {
     const Json* all = field(parent, key);
@@ -137,7 +137,7 @@ class SettingsReader {
     for (const Json& each : *all) take(token_text(each, key));
   }
 
-  // The value as JSON, or how it begins.
+  // The value as JSON, or its beginning.
   static std::string shown(const Json& value) {
     constexpr std::size_t most = 60;
     std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
@@ -172,13 +172,13 @@ class SettingsReader {
   std::string_view operation_, name_;
 };
 
-// Names of `tokenizer_class` whose tokenizers are BERT's.
+// Names of `tokenizer_class` that mean BERT's tokenizer.
 inline constexpr std::string_view bert_tokenizer_classes[] = {
     "BertTokenizer",       "DistilBertTokenizer",         "ElectraTokenizer",
     "MobileBertTokenizer", "ConvBertTokenizer",           "LxmertTokenizer",
     "RetriBertTokenizer",  "SqueezeBertTokenizer",        "LayoutLMTokenizer",
     "DPRReaderTokenizer",  "DPRQuestionEncoderTokenizer", "DPRContextEncoderTokenizer"};
-// Names that say nothing: what the tokenizer is stands in tokenizer.json.
+// Names without information: tokenizer.json determines the tokenizer.
 inline constexpr std::string_view any_tokenizer_classes[] = {"PreTrainedTokenizer",
                                                              "TokenizersBackend"};
 
@@ -193,8 +193,8 @@ inline TokenizerClass tokenizer_class(std::string_view name) {
              : TokenizerClass::other;
 }
 
-// The special tokens of tokenizer_config.json or special_tokens_map.json. Those without a role of
-// their own here are added to more_special.
+// Reads the special tokens of tokenizer_config.json or special_tokens_map.json. Tokens without a
+// role here are added to more_special.
 inline void read_special_tokens(const SettingsReader& settings, const Json& root,
                                 TokenizerOptions& options) {
   settings.read_token(root, "unk_token", options.unknown);
@@ -219,11 +219,11 @@ inline void read_special_tokens(const SettingsReader& settings, const Json& root
 
 }  // namespace detail
 
-// `options` with what the content of a tokenizer_config.json says about them, by the table of
-// base/model_keys.hpp: how text is split, which tokens are special, split_special_tokens (the
-// opposite of special_in_text), model_max_length and truncation_side. What becomes of
-// added_tokens_decoder: see read_added_tokens. Error text.tokenizer_file: a tokenizer of another
-// kind, and settings that BERT's tokenizer here does not have.
+// `options` with the settings of a tokenizer_config.json, by the table of base/model_keys.hpp: how
+// text is split, special tokens, split_special_tokens (the opposite of special_in_text),
+// model_max_length and truncation_side. read_added_tokens reads added_tokens_decoder. Error
+// text.tokenizer_file: another kind of tokenizer, or settings that BERT's tokenizer here does not
+// have.
 inline TokenizerOptions read_tokenizer_config(std::string_view content,
                                               TokenizerOptions options = {},
                                               std::string_view name = "memory") {
@@ -249,8 +249,7 @@ inline TokenizerOptions read_tokenizer_config(std::string_view content,
   return options;
 }
 
-// `options` with the special tokens that the content of a special_tokens_map.json names. Error
-// text.tokenizer_file.
+// `options` with the special tokens of a special_tokens_map.json. Error text.tokenizer_file.
 inline TokenizerOptions read_special_tokens_map(std::string_view content,
                                                 TokenizerOptions options = {},
                                                 std::string_view name = "memory") {

@@ -1,7 +1,7 @@
 #pragma once
 // The stages of a tokenizer.json around its model: normalizer, pre-tokenizer, post-processor. Each
-// may be written in several ways, alone or as a Sequence; what amounts to BERT's stage is taken,
-// anything else is named in an error.
+// stage may be written in several ways, alone or as a Sequence. Every form that is equivalent to
+// BERT's stage is accepted; an error names any other.
 
 #include <soma/text/tokenizer_settings.hpp>
 
@@ -13,8 +13,8 @@
 
 namespace soma::text::detail {
 
-// The elements of a stage, sequences in sequences laid out flat. Error where there is no such
-// stage; `key` is its name, `list` that of a Sequence's elements.
+// The elements of a stage, with nested sequences flattened. Error if there is no such stage; `key`
+// is its name, `list` the name of a Sequence's elements.
 inline void flatten_stage(const SettingsReader& settings, const Json& stage, const char* key,
                           const char* list, std::vector<const Json*>& elements) {
   if (settings.type_of(stage) != "Sequence") return elements.push_back(&stage);
@@ -39,9 +39,9 @@ inline std::vector<const Json*> stage_elements(const SettingsReader& settings, c
                   soma::quoted(wanted));
 }
 
-// BertNormalizer, or what it is made of: NFD with StripAccents behind it, and Lowercase. These two
-// commute, also with the steps of a BertNormalizer in front of them. Strip takes away what parts
-// words anyway. No normalizer changes nothing.
+// BertNormalizer, or its parts: NFD followed by StripAccents, and Lowercase. These two commute with
+// each other and with the steps of a BertNormalizer before them. Strip removes only spaces that
+// separate words anyway. No normalizer means no change.
 inline void read_normalizer(const SettingsReader& settings, const Json& root, SplitOptions& split) {
   split.clean_text = split.chinese_chars = split.lowercase = false;
   split.strip_accents = false;
@@ -55,7 +55,7 @@ inline void read_normalizer(const SettingsReader& settings, const Json& root, Sp
       settings.read(*element, "strip_accents", split.strip_accents);
       settings.read(*element, "lowercase", split.lowercase);
     } else if (type == "Lowercase") {
-      // What is not said follows the lower case: from here on it is said.
+      // An unset value follows the lower case: from here on it is set.
       split.strip_accents = split.strip_accents.value_or(split.lowercase);
       split.lowercase = true;
     } else if (type == "NFD") {
@@ -71,7 +71,7 @@ inline void read_normalizer(const SettingsReader& settings, const Json& root, Sp
     refuse_stage(settings, "normalizer", "NFD", "BertNormalizer");
 }
 
-// BertPreTokenizer, or what it is made of: WhitespaceSplit, and Punctuation that stands alone.
+// BertPreTokenizer, or its parts: WhitespaceSplit and isolated Punctuation.
 inline void check_pre_tokenizer(const SettingsReader& settings, const Json& root) {
   bool spaces = false, punctuation = false;
   const auto elements = stage_elements(settings, root, "pre_tokenizer", "pretokenizers");
@@ -91,11 +91,11 @@ inline void check_pre_tokenizer(const SettingsReader& settings, const Json& root
                  "BertPreTokenizer");
 }
 
-// [CLS] A [SEP] and [CLS] A [SEP] B [SEP], as BertProcessing or as a template, with ids that are
-// those of the vocabulary.
+// [CLS] A [SEP] and [CLS] A [SEP] B [SEP], as BertProcessing or as a template, with the
+// vocabulary's ids.
 class PostProcessorReader {
  public:
-  // The arguments outlive the reader.
+  // The arguments must outlive the reader.
   PostProcessorReader(const SettingsReader& settings, const Vocabulary& vocabulary,
                       TokenizerOptions& options)
       : settings_(settings), vocabulary_(vocabulary), options_(options) {}

@@ -1,9 +1,10 @@
 #pragma once
-// A WordPiece vocabulary learnt from text. Words begin as single characters; again and again the
-// pair of neighbours that raises the likelihood of the text most, each piece drawn by itself
-// (Schuster and Nakajima 2012), becomes one piece, until the vocabulary has its size. The gain is
+// Learns a WordPiece vocabulary from text. Words begin as single characters. Again and again one
+// pair of neighbours becomes one piece, until the vocabulary has its size: the pair that raises the
+// likelihood of the text most, if each piece is drawn independently (Schuster and Nakajima 2012).
+// The increase is
 //   count(ab) * log(characters * count(ab) / (count(a) * count(b)))
-// Without the factor in front, a score that is often found for this, rare words would come first.
+// Without the first factor, which many implementations omit, rare words would come first.
 
 #include <soma/runtime/stop_flag.hpp>
 #include <soma/text/pair_counts.hpp>
@@ -31,7 +32,8 @@ struct TrainingOptions {
   const StopFlag* stop = nullptr;     // ends the learning with runtime.stopped
 };
 
-// Counts words, text after text, and learns from them. The order of texts makes no difference.
+// Counts words, text after text, and learns from the counts. The order of texts makes no
+// difference.
 class VocabularyTrainer {
  public:
   explicit VocabularyTrainer(const TokenizerOptions& tokenizer = {})
@@ -42,7 +44,7 @@ class VocabularyTrainer {
   VocabularyTrainer(const VocabularyTrainer&) = delete;
   VocabularyTrainer& operator=(const VocabularyTrainer&) = delete;
 
-  // Special tokens that the text spells out are not counted if the tokenizer looks for them.
+  // If the tokenizer searches for special tokens, special tokens in the text are not counted.
   void add(std::string_view text) {
     for (std::size_t at = 0; at < text.size();) {
       const Span special = finder_.next(text, at).source;
@@ -56,15 +58,15 @@ class VocabularyTrainer {
     }
   }
 
-  // Special tokens first, then the alphabet, then pieces in the order in which they were learnt.
-  // Every character of the alphabet is a piece, and one for the inside of words if it is found in
-  // words of several: no word of known characters is unknown. Words with others are left out.
-  // Scores that are equal are decided by the bytes of the pieces. Error text.training: the size has
-  // no room for special tokens and alphabet, or there is no text. Error runtime.stopped.
+  // The order is: special tokens, the alphabet, then pieces in the order in which they were learnt.
+  // Every character of the alphabet is a piece, and a second piece for the inside of words if it
+  // occurs there: so no word of known characters is unknown. Words with other characters are left
+  // out. Equal scores are decided by the bytes of the pieces. Errors text.training (the size has no
+  // room for special tokens and alphabet, or there is no text), runtime.stopped.
   Vocabulary train(const TrainingOptions& options = {}) const {
     if (words_.empty())
       fail(error_id::text_training, "VocabularyTrainer", "text", "without words", "some words");
-    // A map has no order that can be relied on.
+    // The order of a hash map is not reliable.
     std::vector<std::pair<std::string_view, std::uint64_t>> words(words_.begin(), words_.end());
     std::sort(words.begin(), words.end());
 
@@ -113,7 +115,7 @@ class VocabularyTrainer {
   struct Character {
     std::string text;
     std::uint64_t count = 0;
-    bool inside = false;  // of a word, behind another
+    bool inside = false;  // true: the piece follows another one in a word
   };
 
   static std::vector<std::string_view> characters_of(std::string_view word) {
@@ -126,7 +128,7 @@ class VocabularyTrainer {
     return characters;
   }
 
-  // The most frequent ones, in the order of their bytes.
+  // The most frequent characters, in the order of their bytes.
   static std::vector<Character> alphabet_of(
       const std::vector<std::pair<std::string_view, std::uint64_t>>& words, std::size_t limit) {
     std::unordered_map<std::string_view, std::size_t> places;
@@ -160,7 +162,7 @@ class VocabularyTrainer {
   std::string key_;
 };
 
-// All at once. Texts are std::string or std::string_view. Error text.training.
+// Counts and learns in one call. Texts are std::string or std::string_view. Error text.training.
 template <class Texts>
 Vocabulary train_vocabulary(const Texts& texts, const TrainingOptions& options = {},
                             const TokenizerOptions& tokenizer = {}) {

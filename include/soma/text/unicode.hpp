@@ -1,10 +1,10 @@
 #pragma once
-// What BERT's tokenizer asks about a code point. utf8proc has the tables.
+// Properties of code points that BERT's tokenizer uses. utf8proc has the tables.
 //
-// The tokenizers package answers from tables of Unicode 8. Of the code points that were known then,
-// six have changed their class since; here they keep the old one, since models were trained with
-// it. Code points that were assigned later have the class that utf8proc's version gives them, where
-// that package takes them for unassigned.
+// The tokenizers package uses tables of Unicode 8. Six code points of that version have changed
+// their class since; here they keep the old class, because models were trained with it. Code points
+// that were assigned later have the class of utf8proc's version; that package treats them as
+// unassigned.
 
 #include <cstddef>
 
@@ -40,8 +40,8 @@ inline bool is_whitespace(char32_t point) {
          category == UTF8PROC_CATEGORY_ZP;
 }
 
-// Unicode's punctuation, and all of ASCII that is neither letter nor digit nor space: "$" and "~"
-// are not punctuation elsewhere.
+// Unicode's punctuation, and every ASCII character that is neither letter nor digit nor space: in
+// Unicode "$" and "~" are not punctuation.
 inline bool is_punctuation(char32_t point) {
   if (point < 0x80)
     return (point >= 33 && point <= 47) || (point >= 58 && point <= 64) ||
@@ -50,7 +50,8 @@ inline bool is_punctuation(char32_t point) {
   return category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_PO;
 }
 
-// What cleaning takes out: control and format characters, private use, and what stands for damage.
+// Characters that cleaning removes: control and format characters, private use, and the replacement
+// character.
 inline bool is_removed_by_cleaning(char32_t point) {
   if (point == '\t' || point == '\n' || point == '\r') return false;
   if (point < 0x80) return point < 0x20 || point == 0x7F;
@@ -59,8 +60,9 @@ inline bool is_removed_by_cleaning(char32_t point) {
          category == UTF8PROC_CATEGORY_CO;
 }
 
-// Ideographs, which are words by themselves; Hangul, Hiragana and Katakana are not. The blocks are
-// the tokenizers package's, with its gap at U+2B820 to U+2B91F, which the first BERT did not have.
+// Ideographs, each of which is a word; Hangul, Hiragana and Katakana are not included. The blocks
+// are the tokenizers package's, with its gap at U+2B820 to U+2B91F, which the first BERT did not
+// have.
 inline bool is_chinese(char32_t point) {
   const auto within = [&](char32_t low, char32_t high) { return point >= low && point <= high; };
   if (point < 0x3400) return false;
@@ -69,17 +71,18 @@ inline bool is_chinese(char32_t point) {
          within(0x2F800, 0x2FA1F);
 }
 
-// An accent or another mark that takes no place of its own.
+// An accent or another mark without width.
 inline bool is_accent(char32_t point) { return detail::category(point) == UTF8PROC_CATEGORY_MN; }
 
-// 0: begins a new cluster. Others: where among the marks of its cluster it is sorted.
+// 0: the code point begins a new cluster. Otherwise: its sorting rank among the marks of its
+// cluster.
 inline unsigned combining_class(char32_t point) {
   return static_cast<unsigned>(
       utf8proc_get_property(static_cast<utf8proc_int32_t>(point))->combining_class);
 }
 
-// The full canonical decomposition, not sorted: at most 4 code points (the longest in Unicode).
-// Returns how many.
+// The full canonical decomposition, unsorted: at most 4 code points (the longest in Unicode).
+// Returns the number of code points.
 inline std::size_t decompose(char32_t point, char32_t (&parts)[8]) {
   utf8proc_int32_t found[8];
   int boundary = 0;
@@ -94,8 +97,8 @@ inline std::size_t decompose(char32_t point, char32_t (&parts)[8]) {
   return static_cast<std::size_t>(count);
 }
 
-// Lower case without context: one code point for each, but for U+0130 (I with a dot), of which a
-// loose dot remains; see WordSplitter.
+// Lower case without context: one code point for each, except U+0130 (I with a dot), of which a
+// separate dot remains; see WordSplitter.
 inline char32_t lower(char32_t point) {
   return static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(point)));
 }

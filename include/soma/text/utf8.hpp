@@ -1,6 +1,6 @@
 #pragma once
-// UTF-8 as it comes: what is not valid reads as U+FFFD, one for each maximal part of a sequence (as
-// the web's decoders and Python's errors="replace" have it), and is counted by whoever reads.
+// Tolerant UTF-8: invalid bytes read as U+FFFD, one for each maximal part of a sequence (as in the
+// web's decoders and Python's errors="replace"). Readers count them.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,8 +26,8 @@ inline CodePoint decode_utf8(std::string_view text, std::size_t at) {
   const unsigned lead = byte(at);
   if (lead < 0x80) return {lead, 1, true};
   if (lead < 0xC2 || lead > 0xF4) return {};
-  // The first byte behind the lead has a narrower range after four leads: no detours, no
-  // surrogates, nothing beyond U+10FFFF.
+  // After four lead bytes, the next byte has a narrower range: this excludes overlong forms,
+  // surrogates, and values beyond U+10FFFF.
   const unsigned low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
   const unsigned high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
   const unsigned second = byte(at + 1);
@@ -51,16 +51,16 @@ inline bool is_utf8(std::string_view text) {
   return true;
 }
 
-// Whether the eight bytes from there on are ASCII and none is zero.
+// True if the eight bytes from there on are ASCII and none is zero.
 inline bool are_plain_ascii(const char* bytes) {
   constexpr std::uint64_t ones = 0x0101010101010101u, highs = ones << 7;
   std::uint64_t word;
   std::memcpy(&word, bytes, sizeof word);
-  // Below 0x80, a byte borrows from its highest bit if it is zero.
+  // Below 0x80, the subtraction borrows from a byte's highest bit only if the byte is zero.
   return ((word | (word - ones)) & highs) == 0;
 }
 
-// Where the first byte lies that is zero or begins no valid sequence; npos: the text has none.
+// The place of the first byte that is zero or begins no valid sequence; npos if there is none.
 inline std::size_t find_invalid_utf8(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
     if (text.size() - at >= 8 && are_plain_ascii(text.data() + at)) {
@@ -74,7 +74,7 @@ inline std::size_t find_invalid_utf8(std::string_view text) {
   return std::string_view::npos;
 }
 
-// `point` is a code point, and no surrogate.
+// `point` must be a code point and no surrogate.
 inline void append_utf8(std::string& text, char32_t point) {
   const auto tail = [&](unsigned shift) {
     text.push_back(static_cast<char>(0x80 | (point >> shift & 0x3F)));

@@ -1,5 +1,5 @@
 #pragma once
-// Vocabulary: the pieces of text that a model knows, numbered from 0 as vocab.txt lists them.
+// Vocabulary: the pieces of text that a model knows, numbered from 0 in the order of vocab.txt.
 
 #include <soma/base/error.hpp>
 #include <soma/text/read_file.hpp>
@@ -17,7 +17,7 @@
 
 namespace soma::text {
 
-// Hash of a text that can be continued: of "ab" it is add(add(start, 'a'), 'b') (FNV-1a).
+// A hash of a text that can be continued: the hash of "ab" is add(add(start, 'a'), 'b') (FNV-1a).
 struct PieceHash {
   std::uint64_t state = 0xCBF29CE484222325u;
   PieceHash add(char letter) const {
@@ -30,13 +30,13 @@ struct PieceHash {
   }
 };
 
-// Never changes once it is made: any number of threads may ask.
+// Immutable: any number of threads may use it.
 class Vocabulary {
  public:
   static constexpr std::int32_t absent = -1;
 
-  // Piece i has id i. `name` is what messages call the source. Errors text.vocabulary: no pieces,
-  // an empty one, one that is there twice, holds a line break, or is no UTF-8.
+  // Piece i has id i. `name` is the source in messages. Errors text.vocabulary: no pieces, or a
+  // piece that is empty, repeated, contains a line break, or is not UTF-8.
   static Vocabulary from_pieces(std::span<const std::string> pieces,
                                 std::string_view name = "memory") {
     return from_pieces(std::vector<std::string_view>(pieces.begin(), pieces.end()), name);
@@ -45,11 +45,11 @@ class Vocabulary {
                                 std::string_view name = "memory") {
     return Vocabulary(pieces, {}, name, true);
   }
-  // As the usual libraries take the lists of files: an empty piece is an id without a piece, and of
-  // two pieces that are equal the last is found. Empty pieces at the end are none. The ids in
-  // `added`, ascending, are tokens that find() finds and that are no pieces of words. Errors
-  // text.vocabulary: no pieces, one that holds a line break, or is no UTF-8; or a token in `added`
-  // that is empty or there twice.
+  // Reads a list as the usual libraries do: an empty piece is an id without a piece; of two equal
+  // pieces, the last is found. Empty pieces at the end are dropped. The ids in `added`, ascending,
+  // are tokens that find() finds but that are no pieces of words. Errors text.vocabulary: no
+  // pieces, a piece that contains a line break or is not UTF-8, or a token in `added` that is empty
+  // or repeated.
   static Vocabulary from_list(const std::vector<std::string_view>& pieces,
                               std::span<const std::size_t> added = {},
                               std::string_view name = "memory") {
@@ -58,8 +58,8 @@ class Vocabulary {
     return Vocabulary(listed, added, name, false);
   }
 
-  // The content of a vocab.txt: a piece a line. Lines may end in CR LF; the last need not end.
-  // Errors of from_list.
+  // The content of a vocab.txt: one piece a line. Lines may end in CR LF; the last line may lack an
+  // end. Errors of from_list.
   static Vocabulary from_text(std::string_view content, std::string_view name = "memory") {
     std::vector<std::string_view> pieces;
     while (!content.empty()) {
@@ -71,14 +71,14 @@ class Vocabulary {
     }
     return from_list(pieces, {}, name);
   }
-  // Errors file.read, and those of from_text.
+  // Reads a file. Errors file.read, and those of from_text.
   static Vocabulary read(std::string_view path) {
     return from_text(read_file("Vocabulary", path), path);
   }
 
   std::size_t size() const { return ends_.size() - 1; }
 
-  // Error text.token_id.
+  // The text of a piece. Error text.token_id.
   std::string_view piece(std::int32_t id) const {
     if (id < 0 || static_cast<std::size_t>(id) >= size())
       fail(error_id::text_token_id, "Vocabulary", "id", std::to_string(id),
@@ -92,16 +92,17 @@ class Vocabulary {
       if (piece_unchecked(static_cast<std::size_t>(id)) == piece) return id;
     return find_joined("", piece, PieceHash().add(piece));
   }
-  // Whether the id is one of a piece: not added, without a piece, or of one that has a later id.
+  // True if the id is that of a piece: not of an added token, not without a piece, and not of a
+  // piece with a later id.
   bool is_piece(std::int32_t id) const {
     const std::string_view text = piece(id);
     return !text.empty() && find_joined("", text, PieceHash().add(text)) == id;
   }
-  // Whether the id is one of an added token.
+  // True if the id is that of an added token.
   bool is_added(std::int32_t id) const { return std::ranges::find(added_, id) != added_.end(); }
   bool contains(std::string_view piece) const { return find(piece) != absent; }
 
-  // The same for prefix + text, of which the caller has the hash.
+  // The same for prefix + text, whose hash the caller has.
   std::int32_t find_joined(std::string_view prefix, std::string_view text, PieceHash hash) const {
     const std::uint64_t mixed = mix(hash);
     const auto mark = static_cast<std::uint32_t>(mixed);
@@ -116,7 +117,7 @@ class Vocabulary {
     }
   }
 
-  // Bytes of the longest piece.
+  // The bytes of the longest piece.
   std::size_t longest() const { return longest_; }
 
   // The content of a vocab.txt.

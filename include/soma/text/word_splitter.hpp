@@ -1,6 +1,6 @@
 #pragma once
-// WordSplitter: the words of a text as BERT sees them. It cleans, sets ideographs apart, strips
-// accents, folds case, and cuts at spaces and around punctuation, in one pass over the bytes.
+// WordSplitter: the words of a text as in BERT. It cleans, separates ideographs, strips accents,
+// folds case, and cuts at spaces and around punctuation, in one pass over the bytes.
 
 #include <soma/text/unicode.hpp>
 #include <soma/text/utf8.hpp>
@@ -34,7 +34,7 @@ struct SplitOptions {
   friend bool operator==(const SplitOptions&, const SplitOptions&) = default;
 };
 
-// Lives through a function's call: `text` and `sources` are the splitter's.
+// Valid during a function's call: `text` and `sources` belong to the splitter.
 struct Word {
   std::string_view text;  // empty if it is too long
   bool too_long = false;
@@ -42,7 +42,7 @@ struct Word {
   const Span* sources;  // where each byte of `text` comes from, or null
 };
 
-// Options, and what follows from them for each ASCII character.
+// The options, and the treatment of each ASCII character that follows from them.
 class SplitRules {
  public:
   enum class Kind : std::uint8_t { letter, space, punctuation, removed, beyond_ascii };
@@ -75,15 +75,16 @@ class SplitRules {
   std::array<char, 256> folded_{};
 };
 
-// Cheap to make, and to use again; one thread at a time.
+// Cheap to make and to reuse; one thread at a time.
 class WordSplitter {
  public:
-  // `rules` outlive it. `spans`: words say where each of their bytes comes from; costs time.
+  // `rules` must outlive the splitter. `spans`: true to record the source of each byte of a word,
+  // which costs time.
   explicit WordSplitter(const SplitRules& rules, bool spans = false)
       : rules_(&rules), options_(rules.options()), spans_(spans) {}
 
   // Calls function(const Word&) for each word of text[begin, end), in order, until it returns
-  // false. Returns the number of invalid sequences in what was read.
+  // false. Returns the number of invalid sequences in the text that was read.
   template <class Function>
   std::size_t split(std::string_view text, Span range, Function&& function) {
     text = text.substr(0, range.end);
@@ -93,7 +94,7 @@ class WordSplitter {
       const char byte = text[at];
       switch (rules_->kind(byte)) {
         case Kind::letter:
-          // The common case by far, so it has a loop of its own.
+          // By far the most common case, so it has a loop of its own.
           at = append_letters(text, at);
           break;
         case Kind::removed:
@@ -162,7 +163,7 @@ class WordSplitter {
         marks_.push_back({order, parts[i], source, i > 0, kept});
         continue;
       }
-      // An accent of class 0 ends a run of marks too, though it is taken out.
+      // An accent of class 0 also ends a run of marks, though it is removed.
       sort_marks();
       starter_ = source;
       if (kept && !take_folded(parts[i], source, function)) return false;
@@ -194,9 +195,9 @@ class WordSplitter {
     if (spans_) sources_.resize(word_.size(), source);
   }
 
-  // Marks that are kept stand in canonical order behind their letter. Where they come from is told
-  // as the reference tells it: the first mark of the new order from where the first was, and so on;
-  // parts of a decomposition from where the one before them was.
+  // Marks that are kept follow their letter in canonical order. Their sources are as in the
+  // reference: the first mark in the new order gets the source of the former first mark, and so on;
+  // parts of a decomposition get the source of the part before them.
   void sort_marks() {
     if (marks_.empty()) return;
     if (std::any_of(marks_.begin(), marks_.end(), [](const Mark& mark) { return mark.kept; })) {
@@ -249,7 +250,7 @@ class WordSplitter {
     unsigned order;
     char32_t point;
     Span source;
-    bool part;  // of a decomposition, and not its first
+    bool part;  // true: comes from a decomposition, but is not its first code point
     bool kept;  // no accent
   };
 
@@ -257,9 +258,9 @@ class WordSplitter {
   SplitOptions options_;
   bool spans_;
   std::string word_;
-  std::vector<Span> sources_;  // of each byte of word_
+  std::vector<Span> sources_;  // the source of each byte of word_
   std::vector<Mark> marks_;    // wait for the end of their run
-  Span starter_;               // what the run of marks stands behind
+  Span starter_;               // the character before the run of marks
   std::size_t chars_ = 0, begin_ = 0, end_ = 0;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// read_xmc(): points of few features among very many, one a line, as repositories of extreme
-// classification and libsvm write them:
+// read_xmc(): points with few features among very many, one a line, in the format of repositories
+// of extreme classification and of libsvm:
 //
 //   points features labels        a first line of three whole numbers, which may be left out
 //   12,845 0:1 17:0.25 90:3e-2    labels, then feature:value
@@ -25,8 +25,8 @@
 namespace soma::text {
 
 struct XmcOptions {
-  // Ids below which features and labels have to be: of a model that is there already. 0: what the
-  // first line says, else as many as the points name.
+  // The ids of features and labels must be below these numbers, which an existing model gives. 0:
+  // the first line's numbers, or if it has none, as many as the points name.
   std::size_t features = 0, classes = 0;
   std::size_t first_feature = 0;                      // 1: as libsvm's own files count
   std::size_t max_line_bytes = std::size_t{1} << 24;  // as the line lies in the file, unpacked
@@ -64,7 +64,7 @@ class XmcReader {
          "line " + std::to_string(line_) + " of " + soma::quoted(file_), given, wanted);
   }
   static bool is_blank(char letter) { return letter == ' ' || letter == '\t'; }
-  // The next part of a line that no blank interrupts; empty at its end.
+  // The next word of a line; empty at the end of the line.
   static std::string_view next_word(std::string_view& rest) {
     while (!rest.empty() && is_blank(rest.front())) rest.remove_prefix(1);
     std::size_t end = 0;
@@ -123,7 +123,7 @@ class XmcReader {
     points_.labels.add(labels_);
   }
 
-  // Below `limit`, and below 2^31 where that is 0.
+  // The id must be below `limit`, or below 2^31 if the limit is 0.
   std::int32_t id_of(std::string_view text, std::string_view what, std::uint64_t from,
                      std::uint64_t limit) const {
     std::uint64_t number = 0;
@@ -156,7 +156,7 @@ class XmcReader {
       refuse("value " + soma::quoted(text), "a finite number that fp32 holds");
     points_.values.push_back(value);
   }
-  // Most lines ascend: only others are sorted to look.
+  // Most lines ascend: only others are sorted for the check.
   template <class Ids>
   void check_each_once(const Ids& ids, std::string_view what) {
     const auto not_ascending = [](std::int32_t a, std::int32_t b) { return a >= b; };
@@ -173,7 +173,7 @@ class XmcReader {
     if (has_header_) {
       if (claimed_points_ != points_.count())
         refuse_header(std::to_string(claimed_points_) + " points",
-                      std::to_string(points_.count()) + ", as many as follow");
+                      std::to_string(points_.count()) + ", the number of points that follow");
       return;
     }
     points_.features =
@@ -199,7 +199,7 @@ class XmcReader {
 inline data::SparsePoints read_xmc(const std::string& file, const XmcOptions& options = {}) {
   return detail::XmcReader(file, ByteSource::open("read_xmc", file), options).read();
 }
-// The same of a text in memory, which messages call `name`.
+// The same for a text in memory, which messages call `name`.
 inline data::SparsePoints read_xmc_text(std::string_view text, const std::string& name = "memory",
                                         const XmcOptions& options = {}) {
   return detail::XmcReader(name, ByteSource::of_memory("read_xmc", text), options).read();

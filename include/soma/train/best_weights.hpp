@@ -1,6 +1,6 @@
 #pragma once
-// BestWeights: those that evaluated best so far, in the store of checkpoints where there is one,
-// else in memory.
+// BestWeights: the weights with the best evaluation so far, in the store of checkpoints if there is
+// one, else in memory.
 
 #include <soma/nn/state.hpp>
 #include <soma/state/operators.hpp>
@@ -38,7 +38,7 @@ class BestWeights {
     ranks.barrier();
   }
 
-  // Puts them into the parameters; where there are none, these stay.
+  // Copies the best weights into the parameters. Without best weights the parameters stay.
   void load(Context& context, Ranks& ranks, const Parameters& parameters) {
     if (!in_store_) {
       if (!kept_.empty()) nn::load(parameters, kept_);

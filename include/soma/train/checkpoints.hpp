@@ -1,5 +1,5 @@
 #pragma once
-// The members of TrainerBase that save a run and go on from what was saved.
+// The members of TrainerBase that save a run, and that resume a saved run.
 
 #include <soma/state/operators.hpp>
 #include <soma/train/evaluations.hpp>
@@ -17,7 +17,7 @@ inline Record TrainerBase::identity(const data::BatchSource& batches) const {
   return identity_of(context_, task_, batches, options_, schedule_, *optimizer_);
 }
 
-// What this rank has of it.
+// This rank's part of the checkpoint.
 inline Checkpoint TrainerBase::checkpoint_of(const data::BatchSource& batches) {
   optimizer_->settle();
   Checkpoint checkpoint;
@@ -34,8 +34,9 @@ inline Checkpoint TrainerBase::checkpoint_of(const data::BatchSource& batches) {
   return checkpoint;
 }
 
-// While steps are made. Rank 0 is the one to speak, and saves what is there before it ends the
-// others, which give it time; where it has parts of that only there is nothing to save alone.
+// Sets how long ranks wait for each other during steps. Rank 0 reports an error: it first saves the
+// last step, then ends the others, which give it time. If each rank has a part of the states, rank
+// 0 cannot save alone.
 inline void TrainerBase::be_patient(const StopFlag* stop) {
   constexpr double time_to_save = 60, time_to_speak = 2;
   const double others = has_store_ && !ranks_->saves_parts() ? time_to_save : time_to_speak;
@@ -53,9 +54,9 @@ inline void TrainerBase::save(const data::BatchSource& batches, const StopFlag* 
 }
 
 #if SOMA_HAS_EXCEPTIONS
-// The last whole step, where a stop came while other ranks did not answer: every rank has all of
-// it, unless they share the optimizer's states or have a stage each. The error that ended the run
-// is the one to hear of.
+// Saves the last whole step after a stop during which other ranks did not answer: every rank has
+// the whole state, unless ranks share the optimizer's states or have a stage each. The error that
+// ended the run stays the one that is reported.
 inline void TrainerBase::save_alone(const data::BatchSource& batches,
                                     const std::exception& reason) noexcept {
   const auto* known = dynamic_cast<const Error*>(&reason);
@@ -90,7 +91,7 @@ inline void TrainerBase::load(const Checkpoint& checkpoint, data::BatchSource& b
   const std::uint64_t before = std::exchange(loaded.steps, progress_.steps);
   progress_ = loaded;
   if (before == progress_.steps || !schedule_.depends_on_steps()) return;
-  // Rates of steps that were made cannot be made again.
+  // Steps that were made cannot be repeated with other learning rates.
   optim::Schedule old = schedule_;
   old.steps = before;
   const auto rate_of = [&](const optim::Schedule& schedule) {

@@ -1,5 +1,5 @@
 #pragma once
-// What can be wrong with the options of a run, before anything is computed.
+// Checks of a run's options before anything is computed.
 
 #include <soma/train/evaluate.hpp>
 #include <soma/train/options.hpp>
@@ -11,7 +11,7 @@
 
 namespace soma::train {
 
-// The schedule of a run, with the learning rate that options or task say. Error train.options.
+// The schedule of a run, with the learning rate of the options or of the task. Error train.options.
 inline optim::Schedule schedule_of(const nn::Task& task, const TrainerOptions& options) {
   optim::Schedule schedule = options.schedule;
   if (options.learning_rate && schedule.rate)

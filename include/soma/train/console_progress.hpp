@@ -1,6 +1,6 @@
 #pragma once
-// ConsoleProgress: how a run goes, on a stream of the host's. On a terminal one line that is
-// written over; elsewhere a line now and then. Opt-in: this header includes <ostream>.
+// ConsoleProgress: the progress of a run on a stream of the host. On a terminal it rewrites one
+// line; elsewhere it writes a line now and then. Opt-in: this header includes <ostream>.
 
 #include <soma/runtime/clock.hpp>
 #include <soma/runtime/usage.hpp>
@@ -16,7 +16,7 @@ namespace soma::train {
 
 struct ConsoleProgressOptions {
   bool terminal = false;            // isatty() of the stream, which only the host knows
-  double peak_gflops = 0;           // of all threads; 0: no share of the peak is shown
+  double peak_gflops = 0;           // for all threads; 0: no share of the peak is shown
   double seconds_between = 10;      // lines, where it is no terminal
   std::uint64_t steps_between = 0;  // instead of seconds
 };
@@ -39,7 +39,7 @@ class ConsoleProgress final : public Callback {
   }
 
   void on_step(const StepInfo& step) override {
-    // The mean goes on over steps that were skipped because their loss is not finite.
+    // The mean continues over steps that were skipped because their loss is not finite.
     if (!std::isfinite(loss_))
       loss_ = step.loss;
     else if (std::isfinite(step.loss))

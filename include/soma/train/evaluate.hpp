@@ -16,25 +16,25 @@ namespace soma::train {
 
 namespace detail {
 
-// What the task counts beside the loss; empty: nothing.
+// The metrics that the task counts beside the loss; empty if there are none.
 inline Owned<metrics::Metrics> metrics_of(const nn::Task& task) {
   if (Owned<metrics::Metrics> own = task.metrics()) return own;
   if (task.classes() == 0) return {};
   return Owned<metrics::Metrics>::make<metrics::Classification>(task.classes());
 }
 
-// The scores of a batch, or of a part of one, side by side. Error train.label where they are not
-// `outputs` for each sequence.
+// The scores of a batch, or of a part of one, side by side. Error train.label: not `outputs` scores
+// for each sequence.
 inline Tensor scores_of(Context& context, const nn::Task::Forward& forward,
                         const data::Batch& batch, std::size_t outputs) {
   const std::size_t sequences = batch.inputs.sequences.count();
   if (forward.scores.elements() != sequences * outputs)
     fail(error_id::train_label, "Task::forward", "scores", forward.scores.describe(),
-         to_string(Shape{sequences, outputs}) + ", as many as the task's metrics count");
+         to_string(Shape{sequences, outputs}) + ", the outputs of the task's metrics");
   return contiguous(context, forward.scores);
 }
 
-// What a batch counts by, besides what is computed of it.
+// The numbers of a batch that are known before it is computed.
 struct BatchCounts {
   BatchCounts(const nn::Task& task, const data::Batch& batch)
       : sequences(batch.inputs.sequences.count()),
@@ -45,7 +45,7 @@ struct BatchCounts {
   Tensor labels;
 };
 
-// An evaluation in the making: batches are computed, and counted in their order.
+// An evaluation in progress: batches are computed, and counted in their order.
 class Evaluator {
  public:
   struct Scored {
@@ -67,7 +67,7 @@ class Evaluator {
                .precision = precision}),
         metrics_(metrics_of(task)) {}
 
-  // Scores of a sequence that are counted.
+  // The number of scores that are counted for a sequence.
   std::size_t outputs() const { return metrics_ ? metrics_->outputs() : 0; }
 
   Scored compute(const data::Batch& batch) {
@@ -79,7 +79,7 @@ class Evaluator {
     return scored;
   }
   void count(const BatchCounts& batch, float loss, std::span<const float> scores) {
-    // The mean of nothing is not a number.
+    // The mean of no losses would be NaN.
     if (batch.losses != 0) total_ += static_cast<double>(loss) * batch.losses;
     losses_ += batch.losses;
     result_.sequences += batch.sequences;
@@ -108,8 +108,8 @@ class Evaluator {
 
 }  // namespace detail
 
-// One epoch of the source, from its beginning, in the formats of `precision` where there is one.
-// Errors as the task's and the source's.
+// One epoch of the source, from its beginning, in the formats of `precision` if it is given. Errors
+// as of the task and the source.
 inline Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& source,
                            PrecisionState* precision = nullptr) {
   detail::Evaluator evaluator(context, task, precision);

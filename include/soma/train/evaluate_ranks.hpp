@@ -10,15 +10,16 @@
 
 namespace soma::train {
 
-// As evaluate(), of which every rank has the result in the end, bit by bit: rank r computes batches
-// r, r + ranks, ... of a source that all of them read, then losses and scores are exchanged and
-// counted in the order of the batches. Other errors: those of Communicator.
+// evaluate() on several ranks, with the same bits on every rank: rank r computes batches r, r +
+// ranks, ... of a source that all ranks read. Then the ranks exchange losses and scores, and count
+// them in the order of the batches. Further errors: those of Communicator.
 inline Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& source,
                            PrecisionState* precision, Communicator& communicator) {
   const auto ranks = static_cast<std::size_t>(communicator.size());
   const auto own = static_cast<std::size_t>(communicator.rank());
   detail::Evaluator evaluator(context, task, precision);
-  // Of each batch that a rank computes: its loss, 1 where there are scores, and these (else zeros).
+  // The numbers that a rank sends for each batch: its loss, 1 if there are scores, and the scores
+  // (else zeros).
   const auto numbers_of = [&](const detail::BatchCounts& batch) {
     return 2 + batch.sequences * evaluator.outputs();
   };
@@ -39,7 +40,7 @@ inline Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& 
     list[place + 1] = scored.scores.defined() ? 1.0f : 0.0f;
     for (std::size_t i = 0; i < scored.list().size(); ++i) list[place + 2 + i] = scored.list()[i];
   }
-  // What a batch leaves behind (converted weights) has to be the same on all ranks.
+  // The state that a batch leaves (converted weights) has to be the same on all ranks.
   if (!batches.empty() && numbers[own].empty()) evaluator.compute(first);
 
   for (std::size_t rank = 0; rank < ranks; ++rank)

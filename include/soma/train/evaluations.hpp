@@ -1,5 +1,5 @@
 #pragma once
-// The members of TrainerBase that evaluate and tell callbacks of it.
+// The members of TrainerBase that evaluate and report evaluations to callbacks.
 
 #include <soma/train/stoppable_source.hpp>
 #include <soma/train/trainer_base.hpp>
@@ -24,7 +24,7 @@ inline Comparison comparison_of(const Evaluation& evaluation, const std::string&
 
 }  // namespace detail
 
-// What callbacks throw is kept until what was learnt is safe.
+// An exception of a callback is kept until the trained weights are safe.
 template <class Call>
 void TrainerBase::tell(const Call& call) {
   for (Callback* callback : callbacks_) {
@@ -40,17 +40,17 @@ void TrainerBase::tell(const Call& call) {
   }
 }
 
-// Nothing where a stop has cut it short.
-inline std::optional<Evaluation> TrainerBase::measure(data::BatchSource& held_out,
+// Returns nothing if a stop has cut the evaluation short.
+inline std::optional<Evaluation> TrainerBase::measure(data::BatchSource& validation,
                                                       const StopFlag* stop) {
-  if (!stoppable()) return gradients_->evaluate(held_out);
-  StoppableSource source(held_out, stop, *ranks_, StoppableSource::When::between_batches);
+  if (!stoppable()) return gradients_->evaluate(validation);
+  StoppableSource source(validation, stop, *ranks_, StoppableSource::When::between_batches);
   Evaluation evaluation = gradients_->evaluate(source);
   if (source.cut()) return std::nullopt;
   return evaluation;
 }
 
-// Whether a run that goes on from here had its evaluation cut short.
+// True if the evaluation at this step was cut short, so that a resumed run must make it.
 inline bool TrainerBase::evaluation_is_due(const data::BatchSource& batches) const {
   if (progress_.step == 0 || progress_.evaluated_at == progress_.step) return false;
   if (options_.evaluate_every != 0) return progress_.step % options_.evaluate_every == 0;
@@ -58,11 +58,11 @@ inline bool TrainerBase::evaluation_is_due(const data::BatchSource& batches) con
   return place.epoch != 0 && place.batch == 0;
 }
 
-// False: it was cut short, and is as if it had not begun.
-inline bool TrainerBase::evaluate(data::BatchSource& held_out, Report& report, std::uint64_t epoch,
-                                  const StopFlag* stop) {
+// Returns false if the evaluation was cut short; then nothing has changed.
+inline bool TrainerBase::evaluate(data::BatchSource& validation, Report& report,
+                                  std::uint64_t epoch, const StopFlag* stop) {
   optimizer_->settle();
-  std::optional<Evaluation> measured = measure(held_out, stop);
+  std::optional<Evaluation> measured = measure(validation, stop);
   if (!measured) return false;
   Evaluation& evaluation = *measured;
   between_steps_ = false;

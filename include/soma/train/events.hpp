@@ -1,5 +1,5 @@
 #pragma once
-// What a trainer tells its callbacks, and what it returns.
+// The events that a trainer reports to its callbacks, and the report that it returns.
 
 #include <soma/train/evaluation.hpp>
 
@@ -13,10 +13,10 @@ namespace soma::train {
 
 struct RunInfo {
   std::uint64_t first_step = 0;  // 0, or where a resumed run goes on
-  std::uint64_t steps = 0;       // of the whole run; 0: not known
+  std::uint64_t steps = 0;       // steps of the whole run; 0: not known
   std::uint64_t parameters = 0;  // numbers that are trained
   std::uint64_t epochs = 0;
-  int threads = 1;  // of this rank
+  int threads = 1;  // threads of this rank
   int ranks = 1;
 };
 
@@ -29,24 +29,25 @@ struct StepInfo {
   std::uint64_t tokens = 0, sequences = 0;
   std::uint64_t longest = 0;                  // tokens of the longest sequence
   std::uint64_t classified = 0, correct = 0;  // sequences with scores and a label, and of these
-  double seconds = 0;                         // of the whole step, waiting included
+  double seconds = 0;                         // the time of the whole step, waiting included
   double wait_seconds = 0;                    // for the batch
   double useful_flops = 0;                    // 0: not known; of all ranks
-  // In which sums of gradients were on their way between ranks, and of these the seconds in which
-  // this rank had nothing else to do: the others were hidden behind backward.
+  // The seconds in which sums of gradients were travelling between ranks, and the part of them in
+  // which this rank had nothing else to do: the rest was hidden behind backward.
   double reduction_seconds = 0, reduction_wait_seconds = 0;
   bool skipped = false;  // its gradients were not finite
 };
 
 struct EvaluationInfo {
   std::uint64_t step = 0, epoch = 0;
-  const metrics::Classification* metrics = nullptr;  // of tasks that have classes
-  const metrics::Values* values = nullptr;           // of the task's metrics
+  const metrics::Classification* metrics = nullptr;  // for tasks with classes
+  const metrics::Values* values = nullptr;           // values of the task's metrics
   double loss = 0, seconds = 0;
   bool best = false;  // so far
 };
 
-// Of a whole run. Rates count the training steps of this call, not evaluations or checkpoints.
+// The report of a whole run. Rates count the training steps of this call, not evaluations or
+// checkpoints.
 struct Report {
   std::uint64_t steps = 0, first_step = 0, epochs = 0;
   std::uint64_t tokens = 0, sequences = 0;
@@ -55,16 +56,17 @@ struct Report {
   double wait_seconds = 0;   // for batches
   double useful_flops = 0;
   double reduction_seconds = 0, reduction_wait_seconds = 0;  // as in StepInfo
-  double loss = 0;                                           // of the last step
+  double loss = 0;                                           // the loss of the last step
   bool interrupted = false, stopped_early = false;
   bool complete = false;  // all steps were made; interrupted then: the last evaluation was not
   std::uint64_t skipped_steps = 0;
   bool evaluated = false;
-  // Of the weights that the run ended with, where evaluated.
+  // The evaluation of the weights at the end of the run, if they were evaluated.
   double evaluation_loss = 0;
   metrics::Values values{};
-  metrics::Classification metrics{};  // of tasks that have classes
-  // What chose the weights, "loss" or a metric's name; empty: they are those of the last step.
+  metrics::Classification metrics{};  // for tasks with classes
+  // The criterion that chose the weights, "loss" or a metric's name; empty: the weights of the last
+  // step.
   std::string best_metric{};
   std::uint64_t peak_resident_bytes = 0;
   std::string pipeline{};  // a table of its stages, where there is one
@@ -76,14 +78,14 @@ struct Report {
     evaluation_loss = evaluation.loss;
     evaluated = true;
   }
-  // Of a metric by its name. Error train.options: the run's task has none of that name.
+  // The value of a metric. Error train.options: the run's task has no metric of that name.
   double metric(std::string_view name) const {
     if (const metrics::Value* value = metrics::find(values, name)) return value->value;
     std::string known;
     for (const metrics::Value& value : values)
       known.append(known.empty() ? "" : ", ").append(value.name);
     fail(error_id::train_options, "Report::metric", "name", soma::quoted(name),
-         known.empty() ? "none: nothing was evaluated" : "one of " + known);
+         known.empty() ? "no name: there was no evaluation" : "one of " + known);
   }
 
   double steps_per_second() const { return per_second(static_cast<double>(steps - first_step)); }
@@ -99,9 +101,9 @@ struct Report {
   double per_second(double amount) const { return train_seconds > 0 ? amount / train_seconds : 0; }
 };
 
-// Follows a run, and may end it. Nothing else that it does changes what is trained. What on_step(),
-// on_evaluation() or on_checkpoint() throw costs nothing that was learnt: the run ends behind this
-// step with a checkpoint, as when it is stopped, and fit() throws the same then.
+// Follows a run, and may end it, but cannot change the training otherwise. An exception of
+// on_step(), on_evaluation() or on_checkpoint() loses no work: the run ends after this step with a
+// checkpoint, as when it is stopped, and then fit() throws the exception.
 class Callback {
  public:
   virtual ~Callback() = default;
@@ -111,17 +113,17 @@ class Callback {
   virtual void on_checkpoint(std::uint64_t /*step*/) {}
   virtual void on_end(const Report&) {}
 
-  // Whether stop_run() was called since the last time; for the trainer.
+  // For the trainer: true if stop_run() was called since the last call.
   bool take_stop() { return std::exchange(stop_, false); }
   bool take_save() { return std::exchange(save_, false); }
 
  protected:
-  // From on_step() or on_evaluation(): the run ends behind this step as by patience
+  // Call it from on_step() or on_evaluation(): the run ends after this step as by patience
   // (Report::stopped_early), with its evaluation, checkpoint and best weights. On several ranks it
-  // is enough that one of them calls it.
+  // is enough that one rank calls it.
   void stop_run() { stop_ = true; }
-  // From the same: a checkpoint is written behind this step, where the run has a store. On several
-  // ranks it is enough that one of them calls it.
+  // Call it from the same members: a checkpoint is written after this step, if the run has a store.
+  // On several ranks it is enough that one rank calls it.
   void save_run() { save_ = true; }
 
  private:

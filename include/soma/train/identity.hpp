@@ -1,6 +1,6 @@
 #pragma once
-// What has to be the same for a run to go on from a checkpoint with the numbers that it would have
-// had, and what all ranks of a run have to have in common.
+// Identity of a run: the settings that must be the same to resume a checkpoint with the same
+// numbers, and the settings that all ranks of a run must share.
 
 #include <soma/data/batch.hpp>
 #include <soma/data/content_hash.hpp>
@@ -15,8 +15,8 @@
 
 namespace soma::train {
 
-// In words and numbers, so that a difference can be told. The length of the run is not part of it:
-// a run may be resumed for more epochs or steps.
+// As names and values, so that a message can name a difference. The length of the run is not part
+// of the identity: a run may be resumed for more epochs or steps.
 inline Record identity_of(const Context& context, const nn::Task& task,
                           const data::BatchSource& batches, const TrainerOptions& options,
                           const optim::Schedule& schedule, const optim::Optimizer& optimizer) {
@@ -40,7 +40,8 @@ inline Record identity_of(const Context& context, const nn::Task& task,
     record.set("schedule.patience", schedule.patience);
     record.set("evaluate_every", options.evaluate_every);
   }
-  // Best weights and patience go on from a value of this metric, which says nothing of another.
+  // Best weights and patience continue from a value of this metric, which cannot be compared with
+  // another metric.
   if (options.best_metric != TrainerOptions{}.best_metric ||
       schedule.decay == optim::Decay::plateau)
     record.set("best_metric", options.best_metric);
@@ -51,10 +52,10 @@ inline Record identity_of(const Context& context, const nn::Task& task,
   return record;
 }
 
-// All that has to be the same on all ranks, besides what a checkpoint remembers. `held_out`:
-// nullptr where nothing is evaluated.
+// The settings that must be the same on all ranks, beside the identity in a checkpoint.
+// `validation` is nullptr if there is no evaluation.
 inline Record agreement_of(Record identity, const Parameters& parameters,
-                           const data::BatchSource* held_out, const TrainerOptions& options,
+                           const data::BatchSource* validation, const TrainerOptions& options,
                            std::uint64_t steps, bool saves_parts) {
   data::ContentHash shapes;
   for (const Parameter& parameter : parameters) {
@@ -64,7 +65,7 @@ inline Record agreement_of(Record identity, const Parameters& parameters,
   identity.set("names_and_shapes", shapes.value());
   identity.set("steps", steps);
   identity.set("epochs", options.epochs);
-  identity.set("held_out", held_out == nullptr ? std::uint64_t{0} : held_out->hash());
+  identity.set("held_out", validation == nullptr ? std::uint64_t{0} : validation->hash());
   identity.set("non_finite", static_cast<std::uint64_t>(options.non_finite));
   identity.set("evaluate_every", options.evaluate_every);
   identity.set("best_metric", options.best_metric);
@@ -79,7 +80,8 @@ inline Record agreement_of(Record identity, const Parameters& parameters,
   return identity;
 }
 
-// Error checkpoint.identity: the first parameter that the checkpoint does not have so.
+// Error checkpoint.identity: names the first parameter that the checkpoint lacks or has in another
+// form.
 inline void check_parameters(const StateDict& saved, const Parameters& parameters) {
   for (const Parameter& parameter : parameters) {
     const Tensor* found = saved.find(parameter.name);

@@ -1,5 +1,5 @@
 #pragma once
-// The members of TrainerBase that make a run: what is put together, the loop, one step of it.
+// The members of TrainerBase that make a run: construction, the loop, and one step.
 
 #include <soma/optim/gradients.hpp>
 #include <soma/runtime/usage.hpp>
@@ -48,7 +48,7 @@ inline void TrainerBase::make_plain(Context& context, nn::Task& task, const Trai
 
 namespace detail {
 
-// Matrices become what the precision stores them as.
+// Converts matrices to the type in which the precision stores them.
 inline void give_precision(Context& context, const Parameters& parameters,
                            const Precision& precision) {
   const DType weights = find_dtype(precision.weights.format);
@@ -64,7 +64,7 @@ inline void give_precision(Context& context, const Parameters& parameters,
   }
 }
 
-// 0: not known.
+// The number of steps of the run; 0: not known.
 inline std::uint64_t count_steps(const data::BatchSource& batches, const TrainerOptions& options) {
   std::uint64_t total = 0;
   for (std::uint64_t epoch = 0; epoch < options.epochs; ++epoch) {
@@ -76,7 +76,7 @@ inline std::uint64_t count_steps(const data::BatchSource& batches, const Trainer
   return options.epochs == 0 ? options.max_steps : total;
 }
 
-// Whether the source stands behind the last batch of an epoch, not in the next one yet.
+// True if the source stands after the last batch of an epoch, and not yet in the next epoch.
 inline bool at_epoch_end(const data::BatchSource& batches) {
   const data::Position end = batches.position();
   return end.batch != 0 && end.batch == batches.batches(end.epoch);
@@ -113,37 +113,38 @@ inline void TrainerBase::make_optimizer() {
   optimizer_ = &*own_optimizer_;
 }
 
-// Checks what can be wrong before the first step, and puts the run where it begins or goes on.
-inline void TrainerBase::begin(data::BatchSource& batches, const data::BatchSource* held_out) {
+// Checks everything that can be wrong before the first step, and sets the run to its beginning or
+// to the checkpoint that it resumes.
+inline void TrainerBase::begin(data::BatchSource& batches, const data::BatchSource* validation) {
   const std::uint64_t steps = detail::count_steps(batches, options_);
   if (steps == 0 && schedule_.depends_on_steps())
     fail(error_id::train_steps_unknown, "Trainer::fit", "batches", "a source of unknown length",
          "max_steps, or a schedule that does not depend on the length");
-  if (held_out == nullptr && schedule_.decay == optim::Decay::plateau)
-    fail(error_id::train_options, "Trainer::fit", "held_out", "nothing to evaluate on",
-         "a source: a plateau schedule goes by evaluations");
+  if (validation == nullptr && schedule_.decay == optim::Decay::plateau)
+    fail(error_id::train_options, "Trainer::fit", "validation", "no source for evaluations",
+         "a source: a plateau schedule needs evaluations");
   schedule_.steps = steps;
   schedule_.check();
   progress_ = {};
   progress_.steps = steps;
-  for (Callback* callback : callbacks_) {  // of a run before
+  for (Callback* callback : callbacks_) {  // forget the requests of an earlier run
     callback->take_stop();
     callback->take_save();
   }
   struct Description final : Ranks::RunDescription {
     Description(const TrainerBase& own, const data::BatchSource& source,
                 const data::BatchSource* evaluated)
-        : trainer(own), batches(source), held_out(evaluated) {}
+        : trainer(own), batches(source), validation(evaluated) {}
     Record make() const override {
       return agreement_of(trainer.identity(batches), trainer.gradients_->model_parameters(),
-                          held_out, trainer.options_, trainer.progress_.steps,
+                          validation, trainer.options_, trainer.progress_.steps,
                           trainer.ranks_->saves_parts());
     }
     const TrainerBase& trainer;
     const data::BatchSource& batches;
-    const data::BatchSource* held_out;
+    const data::BatchSource* validation;
   };
-  ranks_->begin(Description(*this, batches, held_out), gradients_->model_parameters());
+  ranks_->begin(Description(*this, batches, validation), gradients_->model_parameters());
   gradients_->begin(batches);
   has_store_ = ranks_->from_first(options_.checkpoints != nullptr);
   if (has_store_ && ranks_->saves_parts()) ranks_->check_store(options_.checkpoints);
@@ -151,17 +152,17 @@ inline void TrainerBase::begin(data::BatchSource& batches, const data::BatchSour
   batches.seek({});
   if (options_.resume) resume(batches);
   saved_at_ = progress_.step;
-  // A pass over the data, for some sources: a checkpoint that is wanted at once cannot wait for it.
+  // Some sources need a pass over the data for this: an urgent checkpoint cannot wait for it.
   if (has_store_) batches.hash();
 }
 
-// Clips the gradients, takes the step and says what it did.
+// Clips the gradients, takes the step and returns its description.
 inline StepInfo TrainerBase::step(const StepSums& sums) {
   constexpr std::uint64_t most_skips = 25;
   const FloatEnvironment environment;
   const bool scaled = options_.precision.loss_scaling;
-  // Where none counts, as where all labels are ignored, loss and gradients are zero; decay and
-  // moments of the optimizer go on.
+  // If no loss counts, for example because all labels are ignored, loss and gradients are zero;
+  // decay and moments of the optimizer continue.
   const double losses = sums.losses == 0 ? 1 : sums.losses;
   const double share =
       (options_.accumulate == 1 ? 1.0 : 1.0 / losses) * (scaled ? double{scaler_.inverse()} : 1.0);
@@ -170,7 +171,7 @@ inline StepInfo TrainerBase::step(const StepSums& sums) {
   info.gradient_norm = gradients_->norm() * share;
   info.learning_rate = schedule_(progress_.step, progress_.plateau.reductions);
   const bool finite = std::isfinite(info.gradient_norm);
-  // A gradient that overflowed under a scale says that the scale was too large.
+  // A gradient that overflowed under a scale shows that the scale was too large.
   const bool too_large = scaled && !scaler_.update(finite) && std::isfinite(info.loss) &&
                          scaler_.scale() > scaler_.options().smallest;
   if (std::isfinite(info.loss) && finite) {
@@ -207,7 +208,7 @@ inline StepInfo TrainerBase::step(const StepSums& sums) {
   return info;
 }
 
-// What a report says of the run's end, but for metrics and times.
+// The report of the run's end, except metrics and times.
 inline void TrainerBase::finish(const data::BatchSource& batches, Report& report) const {
   report.steps = progress_.step;
   report.epochs = batches.position().epoch + (detail::at_epoch_end(batches) ? 1 : 0);
@@ -217,14 +218,14 @@ inline void TrainerBase::finish(const data::BatchSource& batches, Report& report
   report.peak_resident_bytes = peak_resident_bytes();
 }
 
-inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* held_out,
+inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* validation,
                                  const StopFlag* stop) {
   const std::int64_t start = monotonic_nanoseconds();
   failure_ = nullptr;
   between_steps_ = false;
-  // Before the first step nothing is lost. Rank 0 is the one to say so.
+  // Before the first step there is nothing to lose. Rank 0 reports it.
   ranks_->give_up_after(stop, ranks_->first() ? 0 : 2);
-  begin(batches, held_out);
+  begin(batches, validation);
   const std::uint64_t steps = progress_.steps;
   const auto out_of_patience = [&] {
     return options_.patience != 0 && progress_.stale >= options_.patience;
@@ -243,10 +244,10 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
   be_patient(stop);
   between_steps_ = true;
 
-  if (held_out != nullptr && evaluation_is_due(batches)) {
+  if (validation != nullptr && evaluation_is_due(batches)) {
     const data::Position place = batches.position();
     report.interrupted =
-        !evaluate(*held_out, report,
+        !evaluate(*validation, report,
                   place.batch == 0 && place.epoch != 0 ? place.epoch - 1 : place.epoch, stop);
   }
   report.stopped_early = out_of_patience();  // one that is resumed may have ended
@@ -286,12 +287,12 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
            "at least one batch in an epoch");
     }
     progress_.position = batches.position();
-    // The step may have found the end itself, with fewer batches than it was to accumulate.
+    // The step itself may have reached the end, with fewer batches than it should accumulate.
     const bool epoch_ended = batches.position().epoch != epoch;
     const bool due = options_.evaluate_every == 0
                          ? epoch_ended && progress_.step != progress_.evaluated_at
                          : any && progress_.step % options_.evaluate_every == 0;
-    bool cut = held_out != nullptr && due && !evaluate(*held_out, report, epoch, stop);
+    bool cut = validation != nullptr && due && !evaluate(*validation, report, epoch, stop);
     report.stopped_early = out_of_patience();
     bool enough = false, wants_save = false;
     for (Callback* callback : callbacks_) {
@@ -316,16 +317,17 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
   clear_gradients(parameters());
   report.complete = !report.interrupted;
   optimizer_->settle();
-  // At an epoch's end a longer run evaluates, too, and a checkpoint remembers it; elsewhere it
-  // would not have, and the checkpoint comes first.
+  // At the end of an epoch a longer run evaluates too, and a checkpoint stores the evaluation.
+  // Elsewhere a longer run would not evaluate, so the checkpoint comes first.
   const auto save_end = [&] {
     if (has_store_ && saved_at_ != progress_.step) save(batches, stop);
     saved_at_ = progress_.step;
   };
   const bool evaluates =
-      held_out != nullptr && !report.interrupted && progress_.step != progress_.evaluated_at;
+      validation != nullptr && !report.interrupted && progress_.step != progress_.evaluated_at;
   if (!evaluates || options_.evaluate_every != 0 || !detail::at_epoch_end(batches)) save_end();
-  if (evaluates) report.interrupted = !evaluate(*held_out, report, batches.position().epoch, stop);
+  if (evaluates)
+    report.interrupted = !evaluate(*validation, report, batches.position().epoch, stop);
   save_end();
 #if SOMA_HAS_EXCEPTIONS
   if (ranks_->any(failure_ != nullptr)) {
@@ -336,9 +338,9 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
   if (options_.keep_best && progress_.has_best && !report.interrupted)
     best_.load(context_, *ranks_, parameters());
   if (options_.keep_best && progress_.has_best) report.best_metric = options_.best_metric;
-  // The weights were evaluated before this run went on from a checkpoint.
-  if (held_out != nullptr && !report.interrupted && !report.evaluated) {
-    if (std::optional<Evaluation> evaluation = measure(*held_out, stop))
+  // The weights were evaluated before this run resumed from a checkpoint.
+  if (validation != nullptr && !report.interrupted && !report.evaluated) {
+    if (std::optional<Evaluation> evaluation = measure(*validation, stop))
       report.take(std::move(*evaluation));
     else
       report.interrupted = true;
@@ -352,22 +354,22 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
   return report;
 }
 
-inline Report TrainerBase::fit(data::BatchSource& batches, data::BatchSource* held_out,
+inline Report TrainerBase::fit(data::BatchSource& batches, data::BatchSource* validation,
                                const StopFlag* stop) {
 #if SOMA_HAS_EXCEPTIONS
   try {
-    return train(batches, held_out, stop);
+    return train(batches, validation, stop);
   } catch (const std::exception& error) {
     save_alone(batches, error);
     ranks_->give_up_after(nullptr, 0);
     ranks_->abort(error.what());
     throw;
   } catch (...) {
-    ranks_->abort("something that is no std::exception was thrown");
+    ranks_->abort("an exception that is not a std::exception was thrown");
     throw;
   }
 #else
-  return train(batches, held_out, stop);  // the end of this process tells the others
+  return train(batches, validation, stop);  // the end of this process tells the others
 #endif
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// ManyRanks: Ranks of a run that several train together, over a Communicator.
+// ManyRanks: the implementation of Ranks for several ranks that train together, over a
+// Communicator.
 
 #include <soma/base/owned.hpp>
 #include <soma/data/part.hpp>
@@ -54,8 +55,8 @@ class ManyRanks final : public Ranks {
 
   void check(const nn::Task& task, const optim::Optimizer* optimizer) const override {
     if (!task.takes_parts())
-      fail(error_id::train_options, "Trainer", "task", "one whose loss is always a mean",
-           "one that several ranks can share (Task::takes_parts)");
+      fail(error_id::train_options, "Trainer", "task", "a task whose loss is always a mean",
+           "a task that several ranks can share (Task::takes_parts)");
     if (!shards_states_ || optimizer == nullptr || optimizer->steps_rows_alone()) return;
     Record settings;
     optimizer->describe(settings);
@@ -86,7 +87,7 @@ class ManyRanks final : public Ranks {
     return flag != 0;
   }
 
-  // Maxima over all ranks, of what decides scales.
+  // Maxima over all ranks, which scales depend on.
   GlobalMaximum maximum() {
     return {this, [](void* self, std::span<float> values) {
               auto& ranks = *static_cast<ManyRanks*>(self);
@@ -157,7 +158,7 @@ class ManyRanks final : public Ranks {
   void check_store(CheckpointStore* store) override {
     try_parts(communicator_, store, [this](bool mine) { return any(mine); });
   }
-  // Each rank's rows of the moments. The best one has none.
+  // Each rank's rows of the moments. The best checkpoint has no moments.
   void save_parts(CheckpointStore* store, std::optional<std::uint64_t> step,
                   Checkpoint& checkpoint) override {
     if (!saves_parts() || !step) return;
@@ -191,7 +192,7 @@ class ManyRanks final : public Ranks {
     ManyRanks& ranks_;
   };
 
-  // Stays where it is: messages on their way belong to it.
+  // Not movable: messages in transit refer to it.
   class RowGather final : public Counted {
    public:
     RowGather(Heap& heap, Communicator& communicator, int tag, const Parameter& parameter)

@@ -1,5 +1,5 @@
 #pragma once
-// TrainerOptions: all that a training run can be told.
+// TrainerOptions: all options of a training run.
 
 #include <soma/numeric/precision.hpp>
 #include <soma/optim/optimizer.hpp>
@@ -20,7 +20,7 @@ namespace soma::train {
 
 class StepGradients;  // train/step_gradients.hpp
 
-// What happens at a step whose loss or gradient norm is not finite.
+// The reaction to a step whose loss or gradient norm is not finite.
 enum class NonFinite : std::uint8_t {
   stop,  // error train.not_finite; weights are those before the step
   skip,  // the step changes nothing and is counted; the 25th in a row is an error all the same
@@ -29,25 +29,26 @@ enum class NonFinite : std::uint8_t {
 struct TrainerOptions {
   std::uint64_t epochs = 1;
   std::uint64_t max_steps = 0;  // 0: as many as the epochs have
-  std::size_t batch_size = 32;  // of sources that are made here
+  std::size_t batch_size = 32;  // for sources that the trainer makes
   std::size_t accumulate = 1;   // batches whose gradients make one step
-  // none: schedule.rate, and where that has none either the task's own (Task::learning_rate()).
+  // Not set: schedule.rate, and if that is not set, the task's own learning rate
+  // (Task::learning_rate()).
   std::optional<double> learning_rate{};
   optim::Schedule schedule{.decay = optim::Decay::linear};
-  // The host's own optimizer of the task's parameters; stays with the caller. nullptr: an AdamW
-  // with the next two, and with states as the precision stores moments.
+  // The host's own optimizer of the task's parameters; it stays with the caller. nullptr: an AdamW
+  // with the next two options, with states in the precision's format for moments.
   optim::Optimizer* optimizer = nullptr;
   std::optional<double> weight_decay{};  // none: 0.01
   bool decay_all = false;                // biases and norms as well
   double clip = 1;                       // largest norm of all gradients; 0: any
-  std::uint64_t seed = 0;                // of dropout, order of the data, stochastic rounding
+  std::uint64_t seed = 0;                // for dropout, the order of the data, stochastic rounding
   Precision precision{};
   NonFinite non_finite = NonFinite::stop;
 
   std::uint64_t evaluate_every = 0;  // steps; 0: after each epoch
-  // What tells a better evaluation: "loss", or the name of one of the task's metrics ("accuracy",
-  // "macro_f1", "auc", "mse" ...). Best weights, patience and a plateau schedule go by it. An
-  // evaluation that equals the best is no worsening: it does not count against patience.
+  // The criterion for a better evaluation: "loss", or the name of one of the task's metrics
+  // ("accuracy", "macro_f1", "auc", "mse" ...). Best weights, patience and a plateau schedule use
+  // it. An evaluation that equals the best does not count against patience.
   std::string best_metric = "loss";
   std::uint64_t patience =
       0;  // evaluations that are worse than the best, after which a run ends; 0: never
@@ -58,24 +59,24 @@ struct TrainerOptions {
   bool resume = false;  // from the newest checkpoint; from the beginning where there is none
   double price_per_hour = 0;
 
-  // The ranks of a run that several train together (docs/scaling.md), a power of two up to the
-  // shards of a batch. Each has a trainer with the same options and a source of the same batches,
-  // of which it computes its shards. Only rank 0 needs a store of checkpoints; with shard_optimizer
-  // or several stages all have one to the same place, such as CheckpointPartFolder. nullptr:
-  // alone.
+  // The communicator of ranks that train together (docs/scaling.md). Their number is a power of
+  // two, at most the shards of a batch. Each rank has a trainer with the same options and a source
+  // of the same batches, and computes its shards of each batch. Only rank 0 needs a store of
+  // checkpoints; with shard_optimizer or several stages all ranks need a store at the same place,
+  // such as CheckpointPartFolder. nullptr: a single process.
   Communicator* communicator = nullptr;
-  std::size_t reduce_bucket_bytes = std::size_t{4} << 20;  // of gradients that travel together
+  std::size_t reduce_bucket_bytes = std::size_t{4} << 20;  // size of gradients that travel together
   bool overlap = true;           // gradients travel while backward goes on
   bool shard_optimizer = false;  // each rank keeps moments and gradients of its rows (ZeRO)
-  // Seconds that other ranks have for the end of a step (at least: twice the longest step so far),
-  // once a stop is requested. Then the run ends with runtime.stopped; rank 0 keeps the last step.
+  // After a stop request, the seconds that other ranks have to finish a step (at least twice the
+  // longest step so far). Then the run ends with runtime.stopped; rank 0 keeps the last step.
   double stop_patience = 5;
 
-  // How a PipelineTrainer cuts the model and its batches (docs/scaling.md).
+  // The cut of the model and its batches in a PipelineTrainer (docs/scaling.md).
   PipelineOptions pipeline{};
 
-  // The host's own way from batches to gradients; stays with the caller. nullptr: the task's
-  // forward and backward on a tape.
+  // The host's own implementation of gradients of a batch; it stays with the caller. nullptr: the
+  // task's forward and backward on a tape.
   StepGradients* gradients = nullptr;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// PipelineOptions: how a model and its batches are cut for a pipeline (docs/scaling.md).
+// PipelineOptions: the cut of a model and its batches for a pipeline (docs/scaling.md).
 
 #include <soma/base/record.hpp>
 #include <soma/parallel/placement.hpp>
@@ -23,33 +23,35 @@ enum class Pipeline : std::uint8_t {
   interleaved,  // forwards and backwards in turns: fewer micro-batches are held at once
 };
 
-// What a partition makes small.
+// The cost that a partition minimises.
 enum class Optimize : std::uint8_t {
   speed,   // mostly the time of the slowest stage; two more micro-batches are begun ahead
   memory,  // mostly the bytes of the largest stage
 };
 
 struct PipelineOptions {
-  // Stages, one rank each. Further ranks are replicas: their number is ranks / partitions.
+  // The number of stages, one rank each. Further ranks are replicas: there are ranks / partitions
+  // of them.
   std::size_t partitions = 1;
-  // Parts of a batch, a power of two; times the replicas they are at most the shards of a batch.
+  // The number of parts of a batch, a power of two. microbatches times replicas is at most the
+  // shards of a batch.
   std::size_t microbatches = 1;
   Pipeline schedule = Pipeline::interleaved;
   Optimize optimize = Optimize::memory;
   Placement placement = Placement::cluster;
-  // What bytes weigh beside time where the model is cut, 0 to 1. None: 0.2 for speed, 0.8 for
+  // The weight of bytes beside time when the model is cut, 0 to 1. Not set: 0.2 for speed, 0.8 for
   // memory.
   std::optional<double> memory_weight{};
-  // Bytes that no rank may need for weights, gradients, moments and micro-batches in flight; 0:
-  // none.
+  // The most bytes that a rank may need for weights, gradients, moments and micro-batches in
+  // flight; 0: no limit.
   std::uint64_t memory_limit = 0;
-  // The file that keeps the decision (JSON). One that is there is used, and nothing is measured;
-  // otherwise rank 0 writes it. Empty: no file.
+  // The file that keeps the decision (JSON). An existing file is used, and nothing is measured;
+  // otherwise rank 0 writes the file. Empty: no file.
   std::string decision{};
-  // Or where to cut: the names of the pieces that later stages begin with. Nothing is measured.
+  // Explicit cuts: the names of the first pieces of later stages. Nothing is measured.
   std::vector<std::string> cuts{};
-  // What the parameters of the task begin as, where they are not made yet (nn::Scope::later): each
-  // rank makes those of its stage.
+  // The initial values of postponed parameters (nn::Scope::later): each rank makes the parameters
+  // of its stage.
   nn::Later* later = nullptr;
 
   double weight_of_memory() const {
@@ -57,7 +59,7 @@ struct PipelineOptions {
   }
 };
 
-// What all ranks have in common. (The file is read by the first rank only.)
+// The options that all ranks must share. (Only the first rank reads the file.)
 inline void describe(const PipelineOptions& options, Record& record) {
   record.set("partitions", std::uint64_t{options.partitions});
   record.set("microbatches", std::uint64_t{options.microbatches});

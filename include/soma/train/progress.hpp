@@ -1,6 +1,6 @@
 #pragma once
-// Progress: the numbers that a run goes on from, beside weights and moments. One visitor writes and
-// reads them, so that no number can be saved and not loaded.
+// Progress: the numbers that a resumed run continues from, beside weights and moments. One visitor
+// both writes and reads them, so that no number can be saved and not loaded.
 
 #include <soma/base/record.hpp>
 #include <soma/data/batch.hpp>
@@ -14,11 +14,11 @@ namespace soma::train {
 
 struct Progress {
   std::uint64_t step = 0, batches = 0, skipped = 0, skipped_in_a_row = 0;
-  data::Position position{};  // of the batch that comes next
+  data::Position position{};  // the position of the next batch
   double last_loss = 0;
-  std::uint64_t steps = 0;  // of the whole run, as it was planned; 0: not known
-  // Evaluations: the last one's step, the best value of the chosen metric, and how many since were
-  // worse.
+  std::uint64_t steps = 0;  // planned steps of the whole run; 0: not known
+  // Evaluations: the step of the last one, the best value of the chosen metric, and the number of
+  // worse evaluations since.
   std::uint64_t evaluated_at = 0, stale = 0;
   bool has_best = false;
   double best = 0;
@@ -26,7 +26,7 @@ struct Progress {
   float loss_scale = 0;
   std::uint64_t loss_scale_good_steps = 0;
 
-  // visit(name, number) for each.
+  // Calls visit(name, number) for each number.
   template <class Visit>
   void visit(const Visit& visit) {
     visit("step", step);

@@ -1,7 +1,7 @@
 #pragma once
-// Ranks: the other ranks of a run, as a trainer sees them. This class is a rank by itself, for
-// which every member does what one rank needs: mostly nothing. ManyRanks (many_ranks.hpp) has
-// others.
+// Ranks: the other ranks of a run, as a trainer sees them. This class stands for a single process:
+// its members do what one rank needs, which is mostly nothing. ManyRanks (many_ranks.hpp)
+// implements several ranks.
 
 #include <soma/autograd/parameter.hpp>
 #include <soma/data/batch.hpp>
@@ -21,8 +21,8 @@
 
 namespace soma::train {
 
-// Of a batch: its mean loss; where ranks share it, the sum of this rank's part. And how many losses
-// the whole batch has.
+// The mean loss of a batch, or, if ranks share the batch, the sum of this rank's part; and the
+// number of losses in the whole batch.
 struct BatchLoss {
   float value = 0;
   double count = 0;
@@ -38,20 +38,21 @@ class Ranks {
   virtual int count() const { return 1; }
   virtual bool first() const { return true; }
   virtual void barrier() {}
-  // Tells the others that this rank cannot go on.
+  // Tells the other ranks that this rank cannot continue.
   virtual void abort(std::string_view /*reason*/) {}
   virtual bool any(bool mine) { return mine; }
-  // Waits for other ranks end with runtime.stopped so many seconds after the request.
+  // Waiting for other ranks ends with runtime.stopped this number of seconds after the stop
+  // request.
   virtual void give_up_after(const StopFlag*, double /*seconds*/) {}
 
   // ---- beginning and resuming
 
-  // Error train.options: a task, or an optimizer (nullptr: any will do), that ranks cannot share.
+  // Error train.options: a task, or an optimizer (nullptr: any), that ranks cannot share.
   virtual void check(const nn::Task&, const optim::Optimizer*) const {}
-  // Tells precision and optimizer what they have to know of ranks, before the first step.
+  // Prepares precision and optimizer for several ranks, before the first step.
   virtual void join(PrecisionState&, optim::Optimizer&) {}
-  // Whether all ranks are about to do the same, which run.make() describes (a pass over the data);
-  // then they get rank 0's weights. Error parallel.mismatch.
+  // Checks that all ranks are about to run the same training, which run.make() describes (a pass
+  // over the data); then sends them rank 0's weights. Error parallel.mismatch.
   struct RunDescription {
     virtual ~RunDescription() = default;
     virtual Record make() const = 0;
@@ -61,20 +62,20 @@ class Ranks {
 
   // ---- a step
 
-  // Before the first batch of a step.
+  // Called before the first batch of a step.
   virtual void begin_step(std::uint64_t /*step*/) {}
-  // What this rank computes of a batch. Error parallel.ranks (fewer shards than ranks).
+  // This rank's part of a batch. Error parallel.ranks: fewer shards than ranks.
   virtual data::Batch part_of(const data::Batch& batch) { return batch; }
-  // What backward multiplies this rank's loss by, so that the gradients of all ranks add up to
-  // `whole` times that of the batch's mean loss.
+  // The factor of this rank's loss in backward, so that the gradients of all ranks add up to
+  // `whole` times the gradient of the batch's mean loss.
   virtual float weight_of(float whole, double /*count*/) const { return whole; }
   // TapeOptions::receiver and TapeOptions::batch_sums.
   virtual GradientReceiver* receiver() { return nullptr; }
   virtual BatchSums* batch_sums() { return nullptr; }
-  // Waits until the gradients of all ranks have met.
+  // Waits until the gradients of all ranks have been added.
   virtual void finish_gradients() {}
   virtual ReductionTimes reduction_times() const { return {}; }
-  // The sum of the losses of batches, on all ranks.
+  // The sum of the losses of batches over all ranks.
   virtual double total_of(std::span<const BatchLoss> losses) {
     double total = 0;
     for (const BatchLoss& loss : losses)
@@ -85,7 +86,7 @@ class Ranks {
   virtual double gradient_norm(Context& context, const Parameters& parameters) {
     return optim::gradient_norm(context, parameters);
   }
-  // After the optimizer's step: from each rank its rows of every parameter, to all.
+  // After the optimizer's step: sends each rank's rows of every parameter to all ranks.
   virtual void gather_rows(const Parameters&) {}
 
   virtual Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& source,
@@ -95,14 +96,15 @@ class Ranks {
 
   // ---- checkpoints
 
-  // Whether several ranks write parts of the states, so that each has a store, to the same place.
+  // True if several ranks write parts of the states: then each rank has a store, at the same place.
   virtual bool saves_parts() const { return false; }
-  // Whether every rank can write parts where rank 0 does: shows before hours have passed.
+  // Tests before the first step if every rank can write parts at rank 0's place.
   virtual void check_store(CheckpointStore*) {}
-  // Writes what this rank has to write of its states, and takes out of the checkpoint what is in
-  // parts now: the rest is the first rank's to save. `step`: none of the best one.
+  // Writes this rank's parts of the states, and removes them from the checkpoint: the first rank
+  // saves the rest. `step`: not set for the best checkpoint.
   virtual void save_parts(CheckpointStore*, std::optional<std::uint64_t> /*step*/, Checkpoint&) {}
-  // What this rank needs of the newest checkpoint, or of the best one; false: there is none.
+  // Loads this rank's share of the newest checkpoint, or of the best one; returns false if there is
+  // none.
   enum class Which : std::uint8_t { latest, best };
   virtual bool load(Context& context, CheckpointStore* store, Which which, Checkpoint& checkpoint) {
     return which == Which::latest ? store->load_latest(context, checkpoint)

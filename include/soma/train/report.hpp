@@ -1,5 +1,5 @@
 #pragma once
-// A report and progress in words.
+// Reports and progress as text.
 
 #include <soma/base/fixed.hpp>
 #include <soma/train/events.hpp>
@@ -37,7 +37,7 @@ inline std::string duration(double seconds) {
   return std::to_string(whole) + "s";
 }
 
-// A model that has learnt nothing but which class is frequent may have a good accuracy.
+// A model that always predicts the most frequent class may have a good accuracy.
 inline std::string one_class_only(const metrics::Classification& metrics) {
   return "one class only; always guessing the most frequent one gets " +
          soma::detail::fixed(metrics.majority_share(), 4);
@@ -54,7 +54,7 @@ inline std::string bytes(std::uint64_t count) {
 
 }  // namespace detail
 
-// What a run reached and what it took: names and values in the order of the table.
+// The results and costs of a run: names and values in the order of the table.
 inline std::vector<std::pair<std::string, std::string>> report_lines(const Report& report) {
   using detail::short_number, soma::detail::fixed;
   std::vector<std::pair<std::string, std::string>> lines;
@@ -102,7 +102,7 @@ inline std::vector<std::pair<std::string, std::string>> report_lines(const Repor
   return lines;
 }
 
-// The table of report_lines(), with that of a pipeline's stages, ending with a newline.
+// The table of report_lines(), followed by the table of a pipeline's stages, ending with a newline.
 inline std::string to_string(const Report& report) {
   std::string text;
   for (const auto& [name, value] : report_lines(report)) {

@@ -1,5 +1,5 @@
 #pragma once
-// Parts of a checkpoint from all ranks, into the folder that the first rank has begun.
+// Saves parts of a checkpoint from all ranks in the folder that the first rank has begun.
 
 #include <soma/parallel/agreement.hpp>
 #include <soma/state/checkpoint.hpp>
@@ -14,15 +14,15 @@
 
 namespace soma::train {
 
-// What one rank writes.
+// The part that one rank writes.
 struct PartToSave {
   CheckpointState which;
   CheckpointPart part;
   StateDict state;
 };
 
-// Takes a state out of a checkpoint that `count` ranks write instead; `mine`: this one too, at
-// place `index`.
+// Removes from the checkpoint a state that `count` ranks write in parts; `mine`: true if this rank
+// is one of them, at place `index`.
 inline void take_part(Checkpoint& checkpoint, CheckpointState which, const CheckpointPart& part,
                       bool mine, std::vector<PartToSave>& parts) {
   StateDict own = std::exchange(checkpoint.state(which), {});
@@ -30,8 +30,9 @@ inline void take_part(Checkpoint& checkpoint, CheckpointState which, const Check
   if (mine) parts.push_back({which, part, std::move(own)});
 }
 
-// Every rank calls it, with any number of parts. All are there when it returns, on any rank.
-// `step`: none of the best checkpoint. any(bool): whether it is true on any rank.
+// Collective: every rank calls it, with any number of parts. When it returns, all parts are
+// written. `step`: not set for the best checkpoint. any(bool): true if the argument is true on any
+// rank.
 template <class Any>
 void save_parts(Communicator& communicator, CheckpointStore* store,
                 std::optional<std::uint64_t> step, const std::vector<PartToSave>& parts,
@@ -53,7 +54,7 @@ void save_parts(Communicator& communicator, CheckpointStore* store,
   write();
 #endif
   if (!any(problem != nullptr)) return;
-  // Rank 0 may be ended with the others before it can tidy up.
+  // Rank 0 may be ended together with the others before it can clean up.
   if (first) store->drop_parts();
   communicator.barrier();
 #if SOMA_HAS_EXCEPTIONS
@@ -62,7 +63,7 @@ void save_parts(Communicator& communicator, CheckpointStore* store,
   communicator.barrier();  // ends with what a rank with a problem says
 }
 
-// Whether every rank can write where rank 0 does: each tries, with a part that nobody keeps.
+// Tests if every rank can write at rank 0's place: each rank writes a part that is then dropped.
 template <class Any>
 void try_parts(Communicator& communicator, CheckpointStore* store, const Any& any) {
   const CheckpointPart part{static_cast<std::size_t>(communicator.rank()),

@@ -1,7 +1,7 @@
 #pragma once
-// StepGradients: the door between a trainer and whatever turns batches into gradients. The loop,
-// optimizer, clipping, schedule, checkpoints and evaluation stand on this side of it and do not
-// know what is behind: one process, ranks that share each batch (tape_gradients.hpp), or an
+// StepGradients: the interface between a trainer and the code that turns batches into gradients.
+// The loop, optimizer, clipping, schedule, checkpoints and evaluation use only this interface.
+// Behind it is one process, or ranks that share each batch (tape_gradients.hpp), or an
 // implementation of the host's (TrainerOptions::gradients).
 
 #include <soma/autograd/parameter.hpp>
@@ -16,7 +16,7 @@ namespace soma::train {
 
 struct Report;  // train/events.hpp
 
-// One step, as its gradients are asked for.
+// The description of one step whose gradients are requested.
 struct StepRequest {
   std::uint64_t step = 0;         // from 0
   std::uint64_t first_batch = 0;  // number of its first batch in the run: what dropout draws by
@@ -24,7 +24,7 @@ struct StepRequest {
   float loss_scale = 1;           // losses are multiplied by it before backward
 };
 
-// What the batches of a step came to, on all ranks together.
+// The sums over the batches of a step, on all ranks together.
 struct StepSums {
   std::uint64_t batches = 0;    // 0: the epoch had none left
   double loss = 0, losses = 0;  // sum of losses, and how many the task counts
@@ -41,21 +41,22 @@ class StepGradients {
   StepGradients(const StepGradients&) = delete;
   StepGradients& operator=(const StepGradients&) = delete;
 
-  // The parameters that are stepped, saved and loaded here: the task's, or those of a part of it.
+  // The parameters that are stepped, saved and loaded in this process: the task's, or a part of
+  // them.
   virtual const Parameters& parameters() const = 0;
-  // All that the run trains, wherever it is: of those that are elsewhere the values may be missing.
+  // All parameters that the run trains. Parameters of other processes may have no values here.
   virtual const Parameters& model_parameters() const { return parameters(); }
 
-  // At the start of a run, when all ranks have agreed to it: may read some batches of the source,
-  // which is put back then.
+  // Called at the start of a run, when all ranks have agreed on it. It may read some batches of the
+  // source, whose position is restored afterwards.
   virtual void begin(data::BatchSource& /*batches*/) {}
 
-  // Reads up to request.batches batches and leaves in each parameter the sum over them of
+  // Reads up to request.batches batches and stores in each parameter the sum over these batches of
   //   loss_scale * (request.batches == 1 ? 1 : count) * (gradient of the batch's mean loss),
-  // where count is the batch's Task::loss_count(). Gradients of a step before are cleared first.
+  // where count is the batch's Task::loss_count(). It clears the gradients of earlier steps first.
   virtual StepSums run(data::BatchSource& batches, const StepRequest& request) = 0;
 
-  // The norm of all gradients of the model, wherever they are.
+  // The norm of all gradients of the model, in all processes.
   virtual double norm() = 0;
 
   // The optimizer has stepped these parameters.
@@ -64,7 +65,7 @@ class StepGradients {
   // A pass over the source without training.
   virtual Evaluation evaluate(data::BatchSource& source) = 0;
 
-  // Adds what it knows of the run to the report.
+  // Adds its own lines to the report of the run.
   virtual void describe(Report& /*report*/) const {}
 
  protected:

@@ -1,5 +1,5 @@
 #pragma once
-// The flag that ends a run, under the name that trainers use.
+// StopFlag under the name that trainers use.
 
 #include <soma/runtime/stop_flag.hpp>
 

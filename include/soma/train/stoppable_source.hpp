@@ -1,5 +1,5 @@
 #pragma once
-// StoppableSource: a source that ends early when a stop is requested, for all ranks behind the same
+// StoppableSource: a source that ends early when a stop is requested, on all ranks after the same
 // batch.
 
 #include <soma/data/batch.hpp>
@@ -15,14 +15,14 @@ namespace soma::train {
 
 class StoppableSource final : public data::BatchSource {
  public:
-  // When a request counts.
-  //   between_batches  next() delivers nothing more once ranks have agreed on it, which they do a
-  //                    few times a second: of an evaluation, which counts for nothing then
-  //   while_reading    a batch that was being read is not delivered: of a step, whose batches are
-  //                    finished otherwise
+  // The moment at which a stop request takes effect.
+  //   between_batches  next() delivers nothing more once the ranks have agreed on the stop, which
+  //                    they do a few times a second: for an evaluation, which is then dropped
+  //   while_reading    a batch that is being read is not delivered: for a step, which finishes
+  //                    batches that it has already read
   enum class When : std::uint8_t { between_batches, while_reading };
 
-  // Ranks call next() equally often. `stop` may be nullptr.
+  // All ranks must call next() equally often. `stop` may be nullptr.
   StoppableSource(data::BatchSource& inner, const StopFlag* stop, Ranks& ranks, When when)
       : inner_(inner), stop_(stop), ranks_(ranks), when_(when) {}
 
@@ -32,7 +32,7 @@ class StoppableSource final : public data::BatchSource {
     if (!cut_ && calls_++ == next_look_) look();
     return !cut_ && inner_.next(batch);
   }
-  // Whether batches were held back: what was made of the others is to be thrown away.
+  // True if batches were withheld: results of the other batches must be thrown away.
   bool cut() const { return cut_; }
 
   data::Position position() const override { return inner_.position(); }
@@ -44,8 +44,8 @@ class StoppableSource final : public data::BatchSource {
   std::size_t largest_sequences() const override { return inner_.largest_sequences(); }
 
  private:
-  // Ranks have to meet before they know. As that takes them time, they count batches until next
-  // time, so many that about a fifth of a second goes by: all ranks look at the same batches.
+  // Ranks learn of a stop only together. As that takes time, they do it once in a number of batches
+  // that takes about a fifth of a second: the same number on all ranks.
   void look() {
     constexpr std::int64_t often = 200'000'000;
     cut_ = ranks_.any(stop_->requested());

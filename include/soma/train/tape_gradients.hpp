@@ -1,6 +1,6 @@
 #pragma once
-// TapeGradients: StepGradients by forward and backward of a task on a tape, of whole batches or, on
-// several ranks, of this rank's shards of each.
+// TapeGradients: StepGradients by forward and backward of a task on a tape: for whole batches, or,
+// on several ranks, for this rank's shards of each batch.
 
 #include <soma/autograd/tape.hpp>
 #include <soma/runtime/clock.hpp>
@@ -17,7 +17,7 @@ namespace soma::train {
 
 class TapeGradients final : public StepGradients {
  public:
-  // `seed` of dropout.
+  // `seed`: of dropout.
   TapeGradients(Context& context, nn::Task& task, PrecisionState& precision, Ranks& ranks,
                 std::uint64_t seed)
       : context_(context),
@@ -71,7 +71,7 @@ class TapeGradients final : public StepGradients {
     tape_.reset(static_cast<std::uint32_t>(request.first_batch + sums.batches));
     const data::Batch part = ranks_.part_of(batch);
     const nn::Task::Forward forward = task_.forward(tape_, part);
-    // A step's loss is the mean over all its batches, which weigh as much as the task counts.
+    // A step's loss is the mean over all its batches, weighted by the task's count of losses.
     const double count = task_.loss_count(batch);
     const BatchLoss loss{forward.loss.value().data<float>()[0], count};
     const Sequences& sequences = batch.inputs.sequences;

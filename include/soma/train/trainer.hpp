@@ -1,5 +1,5 @@
 #pragma once
-// Trainer: TrainerBase for a model that makes batches of its host's rows.
+// Trainer: TrainerBase for a model that makes batches from its host's rows.
 
 #include <soma/data/batch_options.hpp>
 #include <soma/train/loop.hpp>
@@ -8,8 +8,8 @@
 
 namespace soma::train {
 
-// A trainer of a model that is a task, and that makes batches of the host's own rows:
-// model.batches(rows, options) returns something that points to a BatchSource.
+// A trainer of a model that is a task, and that makes batches from the host's own rows:
+// model.batches(rows, options) returns a pointer to a BatchSource.
 template <class Model>
 class Trainer : public TrainerBase {
  public:
@@ -19,12 +19,12 @@ class Trainer : public TrainerBase {
   using TrainerBase::fit;
   template <class HostRows>
   requires(!std::is_base_of_v<data::BatchSource, HostRows>) Report
-      fit(const HostRows& rows, const HostRows& held_out, const StopFlag* stop = nullptr) {
+      fit(const HostRows& rows, const HostRows& validation, const StopFlag* stop = nullptr) {
     data::BatchOptions options{.batch_sequences = this->options().batch_size,
                                .seed = this->options().seed};
     const auto batches = model_.batches(rows, options);
     options.shuffle = false;
-    const auto rest = model_.batches(held_out, options);
+    const auto rest = model_.batches(validation, options);
     return fit(*batches, &*rest, stop);
   }
 

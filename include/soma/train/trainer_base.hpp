@@ -1,12 +1,12 @@
 #pragma once
 // TrainerBase: the loop around a task: gradients, clipping, steps, schedule, evaluation,
-// checkpoints. It knows data, gradients, optimizers, checkpoints and progress as interfaces;
-// nothing is printed and no signal handled here. The same bits come out for any number of threads
-// and of ranks, and for a run that was interrupted and resumed.
+// checkpoints. It knows data, gradients, optimizers, checkpoints and progress as interfaces; it
+// prints nothing and handles no signal. The results have the same bits for any number of threads
+// and ranks, and for a run that was interrupted and resumed.
 //
-// Where what stands: options.hpp, what a run is told; loop.hpp, the loop and one step of it;
-// step_gradients.hpp, the door to gradients; ranks.hpp, other ranks; progress.hpp and identity.hpp,
-// what a checkpoint remembers and compares; best_weights.hpp; events.hpp, what callbacks see.
+// Files: options.hpp, the options of a run; loop.hpp, the loop and one step; step_gradients.hpp,
+// the interface to gradients; ranks.hpp, other ranks; progress.hpp and identity.hpp, the numbers
+// that a checkpoint stores and compares; best_weights.hpp; events.hpp, the events for callbacks.
 
 #include <soma/optim/adamw.hpp>
 #include <soma/optim/loss_scaler.hpp>
@@ -27,45 +27,46 @@ namespace soma::train {
 
 class TrainerBase {
  public:
-  // Gives the parameters the precision's types, when all else has gone well. Errors train.options,
-  // train.precision, parallel.ranks, operator.value (a schedule's number).
+  // Converts the parameters to the precision's types once all checks have passed. Errors
+  // train.options, train.precision, parallel.ranks, operator.value (a setting of the schedule).
   TrainerBase(Context& context, nn::Task& task, const TrainerOptions& options)
       : TrainerBase(context, task, options, &make_plain) {}
 
-  // Follows the run; stays with the caller.
+  // Adds a callback, which stays with the caller.
   void add(Callback& callback) { callbacks_.push_back(&callback); }
 
-  // Trains; evaluates on `held_out` where there is one. Ends early when `stop` is requested: after
-  // the step that runs, or before a batch that takes long to read, with a checkpoint. An evaluation
-  // is cut short then and counts for nothing; a run that is resumed makes it again. Ranks stop at
-  // the same step; where one does not answer any more, the others end with runtime.stopped, rank 0
-  // with a checkpoint of the last whole step. Before the first step there is nothing to keep:
-  // whatever waits or reads ends with runtime.stopped.
+  // Trains, and evaluates on the validation source `validation` if it is given. Ends early when
+  // `stop` is requested: after the running step, or before a batch that takes long to read, with a
+  // checkpoint. An evaluation is then cut short and dropped; a resumed run makes it again. Ranks
+  // stop at the same step. If one rank no longer answers, the others end with runtime.stopped, and
+  // rank 0 with a checkpoint of the last whole step. Before the first step there is nothing to
+  // save: waiting or reading ends with runtime.stopped.
   //
-  // Errors train.steps_unknown (a falling schedule over a source that does not know its length),
+  // Errors train.steps_unknown (linear or cosine decay over a source of unknown length),
   // train.not_finite, train.options, checkpoint.identity, checkpoint.operator, and those of the
-  // task, the source and the store. With ranks, what ends one ends all: the others get
-  // parallel.rank_lost. parallel.mismatch: they were not given the same. checkpoint.parts: their
-  // stores do not lead to one place.
-  Report fit(data::BatchSource& batches, data::BatchSource* held_out = nullptr,
+  // task, the source and the store. With ranks, an error on one rank ends all: the others get
+  // parallel.rank_lost. parallel.mismatch: the ranks were given different settings.
+  // checkpoint.parts: the ranks' stores are at different places.
+  Report fit(data::BatchSource& batches, data::BatchSource* validation = nullptr,
              const StopFlag* stop = nullptr);
 
   const TrainerOptions& options() const { return options_; }
-  // The learning rate at work: with the rate that options or task say, and the length of the run.
+  // The schedule in use, with the learning rate of options or task, and the length of the run.
   const optim::Schedule& schedule() const { return schedule_; }
-  // Formats at work: statistics of conversions, and what evaluation needs besides weights.
+  // The formats in use, with statistics of conversions. Evaluation needs them beside the weights.
   PrecisionState& precision() { return precision_; }
 
  protected:
-  // Fills in the other ranks and what computes gradients (not where options name the host's own).
+  // Fills in the other ranks and the implementation of gradients (unless options name the host's
+  // own).
   using MakeParts = void (*)(Context& context, nn::Task& task, const TrainerOptions& options,
                              PrecisionState& precision, Owned<Ranks>& ranks,
                              Owned<StepGradients>& gradients);
   TrainerBase(Context& context, nn::Task& task, const TrainerOptions& options, MakeParts make);
 
   StepGradients& gradients() { return *gradients_; }
-  // Nothing where a stop has cut it short (evaluations.hpp).
-  std::optional<Evaluation> measure(data::BatchSource& held_out, const StopFlag* stop);
+  // Returns nothing if a stop has cut the evaluation short (evaluations.hpp).
+  std::optional<Evaluation> measure(data::BatchSource& validation, const StopFlag* stop);
 
  private:
   static void make_plain(Context& context, nn::Task& task, const TrainerOptions& options,
@@ -76,10 +77,10 @@ class TrainerBase {
   const Parameters& parameters() const { return gradients_->parameters(); }
 
   // The loop (loop.hpp).
-  Report train(data::BatchSource& batches, data::BatchSource* held_out, const StopFlag* stop);
-  void begin(data::BatchSource& batches, const data::BatchSource* held_out);
+  Report train(data::BatchSource& batches, data::BatchSource* validation, const StopFlag* stop);
+  void begin(data::BatchSource& batches, const data::BatchSource* validation);
   StepInfo step(const StepSums& sums);
-  bool evaluate(data::BatchSource& held_out, Report& report, std::uint64_t epoch,
+  bool evaluate(data::BatchSource& validation, Report& report, std::uint64_t epoch,
                 const StopFlag* stop);
   bool evaluation_is_due(const data::BatchSource& batches) const;
   bool stoppable() const { return options_.gradients == nullptr || ranks_->count() == 1; }
@@ -110,11 +111,11 @@ class TrainerBase {
   optim::LossScaler scaler_{};
   Progress progress_{};
   BestWeights best_{};
-  // How long other ranks may take to answer when a stop is requested.
+  // The seconds that other ranks have to answer after a stop request.
   double patience_seconds_ = 0;
-  bool between_steps_ = false;    // what a checkpoint holds belongs together
+  bool between_steps_ = false;    // true: the parts of a checkpoint belong to the same step
   std::uint64_t saved_at_ = 0;    // step of the newest checkpoint of this call
-  std::exception_ptr failure_{};  // what a callback threw
+  std::exception_ptr failure_{};  // thrown by a callback
 };
 
 }  // namespace soma::train

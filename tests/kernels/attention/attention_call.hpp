@@ -55,7 +55,7 @@ struct AttentionCase {
     same.products = soma::Bf16Products::tiles;
     return same;
   }
-  // Whether tiles are used then.
+  // True if this case uses tiles.
   bool tiled() const {
     return products == soma::Bf16Products::tiles && keys >= soma::tiled_keys &&
            soma::size_of(q.operand.dtype) <= 2 && q.operand.dtype != soma::DType::fp16;
@@ -169,7 +169,7 @@ class AttentionBounds {
  private:
   static constexpr double u = 0x1p-24;
 
-  // Of a sum of so many products, of its magnitudes.
+  // The error of a sum of this number of products, relative to its magnitudes.
   double product_error(std::size_t products) const {
     const auto count = static_cast<double>(products);
     return u * (c_.tiled() ? count / 5 + 27 : 2 * count);

@@ -22,7 +22,7 @@ namespace {
 void check_bf16_product(const Product& product) {
   const std::vector<double> wanted = product.sums<double>();
   std::vector<double> bounds = product.bounds_of_error();
-  double lost = 0x1p-126;  // of a result, or of an input times the other
+  double lost = 0x1p-126;  // the largest loss of a result, or of an input times the other
   for (const auto* values : {&product.a.values, &product.b.values})
     for (const float x : *values)
       if (std::isfinite(x)) lost = (std::max)(lost, 0x1p-126 * static_cast<double>(std::fabs(x)));
@@ -110,7 +110,7 @@ TEST_CASE("bf16 instructions: types that are exact in bf16", "[unit][gemm]") {
     for (const Layout layout : {Layout::contiguous, Layout::transposed, Layout::every_other}) {
       INFO(to_string(type) << " " << static_cast<int>(layout));
       check_bf16_product(random_product(17, 40, 411, {}, layout, layout, type, DType::bf16));
-      // Of b, more than is turned at once and a rest.
+      // b has more than one block that is transposed at once, and a rest.
       check_bf16_product(random_product(70, 45, 107, {}, layout, layout, DType::bf16, type));
       check_bf16_product(random_product(17, 40, 30, {}, layout, layout, type, type));
     }
@@ -118,7 +118,7 @@ TEST_CASE("bf16 instructions: types that are exact in bf16", "[unit][gemm]") {
   StoredMatrix a = store_matrix(9, 30, DType::fp8_e4m3, Layout::contiguous, RandomFloats(3), 0.3f);
   StoredMatrix b = store_matrix(30, 11, DType::fp8_e5m2, Layout::transposed, RandomFloats(4), 1.7f);
   check_bf16_product(Product(9, 11, 30, {}, std::move(a), std::move(b)));
-  // What is not exact goes the other way, and has its bits.
+  // Operands that are not exact use widened products, and have their bits.
   const Product wide = random_product(9, 11, 30, {}, Layout::contiguous, Layout::transposed,
                                       DType::fp32, DType::bf16);
   on_every_bf16_target([&](const Context& context, Bf16Products products) {

@@ -21,7 +21,7 @@ constexpr SumOrder orders[] = {SumOrder::ascending, SumOrder::pairwise, SumOrder
 bool is_wide(DType dtype) { return dtype == DType::fp32 || dtype == DType::tf32; }
 
 struct Product {
-  std::vector<double> sums, magnitudes;  // of a b, and of |a b|
+  std::vector<double> sums, magnitudes;  // sums of a b, and of |a b|
 };
 // stationary [K, M], moving [K, N].
 Product product(const std::vector<float>& a, const std::vector<float>& b, std::size_t k) {

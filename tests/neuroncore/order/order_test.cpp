@@ -88,7 +88,7 @@ TEST_CASE("each missing wait is found", "[unit][neuroncore]") {
                    "[neuroncore.race]"));
   CHECK_THAT(message({.computed = false}), contains("dma_copy: number 1 of dma queue 1"));
   CHECK_THAT(message({.computed = false}), contains("tensor_scalar, number 1 of vector"));
-  // Of the two that it has to wait for, the store and what came before it, the first is named.
+  // It has to wait for two, the store and the instruction before the store: the first is named.
   CHECK_THAT(message({.stored = false}), contains("dma_copy: number 3 of dma queue 0 at ") &&
                                              contains(" is not ordered after tensor_scalar"));
   CHECK(message({}) == "no error");
@@ -255,7 +255,7 @@ TEST_CASE("what is recorded says what came before", "[unit][neuroncore]") {
   CHECK(all[1].cost.free_size == 64);
   CHECK(all[2].after[static_cast<std::size_t>(nc::Engine::tensor)] == 1);
   CHECK(all[2].position.number == 2);
-  CHECK(all[2].cost.free_size == 64);  // what it searches, not the eight that it finds
+  CHECK(all[2].cost.free_size == 64);  // the elements that it searches, not the eight that it finds
   CHECK(all[2].cost.psum_tensors == 1);
   CHECK(core.statistics().instructions[static_cast<std::size_t>(nc::Opcode::max8)] == 1);
   CHECK(core.statistics().of_engine[static_cast<std::size_t>(nc::Engine::vector)] == 2);

@@ -1,4 +1,4 @@
-// What a record says of each instruction beside its cost: waits, memories, direction, names, lines.
+// The fields of a record beside costs: waits, memories, direction, names, lines.
 
 #include "neuroncore/test_core.hpp"
 
@@ -73,7 +73,7 @@ TEST_CASE("waits on semaphores are in the record, whatever bytes they are for",
   core.gpsimd.memset(b, 2);
   wanted[gpsimd] = 0;  // its own lane
   CHECK(last(core).after == wanted);
-  // What the other had waited for before its last instruction is in the record of that one.
+  // The waits of the other lane before its last instruction are in the record of that instruction.
   Semaphore third = core.semaphore();
   core.gpsimd.signal(third);
   core.tensor.wait(third, 1);

@@ -116,7 +116,7 @@ TEST_CASE("sign, absolute value and predicates of every code", "[unit][exhaustiv
             describe);
         result.expect(-(-x) == x, describe);
       } else {
-        result.expect(isnan(-x) && abs(x) == x, describe);  // of the ready-made types, e8m0 only
+        result.expect(isnan(-x) && abs(x) == x, describe);  // only e8m0 of the ready-made types
       }
     });
     CHECK_NONE(result);

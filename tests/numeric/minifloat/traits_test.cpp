@@ -1,5 +1,4 @@
-// What the standard library is told about minifloat: limits from first principles, hash, text,
-// streams, formatting.
+// minifloat in the standard library: limits from first principles, hash, text, streams, formatting.
 #include "catch.hpp"
 #include "numeric/mismatches.hpp"
 #include "numeric/named_types.hpp"

@@ -29,7 +29,7 @@ struct Difference {
 };
 constexpr Difference none{nullptr, 0, 0};
 
-// Of the encoding of an fp32 pattern.
+// The expected difference in the encoding of an fp32 pattern.
 constexpr Difference encode_difference(const FloatFormat& format, std::uint32_t pattern) {
   const std::uint32_t magnitude = pattern & 0x7FFFFFFFu;
   const bool is_nan = magnitude > 0x7F800000u;
@@ -59,7 +59,7 @@ constexpr Difference encode_difference(const FloatFormat& format, std::uint32_t 
   return none;
 }
 
-// Of the decoding of a code.
+// The expected difference in the decoding of a code.
 constexpr Difference decode_difference(const FloatFormat& format, std::uint32_t code) {
   const std::uint32_t low = code & format.magnitude_mask();
   const std::uint32_t sign = (code & format.sign_mask()) != 0 ? 0x80000000u : 0;
@@ -139,8 +139,8 @@ TEST_CASE("all codes decode as in ml_dtypes, but for the listed NaNs", "[unit][e
   check_values(formats::fp4_e2m1, ml_dtypes::fp4_e2m1_values, 0);
 }
 
-// The inputs hold eight NaNs of each sign. Of their payloads 5, 4, 3 and 6 are kept by e3m4, e4m3,
-// e5m2 and bf16 and are not the quiet one; one vanishes in fp16.
+// The inputs hold eight NaNs of each sign. e3m4, e4m3, e5m2 and bf16 keep 5, 4, 3 and 6 of their
+// payloads that are not the quiet one; one vanishes in fp16.
 TEST_CASE("floats encode as in ml_dtypes and numpy, but for the listed differences", "[unit]") {
   CHECK(std::size(ml_dtypes::inputs) > 900);
   check_codes(formats::fp8_e3m4, ml_dtypes::fp8_e3m4_codes, 2 * 5);

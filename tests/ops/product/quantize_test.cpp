@@ -71,7 +71,7 @@ Expected expected(const QuantizeSetting& setting, const std::vector<float>& x, s
   const bool one =
       scaling.policy == ScalePolicy::none || scaling.granularity == Granularity::tensor;
 
-  std::size_t step = 0, width = 0;  // of a granule; 0: all rows of a shard, all columns
+  std::size_t step = 0, width = 0;  // the size of a granule; 0: all rows of a shard, all columns
   bool cut = false;
   switch (scaling.granularity) {
     case Granularity::tensor:
@@ -342,7 +342,7 @@ TEST_CASE("what quantize refuses", "[unit][quantize]") {
               .ends_with("wanted positive and finite [scaling.invalid]"));
   CHECK(refused({.quantizer = {.scaling = {.margin = 65}}}).ends_with("[scaling.invalid]"));
   CHECK(refused({.quantizer = {.format = formats::e8m0}}) ==
-        "quantize: format is e8m0, wanted one with a sign and a zero [format.impossible]");
+        "quantize: format is e8m0, wanted a format with a sign and a zero [format.impossible]");
   CHECK(refused({.quantizer = {.format = {.exponent_bits = 9}}}).ends_with("[format.impossible]"));
   CHECK(refused({.quantizer = {.rounding = {RoundingMode::stochastic, 33}}})
             .ends_with("[rounding.random_bits]"));

@@ -1,5 +1,5 @@
-// What an error does where there are no exceptions: the default, a handler, or a SOMA_THROW of the
-// host's own.
+// The effect of an error without exceptions: the default, a handler, or a SOMA_THROW of the host's
+// own.
 #include <cstdio>
 #include <cstdlib>
 

@@ -17,7 +17,7 @@ torch::Tensor flat(torch::Tensor a, torch::Tensor) {
 }
 torch::Tensor layer_shape(torch::Tensor x, torch::Tensor w, torch::Tensor) {
   size_t rows = x.size(0);
-  return torch::zeros({rows, w.size(0)}, torch::kFloat);  // of two integer types
+  return torch::zeros({rows, w.size(0)}, torch::kFloat);  // the list mixes two integer types
 }
 torch::Tensor clamped(torch::Tensor x, double, torch::Scalar, torch::Scalar, int64_t) {
   return torch::zeros(x.sizes(), torch::kFloat);

@@ -152,7 +152,7 @@ TEST_CASE("labels of one row: one, or several where that is said", "[unit][text]
                   Format::fasttext) == "0 1 : dull film tail|0 : x|: y|");
   CHECK(labels_of("text\tlabel\na\tx, y\nb\t\nc\ty\n", Format::tsv) == "x y : a|: b|y : c|");
   CHECK(labels_of("text\tlabel\na\tx;y\n", Format::tsv, ';') == "x y : a|");
-  // Of a header, the labels one by one come again; cells need not.
+  // In a file with a header, the single labels repeat; whole cells need not.
   CHECK(labels_of("title\tgenres\na\tx,y\nb\ty\nc\tx\n", Format::tsv) == "x y : a|y : b|x : c|");
   CHECK(labels_of("{\"text\": \"a\", \"label\": [\"x\", 2, true]}\n"
                   "{\"text\": \"b\", \"label\": []}\n{\"text\": \"c\", \"label\": \"x,y\"}\n",

@@ -36,7 +36,7 @@ TEST_CASE("classes that look the same are refused, or one where only the ends di
   const TemporaryFolder folder;
   const auto read = [&](std::string_view content) {
     write_text(folder / "a.tsv", content);
-    return read_labelled(folder / "a.tsv", {.held_out_share = 0});
+    return read_labelled(folder / "a.tsv", {.validation_share = 0});
   };
   // No-break space, zero width space, byte order mark, ideographic space.
   const LabelledText text = read("a\tx\nb\tx\u00a0\nc\t\u200bx\nd\t\ufeffx \u3000\ne\ty\nf\ty\n");
@@ -60,7 +60,7 @@ TEST_CASE("a label that is known is no header of a further file", "[unit][text]"
   write_text(folder / "dev.tsv", "g\tx\nh\ty\ni\ty\n");
   const LabelledText text = read_labelled(folder.path());
   CHECK(text.train().size() == 6);
-  CHECK(text.held_out().size() == 3);
+  CHECK(text.validation().size() == 3);
   // Each file may have its own header.
   write_text(folder / "train/1.tsv", "tweet\tmood\na\tx\nb\ty\nc\tx\nd\ty\n");
   write_text(folder / "train/2.tsv", "tweet\tmood\ne\tx\nf\ty\ng\tx\nh\ty\n");
@@ -71,7 +71,7 @@ TEST_CASE("a label that is known is no header of a further file", "[unit][text]"
 TEST_CASE("rows with several labels", "[unit][text]") {
   const TemporaryFolder folder;
   const text::ReadOptions several{.rows = {.labels = data::LabelKind::several},
-                                  .held_out_share = 0};
+                                  .validation_share = 0};
   write_text(folder / "a.csv", "text,tags\none,\"a,b\"\ntwo,b\nthree,\nfour,\"b,a,b\"\n");
   const LabelledText text = read_labelled(folder / "a.csv", several);
   CHECK(text.labels() == std::vector<std::string>{"a", "b"});

@@ -65,7 +65,7 @@ TEST_CASE("columns are numbers or categories, and know what is missing", "[unit]
   CHECK(table.column("note").categories == std::vector<std::string>{"a, \"b\"", "c"});
   CHECK(id_of([&] { table.column("cost"); }) == "table.column");
 
-  // What is said is done.
+  // Options override the detected kinds.
   const Table said = read_table_text(houses, {.categories = {"rooms"}, .left_out = {"note"}});
   CHECK(said.find("note") == nullptr);
   CHECK(said.column("rooms").categories == std::vector<std::string>{"2", "3", "4"});
@@ -208,23 +208,23 @@ TEST_CASE("an encoder comes back from its JSON to the last bit, and nothing else
 
 TEST_CASE("a split is a function of count and seed, of the size that was asked for", "[unit]") {
   const data::RowSplit split = data::split_rows(1000, 0.25, 7);
-  CHECK(split.held_out.size() == 250);
+  CHECK(split.validation.size() == 250);
   std::vector<std::uint32_t> all = split.train;
-  all.insert(all.end(), split.held_out.begin(), split.held_out.end());
+  all.insert(all.end(), split.validation.begin(), split.validation.end());
   std::sort(all.begin(), all.end());
   CHECK(all == first_rows(1000));
   CHECK(std::is_sorted(split.train.begin(), split.train.end()));
-  CHECK(data::split_rows(1000, 0.25, 7).held_out == split.held_out);
-  CHECK(data::split_rows(1000, 0.25, 8).held_out != split.held_out);
+  CHECK(data::split_rows(1000, 0.25, 7).validation == split.validation);
+  CHECK(data::split_rows(1000, 0.25, 8).validation != split.validation);
   // Known answers: the mapping is the same on every machine.
-  CHECK(data::split_rows(10, 0.3, 1).held_out == std::vector<std::uint32_t>{4, 5, 8});
+  CHECK(data::split_rows(10, 0.3, 1).validation == std::vector<std::uint32_t>{4, 5, 8});
   // Rows of each tenth are held out as often as others: 4 deviations of a binomial of 25 %.
   for (std::uint32_t tenth = 0; tenth < 10; ++tenth) {
     int count = 0;
-    for (const std::uint32_t row : split.held_out) count += row / 100 == tenth ? 1 : 0;
+    for (const std::uint32_t row : split.validation) count += row / 100 == tenth ? 1 : 0;
     CHECK(std::abs(count - 25) <= 17);
   }
-  CHECK(data::split_rows(2, 0.01, 0).held_out.size() == 1);
+  CHECK(data::split_rows(2, 0.01, 0).validation.size() == 1);
   CHECK(data::split_rows(2, 0.99, 0).train.size() == 1);
   for (const double share : {0.0, 1.0, -0.5, std::nan("")})
     CHECK(id_of([&] { data::split_rows(10, share, 0); }) == "data.split");

@@ -19,8 +19,8 @@ using namespace soma_test;
 namespace {
 
 struct Result {
-  std::uint64_t bits = 0;  // of all parameters, running statistics among them
-  double loss = 0;         // of an evaluation
+  std::uint64_t bits = 0;  // a hash of all parameters, running statistics among them
+  double loss = 0;         // the loss of an evaluation
   std::string error{};
 };
 

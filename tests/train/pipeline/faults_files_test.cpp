@@ -60,7 +60,7 @@ struct TwoScalars {
   bool mixes = false;
 };
 
-// What a stage throws that says nothing.
+// An exception of a stage without a message.
 struct Leaving {};
 
 struct ScalarResult {

@@ -24,7 +24,7 @@ struct PipelineRun {
   std::size_t batch = 16, sequences = 48, shards = 8;
   bool recompute = false, dropout = true, evaluate = false, later = false;
   std::uint64_t stop_after = 0, model_seed = 7;
-  soma::CheckpointStore* store = nullptr;  // of rank 0, or of all where they write parts
+  soma::CheckpointStore* store = nullptr;  // rank 0's store, or all ranks' where they write parts
   std::function<void(int rank, soma::train::TrainerOptions&)> change{};
   std::function<void(int rank, const soma::train::StepInfo&)> on_step{};
   std::function<void(int rank, soma::Context&, soma::train::PipelineTrainer&,
@@ -40,10 +40,10 @@ struct PipelineResult {
   std::vector<soma::train::StepInfo> steps{};
   soma::train::Report report{};
   std::string error{}, id{};
-  std::size_t bytes = 0, peak_bytes = 0;  // of its context after the last step, and at most
+  std::size_t bytes = 0, peak_bytes = 0;  // the context's bytes after the last step, and at most
   std::size_t own_parameters = 0;         // numbers of its stage
   std::size_t save_bytes = 0;  // that saving a checkpoint took beside what a step leaves, at most
-  soma::train::StageMemory memory{};  // of its micro-batches in the last step
+  soma::train::StageMemory memory{};  // memory of the micro-batches in the last step
   double predicted_seconds = 0, measured_seconds = 0;
 };
 

@@ -1,4 +1,4 @@
 #pragma once
-// get_cpu_id(), get_cpu_count() and get_dst_tensor(), which stand in torch/torch.h as well.
+// get_cpu_id(), get_cpu_count() and get_dst_tensor(), which torch/torch.h has as well.
 
 #include <soma/compat/torch/torch.h>

@@ -6,7 +6,7 @@
 #include <soma/compat/library.hpp>
 #include <soma/compat/tensor.hpp>
 
-// What such sources find in it, too.
+// Further headers that such sources expect from this one.
 #include <cassert>
 #include <cmath>
 #include <cstdio>

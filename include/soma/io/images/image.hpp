@@ -1,5 +1,5 @@
 #pragma once
-// What PNG and JPEG have in common here: options, bounds, pixels in memory, and how they become a
+// Parts that PNG and JPEG share: options, limits, pixels in memory, and their conversion to a
 // tensor.
 
 #include <soma/base/error.hpp>
@@ -16,9 +16,10 @@
 namespace soma {
 
 struct ImageOptions {
-  // 1: grey values, 3: red, green, blue, 4: and opacity. Files with others are converted.
+  // 1: grey values, 3: red, green, blue, 4: red, green, blue, opacity. Files with other channels
+  // are converted.
   std::size_t channels = 3;
-  // What a file may claim before there is memory for it.
+  // The most pixels of a file, checked before memory is allocated.
   std::size_t max_pixels = std::size_t{1} << 26;
 };
 
@@ -44,7 +45,7 @@ struct ImageSource {
   }
 };
 
-// Memory for an image of that size, which a file claims. Error image.size.
+// Memory for an image with the size in a file. Error image.size.
 inline Pixels pixels_for(const ImageSource& source, const ImageOptions& options, std::size_t height,
                          std::size_t width) {
   if (height == 0 || width == 0 || width > options.max_pixels / height)
@@ -57,7 +58,7 @@ inline Pixels pixels_for(const ImageSource& source, const ImageOptions& options,
   return pixels;
 }
 
-// Into [channels, height, width], a plane for each channel.
+// Copies the pixels to [channels, height, width], a plane for each channel.
 inline void put_planes(const Pixels& pixels, std::span<std::uint8_t> to) {
   const std::size_t plane = pixels.height * pixels.width;
   for (std::size_t i = 0; i < plane; ++i)

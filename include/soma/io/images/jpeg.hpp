@@ -1,9 +1,9 @@
 #pragma once
 // JPEG through libjpeg (libjpeg-turbo, or version 8 or later).
 //
-// libjpeg leaves a function by longjmp where it meets an error. Between setjmp and what may jump
-// back to it no object with a destructor is made: JpegDecoder's members do all of that, and its
-// destructor frees what libjpeg holds.
+// libjpeg leaves a function by longjmp on an error. Between setjmp and a call that may jump back,
+// no object with a destructor may be made: JpegDecoder's members keep to that, and its destructor
+// frees libjpeg's memory.
 
 #include <soma/io/images/image.hpp>
 
@@ -38,20 +38,20 @@ class JpegDecoder {
   JpegDecoder(const JpegDecoder&) = delete;
   JpegDecoder& operator=(const JpegDecoder&) = delete;
 
-  // What the file says of itself. False: message() says why not.
+  // Reads the file's header. Returns false on an error; message() then has the reason.
   bool read_header(std::span<const std::byte> bytes) {
     if (setjmp(errors_.back) != 0) return false;
     jpeg_CreateDecompress(&state_, JPEG_LIB_VERSION, sizeof state_);
     made_ = true;
     state_.progress = &progress_;
-    // (Some versions take bytes that are not constant; none writes to them.)
+    // (Some versions take non-constant bytes; none of them writes to the bytes.)
     jpeg_mem_src(&state_,
                  const_cast<unsigned char*>(reinterpret_cast<const unsigned char*>(bytes.data())),
                  static_cast<unsigned long>(bytes.size()));
     jpeg_read_header(&state_, TRUE);
     return errors_.base.num_warnings == 0;
   }
-  // Row by row into `pixels`, of height() * width() * (1 or 3) bytes. The same as above.
+  // Reads row by row into `pixels`, of height() * width() * (1 or 3) bytes. Returns as above.
   bool read_pixels(unsigned char* pixels, bool grey) {
     if (setjmp(errors_.back) != 0) return false;
     state_.out_color_space = grey ? JCS_GRAYSCALE : JCS_RGB;
@@ -68,7 +68,7 @@ class JpegDecoder {
 
   std::size_t height() const { return state_.image_height; }
   std::size_t width() const { return state_.image_width; }
-  // Whether libjpeg makes grey values or red, green and blue of the file's colours.
+  // True if libjpeg converts the file's colours to grey values, or to red, green and blue.
   bool converts(bool grey) const {
     const J_COLOR_SPACE from = state_.jpeg_color_space;
     return from == JCS_GRAYSCALE || from == JCS_YCbCr || (from == JCS_RGB && !grey);
@@ -76,13 +76,13 @@ class JpegDecoder {
   std::string_view message() const { return errors_.text.data(); }
 
  private:
-  // The first member is what libjpeg knows of it.
+  // libjpeg knows the first member only.
   struct Errors {
     jpeg_error_mgr base;
     std::jmp_buf back;
     std::array<char, JMSG_LENGTH_MAX> text;
   };
-  // More scans than any encoder writes are there to keep a reader busy.
+  // A file with more scans than any encoder writes is made to waste a reader's time.
   static constexpr int most_scans = 500;
 
   static Errors& errors_of(j_common_ptr state) { return *reinterpret_cast<Errors*>(state->err); }
@@ -91,7 +91,7 @@ class JpegDecoder {
     errors.base.format_message(state, errors.text.data());
     std::longjmp(errors.back, 1);
   }
-  // Warnings are of damage that libjpeg has painted over; the first one's words are kept.
+  // A warning means damage that libjpeg has concealed; the text of the first one is kept.
   static void note(j_common_ptr state, int level) {
     if (level >= 0) return;
     Errors& errors = errors_of(state);
@@ -123,7 +123,8 @@ inline Pixels decode_jpeg(const ImageSource& source, const ImageOptions& options
   Pixels pixels = pixels_for(source, options, decoder.height(), decoder.width());
   if (!decoder.read_pixels(pixels.values.data(), grey)) source.damaged(decoder.message());
   if (options.channels != 4) return pixels;
-  // Three bytes a pixel become four, from the end on: none is overwritten before it is read.
+  // Three bytes a pixel become four, from the end on, so that no byte is overwritten before it is
+  // read.
   for (std::size_t i = pixels.height * pixels.width; i-- > 0;) {
     std::uint8_t* to = pixels.values.data() + 4 * i;
     const std::uint8_t* from = pixels.values.data() + 3 * i;

@@ -1,5 +1,6 @@
 #pragma once
-// load_image(): a PNG or JPEG file as a tensor; load_image_folder(): a folder of them with labels.
+// load_image(): a PNG or JPEG file as a tensor; load_image_folder(): a folder of such files with
+// labels.
 
 #include <soma/io/images/jpeg.hpp>
 #include <soma/io/images/png.hpp>
@@ -32,11 +33,12 @@ inline Pixels decode_image(const ImageSource& source, const ImageOptions& option
 
 }  // namespace detail
 
-// uint8 [channels, height, width], whatever the file's name ends in. Of 16 bits a channel the upper
-// 8 are left, by libpng's rules for gamma; where opacity is not asked for, an image lies on white;
-// marks of orientation (EXIF) are passed over. Errors file.read, image.format (neither PNG nor
-// JPEG, colours that cannot be converted, channels that are not 1, 3 or 4), image.size (more pixels
-// than max_pixels), image.damaged (also where a library would go on with less).
+// uint8 [channels, height, width]; the file's name does not matter. Files with 16 bits a channel
+// keep the upper 8, by libpng's rules for gamma. Without an opacity channel in the result, an image
+// is drawn on white; marks of orientation (EXIF) are ignored. Errors file.read, image.format
+// (neither PNG nor JPEG, colours that cannot be converted, channels that are not 1, 3 or 4),
+// image.size (more pixels than max_pixels), image.damaged (even if a library could continue with a
+// damaged file).
 inline Tensor load_image(Context& context, std::string_view path,
                          const ImageOptions& options = {}) {
   const auto file = MappedFile::open("load_image", path);
@@ -60,17 +62,18 @@ struct LabelledImages {
   Tensor images{};                     // uint8 [count, channels, height, width]
   Tensor labels{};                     // int32 [count], numbers in `classes`
   std::vector<std::string> classes{};  // names of the folders, ascending
-  std::vector<std::string> files{};    // of each image
+  std::vector<std::string> files{};    // the file of each image
 };
 
 struct ImageFolderOptions {
   ImageOptions image{};
-  std::size_t max_bytes = std::size_t{1} << 32;  // of all images together
+  std::size_t max_bytes = std::size_t{1} << 32;  // limit for all images together
 };
 
 namespace detail {
 
-// Names in a folder, ascending; of folders, or of files that end as images do. Error image.folder.
+// The names in a folder, ascending: of folders, or of files with endings of images. Error
+// image.folder.
 inline std::vector<std::string> names_of_images(const std::string& folder, bool folders) {
   std::vector<std::string> names;
   std::error_code error;
@@ -89,16 +92,17 @@ inline std::vector<std::string> names_of_images(const std::string& folder, bool 
   }
   if (error)
     fail(error_id::image_folder, "load_image_folder", "folder",
-         soma::quoted(folder) + " (" + error.message() + ")", "one that can be listed");
+         soma::quoted(folder) + " (" + error.message() + ")", "a folder that can be listed");
   std::sort(names.begin(), names.end());
   return names;
 }
 
 }  // namespace detail
 
-// The images of a folder with a folder for each class, which is named as the class is: PNG and JPEG
-// files, in the order of their names, all of one size. Errors as load_image(), and image.folder (no
-// classes, a class without images, another size than the first image's, more than max_bytes).
+// The images of a folder that has one folder for each class, named after the class: PNG and JPEG
+// files, in the order of their names, all of one size. Errors as of load_image(), and image.folder
+// (no classes, a class without images, an image of another size than the first, more than
+// max_bytes).
 inline LabelledImages load_image_folder(Context& context, std::string_view path,
                                         const ImageFolderOptions& options = {}) {
   constexpr std::string_view operation = "load_image_folder";
@@ -146,7 +150,7 @@ inline LabelledImages load_image_folder(Context& context, std::string_view path,
   return result;
 }
 
-// Bytes of images as a net takes them: fp32 of the same shape, 0 to 1. Error tensor.dtype.
+// Bytes of images as inputs of a network: fp32 of the same shape, 0 to 1. Error tensor.dtype.
 inline Tensor image_features(Context& context, const Tensor& images) {
   if (images.dtype() != DType::uint8)
     fail(error_id::tensor_dtype, "image_features", "images", images.describe(), "uint8");

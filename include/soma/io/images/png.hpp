@@ -1,5 +1,5 @@
 #pragma once
-// PNG through libpng 1.6's interface for whole images, whose errors come back as values.
+// PNG through libpng 1.6's interface for whole images, which returns errors as values.
 
 #include <soma/io/images/image.hpp>
 
@@ -19,7 +19,7 @@ inline bool is_png(std::span<const std::byte> bytes) {
   return true;
 }
 
-// libpng's record of one image; what it holds is freed at its end.
+// libpng's record of one image; the destructor frees its memory.
 struct PngImage {
   PngImage() { image.version = PNG_IMAGE_VERSION; }
   ~PngImage() { png_image_free(&image); }
@@ -39,7 +39,7 @@ inline Pixels decode_png(const ImageSource& source, const ImageOptions& options)
   png.image.format = options.channels == 1   ? PNG_FORMAT_GRAY
                      : options.channels == 3 ? PNG_FORMAT_RGB
                                              : PNG_FORMAT_RGBA;
-  // Where opacity is not asked for, an image lies on white.
+  // Without opacity in the result, an image is drawn on white.
   const png_color white{255, 255, 255};
   const int stride = 0;  // rows without room between them
   if (png_image_finish_read(&png.image, &white, pixels.values.data(), stride, nullptr) == 0)

@@ -1,5 +1,6 @@
 #pragma once
-// When a process began, to tell it from a later one of the same number. Linux.
+// The start time of a process, which distinguishes it from a later process with the same number.
+// Linux.
 
 #include <cstdint>
 #include <cstdio>
@@ -10,8 +11,8 @@
 
 namespace soma::detail {
 
-// Clock ticks after the system's start (field 22 of /proc/<process>/stat); none: there is no such
-// process, or it has ended and only its parent has not asked yet.
+// Clock ticks after the system's start (field 22 of /proc/<process>/stat). Not set if there is no
+// such process, or if it has ended and is a zombie.
 inline std::optional<std::uint64_t> process_start(std::uint64_t process) {
   std::FILE* file = std::fopen(("/proc/" + std::to_string(process) + "/stat").c_str(), "re");
   if (file == nullptr) return std::nullopt;
@@ -19,7 +20,7 @@ inline std::optional<std::uint64_t> process_start(std::uint64_t process) {
   const std::size_t size = std::fread(text, 1, sizeof text - 1, file);
   std::fclose(file);
   text[size] = '\0';
-  // The name, in parentheses, may hold anything: fields count from the last one.
+  // The name, in parentheses, may contain anything: fields count from the last parenthesis.
   const char* field = std::strrchr(text, ')');
   if (field == nullptr || field[1] == '\0' || field[2] == 'Z' || field[2] == 'X')
     return std::nullopt;

@@ -1,11 +1,11 @@
 #pragma once
-// StatusPage: how a run is doing, in a file of one page that other programs of the same user read
-// while it is written. The writer never waits: a sequence number is odd while it writes, and a
-// reader that saw it change reads again (a sequence lock). Linux.
+// StatusPage: the state of a run in a file of one page, which other programs of the same user can
+// read while it is written. The writer never waits: a sequence number is odd during a write, and a
+// reader that sees the number change reads again (a sequence lock). Linux.
 //
 // Pages lie in $XDG_RUNTIME_DIR/soma (mode 0700), each with mode 0600 and the number of its process
-// as its name. A page goes with its StatusPage; one whose process was killed is left out by readers
-// and taken away by the next writer.
+// as its name. A page is deleted with its StatusPage; readers ignore the page of a killed process,
+// and the next writer deletes it.
 
 #include <soma/base/file_error.hpp>
 #include <soma/io/folders.hpp>
@@ -40,8 +40,7 @@ struct RunStatus {
   std::uint64_t step = 0, steps = 0, epoch = 0;  // steps 0: not known
   double steps_per_second = 0, loss = 0;
   std::uint64_t resident_bytes = 0;
-  // Shares of the time in which threads (measured), or engines of an accelerator's core
-  // (predicted), were busy.
+  // The busy shares of threads (measured), or of the engines of an accelerator's core (predicted).
   std::uint64_t busy_count = 0;
   std::array<double, 64> busy{};
   std::uint64_t predicted = 0;  // 1: engines
@@ -61,7 +60,7 @@ struct StatusPageWords {
 };
 static_assert(sizeof(StatusPageWords) <= 4096);
 
-// What fits, and a zero behind it.
+// Copies the part that fits, and a zero after it.
 template <std::size_t size>
 void copy_text(std::array<char, size>& to, std::string_view text) {
   to = {};
@@ -79,7 +78,7 @@ inline void write_status(StatusPageWords& page, const RunStatus& status) {
   __atomic_store_n(&page.sequence, sequence + 2, __ATOMIC_RELEASE);
 }
 
-// none: it was written all the while.
+// Not set if the page changed during all attempts.
 inline std::optional<RunStatus> read_status(const StatusPageWords& page) {
   for (int attempt = 0; attempt < 10000; ++attempt) {
     const std::uint64_t before = __atomic_load_n(&page.sequence, __ATOMIC_ACQUIRE);
@@ -107,7 +106,7 @@ struct Descriptor {
 
 }  // namespace detail
 
-// Where pages lie by default. Error file.write: $XDG_RUNTIME_DIR is not set.
+// The default folder of pages. Error file.write: $XDG_RUNTIME_DIR is not set.
 inline std::string status_folder() {
   const char* base = std::getenv("XDG_RUNTIME_DIR");
   if (base == nullptr || *base == '\0')
@@ -121,8 +120,9 @@ struct RunsFound {
   std::vector<std::string> left_out;  // "<file>: <why>"
 };
 
-// The runs whose pages lie in a folder; none where there is no such folder. What is no page of a
-// live process of this user is left out, with the reason. Error file.read: it cannot be listed.
+// The runs whose pages lie in a folder; empty if there is no such folder. Files that are no page of
+// a live process of this user are listed in left_out, with the reason. Error file.read: the folder
+// cannot be listed.
 inline RunsFound runs_in(const std::string& folder) {
   RunsFound found;
   std::error_code problem;
@@ -186,8 +186,8 @@ inline RunsFound runs_in(const std::string& folder) {
 
 class StatusPage {
  public:
-  // Makes the folder and a page of this process. Errors file.write: it cannot, or this process has
-  // a page there already.
+  // Makes the folder and a page of this process. Errors file.write: it is impossible, or this
+  // process already has a page there.
   StatusPage(std::string folder, std::string_view command, std::string_view model) {
     detail::make_folders("StatusPage", folder);
     ::chmod(folder.c_str(), 0700);
@@ -198,7 +198,7 @@ class StatusPage {
     take_away_dead(folder);
     path_ = folder + "/" + std::to_string(status_.process);
     const std::string partial = path_ + ".partial";
-    ::unlink(partial.c_str());  // of a process of the same number that was killed
+    ::unlink(partial.c_str());  // left by a killed process with the same number
     const auto failed = [&](std::string_view what) {
       const int number = errno;
       ::unlink(partial.c_str());
@@ -227,13 +227,13 @@ class StatusPage {
     ::munmap(page_, sizeof(detail::StatusPageWords));
   }
 
-  // What the next publish() tells; process, command and model are set.
+  // The content of the next publish(); process, command and model are already set.
   RunStatus& status() { return status_; }
-  // Some hundred nanoseconds; only one thread at a time.
+  // Takes some hundred nanoseconds; one thread at a time.
   void publish() { detail::write_status(*page_, status_); }
 
  private:
-  // Pages of this user's processes that ended without taking theirs away.
+  // Deletes pages of this user's processes that ended without deleting them.
   static void take_away_dead(const std::string& folder) {
     std::error_code problem;
     std::filesystem::directory_iterator entries(folder, problem);

@@ -8,12 +8,12 @@
 // Queries T x D, keys and values S x D. A query may see some of the keys only (`causal`, `mask`):
 // the others count as s = -infinity. Products of a panel of queries (up to 32 of them) with a block
 // of keys are left out where no query of the panel sees a key at or behind that place, so causal
-// attention takes about half of the work. What is hidden inside a panel is multiplied by zero: of
-// values and gradients that are infinite or NaN, something may show there.
+// attention takes about half of the work. A hidden key inside a panel gets the factor zero, so an
+// infinity or NaN in its values or gradients may still show in the result.
 //
-// The key block is a constant, products add along their inner
-// index in order, row sums use 16 logical lanes: the bits depend on the arguments alone. By tiles
-// (AttentionArgs::bf16_products) they depend on the CPU, too, as those of products do.
+// The key block is a constant, products add along their inner index in order, row sums use 16
+// logical lanes: the bits depend on the arguments alone. With tiles (AttentionArgs::bf16_products)
+// they also depend on the CPU, as in matrix products.
 
 #include <soma/kernels/operand.hpp>
 #include <soma/runtime/math.hpp>
@@ -45,9 +45,9 @@ struct AttentionArgs {
   MatrixOperand dout{};           // T x D
   MatrixTarget dq{}, dk{}, dv{};  // T x D, S x D, S x D
   // tiles, for tiled_keys or more: where stored numbers of all operands are exact in bf16
-  // (gemm/args.hpp) and unscaled, 32 steps after another join a product's sums, with probabilities
-  // and their gradients in three parts that lose nothing. What is below 2^-126 counts as zero, and
-  // an infinity may come out as NaN. Only where tiles are.
+  // (gemm/args.hpp) and unscaled, 32 consecutive steps join a product's sums at a time;
+  // probabilities and their gradients are split into three bf16 numbers without loss. Numbers below
+  // 2^-126 count as zero, and an infinity may come out as NaN. Only on CPUs with tiles.
   Bf16Products bf16_products = Bf16Products::widened;
   std::byte* workspace = nullptr;  // AttentionKernels::workspace_bytes()
 };

@@ -24,7 +24,7 @@ HWY_BEFORE_NAMESPACE();
 namespace soma {
 namespace HWY_NAMESPACE {
 
-// Whether products of these operands go to tiles, however many queries there are.
+// True if products of these operands use tiles, whatever the number of queries.
 template <class... Operands>
 static inline bool in_tiles(const AttentionArgs& args, const Operands&... operands) {
   return args.bf16_products == Bf16Products::tiles && args.keys >= tiled_keys &&

@@ -143,7 +143,8 @@ class AttentionBackward {
                               {.queries = first == 0, .keys = panel == 0});
     }
   }
-  // Of the block that begins at `first`, keys that the panel may see: to sums that began as zero.
+  // Adds the keys that the panel may see in the block that begins at `first`, to sums that began as
+  // zero.
   void add_seen(std::size_t panel, std::size_t first, std::size_t keys) {
     if (keys == 0) return;
     operands_.make_scores(panel, keys, space_.scores, space_.dp);

@@ -26,8 +26,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 inline constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 
-// What is subtracted from scores: their largest so far. While that is -infinity, zero, so that keys
-// without weight stay without; a row that ends so divides zero by zero.
+// The number that is subtracted from scores: the largest score so far. While that is -infinity, the
+// shift is zero, so that keys without weight stay without weight; a row that ends in this state
+// divides zero by zero.
 template <class V>
 HWY_INLINE V score_shift(V largest) {
   const Floats d;
@@ -125,7 +126,7 @@ class AttentionForward {
     for (std::size_t panel = 0; panel < panels; ++panel) operands_.take_queries(panel);
     std::fill_n(space_.largest, panels * query_panel, minus_infinity);
     std::fill_n(space_.sums, panels * query_panel, 0.0f);
-    std::fill_n(space_.correction, query_panel, 0.0f);  // of queries that are not there, too
+    std::fill_n(space_.correction, query_panel, 0.0f);  // includes rows beyond the last query
     if (sees_some(args_))
       for (std::size_t panel = 0; panel < panels; ++panel) operands_.clear_sums(panel);
     for (std::size_t key = 0; key < args_.keys; key += Operands::block)
@@ -160,7 +161,8 @@ class AttentionForward {
       operands_.add_values(panel, keys, space_.scores, first != 0 ? space_.correction : nullptr);
     }
   }
-  // Of the block that begins at `first`, keys that the panel may see: to sums that began as zero.
+  // Adds the keys that the panel may see in the block that begins at `first`, to sums that began as
+  // zero.
   void add_seen(std::size_t panel, std::size_t first, std::size_t keys) {
     if (keys == 0) return;
     operands_.make_scores(panel, keys, space_.scores);

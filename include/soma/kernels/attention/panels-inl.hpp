@@ -1,6 +1,7 @@
-// What forward and backward attention share, however products are formed. Matrices are kept as
-// panels of micro_columns columns, each [rows][micro_columns]. Scores are kept across, s^T, with
-// keys as rows and queries side by side: so softmax has no sums across a vector.
+// Code that forward and backward attention share, for all ways of forming products. Matrices are
+// kept as panels of micro_columns columns, each [rows][micro_columns]. Scores are stored
+// transposed, s^T, with keys as rows and queries side by side, so that softmax needs no sum across
+// the lanes of a vector.
 
 #if defined(SOMA_KERNELS_ATTENTION_PANELS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_ATTENTION_PANELS_INL_HPP
@@ -227,7 +228,8 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void hide_scores(const AttentionArgs& args,
       if (row[key] == 0) scores[key * micro_columns + query] = hidden;
   }
 }
-// Of the sums of backward that a product adds to: those that begin here.
+// Marks the sums of backward that begin with this product: they are set, and all others are added
+// to.
 struct FreshSums {
   bool queries = false, keys = false;
 };

@@ -38,7 +38,7 @@ static_assert(square_side == tile_steps && square_side == query_panel &&
 static constexpr std::size_t squares_of(std::size_t lines) {
   return (lines + square_side - 1) / square_side;
 }
-// Of a square as an operand: two tiles, of so many parts each.
+// Floats of a square as an operand: two tiles, each of which has `parts` parts.
 static constexpr std::size_t operand_floats(std::size_t parts) {
   return 2 * parts * split_tile_floats;
 }
@@ -158,7 +158,7 @@ class SquareRows {
   PackSource source_;
 };
 
-// What forward and backward share.
+// Operands that forward and backward share.
 class TileOperands {
  public:
   static constexpr std::size_t block = tile_key_block, score_rows = tile_key_block;
@@ -271,7 +271,7 @@ class ForwardTiles : public TileOperands {
  private:
   SquareRows q_rows_, k_rows_, v_rows_;
   float *q_, *out_;  // [panels of queries][across], queries as columns
-  float *k_, *v_;    // of a block: [keys][across], and turned, [across][keys]
+  float *k_, *v_;    // one block: [keys][across], and turned, [across][keys]
   float* weights_;   // [keys]
 };
 
@@ -373,8 +373,8 @@ class BackwardTiles : public TileOperands {
   SquareRows rows_of_q_, rows_of_k_, rows_of_v_, rows_of_dout_;
   // [panels of queries][across]: queries as columns, as rows, and sums with queries as columns.
   float *q_, *dout_, *q_rows_, *dout_rows_, *dq_;
-  float *k_, *v_, *k_turned_;  // of a block: [keys][across], and turned, [across][keys]
-  float *dk_, *dv_;            // of a block: [across][keys]
+  float *k_, *v_, *k_turned_;  // one block: [keys][across], and turned, [across][keys]
+  float *dk_, *dv_;            // one block: [across][keys]
   float* weights_;             // [keys]
 };
 

@@ -176,7 +176,7 @@ class ForwardVectors {
     pack_panels(args_.k, args_.width, first, keys, *pack_, k_);
     pack_panels(args_.v, args_.width, first, keys, *pack_, v_);
   }
-  // Of the first `keys` keys of the block.
+  // Scores of the first `keys` keys of the block.
   void make_scores(std::size_t panel, std::size_t keys, float* scores) const {
     multiply_keys(keys, queries_of(args_, panel), args_.width, k_, keys_, q_ + panel * floats_,
                   scores);
@@ -201,12 +201,12 @@ class ForwardVectors {
 
  private:
   const AttentionArgs& args_;
-  std::size_t floats_;  // of the rows of a panel of queries
+  std::size_t floats_;  // floats in the rows of a panel of queries
   PackBuffer* pack_;
-  float* rows_;           // of a panel of queries
+  float* rows_;           // the rows of a panel of queries
   float *q_, *out_;       // the panels of queries, q turned
   float *k_, *v_;         // a block of keys, as panels
-  std::size_t keys_ = 0;  // of that block
+  std::size_t keys_ = 0;  // keys of the current block
 };
 
 // The operands of AttentionBackward.
@@ -280,12 +280,12 @@ class BackwardVectors {
   }
 
   const AttentionArgs& args_;
-  std::size_t floats_;  // of the rows of a panel of queries
+  std::size_t floats_;  // floats in the rows of a panel of queries
   PackBuffer* pack_;
   float *q_, *dout_, *q_rows_, *dout_rows_;  // the panels of queries, the first two turned
   float* dq_;
   float *k_, *v_, *dk_, *dv_;  // a block of keys, as panels
-  std::size_t keys_ = 0;       // of that block
+  std::size_t keys_ = 0;       // keys of the current block
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 // The convert entry of the kernel table. A run is cut into chunks that stay in the first-level
-// cache; each passes through up to four short loops (decode, source scale, amax and target scale,
-// encode), one vector at a time. Splitting the work so keeps the number of compiled loops at widths
-// plus roundings instead of their product with everything else.
+// cache; each chunk goes through up to four short loops (decode, source scale, amax and target
+// scale, encode), one vector at a time. With separate loops, the number of compiled loops is widths
+// plus roundings, instead of their product with everything else.
 
 #if defined(SOMA_KERNELS_CONVERT_CONVERT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_CONVERT_CONVERT_INL_HPP
@@ -63,8 +63,8 @@ HWY_INLINE V product_within(D d, V x, V factor, V limit) {
   return hn::IfThenElse(hn::Lt(hn::Abs(x), infinity), kept, product);
 }
 
-// As multiply; finite products that exceed `limit` in magnitude stop there. Infinities and NaN
-// pass.
+// As multiply(), but finite products are limited to `limit` in magnitude. Infinities and NaN are
+// not limited.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_within(float* values, std::size_t count,
                                                           float factor, float limit) {
   const hn::RebindToFloat<Lanes32> d;
@@ -81,8 +81,8 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_within(float* values, std::si
   std::memcpy(values + i, last, (count - i) * sizeof(float));
 }
 
-// The largest finite magnitude, 0 where there is none. As integers: bits of magnitudes ascend with
-// them.
+// The largest finite magnitude; 0 if there is none. It compares bits as integers: larger magnitudes
+// have larger bits.
 HWY_NOINLINE HWY_MAYBE_UNUSED static float largest_finite(const float* values, std::size_t count) {
   const hn::RebindToSigned<Lanes32> d;
   const hn::RebindToFloat<Lanes32> df;
@@ -125,7 +125,7 @@ static inline void scale_chunk(const ConvertArgs& args, std::size_t first, std::
                    });
 }
 
-// memcpy that bypasses the caches where `stream` says so.
+// memcpy that bypasses the caches if `stream` is set.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void write_out(std::byte* to, const void* from,
                                                     std::size_t bytes, bool stream) {
   const auto* source = static_cast<const std::byte*>(from);
@@ -161,7 +161,7 @@ static inline void convert_kernel(const ConvertArgs& args) noexcept {
     const std::size_t count = (std::min)(convert_chunk, args.count - first);
     const std::byte* source = args.from + first * from_width;
     const auto* values = reinterpret_cast<const std::byte*>(buffers.values);
-    // fp32 that needs no scaling is encoded where it lies, if it ends with a whole vector.
+    // fp32 that needs no scaling is encoded in place, if it ends with a whole vector.
     if (from.plain_fp32 && !scaled && count % lanes == 0)
       values = source;
     else

@@ -4,9 +4,9 @@
 //
 // Values are decoded exactly to fp32, scaled if asked, and encoded with one rounding. The result of
 // an element depends on its value, its scale, the options and its logical index: not on threads,
-// target, alignment, length or how a tensor is cut into calls. Cost: one pass over the data (two
-// where ScalePolicy::current has to find amax first); about memory speed for bf16, see
-// docs/benchmarks.md for the rest. Allocates nothing.
+// target, alignment, length or how a tensor is cut into calls. Cost: one pass over the data (two if
+// ScalePolicy::current has to find amax first); about memory speed for bf16, see docs/benchmarks.md
+// for other formats. Allocates nothing.
 
 #include <soma/kernels/table.hpp>
 #include <soma/numeric/code_span.hpp>
@@ -25,8 +25,8 @@ namespace soma {
 
 struct ConvertOptions {
   Rounding rounding{};
-  // Which random numbers: those of draw.index and following for the elements in row-major order,
-  // the k-th row starting at draw.index + k * draw_row_stride (0: the number of columns).
+  // The random numbers: number draw.index and the following ones for the elements in row-major
+  // order; the k-th row starts at draw.index + k * draw_row_stride (0: the number of columns).
   Draw draw{};
   std::uint64_t draw_row_stride = 0;
 
@@ -37,16 +37,16 @@ struct ConvertOptions {
   // The scales of the source, read whatever the policy; empty: none.
   Granularity source_granularity = Granularity::tensor;
   std::span<const float> source_scales{};
-  // Receives the largest finite magnitude of each granule of `scaling` (of the tensor where its
-  // policy is none), before scaling: one pass gives the codes and the next step's amax. 0 where a
+  // Receives the largest finite magnitude of each granule of `scaling` (of the tensor if the policy
+  // is none), before scaling: one pass computes the codes and the next step's amax. It is 0 if a
   // granule has no finite value. Empty: not wanted.
   std::span<float> amax{};
 };
 
-// The matrix `from` into the matrix `to`, element by element. In place is allowed where both start
-// at the same byte and no target element lies above its source (codes as wide or narrower; rows no
-// farther apart); with narrower codes it then runs on one thread. On error nothing is written.
-// Errors:
+// The matrix `from` into the matrix `to`, element by element. Conversion in place is allowed if
+// both start at the same byte and no target element lies above its source (codes as wide or
+// narrower; rows no farther apart); with narrower codes it then runs on one thread. On error
+// nothing is written. Errors:
 //   format.impossible       either format
 //   convert.size_mismatch   rows or columns differ
 //   convert.layout          a row stride shorter than a row, or no memory behind a matrix that is

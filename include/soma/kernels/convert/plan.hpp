@@ -1,9 +1,9 @@
 #pragma once
 // How convert() checks its arguments, cuts a matrix into items of work and runs them.
 //
-// An item is a band of rows by a segment of columns; no granule but a whole tensor reaches over two
-// items, so each item finds the scales and amax of its granules alone. A tensor's single amax is a
-// maximum, which has no order.
+// An item is a band of rows by a segment of columns. Only the granule of a whole tensor spans
+// several items, so each item computes the scales and amax of its own granules. A tensor's single
+// amax is a maximum, which does not depend on order.
 
 #include <soma/kernels/convert/convert.hpp>
 #include <soma/runtime/float_environment.hpp>
@@ -41,7 +41,7 @@ inline void check_layout(const ConstCodeSpan& span, const char* argument) {
       checked_add(checked_multiply(span.rows - 1, span.row_stride, "convert"), row, "convert"));
 }
 
-// Bytes from the first to behind the last element.
+// The bytes from the start of the first element to the end of the last.
 inline std::size_t extent(const ConstCodeSpan& span) {
   return span.size() == 0 ? 0 : (span.rows - 1) * span.row_stride + span.row_bytes();
 }
@@ -96,7 +96,8 @@ inline void check_convert(const ConstCodeSpan& from, const CodeSpan& to,
   }
 }
 
-// The largest of many floats that are not negative, from any thread. Their bits ascend with them.
+// The largest of many floats that are not negative, from any thread. The bits of such floats ascend
+// with their values.
 class AtomicMaximum {
  public:
   void include(float value) {
@@ -165,10 +166,11 @@ class ConvertPlan {
   }
 
  private:
-  // 128 KiB of floats: large beside the cost of handing out work, small beside a second-level
-  // cache.
+  // 128 KiB of floats: large compared with the cost of handing out work, small compared with a
+  // second-level cache.
   static constexpr std::size_t item_elements = 32768;
-  // Half of a large last-level cache: a longer target has left it before anyone can read it there.
+  // Half of a large last-level cache: the start of a longer target is evicted before it can be read
+  // from there.
   static constexpr std::size_t streaming_bytes = std::size_t{16} << 20;
   static constexpr std::size_t most_granules = item_elements / 32;
 
@@ -234,7 +236,7 @@ class ConvertPlan {
     }
   }
 
-  // Rows that share granules are done together: first their amax where that gives the scale, then
+  // Rows that share granules are converted together: first amax, if it determines the scale, then
   // the codes.
   void convert_item(const Item& item, AtomicMaximum* tensor_amax) {
     std::array<float, most_granules> amax, inverse;

@@ -96,10 +96,10 @@ static_assert(
     }(),
     "the table has the functions in the order of the enumeration");
 
-inline constexpr float leaky_slope = 0.01f;  // of leaky_relu below zero
+inline constexpr float leaky_slope = 0.01f;  // the slope of leaky_relu below zero
 inline constexpr float gelu_clip = 10;       // the most that gelu_clipped gives, and where
 
-// Whether the function is constant somewhere: there its gradient is 0 whatever dy is.
+// True if the function is constant somewhere: there its gradient is 0, whatever dy is.
 constexpr bool is_cut_off(Unary function) {
   return function == Unary::relu || function == Unary::relu6 || function == Unary::relu_squared ||
          function == Unary::gelu_clipped || function == Unary::hard_sigmoid ||

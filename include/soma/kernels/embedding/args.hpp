@@ -1,6 +1,6 @@
 #pragma once
-// Embedding: rows of a table chosen by ids, and the sums of rows that are its gradient. Ids are
-// checked by the caller.
+// Embedding: rows of a table chosen by ids, and the gradient, which is sums of rows. The caller
+// checks the ids.
 
 #include <soma/kernels/operand.hpp>
 
@@ -11,21 +11,21 @@ namespace soma {
 
 // y[i] = table[ids[i]]
 struct GatherArgs {
-  std::size_t rows = 0, columns = 0;  // of y
+  std::size_t rows = 0, columns = 0;  // the size of y
   MatrixOperand table{};
   const void* ids = nullptr;  // rows; int32 or int64
   DType id_dtype = DType::int64;
   MatrixTarget y{};
 };
 
-// out = the sum of x[list[0]], x[list[1]] ...: rows of one segment of the list in order, segments
-// in the fixed tree; + the old value where accumulate.
+// out = the sum of x[list[0]], x[list[1]] ...: rows of one segment of the list are added in order,
+// segments in the fixed tree. With `accumulate`, the old value is added.
 struct GatherSumArgs {
   std::size_t columns = 0;
   MatrixOperand x{};
   const std::uint32_t* list = nullptr;
   std::size_t count = 0;
-  Segments segments{};  // of the list
+  Segments segments{};  // segments of the list
   bool accumulate = false;
   float* out = nullptr;
 };

@@ -34,8 +34,8 @@ static inline std::size_t read_id(const GatherArgs& args, std::size_t row) {
   return static_cast<std::size_t>(id);
 }
 
-// Rows that keep their type are copied: a representable value survives any rounding, NaN payloads
-// included.
+// Rows that keep their type are copied: any rounding keeps a representable value, including NaN
+// payloads.
 static inline void gather_copies(const GatherArgs& args) {
   const std::size_t width = size_of(args.table.dtype);
   const auto* table = static_cast<const std::byte*>(args.table.data);

@@ -1,14 +1,14 @@
 #pragma once
 // Matrix product with a fused eviction: c = evict(a b), on one thread.
 //
-// Sums are fp32: for each element of c products are added along k in ascending order, one fused
-// multiply-add at a time, from zero, inside each segment of k; segments meet in the fixed tree. So
-// bits depend on the segments and on nothing else: not on blocking, tile, target (with fused
-// multiply-add) or how a caller cuts rows and columns into calls. Error bound of an element:
-// k 2^-24 sum |a| |b|. With the CPU's bf16 instructions (GemmArgs::bf16_products, fp32_products)
-// bits depend on the segments and the CPU, and what is below 2^-126 counts as zero. With another
+// Sums are fp32. For each element of c and each segment of k, products are added along k in
+// ascending order, one fused multiply-add at a time, from zero; then the segments are added in the
+// fixed tree. So bits depend on the segments only: not on blocking, tile, target (with fused
+// multiply-add) or how a caller cuts rows and columns into calls. Error bound of an element: k
+// 2^-24 sum |a| |b|. With the CPU's bf16 instructions (GemmArgs::bf16_products, fp32_products) bits
+// depend on the segments and the CPU, and numbers below 2^-126 count as zero. With another
 // accumulator than fp32 (GemmArgs::accumulation, defined in numeric/quantizer.hpp) bits depend on
-// it and the segments only.
+// the accumulator and the segments only.
 
 #include <soma/kernels/operand.hpp>
 #include <soma/numeric/quantizer.hpp>
@@ -19,9 +19,9 @@
 
 namespace soma {
 
-// What happens to an element of the product on its way out, in this order: (1) + the old value of c
-// where accumulate; (2) + bias[column]; (3) stored in pre_activation; (4) activation; (5) dropout;
-// (6) + residual; (7) |value| joins amax; (8) one rounding to c's type. Each step rounds to fp32.
+// The steps from a finished sum to an element of c, in this order: (1) + the old value of c if
+// `accumulate`; (2) + bias[column]; (3) stored in pre_activation; (4) activation; (5) dropout; (6)
+// + residual; (7) |value| joins amax; (8) one rounding to c's type. Each step rounds to fp32.
 struct Eviction {
   bool accumulate = false;        // c is fp32 then
   const float* bias = nullptr;    // n
@@ -32,13 +32,13 @@ struct Eviction {
   float* amax = nullptr;     // max(itself, largest finite |value|)
 };
 
-// Columns of b that are packed once for several calls (GemmKernels::pack_b). Each has some.
+// Columns of b that are packed once for several calls (GemmKernels::pack_b), at least one per call.
 struct PackedB {
   float* data = nullptr;               // aligned to 64 bytes; nullptr: each call packs its own
-  std::size_t first = 0, columns = 0;  // of the packed columns: the call's first, and all
+  std::size_t first = 0, columns = 0;  // the call's first packed column; all columns
 };
 
-// Columns of a product that calls for it hand out among themselves.
+// The calls of a product take their columns from this queue.
 struct ColumnQueue {
   std::atomic<std::size_t> next{0};  // the first that no call has taken
   std::size_t workers = 1;           // calls
@@ -49,43 +49,43 @@ struct GemmArgs {
   MatrixOperand a{};    // m x k
   MatrixOperand b{};    // k x n
   MatrixTarget c{};     // m x n; overlaps neither a nor b
-  Segments segments{};  // of k
+  Segments segments{};  // segments of k
   Eviction eviction{};
-  // Of each segment; segments meet in fp32. One that is not plain() takes widened products. Callers
-  // have checked it.
+  // The addition within each segment; sums of segments are added in fp32. An accumulation that is
+  // not plain() uses widened products. The caller checks it.
   Accumulation accumulation{};
-  // dot_instruction, tiles: where both operands' stored numbers are exact in bf16 (bf16 unscaled,
-  // 8-bit formats, int8 and uint8 with a zero point of at most 128) 2 or 32 products at a time join
-  // the sum as the instruction has it, from the first of each segment on; scales are multiplied on
-  // the way out. Only for a target and a CPU that has it.
+  // dot_instruction, tiles: for operands whose stored numbers are both exact in bf16 (bf16
+  // unscaled, 8-bit formats, int8 and uint8 with a zero point of at most 128). 2 or 32 products at
+  // a time are added to the sum as the instruction defines, from the first of each segment on;
+  // scales are multiplied at the end. Only for a target and a CPU that has the instruction.
   Bf16Products bf16_products = Bf16Products::widened;
-  // Of all other products. split_tiles: numbers are split as they are packed
-  // (gemm/pack/fp32_split-inl.hpp), and of 32 steps after another six products of parts join the
-  // sum, from the first of each segment on. Error bound of an element: (k / 5 + 27) 2^-24 sum |a|
-  // |b|; numbers, parts and sums below 2^-126 count as zero, and an infinity may come out as NaN.
-  // Only where tiles are.
+  // For all other products. split_tiles: packing splits each number into three parts
+  // (gemm/pack/fp32_split-inl.hpp). From the first step of each segment on, the products of 32
+  // consecutive steps are added to the sum at a time, each as six products of parts. Error bound of
+  // an element: (k / 5 + 27) 2^-24 sum |a| |b|; numbers, parts and sums below 2^-126 count as zero,
+  // and an infinity may become NaN. Only on CPUs with tiles.
   Fp32Products fp32_products = Fp32Products::multiply_add;
-  // Where there is a place: scales that would be multiplied on the way out are stored there instead
-  // (1: none), and c is the sum without them. For sums that go on elsewhere.
+  // If factor is not nullptr, multiply() stores the scales there (1: none) instead of multiplying
+  // by them, and c is the sum without scales. For sums that are added to other sums afterwards.
   float* factor = nullptr;
-  // c is written past the caches: for results that are large and that nobody reads soon.
+  // true: c is written past the caches. For large results that are not read soon.
   bool stream_c = false;
   PackedB packed_b{};
   ColumnQueue* column_queue = nullptr;  // where there is one: the call makes what it takes of it
   std::byte* workspace = nullptr;       // GemmKernels::workspace_bytes(), aligned to 64 bytes
 
-  // Whether operands may go to tiles.
+  // True if the operands may use tiles.
   bool in_tiles() const {
     return bf16_products == Bf16Products::tiles || fp32_products == Fp32Products::split_tiles;
   }
 };
 
-// How a product is cut whose b is packed once for all calls.
+// How to cut a product whose b is packed once for all calls.
 struct SharedPacking {
   std::size_t columns = 0;     // that are packed together; 0: this product is not cut so
-  std::size_t bytes = 0;       // of that many
-  std::size_t rows = 0;        // of a call, at most
-  std::size_t least_rows = 0;  // and at least, while so many are left
+  std::size_t bytes = 0;       // bytes of the packed columns
+  std::size_t rows = 0;        // most rows of a call
+  std::size_t least_rows = 0;  // and least rows, while enough are left
   std::size_t tile_rows = 0;   // cut at multiples of these: whole tiles are fastest
   std::size_t workspace = 0;   // bytes for a call with that many rows, or one that packs
 };
@@ -93,17 +93,17 @@ struct SharedPacking {
 struct GemmKernels {
   void (*multiply)(const GemmArgs&) noexcept;
   // For calls that share a packed b: pack_b() packs the n columns of its args to packed_b, and
-  // multiply() with packed_b reads it. Both want the workspace that shared_packing() of the whole
-  // product says, and cuts of columns at multiples of tile_columns.
+  // multiply() with packed_b reads it. Both need the workspace that shared_packing() of the whole
+  // product returns, and cuts of columns at multiples of tile_columns.
   SharedPacking (*shared_packing)(const GemmArgs&) noexcept;
   void (*pack_b)(const GemmArgs&) noexcept;
-  // For calls that share a column_queue: bytes of workspace for each, 0 where columns of this
-  // product are not handed out.
+  // For calls that share a column_queue: the bytes of workspace for each call; 0 if this product
+  // does not hand out columns.
   std::size_t (*queue_workspace)(const GemmArgs&) noexcept;
-  // For any operands with m, n, k and segments.count, in the ways that the args say; never
-  // decreases with any of these four.
+  // The bytes of workspace for any operands with these m, n, k and segments.count, in the ways that
+  // the args name. The result never decreases if one of the four grows.
   std::size_t (*workspace_bytes)(const GemmArgs&) noexcept;
-  // Callers cut c at multiples of these: whole tiles are fastest.
+  // Callers cut c at multiples of this: whole tiles are fastest.
   std::size_t (*tile_rows)(const GemmArgs&) noexcept;
   std::size_t tile_columns;
 };

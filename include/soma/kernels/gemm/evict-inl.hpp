@@ -1,10 +1,10 @@
-// The way out of a product: rows of finished sums pass through the steps of Eviction, one short
-// loop each, while they are in the first-level cache. A loop apiece costs a load and a store per
-// vector, nothing beside the k multiply-adds before it, and keeps two promises cheaply: every step
-// is rounded by itself (no compiler contracts a product and a sum that meet in memory), and
-// compiled loops are as many as steps instead of their combinations. Where there is no step but a
-// bias, and c is bf16, a block of sums at a time leaves instead (Bf16Exit), from registers where
-// the CPU can round them.
+// The last part of a product: the steps of Eviction, applied to rows of finished sums while they
+// are in the first-level cache. Each step is a short loop of its own. That costs a load and a store
+// per vector and step, little beside the k multiply-adds before, and has two advantages: each step
+// is rounded by itself, because no compiler can contract a product and a sum that meet in memory;
+// and the number of compiled loops is the number of steps, not of their combinations. If a bias is
+// the only step and c is bf16, Bf16Exit writes a block of sums at a time instead, from registers if
+// the CPU can round there.
 
 #if defined(SOMA_KERNELS_GEMM_EVICT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_EVICT_INL_HPP
@@ -82,24 +82,25 @@ static inline void activate_in_place(Activation function, std::size_t count, flo
 
 namespace {  // internal linkage: units with other flags have their own
 
-// Where blocks of sums leave for at once, while they are in the first-level cache, if all that
-// happens to them is a bias and bf16's rounding to nearest: most gradients of activations and
-// weights, and layers without an activation.
+// Writes blocks of sums to c at once, while they are in the first-level cache. It applies if the
+// only steps are a bias and bf16's rounding to nearest: for most gradients of activations and
+// weights, and for layers without an activation.
 struct Bf16Exit {
-  std::byte* codes;  // of the first row and column
+  std::byte* codes;  // the codes from the first row and column on
   std::size_t stride;
-  const float* bias;  // of the first column on, or nullptr
+  const float* bias;  // the bias from the first column on, or nullptr
   bool stream;        // past the caches, of dot products, which leave in whole lines of theirs
 
-  // Where a block is about to leave for: stores would wait for it, and the next block's sums behind
-  // them.
+  // Prefetches the part of c that a block will be written to: otherwise the stores would wait for
+  // memory, and the next block's sums would wait for the stores.
   HWY_INLINE void fetch(std::size_t row, std::size_t rows, std::size_t column) const {
     if (stream) return;
     const std::byte* to = codes + 2 * (row * stride + column);
     for (std::size_t i = 0; i < rows; ++i) hwy::Prefetch(to + i * 2 * stride);
   }
 
-  // A block of some rows and micro_columns columns, whose rows lie so far apart too.
+  // Writes a block of some rows and micro_columns columns. The rows of sums are micro_columns
+  // floats apart.
   HWY_NOINLINE void write(std::size_t row, std::size_t rows, std::size_t column,
                           const float* sums) const {
     const Lanes32 d;
@@ -116,8 +117,9 @@ struct Bf16Exit {
   }
 
 #if SOMA_HAS_BF16_DOT
-  // The same from registers, two for a row, by an instruction for which subnormal numbers are zero.
-  // A dot product is none, but with a bias, or where dot products were `added`, a sum may be.
+  // Writes a block from registers, two for each row, by an instruction that treats subnormal
+  // numbers as zero. A dot product is never subnormal, but its sum with a bias or with other dot
+  // products (`added`) may be.
   template <std::size_t... i>
   HWY_INLINE void write(std::index_sequence<i...>, FloatVector* sums, bool added, std::size_t row,
                         std::size_t rows, std::size_t column) const {
@@ -142,7 +144,7 @@ struct Bf16Exit {
     (write_row(i < rows, sums[2 * i], sums[2 * i + 1], to + i * row_bytes), ...);
   }
 
-  // A row of dot products, in whole lines and half of the instructions of write().
+  // Writes a row of dot products in whole cache lines, with half of the instructions of write().
   HWY_INLINE void write_products(std::size_t row, std::size_t column, FloatVector first,
                                  FloatVector second) const {
     FloatVector sums[] = {first, second};
@@ -177,12 +179,13 @@ class Evictor {
                    eviction_.activation == Activation::none && eviction_.dropout.threshold == 0 &&
                    eviction_.residual.data == nullptr && eviction_.amax == nullptr) {}
 
-  // Whether sums may lie in c while they grow, from place() of a row and a column on: c has their
-  // type, and nothing that was there is read.
+  // True if sums may grow in c itself, at place(row, column): c has the sums' type, and no old
+  // value of c is read.
   bool in_place() const { return in_place_; }
   float* place(std::size_t row, std::size_t column) { return c_.place(row, column); }
 
-  // Whether blocks may leave through a Bf16Exit, which is that of a row and a column.
+  // True if blocks may be written through a Bf16Exit. exit() makes one for a block at a row and
+  // column.
   bool by_blocks() const { return by_blocks_; }
   Bf16Exit exit(std::size_t row, std::size_t column) const {
     std::byte* const codes = c_.at(row, column);
@@ -193,13 +196,13 @@ class Evictor {
             c_.streams() && whole};
   }
 
-  // Rows and columns of c from (row, column) on, from sums that lie `stride` floats apart and are
-  // used up. At most a row chunk of columns.
+  // Writes rows and columns of c from (row, column) on. The sums are `stride` floats apart, and the
+  // function overwrites them. At most a row chunk of columns.
   void evict(std::size_t row, std::size_t column, std::size_t rows, std::size_t columns,
              float* sums, std::size_t stride) {
     for (std::size_t i = 0; i < rows; ++i) evict_run(row + i, column, columns, sums + i * stride);
   }
-  // Behind the last of them: c is there for other threads.
+  // Makes c visible to other threads. Call it after the last evict().
   void finish() const { c_.flush(); }
 
  private:

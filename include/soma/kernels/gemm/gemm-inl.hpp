@@ -1,5 +1,5 @@
-// The gemm family of the kernel table: which kind of product (gemm/product-inl.hpp) the operands of
-// a call take, and the entries. gemm/README.md has that choice as a table.
+// The gemm family of the kernel table: the entries, and the choice of the kind of product
+// (gemm/product-inl.hpp) by a call's operands. gemm/README.md has the choice as a table.
 
 #if defined(SOMA_KERNELS_GEMM_GEMM_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_GEMM_INL_HPP
@@ -26,7 +26,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace soma {
 namespace HWY_NAMESPACE {
-// Calls each(std::type_identity<Gemm<...>>) with the kind of product that these operands take.
+// Calls each(std::type_identity<Gemm<...>>) with the kind of product for these operands.
 template <class Each>
 static auto with_gemm([[maybe_unused]] const GemmArgs& args, const Each& each) {
 #if SOMA_HAS_BF16_DOT

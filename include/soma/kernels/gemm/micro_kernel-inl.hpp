@@ -1,11 +1,11 @@
-// The innermost loop of every matrix product: a block of the result stays in registers while k
-// passes by. Operands come packed (gemm/pack/fp32-inl.hpp), so that both are read from front to
-// back.
+// The innermost loop of every matrix product: a block of the result stays in registers while the
+// loop runs along k. Operands are packed (gemm/pack/fp32-inl.hpp), so that the loop reads both from
+// front to back.
 //
-// RowIndices and vectors are chosen so that accumulators, one row of b and one element of a fill
+// micro_rows and vectors are chosen so that accumulators, one row of b and one element of a fill
 // the registers: enough independent chains to hide the latency of a multiply-add (4 cycles, two a
-// cycle: 8 chains), and few loads for each of them. g++ 12 and clang 14 keep all accumulators in
-// registers at these sizes.
+// cycle: 8 chains), and few loads for each multiply-add. g++ 12 and clang 14 keep all accumulators
+// in registers at these sizes.
 
 #if defined(SOMA_KERNELS_GEMM_MICRO_KERNEL_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_MICRO_KERNEL_INL_HPP
@@ -31,29 +31,31 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The register block: micro_rows x micro_columns sums stay in registers while k passes by. They
-// take 28 of 32 registers with AVX-512, 12 of 16 with 8 or 4 lanes on x86, 16 of 32 on AArch64.
+// The register block: micro_rows x micro_columns sums stay in registers while the loop runs along
+// k. They take 28 of 32 registers with AVX-512, 12 of 16 with 8 or 4 lanes on x86, 16 of 32 on
+// AArch64.
 inline constexpr std::size_t micro_rows = float_lanes == 16  ? 14
                                           : HWY_ARCH_ARM     ? 8
                                           : float_lanes == 1 ? 4
                                                              : 6;
 inline constexpr std::size_t micro_vectors = float_lanes == 1 ? 4 : 2;
 inline constexpr std::size_t micro_columns = micro_vectors * float_lanes;
-// Rows of a take whole blocks in a step of k, which is easier to pack.
+// A step of k takes whole vectors of rows of a, which are easier to pack.
 inline constexpr std::size_t micro_row_width =
     (micro_rows + float_lanes - 1) / float_lanes * float_lanes;
 inline constexpr std::size_t line_floats = 16;  // a cache line
 
-// What joins a sum in one step through packed operands, which have one float's place for it: an
-// fp32 product, or two of bf16 numbers that are adjacent along k. a is in a register, or in memory
-// where instructions can have it there.
+// The operation of one step. A step of a packed operand takes one float: an fp32 number, or two
+// bf16 numbers that are adjacent along k. a is in a register, or in memory if the instruction
+// accepts a memory operand.
 struct FusedMultiplyAdd {
   static constexpr std::size_t products = 1;
   static constexpr bool splits = false;
   static HWY_INLINE FloatVector add(FloatVector a, FloatVector b, FloatVector sum) {
 #if HWY_TARGET == HWY_AVX2
-    // To the sum's own register. Where all 16 are in use g++ 12 takes others, too, and then reads
-    // operands again and again: a block of 4 rows and 3 vectors took 1.2 times as long.
+    // Writes to the sum's own register. If all 16 registers are in use, g++ 12 otherwise takes
+    // another register for the result, and then reads operands from memory again: a block of 4 rows
+    // and 3 vectors took 1.2 times as long.
     asm("vfmadd231ps %2, %1, %0" : "+x"(sum.raw) : "x"(a.raw), "x"(b.raw));
     return sum;
 #else
@@ -81,15 +83,15 @@ struct Bf16Dot {
 
 namespace {  // internal linkage: units with other flags have their own
 
-// Steps of k that are packed together: neighbouring segments, whose number is a power of two, or a
-// part of one.
+// Steps of k that are packed together: a power of two of neighbouring segments, or a part of one
+// segment.
 struct PackedSteps {
   static constexpr std::size_t most_segments = 16;
   const std::size_t* bounds;  // segments + 1
   std::size_t segments;
 
-  // Of the innermost loop, which takes `depth` of k at once. Each segment begins with a step of its
-  // own.
+  // The number of steps of the innermost loop, each for `depth` of k. Each segment begins with a
+  // new step.
   std::size_t count(std::size_t segment, std::size_t depth) const {
     return (bounds[segment + 1] - bounds[segment] + depth - 1) / depth;
   }
@@ -100,10 +102,10 @@ struct PackedSteps {
   }
 };
 
-// Where sums lie, rows `stride` floats apart: on from what is there, or from zero where `fresh`.
-// Behind the last step `addends` tiles join them, one after another: the first lies
-// `addend_distance` floats before `sums`, the next that much before it, and the result goes to the
-// last of them, end().
+// The memory of sums: rows are `stride` floats apart, and sums start from the values there, or from
+// zero if `fresh`. After the last step, `addends` tiles are added one after another: the first one
+// is `addend_distance` floats before `sums`, the next one the same distance before that. The result
+// is stored in the last of these tiles, end().
 struct SumPath {
   float* sums;
   std::size_t stride;
@@ -111,21 +113,21 @@ struct SumPath {
   std::size_t addends = 0, addend_distance = 0;
 
   float* end() const { return sums - addends * addend_distance; }
-  // Of a block of sums that lies so many floats from here.
+  // The path of the block of sums that is `floats` floats further.
   SumPath behind(std::size_t floats) const {
     return {sums + floats, stride, fresh, addends, addend_distance};
   }
 };
 
-// The path of sums that begin at zero and leave from registers, through an Exit (Bf16Exit): so many
-// rows of a block, for a row and a column on.
+// The path of sums that begin at zero and are written from registers by an Exit (Bf16Exit), to
+// `rows` rows of a block from a row and a column on.
 template <class Exit>
 struct ExitPath {
   const Exit* exit;
   std::size_t row, rows, column;
 };
 
-// The block of sums at `block` floats from their start is about to be used.
+// Prefetches the block of sums that is `block` floats from their start.
 template <std::size_t kRows>
 HWY_INLINE void fetch_sums(const SumPath& path, std::size_t block) {
   const float* sums = path.sums - (path.addends != 0 ? path.addend_distance : 0) + block;
@@ -134,8 +136,8 @@ HWY_INLINE void fetch_sums(const SumPath& path, std::size_t block) {
       hwy::Prefetch(sums + i * path.stride + j);
 }
 
-// RowIndices of a for one step after the other, [steps][micro_row_width] in a packed panel. What is
-// used next, as many floats, is fetched meanwhile.
+// Rows of a, step by step: [steps][micro_row_width] in a packed panel. The loop prefetches the same
+// number of floats at `ahead`.
 struct PackedRows {
   const float *at, *ahead;
 
@@ -144,9 +146,9 @@ struct PackedRows {
   HWY_INLINE void fetch(std::size_t) const { hwy::Prefetch(ahead); }
 };
 
-// RowIndices of a matrix where they lie, one float's place after the other. One address and three
-// distances in bytes reach seven of them, as x86 adds up to eight times a register to another,
-// which leaves registers free.
+// Rows of a matrix in place, one float for each step. An x86 address can add up to eight times a
+// register to another register, so one address and three distances in bytes reach seven rows, and
+// registers stay free.
 template <std::size_t kRows = micro_rows>
 class MatrixRows {
  public:
@@ -164,7 +166,8 @@ class MatrixRows {
   HWY_INLINE void next() {
     for (std::size_t i = 0; i < bases; ++i) {
       at_[i] += sizeof(float);
-      // Or the compiler keeps the sums of distances and steps in registers, which it has not got.
+      // Without this line the compiler keeps the sums of distances and steps in registers, of which
+      // there are not enough.
       asm("" : "+r"(at_[i]));
     }
   }
@@ -176,7 +179,7 @@ class MatrixRows {
   std::size_t stride_, triple_, quintuple_;
 };
 
-// The same where a panel is used next, which is fetched as PackedRows do.
+// The same rows before a packed panel, which is prefetched as in PackedRows.
 struct RowsBeforePanel : MatrixRows<> {
   RowsBeforePanel(const float* first, std::size_t stride, const float* panel)
       : MatrixRows<>(first, stride), ahead(panel) {}
@@ -186,7 +189,7 @@ struct RowsBeforePanel : MatrixRows<> {
   const float* ahead;
 };
 
-// kRows rows of a beside kVectors vectors of b, whose steps lie kWidth floats apart. The arrays of
+// kRows rows of a with kVectors vectors of b, whose steps are kWidth floats apart. The arrays of
 // vectors below never exist in memory: every index is a constant.
 template <class Products, class RowsOfA = PackedRows, std::size_t kRows = micro_rows,
           std::size_t kVectors = micro_vectors, std::size_t kWidth = micro_columns>
@@ -196,8 +199,8 @@ class MicroKernel {
   using All = std::make_index_sequence<kRows * kVectors>;
 
  public:
-  // A block of c: sums along k in ascending order, one step at a time, on their path. b is
-  // [steps][kWidth], aligned to a vector.
+  // Computes a block of c: sums along k in ascending order, one step at a time, stored by their
+  // path. b is [steps][kWidth], aligned to a vector.
   template <class Path = SumPath>
   HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t steps, RowsOfA a,
                                                 const float* HWY_RESTRICT b, const Path& path) {
@@ -207,8 +210,8 @@ class MicroKernel {
     leave(sums, path, false);
   }
 
-  // The same for segments of k, whose sums meet in a tree: as in a binary counter, each waits until
-  // its neighbour is there.
+  // The same for several segments of k. Their sums are added in a tree: as in a binary counter,
+  // each sum waits until its neighbour is complete.
   template <class Path>
   HWY_NOINLINE HWY_MAYBE_UNUSED static void run(const PackedSteps& steps, RowsOfA a,
                                                 const float* HWY_RESTRICT b, const Path& path) {
@@ -267,14 +270,15 @@ class MicroKernel {
   HWY_INLINE static void begin(FloatVector* sums, const ExitPath<Exit>&) {
     clear(All(), sums);
   }
-  // `added`: the sums are sums of sums.
+  // `added`: true if the sums are sums of several segments' sums.
   template <class Exit>
   HWY_INLINE static void leave(FloatVector* sums, const ExitPath<Exit>& path, bool added) {
     path.exit->write(RowIndices(), sums, added, path.row, path.rows, path.column);
   }
   HWY_INLINE static void add_steps(FloatVector* sums, std::size_t steps, RowsOfA& a,
                                    const float* HWY_RESTRICT& b) {
-    // Two in a round: what counts rounds takes the units of the multiply-adds.
+    // Handles two steps a round: the instructions that count rounds use the same units as
+    // multiply-adds.
     std::size_t number = steps % 2;
     if (number != 0) step(RowIndices(), sums, a, b, 0);
     const float* const end = b + (steps - number) * kWidth;
@@ -295,9 +299,10 @@ class MicroKernel {
     a.next();
     b += kWidth;
   }
-  // Elements of every other row stay in memory: with all in registers the loop has 44 instructions
-  // for 28 multiply-adds, and waits for their issue wherever threads share a core (1.08 to 1.12
-  // times the time on an Intel part); with none, it waits for 30 loads.
+  // The elements of every other row stay in memory. With all elements in registers, the loop has 44
+  // instructions for 28 multiply-adds, and waits for instruction issue if two threads share a core
+  // (1.08 to 1.12 times the time on an Intel CPU). With no element in registers, it waits for 30
+  // loads.
   template <std::size_t i>
   HWY_INLINE static void multiply_add(FloatVector* sums, ElementPlace* a, const FloatVector* row) {
     if constexpr (has_element_operands && i % 2 == 0)

@@ -32,7 +32,7 @@ inline GemmArgs part(GemmArgs args, std::size_t row, std::size_t rows, std::size
   return args;
 }
 
-// How many parts of at most that size a total has.
+// The number of parts that a total has if no part is larger than `part`.
 constexpr std::size_t parts_of(std::size_t total, std::size_t part) {
   return (total + part - 1) / part;
 }
@@ -46,20 +46,20 @@ inline std::size_t border(std::size_t size, std::size_t tile, std::size_t index,
 
 }  // namespace detail
 
-// Into how many parts rows and columns of a result are cut.
+// The number of parts that the rows and the columns of a result are cut into.
 struct ProductGrid {
   std::size_t row_parts, column_parts;
 };
 
 namespace detail {
 
-// The grid of at most `width` tasks whose largest is done first. A task multiplies all of its tile
-// and packs its own rows of a and columns of b.
+// The grid of at most `width` tasks in which the largest task takes the least time. A task
+// multiplies its whole tile and packs its own rows of a and columns of b.
 inline ProductGrid product_grid(std::size_t row_tiles, std::size_t column_tiles,
                                 std::size_t tile_rows, std::size_t tile_columns,
                                 std::size_t width) {
-  // An element is packed in the time of about so many multiply-adds (a load, a turn and a store of
-  // what often comes from memory).
+  // Packing an element takes about the time of 24 multiply-adds: a load (often from memory), a
+  // transposition and a store.
   constexpr double packing = 24;
   ProductGrid best{1, 1};
   double best_cost = 0;
@@ -79,13 +79,13 @@ inline ProductGrid product_grid(std::size_t row_tiles, std::size_t column_tiles,
   return best;
 }
 
-// Workers of a product that have rows of it each, and take those of others when they have done
-// their own: so nobody waits for a core that is slower for a while, and rows mostly stay with the
-// core that wrote them and will read the result. All of b is packed before: a part by each, or
-// everything by each for itself.
+// A product on several workers. Each worker has its own rows, and takes rows of other workers when
+// its own are done. So no worker waits for a core that is slower for a while, and most rows stay
+// with the core that wrote them and will read the result. All of b is packed before: each worker
+// packs a part, or each worker packs all of it for itself.
 class SharedProduct {
  public:
-  // `packing`: of args.
+  // `packing`: the packing of args.
   SharedProduct(Context& context, const GemmArgs& args, const SharedPacking& packing,
                 std::size_t workers)
       : context_(context),
@@ -103,8 +103,8 @@ class SharedProduct {
             checked_add(each_packs_ ? 0 : panes_ * packing.bytes,
                         checked_multiply(stride_, workers, "multiply"), "multiply"))) {}
 
-  // Whether there are eight tiles of rows for each, which are no worse balanced than halves, and
-  // enough to do for two fork-joins.
+  // True if each worker gets eight tiles of rows, so that the balance is as good as with halves,
+  // and enough work to pay for two fork-joins.
   static bool worthwhile(const GemmArgs& args, const SharedPacking& packing, std::size_t workers,
                          double products) {
     return packing.columns != 0 && args.m >= 8 * workers * packing.tile_rows &&
@@ -123,7 +123,7 @@ class SharedProduct {
       for (std::size_t worker = 0; worker < workers_; ++worker)
         new (memory_.data() + worker * stride_) Counter(0);
       in_parallel([&](std::size_t worker) {
-        // Each pane before it is used, while it is near, and by who comes late only if something is
+        // Packs each pane just before it is used. A worker that comes late packs only if a pane is
         // left.
         std::size_t packed = each_packs_ ? 0 : panes;
         for (std::size_t i = 0; i < workers_; ++i)
@@ -138,16 +138,17 @@ class SharedProduct {
   }
 
  private:
-  // Of b that is packed at a time.
+  // The most bytes of b that are packed at a time.
   static constexpr std::size_t most_bytes = std::size_t{16} << 20;
-  // Lines that other cores have read are written at a quarter of the rate: packing a part each only
-  // pays for so many workers, or for a b that comes from memory (AMD Zen 4: two workers take 0.82
-  // to 0.98 of the time where each packs up to 2.5 MiB, 1.04 of it with 9 MiB).
+  // Cache lines that other cores have read are written at a quarter of the rate. So packing a part
+  // on each worker pays only with four or more workers, or if b comes from memory (AMD Zen 4: two
+  // workers take 0.82 to 0.98 of the time if each packs up to 2.5 MiB, 1.04 of the time with 9
+  // MiB).
   static constexpr std::size_t least_together = 4;
   static constexpr std::size_t most_bytes_of_one = std::size_t{5} << 19;
 
-  // Of what has been taken of a worker's tiles, pane by pane, at the start of its memory: two cache
-  // lines, as processors fetch pairs.
+  // The number of a worker's tiles that are taken so far, counted pane by pane, at the start of the
+  // worker's memory. It has two cache lines, because processors fetch lines in pairs.
   using Counter = std::atomic<std::size_t>;
   static constexpr std::size_t counter_bytes = 128;
 
@@ -163,9 +164,9 @@ class SharedProduct {
     explicit operator bool() const { return count != 0; }
   };
 
-  // One of `parts` of what is left of the owner's, at most as many as are packed together: of one's
-  // own half, of another's less, since its owner goes on as well. At least so many that columns
-  // serve enough rows.
+  // Takes one of `parts` of the tiles that the owner has left, at most the number that are packed
+  // together: half of the worker's own tiles, but less of another worker's, since the owner
+  // continues as well. Takes at least the number of tiles for which columns serve enough rows.
   Tiles take(std::size_t owner, std::size_t parts, std::size_t panes) const {
     const std::size_t first = border(row_tiles_, 1, owner, workers_);
     const std::size_t tiles = border(row_tiles_, 1, owner + 1, workers_) - first;
@@ -183,7 +184,8 @@ class SharedProduct {
     return next;
   }
 
-  // The product of some rows and of columns of a pane, `before` columns behind its first.
+  // The product of some rows and some columns of a pane; the columns begin `before` columns after
+  // the pane's first.
   GemmArgs own(std::size_t row, std::size_t rows, std::size_t first, std::size_t pane,
                std::size_t before, std::size_t columns, std::size_t worker) const {
     GemmArgs result = part(args_, row, rows, first + pane * packing_.columns + before, columns);
@@ -225,13 +227,13 @@ class SharedProduct {
   SharedPacking packing_;
   std::size_t workers_;
   std::size_t row_tiles_;
-  std::size_t panes_;   // columns of b that are packed together, so many times
+  std::size_t panes_;   // number of panes: columns of b that are packed together
   bool each_packs_;     // all of b, for itself
   std::size_t stride_;  // bytes of a worker
   Storage memory_;
 };
 
-// Workers of a product that take its columns as they come for them, with so much memory each.
+// The product on several workers that take columns from a queue, each with `workspace` bytes.
 inline void multiply_by_columns(Context& context, GemmArgs args, std::size_t workspace,
                                 std::size_t workers) {
   const std::size_t stride = parts_of(workspace, memory_alignment) * memory_alignment;
@@ -263,7 +265,7 @@ inline void multiply(Context& context, GemmArgs args) {
   const std::size_t tile_rows = gemm.tile_rows(args), tile_columns = gemm.tile_columns;
   const std::size_t row_tiles = detail::parts_of(args.m, tile_rows);
   const std::size_t column_tiles = detail::parts_of(args.n, tile_columns);
-  // Below about a hundred thousand multiply-adds a second thread costs more than it brings.
+  // Below about a hundred thousand multiply-adds a second thread costs more than it saves.
   constexpr double worth_a_task = 1e5;
   const double products = static_cast<double>(args.m) * static_cast<double>(args.n) *
                           static_cast<double>((std::max)(args.k, std::size_t{1}));

@@ -1,15 +1,17 @@
-// Packed operands of a product, and the sums of a block of its result. Neighbouring segments of k
-// that are short are packed together; their sums meet in a tree of their own while a block of c is
-// in the first-level cache.
+// Packed operands of a product, and the sums of a block of its result. Short neighbouring segments
+// of k are packed together; their sums are added in a tree of their own while a block of c is in
+// the first-level cache.
 //
 // A Kernel is the innermost loop (VectorKernel, TileKernel). It takes a in panels of panel_rows
-// rows and b in panels of panel_columns columns, step after step: `depth` of k at once, for which
-// a panel has row_floats or column_floats. Each segment begins with a step of its own, behind those
-// of the segment before it, so that all are one stream from memory. One run() makes a block of c
-// with up to most_rows rows, as does run_rows() where a Kernel `reads_rows`, from rows of a where
-// they lie. Where it `exits`, a run may end in an Exit (ExitPath); else an Exit writes sums behind
-// the run. Sums may leave a run late, until finish(). Where a Kernel `keeps_rows`, those of a block
-// stay near while columns pass, else columns while rows do.
+// rows and b in panels of panel_columns columns, step by step. A step is `depth` of k and takes
+// row_floats or column_floats of a panel. Each segment begins with a new step directly after the
+// steps of the segment before, so that panels are one stream from memory.
+//
+// run() computes a block of c with up to most_rows rows; run_rows() does the same from rows of a in
+// place, if the Kernel `reads_rows`. If the Kernel `exits`, a run may end in an Exit (ExitPath);
+// otherwise an Exit writes the sums after the run. Sums may be written late, at the latest by
+// finish(). If the Kernel `keeps_rows`, the rows of a block stay in the first-level cache while
+// columns change; otherwise columns stay while rows change.
 
 #if defined(SOMA_KERNELS_GEMM_PANELS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_PANELS_INL_HPP
@@ -49,12 +51,12 @@ class PackedPanels {
   static constexpr std::size_t packed_floats = Kernel::packed_floats;
   static constexpr std::size_t whole_floats = Kernel::whole_floats;
   static constexpr std::size_t shared_floats = Kernel::shared_floats;
-  // Dot products, which Bf16Exit can write past the caches.
+  // True if products are dot products, which Bf16Exit can write past the caches.
   static constexpr bool streams = Kernel::depth != 1;
-  // Rows that pass all columns together.
+  // The number of rows that are multiplied by all columns together.
   static constexpr std::size_t swept_rows = Kernel::keeps_rows ? most_rows : packed_rows;
 
-  // How many neighbouring segments are packed together: as many as have room wherever they are.
+  // The number of neighbouring segments to pack together: as many as fit in every place.
   static std::size_t group_of(const std::size_t* bounds, std::size_t segments) {
     std::size_t group = (std::min)(std::bit_floor(segments), PackedSteps::most_segments);
     const auto fits = [&] {
@@ -67,7 +69,7 @@ class PackedPanels {
     return group;
   }
 
-  // How many columns of b so many floats have room for.
+  // The number of columns of b that fit in `floats` floats.
   static std::size_t most_columns(const PackedSteps& steps, std::size_t floats) {
     return floats / (steps.count(Kernel::depth) * Kernel::column_floats) * Kernel::panel_columns /
            micro_columns * micro_columns;
@@ -78,13 +80,13 @@ class PackedPanels {
                          Kernel::column_floats);
   }
 
-  // Some rows or columns of those that are packed together.
+  // Some of the rows or columns that are packed together.
   struct Lines {
     std::size_t first, count, packed;
   };
 
-  // Rows of a that meet the same columns. The first `lying`, whole blocks, are read one by one from
-  // `place` on, `stride` floats apart; the others are packed.
+  // Rows of a that are multiplied by the same columns. The first `lying` rows, in whole blocks, are
+  // read in place from `place` on, `stride` floats apart; the other rows are packed.
   struct RowBlock {
     std::size_t count, lying;
     const float* place;
@@ -92,16 +94,16 @@ class PackedPanels {
     std::size_t stride;
   };
 
-  // How many rows of a meet the same columns together: of those that are laid and stay near no more
-  // than stay.
+  // The number of rows of a that are multiplied by the same columns together. If rows are laid and
+  // stay in the first-level cache, it is the number that fits there.
   static std::size_t rows_together(const Source& a, const PackedSteps& steps) {
     if constexpr (Kernel::keeps_rows)
       if (are_whole(steps) && Kernel::lays(a, 0, 0)) return most_rows;
     return packed_rows;
   }
 
-  // So many rows of a from `row` on; `out` has room for all of them packed. Whole blocks of rows
-  // are read where they lie, or laid there, as the Kernel likes it.
+  // Prepares `count` rows of a from `row` on; `out` has room for packing all of them. Whole blocks
+  // of rows are read in place, or copied row by row (laid), as the Kernel prefers.
   static RowBlock take_a(const Source& a, std::size_t row, std::size_t count,
                          const PackedSteps& steps, Buffer& buffer, float* out) {
     RowBlock rows{count, 0, nullptr, out, 0};
@@ -123,7 +125,7 @@ class PackedPanels {
          rows.packed, [&](const PackPart& part) { Kernel::pack_a(a, part, buffer); });
     return rows;
   }
-  // Of them those that are multiplied together, from `first` on.
+  // The rows that are multiplied together, from `first` on.
   static RowBlock swept(const RowBlock& rows, std::size_t first, const PackedSteps& steps) {
     const std::size_t count = (std::min)(swept_rows, rows.count - first);
     if (first < rows.lying)
@@ -134,14 +136,14 @@ class PackedPanels {
                                         steps.count(Kernel::depth), Kernel::row_floats),
             0};
   }
-  // Columns of b from `column` on.
+  // Packs columns of b from `column` on.
   static void pack_b(const Source& b, std::size_t column, const Lines& columns,
                      const PackedSteps& steps, Buffer& buffer, float* out) {
     pack(b, steps, column, columns, Kernel::panel_columns, Kernel::column_floats, out,
          [&](const PackPart& part) { Kernel::pack_b(b, part, buffer); });
   }
 
-  // Sums on their path, block by block.
+  // Computes sums on their path, block by block.
   void multiply(const RowBlock& rows, const Lines& columns, const PackedSteps& steps,
                 const float* b, const SumPath& path) {
     for_blocks(rows.count, columns, [&](const Block& block) {
@@ -154,8 +156,8 @@ class PackedPanels {
     kernel_.finish();
   }
 
-  // Sums through an exit (Bf16Exit), block by block: they never leave the first-level cache, or the
-  // registers.
+  // Computes sums and writes them through an exit (Bf16Exit), block by block: the sums never leave
+  // the first-level cache, or the registers.
   template <class Exit>
   void multiply_out(const RowBlock& rows, const Lines& columns, const PackedSteps& steps,
                     const float* b, const Exit& exit) {
@@ -174,7 +176,7 @@ class PackedPanels {
 
  private:
   static constexpr std::size_t block_floats = most_rows * micro_columns;
-  // Whether no segment ends within a step.
+  // True if every segment is a multiple of the kernel's depth.
   static bool are_whole(const PackedSteps& steps) {
     for (std::size_t i = 0; i < steps.segments; ++i)
       if ((steps.bounds[i + 1] - steps.bounds[i]) % Kernel::depth != 0) return false;
@@ -187,7 +189,8 @@ class PackedPanels {
     return (lines + width - 1) / width * steps * floats;
   }
 
-  // `floats` of a step in a panel of `width` lines.
+  // Calls each() for the lines and steps that are packed at a time, into panels of `width` lines
+  // with `floats` floats a step.
   template <class Each>
   static void pack(const Source& source, const PackedSteps& steps, std::size_t first_line,
                    const Lines& lines, std::size_t width, std::size_t floats, float* out,
@@ -208,7 +211,7 @@ class PackedPanels {
     }
   }
 
-  // Where a block of c lies among rows and columns.
+  // The place of a block of c: its first row and column.
   struct Block {
     std::size_t row, column;
     Lines columns;
@@ -222,14 +225,14 @@ class PackedPanels {
       for (std::size_t i = 0; i < rows; i += most_rows)
         for (std::size_t j = 0; j < columns.count; j += micro_columns) each(Block{i, j, columns});
     } else {
-      // A panel of b is near while the panels of a pass.
+      // A panel of b stays in the first-level cache while all panels of a are multiplied by it.
       for (std::size_t j = 0; j < columns.count; j += micro_columns)
         for (std::size_t i = 0; i < rows; i += most_rows) each(Block{i, j, columns});
     }
   }
 
-  // Meanwhile the next panel of b is fetched, a part by each run of the first rows, and behind it
-  // the next rows of a.
+  // Multiplies the panels, and prefetches the next panel of b, a part in each run of the first
+  // rows; after that it prefetches the next rows of a.
   template <class Path>
   void sum_block(const Block& block, const PackedSteps& steps, const RowBlock& rows, const float* b,
                  const Path& path) {
@@ -252,7 +255,8 @@ class PackedPanels {
                 path);
   }
 
-  // What it keeps while the product lasts. No braces: they would fill it with zeros (TileSums).
+  // The kernel's state during a product. There are no braces, because they would fill the state
+  // with zeros (TileSums).
   [[no_unique_address]] Kernel kernel_;
 };
 

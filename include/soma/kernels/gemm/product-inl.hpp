@@ -1,7 +1,7 @@
 // Gemm: one matrix product on one thread. Blocks of a and b are packed (gemm/panels-inl.hpp) for
-// the innermost loop, and sums leave through the eviction (gemm/evict-inl.hpp). One block holds all
-// of k in most products. In the others c is cut into tiles, in which sums wait between blocks of k,
-// in fp32, so blocking never shows in a result.
+// the innermost loop, and finished sums pass through the eviction (gemm/evict-inl.hpp). In most
+// products one block holds all of k. Other products cut c into tiles whose sums wait, in fp32,
+// between blocks of k, so no result depends on blocking.
 
 #if defined(SOMA_KERNELS_GEMM_PRODUCT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_PRODUCT_INL_HPP
@@ -53,7 +53,7 @@ class Gemm {
     evictor_.finish();
   }
 
-  // As GemmKernels has them.
+  // Implements the function of GemmKernels.
   static std::size_t queue_workspace(const GemmArgs& args) {
     if constexpr (!std::is_void_v<FewRows>)
       if (FewRows::takes(args)) return FewRowsWorkspace::bytes(args.k);
@@ -85,7 +85,7 @@ class Gemm {
   }
 
  private:
-  static constexpr std::size_t whole_steps = 32;  // of k, in any kind of product
+  static constexpr std::size_t whole_steps = 32;  // steps of k, for every kind of product
   static_assert(Panels::packed_depth % whole_steps == 0);
 
   void sum() {
@@ -124,14 +124,14 @@ class Gemm {
 
   bool in_one_block() const { return cut_.in_one_block(args_); }
 
-  // Columns of b that meet rows of a together, where at most so many are packed so. Where b is
-  // packed already, each element of a is packed once.
+  // The number of columns of b that are multiplied by rows of a together, if at most `most` columns
+  // are packed together. If b is packed already, each element of a is packed once.
   std::size_t columns_together(std::size_t most) const {
     return args_.packed_b.data != nullptr ? round_up_to(args_.n, micro_columns)
                                           : even_share(args_.n, most, micro_columns);
   }
 
-  // Most columns of b that are packed together in one block.
+  // The most columns of b that are packed together in one block.
   static std::size_t most_together(const GemmArgs& args, const Cut& cut) {
     const std::size_t all = Panels::most_columns(cut.steps(), Panels::whole_floats);
     const std::size_t rows = size_of(args.a.dtype) == 1 ? tile_whole_byte_rows : tile_whole_rows;
@@ -148,7 +148,7 @@ class Gemm {
                       (std::min)(columns, args_.n - column), stride});
   }
 
-  // Columns of b that are packed together where sums wait between its parts.
+  // The number of columns of b that are packed together if sums wait between its parts.
   std::size_t waiting_columns() const {
     std::size_t most = gemm_tile_columns;
     for (std::size_t group = 0; group < cut_.groups; ++group)
@@ -163,8 +163,8 @@ class Gemm {
     FewRows(args_, a_).run([&](const GemmTile& tile, float* sums) { finish(tile, sums); });
   }
 
-  // Sums that are whole at once leave at once: they need no tile to wait in, and as many columns
-  // are packed together as have room.
+  // If all of k fits in a block, sums are finished at once and need no tile to wait in. As many
+  // columns are packed together as fit.
   void run_at_once() {
     const PackedSteps steps = cut_.steps();
     const std::size_t columns = columns_together(most_together(args_, cut_));
@@ -174,21 +174,22 @@ class Gemm {
               });
   }
 
-  // The tree of groups of Segments as a binary counter: one tile waits at each level until its
-  // neighbour is there. The sum of all ends in the first. An empty group is a term of zeros, which
-  // needs no tile: all it can change is -0, once.
+  // Adds the groups of Segments in a tree, as a binary counter: at each level one tile waits until
+  // its neighbour is complete. The first tile gets the sum of all. An empty group adds zeros and
+  // needs no tile: it can only turn a sum of -0 into +0, and doing that once is enough.
   void sum_tile(const GemmTile& tile) {
-    bool full[gemm_most_levels] = {};    // what waits, level by level: tiles, or nothing
+    bool full[gemm_most_levels] = {};    // true: a sum waits at the level, perhaps an empty one
     std::size_t waiting = 0, tiles = 0;  // levels, and tiles on them
     const bool any_empty = has_empty_group();
     for (std::size_t group = 0; group < cut_.groups; ++group) {
       const bool empty = is_empty(group);
-      // Each trailing one of the group's number is a neighbour that waits, the nearest last.
+      // Each trailing one bit of the group's number is a neighbour that waits, the nearest one
+      // last.
       std::size_t neighbours = 0;
       for (auto i = static_cast<std::size_t>(std::countr_one(group)); i != 0; --i)
         neighbours += full[--waiting] ? 1u : 0u;
       if (!empty) {
-        // They are added while the group's own sums are in registers.
+        // The neighbours are added while the group's own sums are in registers.
         sum_group(tile, cut_.bounds + group * cut_.group, workspace_.tiles + tiles * tile_floats_,
                   neighbours, !any_empty && group + 1 == cut_.groups);
         tiles += 1 - neighbours;
@@ -211,7 +212,7 @@ class Gemm {
     return false;
   }
 
-  // `final`: the sums are those of the product then, and leave.
+  // `final`: the sums are the sums of the whole product, and go to c.
   void sum_group(const GemmTile& tile, const std::size_t* bounds, float* sums,
                  std::size_t neighbours, bool final) {
     for_packed({bounds, cut_.group}, [&](const PackedSteps& steps) {
@@ -223,7 +224,8 @@ class Gemm {
     });
   }
 
-  // Calls each(steps) for what is packed of a group at a time: all, or parts of a long segment.
+  // Calls each(steps) for the steps of a group that are packed at a time: all steps, or a part of a
+  // long segment.
   template <class Each>
   static void for_packed(const PackedSteps& group, const Each& each) {
     if (group.segments != 1) return each(group);
@@ -235,13 +237,13 @@ class Gemm {
     }
   }
 
-  // Where b is packed for all calls: these steps, behind those before them.
+  // If b is packed for all calls: the address of these steps, after the earlier steps.
   float* shared_b(const PackedSteps& steps) const {
     const std::size_t before[] = {cut_.bounds[0], steps.bounds[0]};
     return args_.packed_b.data + Panels::packed_b_floats(args_.packed_b.columns, {before, 1});
   }
 
-  // The tile behind `tiles` joins the one before it.
+  // Adds the tile after the first `tiles` tiles to the tile before it.
   void add_last(const GemmTile& tile, std::size_t tiles) {
     float* last = workspace_.tiles + tiles * tile_floats_;
     for (std::size_t row = 0; row < tile.rows * tile.stride; row += tile.stride)
@@ -257,9 +259,9 @@ class Gemm {
         add_in_place(zeros, tile.columns, workspace_.tiles + row);
   }
 
-  // Sums of (a part of) a tile leave for c.
+  // Writes the sums of a tile, or of a part of it, to c.
   void finish(const GemmTile& tile, float* sums) {
-    const float factor = a_.factor() * b_.factor();  // what packing left out
+    const float factor = a_.factor() * b_.factor();  // packing leaves the factors out
     if (args_.factor != nullptr)
       *args_.factor = factor;
     else if (factor != 1)
@@ -268,21 +270,22 @@ class Gemm {
     evictor_.evict(tile.row, tile.column, tile.rows, tile.columns, sums, tile.stride);
   }
 
-  // Whether the sums of some rows and columns grow in c itself, whose they are: a copy less. Whole
-  // blocks only, since the innermost loop writes no others.
+  // True if the sums of these rows and columns are added in c itself, which saves a copy. Whole
+  // blocks only, because the innermost loop writes whole blocks.
   bool sum_in_c(std::size_t rows, std::size_t columns) const {
     return cut_.groups == 1 && evictor_.in_place() && rows % Panels::panel_rows == 0 &&
            columns % micro_columns == 0;
   }
 
-  // Whether sums leave as they are, block by block: whole columns of blocks, none of which waits.
+  // True if sums are written to c block by block without further steps: whole blocks of columns,
+  // and no block waits for another segment.
   bool leave_by_blocks(std::size_t columns) const {
     return in_one_block() && evictor_.by_blocks() && (Panels::streams || !args_.stream_c) &&
            columns % micro_columns == 0 && args_.factor == nullptr &&
            a_.factor() * b_.factor() == 1;
   }
 
-  // Where `final`, sums leave while they are still near, slab by slab or block by block.
+  // If `final`, sums are written to c while they are in the caches, slab by slab or block by block.
   void add_block(const GemmTile& tile, const PackedSteps& steps, const SumPath& path, bool final) {
     const PackedB& shared = args_.packed_b;
     const float* b = shared.data != nullptr ? shared_b(steps) : workspace_.b;
@@ -319,7 +322,7 @@ class Gemm {
             finish(
                 {tile.row + row + first, tile.column + column, swept.count, columns, part.stride},
                 part.end());
-          // Sums that are whole leave their place to the next ones.
+          // Finished sums free their place for the next sums.
           if (in_c || !at_once) part.sums += Panels::swept_rows * part.stride;
         }
       }

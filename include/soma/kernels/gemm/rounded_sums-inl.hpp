@@ -1,5 +1,5 @@
-// Matrix products with a chosen accumulator, for study: the innermost loop of every other product
-// (gemm/micro_kernel-inl.hpp) runs for a chunk of products at a time, and a pass over the running
+// Matrix products with a chosen accumulator, for studies. The innermost loop of every other product
+// (gemm/micro_kernel-inl.hpp) runs for a chunk of products at a time; then a pass over the running
 // sums rounds them, while they are in the first-level cache.
 
 #if defined(SOMA_KERNELS_GEMM_ROUNDED_SUMS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
@@ -31,18 +31,18 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Steps of k that are packed together, and rows of a tile: running sums find room where panels of b
-// are shorter than the workspace has them.
+// The steps of k that are packed together, and the rows of a tile. Running sums are stored in the
+// workspace of panels of b, which are shorter here.
 inline constexpr std::size_t study_depth = 128;
 inline constexpr std::size_t study_rows = (pack_depth - study_depth) / micro_rows * micro_rows;
 static_assert(study_rows != 0 && study_rows * study_depth <= gemm_packed_rows * gemm_packed_steps);
-// Of the running sums of a micro-tile, which lie row by row.
+// The floats of the running sums of a micro-tile, row by row.
 inline constexpr std::size_t micro_floats = micro_rows * micro_columns;
 
 using RoundSums = void (*)(const CodecParams& format, float* sums);
 
-// A format with fp32's exponents and special numbers: the lower bits of the mantissa go, at least
-// one. A sum is no signalling NaN, so what is left of its mantissa is one too.
+// Rounds to a format with fp32's exponents and special numbers, whose mantissa is at least one bit
+// shorter. A NaN sum is never signalling, so it is a NaN without its lower bits, too.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void cut_mantissas(const CodecParams& format, float* sums) {
   const Floats d;
   const hn::RebindToUnsigned<Floats> du;
@@ -58,7 +58,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void cut_mantissas(const CodecParams& forma
   }
 }
 
-// Any format: to its code and back.
+// For any format: encodes each sum and decodes it again.
 template <bool kDeep>
 HWY_NOINLINE HWY_MAYBE_UNUSED static void round_through_codes(const CodecParams& format,
                                                               float* sums) {
@@ -79,7 +79,7 @@ static inline RoundSums rounding_to(const FloatFormat& format, const CodecParams
   return params.deep ? round_through_codes<true> : round_through_codes<false>;
 }
 
-// Running sums join totals that lie `stride` floats apart, which are 0 where they are the first.
+// Adds the running sums to totals that are `stride` floats apart. `first`: the totals count as 0.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void join_totals(const float* sums, bool first, float* totals,
                                                       std::size_t stride) {
   const Floats d;
@@ -157,15 +157,15 @@ class RoundedSumsProduct {
     }
   }
 
-  // `depth` products of a segment of `length` join the running sums of a micro-tile, from product
-  // `position` on.
+  // Adds `depth` products of a segment of `length` to the running sums of a micro-tile, from
+  // product `position` on.
   void add_products(std::size_t position, std::size_t depth, std::size_t length, const float* a,
                     const float* b, float* sums, float* totals, std::size_t stride) const {
     const std::size_t chunk = args_.accumulation.chunk;
     const bool promotes = args_.accumulation.promote != 0;
     const std::size_t interval = promotes ? args_.accumulation.promote : length;
     for (const std::size_t end = position + depth; position != end;) {
-      const std::size_t within = position % interval;  // what the running sums have already
+      const std::size_t within = position % interval;  // products that the running sums contain
       const std::size_t until_joined = (std::min)(interval - within, length - position);
       const std::size_t until_rounded = (std::min)(chunk - within % chunk, until_joined);
       const std::size_t steps = (std::min)(until_rounded, end - position);

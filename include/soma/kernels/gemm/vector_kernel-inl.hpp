@@ -65,25 +65,26 @@ struct VectorKernel {
   }
   void finish() const {}
 
-  // Whether rows of a block, so many floats apart, lie in more than one set of the first-level
-  // cache. Fourteen in one push each other out: 0.83 to 0.98 times the speed of packed ones.
+  // True if rows of a block, `stride` floats apart, lie in more than one set of the first-level
+  // cache. Fourteen rows in one set evict each other: 0.83 to 0.98 times the speed of packed rows.
   static constexpr bool takes_rows(const float*, std::size_t stride) {
     const std::size_t behind = stride * sizeof(float) % way_bytes;
     const std::size_t apart = (std::min)(behind, way_bytes - behind);
     return (micro_rows - 1) * apart >= line_floats * sizeof(float);
   }
-  // Floats between rows of so many that are laid one behind another: whole cache lines.
+  // The floats between rows that are copied one after another (laid): whole cache lines.
   static constexpr std::size_t laid_stride(std::size_t floats) {
     const std::size_t stride = round_up_to(floats, line_floats);
     return takes_rows(nullptr, stride) ? stride : stride + line_floats;
   }
-  // Whether other rows are laid so: it is less work than packing them, if it takes no more room.
+  // True if rows that are not read in place are laid: that is less work than packing, if it takes
+  // no more memory.
   static bool lays(const Source& a, std::size_t stride, std::size_t steps) {
     return a.can_lay() && micro_rows * stride <= micro_row_width * steps;
   }
 
  private:
-  // Numbers that lie so far apart share a set of the first-level cache: 64 sets of 64 bytes.
+  // Numbers at this distance share a set of the first-level cache: 64 sets of 64 bytes.
   static constexpr std::size_t way_bytes = 4096;
 
   static HWY_INLINE void fetch(const SumPath&) {}

@@ -1,6 +1,6 @@
 #pragma once
-// What turns a 2-D convolution into a matrix product, and max pooling. Images are N x C x H x W,
-// fp32, row-major; `images` here is one image, C x H x W.
+// Arguments of max pooling, and of the kernels that make a matrix product of a 2-D convolution.
+// Images are N x C x H x W, fp32, row-major; `images` here is one image, C x H x W.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace soma {
 
 // The sliding window of a convolution or a pool.
 struct Window {
-  std::size_t channels = 0, height = 0, width = 0;  // of the image
+  std::size_t channels = 0, height = 0, width = 0;  // the image's sizes
   std::size_t kernel_height = 1, kernel_width = 1;
   std::size_t stride_height = 1, stride_width = 1;
   std::size_t pad_height = 0, pad_width = 0;  // on each side: zeros (convolution), -infinity (pool)
@@ -17,8 +17,8 @@ struct Window {
 };
 
 // Image to columns: out is (out_height * out_width) x (channels * kernel_height * kernel_width),
-// row stride that. fold adds the columns back: the gradient; each pixel in ascending order of the
-// rows that hold it.
+// with adjacent rows. fold is the gradient: it adds the columns to the image; a pixel adds the rows
+// that contain it in ascending order.
 struct UnfoldArgs {
   Window window{};
   const float* image = nullptr;
@@ -30,7 +30,8 @@ struct FoldArgs {
   float* image = nullptr;  // overwritten
 };
 
-// y[c, i, j] = the largest in the window; `indices` receives where (the first of equals; NaN wins).
+// y[c, i, j] = the largest number in the window; `indices` receives its place (the first of equal
+// numbers; NaN wins).
 struct MaxPoolArgs {
   Window window{};
   const float* image = nullptr;

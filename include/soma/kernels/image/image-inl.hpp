@@ -22,7 +22,7 @@ HWY_BEFORE_NAMESPACE();
 namespace soma {
 namespace HWY_NAMESPACE {
 
-// Where a window lies in one direction: its places begin ... end - 1 are on the image, the first of
+// A window's place in one direction: its places begin ... end - 1 are on the image, the first of
 // them at `pixel`; the others are padding.
 struct WindowSpan {
   std::size_t begin, end, pixel;
@@ -44,7 +44,7 @@ static inline WindowSpan columns_of(const Window& w, std::size_t j) {
   return window_span(j, w.stride_width, w.kernel_width, w.pad_width, w.width);
 }
 
-// Kernels are a few pixels wide: a call of memcpy would cost more than it moves.
+// Kernels are a few pixels wide: a call of memcpy would cost more than the copy.
 static inline void copy_pixels(const float* from, std::size_t count, float* to) {
   if (count >= 16) {
     std::memcpy(to, from, count * sizeof(float));
@@ -81,8 +81,8 @@ static inline void unfold(const UnfoldArgs& args) noexcept {
     }
 }
 
-// A pixel occurs at most once in a row of the columns, so going through the rows adds to each pixel
-// in ascending order of them.
+// A pixel occurs at most once in a row of the columns, so each pixel adds its rows in ascending
+// order.
 static inline void fold_window(const Window& w, const float* in, const WindowSpan& rows,
                                const WindowSpan& columns, float* image) {
   const std::size_t area = w.kernel_height * w.kernel_width;
@@ -109,7 +109,8 @@ static inline void fold(const FoldArgs& args) noexcept {
     }
 }
 
-// Where the largest pixel of a window is: the first of equals, the first NaN before all.
+// The place of the largest pixel of a window: the first of equal pixels; the first NaN before all
+// numbers.
 static inline std::size_t largest_pixel(const Window& w, const float* plane, const WindowSpan& rows,
                                         const WindowSpan& columns) {
   const std::size_t width = columns.end - columns.begin;
@@ -118,7 +119,7 @@ static inline std::size_t largest_pixel(const Window& w, const float* plane, con
   for (std::size_t k = 0; k < rows.end - rows.begin; ++k) {
     const std::size_t row = (rows.pixel + k) * w.width + columns.pixel;
     for (std::size_t at = row; at < row + width; ++at) {
-      // Also true where the pixel is NaN; where `largest` is, nothing replaces it.
+      // Also true if the pixel is NaN; if `largest` is NaN, nothing replaces it.
       if (largest == largest && !(plane[at] <= largest)) {
         largest = plane[at];
         best = at;
@@ -144,7 +145,7 @@ static inline void max_pool(const MaxPoolArgs& args) noexcept {
   }
 }
 
-// Windows overlap where the stride is below the kernel: a pixel then adds their gradients in
+// If the stride is below the kernel's size, windows overlap: a pixel then adds their gradients in
 // ascending order of the windows.
 static inline void max_pool_backward(const MaxPoolArgs& args) noexcept {
   const Window& w = args.window;

@@ -1,6 +1,6 @@
 #pragma once
-// Losses: a number for each row or element, and gradients. Their sum or mean is taken by the caller
-// in the fixed order of reductions.
+// Losses: a number for each row or element, and gradients. The caller computes their sum or mean in
+// the fixed order of reductions.
 
 #include <soma/kernels/operand.hpp>
 
@@ -20,8 +20,9 @@ struct CrossEntropyArgs {
   std::int64_t ignore_index = -100;
   float smoothing = 0;
   float* loss = nullptr;  // rows
-  // rows x 2: the largest logit m, and lse - m. Their sum would lose what tells a label that is far
-  // ahead from certainty. Forward writes, backward reads.
+  // rows x 2: the largest logit m, and lse - m. Their sum would lose the digits that distinguish a
+  // label far ahead of the others from certainty. Forward writes these numbers, backward reads
+  // them.
   float* log_sum_exp = nullptr;
   // backward: dlogits = factor * (softmax(x) - target distribution)
   float factor = 1;
@@ -39,7 +40,7 @@ enum class ElementLoss : std::uint8_t {
   divergence,       // t (log t - x), 0 where t is
 };
 
-// Whether the parameter of an element loss is read.
+// True if the element loss reads its parameter.
 constexpr bool has_parameter(ElementLoss loss) {
   return loss == ElementLoss::huber || loss == ElementLoss::smooth_absolute ||
          loss == ElementLoss::hinge;

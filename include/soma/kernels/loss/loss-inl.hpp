@@ -51,18 +51,18 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void add_differences(const float* x, std::s
   });
 }
 
-// Of one infinite logit the logarithm is 0: the others vanish beside it. NaN where there are
-// several, or where all are -infinity.
+// With one infinite logit the logarithm is 0, because all other exponentials vanish beside it. NaN
+// if several logits are infinite, or if all are -infinity.
 static inline float log_sum_of(float largest, const LaneSums<2>& sums) {
   const bool certain = std::isinf(largest) && largest > 0 && sums.total(1) == 1;
   return certain ? sums.total(0) : log_sum_below(largest, sums);
 }
 
-// Everything is measured from the largest of the row, and the largest itself is left out of the sum
-// of exponentials, so that a row whose label is far ahead has a loss with all its digits: with
-// log_sum = log sum exp(x - largest),
+// All logits are taken relative to the largest logit of the row, and the largest itself is left out
+// of the sum of exponentials. So the loss of a row whose label is far ahead keeps all its digits:
+// with log_sum = log sum exp(x - largest),
 //     lse - x[label] = log_sum - (x[label] - largest), and the same for the mean.
-// An infinite logit is a limit: a label that is it has loss 0, another one an infinite loss.
+// An infinite logit is a limit: if it is the label's, the loss is 0, otherwise infinite.
 static inline float cross_entropy_row(CachedRow& x, const CrossEntropyArgs& args, std::size_t row,
                                       std::size_t label) {
   const float largest = largest_of_row(x, args.columns);
@@ -82,7 +82,7 @@ static inline float cross_entropy_row(CachedRow& x, const CrossEntropyArgs& args
   if (!smooth) return from_label;
   const float from_mean = log_sum - differences.total() / static_cast<float>(args.columns);
   const float unsmoothed = 1 - args.smoothing;
-  // A share of zero takes nothing of an infinity.
+  // A share of zero does not multiply an infinity.
   return std::fma(args.smoothing, from_mean, unsmoothed == 0 ? 0 : unsmoothed * from_label);
 }
 
@@ -112,9 +112,9 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void cross_entropy_gradient_run(const float
   });
 }
 
-// The label's own gradient: (p - (1 - smoothing + others)) * factor. Where p is above 0.5, p - 1 is
-// exp(-f) - 1 of the label's loss f, and that is -2 t / (1 + t) with t = tanh(f / 2): it keeps its
-// digits where p is nearly 1. Below 5 ulp.
+// The label's own gradient: (p - (1 - smoothing + others)) * factor. If p is above 0.5, p - 1 is
+// computed as exp(-f) - 1 for the label's loss f, which is -2 t / (1 + t) with t = tanh(f / 2): so
+// the gradient keeps its digits if p is nearly 1. Error below 5 ulp.
 static inline float label_gradient(float own, const float* lse, float smoothing, float others,
                                    float factor) {
   const Floats d;
@@ -145,7 +145,7 @@ static inline void cross_entropy_backward_kernel(const CrossEntropyArgs& args) n
       } else {
         const float* const lse = args.log_sum_exp + 2 * row;
         const float* x = reader.read(row, first, count, buffer.values);
-        // The logits may lie where their gradient goes: the label's is read before.
+        // The gradient may overwrite the logits, so the label's gradient is computed first.
         const std::size_t at = static_cast<std::size_t>(label) - first;
         const float own = at < count ? x[at] : 0;
         cross_entropy_gradient_run(x, count, lse, others, factor, to);
@@ -176,8 +176,8 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void squared_error_gradient_loop(const floa
                  });
 }
 
-// max(x, 0) - x t + log(1 + exp(-|x|)). A target of zero takes nothing off. At the infinities the
-// limits: 0 where the target is on that side, else infinity.
+// max(x, 0) - x t + log(1 + exp(-|x|)). A target of zero subtracts nothing. At the infinities the
+// result is the limit: 0 if the target is on the same side, else infinity.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void binary_cross_entropy_loop(const float* const* in,
                                                                     float* out, std::size_t count) {
   map_vectors<2>({in[0], in[1]}, out, count, [](FloatVector x, FloatVector t) HWY_ATTR {
@@ -187,7 +187,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void binary_cross_entropy_loop(const float*
         hn::IfThenElse(hn::Eq(t, hn::Zero(d)), positive, fused(d, hn::Neg(x), t, positive));
     const FloatVector size = hn::Abs(x);
     const FloatVector loss = hn::Add(linear, log_one_plus_lanes(d, exp_lanes(d, hn::Neg(size))));
-    // What is left of the target on the other side of x, times infinity.
+    // The share of the target on the other side of x, times infinity.
     const FloatVector other =
         hn::IfThenElse(hn::Lt(x, hn::Zero(d)), t, hn::Sub(hn::Set(d, 1.0f), t));
     const FloatVector limit =
@@ -197,8 +197,8 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void binary_cross_entropy_loop(const float*
   });
 }
 
-// (sigmoid(x) - t) * factor. For x above zero as ((1 - t) - sigmoid(-x)) * factor: it keeps its
-// digits where both are nearly 1.
+// (sigmoid(x) - t) * factor. For x above zero it is computed as ((1 - t) - sigmoid(-x)) * factor,
+// which keeps its digits if both are nearly 1.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void binary_cross_entropy_gradient_loop(const float* const* in,
                                                                              float* out,
                                                                              std::size_t count) {
@@ -290,7 +290,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void hinge_gradient_loop(const float* const
                  });
 }
 
-// t (log t - x). A target of zero takes nothing, of an infinite x neither.
+// t (log t - x). With a target of zero the result is 0, even for an infinite x.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void divergence_loop(const float* const* in, float* out,
                                                           std::size_t count) {
   map_vectors<2>({in[0], in[1]}, out, count, [](FloatVector x, FloatVector t) HWY_ATTR {

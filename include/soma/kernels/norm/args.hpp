@@ -64,8 +64,8 @@ struct SoftmaxArgs {
   MatrixTarget dx{};
 };
 
-// Rows of planes, adjacent fp32: row r belongs to channel (first_row + r) % channels. What each
-// entry reads and writes: kernels/norm/channels-inl.hpp.
+// Rows of planes, adjacent fp32: row r belongs to channel (first_row + r) % channels.
+// kernels/norm/channels-inl.hpp lists the members that each entry reads and writes.
 struct ChannelArgs {
   std::size_t rows = 0, columns = 0, channels = 1, first_row = 0;
   const float *x = nullptr, *dy = nullptr;

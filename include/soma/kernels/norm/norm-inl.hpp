@@ -31,7 +31,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 namespace {  // internal linkage: units with other flags have their own
 
-// What stands for gamma and beta where they are absent.
+// Stand-ins for absent gamma and beta.
 struct NormConstants {
   alignas(64) float ones[row_chunk], zeros[row_chunk] = {};
   NormConstants() { std::fill_n(ones, row_chunk, 1.0f); }

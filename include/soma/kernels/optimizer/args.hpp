@@ -30,7 +30,7 @@ struct GradientRun {
   std::int64_t first_row = 0;
 };
 
-// What a step covers: adjacent rows, whose draws begin `draw_stride` apart.
+// The range of a step: adjacent rows, whose draws begin `draw_stride` apart.
 struct StepRows {
   std::size_t rows = 1, columns = 0;
   std::uint64_t draw_stride = 0;
@@ -69,7 +69,7 @@ struct AdamArgs {
   float inverse_root_correction2 = 1;                      // 1 / sqrt(correction2)
   // Adam (arXiv 1412.6980): this times w is added to the gradient first. Not with marked rows.
   float coupled_decay = 0;
-  const std::uint8_t* live = nullptr;  // of each row; 0: m and v are zero. nullptr: none is marked
+  const std::uint8_t* live = nullptr;  // per row, 0: m and v are zero; nullptr: no marks
 };
 
 // LAMB (arXiv 1904.00962), first part: m and v as above, u = (m / correction1) /

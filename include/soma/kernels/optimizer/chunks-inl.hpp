@@ -69,7 +69,7 @@ class StepRowKinds {
   StepRowKinds(const GradientRun& gradient, const std::uint8_t* live)
       : gradient_(gradient), live_(live) {}
   enum class Kind { with_gradient, without, idle };
-  // Of a row, where all before it have been passed.
+  // The kind of a row; all rows before it have been passed.
   Kind kind(std::size_t row) const {
     if (!gradient_.sparse) return Kind::with_gradient;
     if (used_ < gradient_.rows.size() &&

@@ -110,9 +110,9 @@ HWY_INLINE void step_moments(D d, const MomentFactors& by, V gradient, V& m, V& 
 // ---- AdamW:  w = fma(decay_factor, w, -(step_size * m / fma(sqrt(v), 1 / sqrt(correction2),
 //                                                              epsilon)))
 
-// What adam_chunk() reads and writes of a state: floats that are decoded before and encoded after
-// it, or bf16 with 16 random bits, where reading, stepping and rounding are one pass: 1.2 times as
-// fast.
+// The two forms of a state in adam_chunk(). FloatLanes: floats, decoded before and encoded after
+// the step. The other form, bf16 with 16 random bits, reads, steps and rounds in one pass: 1.2
+// times as fast.
 struct FloatLanes {
   explicit FloatLanes(const StepRun& run) : values(run.values), next(run.next) {}
   template <class D>
@@ -298,7 +298,7 @@ static inline void lamb_update(LambArgs& args) noexcept {
     load_chunk(v, first, count, scratch);
     float* u = place_run(update, first, count, update_buffer.values);
     lamb_chunk(args, g, w, m, v, whole, u);
-    // What fills up the last group may be 0 / 0.
+    // The padding of the last group may be 0 / 0, and must not join the sums.
     std::fill(u + count, u + whole, 0.0f);
     add_squares(w, whole, weight_squares);
     add_squares(u, whole, update_squares);

@@ -1,5 +1,5 @@
-// The quantize entry of the kernel table. A block of granules is read twice while it is in a cache:
-// for its amax, and to be rounded.
+// A block of granules is read twice while it is in a cache: once to find its amax, once to round
+// it.
 
 #if defined(SOMA_KERNELS_QUANTIZE_QUANTIZE_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_QUANTIZE_QUANTIZE_INL_HPP
@@ -44,7 +44,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_columns_within(float* x, cons
 
 namespace {  // internal linkage: units with other flags have their own
 
-// scale_for(), with what depends on the format found once.
+// scale_for(), but the parts that depend only on the format are computed once.
 class ScaleRule {
  public:
   ScaleRule(const Scaling& scaling, const FloatFormat& format)
@@ -119,7 +119,7 @@ class QuantizePass {
   }
 
  private:
-  // A block is whole granules, at most a chunk, or else one granule.
+  // A block is several whole granules, at most a chunk, or one granule.
   void do_block(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns,
                 std::size_t at) {
     const std::size_t groups = (columns + group_ - 1) / group_;
@@ -146,7 +146,7 @@ class QuantizePass {
     }
   }
 
-  // Where a run lies as bf16 or fp32: itself if it can, else the buffer.
+  // The address of a run as bf16 or fp32: in place if possible, else in the buffer.
   const std::byte* source(std::size_t row, std::size_t column, std::size_t count) {
     if (from_bf16_)
       return static_cast<const std::byte*>(args_.x.data) +
@@ -154,7 +154,7 @@ class QuantizePass {
     return reinterpret_cast<const std::byte*>(reader_.read(row, column, count, decoded_.values));
   }
 
-  // Rows inside: one horizontal maximum for each granule of the block.
+  // The inner loop is over rows: then each granule of the block needs one horizontal maximum.
   void find_amax(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns,
                  std::size_t groups) {
     std::fill_n(amax_, groups, 0.0f);
@@ -184,7 +184,7 @@ class QuantizePass {
     write_any(row, column, count, to);
   }
 
-  // Any format and rounding, and what is not finite: by way of codes.
+  // For any format and rounding, and for numbers that are not finite: by encoding and decoding.
   void write_any(std::size_t row, std::size_t column, std::size_t count, std::byte* to) {
     float* values = buffers_.values;
     const float* x = reader_.read(row, column, count, values);
@@ -227,7 +227,7 @@ class QuantizePass {
   QuickFormat quick_format_;
   QuickLoop quick_ = nullptr;
 
-  // Of the granules of a block.
+  // Scales and largest magnitudes of the granules of a block.
   alignas(64) float scales_[row_chunk + lane_padding], inverses_[row_chunk + lane_padding],
       amax_[row_chunk];
   alignas(64) std::int32_t maxima_[row_chunk + lane_padding];

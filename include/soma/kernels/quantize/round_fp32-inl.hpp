@@ -1,11 +1,11 @@
-// Rounding to a narrow format on fp32 numbers, without codes between: of finite values, to nearest
+// Rounds fp32 numbers to a narrow format without computing codes: for finite values, to nearest
 // even, in a format with subnormals.
 //
-// A magnitude a of exponent e has the spacing 2^(e - M), below the smallest normal number that
-// one's. In the sum t of a and 2^(e - M + 23) that is the last place, so the addition rounds a; t
-// less that power is the rounded number, and the difference of their bits counts its spacings. No
-// contraction can change a bit: between the product with the inverse scale and the sum stands a
-// minimum.
+// A magnitude a with exponent e has the spacing 2^(e - M); below the smallest normal number the
+// spacing is that number's. In the sum t of a and 2^(e - M + 23), this spacing is the last place,
+// so the addition rounds a. t less that power is the rounded number, and the difference of their
+// bits counts its spacings. A minimum between the product with the inverse scale and the sum
+// prevents contraction, which could change a bit.
 
 #if defined(SOMA_KERNELS_QUANTIZE_ROUND_FP32_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_QUANTIZE_ROUND_FP32_INL_HPP
@@ -50,7 +50,8 @@ struct QuickScales {
   std::size_t group;
 };
 
-// False: a number was not finite or, without a scale, too large. Then what was written is wrong.
+// false: a number was not finite or, without a scale, too large; then the written numbers are
+// wrong.
 using QuickLoop = bool (*)(const QuickFormat&, const std::byte* from, std::size_t count,
                            const QuickScales&, std::byte* to);
 
@@ -61,8 +62,8 @@ static inline bool is_quick(const FloatFormat& f, const Rounding& rounding) {
          f.max_exponent() + 24 - f.mantissa_bits <= 127;
 }
 
-// Of a format that is_quick(). With a scale large numbers stop at the largest; without one they
-// follow the format's rule.
+// For a format that is_quick(). With a scale, large numbers saturate at the largest finite number;
+// without a scale they follow the format's rule.
 static inline QuickFormat make_quick_format(const FloatFormat& f, bool scaled) {
   const float largest = decode(f, f.max_finite_code());
   const int discarded = 23 - f.mantissa_bits;
@@ -211,8 +212,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void raise_columns(const std::byte* from, s
   raise(last, maxima + whole);
 }
 
-// The same for groups of a multiple of 32 elements, each of which has a vector of maxima, 16 apart.
-// Two bf16 numbers are read as one word: each half of it, moved up, is an fp32.
+// Two bf16 numbers are read as one word: each half, shifted to the upper half, is an fp32 number.
 template <bool kFromBf16>
 HWY_NOINLINE HWY_MAYBE_UNUSED static void raise_groups(const std::byte* from, std::size_t count,
                                                        std::size_t group, std::int32_t* maxima) {

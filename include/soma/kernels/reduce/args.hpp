@@ -11,8 +11,8 @@ namespace soma {
 enum class Reduction : std::uint8_t { sum, maximum, minimum };
 
 // out[r] = reduction over the columns of row r. A sum uses 16 logical lanes: lane i adds elements
-// i, i + 16, ... in order, then lanes meet pairwise (i with i + 8, + 4, + 2, + 1). NaN wins in
-// maximum and minimum. No columns: 0, -infinity, infinity.
+// i, i + 16, ... in order, then lanes are added pairwise (i with i + 8, + 4, + 2, + 1). NaN wins in
+// maximum and minimum. Without columns, the result is 0, -infinity or infinity.
 struct RowReduceArgs {
   Reduction reduction = Reduction::sum;
   std::size_t rows = 0, columns = 0;
@@ -20,8 +20,9 @@ struct RowReduceArgs {
   float* out = nullptr;  // rows
 };
 
-// out[c] = sum over rows, for `columns` columns: rows of a segment in runs of rows_of_run() and
-// ascending order, segments in the fixed tree. + the old value where accumulate.
+// out[c] = sum over rows, for `columns` columns. The rows of a segment are added in runs of
+// rows_of_run() in ascending order, and segments in the fixed tree. With `accumulate`, the old
+// value is added.
 struct ColumnSumArgs {
   std::size_t rows = 0, columns = 0;
   MatrixOperand x{};
@@ -38,7 +39,7 @@ struct SumSquaresArgs {
   double result = 0;
 };
 
-// Whether all numbers of a run are finite.
+// Tests if all numbers of a run are finite.
 struct FiniteArgs {
   std::size_t count = 0;
   const void* x = nullptr;

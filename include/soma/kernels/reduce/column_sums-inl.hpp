@@ -1,5 +1,5 @@
-// The sum of rows, element by element, in the fixed order of Segments: what gradients of biases,
-// scales and embeddings are.
+// The sum of rows, element by element, in the fixed order of Segments. Gradients of biases, scales
+// and embeddings are such sums.
 
 #if defined(SOMA_KERNELS_REDUCE_COLUMN_SUMS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_REDUCE_COLUMN_SUMS_INL_HPP
@@ -35,15 +35,15 @@ struct RowSum {
   float* out = nullptr;
 };
 
-// A tree over 2^10 segments has at most one waiting partial sum at each of 10 levels.
+// In a tree over 2^10 segments, at most one partial sum waits at each of 10 levels.
 inline constexpr std::size_t sum_levels = 10;
-// Partial sums of all levels and the one being made: 16 KiB, half of the smallest first-level
-// cache; those of a run have as much. The fewer levels the more columns are summed together: rows
-// are read by longer pieces.
+// The memory for the partial sums of all levels and the current one: 16 KiB, half of the smallest
+// first-level cache. The partial sums of a run have as much. With fewer levels, more columns are
+// summed together, so that rows are read in longer pieces.
 inline constexpr std::size_t sum_room = 4096;
-// Rows added in one pass over the partial sums, where a row has at least so many columns: shorter
-// pieces taken in turns from several rows are read more slowly from memory than one by one (half as
-// fast on a Zen 5).
+// The rows that are added in one pass over the partial sums, if a row has at least sum_rows_columns
+// columns. Reading short pieces of several rows in turn is slower than reading one row after the
+// other, if they come from memory (half as fast on a Zen 5).
 inline constexpr std::size_t sum_rows = 4, sum_rows_columns = 256;
 
 struct RowSumBuffers {
@@ -70,7 +70,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void add_rows(const float* const* rows, std
   }
 }
 
-// Rows first ... last - 1 of a piece of columns, from zero.
+// Adds rows first ... last - 1 of a piece of columns, from zero.
 static inline void sum_run(const RowSum& args, const RunSource& source, std::size_t first,
                            std::size_t last, std::size_t column, std::size_t count, float* sums,
                            RowSumBuffers& buffers) {
@@ -93,7 +93,7 @@ static inline void sum_run(const RowSum& args, const RunSource& source, std::siz
   }
 }
 
-// The same in runs.
+// The same for a segment, run by run.
 static inline void sum_segment(const RowSum& args, const RunSource& source, std::size_t first,
                                std::size_t last, std::size_t column, std::size_t count, float* sums,
                                RowSumBuffers& buffers) {
@@ -106,7 +106,7 @@ static inline void sum_segment(const RowSum& args, const RunSource& source, std:
   }
 }
 
-// At how many levels of the tree a partial sum may have to wait.
+// The number of levels of the tree at which a partial sum may have to wait.
 static inline std::size_t waiting_levels(const Segments& segments) {
   if (segments.bounds == nullptr) return 0;
   std::size_t levels = 0;
@@ -114,8 +114,8 @@ static inline std::size_t waiting_levels(const Segments& segments) {
   return levels;
 }
 
-// The tree of a binary counter: after segment s, the partial sum at level l waits for its right
-// neighbour where bit l of s + 1 is set. Returns the sum of all segments.
+// Adds segments in a tree, as a binary counter: after segment s, the partial sum at level l waits
+// for its right neighbour if bit l of s + 1 is set. Returns the sum of all segments.
 static inline const float* sum_tree(const RowSum& args, const RunSource& source, std::size_t column,
                                     std::size_t count, RowSumBuffers& buffers) {
   const std::size_t whole = whole_groups(count);
@@ -150,7 +150,7 @@ static inline void sum_rows_of(const RowSum& args) {
   const std::size_t most = source.plain ? fit : (std::min)(fit, run_chunk);
   for (std::size_t column = 0; column < args.columns;) {
     std::size_t count = (std::min)(most, args.columns - column);
-    // Whole groups of fp32 are added where they lie; what is left of a row is a piece of its own.
+    // Whole groups of fp32 are added in place; the rest of a row is a piece of its own.
     if (source.plain && count > run_group) count = count / run_group * run_group;
     const float* sums = sum_tree(args, source, column, count, buffers);
     float* out = args.out + column;

@@ -1,6 +1,6 @@
-// Sums in 16 logical lanes: lane i adds elements i, i + 16, ... in order, then lanes meet pairwise.
-// The lanes live in memory between chunks, so a sum depends neither on the width of the vectors nor
-// on how a run is cut into chunks (whose starts are multiples of 16).
+// Sums in 16 logical lanes: lane i adds elements i, i + 16, ... in order, then lanes are added
+// pairwise. The lanes are stored in memory between chunks, so a sum depends neither on the width of
+// the vectors nor on how a run is cut into chunks (which begin at multiples of 16).
 
 #if defined(SOMA_KERNELS_REDUCE_LANE_SUMS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_REDUCE_LANE_SUMS_INL_HPP
@@ -28,7 +28,7 @@ struct SixteenLanes {
   alignas(128) T lane[logical_lanes] = {};
 };
 
-// i with i + 8, then + 4, + 2, + 1.
+// Adds lane i to i + 8, then to + 4, + 2, + 1.
 template <class T>
 static inline T total(const SixteenLanes<T>& sums) {
   T left[logical_lanes / 2];
@@ -38,9 +38,9 @@ static inline T total(const SixteenLanes<T>& sums) {
   return left[0];
 }
 
-// `count` is a multiple of 16; zeros fill it up, which change no lane (a lane is never -0). Vectors
-// narrower than 16 lanes pass over the chunk once for each part of the lanes: it lies in the
-// first-level cache, and the passes, being independent, overlap.
+// `count` is a multiple of 16; callers pad with zeros, which change no lane (a lane is never -0).
+// Vectors narrower than 16 lanes pass over the chunk once for each part of the lanes: the chunk is
+// in the first-level cache, and the passes are independent, so they overlap.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void add_to_lanes(const float* values, std::size_t count,
                                                        SixteenLanes<float>& sums) {
   const hn::CappedTag<float, logical_lanes> d;

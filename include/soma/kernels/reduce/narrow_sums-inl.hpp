@@ -1,7 +1,7 @@
-// Sums over the rows of few columns, such as a vector. One run of rows (rows_of_run) gives one
-// addition after the other, which waits for the latency of each; so 16 runs are summed side by side
-// in the lanes of vectors. Each lane adds its run in the documented order, so the bits are
-// those of sum_rows_of().
+// Sums over the rows of few columns, such as a vector. Within a run of rows (rows_of_run), each
+// addition waits for the one before. So 16 runs are summed side by side in the lanes of vectors.
+// Each lane adds its run in the documented order, so the bits are the same as those of
+// sum_rows_of().
 
 #if defined(SOMA_KERNELS_REDUCE_NARROW_SUMS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_REDUCE_NARROW_SUMS_INL_HPP
@@ -26,14 +26,14 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// With 16 columns a row fills a vector by itself.
+// With 16 columns, a row fills a vector, and narrow sums bring nothing.
 inline constexpr std::size_t narrow_columns = 15;
 // Vectors have at most 8 lanes, because parts of wider ones are joined slowly.
 inline constexpr std::size_t narrow_runs = 16, narrow_lanes = 8;
-// Floats of each run at a time, where they are not added where they lie: 16 KiB, half of the
-// smallest first-level cache. The pitch keeps runs out of each other's cache lines.
+// The floats of each run that are copied at a time, if a run cannot be added in place: 16 KiB, half
+// of the smallest first-level cache. The pitch keeps runs in different cache lines.
 inline constexpr std::size_t narrow_piece = 256, narrow_pitch = narrow_piece + run_group;
-inline constexpr std::size_t narrow_levels = 10;  // of the tree over up to 2^10 segments
+inline constexpr std::size_t narrow_levels = 10;  // levels of the tree over up to 2^10 segments
 
 struct NarrowBuffers {
   alignas(64) float values[narrow_runs * narrow_pitch];
@@ -41,13 +41,13 @@ struct NarrowBuffers {
   ConvertBuffers scratch;
 };
 
-// Memory that is fetched while sixteen runs are added. A processor recognises one stream of
-// addresses and not sixteen, so the next runs are fetched in the order of their addresses.
+// The memory to prefetch while sixteen runs are added. A CPU recognises one stream of addresses,
+// but not sixteen, so the next runs are prefetched in the order of their addresses.
 struct Fetched {
   std::uintptr_t at = 0;
   std::size_t bytes = 0;  // with sixteen floats of each run
   std::uintptr_t end = at;
-  // One of `parts` of that many.
+  // Prefetches one of `parts` parts.
   void fetch(std::size_t parts = 1) {
     for (end += bytes / parts; at < end; at += 64)
       __builtin_prefetch(reinterpret_cast<const void*>(at), 0, 2);  // to the second-level cache
@@ -64,7 +64,7 @@ static inline void add_side_by_side(const float* const* runs, std::size_t taken,
 
 #else
 
-// Four floats of each of Lanes(d) runs, block by block.
+// Transposes four floats of each of Lanes(d) runs, block by block.
 template <class D>
 HWY_INLINE hn::Vec<D> load_blocks(D d, const float* const* runs, std::size_t at) {
   if constexpr (hn::MaxLanes(D()) <= 4) {
@@ -92,7 +92,7 @@ HWY_INLINE void transpose_four(D d, const float* const* runs, std::size_t at, co
   add(3, hn::BitCast(d, hn::InterleaveUpper(pairs, high_01, high_23)));
 }
 
-// One column: the sums of a vector's runs stay in a register for whole cache lines of each.
+// For one column: the sums of a vector's runs stay in a register for whole cache lines of each run.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void add_column_side_by_side(const float* const* runs,
                                                                   std::size_t taken,
                                                                   std::size_t count, Fetched next,
@@ -148,7 +148,8 @@ namespace {  // internal linkage: units with other flags have their own
 
 class NarrowSum {
  public:
-  // Rows of `source` adjacent, or a single column, whose rows are then columns of `source`.
+  // The rows of `source` are adjacent, or there is a single column, whose rows are then columns of
+  // `source`.
   NarrowSum(const RunSource& source, std::size_t columns, const Segments& segments,
             std::size_t rows)
       : source_(source), columns_(columns) {
@@ -180,7 +181,7 @@ class NarrowSum {
     std::size_t longest = 0;
     for (std::size_t i = 0; i < taken_; ++i)
       longest = (std::max)(longest, runs_[i].last - runs_[i].first);
-    // Whole vectors of runs are added; those beyond the last one count for nothing.
+    // Adds whole vectors of runs; results beyond the last run are not used.
     const std::size_t taken = (taken_ + narrow_lanes - 1) / narrow_lanes * narrow_lanes;
     const std::size_t most = narrow_piece / columns_;
     const float* from[narrow_runs];
@@ -194,7 +195,7 @@ class NarrowSum {
     taken_ = 0;
   }
 
-  // The runs that come next, as far as they are fetched while these are added.
+  // The next runs, as many as are prefetched while the current runs are added.
   Fetched next_runs(std::size_t row) const {
     if (taken_ != narrow_runs || source_.column_stride != 1) return {};
     const std::size_t before = (runs_[taken_ - 1].last + narrow_runs * row) * columns_;
@@ -240,8 +241,8 @@ class NarrowSum {
 
 }  // namespace
 
-// Whether runs side by side are faster than one row after the other. A step of a vector of lanes
-// takes about a fifth of the time of a row, for each column.
+// True if adding runs side by side is faster than one row after the other. For each column, a step
+// with a vector of lanes takes about a fifth of the time of a row.
 static inline bool worth_side_by_side(const Segments& segments, std::size_t rows,
                                       std::size_t columns) {
   std::size_t longest = segments.bounds == nullptr ? rows : 0;
@@ -251,12 +252,12 @@ static inline bool worth_side_by_side(const Segments& segments, std::size_t rows
   return columns <= 4 * (rows / (std::min)(longest, rows_of_run(longest)));
 }
 
-// The sums of few columns; false where rows are better added one after the other.
+// Computes the sums of few columns; returns false if adding one row after the other is better.
 static inline bool sum_narrow(const MatrixOperand& x, const Segments& segments, std::size_t rows,
                               std::size_t columns, bool accumulate, float* out) {
   if (columns == 0 || columns > narrow_columns || rows == 0) return false;
   const bool adjacent = columns > 1 && x.row_stride == columns && x.column_stride == 1;
-  // Columns that lie apart are read once for each.
+  // Columns that are not adjacent are read separately.
   if (columns > 4 && !adjacent) return false;
   const std::size_t together = adjacent ? columns : 1;
   if (!worth_side_by_side(segments, rows, columns)) return false;

@@ -40,8 +40,8 @@ static inline std::int32_t ordered(std::int32_t bits) {
 
 inline constexpr std::int32_t quiet_nan_bits = 0x7FC00000;
 
-// The larger of `largest` and the values, as ordered integers. `flip` is a sign bit that the values
-// are taken with; NaN is above all. `count` is a multiple of 16.
+// The larger of `largest` and the values, as ordered integers. `flip` is xored with the sign bit of
+// each value; NaN is above all numbers. `count` is a multiple of 16.
 HWY_NOINLINE HWY_MAYBE_UNUSED static std::int32_t largest_ordered(const float* values,
                                                                   std::size_t count,
                                                                   std::int32_t flip,
@@ -67,7 +67,7 @@ static inline float row_extreme(const RowReduceArgs& args, const RunSource& sour
   for (std::size_t first = 0; first < args.columns; first += run_chunk) {
     const std::size_t count = (std::min)(run_chunk, args.columns - first);
     const float* values = load_run(source, row, first, count, buffer.values, scratch);
-    // What fills up a group must not win: one of the elements does not.
+    // The padding of a group must not win: a copy of one of its elements does not.
     std::fill(buffer.values + count, buffer.values + whole_groups(count), values[0]);
     largest = largest_ordered(values, whole_groups(count), flip, largest);
   }
@@ -124,7 +124,8 @@ static inline void sum_squares(SumSquaresArgs& args) noexcept {
 
 // ---- finite or not, by codes: nothing is decoded
 
-// The top bit of a difference tells: codes stay below 2^31. `count` is a multiple of 16.
+// A code that is not finite sets the top bit of a difference: codes are below 2^31. `count` is a
+// multiple of 16.
 template <int kWidth>
 HWY_NOINLINE HWY_MAYBE_UNUSED static bool finite_codes(const CodecParams& params,
                                                        const std::byte* from, std::size_t count) {
@@ -161,7 +162,8 @@ static inline void all_finite(FiniteArgs& args) noexcept {
   const CodecParams codec = stored_codec(args.dtype);
   const auto width = static_cast<std::size_t>(codec.width);
   const auto* from = static_cast<const std::byte*>(args.x);
-  // Large enough that a call is nothing, small enough that an overflow is found early.
+  // Large enough that the cost of a call does not matter, small enough that an overflow is found
+  // early.
   constexpr std::size_t chunk = 8 * run_chunk;
   const std::size_t whole = args.count / run_group * run_group;
   for (std::size_t first = 0; first < whole && args.finite; first += chunk)

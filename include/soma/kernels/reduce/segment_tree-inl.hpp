@@ -28,15 +28,15 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void add_floats(const float* HWY_RESTRICT f
     hn::Store(hn::Add(hn::Load(d, from + i), hn::Load(d, to + i)), d, to + i);
 }
 
-// The tree of Segments as a binary counter: one sum waits at each level until its neighbour is
-// there. make(segment, level) makes one there, join(level) adds that of the level above to it; the
-// sum of all ends at level 0.
+// The tree of Segments as a binary counter: at each level, one sum waits until its neighbour is
+// complete. make(segment, level) makes a sum at a level, and join(level) adds the sum of the level
+// above to it; in the end, level 0 has the sum of all segments.
 template <class Make, class Join>
 HWY_INLINE void sum_in_tree(std::size_t segments, const Make& make, const Join& join) {
   std::size_t waiting = 0;  // levels in use; the topmost is written next
   for (std::size_t segment = 0; segment < segments; ++segment) {
     make(segment, waiting++);
-    // Each trailing one of the segment's number is a neighbour that waits.
+    // Each trailing one bit of the segment's number is a neighbour that waits.
     for (std::size_t left = segment; (left & 1) != 0; left >>= 1) join(--waiting - 1);
   }
 }
@@ -48,7 +48,7 @@ template <std::size_t kWidth>
 class SegmentTree {
  public:
   // Calls add(first row, end of rows, sums) for each run of each segment, with sums from zero;
-  // returns the sums of all.
+  // returns the sum of all segments.
   template <class Add>
   const float* sum(const Segments& segments, std::size_t rows, const Add& add) {
     const std::size_t whole[2] = {0, rows};

@@ -33,8 +33,8 @@ struct FusedChain {
   }
 };
 
-// What the bf16 tile instruction makes of a sum and pairs of products (simd/bf16_tiles-inl.hpp), at
-// most its sixteen.
+// The result of the bf16 tile instruction for a sum and at most sixteen pairs of products
+// (simd/bf16_tiles-inl.hpp).
 inline float add_tile_products(float sum, std::span<const float> a, std::span<const float> b) {
   const auto flushed = [](float x) {
     return std::fabs(x) < 0x1p-126f ? std::copysign(0.0f, x) : x;
@@ -112,8 +112,8 @@ T activate(Activation function, T x) {
   return unary(unary_of(function), x);
 }
 
-// One element on its way out. What is not wanted is zero, or 1 for `kept`, which dropout multiplies
-// by.
+// The steps from a sum to an element of c. Unused terms are zero; `kept`, the factor of dropout, is
+// 1 if unused.
 template <class T>
 struct EvictedElement {
   T old = 0, bias = 0, kept = 1, residual = 0;

@@ -21,7 +21,7 @@ struct Sgd {
   }
 };
 
-// What Adam and LAMB share: `t` is the number of the step, from 1.
+// The moments that Adam and LAMB share: `t` is the number of the step, from 1.
 template <class T>
 struct Adam {
   T rate, beta1, beta2, epsilon, weight_decay;

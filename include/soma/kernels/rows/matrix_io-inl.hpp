@@ -1,5 +1,5 @@
-// Rows of operands and targets as fp32: where they lie if they are plain, else through a chunk
-// buffer that stays in the first-level cache.
+// Rows of operands and targets as fp32: in place if they are plain, else through a chunk buffer
+// that stays in the first-level cache.
 
 #if defined(SOMA_KERNELS_ROWS_MATRIX_IO_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_ROWS_MATRIX_IO_INL_HPP
@@ -27,8 +27,8 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Elements that are read or written at a time where they need decoding or encoding; a multiple of
-// 16, so that the lanes of a sum go on over chunks.
+// The elements that are read or written at a time if they need decoding or encoding; a multiple of
+// 16, so that the lanes of a sum continue from chunk to chunk.
 inline constexpr std::size_t row_chunk = convert_chunk;
 
 namespace {  // internal linkage: units with other flags have their own
@@ -81,7 +81,8 @@ namespace {
 class MatrixReader {
  public:
   MatrixReader() = default;
-  // Values are multiplied by `factor` after the operand's own scale, rounded apart.
+  // Values are multiplied by `factor` after the operand's own scale; the two products are rounded
+  // separately.
   explicit MatrixReader(const MatrixOperand& operand, float factor = 1)
       : operand_(operand), factor_(factor), width_(size_of(operand.dtype)) {
     if (is_floating(operand.dtype)) {
@@ -151,11 +152,11 @@ class MatrixReader {
   bool plain_ = false, direct_ = false;
 };
 
-// Writes a target: compute into place(), then finish(); or write() what lies somewhere else.
+// Writes a target: compute into place(), then call finish(); or call write() for values that are
+// stored elsewhere.
 class MatrixWriter {
  public:
-  // `stream`: what write() writes goes past the caches, and is there for others after
-  // flush().
+  // `stream`: write() writes past the caches, and other threads see the values only after flush().
   explicit MatrixWriter(const MatrixTarget& target, bool stream = false)
       : target_(target),
         stream_(stream),
@@ -163,7 +164,7 @@ class MatrixWriter {
         width_(size_of(target.dtype)) {}
 
   bool direct() const { return params_.plain_fp32; }
-  // Whether a value's code is that of bf16_codes<false>().
+  // True if bf16_codes<false>() makes the codes of the values.
   bool rounds_to_bf16() const {
     return params_.plain_bf16 && params_.mode == RoundingMode::nearest_even;
   }
@@ -172,7 +173,8 @@ class MatrixWriter {
   }
   std::size_t row_stride() const { return target_.row_stride; }
 
-  // Where the values of a row from `column` on belong: the target itself, or a buffer for a chunk.
+  // The memory for the values of a row from `column` on: the target itself, or a buffer for a
+  // chunk.
   float* place(std::size_t row, std::size_t column) {
     return direct() ? reinterpret_cast<float*>(at(row, column)) : buffers_.values;
   }
@@ -182,7 +184,7 @@ class MatrixWriter {
     if (!direct()) encode(row, column, buffers_.values, count);
   }
 
-  // At most a row chunk.
+  // Writes at most a row chunk.
   void write(std::size_t row, std::size_t column, const float* values, std::size_t count) {
     if (direct()) return write_out(at(row, column), values, count * sizeof(float), stream_);
     if (count % float_lanes == 0) return encode(row, column, values, count);
@@ -212,7 +214,7 @@ class MatrixWriter {
   ConvertBuffers buffers_;
 };
 
-// A row that is read several times: what needs decoding is decoded once if it fits.
+// A row that is read several times: it is decoded once if the decoded row fits.
 class CachedRow {
  public:
   CachedRow(const MatrixOperand& operand, std::size_t columns)
@@ -225,7 +227,7 @@ class CachedRow {
       reader_.read(row, first, (std::min)(row_chunk, columns_ - first), values_ + first);
   }
 
-  // Up to a chunk.
+  // Reads up to a chunk.
   const float* read(std::size_t column, std::size_t count) {
     return kept_ ? values_ + column : reader_.read(row_, column, count, values_);
   }
@@ -253,7 +255,7 @@ HWY_INLINE void for_each_chunk(std::size_t columns, const Body& body) {
 // Reads count elements of each input; out may be one of them.
 using MapLoop = void (*)(const float* const* in, float* out, std::size_t count);
 
-// A whole matrix that can be taken for one row: fewer and longer runs.
+// True if the whole matrix can be treated as one row, which gives fewer and longer runs.
 static inline bool is_one_row(std::size_t rows, std::size_t columns, const MatrixOperand& operand) {
   return rows == 1 || operand.row_stride == columns * operand.column_stride;
 }
@@ -264,7 +266,8 @@ static inline bool is_one_row(std::size_t rows, std::size_t columns, const Matri
           (!draws || (target.row_indices == nullptr && target.draw_row_stride == columns)));
 }
 
-// y = loop(inputs). The last input is multiplied by `factor` first, rounded apart.
+// y = loop(inputs). The last input is multiplied by `factor` first, and that product is rounded
+// separately.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void map_rows(std::size_t rows, std::size_t columns,
                                                    const MatrixOperand* const* inputs,
                                                    std::size_t input_count, float factor,
@@ -283,7 +286,8 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void map_rows(std::size_t rows, std::size_t
     columns *= rows;
     rows = columns != 0 ? 1 : 0;
   }
-  // Chunks outside: rows of a transposed operand then share cache lines while these are near.
+  // The outer loop is over chunks: rows of a transposed operand share cache lines, which then stay
+  // in the cache.
   const std::size_t step = direct ? (std::max)(columns, std::size_t{1}) : row_chunk;
   for (std::size_t first = 0; first < columns; first += step) {
     const std::size_t count = (std::min)(step, columns - first);

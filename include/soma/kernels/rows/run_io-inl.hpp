@@ -1,5 +1,5 @@
-// Runs: stored elements of any type as adjacent floats and back, a chunk at a time. fp32 is used
-// where it lies.
+// Runs: converts stored elements of any type to adjacent floats and back, a chunk at a time. fp32
+// is used in place.
 
 #if defined(SOMA_KERNELS_ROWS_RUN_IO_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_ROWS_RUN_IO_INL_HPP
@@ -26,8 +26,8 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Loops over a chunk work on whole groups of 16 elements, the widest vector: a chunk that does not
-// end with one lies in a buffer, where zeros follow.
+// Loops over a chunk work on whole groups of 16 elements, the widest vector. A chunk that does not
+// end with a whole group is copied to a buffer and padded with zeros.
 inline constexpr std::size_t run_chunk = convert_chunk;
 inline constexpr std::size_t run_group = lane_padding;
 
@@ -39,14 +39,14 @@ static inline std::size_t whole_groups(std::size_t count) {
   return (count + run_group - 1) / run_group * run_group;
 }
 
-// A matrix that is read by pieces of its rows; a plain run is its row 0.
+// A matrix that is read in pieces of its rows; a plain run is its row 0.
 struct RunSource {
   const std::byte* data;
   DType dtype;
   std::size_t width, row_stride, column_stride;
   float scale;
   std::int32_t zero_point;
-  CodecParams codec;  // of a floating type
+  CodecParams codec;  // for floating types
   bool plain;         // fp32 as it is, elements of a row adjacent
 };
 
@@ -68,7 +68,7 @@ static inline RunSource run_source(const void* data, DType dtype) {
   return run_source(MatrixOperand{.data = data, .dtype = dtype});
 }
 
-// Stored bytes of elements a fixed distance apart, side by side.
+// Copies stored elements at a fixed distance to adjacent memory.
 template <std::size_t kWidth>
 static inline void collect_codes(const std::byte* from, std::size_t distance, std::size_t count,
                                  std::byte* to) {
@@ -104,7 +104,7 @@ static inline void floats_from_integers(const std::byte* from, std::size_t dista
   }
 }
 
-// Up to a chunk of adjacent codes as floats.
+// Decodes up to a chunk of adjacent codes to floats.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void decode_adjacent(const RunSource& source,
                                                           const std::byte* from, std::size_t count,
                                                           float* out, ConvertBuffers& scratch) {
@@ -146,7 +146,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void load_converted(const RunSource& source
   }
 }
 
-// Elements column ... column + count - 1 of a row, `count` up to a chunk: where they lie, or in the
+// Elements column ... column + count - 1 of a row, `count` up to a chunk: in place, or in the
 // buffer, with zeros up to a whole group.
 static inline const float* load_run(const RunSource& source, std::size_t row, std::size_t column,
                                     std::size_t count, float* buffer, ConvertBuffers& scratch) {
@@ -167,7 +167,7 @@ static inline const float* load_run(const RunSource& source, std::size_t row, st
 struct RunTarget {
   std::byte* data;
   CodecParams codec;
-  Draw draw;  // of element 0
+  Draw draw;  // for element 0
 };
 
 static inline RunTarget run_target(void* data, DType dtype, const Rounding& rounding,
@@ -175,15 +175,16 @@ static inline RunTarget run_target(void* data, DType dtype, const Rounding& roun
   return {static_cast<std::byte*>(data), stored_codec(dtype, rounding), draw};
 }
 
-// Where to compute elements first ... first + count - 1 before they are stored: in place, or in the
-// buffer.
+// The memory in which to compute elements first ... first + count - 1 before they are stored: the
+// target, or the buffer.
 static inline float* place_run(const RunTarget& target, std::size_t first, std::size_t count,
                                float* buffer) {
   if (!target.codec.plain_fp32 || whole_groups(count) != count) return buffer;
   return reinterpret_cast<float*>(target.data + first * sizeof(float));
 }
 
-// Up to a chunk, each value rounded once. Nothing to do for what was computed in place.
+// Stores up to a chunk, with one rounding for each value. Values that were computed in place are
+// stored already.
 static inline void store_run(const RunTarget& target, std::size_t first, std::size_t count,
                              const float* values, ConvertBuffers& scratch) {
   std::byte* to = target.data + first * static_cast<std::size_t>(target.codec.width);

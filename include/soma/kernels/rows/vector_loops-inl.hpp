@@ -1,7 +1,6 @@
-// Loops over runs of floats that every kernel family shares: a function of each element, and sums
-// in 16 logical lanes. Runs may have any length; what is left behind the last whole vector passes
-// through the same vector code by way of a padded copy, so an element's bits do not depend on where
-// it stands.
+// Loops over runs of floats that all kernel families share: a function of each element, and sums in
+// 16 logical lanes. Runs may have any length: the rest after the last whole vector goes through the
+// same vector code as a padded copy, so the bits of an element do not depend on its place.
 
 #if defined(SOMA_KERNELS_ROWS_VECTOR_LOOPS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_ROWS_VECTOR_LOOPS_INL_HPP
@@ -25,8 +24,8 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Sums over a run: lane i adds elements i, i + 16, i + 32 ... in order, then lanes meet pairwise.
-// Vectors of any width compute the same.
+// Sums over a run: lane i adds elements i, i + 16, i + 32 ... in order, then lanes are added
+// pairwise. Vectors of any width compute the same.
 inline constexpr std::size_t sum_lanes = 16;
 using Floats = hn::CappedTag<float, sum_lanes>;
 using FloatVector = hn::Vec<Floats>;
@@ -47,7 +46,7 @@ struct Tails {
 
 }  // namespace
 
-// Of loops whose operands come from memory, not from a first-level cache: they are fetched ahead.
+// Marks loops whose operands come from memory instead of a first-level cache: these loops prefetch.
 inline constexpr bool from_memory = true;
 
 template <bool kFetches, class Function, std::size_t... k>
@@ -68,7 +67,7 @@ HWY_INLINE void map_vectors(std::array<const float*, kInputs> in, float* out, st
   const std::size_t rest = count % float_lanes, whole = count - rest;
   alignas(64) float last[sum_lanes];
   const Tails<kInputs> tails(in, whole, rest);
-  // Twice through one loop: compiled once.
+  // Both cases go through one loop, so that it is compiled once.
   float* to = out;
   for (std::size_t length = whole;;) {
     map_whole_vectors<kFetches>(std::make_index_sequence<kInputs>(), in, to, length, function);
@@ -82,7 +81,7 @@ HWY_INLINE void map_vectors(std::array<const float*, kInputs> in, float* out, st
 
 namespace {
 
-// The 16 lanes of some sums, between pieces of a run.
+// The 16 lanes of kSums sums, between pieces of a run.
 template <std::size_t kSums>
 struct LaneSums {
   alignas(64) float lanes[kSums][sum_lanes];
@@ -90,7 +89,7 @@ struct LaneSums {
     for (auto& sum : lanes)
       for (float& lane : sum) lane = start;
   }
-  // i with i + 8, then i + 4, i + 2, i + 1.
+  // Adds lane i to i + 8, then to i + 4, i + 2, i + 1.
   template <class Meet>
   float meet(std::size_t which, const Meet& meet) const {
     float left[sum_lanes];
@@ -137,7 +136,7 @@ class Accumulation {
   }
 
  private:
-  // Missing elements leave their lanes alone.
+  // Missing elements do not change their lanes.
   HWY_INLINE static void last_block(const std::array<const float*, kInputs>& in, std::size_t whole,
                                     std::size_t rest, float* out, LaneSums<kSums>& state,
                                     const Step& step) {
@@ -182,14 +181,14 @@ class Accumulation {
 }  // namespace
 
 // Calls step(sums, in[0][i], in[1][i] ...) for each vector of a run that starts at a multiple of 16
-// of its row; `sums` points to kSums vectors, which step brings up to date.
+// of its row; `sums` points to kSums vectors, which step updates.
 template <std::size_t kSums, std::size_t kInputs, bool kFetches = false, class Step>
 HWY_INLINE void accumulate(const std::array<const float*, kInputs>& in, std::size_t count,
                            LaneSums<kSums>& state, const Step& step) {
   Accumulation<kSums, kInputs, false, kFetches, Step>::run(in, nullptr, count, state, step);
 }
 
-// The same where step also returns what is written to out[i].
+// The same for a step that also returns the value of out[i].
 template <std::size_t kSums, std::size_t kInputs, class Step>
 HWY_INLINE void accumulate_and_write(const std::array<const float*, kInputs>& in, float* out,
                                      std::size_t count, LaneSums<kSums>& state, const Step& step) {
@@ -205,8 +204,8 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void add_run(const float* x, std::size_t co
   });
 }
 
-// NaN may or may not be passed over, depending on the target: whatever is computed from the largest
-// of a row with NaN in it has to become NaN by the elements themselves.
+// Some targets ignore NaN here and others do not: a caller whose result depends on the largest of a
+// row must make the result NaN by the elements themselves.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void largest_of_run(const float* x, std::size_t count,
                                                          LaneSums<1>& largest) {
   accumulate<1, 1>({x}, count, largest,

@@ -64,7 +64,7 @@ struct LstmBackwardArgs {
 // Heads of a row are turned: with halves a and b of a head, and the angle's cosine and sine of each
 // pair,
 //   a' = a cos - b sin    b' = b cos + a sin
-// or the other way round. Columns behind the heads are copied.
+// or the inverse rotation. Columns after the heads are copied.
 struct RotaryArgs {
   std::size_t rows = 0, columns = 0;
   std::size_t heads = 0, width = 0;  // heads x width columns are turned; the width is even

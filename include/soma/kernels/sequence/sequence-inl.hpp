@@ -26,7 +26,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 namespace {  // internal linkage: units with other flags have their own
 
-// Some neighbouring elements of a run: a vector, or the last ones, by way of a padded copy.
+// Some neighbouring elements of a run: a vector, or the last elements as a padded copy.
 class RunPart {
  public:
   RunPart(std::size_t first, std::size_t count) : first_(first), count_(count) {}

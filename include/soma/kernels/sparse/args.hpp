@@ -9,8 +9,8 @@
 namespace soma {
 
 // Row b of y, for bags first ... last - 1: the sum over i from offsets[b] to offsets[b + 1] of
-// weights[i] * table[ids[i]], in ascending order in fp32 from zero, times 1 / (number of ids) where
-// `mean`. A bag without ids is 0. With weights each term is one fused multiply-add.
+// weights[i] * table[ids[i]], in ascending order in fp32 from zero, times 1 / (number of ids) if
+// `mean`. The row of a bag without ids is 0. With weights, each term is one fused multiply-add.
 struct BagArgs {
   std::size_t first = 0, last = 0, columns = 0;
   MatrixOperand table{};
@@ -19,26 +19,26 @@ struct BagArgs {
   const float* weights = nullptr;  // nullptr: all are 1
   const std::size_t* offsets = nullptr;
   bool mean = false;
-  MatrixTarget y{};  // of bag 0
+  MatrixTarget y{};  // from bag 0 on
 };
 
 // Row k of out, for k from first to last - 1: the sum over i from starts[k] to starts[k + 1] of
-// weights[i] * dy[list[i]]. list names bags, ascending for each k. Bags of one segment add up in
-// order from zero; segments meet in the tree of Segments.
+// weights[i] * dy[list[i]]. list names bags, ascending for each k. Bags of one segment are added in
+// order from zero, segments in the tree of Segments.
 struct BagGradientArgs {
   std::size_t first = 0, last = 0, columns = 0;
   const float* dy = nullptr;
   std::size_t dy_stride = 0;  // a multiple of 16, at least `columns`: zeros follow
   const std::int32_t* list = nullptr;
-  const float* weights = nullptr;  // of list entries; nullptr: all are 1
+  const float* weights = nullptr;  // one weight for each list entry; nullptr: all are 1
   const std::int64_t* starts = nullptr;
-  const std::uint32_t* segments = nullptr;  // of each bag; below 1024
+  const std::uint32_t* segments = nullptr;  // the segment of each bag; below 1024
   float* out = nullptr;                     // [last, columns]
 };
 
 // y[i] for i from offsets[b] to offsets[b + 1], of bags first ... last - 1: row b of x times row
-// ids[i] of the table, plus bias[ids[i]]. Products add up by fused multiply-adds in 16 lanes, which
-// meet pairwise; the bias comes last.
+// ids[i] of the table, plus bias[ids[i]]. Products are added by fused multiply-adds in 16 lanes,
+// then the lanes are added pairwise, and the bias last.
 struct BagDotsArgs {
   std::size_t first = 0, last = 0, columns = 0;
   const float* x = nullptr;      // [bags, columns]
@@ -50,9 +50,9 @@ struct BagDotsArgs {
 };
 
 // Some rows of a parameter [R, columns] in fp32, and the gradient of each: row i of the gradient
-// belongs to row rows[i] of the parameter, or to row i where rows is nullptr.
+// belongs to row rows[i] of the parameter, or to row i if rows is nullptr.
 struct TouchedRows {
-  std::size_t first = 0, last = 0, columns = 0;  // of the gradient
+  std::size_t first = 0, last = 0, columns = 0;  // the gradient's rows and columns
   float* weight = nullptr;
   const std::int64_t* rows = nullptr;
   const float* gradient = nullptr;
@@ -66,7 +66,7 @@ struct RowSgdArgs {
 };
 
 // Row-wise Adagrad: one number a row, s += mean(g^2); w = fma(-rate / (sqrt(s) + epsilon), g, w).
-// Squares add up in 16 lanes, by fused multiply-adds.
+// Squares are added in 16 lanes, by fused multiply-adds.
 struct RowAdagradArgs {
   TouchedRows touched{};
   float* squares = nullptr;  // [R]
@@ -84,13 +84,14 @@ struct RowAdamArgs {
   float inverse_root_correction2 = 1;                      // 1 / sqrt(correction2)
 };
 
-// AdamW whose rows catch up when they are touched: row r stands where stamps[r] steps have left it.
-// Steps without a gradient are made one after the other, as dense AdamW makes them, from `history`:
-// of step base + 1 + i the numbers rate / correction1, 1 / sqrt(correction2) and 1 - rate * decay.
-// m = fma(b1, m, (1 - b1) g), 0 below smallest_first_moment; v = fma(b2, v, ((1 - b2) g) g);
-// w = fma(decay, w, -(step_size * m / fma(sqrt(v), correction, epsilon))).
-// Where `sleeps` (nothing decays), a row whose m are all zero stays behind, since only v would
-// change: v is multiplied by b2^(steps missed), rounded once, when it is touched again.
+// AdamW whose rows make up for missed steps when they are touched: row r has made stamps[r] steps.
+// Missed steps have no gradient. They are computed one after the other, as dense AdamW computes
+// them, with numbers from `history`: for step base + 1 + i the numbers rate / correction1, 1 /
+// sqrt(correction2) and 1 - rate * decay. m = fma(b1, m, (1 - b1) g), 0 below
+// smallest_first_moment; v = fma(b2, v, ((1 - b2) g) g); w = fma(decay, w, -(step_size * m /
+// fma(sqrt(v), correction, epsilon))). If `sleeps` (there is no weight decay), a row whose m are
+// all zero skips its steps, since only v would change: when the row is touched again, v is
+// multiplied by b2^(steps missed), rounded once.
 struct RowLazyAdamArgs {
   TouchedRows touched{};  // gradient nullptr: rows catch up with step `now`; else make that step
   float *m = nullptr, *v = nullptr;  // [R, columns]
@@ -103,10 +104,10 @@ struct RowLazyAdamArgs {
   bool sleeps = false;
 };
 
-// Winner-take-all hashes. Code number c of a row looks at eight of its numbers, order[8 c] to
-// order[8 c + 7], and is the place, 0 to 7, of the largest, the first of equal ones. Where all
-// eight are zero it is that of the next code that has another. The bucket of a table: its codes as
-// digits.
+// Winner-take-all hashes. Code number c of a row compares eight of its numbers, order[8 c] to
+// order[8 c + 7], and is the place, 0 to 7, of the largest one, the first of equal ones. If all
+// eight are zero, the code is the next code whose numbers are not all zero. The codes of a table
+// are the digits of its bucket.
 inline constexpr std::size_t dwta_bin = 8;
 inline constexpr std::size_t dwta_most_columns = 1024, dwta_most_codes = 512;
 struct DwtaArgs {

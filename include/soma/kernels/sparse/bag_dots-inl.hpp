@@ -1,5 +1,6 @@
-// Products of the rows of a table that bags name with the vector of each bag. Rows lie anywhere in
-// memory, so what costs is fetching them: four at a time keep the multiply-adds out of the way.
+// Products of the vector of each bag with the rows of a table that the bag names. Rows are
+// scattered in memory, so fetching them takes most of the time: with four rows at a time, the
+// multiply-adds add little.
 
 #if defined(SOMA_KERNELS_SPARSE_BAG_DOTS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_SPARSE_BAG_DOTS_INL_HPP

@@ -29,7 +29,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 // Columns that are summed in registers: four groups of 16 leave room for a row on every target.
 inline constexpr std::size_t bag_groups = 4;
 inline constexpr std::size_t bag_columns = bag_groups * sum_lanes;
-// Rows of a table lie anywhere in memory. They are fetched so many ids before they are needed:
+// Rows of a table are scattered in memory. A row is prefetched this many ids before it is needed:
 // about the time of one access to memory.
 inline constexpr std::size_t bag_fetch_distance = 16;
 
@@ -91,7 +91,7 @@ static inline void bags_in_registers(const BagArgs& args) {
   }
 }
 
-// Any type and any number of columns, to the same bits where it is fp32.
+// For any type and any number of columns. For fp32 the bits are the same.
 template <class Id>
 static inline void bags_converted(const BagArgs& args) {
   const RunSource source = run_source(args.table);
@@ -137,8 +137,8 @@ static inline void bag_entry(const BagArgs& args) noexcept {
 
 namespace {  // internal linkage: units with other flags have their own
 
-// The sum of some rows of dy for one id, a block of columns at a time. Empty segments are left out
-// of the tree: sums begin at +0, so adding an empty one changes no bit.
+// The sum of some rows of dy for one id, a block of columns at a time. The tree leaves out empty
+// segments: sums begin at +0, so adding an empty segment changes no bit.
 class BagGradientSum {
  public:
   BagGradientSum(const BagGradientArgs& args, std::size_t column, std::size_t columns)
@@ -149,7 +149,7 @@ class BagGradientSum {
     std::size_t waiting = 0;
     for (std::size_t i = begin; i < end;) {
       const std::uint32_t segment = segment_of(i);
-      // What waits and lies in a smaller subtree than the border to this segment is complete.
+      // A waiting subtree is complete if it is smaller than the border to this segment.
       while (waiting >= 2 && border(waiting - 2) < (segments_[waiting - 1] ^ segment))
         join(--waiting);
       float* partial = sums_[waiting];
@@ -163,15 +163,16 @@ class BagGradientSum {
   }
 
  private:
-  // A waiting sum for each level of a tree over 1024 segments, and the one being made.
+  // Memory for a waiting sum at each level of a tree over 1024 segments, and for the current sum.
   static constexpr std::size_t levels = 12;
 
   std::uint32_t segment_of(std::size_t i) const {
     return args_.segments[static_cast<std::size_t>(args_.list[i])];
   }
-  // Bits in which two waiting neighbours differ: the higher the first, the higher they meet.
+  // The bits in which two waiting neighbours differ: the higher the highest of them, the higher in
+  // the tree the neighbours are added.
   std::uint32_t border(std::size_t i) const { return highest(segments_[i] ^ segments_[i + 1]); }
-  // All bits below the highest one, and it.
+  // The highest bit and all bits below it.
   static std::uint32_t highest(std::uint32_t bits) {
     for (const int shift : {1, 2, 4, 8, 16}) bits |= bits >> shift;
     return bits;
@@ -207,7 +208,7 @@ class BagGradientSum {
 
 }  // namespace
 
-// One or two entries without weights, which most ids of a text have: their sum has one order.
+// For one or two entries without weights, as for most ids of a text: their sum has only one order.
 HWY_INLINE void sum_few(const BagGradientArgs& args, std::size_t begin, std::size_t entries,
                         std::size_t column, std::size_t columns, float* out) {
   const Floats d;

@@ -57,7 +57,7 @@ struct DwtaBlock {
       }
     }
   }
-  // A code that has nothing to go by takes that of the next that has, around the end.
+  // A code whose numbers are all zero takes the next code whose numbers are not, around the end.
   std::size_t code_of(std::size_t code, std::size_t row, std::size_t count) const {
     for (std::size_t probe = 0; probe < count; ++probe) {
       const auto found = static_cast<std::size_t>(codes[(code + probe) % count][row]);

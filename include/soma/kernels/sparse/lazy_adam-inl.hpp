@@ -1,4 +1,5 @@
-// AdamW whose rows catch up when they are touched. The order of rounding is that of args.hpp.
+// AdamW whose rows make up for missed steps when they are touched. args.hpp defines the order of
+// rounding.
 
 #if defined(SOMA_KERNELS_SPARSE_LAZY_ADAM_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_SPARSE_LAZY_ADAM_INL_HPP
@@ -40,7 +41,7 @@ class LazyRow {
   bool still() const {
     return std::all_of(m_, m_ + columns_, [](float value) { return value == 0; });
   }
-  // Step number `step`, with a gradient or, nullptr, without.
+  // Makes step number `step`, with a gradient, or without one (nullptr).
   void step(std::int64_t step, const float* gradient) {
     const Floats d;
     const float* constants = args_.history + 3 * (step - args_.base - 1);
@@ -70,7 +71,7 @@ class LazyRow {
       return fused(d, decay, w, hn::Neg(hn::Div(hn::Mul(size, m), root)));
     });
   }
-  // Of a row that is still: as many steps at once.
+  // Makes `steps` steps at once for a row without gradient and first moment.
   void shrink_squares(std::int64_t steps) {
     const Floats d;
     const auto factor = hn::Set(d, static_cast<float>(portable_power(

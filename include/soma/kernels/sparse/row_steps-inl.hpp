@@ -1,5 +1,5 @@
-// Optimizer steps of the rows that have a gradient. The order of rounding is that of the formulas
-// in args.hpp: fma() is one fused operation, every other operation is rounded to fp32 on its own.
+// Optimizer steps of the rows that have a gradient. The formulas in args.hpp define the order of
+// rounding: fma() is one fused operation, every other operation is rounded to fp32 separately.
 
 #if defined(SOMA_KERNELS_SPARSE_ROW_STEPS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_SPARSE_ROW_STEPS_INL_HPP
@@ -24,11 +24,11 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Rows of a parameter lie anywhere in memory: they are fetched so many rows ahead.
+// Rows of a parameter are scattered in memory: a row is prefetched this many rows ahead.
 inline constexpr std::size_t row_fetch_distance = 12;
 
 // step(gradient, row) for each touched row: the gradient's numbers and the row of the parameter.
-// fetch(row) asks for what a row needs.
+// fetch(row) prefetches the memory of a row.
 template <class Fetch, class Step>
 HWY_INLINE void for_touched_rows(const TouchedRows& touched, const Fetch& fetch, const Step& step) {
   const auto row_of = [&](std::size_t i) {

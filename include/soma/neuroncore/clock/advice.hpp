@@ -1,5 +1,6 @@
 #pragma once
-// Advice: what a summary suggests, each by a rule with a threshold. No rule fires: no advice.
+// Advice: suggestions from a summary, each by a rule with a threshold. If no rule applies, there is
+// no advice.
 
 #include <soma/neuroncore/clock/summary.hpp>
 #include <soma/neuroncore/clock/text_parts.hpp>
@@ -11,11 +12,11 @@
 
 namespace soma::neuroncore {
 
-// Above these shares something is worth a line.
-inline constexpr double advice_transposes = 0.1;    // of the Tensor engine's busy time
+// The thresholds above (or below) which a rule applies.
+inline constexpr double advice_transposes = 0.1;    // share of the Tensor engine's busy time
 inline constexpr double advice_buffer_bytes = 512;  // a mean buffer below it
-inline constexpr double advice_fp32 = 0.1;          // of the Vector engine's busy time
-inline constexpr double advice_wait = 0.1;          // of the program's time
+inline constexpr double advice_fp32 = 0.1;          // share of the Vector engine's busy time
+inline constexpr double advice_wait = 0.1;          // share of the program's time
 
 namespace detail {
 

@@ -1,10 +1,11 @@
 #pragma once
-// Costs: how long an instruction occupies its engine, and a buffer a DMA engine.
+// Costs: the time that an instruction occupies its engine, and a buffer its DMA engine.
 //
-// The formulas are those of the vendor's instruction reference of SDK 2.26 (nki/api/nki/isa, the
-// last release that prints them), where nothing else is said. They give initiation intervals: how
-// soon the engine's next instruction can begin. N: elements a partition. Where the reference prints
-// no formula, the comment says "undisclosed" and the figure is a parameter of this model.
+// Unless a comment says otherwise, the formulas are those of the vendor's instruction reference of
+// SDK 2.26 (nki/api/nki/isa, the last release that prints them). They give initiation intervals:
+// the time until the engine's next instruction can begin. N: elements a partition. Where the
+// reference prints no formula, the comment says "undisclosed" and the figure is a parameter of this
+// model.
 
 #include <soma/neuroncore/machine.hpp>
 #include <soma/neuroncore/order/instruction.hpp>
@@ -15,7 +16,7 @@
 
 namespace soma::neuroncore {
 
-// Cycles before a GpSimd instruction that the reference prices as 150 + ... does anything.
+// The start-up cycles of GpSimd instructions that the reference prices as 150 + ...
 inline constexpr double gpsimd_start_cycles = 150;
 
 constexpr double ghz_of(const Machine& machine, Engine engine) {
@@ -34,7 +35,7 @@ constexpr double ghz_of(const Machine& machine, Engine engine) {
   return 1;
 }
 
-// fp32 operands pass the array four times. tf32 does not.
+// fp32 operands pass the array four times. tf32 operands pass it once.
 constexpr bool is_fp32_product(const Instruction& instruction) {
   return instruction.opcode == Opcode::matmul &&
          (instruction.cost.inputs[0] == DType::fp32 || instruction.cost.inputs[1] == DType::fp32);
@@ -42,8 +43,8 @@ constexpr bool is_fp32_product(const Instruction& instruction) {
 
 namespace detail {
 
-// The Vector engine reads two tiles in one cycle an element where one of them lies in PSUM, or
-// where all types are bf16, the operator is simple and neighbours are neighbours in memory.
+// The Vector engine reads two tiles in one cycle an element if one of them lies in PSUM, or if all
+// types are bf16, the operator is simple and the elements are adjacent in memory.
 constexpr bool is_single_rate(const CostFields& cost) {
   if (cost.psum_tensors == 1) return true;
   const Alu op = cost.operators[0];
@@ -52,8 +53,8 @@ constexpr bool is_single_rate(const CostFields& cost) {
          (op == Alu::add || op == Alu::multiply || op == Alu::subtract);
 }
 
-// Cycles an element of a local_gather: the reference prints a division by this number, which would
-// make wider pieces slower; it is taken as a factor. `piece` elements side by side.
+// Cycles an element of a local_gather. The reference prints a division by this number, which would
+// make wider pieces slower; here it is a factor. `piece`: adjacent elements.
 constexpr double gather_cycles(double piece, double element_bytes) {
   const double bytes = 4 * piece;
   return (28 + bytes) / bytes / (std::min)(4 / element_bytes, piece);
@@ -123,8 +124,8 @@ constexpr double gpsimd_cycles(const Instruction& instruction) {
 
 }  // namespace detail
 
-// Of an instruction of an engine, in the engine's cycles; 0 for a transfer. A kernel of a custom
-// operator takes what the model of its processors counted.
+// The cycles of an engine's instruction, in the engine's clock; 0 for a transfer. A kernel of a
+// custom operator takes the time that the model of its processors counted.
 constexpr double cycles_of(const Instruction& instruction, const Machine& machine) {
   const CostFields& cost = instruction.cost;
   if (instruction.opcode == Opcode::custom_operator) return cost.nanoseconds * machine.gpsimd_ghz;
@@ -150,18 +151,19 @@ constexpr double cycles_of(const Instruction& instruction, const Machine& machin
     case Engine::dma:
       return 0;
   }
-  // Memory interfaces run at half their rate where neighbours are more than 16 bytes apart
+  // Memory interfaces run at half their rate if neighbours are more than 16 bytes apart
   // (architecture guide).
   return cost.narrow_stride ? cycles : 2 * cycles;
 }
 
-// Nanoseconds of an instruction of an engine.
+// The nanoseconds of an engine's instruction.
 constexpr double interval_ns(const Instruction& instruction, const Machine& machine) {
   return cycles_of(instruction, machine) / ghz_of(machine, engine_of(instruction.position.lane));
 }
 
-// Nanoseconds of one buffer of a transfer on a DMA engine: its own cost, or that of its bytes at
-// the engine's rate and, where device memory takes part, at the engine's share of that memory's.
+// The nanoseconds of one buffer of a transfer on a DMA engine: the buffer's own cost, or the time
+// of its bytes at the engine's rate and, for device memory, at the engine's share of that memory's
+// rate.
 constexpr double buffer_ns(const Instruction& instruction, const Machine& machine) {
   const CostFields& cost = instruction.cost;
   if (cost.buffers == 0) return 0;
@@ -173,15 +175,15 @@ constexpr double buffer_ns(const Instruction& instruction, const Machine& machin
   return (std::max)(machine.dma_buffer_ns, bytes / rate);
 }
 
-// Operations of a product, multiplications and additions, as many as the array could do of 16 bits
-// in its time: those of fp32 count four times (the vendor's profiler does the same).
+// The operations of a product, multiplications and additions, counted as the 16-bit operations that
+// the array could do in that time: fp32 operations count four times (as in the vendor's profiler).
 constexpr double array_operations(const Instruction& instruction) {
   const CostFields& cost = instruction.cost;
   const double columns =
       instruction.opcode == Opcode::transpose ? cost.partitions : cost.stationary;
   return 2.0 * cost.contraction * columns * cost.free_size * (is_fp32_product(instruction) ? 4 : 1);
 }
-// Operations a nanosecond of the whole array.
+// Operations of the whole array in a nanosecond.
 constexpr double peak_per_ns(const Machine& machine) {
   return 2.0 * static_cast<double>(machine.partitions) *
          static_cast<double>(machine.matmul_stationary_free) * machine.tensor_ghz;

@@ -1,5 +1,5 @@
 #pragma once
-// DmaEngines: what the DMA engines of a core are busy with. Used by the clock.
+// DmaEngines: the occupation of a core's DMA engines. Used by the clock.
 
 #include <algorithm>
 #include <cstddef>
@@ -13,12 +13,12 @@ class DmaEngines {
  public:
   explicit DmaEngines(std::size_t count) : engines_((std::max)(count, std::size_t{1})) {}
 
-  // When the first of them is free, and whose buffers it moves until then.
+  // The time when the first of them is free, and the user whose buffers it moves until then.
   double first_free() const { return engines_[first_].free; }
   std::uint32_t first_user() const { return engines_[first_].user; }
 
-  // Deals `buffers` to the engines, those that are free first get one more, from `ready` on. When
-  // the last buffer has moved.
+  // Deals `buffers` to the engines from `ready` on; engines that are free first get one more.
+  // Returns the time when the last buffer has moved.
   double run(std::uint32_t user, double ready, std::uint32_t buffers, double each) {
     const std::size_t count = engines_.size();
     const std::size_t more = buffers % count;
@@ -48,7 +48,7 @@ class DmaEngines {
     bool chosen = false;
   };
 
-  // The `most` that are free first; of several the lowest.
+  // Chooses the `most` engines that are free first; of equal ones the lowest.
   void choose(std::size_t most) {
     for (std::size_t round = 0; round < most; ++round) {
       Engine* best = nullptr;

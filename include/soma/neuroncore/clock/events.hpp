@@ -17,18 +17,18 @@
 
 namespace soma::neuroncore::detail {
 
-// Of the row of a region or of the operators: work between two times, in whole ns.
+// A slice in the row of a region or of the operators: work between two times, in whole ns.
 struct Span {
   std::int64_t start = 0, end = 0;
-  std::uint32_t name = 0;  // of an operator's call: its index
+  std::uint32_t name = 0;  // for an operator's call: its index
 };
 struct SpanRow {
   std::string name;
   std::vector<Span> spans;
 };
 
-// Of the row of an engine or queue: a transfer is drawn from where the one before it ended, as they
-// overlap.
+// The row of an engine or queue. A transfer is drawn from the end of the one before it, because
+// transfers overlap.
 class LaneRows {
  public:
   Span next(const Instruction& instruction, const Timed& timed) {
@@ -43,12 +43,12 @@ class LaneRows {
 };
 
 struct Events {
-  // Instructions, in the order in which they began; the first `kept` of them are shown.
+  // Indices of instructions in the order in which they began; the first `kept` are shown.
   std::span<const std::uint32_t> order;
   std::size_t kept = 0;
   std::vector<SpanRow> regions;
   std::vector<Span> calls;
-  // What is not shown: instructions of each lane, spans.
+  // The hidden instructions of each lane, and the hidden spans.
   std::array<std::uint64_t, lane_count> instructions_left_out{};
   std::uint64_t spans_left_out = 0;
 
@@ -57,7 +57,7 @@ struct Events {
     for (const std::uint64_t count : instructions_left_out) sum += count;
     return sum;
   }
-  // "12 slices left out: tensor 7, dma queue 0 5"; empty: none.
+  // "12 slices left out: tensor 7, dma queue 0 5"; empty if nothing is hidden.
   std::string left_out_text() const {
     if (left_out() == 0) return {};
     std::string text = std::to_string(left_out()) + " slices left out, the latest:";
@@ -74,7 +74,7 @@ struct Events {
   }
 };
 
-// Spans of one row that meet become one.
+// Merges adjoining spans of one row.
 inline void merge(std::vector<Span>& spans) {
   std::sort(spans.begin(), spans.end(),
             [](const Span& a, const Span& b) { return a.start < b.start; });
@@ -93,7 +93,7 @@ class EventsOf {
   EventsOf(std::span<const Instruction> record, const RecordNames& names, const Timeline& timeline)
       : record_(record), names_(names), timeline_(timeline) {}
 
-  // At most `most` slices: the earliest instructions, and at most a third of them spans.
+  // Keeps at most `most` slices: the earliest instructions, and spans for at most a third.
   Events run(std::size_t most) {
     events_.order = timeline_.order;
     regions();
@@ -117,7 +117,7 @@ class EventsOf {
     room -= kept;
   }
 
-  // A region's time is that of its instructions, of each time that the program was in it.
+  // A region's spans cover its instructions, each time the program was in the region.
   void regions() {
     events_.regions.resize(names_.regions.size());
     for (std::size_t i = 0; i < events_.regions.size(); ++i)

@@ -1,6 +1,6 @@
 #pragma once
-// A report as one page of HTML: the ranked list, the engines, a timeline that zooms. It asks nobody
-// for anything, and forbids itself to. Used by Report.
+// A report as one page of HTML: the ranked list, the engines, a zoomable timeline. The page makes
+// no requests, and forbids them in its policy. Used by Report.
 
 #include <soma/neuroncore/clock/events.hpp>
 #include <soma/neuroncore/clock/page_script.hpp>
@@ -145,8 +145,8 @@ class PageWriter {
     html_.append("</table>\n");
   }
 
-  // Rows of slices, each five numbers: from the end of the one before it to its start, how long it
-  // takes, its name, line and region.
+  // Rows of slices with five numbers each: the distance from the end of the previous slice to its
+  // start, its duration, name, line and region.
   void data() {
     std::vector<std::vector<std::uint32_t>> rows(lane_count);
     for (std::size_t i = 0; i < events_.kept; ++i)

@@ -1,5 +1,5 @@
 #pragma once
-// What the page of a report looks like and does in a browser. Used by the page.
+// The style and the script of a report's page. Used by the page.
 
 #include <string_view>
 
@@ -15,7 +15,7 @@ svg { width: 100%; background: #fafafa; cursor: grab; touch-action: none; }
 svg text { font-size: 11px; } .tick { stroke: #ddd; } pre { overflow-x: auto; }
 )";
 
-// Slices that are narrower than a pixel are drawn together, as one that says how many they are.
+// Slices that are narrower than a pixel are drawn together, as one slice with their number.
 inline constexpr std::string_view page_script = R"(
 (() => {
 const data = JSON.parse(document.getElementById('data').textContent);

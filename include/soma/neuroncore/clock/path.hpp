@@ -1,6 +1,6 @@
 #pragma once
-// The path that decides when a program ends: its last instruction, the one that this waited for,
-// and so on to the beginning. Shortening anything else changes nothing.
+// The critical path of a program: its last instruction, the instruction for which that one waited,
+// and so on back to the beginning. Only shortening this path makes the program faster.
 
 #include <soma/neuroncore/clock/timeline.hpp>
 
@@ -11,7 +11,7 @@
 namespace soma::neuroncore::detail {
 
 // Calls visit(index, ran, waited) from the end to the beginning: an instruction ran for `ran` ns of
-// the path, after the path had stood still for `waited` ns. They add up to timeline.ns.
+// the path, after the path had waited for `waited` ns. All these numbers add up to timeline.ns.
 template <class Visit>
 void for_path(const Timeline& timeline, const Visit& visit) {
   const auto& all = timeline.instructions;

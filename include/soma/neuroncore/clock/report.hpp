@@ -1,7 +1,7 @@
 #pragma once
-// Report: when the instructions of a record run, and what that says: as text, as JSON, as a trace
-// and as a page. Estimates by published rules; every output says so and names the anchors that tell
-// how close they come (docs/neuroncore.md).
+// Report: the estimated times of a record's instructions, and their summary, as text, as JSON, as a
+// trace and as a page. The estimates follow published rules; every output says so and names the
+// anchors that show their accuracy (docs/neuroncore.md).
 //
 //   auto core = neuroncore::make_core(context, neuroncore::trn1(), {.record = true});
 //   kernel(core, ...);
@@ -27,10 +27,10 @@ struct ReportOptions {
   ClockOptions clock{};
   std::uint64_t hbm_in_use = 0;  // bytes of device memory; more than the machine has: a warning
   std::size_t most_events = 200'000;  // slices of a trace or page; the rest is counted and named
-  std::size_t most_ranks = 24;        // of the ranked list, in text and page
+  std::size_t most_ranks = 24;        // entries of the ranked list, in text and page
 };
 
-// Record and names outlive it.
+// Record and names must outlive the report.
 class Report {
  public:
   // Errors neuroncore.record.
@@ -55,16 +55,16 @@ class Report {
   const Summary& summary() const { return summary_; }
   double ns() const { return timeline_.ns; }
 
-  // Lines of at most 100 columns but for advice and warnings.
+  // The lines have at most 100 columns, except advice and warnings.
   std::string text() const { return detail::report_text(summary_, notes_, options_.most_ranks); }
   std::string json() const { return detail::report_json(summary_, notes_); }
-  // How busy each engine and queue was over time, in lines of at most 100 columns.
+  // The use of each engine and queue over time, in lines of at most 100 columns.
   std::string text_timeline() const { return detail::text_timeline(record_, timeline_); }
   // For ui.perfetto.dev.
   std::string trace() const {
     return detail::TraceWriter(record_, names_, timeline_, events()).run();
   }
-  // One page that needs nothing else.
+  // One page that is complete in itself.
   std::string html() const {
     return detail::PageWriter(record_, names_, timeline_, events(), summary_, notes_,
                               options_.most_ranks)

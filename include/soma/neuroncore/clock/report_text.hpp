@@ -18,7 +18,7 @@ namespace soma::neuroncore::detail {
 inline constexpr std::array<std::string_view, bound_count> bound_names{
     "launch", "own previous", "own result", "semaphore", "port", "dma engines"};
 
-// What the texts say beside the numbers of a summary.
+// The texts beside the numbers of a summary.
 struct ReportNotes {
   std::string machine;
   std::vector<std::string> advice, warnings;

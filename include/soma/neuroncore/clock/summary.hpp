@@ -1,6 +1,6 @@
 #pragma once
-// Summary: what a timeline says about a program, as numbers: how long it takes, what bounds it, how
-// busy the engines are, what moves, how much memory is in use.
+// Summary: a timeline in numbers: the program's time, its bottlenecks, the use of the engines, the
+// bytes moved, and the memory in use.
 
 #include <soma/neuroncore/clock/path.hpp>
 #include <soma/neuroncore/clock/timeline.hpp>
@@ -24,12 +24,12 @@ inline std::string lane_name(std::size_t lane) {
                   : "dma queue " + std::to_string(lane - 4);
 }
 
-// Something that a program's time can be laid at.
+// A possible cause of a program's time.
 struct Rank {
   std::string_view kind;  // "engine", "queue", "wait", "region", "operator" or "line"
   std::string name;
   std::uint64_t instructions = 0;
-  double path_ns = 0;  // of the path that decides the end
+  double path_ns = 0;  // time on the path that decides the end
   double busy_ns = 0;  // its instructions together
   std::string bound;   // the engine, queue or wait that has most of its part of the path
 };
@@ -42,7 +42,8 @@ struct LaneUse {
   std::array<double, bound_count> idle_ns{};  // before its instructions, by what they waited for
 };
 
-// All calls of an operator. `ns`: from the first instruction of a call to its last, added up.
+// All calls of an operator. `ns`: the times from the first instruction of a call to its last, added
+// up.
 struct OperatorUse {
   std::string name;
   std::uint64_t calls = 0;
@@ -58,20 +59,21 @@ struct Summary {
   std::vector<OperatorUse> operators;  // in the order of their first calls
   double dma_busy_ns = 0;              // mean of the DMA engines
 
-  // Operations of the array (array_operations()); transposes are among them.
+  // The operations of the array (array_operations()), transposes included.
   double array_operations = 0, transpose_operations = 0;
-  double transpose_share = 0;  // of the Tensor engine's busy time
-  // Of what the array and device memory could do in the time: all operations, those without
-  // transposes, bytes.
+  double transpose_share = 0;  // share of the Tensor engine's busy time
+  // The shares of the array's and device memory's peak: all operations (hfu), operations without
+  // transposes (mfu), bytes (mbu).
   double hfu = 0, mfu = 0, mbu = 0;
   std::uint64_t bytes_read = 0, bytes_written = 0, bytes_on_chip = 0;  // device memory, and none
   std::uint64_t buffers = 0;
   double mean_buffer = 0;  // bytes
-  // Operations a byte of device memory: the program's, and the machine's at its two peaks.
+  // Operations for each byte of device memory: the program's, and the machine's at its two peaks.
   double intensity = 0, balance = 0;
 
   std::size_t sbuf_peak = 0, psum_peak = 0;  // bytes a partition
-  // Vector engine: element-wise instructions that took two cycles an element because of fp32.
+  // Vector engine: time of element-wise instructions that took two cycles an element because of
+  // fp32.
   double fp32_twice_ns = 0;
 };
 
@@ -110,7 +112,7 @@ class Summing {
   struct Part {
     std::uint64_t instructions = 0;
     double busy = 0;
-    // Of the path: in instructions of each lane, then in each kind of wait.
+    // Time on the critical path: in instructions of each lane, then in each kind of wait.
     std::array<double, lane_count + wait_kinds> path{};
     double path_ns() const {
       double total = 0;
@@ -136,7 +138,7 @@ class Summing {
       if (names_.regions[i].parent > i)
         fail(error_id::neuroncore_record, "report", "region " + std::to_string(i + 1),
              "inside region " + std::to_string(names_.regions[i].parent),
-             "inside one that stands before it");
+             "inside a region with a lower number");
     for (std::size_t i = 0; i < record_.size(); ++i)
       if (record_[i].region > names_.regions.size() || record_[i].call > names_.calls.size())
         bad_record(i, "of a region or call without a name", "the names of this record");
@@ -298,7 +300,7 @@ class Summing {
 
 }  // namespace detail
 
-// Error neuroncore.record: an instruction of a region or call that `names` does not name.
+// Error neuroncore.record: an instruction belongs to a region or call that `names` lacks.
 inline Summary summary(std::span<const Instruction> record, const RecordNames& names,
                        const Machine& machine, const Timeline& timeline) {
   return detail::Summing(record, names, machine, timeline).run();

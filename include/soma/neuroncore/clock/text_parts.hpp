@@ -10,7 +10,7 @@
 
 namespace soma::neuroncore::detail {
 
-// What every output says.
+// The note in every output.
 inline constexpr std::string_view estimate_note =
     "estimate by published rules, not a bound; how close it comes: docs/neuroncore.md, "
     "\"Anchors\"";
@@ -24,8 +24,8 @@ inline std::string fixed(double value, int digits) {
 inline std::string percent(double share) { return fixed(100 * share, 1) + " %"; }
 inline std::string microseconds(double ns) { return fixed(ns * 1e-3, 2); }
 
-// Nanoseconds as a trace's microseconds. Whole nanoseconds, so that what does not overlap does not
-// overlap after rounding.
+// Nanoseconds as a trace's microseconds. They are rounded to whole nanoseconds, so that slices that
+// do not overlap stay apart after rounding.
 inline std::int64_t whole_ns(double ns) { return std::llround(ns); }
 inline std::string trace_time(std::int64_t ns) {
   std::string text = std::to_string(ns / 1000);
@@ -37,7 +37,7 @@ inline std::string right(std::string_view text, std::size_t width) {
   std::string padded(width > text.size() ? width - text.size() : 0, ' ');
   return padded.append(text);
 }
-// Of a long text the end: the innermost region, the line's number.
+// Cut at the left: the end names the innermost region and the line's number.
 inline std::string left(std::string_view text, std::size_t width) {
   std::string result(text);
   if (text.size() > width) result = "..." + std::string(text.substr(text.size() - width + 3));
@@ -45,7 +45,7 @@ inline std::string left(std::string_view text, std::size_t width) {
   return result;
 }
 
-// How long a UTF-8 sequence is that begins there; 0: none does. Names come from programs.
+// The length of the UTF-8 sequence that begins there; 0 if there is none. Names come from programs.
 inline std::size_t utf8_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned first = byte(0);
@@ -108,7 +108,7 @@ class JsonWriter {
     text_.push_back('"');
     return *this;
   }
-  // A number as it stands, or another value that is JSON.
+  // Writes a number, or another value that already is JSON.
   JsonWriter& raw(std::string_view value) {
     separate();
     text_.append(value);

@@ -1,5 +1,6 @@
 #pragma once
-// timeline(): when each instruction of a record runs. An estimate by published rules, not a bound:
+// timeline(): estimates when each instruction of a record runs, by published rules. The estimate is
+// not a bound:
 //
 //   An engine, and a DMA queue, runs its instructions in order. Of all lanes' next instructions the
 //   one that can begin first begins; of several the one of the lowest lane.
@@ -31,14 +32,14 @@
 
 namespace soma::neuroncore {
 
-// Rules that may be left out, to see how much of a program's time they are.
+// Rules that may be switched off, to see their share of a program's time.
 struct ClockOptions {
   bool ports = true;            // engines exclude each other on a memory's port
   bool own_lane_waits = true;   // an instruction waits for the result of its own engine's previous
   bool queues_overtake = true;  // false: transfers begin in the order in which they were issued
 };
 
-// What an instruction waited for last before it began.
+// The last thing that an instruction waited for before it began.
 enum class Bound : std::uint8_t {
   launch,       // the start of the program
   lane,         // its engine, or its queue, was busy with the one before it
@@ -71,7 +72,7 @@ namespace detail {
        wanted);
 }
 
-// Where the instructions of each lane stand in a record.
+// The places of each lane's instructions in a record.
 class Lanes {
  public:
   // Error neuroncore.record.
@@ -92,7 +93,7 @@ class Lanes {
     for (std::size_t i = 0; i < record.size(); ++i) add(record[i], i);
   }
 
-  // nobody: it was taken from the record earlier.
+  // nobody: the instruction was taken from the record earlier.
   std::uint32_t find(std::size_t lane, std::uint32_t number) const {
     return number < first_[lane] ? Timed::nobody : indices_[lane][number - first_[lane]];
   }
@@ -108,7 +109,7 @@ class Lanes {
       bad_record(index, "number " + std::to_string(at.number) + " of its lane",
                  "number " + std::to_string(next) + ", or a record without gaps");
     if (own.empty()) first_[at.lane] = at.number;
-    // Nothing waits for what comes later: there is always one that can begin.
+    // No instruction waits for a later one: one can always begin.
     for (std::size_t lane = 0; lane < lane_count; ++lane) {
       const std::uint32_t after = instruction.after[lane];
       if (indices_[lane].empty()) {
@@ -123,9 +124,9 @@ class Lanes {
   }
 
   std::array<std::vector<std::uint32_t>, lane_count> indices_;
-  // Of a lane without instructions so far: the last one that others waited for, taken earlier.
+  // For a lane without instructions so far: the last one that others waited for, taken earlier.
   std::array<std::uint32_t, lane_count> taken_{};
-  // Before a lane's first instruction everything was taken earlier.
+  // Before a lane's first instruction, everything was taken earlier.
   std::array<std::uint32_t, lane_count> first_ = [] {
     std::array<std::uint32_t, lane_count> none{};
     none.fill((std::numeric_limits<std::uint32_t>::max)());
@@ -172,7 +173,7 @@ class Clock {
     double ready = never;             // without ports and DMA engines
     std::uint32_t cause = Timed::nobody;
     Bound bound = Bound::launch;
-    double trigger = 0;  // of the lane's last transfer that is ready
+    double trigger = 0;  // the time of the lane's last transfer that is ready
     std::uint32_t trigger_cause = Timed::nobody;
     Bound trigger_bound = Bound::launch;
 
@@ -184,7 +185,7 @@ class Clock {
     }
   };
 
-  // When the lane's next instruction is ready, as far as its waits are known.
+  // Computes when the lane's next instruction is ready, as far as its waits are known.
   void prepare(std::size_t lane) {
     Head& head = heads_[lane];
     head.waits_for = no_lane;
@@ -231,8 +232,8 @@ class Clock {
   void wait_for_own(Head& ready, std::size_t lane, const Instruction& instruction) const {
     const std::uint32_t previous = lanes_[lane][ready.next - 1];
     const Timed& before = result_.instructions[previous];
-    // Of two reasons at the same time, its own lane is named. A transfer begins after the one
-    // before it has, on engines that may be others.
+    // If two reasons end at the same time, the lane's own is named. A transfer begins after the one
+    // before it has begun, because it may use other engines.
     const bool transfer = lane >= 4;
     if (const double free = transfer ? before.start : before.end; free >= ready.ready) {
       ready.ready = free;
@@ -252,7 +253,7 @@ class Clock {
     return next == lanes_[lane].size() || lanes_[lane][next] > index;
   }
 
-  // Without overtaking: whether all transfers that were issued earlier have begun.
+  // Without overtaking: true if all transfers that were issued earlier have begun.
   bool earlier_transfers_begun(std::uint32_t index, std::size_t lane, Head& head) const {
     for (std::size_t other = 4; other < lane_count; ++other)
       if (other != lane && heads_[other].next < lanes_[other].size() &&
@@ -263,7 +264,7 @@ class Clock {
     return true;
   }
 
-  // A memory's port: until when an engine holds it, and with which instruction.
+  // A memory's port: the time until which an engine holds it, and the instruction that holds it.
   struct Port {
     double free = 0;
     std::uint32_t holder = Timed::nobody;
@@ -273,7 +274,7 @@ class Clock {
                                scalar_lane = lane_of(Engine::scalar),
                                gpsimd_lane = lane_of(Engine::gpsimd);
 
-  // The ports that the lane's next instruction needs.
+  // Visits the ports that the lane's next instruction needs.
   template <class Visit>
   void for_ports(std::size_t lane, const Visit& visit) {
     if (!options_.ports || lane > gpsimd_lane || lane < vector_lane) return;
@@ -342,9 +343,10 @@ class Clock {
 
 }  // namespace detail
 
-// `record`: what Core::recorded() or Core::take_recorded() gave. It may begin at any number: what
-// was taken earlier ended at time 0. Pure: the same record gives the same bits. 0.5 s for 300,000
-// instructions. Errors neuroncore.record: an instruction is missing; neuroncore.machine.
+// `record`: from Core::recorded() or Core::take_recorded(). It may begin at any number:
+// instructions that were taken earlier count as ended at time 0. A pure function: the same record
+// gives the same bits. 0.5 s for 300,000 instructions. Errors neuroncore.record (an instruction is
+// missing), neuroncore.machine.
 inline Timeline timeline(std::span<const Instruction> record, const Machine& machine,
                          const ClockOptions& options = {}) {
   return detail::Clock(record, checked(machine), options).run();

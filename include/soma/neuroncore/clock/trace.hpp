@@ -126,7 +126,8 @@ class TraceWriter {
         "launch", "own previous", "own result", "semaphore", "port", "dma engines"};
     return names[static_cast<std::size_t>(bound)];
   }
-  // From the end of one slice to the beginning of another; inside the first, or it is not drawn.
+  // An arrow from the end of one slice to the beginning of another. Its start lies inside the first
+  // slice, otherwise it is not drawn.
   void arrow(std::uint32_t index, const Timed& timed, std::int64_t to) {
     const Timed& cause = timeline_.instructions[timed.cause];
     const std::int64_t start = whole_ns(cause.start);
@@ -156,7 +157,7 @@ class TraceWriter {
   JsonWriter json_;
 };
 
-// How busy each engine and queue was, in at most 100 columns: one character for each part of the
+// The use of each engine and queue, in at most 100 columns: one character for each part of the
 // time.
 inline std::string text_timeline(std::span<const Instruction> record, const Timeline& timeline) {
   constexpr std::size_t columns = 80, name_columns = 14;

@@ -1,5 +1,5 @@
 #pragma once
-// What is known of an operator before it runs, and the operands that stand beside a tile.
+// Properties of operators, and operands that are not tiles.
 
 #include <soma/neuroncore/engines/engine_kernels.hpp>
 #include <soma/neuroncore/memory/partition_io.hpp>
@@ -21,9 +21,10 @@ constexpr bool is_bitwise(Alu op) { return op >= Alu::bitwise_and; }
 constexpr bool is_unary(Alu op) {
   return op == Alu::absolute || op == Alu::logical_not || op == Alu::rsqrt || op == Alu::invert;
 }
-// Of the GpSimd engine only.
+// True for operators that only the GpSimd engine has.
 constexpr bool is_gpsimd_only(Alu op) { return op == Alu::power || op == Alu::rsqrt; }
-// Whether it may fold into an accumulator of the Vector engine, and any dimension (tensor_reduce).
+// True for operators that may fold into an accumulator of the Vector engine, and over any dimension
+// (tensor_reduce).
 constexpr bool is_reduction(Alu op) {
   return op == Alu::add || op == Alu::multiply || op == Alu::maximum || op == Alu::minimum;
 }
@@ -32,7 +33,7 @@ constexpr bool is_fold(Alu op) {
          op == Alu::logical_xor || op == Alu::bitwise_and || op == Alu::bitwise_or ||
          op == Alu::bitwise_xor;
 }
-// What a running value starts from.
+// The start value of a running result.
 constexpr float identity_of(Alu op) {
   return op == Alu::multiply || op == Alu::logical_and ? 1.0f
          : op == Alu::maximum                          ? -HUGE_VALF
@@ -49,11 +50,11 @@ constexpr std::string_view to_string(Alu op) {
   return names[static_cast<std::size_t>(op)];
 }
 
-// By its bits: to a host that reads subnormal numbers as zeros they compare equal.
+// Tests the bits, because a host that flushes subnormal numbers compares them as equal to zero.
 inline bool is_zero(float value) { return std::bit_cast<std::uint32_t>(value) << 1 == 0; }
 
-// A number in an instruction. Integers keep their 32 bits, which operators on bits want; all others
-// compute in fp32 and refuse those that are not exact there.
+// A number in an instruction. Integers keep their 32 bits for operators on bits; all other
+// operators compute in fp32 and refuse integers that are not exact there.
 struct Constant {
   float value = 0;
   std::optional<std::int64_t> integer{};  // where it was given as one
@@ -70,7 +71,8 @@ struct Constant {
   }
 };
 
-// The operand of tensor_scalar and its like: a constant, or [P, 1] with one for each partition.
+// An operand of tensor_scalar and similar instructions: a constant, or a tile [P, 1] with one
+// number for each partition.
 struct ScalarOperand : Constant {
   using Constant::Constant;
   ScalarOperand() = default;

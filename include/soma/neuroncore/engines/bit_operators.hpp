@@ -13,7 +13,7 @@
 
 namespace soma::neuroncore::detail {
 
-// Elements of a partition in 32 bits each, zeros above narrower ones.
+// Elements of a partition in 32 bits each, with zeros above narrower elements.
 inline void read_bits(const OnChipMemory& memory, const Tile& tile, std::size_t p,
                       std::vector<std::uint32_t>& to) {
   read_codes(memory, tile, p, to.data());
@@ -21,7 +21,7 @@ inline void read_bits(const OnChipMemory& memory, const Tile& tile, std::size_t 
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(to.data());
   for (std::size_t i = to.size(); i-- > 0;) to[i] = bytes[i];
 }
-// A boolean has one.
+// A boolean has one bit.
 inline void write_bits(const OnChipMemory& memory, const Tile& tile, std::size_t p,
                        std::vector<std::uint32_t>& from) {
   if (size_of(tile.dtype()) != 4) {
@@ -33,7 +33,7 @@ inline void write_bits(const OnChipMemory& memory, const Tile& tile, std::size_t
   write_codes(memory, tile, p, from.data());
 }
 
-// `width`: bits of an element. Shifts fill with zeros; what a count of that many or more does is
+// `width`: bits of an element. Shifts fill with zeros; the result of a shift by `width` or more is
 // not published.
 inline std::uint32_t bits(std::string_view instruction, Alu op, std::uint32_t a, std::uint32_t b,
                           std::size_t width) {
@@ -56,7 +56,7 @@ inline std::uint32_t bits(std::string_view instruction, Alu op, std::uint32_t a,
   }
 }
 
-// A constant as the bits that it stands for: an integer of 32 bits.
+// The bits of a constant: an integer of 32 bits.
 inline std::uint32_t bits_of_constant(std::string_view instruction, std::string_view operand,
                                       const ScalarOperand& constant) {
   if (constant.integer) return static_cast<std::uint32_t>(*constant.integer);

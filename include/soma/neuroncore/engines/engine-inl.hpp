@@ -98,7 +98,8 @@ HWY_INLINE V alu_lanes(V a, V b) {
   const ArrayLanes d;
   const V zero = hn::Zero(d), one = hn::Set(d, 1.0f);
   const auto flag = [&](auto mask) HWY_ATTR { return hn::IfThenElseZero(mask, one); };
-  // Unlike Ne, whose result for NaN depends on the instruction set: here, as in C++, true.
+  // Unlike Ne, whose result for NaN depends on the instruction set, this gives true for NaN, as in
+  // C++.
   const auto differ = [](V x, V y) HWY_ATTR { return hn::Not(hn::Eq(x, y)); };
   const auto set = [&](V v) HWY_ATTR { return flag(differ(v, zero)); };
   if constexpr (op == Alu::add) return hn::Add(a, b);
@@ -140,7 +141,7 @@ static inline void engine_alu(neuroncore::Alu op, const float* a, const float* b
   loops[static_cast<std::size_t>(op)](a, b, out, count);
 }
 
-// The same with one number for all on one side.
+// The same with one number in place of all elements on one side.
 template <class Step>
 HWY_INLINE void engine_map_one(const float* a, float* out, std::size_t count, const Step& step) {
   const ArrayLanes d;
@@ -183,7 +184,7 @@ static inline void engine_alu_scalar(neuroncore::Alu op, const float* a, float b
 
 // arctan for |x| up to pi/2, in double: two half angles, atan x = 2 atan(x / (1 + sqrt(1 + x^2))),
 // leave |x| below 0.26; eight terms of the series then err by less than 1e-11. An infinity, which
-// would be divided by another, is as good as the largest number.
+// would be divided by infinity, is replaced by the largest number.
 HWY_MAYBE_UNUSED static inline float arctan_one(float value) {
   constexpr float largest = (std::numeric_limits<float>::max)();
   double x = static_cast<double>(std::clamp(value, -largest, largest));
@@ -223,7 +224,8 @@ HWY_INLINE V function_lanes(V x) {
   if constexpr (function == Function::sigmoid) return sigmoid_lanes(d, x);
   if constexpr (function == Function::tanh) return tanh_lanes(d, x);
   if constexpr (function == Function::softplus) return softplus_lanes(d, x);
-  // Bounds of arguments: what the exponential brings to zero there is not multiplied by infinity.
+  // Bounds of arguments: a value that the exponential makes zero must not be multiplied by
+  // infinity.
   if constexpr (function == Function::mish)
     return hn::Mul(at_least_lanes(d, x, -110.0f), tanh_lanes(d, softplus_lanes(d, x)));
   if constexpr (function == Function::silu) return silu_lanes(d, x);
@@ -273,7 +275,7 @@ static inline void engine_activate(neuroncore::Function function, const float* x
 
 // ---- reductions
 
-// A reduction of two, as alu_lanes().
+// A reduction of two numbers, as in alu_lanes().
 template <neuroncore::Alu op>
 HWY_INLINE float reduce_two(float a, float b) {
   if constexpr (op == neuroncore::Alu::add) return a + b;

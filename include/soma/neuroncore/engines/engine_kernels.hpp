@@ -1,7 +1,7 @@
 #pragma once
 // EngineKernels: the inner loops of the engines, compiled for an instruction set, behind plain
-// functions (engines/engine-inl.hpp). They share nothing with kernels/ but the vector maths and
-// conversions of simd/: a program and a host kernel check each other.
+// functions (engines/engine-inl.hpp). They share only the vector maths and conversions of simd/
+// with kernels/, so that programs and host kernels check each other.
 
 #include <soma/numeric/draw.hpp>
 #include <soma/simd/codec_params.hpp>
@@ -11,7 +11,7 @@
 
 namespace soma::neuroncore {
 
-// The arithmetic operators of the Vector engine, on fp32. Comparisons and the logical ones give 1
+// The arithmetic operators of the Vector engine, on fp32. Comparisons and logical operators give 1
 // or 0.
 enum class Alu : std::uint8_t {
   none,
@@ -29,7 +29,7 @@ enum class Alu : std::uint8_t {
   logical_and,
   logical_or,
   logical_xor,
-  absolute,     // of one operand, the data
+  absolute,     // takes one operand, the data
   logical_not,  // the same
   power,        // GpSimd only
   rsqrt,        // GpSimd only
@@ -88,15 +88,15 @@ struct EngineKernels {
                  const Draw&) noexcept;
   // out = a op b, each operator rounded once; one of the arithmetic operators.
   void (*alu)(Alu, const float* a, const float* b, float* out, std::size_t count) noexcept;
-  // out = a op b, or b op a where `reverse` says so.
+  // out = a op b; if `reverse`, b op a.
   void (*alu_scalar)(Alu, const float* a, float b, bool reverse, float* out,
                      std::size_t count) noexcept;
   void (*activate)(Function, const float* x, float* out, std::size_t count) noexcept;
-  // add, multiply, maximum or minimum of all, in 16 logical lanes: lane i takes elements i, i + 16
-  // ... in order, then lanes meet pairwise.
+  // add, multiply, maximum or minimum of all elements, in 16 logical lanes: lane i takes elements
+  // i, i + 16 ... in order, then lanes are combined in pairs.
   float (*reduce)(Alu, const float* x, std::size_t count) noexcept;
   void (*multiply)(const MultiplyArgs&) noexcept;
-  // The random words of elements draw.index and following.
+  // The random words of elements draw.index, draw.index + 1 ...
   void (*words)(const Draw&, std::size_t count, std::uint32_t* out) noexcept;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 // GpsimdEngine: eight general-purpose processors with 16 partitions each. It reaches SBUF only.
-// Element-wise instructions are here; those that compute with positions in
-// engines/gpsimd_index.hpp.
+// Element-wise instructions are here; engines/gpsimd_index.hpp has the instructions that compute
+// with positions.
 
 #include <soma/neuroncore/engines/gpsimd_index.hpp>
 #include <soma/numeric/portable_math.hpp>
@@ -17,9 +17,9 @@
 
 namespace soma::neuroncore {
 
-// What the kernel of a custom operator did.
+// The work that the kernel of a custom operator did.
 struct CustomWork {
-  std::uint64_t bytes_read = 0, bytes_written = 0;  // of device memory
+  std::uint64_t bytes_read = 0, bytes_written = 0;  // bytes of device memory
   double nanoseconds = 0;
 };
 
@@ -27,9 +27,9 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
  public:
   using GpsimdIndex::GpsimdIndex;
 
-  // dst = a op b. Where a, b and dst are int32, add, subtract and multiply are exact and wrap
-  // around (this model's policy; nothing is published of overflow); power is computed in double and
-  // rounded once; what is left is done in fp32, as on the Vector engine.
+  // dst = a op b. If a, b and dst are int32, add, subtract and multiply are exact and wrap around
+  // (this model's policy; overflow behaviour is not published). power is computed in double and
+  // rounded once. All other cases are computed in fp32, as on the Vector engine.
   GpsimdEngine& tensor_tensor(const Tile& dst, const Tile& a, const Tile& b, Alu op,
                               const Rounded& rounded = {}, SourceLine source = calling_line()) {
     constexpr std::string_view name = "tensor_tensor";
@@ -51,8 +51,8 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
     return *this;
   }
 
-  // dst = op data. The one operator that this engine offers here is rsqrt: 1 / sqrt(data), computed
-  // in double and rounded once (the hardware's bound is not published).
+  // dst = op data. The only operator of this engine here is rsqrt: 1 / sqrt(data), computed in
+  // double and rounded once (the hardware's bound is not published).
   GpsimdEngine& tensor_scalar(const Tile& dst, const Tile& data, Alu op,
                               const Rounded& rounded = {}, SourceLine source = calling_line()) {
     constexpr std::string_view name = "tensor_scalar";
@@ -74,7 +74,7 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
     return *this;
   }
 
-  // dst = src: bit for bit where the types are equal, else through fp32.
+  // dst = src: bit for bit if the types are equal, else through fp32.
   GpsimdEngine& copy(const Tile& dst, const Tile& src, const Rounded& rounded = {},
                      SourceLine source = calling_line()) {
     check_same("copy", dst, src);
@@ -98,8 +98,8 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
     return *this;
   }
 
-  // A kernel of a custom operator on the eight processors: run() computes it and says what it did.
-  // Its operands are tensors in device memory, as they lie there.
+  // A kernel of a custom operator on the eight processors: run() computes it and returns its work.
+  // Its operands are tensors in device memory, in place.
   template <class Run>
   GpsimdEngine& custom_operator(std::span<const Tensor> reads, std::span<const Tensor> writes,
                                 const Run& run, SourceLine source = calling_line()) {
@@ -115,7 +115,7 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
   }
 
  private:
-  // From the first to the last byte of a tensor, gaps included.
+  // Touches all bytes from the first to the last of a tensor, gaps included.
   void touch(const SourceLine& source, Position at, const Tensor& tensor, bool writes) {
     if (!tensor.defined() || tensor.elements() == 0) return;
     std::size_t last = 0;
@@ -149,7 +149,7 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
       return out;
     });
   }
-  // As IEEE 754's pow, from a double that errs by less than one unit.
+  // As IEEE 754's pow, from a double with an error below one unit.
   static float power(float base, float exponent) {
     const auto b = static_cast<double>(base), e = static_cast<double>(exponent);
     if (!std::signbit(base)) return static_cast<float>(portable_pow(b, e));

@@ -23,8 +23,8 @@ struct AffineStep {
   std::int32_t step = 1;
   std::size_t size = 1;
 };
-// offset + partition * channel_multiplier + the steps of up to four loops, the last the innermost;
-// partitions count from the tile's first. In int32, wrapping around.
+// offset + partition * channel_multiplier + the steps of up to four loops, the last innermost.
+// Partitions count from the tile's first. The arithmetic is int32 and wraps around.
 struct Affine {
   std::vector<AffineStep> loops;
   std::int32_t offset = 0;
@@ -38,7 +38,7 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
  public:
   using Base::Base;
 
-  // dst = the values of a pattern, which has as many as a partition of dst has elements.
+  // dst = the values of a pattern, whose length is the number of elements in a partition of dst.
   Self& iota(const Tile& dst, const Affine& affine, const Rounded& rounded = {},
              SourceLine source = calling_line()) {
     constexpr std::string_view name = "iota";
@@ -70,7 +70,7 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
   }
 
   // dst = value compare 0 ? data : on_false, with the values of a pattern. Elements of data keep
-  // their bits where dst has its type, else they go through fp32.
+  // their bits if dst has their type, else they go through fp32.
   Self& affine_select(const Tile& dst, const Tile& data, const Affine& affine,
                       const Constant& on_false, Alu compare = Alu::equal,
                       const Rounded& rounded = {}, SourceLine source = calling_line()) {
@@ -111,10 +111,10 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
   }
 
   // Each processor owns 16 partitions. Its slice of the index tile, read with the partition varying
-  // fastest, lists where in its partitions' elements pieces of `piece` elements begin; the first
-  // `pieces` of them (at most 4096) are put side by side, bit for bit and alike for its 16
-  // partitions. dst holds exactly those. `piece` is 1, 2, 4, 8, 16 or 32. Error
-  // neuroncore.undefined: a piece that leaves the partition.
+  // fastest, lists the starts of pieces of `piece` elements in its partitions. The first `pieces`
+  // of them (at most 4096) are put side by side in dst, bit for bit, alike for all 16 partitions;
+  // dst holds exactly these pieces. `piece` is 1, 2, 4, 8, 16 or 32. Error neuroncore.undefined: a
+  // piece that leaves the partition.
   Self& local_gather(const Tile& dst, const Tile& src, const Tile& indices, std::size_t pieces,
                      std::size_t piece = 1, SourceLine source = calling_line()) {
     constexpr std::string_view name = "local_gather";
@@ -172,7 +172,8 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
   }
 
   // dst [1, N] = the reduction of data [P, N] over its partitions, in ascending order: add and
-  // maximum in fp32 (of int32, exactly and wrapping around), bitwise_or and bitwise_and as stored.
+  // maximum in fp32 (for int32 exact, with wrap-around), bitwise_or and bitwise_and on the stored
+  // bits.
   Self& partition_reduce(const Tile& dst, const Tile& data, Alu op, const Rounded& rounded = {},
                          SourceLine source = calling_line()) {
     constexpr std::string_view name = "partition_reduce";
@@ -196,7 +197,7 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
     return self();
   }
 
-  // Every partition of dst = the one partition of src, bit for bit.
+  // Copies the only partition of src to every partition of dst, bit for bit.
   Self& partition_broadcast(const Tile& dst, const Tile& src, SourceLine source = calling_line()) {
     constexpr std::string_view name = "partition_broadcast";
     check_one_partition(name, {"src", src}, {"dst", dst});
@@ -211,9 +212,9 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
     return self();
   }
 
-  // Of ids [1, n], each the number of a sequence or 0 for padding: dst [1, 2n] = where the run of
-  // equal ids around each element begins (n for padding), then one past where it ends (-1). Both of
-  // fp32 or int32.
+  // `ids` [1, n] holds the number of a sequence for each element, or 0 for padding. dst [1, 2n]
+  // gets the begin of the run of equal ids around each element (n for padding), then one past the
+  // end of the run (-1 for padding). Both are fp32 or int32.
   Self& sequence_bounds(const Tile& dst, const Tile& ids, SourceLine source = calling_line()) {
     constexpr std::string_view name = "sequence_bounds";
     for (const Operand& operand : {Operand{"ids", ids}, Operand{"dst", dst}}) {
@@ -295,7 +296,7 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
       rule_broken(name, "dst", dst.describe(),
                   std::to_string(pieces * piece) + " elements a partition");
   }
-  // `one` has one partition and as many elements in it as those of `many` have.
+  // `one` has one partition, with as many elements as a partition of `many`.
   void check_one_partition(std::string_view name, const Operand& one, const Operand& many) {
     core_.check_free(name, one);
     core_.check_free(name, many);
@@ -307,7 +308,7 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
                   std::to_string(many.tile.free_size()) + " elements, as a partition of " +
                       std::string(many.name));
   }
-  // Where `size` elements from that index on lie in a partition of the tile.
+  // The place of `size` elements from that index on in a partition of the tile.
   static std::size_t checked_index(std::string_view name, std::int32_t index, std::size_t size,
                                    const Tile& tile) {
     const std::size_t count = tile.free_size();

@@ -1,6 +1,6 @@
 #pragma once
-// LaneEngine: what the Vector, Scalar and GpSimd engines share: operands that are checked alike,
-// and a partition at a time that is widened to fp32, computed and rounded into dst.
+// LaneEngine: the common base of the Vector, Scalar and GpSimd engines. Their operands are checked
+// alike; each partition is widened to fp32, computed, and rounded into dst.
 
 #include <soma/neuroncore/engines/alu.hpp>
 #include <soma/neuroncore/engines/sequencer.hpp>
@@ -44,7 +44,7 @@ class LaneEngine : public Sequencer<Self, engine> {
   void check_column(std::string_view name, const Operand& operand, const Tile& data) {
     check_columns(name, operand, data, 1);
   }
-  // `count` elements in each partition of data.
+  // Checks for `count` elements in each partition of data.
   void check_columns(std::string_view name, const Operand& operand, const Tile& data,
                      std::size_t count) {
     core_.check(name, operand);
@@ -58,13 +58,13 @@ class LaneEngine : public Sequencer<Self, engine> {
     if (operand.tile.dtype() != dtype)
       rule_broken(name, operand.name, operand.tile.describe(), std::string(to_string(dtype)));
   }
-  // Bits are moved, so the types are the same.
+  // Bits are moved, so the types must be equal.
   static void check_same_type(std::string_view name, const Tile& dst, const Tile& src) {
     if (dst.dtype() != src.dtype() || dst.bias_offset() != src.bias_offset())
       rule_broken(name, "dst", dst.describe(), "the type of src, " + src.describe());
   }
 
-  // A constant of what computes in fp32.
+  // Checks a constant of an instruction that computes in fp32.
   static void check_constant(std::string_view name, std::string_view operand,
                              const Constant& constant) {
     if (constant.integer && static_cast<std::int64_t>(constant.value) != *constant.integer)
@@ -74,8 +74,8 @@ class LaneEngine : public Sequencer<Self, engine> {
 
   // ---- elements
 
-  // run(p, buffer, count) leaves partition p's results somewhere in its `rows` rows of buffer, and
-  // returns where; they are then rounded into dst.
+  // run(p, buffer, count) leaves partition p's results in one of the `rows` rows of buffer, and
+  // returns the place; they are then rounded into dst.
   template <class Run>
   void map(const Tile& dst, const Rounded& rounded, std::size_t rows, const Run& run) {
     const std::size_t count = dst.free_size();
@@ -93,7 +93,7 @@ class LaneEngine : public Sequencer<Self, engine> {
       return buffer;
     });
   }
-  // Bit for bit where the types are equal, else through fp32.
+  // Bit for bit if the types are equal, else through fp32.
   void copy_elements(const Tile& dst, const Tile& src, const Rounded& rounded) {
     if (src.dtype() == dst.dtype() && src.bias_offset() == dst.bias_offset()) {
       core_.for_partitions(dst.partitions(), dst.free_size(), dst.free_size(),
@@ -107,7 +107,7 @@ class LaneEngine : public Sequencer<Self, engine> {
     map(dst, rounded, 1,
         [&](std::size_t p, float* buffer, std::size_t) { return reader.read(p, buffer); });
   }
-  // One float a partition.
+  // One float for each partition.
   std::vector<float> column(const ScalarOperand& operand, const Tile& data) {
     if (!operand.tile.defined()) return std::vector<float>(data.partitions(), operand.value);
     return column(operand.tile);

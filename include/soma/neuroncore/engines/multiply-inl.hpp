@@ -1,4 +1,4 @@
-// The 128 x 128 array as a CPU does it: a block of sums in registers while k passes by.
+// The 128 x 128 array on a CPU: a block of sums stays in registers while k passes by.
 
 #if defined(SOMA_NEURONCORE_ENGINES_MULTIPLY_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_NEURONCORE_ENGINES_MULTIPLY_INL_HPP
@@ -27,7 +27,7 @@ using ArrayLanes = hn::CappedTag<float, 16>;
 // registers of the smallest target that has the instruction.
 inline constexpr std::size_t array_rows = 6;
 
-// As many rows of sums as there are numbers, for all columns.
+// A row of sums for each number in the sequence, over all columns.
 template <std::size_t... row>
 HWY_INLINE void multiply_rows(std::index_sequence<row...>, const neuroncore::MultiplyArgs& args) {
   const ArrayLanes d;

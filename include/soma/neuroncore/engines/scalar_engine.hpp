@@ -18,8 +18,8 @@ namespace soma::neuroncore {
 
 struct FunctionInfo {
   std::string_view name;
-  // Where the function is valid (by magnitude where it is even or odd); outside, the hardware's
-  // result is not.
+  // The valid range of the function (in magnitude for even or odd functions). The hardware's result
+  // is invalid outside.
   float low = -std::numeric_limits<float>::infinity();
   float high = std::numeric_limits<float>::infinity();
 };
@@ -51,13 +51,13 @@ constexpr FunctionInfo info(Function function) {
       {"arctan", -pi / 2, pi / 2},
       {"sqrt", 0x1p-116f, 0x1p118f},
       {"rsqrt", 0x1p-87f, 0x1p97f},
-      {"reciprocal", 0x1p-42f, 0x1p42f},  // of the magnitude
+      {"reciprocal", 0x1p-42f, 0x1p42f},  // limits for the magnitude
   }};
   return infos[static_cast<std::size_t>(function)];
 }
 
-// What reads or clears the accumulators of an activation, one for each of the 128 lanes; an
-// instruction uses those of data's partitions.
+// The use of the accumulators of an activation: there is one for each of the 128 lanes; an
+// instruction uses the lanes of data's partitions.
 enum class Reduce : std::uint8_t {
   idle,          // leave them alone
   reset,         // zero
@@ -79,8 +79,8 @@ class ScalarEngine : public LaneEngine<ScalarEngine, Engine::scalar> {
   explicit ScalarEngine(CoreState& core)
       : LaneEngine(core), accumulators_(core.machine.partitions) {}
 
-  // dst = f(data * scale + bias), each step rounded to fp32 (whether the hardware fuses the first
-  // two is undisclosed); reduce adds the results before they are rounded to dst's type.
+  // dst = f(data * scale + bias), each step rounded to fp32 (it is undisclosed if the hardware
+  // fuses the first two). reduce adds the results before they are rounded to dst's type.
   ScalarEngine& activation(const Tile& dst, const Tile& data, Function function,
                            const ActivationOptions& options = {},
                            SourceLine source = calling_line()) {
@@ -109,7 +109,7 @@ class ScalarEngine : public LaneEngine<ScalarEngine, Engine::scalar> {
     }
     return *this;
   }
-  // The same with its own sum: reduce_result = the sum over the free dimensions of dst, before
+  // The same with a sum of its own: reduce_result = the sum over the free dimensions of dst, before
   // rounding.
   ScalarEngine& activation_reduce(const Tile& dst, const Tile& data, Function function,
                                   const Tile& reduce_result, ActivationOptions options = {},
@@ -118,7 +118,7 @@ class ScalarEngine : public LaneEngine<ScalarEngine, Engine::scalar> {
     options.reduce_result = &reduce_result;
     return activation(dst, data, function, options, source);
   }
-  // dst = src. Through fp32 for every type: int32 loses bits above 2^24 on this engine.
+  // dst = src, through fp32 for every type: int32 loses bits above 2^24 on this engine.
   ScalarEngine& copy(const Tile& dst, const Tile& src, const Rounded& rounded = {},
                      SourceLine source = calling_line()) {
     return activation(dst, src, Function::copy, {.rounded = rounded}, source);
@@ -188,7 +188,7 @@ class ScalarEngine : public LaneEngine<ScalarEngine, Engine::scalar> {
                     "[" + text_of(range.low) + ", " + text_of(range.high) + "]");
   }
 
-  // How many arguments lie outside the function's range; their results as the policy says.
+  // Counts the arguments outside the function's range; their results follow the policy.
   std::uint64_t check_range(Function function, const FunctionInfo& range, const float* arguments,
                             float* results, std::size_t count) const {
     const bool by_magnitude = function == Function::reciprocal;

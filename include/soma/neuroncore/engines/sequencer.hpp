@@ -1,6 +1,5 @@
 #pragma once
-// Sequencer: what every engine has beside its instructions: it waits for semaphores and signals
-// them.
+// Sequencer: the common base of engines: waits for semaphores and signals them.
 
 #include <soma/neuroncore/core_state.hpp>
 #include <soma/neuroncore/order/semaphore.hpp>
@@ -16,12 +15,12 @@ class Sequencer {
   Sequencer(const Sequencer&) = delete;
   Sequencer& operator=(const Sequencer&) = delete;
 
-  // What follows begins when the semaphore has reached the value.
+  // Later instructions begin once the semaphore has reached the value.
   Self& wait(Semaphore& semaphore, std::uint32_t value) {
     semaphore.wait(core_, lane, value);
     return self();
   }
-  // Adds to the semaphore when the last instruction so far has ended.
+  // Adds to the semaphore once the last instruction so far has ended.
   Self& signal(Semaphore& semaphore, std::uint32_t amount = 1) {
     semaphore.signal(core_, lane, amount);
     return self();

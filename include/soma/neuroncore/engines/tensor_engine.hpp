@@ -14,8 +14,8 @@
 
 namespace soma::neuroncore {
 
-// Whether a matmul overwrites its destination or adds to it. Adding is allowed only to what a
-// matmul wrote.
+// yes: a matmul adds to its destination; no: it overwrites the destination. Adding is allowed only
+// to the result of a matmul.
 enum class Accumulate : std::uint8_t { no, yes };
 
 class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
@@ -25,8 +25,8 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
   // dst [M, N] (+)= stationary [K, M] transposed * moving [K, N]: the contraction runs over the
   // partitions of both (at most 128), M is at most 128, N at most 512 and within one PSUM bank.
   // Types: bf16, fp16 and cFP8 in any pair; fp32 and tf32 with each other (fp32 takes four passes,
-  // performance mode). Products are exact; how they are added is CoreOptions::sum_order, then one
-  // fp32 addition to PSUM. Error bound: K 2^-24 sum |a| |b|.
+  // performance mode). Products are exact. CoreOptions::sum_order chooses the order of their
+  // addition, followed by one fp32 addition to PSUM. Error bound: K 2^-24 sum |a| |b|.
   TensorEngine& matmul(const Tile& dst, const Tile& stationary, const Tile& moving,
                        Accumulate accumulate = Accumulate::no, SourceLine source = calling_line()) {
     constexpr std::string_view name = "matmul";
@@ -67,8 +67,8 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
   }
 
   // dst [N, K] = src [K, N] transposed, both at most 128 and of the same type: a product with the
-  // identity. Exact for finite values but for the sign of zero; NaN or infinity in a partition
-  // makes NaN of the other partitions in that row of the result, as 0 * infinity is NaN.
+  // identity. Exact for finite values except for the sign of zero. A NaN or infinity in a partition
+  // turns the other partitions in that row of the result into NaN, because 0 * infinity is NaN.
   TensorEngine& transpose(const Tile& dst, const Tile& src, SourceLine source = calling_line()) {
     constexpr std::string_view name = "transpose";
     core_.check(name, {"src", src});
@@ -121,7 +121,7 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
                   "within one PSUM bank of " + std::to_string(bank) + " bytes");
   }
 
-  // Rows as floats, `padded` of them to a row, zeros behind the last.
+  // Widens rows to floats, `padded` floats to a row, with zeros after the last.
   void widen(const Tile& tile, float* to, std::size_t padded) {
     const PartitionReader reader(core_.kernels, core_.sbuf, tile);
     const std::size_t count = tile.free_size();
@@ -171,7 +171,7 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
         });
   }
 
-  // The other orders of addition, plainly.
+  // The other orders of addition, by plain loops.
   void multiply_slowly(std::size_t m, std::size_t n, std::size_t k, const float* a,
                        std::size_t a_stride, const float* b, std::size_t b_stride, float* sums) {
     std::vector<float> products(k);
@@ -210,7 +210,7 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
     turn_numbers(dst, src);
   }
 
-  // Stored codes change places. False, with nothing done, where one may not be a finite number.
+  // Transposes stored codes. Returns false, without effect, if a code may not be a finite number.
   template <class Code>
   bool turn_codes(const Tile& dst, const Tile& src) {
     const FloatFormat format = format_of(src.held());  // a bias moves no special code
@@ -252,7 +252,7 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
       for (std::size_t p = 0; p < k; ++p) {
         const float value = from[p * n + j];
         const bool spoilt = special > (std::isfinite(value) ? 0u : 1u);
-        // + 0: what is added to the other, zero products; -0 becomes +0.
+        // + 0: the product adds zero products, which turn -0 into +0.
         to[j * k + p] = spoilt ? std::nanf("") : value + 0.0f;
       }
     }

@@ -23,7 +23,7 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
  public:
   using Base::Base;
 
-  // dst = a op b. Not both inputs in PSUM.
+  // dst = a op b. a and b must not both lie in PSUM.
   Self& tensor_tensor(const Tile& dst, const Tile& a, const Tile& b, Alu op,
                       const Rounded& rounded = {}, SourceLine source = calling_line()) {
     constexpr std::string_view name = "tensor_tensor";
@@ -50,8 +50,8 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
     return self();
   }
 
-  // dst = (data op0 s0) op1 s1. Both operators arithmetic, or both on bits (then data and dst are
-  // integers and s0, s1 constants).
+  // dst = (data op0 s0) op1 s1. Both operators are arithmetic, or both work on bits (then data and
+  // dst are integers and s0, s1 constants).
   Self& tensor_scalar(const Tile& dst, const Tile& data, Alu op0, const ScalarOperand& s0,
                       Alu op1 = Alu::none, const ScalarOperand& s1 = {},
                       const ScalarOptions& options = {}, SourceLine source = calling_line()) {
@@ -113,7 +113,7 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
     return self();
   }
 
-  // dst = (data op0 s0) op1 operand1. data and operand1 not both in PSUM.
+  // dst = (data op0 s0) op1 operand1. data and operand1 must not both lie in PSUM.
   Self& scalar_tensor_tensor(const Tile& dst, const Tile& data, Alu op0, const ScalarOperand& s0,
                              Alu op1, const Tile& operand1, const ScalarOptions& options = {},
                              SourceLine source = calling_line()) {
@@ -142,8 +142,8 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
     return self();
   }
 
-  // dst = the reduction of data over its last `dimensions` free dimensions; negated where asked. In
-  // fp32, or, with and, or and xor of the bits of integers, as they are stored.
+  // dst = the reduction of data over its last `dimensions` free dimensions, negated on request. In
+  // fp32; the operators and, or and xor on the stored bits of integers.
   Self& tensor_reduce(const Tile& dst, const Tile& data, Alu op, std::size_t dimensions = 1,
                       bool negate = false, const Rounded& rounded = {},
                       SourceLine source = calling_line()) {
@@ -190,7 +190,7 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
     return self();
   }
 
-  // dst = src: bit for bit where the types are equal, else through fp32.
+  // dst = src: bit for bit if the types are equal, else through fp32.
   Self& copy(const Tile& dst, const Tile& src, const Rounded& rounded = {},
              SourceLine source = calling_line()) {
     check_same("copy", dst, src);
@@ -248,12 +248,13 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
   static void check_fold(std::string_view name, Alu op) {
     if (op == Alu::subtract)
       undisclosed(name, "op", "subtract",
-                  "an operator whose order does not matter: that of its folding is not published");
+                  "an operator for which the order does not matter: the order of the reduction is "
+                  "not published");
     if (!is_fold(op))
       rule_broken(name, "op", std::string(to_string(op)),
                   "add, multiply, maximum, minimum, or and, or, xor");
   }
-  // Integers of one width.
+  // Checks for integers of one width.
   static void check_bits(std::string_view name, Alu op, std::initializer_list<Operand> operands) {
     if (!is_bitwise(op)) return;
     const Tile& first = operands.begin()->tile;
@@ -311,7 +312,7 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
   float reduce(Alu op, const float* x, std::size_t count) const {
     if (is_reduction(op) && core_.options.reduce_order == ReduceOrder::lanes)
       return core_.kernels.reduce(op, x, count);
-    // The logical ones make a 0 or 1 of a single element, too.
+    // The logical operators also turn a single element into 0 or 1.
     float total = is_reduction(op) ? x[0] : identity_of(op);
     for (std::size_t i = is_reduction(op) ? 1 : 0; i < count; ++i)
       core_.kernels.alu(op, &total, x + i, &total, 1);

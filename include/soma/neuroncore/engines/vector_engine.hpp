@@ -19,9 +19,9 @@ class VectorEngine : public VectorSearch<VectorEngine> {
  public:
   using VectorSearch::VectorSearch;
 
-  // dst = predicate != 0 ? on_true : on_false, on_false a constant or [P, 1]. predicate is int8,
-  // uint8 or boolean (the hardware also has int16 and uint16, this model has not); on_true and
-  // predicate not both in PSUM.
+  // dst = predicate != 0 ? on_true : on_false. on_false is a constant or [P, 1]. predicate is int8,
+  // uint8 or boolean (the hardware also has int16 and uint16, which this model lacks). on_true and
+  // predicate must not both lie in PSUM.
   VectorEngine& select(const Tile& dst, const Tile& predicate, const Tile& on_true,
                        const ScalarOperand& on_false, const Rounded& rounded = {},
                        SourceLine source = calling_line()) {
@@ -53,9 +53,10 @@ class VectorEngine : public VectorSearch<VectorEngine> {
     return *this;
   }
 
-  // dst = src where predicate != 0; the rest of dst stays as it is. Bit for bit: one type.
-  // predicate is uint8, boolean or int32 (of the hardware's uint8, uint16 and uint32 this model has
-  // the first, and int32 instead of the last); src and predicate not both in PSUM.
+  // dst = src where predicate != 0; all other elements of dst stay. Bit for bit: src and dst have
+  // one type. predicate is uint8, boolean or int32 (the hardware has uint8, uint16 and uint32; this
+  // model has the first, and int32 instead of the last). src and predicate must not both lie in
+  // PSUM.
   VectorEngine& copy_predicated(const Tile& dst, const Tile& src, const Tile& predicate,
                                 SourceLine source = calling_line()) {
     constexpr std::string_view name = "copy_predicated";
@@ -83,8 +84,8 @@ class VectorEngine : public VectorSearch<VectorEngine> {
     return *this;
   }
 
-  // Six numbers a partition: count, mean and count * variance of the elements with even index, then
-  // of those with odd index. At most 512 elements.
+  // Six numbers for each partition: count, mean and count * variance of the elements with even
+  // index, then of the elements with odd index. At most 512 elements.
   VectorEngine& bn_stats(const Tile& dst, const Tile& data, SourceLine source = calling_line()) {
     constexpr std::string_view name = "bn_stats";
     core_.check_free(name, {"data", data});
@@ -115,8 +116,8 @@ class VectorEngine : public VectorSearch<VectorEngine> {
     return *this;
   }
 
-  // dst [P, 2] = mean and population variance of the triples (count, mean, count * variance) that
-  // lie in data, in their order.
+  // dst [P, 2] = mean and population variance of the triples (count, mean, count * variance) in
+  // data, in their order.
   VectorEngine& bn_aggr(const Tile& dst, const Tile& data, SourceLine source = calling_line()) {
     constexpr std::string_view name = "bn_aggr";
     core_.check_free(name, {"data", data});
@@ -139,7 +140,7 @@ class VectorEngine : public VectorSearch<VectorEngine> {
       const double mean = count == 0 ? 0 : total / count;
       for (std::size_t i = 0; i < data.free_size(); i += 3) {
         const double off = static_cast<double>(x[i + 1]) - mean;
-        // rounded(): one result whether or not the compiler fuses the product with the sum.
+        // rounded() gives one result even if the compiler fuses the product with the sum.
         spread +=
             static_cast<double>(x[i + 2]) + rounded(rounded(static_cast<double>(x[i]) * off) * off);
       }
@@ -151,9 +152,9 @@ class VectorEngine : public VectorSearch<VectorEngine> {
     return *this;
   }
 
-  // dst = src with elements zeroed where their random word is below threshold (probability * 2^32);
-  // kept elements are not scaled. The draws are those of the elements' place. A threshold of 2^32
-  // zeroes all; with 0 it is copy(). Otherwise what is kept goes through fp32.
+  // dst = src with elements zeroed whose random word is below threshold (probability * 2^32). Kept
+  // elements are not scaled. The draws belong to the elements' place. A threshold of 2^32 zeroes
+  // all elements; a threshold of 0 is copy(). Otherwise kept elements go through fp32.
   VectorEngine& dropout(const Tile& dst, const Tile& src, std::uint64_t threshold,
                         const Place& place, SourceLine source = calling_line()) {
     check_same("dropout", dst, src);
@@ -177,7 +178,7 @@ class VectorEngine : public VectorSearch<VectorEngine> {
     return *this;
   }
 
-  // dst = src transposed, up to 32 x 32, of one type: pure data movement.
+  // dst = src transposed, up to 32 x 32, of one type: it only moves data.
   VectorEngine& transpose(const Tile& dst, const Tile& src, SourceLine source = calling_line()) {
     constexpr std::string_view name = "transpose";
     core_.check_free(name, {"src", src});
@@ -205,7 +206,7 @@ class VectorEngine : public VectorSearch<VectorEngine> {
   }
 
  private:
-  // count, mean, count * variance of n elements, which are overwritten.
+  // count, mean, count * variance of n elements. Overwrites the elements.
   void statistics(float* x, std::size_t n, float* out) const {
     const EngineKernels& kernels = core_.kernels;
     const float mean = n == 0 ? 0 : reduce(Alu::add, x, n) / static_cast<float>(n);

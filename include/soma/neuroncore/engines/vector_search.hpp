@@ -1,6 +1,6 @@
 #pragma once
-// The Vector engine's instructions that walk along a partition or across a quadrant: scans, the
-// eight largest and where they are, shuffles, and random numbers.
+// The Vector engine's instructions along a partition or across a quadrant: scans, the eight largest
+// elements and their places, shuffles, and random numbers.
 
 #include <soma/neuroncore/engines/vector_arithmetic.hpp>
 
@@ -16,8 +16,8 @@
 
 namespace soma::neuroncore {
 
-// For each of the 32 partitions of a quadrant, the one that it takes; shuffle_keep: none, and dst
-// stays as it is.
+// The source partition for each of the 32 partitions of a quadrant; shuffle_keep: no source, dst
+// stays.
 using ShuffleMask = std::array<std::uint8_t, 32>;
 inline constexpr std::uint8_t shuffle_keep = 255;
 
@@ -29,8 +29,8 @@ class VectorSearch : public VectorArithmetic<Self> {
   using Base::Base;
 
   // r[i] = (a[i] op0 r[i - 1]) op1 b[i] along each partition, from r[-1] = initial; dst = r. The
-  // state stays fp32. reverse0: r[i - 1] op0 a[i]; reverse1: b[i] op1 (...). a and b not both in
-  // PSUM.
+  // state stays fp32. reverse0: r[i - 1] op0 a[i]; reverse1: b[i] op1 (...). a and b must not both
+  // lie in PSUM.
   Self& tensor_tensor_scan(const Tile& dst, const Tile& a, const Tile& b,
                            const ScalarOperand& initial, Alu op0, Alu op1,
                            const ScalarOptions& options = {}, SourceLine source = calling_line()) {
@@ -58,9 +58,9 @@ class VectorSearch : public VectorArithmetic<Self> {
     return self();
   }
 
-  // r[i] = (data[i] op0 s0) op1 r[i - 1] along each partition, op1 one of add, subtract, multiply,
-  // maximum and minimum; dst = r. r[-1] is `start`, or where there is none 0, 0, 1, -infinity and
-  // infinity. Not for int32.
+  // r[i] = (data[i] op0 s0) op1 r[i - 1] along each partition; op1 is add, subtract, multiply,
+  // maximum or minimum; dst = r. r[-1] is `start`, or without it 0, 0, 1, -infinity and infinity.
+  // Not for int32.
   Self& tensor_scalar_cumulative(const Tile& dst, const Tile& data, Alu op0,
                                  const ScalarOperand& s0, Alu op1,
                                  std::optional<Constant> start = {},
@@ -95,9 +95,9 @@ class VectorSearch : public VectorArithmetic<Self> {
     return self();
   }
 
-  // dst [P, 8] = the eight largest of each partition, in descending order, compared in fp32. 8 to
-  // 16384 elements in at most two free dimensions. NaN, of which nothing is published, is never
-  // larger; where fewer than eight others are left, -infinity follows them.
+  // dst [P, 8] = the eight largest elements of each partition, in descending order, compared in
+  // fp32. 8 to 16384 elements in at most two free dimensions. NaN counts as smaller than all others
+  // (its treatment is not published); if fewer than eight others exist, -infinity follows them.
   Self& max8(const Tile& dst, const Tile& src, SourceLine source = calling_line()) {
     constexpr std::string_view name = "max8";
     core_.check_free(name, {"src", src});
@@ -129,9 +129,9 @@ class VectorSearch : public VectorArithmetic<Self> {
     return self();
   }
 
-  // dst [P, 8] of int32 (the hardware has uint16 and uint32; this model's indices are int32): where
-  // each of `values` [P, 8] occurs first in data, compared in fp32; -1, all bits set, where it does
-  // not. Equal values take occurrences in ascending order.
+  // dst [P, 8] of int32 (the hardware has uint16 and uint32; this model's indices are int32): the
+  // index of the first occurrence of each of `values` [P, 8] in data, compared in fp32; -1, all
+  // bits set, if there is none. Equal values take occurrences in ascending order.
   Self& find_index8(const Tile& dst, const Tile& data, const Tile& values,
                     SourceLine source = calling_line()) {
     constexpr std::string_view name = "find_index8";
@@ -153,9 +153,10 @@ class VectorSearch : public VectorArithmetic<Self> {
     return self();
   }
 
-  // dst = data with the first occurrence of each of `values` [P, 8] replaced, compared in fp32; for
-  // equal values the last slot takes the first occurrence. `indices` [P, 8] of int32, where given:
-  // what each slot replaced, -1 where nothing. An element is replaced once, and compared as it was.
+  // dst = data with the first occurrence of each of `values` [P, 8] replaced, compared in fp32;
+  // among equal values the last slot takes the first occurrence. `indices` [P, 8] of int32, if
+  // given: the index that each slot replaced, or -1. An element is replaced at most once, and
+  // comparisons use its original value.
   Self& match_replace8(const Tile& dst, const Tile& data, const Tile& values,
                        const Constant& replacement, const Tile* indices = nullptr,
                        const Rounded& rounded = {}, SourceLine source = calling_line()) {
@@ -196,7 +197,7 @@ class VectorSearch : public VectorArithmetic<Self> {
   }
 
   // Within each quadrant of 32 partitions, partition i of dst = partition mask[i] of src, bit for
-  // bit; where mask[i] is shuffle_keep it stays as it is. dst may be src.
+  // bit; with shuffle_keep partition i stays. dst may be src.
   Self& stream_shuffle(const Tile& dst, const Tile& src, const ShuffleMask& mask,
                        SourceLine source = calling_line()) {
     constexpr std::string_view name = "stream_shuffle";
@@ -308,7 +309,7 @@ class VectorSearch : public VectorArithmetic<Self> {
       run(p, row.data(), wanted.data());
     }
   }
-  // Where the value occurs first but for the indices that are taken; -1: nowhere.
+  // The first occurrence of the value outside of the taken indices; -1: none.
   static std::int32_t find(const float* x, std::size_t count, float value,
                            const std::int32_t* taken, const std::int32_t* taken_end) {
     for (std::size_t i = 0; i < count; ++i) {

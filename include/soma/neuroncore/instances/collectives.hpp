@@ -1,7 +1,7 @@
 #pragma once
-// How long a collective operation between cores takes: an estimate by formulas that were fitted to
-// the vendor's published measurements of nccom-test (AWS Neuron documentation, tools/nccom-test;
-// 10^9 bytes are a GB).
+// The time of a collective operation between cores, estimated by formulas that were fitted to the
+// vendor's published measurements of nccom-test (AWS Neuron documentation, tools/nccom-test; 10^9
+// bytes are a GB).
 //
 //   2 ranks     max(58 us, 34 us + bytes / 56.5 GB/s)         within 4 %, at 1 MiB within 15 %
 //   64 ranks    1300 us + 2 (N - 1) / N bytes / 52 GB/s       within 15 % from 64 KiB on
@@ -27,15 +27,16 @@ constexpr std::string_view to_string(Collective collective) {
   return names[static_cast<std::size_t>(collective)];
 }
 
-// Bytes that each rank sends for a buffer of `bytes` (of all_gather: the output, of the others: the
-// input).
+// The bytes that each rank sends for a buffer of `bytes`: the output of an all_gather, the input of
+// other operations.
 inline double bytes_on_the_wire(Collective kind, double bytes, std::size_t ranks) {
   const double share = static_cast<double>(ranks - 1) / static_cast<double>(ranks);
   return (kind == Collective::all_reduce ? 2 : 1) * share * bytes;
 }
 
-// Seconds, an estimate; 0 of one rank. `ranks` are cores; more than an instance has are spread over
-// equal instances. Error neuroncore.instance where ranks are 0, or do not fill whole instances.
+// The estimated time in seconds; 0 for one rank. `ranks` counts cores; more cores than an instance
+// has are spread over equal instances. Error neuroncore.instance: ranks are 0, or do not fill whole
+// instances.
 inline double collective_seconds(Collective kind, double bytes, std::size_t ranks,
                                  const Instance& instance) {
   const std::size_t cores = instance.cores();
@@ -48,7 +49,8 @@ inline double collective_seconds(Collective kind, double bytes, std::size_t rank
          "a number of bytes");
   if (ranks == 1) return 0;
   const double sent = bytes_on_the_wire(kind, bytes, ranks);
-  // An all-reduce is a reduce-scatter and an all-gather: each of them has half of its hops.
+  // An all-reduce is a reduce-scatter followed by an all-gather: each of the two has half of its
+  // hops.
   const double halves = kind == Collective::all_reduce ? 1 : 0.5;
   if (ranks == 2) return (std::max)(58e-6, 34e-6 + sent / 56.5e9);
   if (ranks > cores) return halves * 1300e-6 + sent / 52e9;

@@ -1,6 +1,6 @@
 #pragma once
-// Instance: a machine that is rented by the hour, as data: its chips, their links, its host, its
-// price. Each figure names its source; where two public sources disagree, both are kept.
+// Instance: a machine to rent by the hour, as data: its chips, their links, its host, its price.
+// Each figure names its source; where two public sources disagree, both are kept.
 
 #include <soma/base/error.hpp>
 
@@ -13,7 +13,7 @@
 
 namespace soma::neuroncore {
 
-// A published number and who published it. 0 without a source: not given.
+// A published number and its source. 0 without a source: not given.
 struct Figure {
   double value = 0;
   std::string_view source{};
@@ -21,7 +21,7 @@ struct Figure {
   constexpr bool given() const { return !source.empty(); }
 };
 
-// A number as one source gives it, and as another does where they disagree.
+// A number from one source, and from another source if the two disagree.
 struct Figures {
   Figure first{}, other{};
 
@@ -64,7 +64,8 @@ inline constexpr std::string_view fine_tuning = "the vendor's fine-tuning compar
 
 }  // namespace detail
 
-// What can be asked for by name. The 32 cores of the large ones are 16 chips in a torus of 4 x 4.
+// The instances that are known by name. The 32 cores of the large instances are 16 chips in a torus
+// of 4 x 4.
 inline constexpr std::array<Instance, 3> instances{{
     {.name = "trn1.2xlarge",
      .chips = 1,
@@ -111,7 +112,7 @@ inline constexpr std::array<Instance, 3> instances{{
      .fp32_tflops = {{760, detail::trn1_pages}, {}}},
 }};
 
-// Error neuroncore.instance names those that are known.
+// The instance of that name. Error neuroncore.instance lists the known names.
 inline const Instance& instance_of(std::string_view name) {
   std::string known;
   for (const Instance& instance : instances) {
@@ -121,9 +122,9 @@ inline const Instance& instance_of(std::string_view name) {
   fail(error_id::neuroncore_instance, "instance_of", "name", soma::quoted(name), "one of " + known);
 }
 
-// The chips that chip `device` has a link to, ascending: its neighbours in its row and its column,
-// of which the first and the last are neighbours too. Empty where there are no links. Error
-// neuroncore.instance where there is no such chip.
+// The chips that are linked to chip `device`, ascending: its neighbours in its row and its column;
+// the first and the last of a row or column are neighbours too. Empty if there are no links. Error
+// neuroncore.instance: no such chip.
 inline std::array<std::optional<std::size_t>, 4> linked_chips(const Instance& instance,
                                                               std::size_t device) {
   if (device >= instance.chips)

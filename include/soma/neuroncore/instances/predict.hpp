@@ -1,10 +1,11 @@
 #pragma once
-// How long a data-parallel training step takes on the cores of an instance: an estimate from one
-// core's time by the clock and from the time of collective operations.
+// The time of a data-parallel training step on the cores of an instance, estimated from one core's
+// time by the clock and from the time of collective operations.
 //
-// Gradients are reduced in buckets while backward goes on: a bucket travels when its last gradient
-// is there and the bucket before it has arrived. What is still under way when backward has ended is
-// exposed. The estimate leaves out the host, the input, launches, and everything between steps.
+// Gradients are reduced in buckets while backward continues: a bucket travels once its last
+// gradient exists and the previous bucket has arrived. Buckets that are still travelling when
+// backward has ended are exposed. The estimate leaves out the host, the input, launches, and
+// everything between steps.
 
 #include <soma/neuroncore/instances/collectives.hpp>
 #include <soma/neuroncore/instances/instance.hpp>
@@ -16,7 +17,8 @@
 
 namespace soma::neuroncore {
 
-// A parameter's gradient: its bytes, and when backward has it, in ns from the step's beginning.
+// A parameter's gradient: its bytes, and the time in ns from the step's beginning until backward
+// has computed it.
 struct GradientReady {
   double bytes = 0, ns = 0;
 };
@@ -28,17 +30,17 @@ struct CoreStep {
 };
 
 struct StepPrediction {
-  double core_seconds = 0;     // of one core alone
-  double reduce_seconds = 0;   // of all buckets
-  double exposed_seconds = 0;  // of these, what backward does not hide
+  double core_seconds = 0;     // one core alone
+  double reduce_seconds = 0;   // all buckets together
+  double exposed_seconds = 0;  // the part of reduce_seconds that backward does not hide
   std::size_t buckets = 0;
 
   double seconds() const { return core_seconds + exposed_seconds; }
   double steps_per_second() const { return seconds() > 0 ? 1 / seconds() : 0; }
 };
 
-// `ranks` cores with a replica each; buckets hold at least `bucket_bytes` but for the last one.
-// Errors neuroncore.instance: as collective_seconds(), and buckets of no bytes.
+// The step on `ranks` cores with a replica each; buckets hold at least `bucket_bytes`, except the
+// last one. Errors neuroncore.instance: as of collective_seconds(), and buckets of no bytes.
 inline StepPrediction predict_step(const CoreStep& step, std::size_t ranks,
                                    const Instance& instance, double bucket_bytes = 50e6) {
   if (!(bucket_bytes > 0))

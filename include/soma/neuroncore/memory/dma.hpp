@@ -2,10 +2,11 @@
 // Dma: transfers between HBM and SBUF. A transfer copies, and converts where the types differ:
 // source to fp32 to destination (guide: DMA casts in two steps).
 //
-// The last argument of every call is the line that is recorded with it, by itself that of the call.
+// The last argument of every call is the source line that is recorded, by default the line of the
+// call.
 //
-// Queues run their own transfers in order and each other's in any: core.dma is queue 0,
-// core.dma.queue(i) another.
+// A queue runs its own transfers in order; transfers of different queues run in any order. core.dma
+// is queue 0, core.dma.queue(i) is another queue.
 
 #include <soma/neuroncore/core_state.hpp>
 #include <soma/neuroncore/memory/hbm.hpp>
@@ -23,9 +24,9 @@
 
 namespace soma::neuroncore {
 
-// What an index beyond the table does.
+// The effect of an index beyond the table.
 enum class OutOfBounds : std::uint8_t { error, skip };
-// What happens to the rows that a scatter meets.
+// The effect of a scatter on the rows that it writes.
 enum class Scatter : std::uint8_t { overwrite, add };
 
 class Dma {
@@ -41,16 +42,16 @@ class Dma {
   }
   Lane lane() const { return lane_of(Engine::dma, queue_); }
 
-  // tile = view: row r to partition r.
+  // Loads row r of the view into partition r.
   Dma& load(const Tile& tile, const HbmView& view, SourceLine source = calling_line()) {
     return load(source, Opcode::dma_copy, tile, view);
   }
   // The same for a view whose rows are not adjacent in memory because it was transposed: slow on
-  // this hardware, and counted apart.
+  // this hardware, and counted separately.
   Dma& load_transposed(const Tile& tile, const HbmView& view, SourceLine source = calling_line()) {
     return load(source, Opcode::dma_transpose, tile, view);
   }
-  // view = tile.
+  // Stores the tile in the view.
   Dma& store(const HbmView& view, const Tile& tile, SourceLine source = calling_line()) {
     constexpr std::string_view name = "dma.store";
     check(name, {"tile", tile}, view);
@@ -101,8 +102,8 @@ class Dma {
     });
     return *this;
   }
-  // Row indices[p] of a matrix = partition p, or += it (in fp32, partitions in ascending order, so
-  // that equal indices add up).
+  // Row indices[p] of a matrix = partition p, or += partition p (in fp32, partitions in ascending
+  // order, so that equal indices add up).
   Dma& scatter(const HbmView& table, const Tile& tile, const Tile& indices,
                Scatter how = Scatter::overwrite, OutOfBounds out_of_bounds = OutOfBounds::error,
                SourceLine source = calling_line()) {
@@ -178,7 +179,7 @@ class Dma {
     return *this;
   }
 
-  // The queue waits, and signals when its last transfer has ended: every DMA engine adds one.
+  // The queue waits; and it signals once its last transfer has ended: every DMA engine adds one.
   Dma& wait(Semaphore& semaphore, std::uint32_t value) {
     semaphore.wait(*core_, lane(), value);
     return *this;
@@ -223,7 +224,7 @@ class Dma {
   static void check_sizes(std::string_view name, const Tile& tile, const HbmView& view) {
     if (tile.partitions() != view.rows() || tile.free_size() != view.row_elements())
       rule_broken(name, "view", view.describe(),
-                  "as many rows and elements a row as " + tile.describe());
+                  "the rows and the elements per row of " + tile.describe());
   }
   void check_indices(std::string_view name, const Tile& tile, const HbmView& table,
                      const Tile& indices) {
@@ -237,7 +238,7 @@ class Dma {
       rule_broken(name, "table", table.describe(),
                   std::to_string(tile.free_size()) + " elements a row, as " + tile.describe());
   }
-  // The rows of `tile` move, from or to as many rows of a view, `views` times.
+  // The rows of `tile` move from or to the same number of rows of a view, `views` times.
   Position begin(SourceLine source, Opcode opcode, std::initializer_list<Operand> reads,
                  std::initializer_list<Operand> writes, const HbmView* from, const HbmView* to,
                  const Tile& tile, std::size_t views = 1) {

@@ -1,6 +1,6 @@
 #pragma once
 // HbmView: a tensor in the accelerator's device memory as a transfer sees it. In this model device
-// memory is where the host's tensors lie; nothing is copied to make a view.
+// memory is the memory of the host's tensors; making a view copies nothing.
 
 #include <soma/neuroncore/faults.hpp>
 #include <soma/neuroncore/memory/region.hpp>
@@ -14,12 +14,12 @@
 
 namespace soma::neuroncore {
 
-// The first dimension goes to partitions, the others (up to three) are the free ones.
+// The first dimension maps to partitions; the others (up to three) are the free dimensions.
 class HbmView {
  public:
   static constexpr std::size_t max_rank = 4;
 
-  // Of a tensor of rank 0 to 4. A vector is one row.
+  // A view of a tensor of rank 0 to 4. A vector is one row.
   HbmView(const Tensor& tensor, bool writable)  // NOLINT: see hbm()
       : dtype_(tensor.dtype()), writable_(writable) {
     if (!tensor.defined()) rule_broken("hbm", "tensor", "no tensor", "a tensor with elements");
@@ -47,7 +47,7 @@ class HbmView {
     for (std::size_t i = 1; i < rank_; ++i) elements *= sizes_[i];
     return elements;
   }
-  // Whether the elements of a row lie side by side.
+  // True if the elements of a row are adjacent.
   bool adjacent() const {
     std::size_t step = 1;
     for (std::size_t i = rank_; i-- > 1;) {
@@ -70,7 +70,7 @@ class HbmView {
   }
   HbmView rows(std::size_t begin, std::size_t end) const { return slice(0, begin, end); }
   HbmView columns(std::size_t begin, std::size_t end) const { return slice(rank_ - 1, begin, end); }
-  // Two dimensions change places.
+  // Exchanges two dimensions.
   HbmView swap(std::size_t a, std::size_t b) const {
     if (a >= rank_ || b >= rank_)
       rule_broken("HbmView::swap", "dimensions", std::to_string(a) + " and " + std::to_string(b),
@@ -88,7 +88,7 @@ class HbmView {
     result.strides_[0] = 0;
     return result;
   }
-  // The same row pattern, `rows` of them `stride` elements apart.
+  // The same row pattern `rows` times, `stride` elements apart.
   HbmView with_rows(std::size_t rows, std::size_t stride) const {
     HbmView result = *this;
     result.sizes_[0] = rows;
@@ -143,8 +143,8 @@ class HbmView {
   std::array<std::size_t, max_rank> sizes_{1, 1, 1, 1}, strides_{0, 1, 1, 1};
 };
 
-// A tensor to read from, and one to write. Error tensor.read_only. (A view holds no reference:
-// the tensor lives until the core has finished with it.)
+// hbm(): a tensor to read; hbm_target(): a tensor to write. Error tensor.read_only. (A view holds
+// no reference: the tensor must live until the core has finished with it.)
 inline HbmView hbm(const Tensor& tensor) { return HbmView(tensor, false); }
 inline HbmView hbm_target(const Tensor& tensor) { return HbmView(tensor, true); }
 

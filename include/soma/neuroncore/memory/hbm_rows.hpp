@@ -1,5 +1,5 @@
 #pragma once
-// A row of device memory to a partition and back: what transfers are made of.
+// Moves a row of device memory to a partition and back: the building blocks of transfers.
 
 #include <soma/neuroncore/core_state.hpp>
 #include <soma/neuroncore/memory/hbm.hpp>
@@ -12,7 +12,7 @@
 
 namespace soma::neuroncore::detail {
 
-// each(element, offset): offsets in elements of a row's elements, in order.
+// Calls each(element, offset) for a row's elements in order, with offsets in elements.
 template <class Each>
 void for_each_in_row(const HbmView& view, std::size_t row, const Each& each) {
   const std::size_t rank = view.rank();
@@ -30,7 +30,7 @@ void for_each_in_row(const HbmView& view, std::size_t row, const Each& each) {
   }
 }
 
-// Stored bytes of a row, side by side, to and from `codes`.
+// Copies the stored bytes of a row, side by side, to and from `codes`.
 template <std::size_t width>
 void collect_row(const HbmView& view, std::size_t row, std::byte* codes) {
   for_each_in_row(view, row, [&](std::size_t element, std::size_t offset) {
@@ -73,7 +73,7 @@ inline void write_codes(const HbmView& view, std::size_t row, const void* codes)
     spread_row<8>(view, row, from);
 }
 
-// All bits zero: 0 in every type of a tensor that a core writes.
+// Sets all bits to zero: 0 in every type of a tensor that a core writes.
 inline void write_zeros(const HbmView& view) {
   const std::vector<std::byte> zeros(view.row_elements() * size_of(view.dtype()));
   for (std::size_t row = 0; row < view.rows(); ++row) write_codes(view, row, zeros.data());
@@ -115,7 +115,7 @@ inline void put_integer(DType dtype, std::byte* at, float value) {
   }
 }
 
-// A row as floats.
+// Reads a row as floats.
 inline void read_floats(CoreState& core, const HbmView& view, std::size_t row, float* to) {
   const std::size_t count = view.row_elements(), width = size_of(view.dtype());
   if (!is_floating(view.dtype())) {
@@ -133,7 +133,7 @@ inline void read_floats(CoreState& core, const HbmView& view, std::size_t row, f
     core.kernels.decode(codec, codes.data(), count, to);
   }
 }
-// `codes`: room for the row's bytes.
+// `codes`: scratch memory for the row's bytes.
 inline void write_floats(CoreState& core, const HbmView& view, std::size_t row, const float* values,
                          void* codes) {
   if (!is_floating(view.dtype())) {
@@ -155,14 +155,14 @@ inline PartitionWriter writer_of(CoreState& core, const Tile& tile) {
   return PartitionWriter(core.kernels, core.sbuf, tile, nearest, core.options.overflow);
 }
 
-// Row `row` of a view to partition p. `buffer` holds twice the elements.
+// Loads row `row` of a view into partition p. `buffer` holds twice the elements.
 inline void load_row(CoreState& core, const PartitionWriter& writer, const Tile& tile,
                      std::size_t p, const HbmView& view, std::size_t row, float* buffer) {
   if (view.dtype() == tile.held() && tile.bias_offset() == 0) {
     read_codes(view, row, buffer);
     neuroncore::write_codes(core.sbuf, tile, p, buffer);
   } else if (view.dtype() == DType::int64 && tile.dtype() == DType::int32) {
-    // The vendor's compiler narrows 64-bit integers; here those are ids and labels.
+    // The vendor's compiler narrows 64-bit integers; in this model these are ids and labels.
     auto* narrow = reinterpret_cast<std::int32_t*>(buffer);
     for_each_in_row(view, row, [&](std::size_t element, std::size_t offset) {
       const std::int64_t value = integer_at(DType::int64, view.data() + 8 * offset);
@@ -176,7 +176,7 @@ inline void load_row(CoreState& core, const PartitionWriter& writer, const Tile&
     writer.write(p, buffer, buffer + tile.free_size());
   }
 }
-// And back.
+// Stores partition p in row `row` of a view.
 inline void store_row(CoreState& core, const Tile& tile, std::size_t p, const HbmView& view,
                       std::size_t row, float* buffer) {
   if (view.dtype() == tile.held() && tile.bias_offset() == 0) {

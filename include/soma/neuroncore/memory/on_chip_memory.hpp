@@ -1,8 +1,9 @@
 #pragma once
-// SBUF and PSUM: the bytes, who holds them, and which of them were ever written.
+// SBUF and PSUM: the bytes, their tiles, and marks of the elements that were written.
 //
-// Tiles are allocated like a stack: Scope (core.hpp) gives back everything that was allocated since
-// it began. A tile takes the same bytes of every partition, as the hardware's compiler lays out.
+// Tiles are allocated like a stack: Scope (core.hpp) frees everything that was allocated since it
+// began. A tile takes the same bytes of every partition, as in the layout of the hardware's
+// compiler.
 
 #include <soma/neuroncore/machine.hpp>
 #include <soma/neuroncore/memory/tile.hpp>
@@ -20,11 +21,12 @@
 
 namespace soma::neuroncore {
 
-// What memory that nobody wrote reads as: all bits set, which is NaN in every floating type and -1
-// in the integers; or Error neuroncore.undefined.
+// The result of reading memory that nobody wrote: all bits set, which is NaN in every floating type
+// and -1 in the integers; or Error neuroncore.undefined.
 enum class Uninitialised : std::uint8_t { nan, error };
 
-// Who wrote an element last. The array of the tensor engine may add only to what it wrote itself.
+// The last writer of an element. The array of the tensor engine may add only to elements that it
+// wrote itself.
 enum class Written : std::uint8_t { nobody, somebody, matmul };
 
 class OnChipMemory {
@@ -49,8 +51,8 @@ class OnChipMemory {
             Storage::allocate(context.heap(), holds_numbers ? stride(factor_) * partitions_ : 0)),
         written_(Storage::allocate(context.heap(), stride(1) * partitions_)) {}
 
-  // A tile of `partitions` partitions from the first one on, `elements` in each. Errors
-  // neuroncore.rule_broken: no room, no such type, too many partitions.
+  // A tile of `partitions` partitions from the first one on, with `elements` elements in each.
+  // Errors neuroncore.rule_broken: no room, no such type, too many partitions.
   Tile tile(const Machine& machine, DType dtype, std::size_t partitions, std::size_t elements) {
     const std::string_view name = memory_ == Memory::sbuf ? "sbuf.tile" : "psum.tile";
     if (!machine.has(dtype))
@@ -98,7 +100,7 @@ class OnChipMemory {
     return bytes_.data() + (tile.first_partition() + partition) * stride(factor_) + tile.address();
   }
 
-  // Error neuroncore.undefined where the tile's scope has ended, or it is of another core.
+  // Error neuroncore.undefined: the tile's scope has ended, or the tile belongs to another core.
   void check_alive(std::string_view instruction, std::string_view operand, const Tile& tile) const {
     if (find(tile) == nullptr)
       undefined(instruction, operand,
@@ -106,25 +108,25 @@ class OnChipMemory {
                 "a live tile of this core");
   }
 
-  // Whether every element was written, where the switch asks for it.
+  // True if every element was written, or if reading unwritten elements is allowed.
   bool readable(const Tile& tile) const {
     return uninitialised_ == Uninitialised::nan || find(tile)->written != Written::nobody ||
            all_written(tile, [](std::byte state) { return state != std::byte{0}; });
   }
-  // Error neuroncore.undefined where it was not.
+  // Error neuroncore.undefined: the tile is not readable.
   void check_read(std::string_view instruction, std::string_view operand, const Tile& tile) const {
     if (!readable(tile))
       undefined(instruction, operand, tile.describe() + " with elements that nobody wrote",
                 "elements that were written");
   }
-  // Whether every element was last written by a matmul.
+  // True if a matmul was the last writer of every element.
   bool written_by_matmul(const Tile& tile) const {
     const Written all = find(tile)->written;
     if (all != Written::nobody) return all == Written::matmul;
     return all_written(
         tile, [](std::byte state) { return state == static_cast<std::byte>(Written::matmul); });
   }
-  // Of a tile whose scope has ended (a late transfer) nothing is noted.
+  // For a tile whose scope has ended (a late transfer) nothing is noted.
   void mark_written(const Tile& tile, Written by) {
     Allocation* const found = find(tile);
     if (found == nullptr || found->written == by) return;
@@ -144,7 +146,8 @@ class OnChipMemory {
         return true;
       });
   }
-  // Of a partition, the elements where `chosen` is not 0. Whether that was all of them.
+  // Marks the elements of a partition whose `chosen` is not 0. Returns true if the tile needs no
+  // marks for single elements.
   bool mark_written_where(const Tile& tile, std::size_t p, std::span<const std::uint32_t> chosen) {
     Allocation* const found = find(tile);
     if (found == nullptr || found->written == Written::somebody) return true;
@@ -168,19 +171,19 @@ class OnChipMemory {
     Written written;  // all of it; nobody: see the bytes of written_
   };
 
-  // Of a tile, among those of all memories of the process.
+  // A number for a tile, unique among all memories of the process.
   static std::uint64_t next_id() {
     static std::atomic<std::uint64_t> last{0};
     return last.fetch_add(1, std::memory_order_relaxed) + 1;
   }
   std::size_t round_up(std::size_t bytes) const { return (bytes + step_ - 1) / step_ * step_; }
-  // From one partition to the next: a cache line more than a round number, so that partitions do
-  // not fall on each other in the caches of the CPU.
+  // The distance between partitions: a cache line more than a round number, so that partitions do
+  // not share cache sets of the CPU.
   std::size_t stride(std::size_t factor) const { return capacity_ * factor + 64; }
   std::byte* written_row(std::size_t partition) const {
     return written_.data() + partition * stride(1);
   }
-  // Allocations stand in the order of their ids.
+  // Allocations are sorted by id.
   Allocation* find(const Tile& tile) const {
     auto* begin = const_cast<Allocation*>(allocations_.begin());
     auto* end = const_cast<Allocation*>(allocations_.end());
@@ -189,7 +192,7 @@ class OnChipMemory {
         [](const Allocation& allocation, std::uint64_t id) { return allocation.id < id; });
     return found != end && found->id == tile.allocation() ? found : nullptr;
   }
-  // From now on it is known of each element.
+  // From now on each element has a mark of its own.
   void open(Allocation& allocation) {
     if (allocation.written == Written::nobody) return;
     for (std::size_t p = 0; p < allocation.partitions; ++p)
@@ -197,14 +200,15 @@ class OnChipMemory {
                   allocation.end - allocation.begin);
     allocation.written = Written::nobody;
   }
-  // run(offset, bytes) for each piece of a partition that lies side by side, until it says false.
+  // Calls run(offset, bytes) for each run of adjacent bytes in a partition, until run returns
+  // false.
   template <class Run>
   static bool for_each_run(const Tile& tile, const Run& run) {
     const std::size_t width = size_of(tile.dtype());
     if (tile.adjacent()) return run(tile.offset(), tile.free_size() * width);
     return for_each_element(tile, [&](std::size_t offset) { return run(offset, width); });
   }
-  // run(offset) for each element, until it says false.
+  // Calls run(offset) for each element, until run returns false.
   template <class Run>
   static bool for_each_element(const Tile& tile, const Run& run) {
     const std::size_t width = size_of(tile.dtype());
@@ -236,7 +240,7 @@ class OnChipMemory {
   Memory memory_;
   Uninitialised uninitialised_;
   bool holds_numbers_;  // false: a dry run, in which there is no memory behind the tiles
-  std::size_t factor_;  // of the room that tiles take: everything as fp32 takes up to four times it
+  std::size_t factor_;  // memory per byte of a tile: 4 if all elements are fp32
   std::size_t partitions_, capacity_, step_;
   HeapVector<Allocation> allocations_;
   Storage bytes_, written_;

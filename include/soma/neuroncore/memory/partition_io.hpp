@@ -1,7 +1,7 @@
 #pragma once
-// Rows: the elements of one partition as floats, and back. All engines compute in fp32: what is
-// read is widened, what is written is rounded once (guide: "inputs are cast to FP32 on read, FP32
-// math, cast to the destination's type on write").
+// Reads the elements of one partition as floats, and writes them back. All engines compute in fp32:
+// inputs are widened, results are rounded once (guide: "inputs are cast to FP32 on read, FP32 math,
+// cast to the destination's type on write").
 
 #include <soma/neuroncore/engines/engine_kernels.hpp>
 #include <soma/neuroncore/memory/on_chip_memory.hpp>
@@ -18,9 +18,9 @@
 
 namespace soma::neuroncore {
 
-// The logical place of a tile's elements in the tensor that it is a part of: what a random draw is
-// keyed by, so that it depends neither on tiling nor on the order of execution. Element f of
-// partition p draws at
+// The logical place of a tile's elements in their whole tensor. It is the key of random draws, so
+// that a draw depends neither on tiling nor on the order of execution. Element f of partition p
+// draws at
 //     draw.index + (partition_indices ? partition_indices[p] : p * partition_step) + f.
 struct Place {
   Draw draw{};
@@ -34,7 +34,7 @@ struct Place {
   }
 };
 
-// How what is written is rounded, and, where that is stochastic, the place of what is written.
+// The rounding of results, and their place for stochastic rounding.
 struct Rounded {
   Rounding rounding{};
   Place place{};
@@ -42,7 +42,7 @@ struct Rounded {
 
 namespace detail {
 
-// The offset in elements of each element of a partition, in order.
+// Calls each(offset) for each element of a partition, in order; offsets are in elements.
 template <class Each>
 void for_each_element(const Tile& tile, const Each& each) {
   std::size_t at[Tile::max_dimensions] = {};
@@ -75,14 +75,14 @@ void spread(const Tile& tile, const T* from, std::byte* to) {
   });
 }
 
-// What the exponent bias of a cFP8 tile does to numbers that are held as fp32.
+// Applies the exponent bias of a cFP8 tile to numbers that are held as fp32.
 inline void scale_by_bias(float* values, std::size_t count, int bias_offset) {
   if (bias_offset == 0) return;
   const float factor = std::ldexp(1.0f, bias_offset);
   for (std::size_t i = 0; i < count; ++i) values[i] *= factor;
 }
 
-// Nearest even, saturated; NaN gives 0, which the documents leave open.
+// Rounds to nearest even and saturates; NaN gives 0, which the documents leave open.
 template <class Integer>
 Integer to_integer(float value) {
   if (value != value) return 0;
@@ -94,8 +94,8 @@ Integer to_integer(float value) {
 
 }  // namespace detail
 
-// The stored bytes of a partition, side by side. A boolean is read as 0 or 1 whatever its byte,
-// which arithmetic and Tile::as() leave open.
+// The stored bytes of a partition, side by side. A boolean reads as 0 or 1 whatever its byte,
+// because arithmetic and Tile::as() do not define it.
 inline void read_codes(const OnChipMemory& memory, const Tile& tile, std::size_t p, void* to) {
   const std::byte* from = memory.at(tile, p);
   const std::size_t width = tile.width();
@@ -126,7 +126,7 @@ inline void write_codes(const OnChipMemory& memory, const Tile& tile, std::size_
     detail::spread(tile, static_cast<const std::uint32_t*>(from), to);
 }
 
-// A tile that is read, partition by partition.
+// Reads a tile, partition by partition.
 class PartitionReader {
  public:
   PartitionReader(const EngineKernels& kernels, const OnChipMemory& memory, const Tile& tile)
@@ -134,14 +134,14 @@ class PartitionReader {
     if (is_floating(tile.dtype())) codec_ = make_codec_params(tile.format());
     direct_ = tile.held() == DType::fp32 && tile.adjacent() && tile.bias_offset() == 0;
   }
-  // Elements of partition p: where they lie, or in the buffer, which holds free_size() floats.
+  // Elements of partition p: in place, or in the buffer, which holds free_size() floats.
   const float* read(std::size_t p, float* buffer) const {
     const std::byte* at = memory_.at(tile_, p);
     if (direct_) return reinterpret_cast<const float*>(at);
     copy(p, buffer);
     return buffer;
   }
-  // The same, always into the buffer.
+  // The same, always in the buffer.
   void copy(std::size_t p, float* buffer) const {
     const std::byte* at = memory_.at(tile_, p);
     if (tile_.held() == DType::fp32) {
@@ -186,7 +186,7 @@ class PartitionReader {
   bool direct_;
 };
 
-// A tile that is written, partition by partition.
+// Writes a tile, partition by partition.
 class PartitionWriter {
  public:
   PartitionWriter(const EngineKernels& kernels, const OnChipMemory& memory, const Tile& tile,
@@ -198,8 +198,8 @@ class PartitionWriter {
       codec_ = make_codec_params(format, rounded.rounding);
     }
   }
-  // `values` may be read a few floats beyond its end where they are padding of a buffer; `scratch`
-  // holds free_size() elements of 4 bytes and is not `values`.
+  // `values` may be read a few floats beyond its end if it is a padded buffer; `scratch` holds
+  // free_size() elements of 4 bytes and is not `values`.
   void write(std::size_t p, const float* values, void* scratch) const {
     const std::size_t count = tile_.free_size();
     if (tile_.held() == DType::fp32 && tile_.bias_offset() == 0)

@@ -1,6 +1,6 @@
 #pragma once
-// Region: the bytes that an instruction touches, exactly: which partitions, and in each the bytes
-// of a strided pattern.
+// Region: the exact bytes that an instruction touches: its partitions, and in each partition the
+// bytes of a strided pattern.
 
 #include <soma/neuroncore/memory/tile.hpp>
 
@@ -17,18 +17,18 @@ struct Step {
   std::ptrdiff_t stride = 0;
 };
 
-// In SBUF and PSUM bytes count from the beginning of a partition. HBM has one "partition", and
+// In SBUF and PSUM, bytes count from the beginning of a partition. HBM has one "partition", whose
 // bytes are addresses.
 class Region {
  public:
   enum class Space : std::uint8_t { sbuf, psum, hbm } space = Space::sbuf;
   std::uint32_t first_partition = 0, last_partition = 0;  // one past the end
-  std::uintptr_t first_byte = 0, last_byte = 0;           // of the pattern; one past the end
+  std::uintptr_t first_byte = 0, last_byte = 0;           // the pattern's bytes; one past the end
 
   static constexpr std::size_t max_dimensions = 4;
 
   Region() = default;
-  // `width` bytes at `first` and wherever up to four dimensions lead from there.
+  // `width` bytes at `first`, repeated along up to four dimensions.
   Region(Space where, std::size_t from_partition, std::size_t to_partition, std::uintptr_t first,
          std::size_t width, const Step* steps, std::size_t dimensions)
       : space(where),
@@ -47,13 +47,13 @@ class Region {
       for (; at != 0 && steps_[at - 1].stride < upward.stride; --at) steps_[at] = steps_[at - 1];
       steps_[at] = upward;
     }
-    // Pieces that touch are one.
+    // Runs that touch are merged.
     for (; rank_ != 0 && steps_[rank_ - 1].stride <= run_; --rank_)
       run_ += reach_of(steps_[rank_ - 1]);
     last_byte = first_byte + static_cast<std::uintptr_t>(extent(0));
   }
 
-  // Whether they have a byte in common. Where that takes too long to find out, it is assumed.
+  // True if the two have a byte in common. If the exact answer takes too long, it is true.
   bool meets(const Region& other) const {
     if (first_partition >= other.last_partition || other.first_partition >= last_partition ||
         first_byte >= other.last_byte || other.first_byte >= last_byte)
@@ -61,7 +61,7 @@ class Region {
     std::size_t budget = 4096;
     return meet(*this, 0, other, 0, other.from(first_byte), budget);
   }
-  // Whether every byte of the other is one of these; false where that is not plain to see.
+  // True if this region contains every byte of the other; false if that is not obvious.
   bool holds(const Region& other) const {
     return first_partition <= other.first_partition && other.last_partition <= last_partition &&
            first_byte <= other.first_byte && other.last_byte <= last_byte &&
@@ -75,17 +75,17 @@ class Region {
   std::ptrdiff_t from(std::uintptr_t byte) const {
     return static_cast<std::ptrdiff_t>(first_byte - byte);
   }
-  // From the first byte to the last, of the dimensions from that one on.
+  // The extent from the first byte to the last, over the dimensions from that one on.
   std::ptrdiff_t extent(std::size_t dimension) const {
     std::ptrdiff_t result = run_;
     for (std::size_t i = dimension; i < rank_; ++i) result += reach_of(steps_[i]);
     return result;
   }
 
-  // Of a from its dimension i on and b from its dimension j on, which begins `apart` bytes later.
-  // The dimension with the larger stride is taken apart into its pieces, or both dimensions where
-  // strides are equal: their pieces k steps apart look alike. Only pieces that reach each other
-  // are looked into: one or two of equal strides, as many as there are of others.
+  // Tests a from its dimension i on against b from its dimension j on, which begins `apart` bytes
+  // later. The dimension with the larger stride is split into its pieces, or both dimensions if
+  // their strides are equal: pieces that are k steps apart then look alike. Only pieces that can
+  // reach each other are tested: one or two for equal strides, otherwise all of these.
   static bool meet(const Region& a, std::size_t i, const Region& b, std::size_t j,
                    std::ptrdiff_t apart, std::size_t& budget) {
     if (apart >= a.extent(i) || apart + b.extent(j) <= 0) return false;
@@ -103,7 +103,7 @@ class Region {
       if (meet(a, i, b, j, apart - k * stride, budget)) return true;
     return false;
   }
-  // The same two: whether all of b lies in a.
+  // True if all of b lies in a; arguments as for meet().
   static bool hold(const Region& a, std::size_t i, const Region& b, std::size_t j,
                    std::ptrdiff_t apart) {
     if (apart < 0 || apart + b.extent(j) > a.extent(i)) return false;

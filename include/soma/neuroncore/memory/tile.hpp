@@ -1,10 +1,10 @@
 #pragma once
 // Tile: elements of SBUF or PSUM as an instruction sees them: consecutive partitions, and in each
-// the same pattern of up to four free dimensions. Made by core.sbuf.tile() and core.psum.tile();
+// the same pattern of up to four free dimensions. core.sbuf.tile() and core.psum.tile() make tiles;
 // slices, reshapes and broadcasts are made here and share the memory.
 //
-// A tile is a plain value: copying it copies no element. What a pattern may look like is checked
-// here (its shape) and when an instruction uses it (the limits of that instruction).
+// A tile is a plain value: copying it copies no element. The shape of a pattern is checked here,
+// and the limits of an instruction when it uses the tile.
 
 #include <soma/neuroncore/faults.hpp>
 #include <soma/tensor/dtype.hpp>
@@ -51,28 +51,28 @@ class Tile {
   bool defined() const { return allocation_ != 0; }
   Memory memory() const { return memory_; }
   DType dtype() const { return dtype_; }
-  // How elements lie in memory: as they are, or as fp32 (CoreOptions::everything_fp32). What an
-  // instruction may do and what it costs goes by dtype() and offset(); what it reads and writes is
-  // at address() and of this type.
+  // The type in which elements are held in memory: their own, or fp32
+  // (CoreOptions::everything_fp32). Rules and costs of an instruction follow dtype() and offset();
+  // its data lie at address() in this type.
   DType held() const { return wide_ && is_floating(dtype_) ? DType::fp32 : dtype_; }
   std::size_t width() const { return size_of(held()); }  // bytes
-  // The exponent bias of a cFP8 tile differs from its type's by this (with_bias()).
+  // The difference between the exponent bias of a cFP8 tile and that of its type (with_bias()).
   int bias_offset() const { return bias_offset_; }
   std::size_t first_partition() const { return first_partition_; }
   std::size_t partitions() const { return partitions_; }
-  // Bytes to the first element of a partition: on the hardware, and in this model.
+  // The offset in bytes of the first element of a partition: on the hardware, and in this model.
   std::size_t offset() const { return offset_; }
   std::size_t address() const { return address_; }
   std::uint64_t allocation() const { return allocation_; }
   std::size_t rank() const { return rank_; }  // free dimensions
   const FreeDimension& dimension(std::size_t i) const { return dimensions_[i]; }
-  // Elements of a partition.
+  // The number of elements in a partition.
   std::size_t free_size() const {
     std::size_t size = 1;
     for (std::size_t i = 0; i < rank_; ++i) size *= dimensions_[i].size;
     return size;
   }
-  // Whether a partition's elements lie side by side.
+  // True if a partition's elements are adjacent.
   bool adjacent() const {
     std::ptrdiff_t step = 1;
     for (std::size_t i = rank_; i-- > 0;) {
@@ -92,7 +92,8 @@ class Tile {
     part.partitions_ = end - begin;
     return part;
   }
-  // Elements begin, begin + step ... below end of the last free dimension; of another one.
+  // Elements begin, begin + step ... below end: columns() of the last free dimension, slice() of
+  // another.
   Tile columns(std::size_t begin, std::size_t end, std::size_t step = 1) const {
     return slice(rank_ - 1, begin, end, step);
   }
@@ -109,7 +110,7 @@ class Tile {
     cut.stride *= static_cast<std::ptrdiff_t>(step);
     return part;
   }
-  // The same elements under other free dimensions. The tile is adjacent.
+  // The same elements under other free dimensions. The tile must be adjacent.
   Tile reshape(std::initializer_list<std::size_t> sizes) const {
     std::size_t elements = 1;
     for (const std::size_t size : sizes) elements *= size;
@@ -137,7 +138,7 @@ class Tile {
     result.dimensions_[dimension] = {size, 0};
     return result;
   }
-  // Two free dimensions change places.
+  // Exchanges two free dimensions.
   Tile swap(std::size_t a, std::size_t b) const {
     if (a >= rank_ || b >= rank_)
       rule_broken("Tile::swap", "dimensions", range(a, b), "free dimensions of " + describe());
@@ -145,8 +146,8 @@ class Tile {
     std::swap(result.dimensions_[a], result.dimensions_[b]);
     return result;
   }
-  // The same bytes as another type of the same width, with that type's own bias. Held as fp32, a
-  // narrow floating type has no such bytes: Error neuroncore.not_implemented.
+  // The same bytes as another type of the same width, with that type's own bias. Error
+  // neuroncore.not_implemented: a narrow floating type that is held as fp32 has no such bytes.
   Tile as(DType dtype) const {
     if (size_of(dtype) != size_of(dtype_))
       rule_broken("Tile::as", "dtype", std::string(to_string(dtype)),
@@ -170,7 +171,7 @@ class Tile {
     result.bias_offset_ = bias - format_of(dtype_).bias;
     return result;
   }
-  // The record of a floating type that is held as it is, with the bias of this tile.
+  // The format of a floating type that is held in its own type, with the bias of this tile.
   FloatFormat format() const {
     FloatFormat format = format_of(dtype_);
     format.bias += bias_offset_;

@@ -1,6 +1,6 @@
 #pragma once
-// TileView: the elements of a tile as C++ objects, for looking at them and setting them from tests.
-// Instructions go by the run-time description (Tile); this is its typed counterpart.
+// TileView: the elements of a tile as C++ objects, for tests that read and set them. Instructions
+// use the run-time description (Tile); this is its typed counterpart.
 
 #include <soma/neuroncore/memory/on_chip_memory.hpp>
 #include <soma/neuroncore/memory/tile.hpp>
@@ -11,7 +11,7 @@
 
 namespace soma::neuroncore {
 
-// T is the C++ type that the tile is held as, const or not.
+// T is the C++ type in which the tile is held, const or not.
 template <class T>
 class TileView {
  public:
@@ -25,7 +25,7 @@ class TileView {
   std::size_t partitions() const { return tile_.partitions(); }
   std::size_t free_size() const { return tile_.free_size(); }
 
-  // Element (i, j ...) of the free dimensions of a partition; one index for each dimension.
+  // Element (i, j ...) of a partition, with one index for each free dimension.
   template <class... Index>
   T& operator()(std::size_t partition, Index... index) const {
     const std::size_t indices[] = {static_cast<std::size_t>(index)...};
@@ -34,8 +34,8 @@ class TileView {
       offset += static_cast<std::ptrdiff_t>(indices[d]) * tile_.dimension(d).stride;
     std::byte* const at =
         memory_->at(tile_, partition) + offset * static_cast<std::ptrdiff_t>(sizeof(T));
-    // As read_codes(): C++ knows no other booleans. Written only where it has to be, since several
-    // threads may look.
+    // As in read_codes(): C++ knows no other booleans. The byte is written only if necessary,
+    // because several threads may read.
     if constexpr (std::is_same_v<std::remove_const_t<T>, bool>)
       if (*at > std::byte{1}) *at = std::byte{1};
     return *reinterpret_cast<T*>(at);

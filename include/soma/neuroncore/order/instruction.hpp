@@ -1,6 +1,7 @@
 #pragma once
-// What an instruction is to everybody but the engine that runs it: its opcode, where it ran, what
-// it touched, what its cost depends on, and which earlier instructions it had to wait for.
+// The description of an instruction for everybody except its engine: its opcode, its lane, the
+// memory that it touched, the fields that decide its cost, and the earlier instructions for which
+// it waited.
 
 #include <soma/neuroncore/engines/engine_kernels.hpp>
 #include <soma/tensor/dtype.hpp>
@@ -120,18 +121,18 @@ struct Position {
   friend bool operator==(const Position&, const Position&) = default;
 };
 
-// What the cost of an instruction is a function of (the formulas are those of the vendor's
-// instruction reference of SDK 2.26).
+// The fields that decide the cost of an instruction (by the formulas of the vendor's instruction
+// reference of SDK 2.26).
 struct CostFields {
   std::uint32_t partitions = 0;
-  // Elements a partition: of the result, of the moving tile, of what is reduced or searched.
+  // Elements a partition: of the result, of the moving tile, or of the reduced or searched tile.
   std::uint32_t free_size = 0;
   std::uint32_t stationary = 0;   // free size of the stationary tile of a matmul
-  std::uint32_t contraction = 0;  // of a matmul: partitions of both of its operands
+  std::uint32_t contraction = 0;  // for a matmul: partitions of both operands
   std::uint8_t tensors = 0;       // tiles that are read
-  std::uint8_t psum_tensors = 0;  // of those, how many lie in PSUM
-  // The types of the tiles that are read, in the order of the instruction's operands (of more than
-  // three, those), and of the result.
+  std::uint8_t psum_tensors = 0;  // tiles in PSUM that are read
+  // The types of the tiles that are read, in the order of the instruction's operands (of the first
+  // three if there are more), and of the result.
   std::array<DType, 3> inputs{};
   DType result = DType::fp32;
   std::array<Alu, 2> operators{};  // op0 and op1, or the only one
@@ -140,16 +141,16 @@ struct CostFields {
   bool narrow_stride = true;  // innermost strides of at most 16 bytes
   std::uint32_t piece = 0;    // elements side by side of a local_gather
   std::uint64_t bytes = 0;    // moved between memories
-  std::uint32_t buffers = 0;  // of a transfer: pieces side by side
-  double nanoseconds = 0;     // of a custom operator: what the model of its processors says
+  std::uint32_t buffers = 0;  // for a transfer: pieces side by side
+  double nanoseconds = 0;     // for a custom operator: predicted by the model of its processors
 
   friend bool operator==(const CostFields&, const CostFields&) = default;
 };
 
-// Where a transfer goes; none: no transfer.
+// The direction of a transfer; none: no transfer.
 enum class Direction : std::uint8_t { none, load, store, on_chip, in_hbm };
 
-// The line of a program that issued an instruction. `file` is a literal, in a record without
+// The line of a program that issued an instruction. `file` is a literal; in a record it has no
 // folders.
 struct SourceLine {
   const char* file = "";
@@ -177,16 +178,16 @@ struct Instruction {
   Opcode opcode = Opcode::copy;
   Position position;
   CostFields cost;
-  // The last one of each lane that had to end before it began; 0: none. Barriers and semaphore
-  // waits are among them. Its own lane needs no entry.
+  // The last instruction of each lane that had to end before this one began; 0: none. Barriers and
+  // semaphore waits are included. Its own lane needs no entry.
   std::array<std::uint32_t, lane_count> after{};
-  // It reads what the previous instruction of its own lane wrote. Accumulating in PSUM is no such
-  // read.
+  // True if it reads a result of the previous instruction of its own lane. Accumulating in PSUM is
+  // no such read.
   bool reads_previous = false;
   bool uses_sbuf = false, uses_psum = false;  // memories that it reads or writes
   bool result_in_psum = false;
   Direction direction = Direction::none;
-  std::uint32_t call = 0;    // of an operator: RecordNames::calls[call - 1]; 0: none
+  std::uint32_t call = 0;    // for an operator: RecordNames::calls[call - 1]; 0: none
   std::uint32_t region = 0;  // RecordNames::regions[region - 1], the innermost; 0: none
   std::uint32_t sbuf_used = 0, psum_used = 0;  // bytes a partition, in use when it was issued
   SourceLine source;

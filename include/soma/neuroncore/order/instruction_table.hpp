@@ -1,6 +1,6 @@
 #pragma once
-// Which instructions the vendor's reference lists (nki.isa of SDK 2.26 to 2.32, by their names
-// there), and where each is in this model: data for the documentation.
+// The instructions in the vendor's reference (nki.isa of SDK 2.26 to 2.32, by their names there),
+// and their counterparts in this model: data for the documentation.
 
 #include <soma/neuroncore/order/instruction.hpp>
 
@@ -56,7 +56,7 @@ inline constexpr auto vendor_instructions = std::to_array<VendorInstruction>({
     {"bn_aggr", "vector", "core.vector.bn_aggr", Opcode::bn_aggr, ""},
     {"reciprocal", "vector", "core.vector.reciprocal", Opcode::reciprocal, ""},
     {"dropout", "vector", "core.vector.dropout", Opcode::dropout,
-     "one probability, as a threshold; the draws are those of the elements' place"},
+     "one probability, as a threshold; an element's place determines its draw"},
     {"rng", "vector", "core.vector.rng", Opcode::rng,
      "the library's own draws: the hardware's generator is not published"},
     {"set_rng_seed", "vector", "", {}, "a draw names its seed: nothing depends on what ran before"},

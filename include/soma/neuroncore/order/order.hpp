@@ -1,14 +1,14 @@
 #pragma once
-// Order: which instructions are ordered, and what goes wrong where two that touch the same bytes
-// are not.
+// Order: tracks which instructions are ordered, and reports two unordered instructions that touch
+// the same bytes.
 //
-// An engine and a DMA queue run their own instructions in order and nothing else (guide: each
-// engine has its own instruction stream; data dependencies are enforced by semaphores). With
-// Synchronization::automatic a wait is inserted wherever one is needed, as the vendor's compiler
-// does; with manual the program waits on semaphores itself, and touching bytes that an unordered
-// instruction touched is Error neuroncore.race.
+// Each engine and each DMA queue runs its own instructions in order; there is no other order
+// (guide: each engine has its own instruction stream; data dependencies are enforced by
+// semaphores). With Synchronization::automatic a wait is inserted wherever one is needed, as in the
+// vendor's compiler. With manual the program itself waits on semaphores, and touching bytes that an
+// unordered instruction touched is Error neuroncore.race.
 //
-// What is ordered is kept as vector clocks (Mattern, "Virtual time and global states of distributed
+// The order is kept as vector clocks (Mattern, "Virtual time and global states of distributed
 // systems", 1988): clock[a][b] is the last instruction of lane b that is known to have ended before
 // the next one of lane a begins.
 
@@ -33,7 +33,7 @@ class Order {
  public:
   using Clock = std::array<std::uint32_t, lane_count>;
 
-  // `names`: what regions of the program are called in errors; it lives as long as this.
+  // `names`: the regions' names for errors; they must outlive this object.
   Order(Heap& heap, Synchronization synchronization, bool check_races, const RecordNames& names)
       : synchronization_(synchronization),
         check_races_(check_races),
@@ -41,12 +41,12 @@ class Order {
         touches_{Touches(heap), Touches(heap), Touches(heap)},
         waits_(heap) {}
 
-  // The next instruction of a lane begins.
+  // Begins the next instruction of a lane.
   Position begin(Lane lane) { return {lane, ++issued_[lane]}; }
 
-  // It touches a region. `wait(position)` is called for each earlier instruction that has to end
-  // first, in the order in which they touched it. Error neuroncore.race, after which nothing has
-  // been noted.
+  // Notes that the instruction touches a region. Calls `wait(position)` for each earlier
+  // instruction that has to end first, in the order in which they touched the region. Error
+  // neuroncore.race, after which nothing has been noted.
   template <class Wait>
   void touch(const Touch& touch, const Wait& wait) {
     Touches& touches = touches_[static_cast<std::size_t>(touch.region.space)];
@@ -63,7 +63,7 @@ class Order {
       std::uint32_t& seen = clocks_[at.lane][old.at.lane];
       seen = (std::max)(seen, old.at.number);
     }
-    // What lies under a write, or under a later read of the same lane, no longer matters.
+    // Touches that lie under a write, or under a later read of the same lane, no longer matter.
     for (const Touches::Index index : near) {
       const Touch& old = touches[index];
       if ((touch.writes || (!old.writes && old.at.lane == at.lane)) &&
@@ -74,8 +74,9 @@ class Order {
     for (std::size_t i = 0; i < waits_.size(); ++i) wait(Position(waits_[i]));
   }
 
-  // What has ended when the last instruction of a lane has: all of it, and the part that is not
-  // known from the record of that instruction: itself, and what the lane has waited for since.
+  // The instructions that have ended when the last instruction of a lane has ended. `all`: all of
+  // them; `direct`: those that are not known from the record of that instruction: itself, and the
+  // instructions for which the lane has waited since.
   struct Ended {
     Clock all{}, direct{};
   };
@@ -84,21 +85,21 @@ class Order {
     result.all[lane] = result.direct[lane] = issued_[lane];
     return result;
   }
-  // `lane` waits for that.
+  // `lane` waits for these instructions.
   void join(Lane lane, const Ended& ended) {
     for (std::size_t i = 0; i < lane_count; ++i) {
       clocks_[lane][i] = (std::max)(clocks_[lane][i], ended.all[i]);
       next_waits_[lane][i] = (std::max)(next_waits_[lane][i], ended.direct[i]);
     }
   }
-  // Everybody waits for everybody: what came before needs no watching any more.
+  // Every lane waits for every other: earlier touches need no watching any more.
   void all_done() {
     clocks_.fill(issued_);
     next_waits_.fill(issued_);
     for (Touches& touches : touches_) touches.clear();
   }
-  // What a lane has waited for by barriers and semaphores since its last instruction began, and now
-  // belongs to the one that begins.
+  // The instructions for which a lane has waited by barriers and semaphores since its last
+  // instruction began; they now belong to the next instruction.
   Clock take_waits(Lane lane) {
     Clock result = next_waits_[lane];
     result[lane] = 0;

@@ -10,8 +10,8 @@
 
 namespace soma::neuroncore {
 
-// A part of a program. `parent` is the region around it: its index + 1; 0: none. Regions of one
-// name and one parent are one.
+// A part of a program. `parent`: the enclosing region's index + 1; 0: none. Regions with the same
+// name and parent are one region.
 struct RegionName {
   std::string name;
   std::uint32_t parent = 0;
@@ -28,7 +28,7 @@ struct RecordNames {
   HeapVector<RegionName> regions;
   HeapVector<CallName> calls;
 
-  // "attention/softmax": a region (Instruction::region) after those around it; of 0, "".
+  // "attention/softmax": a region (Instruction::region) after its enclosing regions; "" for 0.
   std::string path(std::uint32_t region) const {
     if (region == 0) return {};
     const RegionName& at = regions[region - 1];

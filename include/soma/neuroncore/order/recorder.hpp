@@ -1,6 +1,6 @@
 #pragma once
-// Recorder: keeps the instructions of a core, with CoreOptions::record, and the names of the parts
-// of the program, always: errors name them too.
+// Recorder: with CoreOptions::record it keeps the instructions of a core. It always keeps the names
+// of the program's parts, because errors name them.
 
 #include <soma/base/error.hpp>
 #include <soma/neuroncore/memory/region.hpp>
@@ -18,7 +18,7 @@ namespace soma::neuroncore {
 
 class Recorder {
  public:
-  // `on`: instructions are kept.
+  // `on`: true to keep instructions.
   Recorder(Heap& heap, bool on) : heap_(heap), on_(on), names_(heap), instructions_(heap) {}
 
   const RecordNames& names() const { return names_; }
@@ -28,9 +28,9 @@ class Recorder {
 
   // ---- parts of the program
 
-  // The region that is entered last and not left: Instruction::region.
+  // The innermost region that has not been left: Instruction::region.
   std::uint32_t region() const { return region_; }
-  // Into a region within it. Returns what leave() takes.
+  // Enters a region within it. Returns the argument of leave().
   std::uint32_t enter(std::string_view name) {
     HeapVector<RegionName>& regions = names_.regions;
     std::uint32_t found = 0;
@@ -42,7 +42,7 @@ class Recorder {
   }
   void leave(std::uint32_t around) { region_ = around; }
 
-  // A call of an operator. One call does not begin within another.
+  // Begins a call of an operator. Calls do not nest.
   void begin_call(std::string_view name) {
     if (!on_) return;
     names_.calls.push_back({std::string(name)});
@@ -52,7 +52,7 @@ class Recorder {
 
   // ---- instructions
 
-  // Keeps one; call, region and whether it reads what the one before it wrote are filled in here.
+  // Keeps an instruction; call, region and reads_previous are filled in here.
   void add(Instruction instruction) {
     Written& written = written_[instruction.position.lane];
     written.before = std::exchange(written.now, {});
@@ -61,12 +61,12 @@ class Recorder {
     instruction.source.file = without_folders(instruction.source.file);
     instructions_.push_back(instruction);
   }
-  // What the last one did, where only running it tells.
+  // The work of the last instruction, if only running it tells the work.
   void set_work(std::uint64_t bytes, double nanoseconds) {
     instructions_.back().cost.bytes = bytes;
     instructions_.back().cost.nanoseconds = nanoseconds;
   }
-  // The last one touches a region, and waits for an earlier one.
+  // The last instruction touches a region, and waits for an earlier instruction.
   void touch(const Region& region, bool writes) {
     Instruction& last = instructions_.back();
     Written& written = written_[last.position.lane];
@@ -85,8 +85,8 @@ class Recorder {
     after = after < earlier.number ? earlier.number : after;
   }
 
-  // Everything so far; what follows begins a new record, whose instructions count on. Error
-  // neuroncore.record: within a region or an operator.
+  // Moves out everything so far. Later instructions form a new record and continue the numbers.
+  // Error neuroncore.record: within a region or an operator.
   Record take() {
     if (region_ != 0 || call_ != 0)
       fail(error_id::neuroncore_record, "take_recorded", "record",
@@ -102,7 +102,7 @@ class Recorder {
   }
 
  private:
-  // What an instruction wrote: no instruction writes to more than two places.
+  // The regions that an instruction wrote: no instruction writes more than two.
   struct Places {
     std::array<Region, 2> regions{};
     std::size_t count = 0;

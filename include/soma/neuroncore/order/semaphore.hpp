@@ -1,6 +1,6 @@
 #pragma once
-// Semaphore: how engines wait for each other. An engine adds to it when its last instruction has
-// ended; another waits until it has reached a value.
+// Semaphore: how engines wait for each other. An engine adds to the semaphore once its last
+// instruction has ended; another engine waits until the semaphore has reached a value.
 
 #include <soma/neuroncore/core_state.hpp>
 
@@ -21,15 +21,15 @@ class Semaphore {
     value_ += amount;
     signals_.push_back({lane, amount, core.order.ended(lane)});
   }
-  // Error neuroncore.undefined where the value can never be reached: nothing that was issued before
-  // adds that much.
+  // Error neuroncore.undefined: the value can never be reached, because earlier instructions do not
+  // add that much.
   void wait(CoreState& core, Lane lane, std::uint32_t value) {
     if (value > value_)
       undefined("wait", "value", std::to_string(value),
                 "at most " + std::to_string(value_) +
-                    ", what has been signalled: the engine would wait for ever");
-    // Signals of one lane come in order, those of several in any: a signal has certainly happened
-    // if without it, and what its lane signals after it, the value would not be reached.
+                    ", the signals so far: the engine would wait for ever");
+    // Signals of one lane come in order, those of several lanes in any order. A signal has
+    // certainly happened if the value would not be reached without it and its lane's later signals.
     for (std::size_t i = 0; i < signals_.size(); ++i) {
       std::uint32_t without = value_;
       for (std::size_t j = i; j < signals_.size(); ++j)

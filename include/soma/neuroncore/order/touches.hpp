@@ -1,8 +1,8 @@
 #pragma once
-// Touches: the bytes that instructions touched, found again by where they lie. A search tree over
-// first bytes in which each node knows the last byte below it, so that only what lies near is
-// looked at; it is kept flat by random priorities (Seidel and Aragon, "Randomized search trees",
-// 1996), which are drawn from the number of the touch and are the same in every run.
+// Touches: the bytes that instructions touched, searchable by place. It is a search tree over first
+// bytes in which each node knows the last byte below it, so that a search visits near nodes only.
+// Random priorities keep the tree flat (Seidel and Aragon, "Randomized search trees", 1996); they
+// come from the touch's number and are the same in every run.
 
 #include <soma/neuroncore/memory/region.hpp>
 #include <soma/neuroncore/order/instruction.hpp>
@@ -20,12 +20,12 @@ struct Touch {
   Position at;
   Opcode opcode = Opcode::copy;
   bool writes = false;
-  SourceLine source;          // of the instruction
+  SourceLine source;          // where the instruction was issued
   std::uint32_t program = 0;  // the region of the program that it belongs to: Instruction::region
 };
 
-// Adding, erasing and finding take time in the logarithm of how many there are, and finding besides
-// in how many are found.
+// Adding, erasing and finding take time logarithmic in the number of touches; finding also takes
+// time linear in the number found.
 class Touches {
  public:
   using Index = std::uint32_t;
@@ -35,8 +35,8 @@ class Touches {
   const Touch& operator[](Index index) const { return touches_[index]; }
   std::size_t size() const { return nodes_.size() - unused_.size(); }
 
-  // Those with a first byte before the region's last and a last byte behind its first, in the order
-  // in which they were added. Valid until the next call.
+  // The touches with a first byte before the region's last and a last byte after its first, in the
+  // order of addition. Valid until the next call.
   std::span<const Index> near(const Region& region) {
     found_.clear();
     collect(root_, region.first_byte, region.last_byte);
@@ -114,7 +114,7 @@ class Touches {
     }
   }
 
-  // The tree below `at` with a node that is new. The depth of recursion is that of the tree.
+  // The tree below `at` with a new node. The depth of recursion is the depth of the tree.
   Index with(Index at, Index added) {
     if (at == none) return added;
     if (nodes_[added].priority > nodes_[at].priority) {
@@ -134,7 +134,7 @@ class Touches {
   struct Halves {
     Index left, right;
   };
-  // What is before a node and what is not.
+  // Splits a tree into the nodes before `middle` and the rest.
   Halves split(Index at, Index middle) {
     if (at == none) return {none, none};
     Halves halves{};
@@ -159,7 +159,7 @@ class Touches {
     renew(at);
     return at;
   }
-  // All of `left` is before all of `right`.
+  // Joins two trees; all of `left` must be before all of `right`.
   Index joined(Index left, Index right) {
     if (left == none) return right;
     if (right == none) return left;

@@ -1,9 +1,9 @@
 #pragma once
-// Functions of whole tensors, element by element: what kernels call instead of loops.
+// Functions of whole tensors, element by element, which kernels call instead of loops.
 //
 // Floating types: computed in double and rounded to fp32, then to the type of the tensors. Integer
-// types: exact, and what does not fit wraps around. Which type a quotient, a power or a
-// transcendental function of integers has is not published: neuroncore.undisclosed.
+// types: exact, with wrap-around. The type of a quotient, a power or a transcendental function of
+// integers is not published: neuroncore.undisclosed.
 
 #include <soma/neuroncore/faults.hpp>
 #include <soma/neuroncore/processors/tensors.hpp>
@@ -26,7 +26,7 @@ struct ProcessorFunction {
   double (*of)(double a, double b, double c) = nullptr;
 };
 
-// Of an enum soma_processor_function; nullptr: there is none.
+// The function for an enum soma_processor_function; nullptr if there is none.
 inline const ProcessorFunction* find_processor_function(std::int32_t function) {
   static constexpr ProcessorFunction all[] = {
       {"abs", 1, false, true, [](double a, double, double) { return std::fabs(a); }},
@@ -93,7 +93,7 @@ inline void put_processor_integer(const ProcessorTensor& tensor, std::uint64_t i
     std::memcpy(tensor.bytes() + i * sizeof narrow, &narrow, sizeof narrow);
   });
 }
-// A number as the integers of a tensor have it; of what has no integer value, 0.
+// A number as a tensor's integer; 0 for a number without an integer value.
 inline std::int64_t as_integer(const soma_processor_operand& operand) {
   if (operand.is_integer != 0) return operand.integer;
   return std::fabs(operand.number) < 0x1p63 ? static_cast<std::int64_t>(operand.number) : 0;
@@ -132,9 +132,9 @@ inline std::int64_t integer_function(std::int32_t function, std::int64_t a, std:
 
 }  // namespace detail
 
-// The tensor whose sizes and type the result has: the first operand that is one. Errors
-// neuroncore.rule_broken (sizes or types differ: there is no broadcasting and no promotion; bits of
-// floating numbers), neuroncore.undisclosed.
+// Returns the tensor that gives the result its sizes and type: the first operand that is a tensor.
+// Errors neuroncore.rule_broken (sizes or types differ: there is no broadcasting and no promotion;
+// bit operators on floating numbers), neuroncore.undisclosed.
 inline const ProcessorTensor& check_processor_function(
     std::string_view operation, const std::string& where, const ProcessorFunction& function,
     std::span<const soma_processor_operand> operands, const ProcessorTensor* result) {
@@ -147,10 +147,10 @@ inline const ProcessorTensor& check_processor_function(
       first = &tensor;
     } else if (!first->same_sizes(tensor)) {
       rule_broken(operation, argument, tensor.describe() + " beside " + first->describe(),
-                  "tensors of one size: nothing is broadcast");
+                  "tensors of equal sizes: the function does not broadcast");
     } else if (first->dtype != tensor.dtype) {
       rule_broken(operation, argument, tensor.describe() + " beside " + first->describe(),
-                  "tensors of one type: nothing is promoted");
+                  "tensors of equal types: the function does not promote types");
     }
   }
   if (first == nullptr) rule_broken(operation, argument, "of numbers only", "a tensor");
@@ -162,11 +162,11 @@ inline const ProcessorTensor& check_processor_function(
     rule_broken(operation, argument, "of " + first->describe(), "an integer type");
   if (!floating && !function.on_integers)
     undisclosed(operation, argument, "of " + first->describe(),
-                "a floating type: what integers give is not published");
+                "a floating type: results for integers are not published");
   return *first;
 }
 
-// result = function(operands), which were checked. The result may be one of them.
+// result = function(operands); the operands have been checked. The result may be one of them.
 inline void run_processor_function(std::int32_t number, const ProcessorFunction& function,
                                    std::span<const soma_processor_operand> operands,
                                    const ProcessorTensor& result) {

@@ -1,5 +1,5 @@
 #pragma once
-// What a processor has for itself: the pool of local memory (TCM), and the queue of printed text.
+// A processor's own memory: the pool of local memory (TCM), and the queue of printed text.
 
 #include <soma/runtime/log.hpp>
 
@@ -15,10 +15,11 @@
 
 namespace soma::neuroncore {
 
-// A piece of the pool. Memory of its own, so that tools which watch memory see who leaves it.
+// A block of the pool. Each block has memory of its own, so that memory checkers see accesses
+// beyond it.
 class LocalBlock {
  public:
-  static constexpr std::size_t alignment = 64;  // of a vector register
+  static constexpr std::size_t alignment = 64;  // the size of a vector register
   explicit LocalBlock(std::size_t bytes)
       : data_(static_cast<std::byte*>(
             ::operator new((std::max)(bytes, std::size_t{1}), std::align_val_t(alignment)))),
@@ -55,7 +56,7 @@ class LocalMemory {
  public:
   explicit LocalMemory(std::size_t bytes) : bytes_(bytes) {}
 
-  // Room without memory: of a stream. false: there is not so much.
+  // Reserves room without memory, for a stream. Returns false if there is not enough.
   bool take(std::size_t bytes) {
     if (bytes > bytes_ - used_) return false;
     used_ += bytes;
@@ -63,13 +64,13 @@ class LocalMemory {
   }
   void give(std::size_t bytes) { used_ -= bytes; }
 
-  // nullptr: the pool is exhausted.
+  // Returns nullptr if the pool is exhausted.
   void* allocate(std::size_t bytes) {
     if (!take(bytes)) return nullptr;
     blocks_.emplace_back(bytes);
     return blocks_.back().data();
   }
-  // What is wrong with the pointer; empty: nothing.
+  // Frees a pointer. Returns its problem; empty if there is none.
   std::string free(void* pointer) {
     if (pointer == nullptr) return {};
     for (LocalBlock& block : blocks_) {
@@ -82,7 +83,7 @@ class LocalMemory {
     }
     return "tcm_free of a pointer that tcm_malloc did not return";
   }
-  // The same of bytes that are copied.
+  // The same for bytes to copy.
   std::string problem_of(const void* local, std::size_t bytes) const {
     for (const LocalBlock& block : blocks_) {
       if (!block.holds(local)) continue;
@@ -106,7 +107,7 @@ class LocalMemory {
   }
 
  private:
-  // Freed blocks are remembered, to tell who frees twice; not all of them in a long run.
+  // Freed blocks are remembered to detect double frees; in a long run only some of them.
   void keep_few_freed() {
     constexpr std::size_t most = 64;
     if (blocks_.size() < most) return;

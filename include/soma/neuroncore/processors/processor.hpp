@@ -1,6 +1,6 @@
 #pragma once
-// Processor: one of the eight GPSIMD processors while it runs a kernel. It gives the kernel what
-// the services of soma/plugin.h say, refuses what the hardware's documents forbid, and counts.
+// Processor: one of the eight GPSIMD processors while it runs a kernel. It provides the services of
+// soma/plugin.h, refuses calls that the hardware's documents forbid, and counts.
 
 #include <soma/neuroncore/processors/functions.hpp>
 #include <soma/neuroncore/processors/local_memory.hpp>
@@ -20,11 +20,11 @@
 
 namespace soma::neuroncore {
 
-// A tensor whose reference a library kept beyond the call: its record stays until the library is
-// unloaded, so that counting down does no harm.
+// A tensor whose reference a library has kept after the call: its record stays until the library is
+// unloaded, so that releasing the reference is harmless.
 using KeptRecords = std::vector<std::unique_ptr<ProcessorTensor>>;
 
-// What the processors of a call share.
+// The common settings of the processors of a call.
 struct KernelSetting {
   std::string_view name;
   const ProcessorOptions& options;
@@ -132,7 +132,8 @@ class Processor {
                   "an element accessor of rank " + std::to_string(rank),
                   "the rank of " + tensor.describe());
     if (!writes) return;
-    // An operator only reads its inputs: what a kernel writes there is seen at its end.
+    // An operator only reads its inputs: an illegal write by a kernel is detected at the kernel's
+    // end.
     if (tensor.role == TensorRole::input && tensor.given == nullptr) {
       const std::size_t bytes = tensor.count() * tensor.width();
       tensor.memory = Storage::allocate(setting_.context->heap(), bytes);
@@ -152,7 +153,7 @@ class Processor {
                   " of " + tensor.describe(),
               "an index within the dimension");
   }
-  // Accessors that may not agree about the elements of a tensor.
+  // Accessors that may disagree about the elements of a tensor.
   void incoherent(ProcessorTensor& tensor, std::string_view what) {
     if (tensor.coherence == SOMA_INCOHERENT_QUIET) return;
     if (tensor.coherence == SOMA_COHERENT)
@@ -184,7 +185,7 @@ class Processor {
     if (writes) tensor.write_stream = true;
     return stream;
   }
-  // The next block of a stream; what was written goes to the tensor first.
+  // Moves a stream to its next block; written elements go to the tensor first.
   void advance(ProcessorStream& stream) {
     ProcessorTensor& tensor = *stream.tensor;
     if (!stream.open)
@@ -229,7 +230,7 @@ class Processor {
     if (--tensor.references == 0) release(&tensor);
   }
 
-  // nullptr: the pool is exhausted.
+  // Returns nullptr if the pool is exhausted.
   void* allocate(std::size_t bytes) {
     if (setting_.shape_function())
       rule_broken(setting_.name, where(), "tcm_malloc", "a kernel: it has no local memory");
@@ -273,7 +274,7 @@ class Processor {
     if (output_ == nullptr)
       rule_broken(setting_.name, where(), "get_dst_tensor",
                   setting_.shape_function() ? "a kernel: a shape function has no output yet"
-                                            : "a shape function, which says what the output is");
+                                            : "a shape function, which defines the output");
     output_used_ = true;
     ++output_->references;
     return *output_;
@@ -286,9 +287,9 @@ class Processor {
     prints_.append({text, bytes}, setting_.options.printf_bytes);
   }
 
-  // ---- for whoever runs it
+  // ---- for the runner
 
-  // The first thing that went wrong ends the kernel and the call.
+  // The first error ends the kernel and the call.
 #if SOMA_HAS_EXCEPTIONS
   void keep_problem() noexcept {
     if (problem_ == nullptr) problem_ = std::current_exception();
@@ -307,7 +308,7 @@ class Processor {
   std::vector<std::unique_ptr<ProcessorTensor>>& tensors() { return tensors_; }
   ProcessorTensor* output_tensor() const { return output_; }
 
-  // A tensor as a whole moves between device memory and the processor, a block at a time.
+  // A whole tensor moves between device memory and the processor, a block at a time.
   void bulk(ProcessorTensor& tensor, bool writes) {
     const ProcessorModel& model = setting_.options.model;
     const std::size_t bytes = tensor.count() * tensor.width();
@@ -321,7 +322,7 @@ class Processor {
     else
       tensor.reads.add(0, tensor.count());
   }
-  // Its counts, and the log of what is left over.
+  // Returns the counts, and logs leftover memory.
   ProcessorCounts finish() {
     if (const std::string left = memory_.left(); !left.empty())
       setting_.log(LogLevel::warning, where() + " leaves " + left + " of local memory allocated");

@@ -1,9 +1,9 @@
 #pragma once
 // A call of a custom operator: its shape function, and its kernel once on each processor.
 //
-// Processors run one after the other, whatever the host's threads, so results are the same bits
-// every time; what two of them touch is compared when all have ended. How long a kernel takes on
-// the hardware before it is stopped (600 s), and how deep its stack may grow, is not modelled.
+// Processors run one after the other, whatever the host's threads, so that results have the same
+// bits every time; conflicting accesses are detected when all have ended. The hardware's time limit
+// of a kernel (600 s) and its stack limit are not modelled.
 
 #include <soma/neuroncore/processors/services.hpp>
 
@@ -20,7 +20,7 @@
 
 namespace soma::neuroncore {
 
-// What a library registered, and what it may have kept.
+// A kernel that a library registered, and records that the library may have kept.
 struct ProcessorKernel {
   std::string_view name;
   soma_kernel_operator record;
@@ -29,8 +29,8 @@ struct ProcessorKernel {
 
 namespace detail {
 
-// Runs one function of the library on a processor. Errors of its services, and plugin.failed: it
-// gave up by itself.
+// Runs one function of the library on a processor. Errors of its services, and plugin.failed: the
+// function reported a failure.
 inline soma_processor_tensor* call_kernel(const ProcessorKernel& kernel, soma_kernel function,
                                           Processor& processor,
                                           std::span<soma_processor_tensor* const> tensors,
@@ -54,7 +54,7 @@ inline soma_processor_tensor* call_kernel(const ProcessorKernel& kernel, soma_ke
   return call.result;
 }
 
-// Tensors of a call outlive it where the library has kept a reference.
+// Tensors of a call outlive the call if the library has kept a reference.
 inline void keep_referenced(Processor& processor, KeptRecords& kept) {
   for (auto& tensor : processor.tensors()) {
     const std::uint64_t own = tensor->role == TensorRole::made ? 0 : 1;
@@ -65,7 +65,7 @@ inline void keep_referenced(Processor& processor, KeptRecords& kept) {
   }
 }
 
-// However a call ends.
+// Runs at the end of a call, with or without an error.
 struct KeepReferenced {
   std::vector<std::unique_ptr<Processor>> list{};
   KeptRecords& kept;
@@ -74,7 +74,7 @@ struct KeepReferenced {
   }
 };
 
-// One processor touched an element that another one writes. Error neuroncore.race.
+// Error neuroncore.race: one processor touched an element that another one writes.
 inline void check_races(const ProcessorKernel& kernel,
                         std::span<const std::unique_ptr<Processor>> processors,
                         std::size_t tensor) {
@@ -96,7 +96,7 @@ inline void check_races(const ProcessorKernel& kernel,
   if (!written) return;
   std::stable_sort(touches.begin(), touches.end(),
                    [](const Touch& a, const Touch& b) { return a.range.begin < b.range.begin; });
-  // Where the ranges that began earlier end, by processor and by what it did.
+  // The ends of the ranges that began earlier, by processor and by kind of access.
   std::array<std::array<std::uint64_t, 2>, most_processors> ends{};
   for (const Touch& touch : touches) {
     for (std::uint32_t other = 0; other < processors.size(); ++other)
@@ -114,7 +114,7 @@ inline void check_races(const ProcessorKernel& kernel,
   }
 }
 
-// Error neuroncore.undefined: an element of the output that nobody wrote.
+// Error neuroncore.undefined: no processor wrote an element of the output.
 inline void check_all_written(const ProcessorKernel& kernel,
                               std::span<const std::unique_ptr<Processor>> processors,
                               std::size_t tensor) {
@@ -179,7 +179,7 @@ inline Shape shape_of(const ProcessorTensor& tensor) {
 
 }  // namespace detail
 
-// The sizes and type that the shape function gives. Errors neuroncore.*, plugin.failed.
+// The sizes and type from the shape function. Errors neuroncore.*, plugin.failed.
 inline std::pair<Shape, DType> run_shape_function(const ProcessorKernel& kernel,
                                                   std::span<const Tensor> inputs,
                                                   const unsigned char* scalars, KeptRecords& kept) {
@@ -203,7 +203,7 @@ inline std::pair<Shape, DType> run_shape_function(const ProcessorKernel& kernel,
   return output;
 }
 
-// Runs the kernel into `output`, or makes that where there is no shape function. Inputs lie without
+// Runs the kernel into `output`, or makes the output if there is no shape function. Inputs have no
 // gaps. Errors neuroncore.*, plugin.failed.
 inline ProcessorReport run_kernel(const ProcessorKernel& kernel, Context& context,
                                   std::span<const Tensor> inputs, const unsigned char* scalars,

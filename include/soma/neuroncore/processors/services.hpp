@@ -1,5 +1,5 @@
 #pragma once
-// The services of soma/plugin.h for one Processor: an Error ends in a status, and is raised when
+// The services of soma/plugin.h for one Processor: an Error becomes a status, and is thrown when
 // the kernel has returned.
 
 #include <soma/neuroncore/processors/processor.hpp>

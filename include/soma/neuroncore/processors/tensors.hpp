@@ -1,6 +1,6 @@
 #pragma once
-// What a processor's kernel holds: tensors, streams, blocks of local memory. And which elements of
-// a tensor were touched.
+// The objects of a processor's kernel: tensors, streams, blocks of local memory. And the record of
+// a tensor's touched elements.
 
 #include <soma/plugin.h>
 #include <soma/neuroncore/faults.hpp>
@@ -23,7 +23,7 @@ struct ElementRange {
   std::uint64_t begin = 0, end = 0;
 };
 
-// Neighbours that follow each other are one.
+// Adjoining ranges are merged.
 class TouchedElements {
  public:
   void add(std::uint64_t begin, std::uint64_t end) {
@@ -39,7 +39,7 @@ class TouchedElements {
   std::vector<ElementRange> ranges_;
 };
 
-// Types that the vendor's documentation names.
+// The types in the vendor's documentation.
 constexpr bool processors_have(DType dtype) {
   constexpr std::uint32_t known = dtype_bit(DType::fp32) | dtype_bit(DType::bf16) |
                                   dtype_bit(DType::fp16) | dtype_bit(DType::int32) |
@@ -57,7 +57,7 @@ inline std::string describe(std::span<const std::int64_t> sizes, std::int32_t dt
   return text.append(to_string(static_cast<DType>(dtype)));
 }
 
-// Errors neuroncore.rule_broken: what no tensor of an operator may be ("Library Limitations").
+// Error neuroncore.rule_broken: a tensor that no operator may have ("Library Limitations").
 inline void check_processor_tensor(std::string_view operation, std::string_view argument,
                                    std::int32_t dtype, std::span<const std::int64_t> sizes) {
   if (dtype < 0 || dtype >= static_cast<std::int32_t>(dtypes.size()) ||
@@ -91,12 +91,12 @@ struct ProcessorTensor : soma_processor_tensor {
   ProcessorTensor& operator=(const ProcessorTensor&) = delete;
 
   TensorRole role = TensorRole::made;
-  std::size_t number = 0;  // of the input, or of the tensor made
+  std::size_t number = 0;  // the input's number, or the number of the tensor made
   bool write_stream = false, said_incoherent = false;
-  Storage memory{};                          // of one that was made
+  Storage memory{};                          // the elements of a tensor that was made
   const std::byte* given = nullptr;          // an input's own elements, once `data` is a copy
   std::vector<unsigned char> written_map{};  // `written` points to it
-  TouchedElements reads{}, writes{};         // of inputs and the output
+  TouchedElements reads{}, writes{};         // elements that a kernel touched
 
   void set(std::int32_t type, std::span<const std::int64_t> sizes_in) {
     dtype = type;

@@ -1,8 +1,8 @@
 #pragma once
 // Multi-head self-attention over the sequences of a batch (arXiv 1706.03762). The input holds
-// queries, keys and values side by side: [rows, 3 C]; or keys and values alone, [rows, 2 C], beside
-// a second one, queries [rows, C]. Heads are C / heads columns of each. Rows attend to the rows of
-// their own sequence, so there is nothing to pad. The result is [rows, C]. Where only first rows
+// queries, keys and values side by side, [rows, 3 C]; or keys and values alone, [rows, 2 C], and a
+// second input holds the queries, [rows, C]. A head has C / heads columns of each. Rows attend to
+// the rows of their own sequence, so nothing is padded. The result is [rows, C]. If only first rows
 // are queries, queries and the result are [sequences, C]: the same rows.
 //
 // Inputs:
@@ -15,8 +15,8 @@
 //                 query_begins[i + 1] of `queries`, however many keys it has (cross attention). A
 //                 sequence without keys has zeros as results. Left out: queries are the same rows
 //
-// `causal` lets row i of a sequence see rows 0 to i alone, and a mask hides more. Products of 32
-// queries with keys that none of them sees are not computed.
+// With `causal`, row i of a sequence sees rows 0 to i only; a mask can hide further keys. Products
+// of 32 queries with keys that all of them ignore are not computed.
 //
 // Errors operator.value (heads; causal with first rows or query_begins; a query that sees no key),
 // operator.inputs, operator.sequences, tensor.rank, tensor.shape, tensor.dtype,
@@ -45,8 +45,9 @@ inline void attention_shape(const ShapeCall& call) {
   const AttentionInputs inputs = attention_inputs(call.inputs);
   if (setting.heads == 0 || all.size(1) % ((inputs.apart ? 2 : 3) * setting.heads) != 0)
     fail(error_id::operator_value, "attention", "heads", std::to_string(setting.heads),
-         (inputs.apart ? "a number whose double divides the columns of keys and values, "
-                       : "a number whose triple divides the columns of qkv, ") +
+         (inputs.apart
+              ? "a number of heads such that 2 * heads divides the columns of keys and values, "
+              : "a number of heads such that 3 * heads divides the columns of qkv, ") +
              all.describe());
   const bool other_rows = inputs.query_begins.defined();
   if (setting.causal && (setting.first_rows || other_rows))
@@ -89,11 +90,11 @@ inline void attention_shape(const ShapeCall& call) {
                                         0));
   }
   call.outputs[0] = {Shape{queries, inputs.channels}, all.dtype()};
-  // log-sum-exp of each row of scores: what backward recomputes the probabilities from.
+  // log-sum-exp of each row of scores: backward recomputes the probabilities from it.
   call.outputs[1] = {Shape{setting.heads, queries}, DType::fp32};
 }
 
-// Of so many products of a sequence's queries and keys. A mask does not count.
+// The operations of `products` products of a sequence's queries and keys. Masks are ignored.
 inline double attention_operations(const OperatorCall& call, const AttentionInputs& inputs,
                                    double products) {
   const auto& setting = call.attributes.as<AttentionSetting>();
@@ -110,7 +111,7 @@ inline double attention_forward_operations(const OperatorCall& call) {
   return attention_operations(call, attention_inputs(call.inputs), 2);
 }
 inline double attention_backward_operations(const OperatorCall& call) {
-  // The scores once more.
+  // Backward computes the scores once more.
   return attention_operations(call, attention_backward_inputs(call.inputs), 5);
 }
 
@@ -123,8 +124,8 @@ inline void attention_host(const OperatorCall& call) {
                 });
 }
 
-// Inputs qkv, out, log_sum_exp, dout, queries where they are apart, mask, query_begins; outputs
-// dqkv, and dqueries, which is empty where they are not.
+// Inputs: qkv, out, log_sum_exp, dout, queries if they are separate, mask, query_begins. Outputs:
+// dqkv, and dqueries, which is empty if queries are not separate.
 inline void attention_backward_shape(const ShapeCall& call) {
   check_sequences("attention backward", call.inputs[0], call.sequences);
   check_shape("attention backward", "dout", call.inputs[3], call.inputs[1].shape());
@@ -139,7 +140,7 @@ inline void attention_backward_host(const OperatorCall& call) {
   const Tensor dout = regular(call.context, call.inputs[3]);
   const MatrixTarget dqkv = target(call.outputs[0]);
   const MatrixTarget dq = inputs.apart ? target(call.outputs[1]) : dqkv;
-  // The kernel's pointer serves both directions; backward only reads.
+  // The kernel's pointer serves both directions; backward only reads through it.
   auto* log_sum_exp = const_cast<float*>(call.inputs[2].data<float>());
   for_each_head(call, inputs, log_sum_exp, [&](AttentionArgs& args, const HeadPlace& place) {
     args.forward_out = part(operand(out), place.query_row, place.column);

@@ -1,5 +1,5 @@
 #pragma once
-// What attention's operators share: which columns are queries, keys and values, which rows are
+// Code that attention's operators share: the columns of queries, keys and values, the rows that are
 // queries of a sequence, and a loop over sequences and heads.
 
 #include <soma/ops/element/dropout.hpp>
@@ -17,10 +17,10 @@
 
 namespace soma::detail {
 
-// What queries, keys and values are columns of; the mask, and where queries of sequences begin.
+// The tensors that hold queries, keys and values; the mask, and the begins of sequences' queries.
 struct AttentionInputs {
-  // `queries` is the number of the input that holds them where they are apart. The mask is behind
-  // it, then `query_begins`.
+  // `queries`: the index of the input for separate queries. The mask is the next input, then
+  // `query_begins`.
   AttentionInputs(std::span<const Tensor> inputs, std::size_t queries)
       : all(inputs[0]),
         apart(inputs.size() > queries && inputs[queries].defined()),
@@ -42,7 +42,7 @@ inline AttentionInputs attention_backward_inputs(std::span<const Tensor> inputs)
   return {inputs, 4};
 }
 
-// The rows that are queries of each sequence of keys, and their part of the mask.
+// The query rows for each sequence of keys, and their part of the mask.
 class QueryRows {
  public:
   // Errors operator.sequences (`query_begins` does not ascend from 0 to the number of queries),
@@ -67,7 +67,7 @@ class QueryRows {
     if (begins_.defined()) return begin(sequence + 1) - begin(sequence);
     return first_rows_ ? 1 : keys_.length(sequence);
   }
-  // [queries][keys]; nullptr: none.
+  // [queries][keys]; nullptr: no mask.
   const std::uint8_t* mask(std::size_t sequence) const {
     if (!mask_.defined()) return nullptr;
     return reinterpret_cast<const std::uint8_t*>(mask_.raw()) + mask_begins_[sequence];
@@ -102,10 +102,10 @@ class QueryRows {
         const std::uint8_t* const row = this->mask(i) + query * keys_.length(i);
         const std::uint8_t* const end = row + (causal ? query + 1 : keys_.length(i));
         if (std::find_if(row, end, [](std::uint8_t seen) { return seen != 0; }) == end)
-          fail(error_id::operator_value, "attention", "mask",
-               "nothing but 0 for query " + std::to_string(query) + " of sequence " +
-                   std::to_string(i),
-               "at least one key that each query sees");
+          fail(
+              error_id::operator_value, "attention", "mask",
+              "only zeros for query " + std::to_string(query) + " of sequence " + std::to_string(i),
+              "at least one key that each query sees");
       }
   }
 
@@ -116,14 +116,14 @@ class QueryRows {
   HeapVector<std::size_t> mask_begins_;
 };
 
-// Where a head of a sequence is: its first row of keys and values, and of queries and the result;
-// the head's first column of queries, keys, values and the result each.
+// The place of a head of a sequence: its first row of keys and values, and of queries and the
+// result; and its first column, which is the same in queries, keys, values and the result.
 struct HeadPlace {
   std::size_t row, query_row, column;
 };
 
-// Calls run(args, place) for each sequence and head, with what forward and backward share filled
-// in. Parts of about equal cost go to the executor.
+// Calls run(args, place) for each sequence and head, with the arguments that forward and backward
+// share. The executor gets parts of about equal cost.
 template <class Run>
 void for_each_head(const OperatorCall& call, const AttentionInputs& inputs, float* log_sum_exp,
                    const Run& run_head) {

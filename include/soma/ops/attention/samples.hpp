@@ -74,10 +74,10 @@ inline std::vector<ReferenceTensor> attention_reference(
 // A sample of attention. Its mask, if any, hides about a third of the keys, and never the first.
 struct AttentionSample {
   std::size_t channels, heads;
-  std::vector<std::size_t> lengths;  // of the sequences of keys
+  std::vector<std::size_t> lengths;  // lengths of the sequences of keys
   float probability = 0;
   bool apart = false, first_rows = false, causal = false, masked = false;
-  std::vector<std::size_t> queries{};  // of the sequences of queries, where they are others
+  std::vector<std::size_t> queries{};  // lengths of the sequences of queries, if they differ
 };
 
 inline Sample attention_sample(const AttentionSample& of) {

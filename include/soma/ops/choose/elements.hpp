@@ -1,6 +1,6 @@
 #pragma once
-// What operators share that choose elements without computing: elements as bytes of one width, and
-// a dimension with what lies before and behind it.
+// Tools of operators that choose elements without computing: elements as bytes of one width, and a
+// dimension with the sizes before and after it.
 
 #include <soma/ops/support.hpp>
 
@@ -29,7 +29,7 @@ inline void check_dimension(std::string_view operation, const Tensor& x, std::si
          "below the rank of " + x.describe());
 }
 
-// Calls function(T()) with a number of as many bytes as the elements of a type have.
+// Calls function(T()) with a number type of the same width as the elements.
 template <class Function>
 void with_element_width(DType dtype, const Function& function) {
   switch (size_of(dtype)) {

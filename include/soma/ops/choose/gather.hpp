@@ -1,7 +1,7 @@
 #pragma once
-// gather: elements of x along one dimension, by numbers:
-// y[.., i, ..] = x[.., index[.., i, ..], ..]. Index has the rank of x and, in the other dimensions,
-// at most its sizes.
+// gather: picks elements of x along one dimension by index:
+// y[.., i, ..] = x[.., index[.., i, ..], ..]. The index has the rank of x and, in the other
+// dimensions, at most its sizes.
 
 #include <soma/ops/basic.hpp>
 #include <soma/ops/choose/elements.hpp>
@@ -35,7 +35,7 @@ inline void gather_shape(const ShapeCall& call) {
   call.outputs[0] = {index.shape(), x.dtype()};
 }
 
-// x without what no index can reach: the sizes of index but along the dimension. A view.
+// The part of x that an index can reach: the sizes of the index in all other dimensions. A view.
 inline Tensor gather_reach(const Tensor& x, const Shape& index, std::size_t dimension) {
   Tensor reach = x;
   for (std::size_t d = 0; d < x.rank(); ++d)
@@ -52,7 +52,8 @@ inline void check_gather_index(const Tensor& index, std::size_t size) {
            std::to_string(at), "0 to " + std::to_string(size) + " - 1");
 }
 
-// Calls move(y, x) with the places of each element of y, those of a line in ascending order.
+// Calls move(y, x) with the places of each element of y; the elements of a line are in ascending
+// order.
 template <class Move>
 void for_gathered(Context& context, const Along& x, const Along& y, const Tensor& index,
                   const Move& move) {
@@ -83,8 +84,8 @@ inline void gather_host(const OperatorCall& call) {
   });
 }
 
-// An element that was chosen several times gets the sum of those gradients, in fp32 and in the
-// order in which they stand along the dimension.
+// An element that was picked several times gets the sum of these gradients, in fp32, in their order
+// along the dimension.
 inline void gather_gradient(const GradientCall& call) {
   const std::size_t dimension = call.attributes.as<GatherSetting>().dimension;
   const Tensor index = contiguous(call.context, call.inputs[1]);

@@ -1,5 +1,6 @@
 #pragma once
-// pad: x among elements of one value, before and behind its last dimensions (at most four).
+// pad: surrounds x with elements of one value, before and behind its last dimensions (at most
+// four).
 
 #include <soma/ops/basic.hpp>
 #include <soma/ops/choose/elements.hpp>
@@ -17,7 +18,8 @@ namespace soma {
 
 namespace detail {
 
-// A setting speaks of the last dimensions: its entry i of the one that `most` - 1 - i follow.
+// A setting covers the last dimensions: entry i belongs to the dimension that `most` - 1 - i others
+// follow.
 inline Shape padded_shape(const Shape& x, const PadSetting& setting) {
   Shape shape = x;
   for (std::size_t i = 0; i < PadSetting::most; ++i) {

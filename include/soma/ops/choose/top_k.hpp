@@ -1,7 +1,7 @@
 #pragma once
-// top_k: the k largest (or smallest) elements along one dimension, in order, and where they stood.
-// Of equal ones the first comes first; NaN comes before all numbers, either way. The gradient goes
-// to the elements that were chosen.
+// top_k: the k largest (or smallest) elements along one dimension, in order, and their indices.
+// Among equal elements the first comes first; NaN comes before all numbers, either way. The
+// gradient goes to the chosen elements.
 
 #include <soma/ops/basic.hpp>
 #include <soma/ops/choose/elements.hpp>
@@ -21,7 +21,7 @@ namespace soma {
 
 namespace detail {
 
-// Outputs: the elements, of x's type, and their numbers along the dimension, int64.
+// Outputs: the elements, of x's type, and their indices along the dimension, int64.
 inline void top_k_shape(const ShapeCall& call) {
   const auto& setting = call.attributes.as<TopKSetting>();
   const Tensor& x = call.inputs[0];
@@ -36,7 +36,7 @@ inline void top_k_shape(const ShapeCall& call) {
   call.outputs[1] = {shape, DType::int64};
 }
 
-// Whether element `a` of a line, whose elements lie `step` apart, comes before element `b`.
+// True if element `a` of a line comes before element `b`; elements of the line lie `step` apart.
 struct ComesBefore {
   const float* line;
   std::size_t step;
@@ -53,7 +53,7 @@ struct ComesBefore {
   }
 };
 
-// The first of a run of lines, element by element: lines lie beside each other.
+// The first element of each line in a run of adjacent lines, element by element.
 inline void first_of_lines(const float* x, const Along& along, bool smallest, std::size_t lines,
                            std::int64_t* chosen) {
   const ComesBefore before{x, along.inner, smallest};
@@ -93,7 +93,7 @@ inline void top_k_numbers(const OperatorCall& call, const Along& along, const fl
              });
 }
 
-// Calls move(place of output element, place in x) for all that were chosen.
+// Calls move(place of output element, place in x) for all chosen elements.
 template <class Move>
 void for_chosen(Context& context, const Along& along, std::size_t k, const std::int64_t* chosen,
                 const Move& move) {
@@ -143,7 +143,7 @@ inline void top_k_gradient(const GradientCall& call) {
 inline OperatorSamples top_k_samples() {
   OperatorSamples result;
   const auto add = [&](const Shape& x, const TopKSetting& setting) {
-    // Values far enough apart that no step of a difference quotient changes their order.
+    // Values so far apart that no step of a difference quotient changes their order.
     std::vector<double> values;
     for (std::size_t i = 0; i < x.elements(); ++i)
       values.push_back(static_cast<double>(i * 37 % 101) * 0.0625 - 3);

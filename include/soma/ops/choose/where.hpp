@@ -1,5 +1,5 @@
 #pragma once
-// where: y = a where the condition is not 0, else b. The three broadcast like NumPy's.
+// where: y = a where the condition is not 0, else b. All three broadcast as in NumPy.
 
 #include <soma/ops/choose/elements.hpp>
 #include <soma/ops/rows/reduce.hpp>
@@ -102,7 +102,7 @@ inline constexpr Operator where{.name = "where",
 
 }  // namespace ops
 
-// An element of dy goes to the input that was chosen there; one that was repeated gets the sum.
+// An element of dy goes to the input that was chosen there; a broadcast input gets the sum.
 inline void detail::where_gradient(const GradientCall& call) {
   const Tensor& dy = call.output_gradients[0];
   const Tensor zero = Tensor::zeros(call.context, Shape{}, dy.dtype());

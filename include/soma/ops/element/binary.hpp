@@ -49,7 +49,8 @@ inline void binary_into(Context& context, Binary function, const Tensor& a, cons
     });
     return;
   }
-  // Matrix by matrix: the last two dimensions have any strides, those before are walked here.
+  // Matrix by matrix: the last two dimensions may have any strides; the others are looped over
+  // here.
   const Tensor wide_a = a.broadcast_to(shape), wide_b = b.broadcast_to(shape);
   const std::size_t columns = shape.columns();
   const std::size_t rows = shape.rank() < 2 ? 1 : shape[shape.rank() - 2];
@@ -86,7 +87,7 @@ template <Binary function>
 OperatorSamples binary_samples() {
   OperatorSamples result;
   const auto add = [&](const Shape& a, const Shape& b) {
-    // Divisors stay away from zero, and a from b where equal ones make a kink.
+    // Divisors stay away from zero, and a stays away from b if equal elements make a kink.
     result.samples.push_back(
         {.name = to_string(a) + " " + to_string(b),
          .inputs = {{.shape = a, .low = -2, .high = 2}, {.shape = b, .low = 2.5, .high = 4}},
@@ -170,8 +171,8 @@ Tensor apply_unary(Context& context, const Tensor& x) {
   return run(context, ops::unary<function>, {}, {x})[0];
 }
 
-// dy where first >= second (or the other way round), else 0; equal elements share nothing: the
-// first input takes all. A NaN is chosen, as forward does it, the first one of two.
+// dy where first >= second (or the other way round), else 0. Equal elements do not share: the first
+// input takes all. A NaN is chosen, as in forward; of two NaN the first.
 inline Tensor where_chosen(Context& context, const Tensor& dy, const Tensor& a, const Tensor& b,
                            bool larger, bool first) {
   const Tensor x = plain_fp32(context, clone(context, a.broadcast_to(dy.shape())));

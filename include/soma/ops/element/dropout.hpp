@@ -1,8 +1,7 @@
 #pragma once
 // Dropout ("Dropout: A Simple Way to Prevent Neural Networks from Overfitting", Srivastava et al.,
-// 2014), inverted: y = x / (1 - p) where kept, else 0. What is dropped is a function of the draw
-// and the logical place of the element, so no mask is stored: the gradient is the same operator on
-// dy.
+// 2014), inverted: y = x / (1 - p) where kept, else 0. The draw and the logical place of an element
+// decide if it is dropped, so no mask is stored: the gradient is the same operator on dy.
 
 #include <soma/ops/run.hpp>
 #include <soma/ops/samples.hpp>
@@ -26,8 +25,8 @@ inline std::uint32_t dropout_threshold(const DropoutSetting& setting) {
   return static_cast<std::uint32_t>(static_cast<double>(setting.probability) * 0x1p32);
 }
 
-// For a kernel over a matrix: elements are keyed by token_index(ordinal, position, column), rows
-// without sequences by token_index(row, 0, column). Error random.index_range.
+// The arguments for a kernel over a matrix: elements are keyed by token_index(ordinal, position,
+// column), rows without sequences by token_index(row, 0, column). Error random.index_range.
 inline DropoutArgs dropout_args(const DropoutSetting& setting, const Sequences& sequences,
                                 std::size_t rows, std::size_t columns) {
   DropoutArgs args;

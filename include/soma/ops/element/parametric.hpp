@@ -17,7 +17,7 @@ namespace soma {
 
 namespace detail {
 
-// x, within low to high; NaN stays.
+// x, limited to low .. high; NaN stays.
 struct Clamp {
   static constexpr std::string_view name = "clamp", backward_name = "clamp backward";
   using Setting = ClampSetting;
@@ -38,8 +38,8 @@ struct Clamp {
   }
 };
 
-// x^exponent, and dy exponent x^(exponent - 1), which is 0 where the exponent is. Infinities and
-// NaN as IEEE 754's pow, a zero as +0; of x below zero NaN, unless the exponent is whole.
+// x^exponent, and dy exponent x^(exponent - 1), which is 0 if the exponent is 0. Infinities and NaN
+// as in IEEE 754's pow, a zero counts as +0; NaN for x below zero, unless the exponent is whole.
 struct Power {
   static constexpr std::string_view name = "power", backward_name = "power backward";
   using Setting = PowerSetting;
@@ -66,7 +66,7 @@ struct Power {
   }
 };
 
-// x, below zero slope x. At zero the gradient is that below.
+// x for x >= 0, else slope x. At zero the gradient is that of the negative side.
 struct Leaky {
   static constexpr std::string_view name = "leaky_relu with slope",
                                     backward_name = "leaky_relu with slope backward";

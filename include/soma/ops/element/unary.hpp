@@ -16,7 +16,7 @@
 namespace soma {
 namespace detail {
 
-// "relu backward", for as long as the program runs.
+// "relu backward", with static lifetime.
 template <Unary function>
 struct BackwardName {
   static constexpr std::string_view forward = describe(function).name, suffix = " backward";
@@ -37,7 +37,8 @@ constexpr std::string_view backward_name(Unary function) {
       std::make_index_sequence<unary_count>())[static_cast<std::size_t>(function)];
 }
 
-// Which function is a parameter here, so that all is compiled once and not for each.
+// The function is a run-time parameter, so that the code is compiled once and not for each
+// function.
 inline void unary_shape(const ShapeCall& call, Unary function) {
   check_floating(describe(function).name, "x", call.inputs[0]);
   call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
@@ -134,7 +135,7 @@ template <std::size_t... i>
 constexpr std::array<const Operator*, sizeof...(i)> unary_backwards(std::index_sequence<i...>) {
   return {&ops::unary_backward<static_cast<Unary>(i)>...};
 }
-// The record of a function's gradient.
+// The operator of a function's gradient.
 inline const Operator& unary_backward_of(Unary function) {
   static constexpr auto records = unary_backwards(std::make_index_sequence<unary_count>());
   return *records[static_cast<std::size_t>(function)];

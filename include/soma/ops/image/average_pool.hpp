@@ -1,7 +1,7 @@
 #pragma once
 // Average pooling of images [N, C, H, W] of any floating type. With a kernel: the mean of each
-// window; zeros around the image count, or the mean is over the pixels that are there. Adaptive:
-// window i of n covers the pixels floor(i H / n) to ceil((i + 1) H / n), less one.
+// window, either with the zeros around the image or over real pixels only. Adaptive: window i of n
+// covers the pixels from floor(i H / n) up to, but not including, ceil((i + 1) H / n).
 
 #include <soma/ops/basic.hpp>
 #include <soma/ops/image/convolution.hpp>
@@ -18,7 +18,7 @@ namespace soma {
 
 namespace detail {
 
-// Pixels of one dimension that a window covers, and by how much their sum is divided along it.
+// The pixels that a window covers along one dimension, and the divisor of their sum.
 struct PoolSpan {
   std::size_t begin, end, counted;
 };
@@ -34,7 +34,7 @@ struct PoolAxis {
       const std::size_t end = size / out * (index + 1) + scaled / out + (scaled % out != 0 ? 1 : 0);
       return {begin, end, end - begin};
     }
-    const std::size_t first = index * stride;  // of the padded image
+    const std::size_t first = index * stride;  // in the padded image
     const std::size_t begin = first > pad ? first - pad : 0;
     const std::size_t end = (std::min)(size, (std::max)(first + kernel, pad) - pad);
     return {begin, (std::max)(begin, end), count_padding ? kernel : end - begin};
@@ -76,7 +76,7 @@ inline void average_pool_shape(const ShapeCall& call) {
   call.outputs[0] = {Shape{x.size(0), x.size(1), axes.height.out, axes.width.out}, x.dtype()};
 }
 
-// Calls each(index of the window, first row and column, rows, columns, pixels that count).
+// Calls each(index of the window, first row and column, rows, columns, counted pixels).
 template <class Each>
 void for_windows(const PoolAxes& axes, const Each& each) {
   for (std::size_t i = 0; i < axes.height.out; ++i) {
@@ -115,7 +115,7 @@ inline void average_pool_host(const OperatorCall& call) {
   with_plain_tensors(call, 0, average_pool_plain);
 }
 
-// Each pixel of a window gets an equal part of its gradient; windows add up in ascending order.
+// Each pixel of a window gets an equal part of its gradient; windows are added in ascending order.
 inline void average_pool_gradient(const GradientCall& call) {
   with_plain_tensors(call, [](const GradientCall& plain_call) {
     const Shape& shape = plain_call.inputs[0].shape();
@@ -165,8 +165,8 @@ inline OperatorSamples average_pool_samples() {
     const PoolAxes axes = pool_axes(x, setting);
     const bool adaptive = setting.out_height != 0;
     ReferenceTensor y{Shape{x[0], x[1], axes.height.out, axes.width.out}, {}};
-    // A pixel belongs to an adaptive window where the window's two ends, as fractions, enclose a
-    // part of it.
+    // A pixel belongs to an adaptive window if the window's two ends, as fractions, enclose a part
+    // of it.
     const auto covers = [&](const PoolAxis& axis, std::size_t window, std::size_t pixel) {
       if (adaptive)
         return (pixel + 1) * axis.out > window * axis.size &&

@@ -62,7 +62,7 @@ inline double convolution_operations(const OperatorCall& call) {
          static_cast<double>(weight.elements() / (std::max)(weight[0], std::size_t{1}));
 }
 
-// Of the images and of the weight; inputs x, weight, dy.
+// The operations of the gradients of images and weight; inputs x, weight, dy.
 inline double convolution_backward_operations(const OperatorCall& call) {
   const Shape& weight = call.inputs[1].shape();
   return 4.0 * static_cast<double>(call.inputs[2].elements()) *
@@ -85,7 +85,7 @@ inline void convolution_shape(const ShapeCall& call) {
                      x.dtype()};
 }
 
-// Workspace of one image: its columns and what the matrix product needs.
+// The workspace of one image: its columns and the memory of the matrix product.
 struct ConvolutionSizes {
   std::size_t pixels, patch, outputs, image, result;
   std::size_t workspace_bytes(const GemmKernels& gemm) const {
@@ -122,8 +122,8 @@ void for_images(Context& context, std::size_t images, const ConvolutionSizes& si
   });
 }
 
-// y of an image, O x pixels, = bias + W (O x patch) columns^T: the bias is put in place first and
-// the product added to it.
+// y of an image, O x pixels, = bias + W (O x patch) columns^T: the bias is stored first and the
+// product added to it.
 inline void convolution_host(const OperatorCall& call) {
   Context& context = call.context;
   const Tensor x = contiguous(context, call.inputs[0]),
@@ -158,7 +158,7 @@ inline void convolution_backward_shape(const ShapeCall& call) {
   call.outputs[2] = {Shape{weight.size(0)}, DType::fp32};
 }
 
-// Adds shard 0 + 1, 2 + 3 ..., then those: the fixed tree. The total ends in part 0.
+// Adds shard 0 + 1, 2 + 3 ..., then those sums: the fixed tree. The total ends in part 0.
 inline void add_parts(Context& context, const Tensor& parts) {
   for (std::size_t step = 1; step < parts.size(0); step *= 2)
     for (std::size_t i = 0; i + step < parts.size(0); i += 2 * step)
@@ -192,8 +192,8 @@ inline void convolution_backward_host(const OperatorCall& call) {
   const std::size_t images = x.size(0);
   fold_images(context, dy, weight, window, sizes, call.outputs[0].mutable_data<float>());
 
-  // dW = sum over images of dy columns, images of a shard in order; dbias likewise, over pixels
-  // first.
+  // dW = sum over images of dy columns, with the images of a shard in order; dbias likewise, first
+  // over pixels.
   const RowSegments segments(call.sequences, images);
   const std::size_t shards = segments.get().count;
   const Tensor weights = Tensor::zeros(context, Shape{shards, sizes.outputs * sizes.patch});

@@ -1,8 +1,8 @@
 #pragma once
-// Transposed 2-D convolution: what a convolution's gradient does to its result. x [N, C, H, W],
-// weight [C, O, kernel height, kernel width]; y [N, O, H', W'] with
-// H' = (H - 1) stride - 2 pad + kernel + extra. On a device it is made of the operators of
-// convolutions, which that has.
+// Transposed 2-D convolution: the map from a convolution's result gradient to its input gradient. x
+// [N, C, H, W], weight [C, O, kernel height, kernel width]; y [N, O, H', W'] with H' = (H - 1)
+// stride - 2 pad + kernel + extra. On a device it consists of the operators of convolutions, which
+// the device has.
 
 #include <soma/ops/basic.hpp>
 #include <soma/ops/image/convolution.hpp>
@@ -68,8 +68,8 @@ inline void convolution_transpose_fp32(const OperatorCall& call) {
               call.outputs[0].mutable_data<float>());
 }
 
-// The convolution from y to x has x as the gradient of its result. The other gradients, which a
-// device computes all the same, are not wanted: they come from an image of zeros.
+// The convolution from y to x has x as the gradient of its result. A device also computes the other
+// gradients, which are not needed, so they come from an image of zeros.
 inline void convolution_transpose_host(const OperatorCall& call) {
   if (call.context.device() == nullptr)
     return compute_in_fp32(call, convolution_transpose_fp32, cast_host);
@@ -81,7 +81,7 @@ inline void convolution_transpose_host(const OperatorCall& call) {
   copy(gradients[0], call.outputs[0]);
 }
 
-// dx is the convolution of dy; the weight's gradient is that of this convolution where x is the
+// dx is the convolution of dy. The weight's gradient is that of this convolution, with x as the
 // gradient of its result.
 inline void convolution_transpose_gradient(const GradientCall& call) {
   const auto& setting = call.attributes.as<TransposedSetting>();

@@ -1,6 +1,6 @@
 #pragma once
-// Max pooling of images [N, C, H, W] of any floating type: the largest of each window. The gradient
-// goes to the first of equals.
+// Max pooling of images [N, C, H, W] of any floating type: the largest element of each window. The
+// gradient goes to the first of equal elements.
 
 #include <soma/ops/image/convolution.hpp>
 #include <soma/ops/image/widened.hpp>
@@ -24,7 +24,7 @@ inline Window pool_window(const Shape& x, const MaxPoolSetting& setting) {
   return window_of("max_pool", x, setting.kernel_height, setting.kernel_width, setting.steps);
 }
 
-// Outputs y, and for each where it came from in its channel's plane.
+// Outputs: y, and for each element of y its source in the plane of its channel.
 inline void max_pool_shape(const ShapeCall& call) {
   const Tensor& x = call.inputs[0];
   check_rank("max_pool", "x", x, 4);
@@ -63,7 +63,7 @@ inline void max_pool_backward_host(const OperatorCall& call) {
   const Window window = pool_window(shape, call.attributes.as<MaxPoolSetting>());
   const std::size_t image = window.channels * window.height * window.width;
   const std::size_t result = window.channels * window.out_height * window.out_width;
-  // Backward only reads what forward wrote through the same pointer.
+  // Backward only reads through the pointer with which forward writes.
   auto* indices = const_cast<std::int32_t*>(call.inputs[1].data<std::int32_t>());
   float* dx = call.outputs[0].mutable_data<float>();
   for_ranges(call.context, shape[0], image, [&](std::size_t begin, std::size_t end) {
@@ -80,7 +80,7 @@ inline void max_pool_gradient(const GradientCall& call);
 inline OperatorSamples max_pool_samples() {
   OperatorSamples result;
   const auto add = [&](const Shape& shape, const MaxPoolSetting& setting) {
-    // Values far enough apart that no step of a difference quotient changes which is largest.
+    // Values so far apart that no step of a difference quotient changes the largest.
     std::vector<double> values;
     for (std::size_t i = 0; i < shape.elements(); ++i)
       values.push_back(static_cast<double>(i * 37 % 101) * 0.0625 - 3);

@@ -1,6 +1,6 @@
 #pragma once
-// Operators on images compute in fp32. Tensors of other floating types are widened on their way in,
-// which is exact, and results are rounded once on their way out.
+// Operators on images compute in fp32. Tensors of other floating types are widened on input, which
+// is exact, and results are rounded once on output.
 
 #include <soma/ops/operator.hpp>
 #include <soma/ops/support.hpp>
@@ -12,7 +12,7 @@
 
 namespace soma::detail {
 
-// Calls compute(call) with floating tensors in fp32; cast(call) of ops::cast goes there and back.
+// Calls compute(call) with floating tensors in fp32; cast(call) of ops::cast converts both ways.
 template <class Compute, class Cast>
 void compute_in_fp32(const OperatorCall& call, const Compute& compute, const Cast& cast) {
   const auto convert = [&](const Tensor& from, Tensor to) {
@@ -43,7 +43,7 @@ void compute_in_fp32(const OperatorCall& call, const Compute& compute, const Cas
     if (!plain(call.outputs[i])) convert(outputs[i], call.outputs[i]);
 }
 
-// The host function of an operator whose function for fp32 is `compute`.
+// The host function of an operator whose fp32 function is `compute`.
 template <void (*compute)(const OperatorCall&)>
 void image_host(const OperatorCall& call) {
   compute_in_fp32(call, compute, cast_host);

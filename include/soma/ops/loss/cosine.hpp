@@ -1,8 +1,9 @@
 #pragma once
-// The cosine loss of pairs of rows a, b [N, C] with marks [N]: 1 - cos for a mark of 1,
-// max(0, cos - margin) for -1, else 0, where
+// The cosine loss of pairs of rows a, b [N, C] with marks [N]: 1 - cos for a mark of 1, max(0, cos
+// - margin) for a mark of -1, else 0, where
 //     cos = a.b / sqrt((a.a + e) (b.b + e)), e = 1e-12,
-// so that the cosine with a row of zeros is 0. As torch.nn.CosineEmbeddingLoss. Sums are in double.
+// so that the cosine with a row of zeros is 0. The same as torch.nn.CosineEmbeddingLoss. Sums are
+// in double.
 
 #include <soma/numeric/portable_math.hpp>
 #include <soma/ops/basic.hpp>
@@ -38,8 +39,8 @@ inline void cosine_shape(const ShapeCall& call) {
                      DType::fp32};
 }
 
-// Of one pair of rows. Products of two floats are exact in double, so a sum has the same bits with
-// fused multiply-adds and without.
+// The cosine of one pair of rows. Products of two floats are exact in double, so a sum has the same
+// bits with fused multiply-adds and without.
 struct CosineRow {
   double squares_a = cosine_floor, squares_b = cosine_floor, cosine = 0, inverse = 0;
 
@@ -58,7 +59,7 @@ struct CosineRow {
     if (mark == 1) return 1 - cosine;
     return mark == -1 && !(cosine - margin <= 0) ? cosine - margin : 0;
   }
-  // d loss / d cos; 0 where the margin is just kept.
+  // d loss / d cos; 0 if the cosine equals the margin.
   double slope(float mark, double margin) const {
     if (mark == 1) return -1;
     return mark == -1 && !(cosine - margin <= 0) ? 1 : 0;

@@ -59,7 +59,7 @@ inline CrossEntropyArgs some_rows(CrossEntropyArgs args, std::size_t begin, std:
   return args;
 }
 
-// The number of labels that count. Error operator.value for one that is no class.
+// The number of labels that count. Error operator.value: a label that is no class.
 inline std::size_t counted_labels(const CrossEntropySetting& setting, const Tensor& labels,
                                   std::size_t classes) {
   std::size_t counted = 0;

@@ -152,7 +152,7 @@ inline constexpr Operator element_loss{.name = "element_loss",
 
 }  // namespace ops
 
-// Targets are data: asking for their gradient is an error rather than a silent zero.
+// Targets are data: a request for their gradient is an error rather than a silent zero.
 inline void detail::element_loss_gradient(const GradientCall& call) {
   if (call.wanted[1])
     fail(error_id::not_differentiable, "element_loss", "target", "a variable with a gradient",

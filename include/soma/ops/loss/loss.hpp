@@ -1,6 +1,6 @@
 #pragma once
-// What losses share: how the losses of rows or elements become one number. A total is a sum in the
-// order of the shards, then one division.
+// Code that losses share: the reduction of the losses of rows or elements to one number. A total is
+// a sum in the order of the shards, then one division.
 
 #include <soma/ops/rows/reduce.hpp>
 #include <soma/ops/samples.hpp>
@@ -20,7 +20,7 @@ inline float ordered_sum(Context& context, const Tensor& values, const Sequences
   return total;
 }
 
-// What a mean divides by: 0 / 0 for no rows at all is NaN, as in the formula.
+// The divisor of a mean: 0 / 0 for no rows at all is NaN, as in the formula.
 inline float loss_denominator(LossReduction reduction, double given, std::size_t counted) {
   if (reduction != LossReduction::mean) return 1;
   return static_cast<float>(given != 0 ? given : static_cast<double>(counted));

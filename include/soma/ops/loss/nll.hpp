@@ -1,7 +1,7 @@
 #pragma once
-// Negative log likelihood of log probabilities [..., classes] with class labels [...]: for each row
-// -x[label]. Settings as those of cross_entropy, without label smoothing. At -infinity, a label
-// that cannot be, the loss is infinite.
+// Negative log likelihood of log probabilities [..., classes] with class labels [...]: -x[label]
+// for each row. Settings as for cross_entropy, without label smoothing. If the label's log
+// probability is -infinity, the loss is infinite.
 
 #include <soma/ops/loss/cross_entropy.hpp>
 #include <soma/ops/loss/loss.hpp>
@@ -37,7 +37,7 @@ inline void nll_shape(const ShapeCall& call) {
   call.outputs[0] = {setting.reduction == LossReduction::none ? rows : Shape{}, DType::fp32};
 }
 
-// Calls each(row, place of its label) for the rows that count.
+// Calls each(row, index of its label) for the rows that count.
 template <class Each>
 void for_labels(const CrossEntropySetting& setting, const Tensor& labels, std::size_t classes,
                 const Each& each) {

@@ -1,6 +1,6 @@
 #pragma once
-// Adding gradients up: dense and sparse, in the order in which they come. What is added is added by
-// operators that write their first input, as optimizer steps do.
+// Adds gradients, dense and sparse, in the order in which they come. Additions are operators that
+// write their first input, as optimizer steps are.
 
 #include <soma/ops/checks.hpp>
 #include <soma/ops/element/binary.hpp>
@@ -27,7 +27,7 @@ inline void check_total(std::string_view operation, const Tensor& total) {
          "row-major elements");
 }
 
-// Inputs total and more, of one shape: total += more.
+// Inputs total and more, of the same shape: total += more.
 inline void accumulate_shape(const ShapeCall& call) {
   check_total("accumulate", call.inputs[0]);
   check_floating("accumulate", "more", call.inputs[1]);
@@ -37,9 +37,9 @@ inline void accumulate_host(const OperatorCall& call) {
   add_into(call.context, call.inputs[0], call.inputs[1]);
 }
 
-// Inputs total [R, ...], values [r, ...], rows [r] and, where the total is itself of some rows,
-// total_rows [R]; numbers of rows are int64, ascending, each once. Row rows[i] of the total
-// += row i of values.
+// Inputs total [R, ...], values [r, ...], rows [r] and, if the total itself covers some rows only,
+// total_rows [R]. Row numbers are int64, ascending, each once. Row rows[i] of the total += row i of
+// values.
 inline void accumulate_rows_shape(const ShapeCall& call) {
   constexpr std::string_view name = "accumulate rows";
   const Tensor &total = call.inputs[0], &values = call.inputs[1], &rows = call.inputs[2];
@@ -58,7 +58,7 @@ inline void accumulate_rows_shape(const ShapeCall& call) {
   check_shape(name, "total_rows", call.inputs[3], Shape{total.size(0)});
 }
 
-// Calls each(i, row): row i of values belongs to that row of the total. Error operator.value.
+// Calls each(i, row): row i of values belongs to row `row` of the total. Error operator.value.
 template <class Each>
 void for_each_row_pair(const Tensor& total, const Tensor& rows, const Tensor& total_rows,
                        const Each& each) {
@@ -135,7 +135,7 @@ inline Gradient merge_sparse(Context& context, const Gradient& a, const Gradient
   return result;
 }
 
-// total += more. Adds in place only where nobody else can see the total.
+// total += more. Adds in place only if no one else can see the total.
 inline void accumulate(Context& context, Gradient& total, Gradient more) {
   if (!more.defined()) return;
   if (!total.defined()) {

@@ -1,14 +1,14 @@
 #pragma once
 // Adafactor's step (arXiv 1804.04235, as torch.optim.Adafactor): the squares of a matrix's gradient
-// are remembered as the means of its rows and of its columns. With g the gradient, of a parameter
-// [..., R, C] in matrices of R x C:
+// are stored as the means of its rows and of its columns. With g the gradient, of a parameter [...,
+// R, C] in matrices of R x C:
 //     r += share (mean of g^2 over columns - r), c += share (mean over rows - c),
 //     v = r c / max(mean of r, floor);   of a vector  v += share (g^2 - v)
 //     u = g / sqrt(max(v, floor^2))
 //     w -= rate * weight_decay * w + s u / max(1, rms(u) / clip),
 //     s = relative_step * max(least_scale, rms(w)).
-// Sums are in double: over a row or a column in ascending order, of squares of the whole parameter
-// by rows, then over those. A sparse gradient counts as zero elsewhere.
+// Sums are in double: over a row or a column in ascending order; squares of the whole parameter
+// first by rows, then over the row sums. A sparse gradient counts as zero elsewhere.
 
 #include <soma/numeric/portable_math.hpp>
 #include <soma/ops/basic.hpp>
@@ -35,7 +35,7 @@ struct FactoredShape {
     rows = shape[shape.rank() - 2];
     for (std::size_t i = 0; i + 2 < shape.rank(); ++i) matrices *= shape[i];
   }
-  // Of the two states; a vector has one, of its own shape.
+  // The shapes of the two states; a vector has one state, of its own shape.
   Shape first(const Shape& weight) const { return factored ? Shape{matrices, rows} : weight; }
   Shape second() const { return Shape{matrices, columns}; }
 };
@@ -91,7 +91,7 @@ class AdafactorStep {
   }
 
  private:
-  // Of its own: it becomes the update.
+  // A copy of the gradient: it becomes the update.
   static Tensor dense_gradient(const OperatorCall& call) {
     const auto& setting = call.attributes.as<AdafactorSetting>();
     const Tensor rows = input_or_none(call.inputs, 2);
@@ -159,7 +159,7 @@ class AdafactorStep {
     return static_cast<float>(static_cast<double>(g) / std::sqrt((std::max)(square, least)));
   }
 
-  // Of all elements: rows in order, then the sums of the rows.
+  // The root mean square of all elements: first over each row in order, then over the row sums.
   double root_mean_square(const Tensor& tensor) const {
     const float* x = tensor.data<float>();
     const std::size_t columns = sizes_.columns, rows = tensor.elements() / columns;
@@ -180,8 +180,8 @@ class AdafactorStep {
     return std::sqrt(total / static_cast<double>(tensor.elements()));
   }
 
-  // w -= scale u, after w -= rate weight_decay w. Rows are apart where weights are rounded by
-  // draws: those are keyed by row and column of the parameter as a matrix.
+  // w -= scale u, after w -= rate weight_decay w. Rows are separate if weights are rounded
+  // stochastically, because draws are keyed by row and column of the parameter as a matrix.
   void apply(double scale) {
     const Tensor& weight = weight_;
     std::byte* weights = weight.mutable_raw();
@@ -226,8 +226,8 @@ inline void adafactor_host(const OperatorCall& call) { AdafactorStep(call).run()
 
 namespace ops {
 
-// Inputs weight, gradient values, gradient rows (may be left out), means of rows and of columns; of
-// a vector its squares alone. States are fp32.
+// Inputs weight, gradient values, gradient rows (optional), means of rows and of columns; for a
+// vector its squares instead. States are fp32.
 inline constexpr Operator adafactor_step{.name = "adafactor step",
                                          .min_inputs = 2,
                                          .max_inputs = 5,

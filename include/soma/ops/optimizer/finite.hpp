@@ -1,5 +1,5 @@
 #pragma once
-// Whether a tensor holds NaN or infinity.
+// Tests if a tensor is free of NaN and infinity.
 
 #include <soma/ops/support.hpp>
 

@@ -1,7 +1,7 @@
 #pragma once
 // Optimizer steps: operators without outputs, which write their inputs. Each updates one parameter
-// and its states; rows without a gradient (a sparse one) are stepped with a gradient of zero, so
-// sparse and dense gradients mean the same.
+// and its states. Rows without a gradient (in a sparse gradient) are stepped with a gradient of
+// zero, so that sparse and dense gradients mean the same.
 
 #include <soma/ops/operator.hpp>
 #include <soma/ops/optimizer/accumulate.hpp>
@@ -22,16 +22,16 @@ namespace soma {
 
 namespace detail {
 
-// Sites of a parameter's draws.
+// Streams of a parameter's draws.
 enum class StepSite : std::uint32_t { weight = 0, first = 1, second = 2 };
 
-// Adjacent rows of a parameter that one kernel call updates. Where nothing asks for rows they are
-// one, of any run of elements.
+// Adjacent rows of a parameter that one kernel call updates. If rows have no meaning for the step,
+// they are one run of elements.
 struct StepRun {
-  std::size_t begin = 0, first_row = 0;  // of the parameter: element and row
+  std::size_t begin = 0, first_row = 0;  // the parameter's element and row
   StepRows rows{};
   GradientRun gradient{};
-  std::uint64_t draw_index = 0;  // of the first element
+  std::uint64_t draw_index = 0;  // the draw of the first element
 };
 
 template <class Setting>
@@ -49,7 +49,7 @@ StateRun state_run(const Tensor& tensor, std::byte* data, const Rounding& roundi
 
 inline bool draws(const Rounding& rounding) { return rounding.mode == RoundingMode::stochastic; }
 
-// The rows of a sparse gradient, ascending; none of a dense one. Error operator.value.
+// The rows of a sparse gradient, ascending; empty for a dense gradient. Error operator.value.
 inline std::span<const std::int64_t> touched_rows(const Tensor& weight, const Tensor& rows) {
   if (!rows.defined() || rows.elements() == 0) return {};
   const std::span<const std::int64_t> touched = rows.span<std::int64_t>();
@@ -141,7 +141,7 @@ void step_shape(const ShapeCall& call) {
   }
 }
 
-// With momentum there is a state.
+// A step with momentum has a state.
 inline void sgd_shape(const ShapeCall& call) {
   call.attributes.as<SgdSetting>().momentum != 0 ? step_shape<SgdSetting, 1>(call)
                                                  : step_shape<SgdSetting, 0>(call);
@@ -170,8 +170,8 @@ inline void sgd_host(const OperatorCall& call) {
   });
 }
 
-// Marks of the rows that are live, if they may be used: a gradient of zero must leave moments of
-// zero as they are.
+// Marks of live rows, if the step may use them: a gradient of zero must leave moments of zero
+// unchanged.
 inline const std::uint8_t* live_rows(const OperatorCall& call, const AdamSetting& setting) {
   const Tensor live = input_or_none(call.inputs, 5);
   const auto keeps_zero = [](float beta) { return beta >= 0 && beta < 1; };
@@ -232,7 +232,7 @@ inline void lamb_host(const OperatorCall& call) {
   float* updates = update.mutable_data<float>();
   const std::size_t elements = weight.elements();
   const std::size_t columns = weight.rank() == 0 || elements == 0 ? 1 : elements / weight.size(0);
-  // Blocks are rows, or runs of many elements where rows are of no interest.
+  // Blocks are rows, or runs of many elements if rows have no meaning for the step.
   const bool by_row = draws(setting.weight) || draws(setting.state);
   const std::size_t block = by_row ? columns : 4096;
   const std::size_t blocks = (elements + block - 1) / block;
@@ -273,7 +273,7 @@ inline void lamb_host(const OperatorCall& call) {
     weight_squares += of_weight;
     update_squares += of_update;
   }
-  // The trust ratio is 1 where either norm is zero.
+  // The trust ratio is 1 if either norm is zero.
   const double ratio = weight_squares > 0 && update_squares > 0
                            ? std::sqrt(weight_squares) / std::sqrt(update_squares)
                            : 1;
@@ -291,7 +291,7 @@ inline void lamb_host(const OperatorCall& call) {
 
 namespace ops {
 
-// Inputs weight, gradient values, gradient rows (may be left out), momentum (may be left out).
+// Inputs weight, gradient values, gradient rows (optional), momentum (optional).
 inline constexpr Operator sgd_step{.name = "sgd step",
                                    .min_inputs = 2,
                                    .max_inputs = 4,
@@ -299,9 +299,9 @@ inline constexpr Operator sgd_step{.name = "sgd step",
                                    .row_inputs = 4,
                                    .shape = &detail::sgd_shape,
                                    .host = &detail::sgd_host};
-// Inputs weight, gradient values, gradient rows (may be left out), m, v, and live rows (may be left
-// out): uint8 for each row, 0 where m and v are known to be zero, so that a step without a gradient
-// costs a third. Results are the same.
+// Inputs weight, gradient values, gradient rows (optional), m, v, and live rows (optional): uint8
+// for each row, 0 if m and v are known to be zero, so that a step without a gradient costs a third.
+// The results are the same.
 inline constexpr Operator adam_step{.name = "adam step",
                                     .min_inputs = 2,
                                     .max_inputs = 6,

@@ -1,6 +1,6 @@
 #pragma once
 // The step of RMSprop and Adagrad (RmsArgs): an operator without outputs, which writes its inputs,
-// as those of optimizer_steps.hpp.
+// as in optimizer_steps.hpp.
 
 #include <soma/ops/basic.hpp>
 #include <soma/ops/optimizer/optimizer_steps.hpp>
@@ -44,8 +44,7 @@ inline void rms_host(const OperatorCall& call) {
 
 namespace ops {
 
-// Inputs weight, gradient values, gradient rows (may be left out), squares, momentum (may be left
-// out).
+// Inputs weight, gradient values, gradient rows (optional), squares, momentum (optional).
 inline constexpr Operator rms_step{.name = "rms step",
                                    .min_inputs = 2,
                                    .max_inputs = 5,

@@ -1,6 +1,6 @@
 #pragma once
-// numeric::inspect() of tensors: what a quantizer does to one, or has done. An element at a time,
-// on all threads: for study, not for the hot path.
+// numeric::inspect() of tensors: the effect of a quantizer on a tensor. One element at a time, on
+// all threads: for experiments, not for the hot path.
 
 #include <soma/numeric/inspect.hpp>
 #include <soma/ops/product/quantize.hpp>
@@ -16,7 +16,7 @@ namespace soma {
 
 namespace detail {
 
-// What ops::quantize made of x.
+// The effect of ops::quantize on x.
 inline numeric::Inspection inspect_conversion(Context& context, const Tensor& x,
                                               const Outputs& made, const QuantizeSetting& setting) {
   const auto plain = [&](const Tensor& tensor) {
@@ -31,7 +31,8 @@ inline numeric::Inspection inspect_conversion(Context& context, const Tensor& x,
   const std::size_t rows = before.shape().rows(), columns = before.shape().columns();
   const ScaleGrid grid =
       scale_grid(scaled ? quantizer.scaling.granularity : Granularity::tensor, rows, columns);
-  // Groups along tokens begin anew at shards, so their scales are not where rows alone say.
+  // Groups along tokens start anew at shards, so rows alone do not determine the place of their
+  // scales.
   const bool located = scales.elements() == grid.size() && !setting.along_rows;
   const double largest = decode(quantizer.format, quantizer.format.max_finite_code());
   const double normal = std::ldexp(1.0, quantizer.format.min_normal_exponent());
@@ -64,7 +65,7 @@ inline numeric::Inspection inspect_conversion(Context& context, const Tensor& x,
 
 namespace numeric {
 
-// What the quantizer does to a tensor of a floating type. A delayed scale is taken from the
+// The effect of the quantizer on a tensor of a floating type. A delayed scale is taken from the
 // tensor's own amax. Error tensor.dtype, and those of ops::quantize.
 inline Inspection inspect(Context& context, const Tensor& x, const Quantizer& quantizer) {
   QuantizeSetting setting{.quantizer = quantizer};

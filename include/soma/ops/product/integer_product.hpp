@@ -1,8 +1,8 @@
 #pragma once
 // Products of 8-bit integers. Their sums are exact, and the result is rounded once. fp32 adds
 // integers exactly while all sums of magnitudes stay below 2^24, whatever the order and the
-// instructions. So the products of kernels/gemm/ run for so many steps of k at a time, and longer
-// sums go on in 64 bits.
+// instructions. So the products of kernels/gemm/ run for that many steps of k at a time, and longer
+// sums continue in 64 bits.
 
 #include <soma/kernels/gemm/multiply.hpp>
 #include <soma/ops/ranges.hpp>
@@ -27,8 +27,9 @@ inline bool has_8bit_integers(const Tensor& tensor) {
   return dtype == DType::int8 || dtype == DType::uint8 || dtype == DType::boolean;
 }
 
-// How many products of such operands fp32 adds exactly. A 64th is left for tiles, which may add the
-// parts of a number that is not exact in bf16: their magnitudes can exceed its own by 2^-7.
+// The number of products of such operands that fp32 adds exactly. A 64th is kept in reserve for
+// tiles, which may add the parts of a number that is not exact in bf16: the magnitudes of the parts
+// can exceed the number's by 2^-7.
 inline std::size_t exact_products(const MatrixOperand& a, const MatrixOperand& b) {
   const auto largest = [](const MatrixOperand& operand) {
     const std::int64_t low = operand.dtype == DType::int8 ? -128 : 0, zero = operand.zero_point;
@@ -40,12 +41,12 @@ inline std::size_t exact_products(const MatrixOperand& a, const MatrixOperand& b
   if (steps == 0)
     fail(error_id::operator_value, "matmul", "zero_point",
          std::to_string(a.zero_point) + " and " + std::to_string(b.zero_point),
-         "numbers whose products are below 2^24");
+         "zero points with products below 2^24");
   return steps;
 }
 
-// fp32 with the last bit set where the number lies between two: a second rounding, to a type with
-// at most 22 digits, is then the rounding of the number itself.
+// Rounds to fp32 and sets the last bit if the number lies between two: a second rounding, to a type
+// with at most 22 digits, then equals one rounding of the number.
 inline float rounded_to_odd(double value) {
   const auto nearest = static_cast<float>(value);
   if (static_cast<double>(nearest) == value) return nearest;
@@ -62,7 +63,7 @@ Integer checked_sum(std::int64_t sum) {
   return static_cast<Integer>(sum);
 }
 
-// Writes the elements of c from sum(i), the exact sums, times `factor`.
+// Stores the elements of c: the exact sums sum(i), times `factor`.
 template <class Sum>
 void store_integer_sums(Context& context, std::size_t count, const Sum& sum, double factor,
                         const MatrixTarget& c) {
@@ -94,9 +95,8 @@ void store_integer_sums(Context& context, std::size_t count, const Sum& sum, dou
   });
 }
 
-// c = a b, sums exact, times the scales in double. c is written without gaps, and may have an
-// integer type. Errors operator.value: a sum beyond an int32 c, zero points far outside of their
-// type.
+// c = a b with exact sums, times the scales in double. c has no gaps, and may have an integer type.
+// Errors operator.value: a sum beyond an int32 c, or zero points far outside of their type.
 inline void multiply_integers(Context& context, GemmArgs args) {
   double factor = static_cast<double>(args.a.scale) * static_cast<double>(args.b.scale);
   if (args.factor != nullptr) {
@@ -135,7 +135,7 @@ inline void multiply_integers(Context& context, GemmArgs args) {
       context, count, [&sums](std::size_t i) { return sums[i]; }, factor, c);
 }
 
-// Of a product whose result has an integer type. Errors operator.value.
+// Checks a product whose result has an integer type. Errors operator.value.
 inline void check_integer_output(std::span<const Tensor> inputs, const MatmulSetting& setting) {
   const auto refuse = [](const std::string& given, std::string_view wanted) {
     fail(error_id::operator_value, "matmul", "output", given, wanted);

@@ -21,7 +21,7 @@ namespace soma {
 
 namespace detail {
 
-// Inputs x, weight, bias, residual; the last two may be left out.
+// Inputs x, weight, bias, residual; the last two are optional.
 inline void linear_shape(const ShapeCall& call) {
   const auto& setting = call.attributes.as<LinearSetting>();
   const Tensor &x = call.inputs[0], &weight = call.inputs[1];
@@ -41,7 +41,7 @@ inline void linear_shape(const ShapeCall& call) {
   const DType dtype = setting.output.value_or(x.dtype());
   check_output("linear", dtype);
   call.outputs[0] = {shape, dtype};
-  // What the activation was given, for its gradient.
+  // The input of the activation, for its gradient.
   call.outputs[1] = {setting.activation == Activation::none ? Shape{0} : shape, dtype};
 }
 
@@ -80,7 +80,7 @@ inline Tensor activation_gradient(Context& context, Activation activation, const
   return run(context, unary_backward_of(unary_of(activation)), {}, {x, dy})[0];
 }
 
-// The gradient of the matrix product's result, from that of the layer's.
+// The gradient of the matrix product's result, from the gradient of the layer's result.
 inline Tensor product_gradient(const GradientCall& call, Activation activation,
                                const DropoutSetting& dropout) {
   Tensor d = call.output_gradients[0];
@@ -92,7 +92,7 @@ inline bool is_wanted(const GradientCall& call, std::size_t input) {
   return input < call.inputs.size() && call.wanted[input];
 }
 
-// Of bias and residual, given that of the product's result.
+// The gradients of bias and residual, from the gradient of the product's result.
 inline void addend_gradients(const GradientCall& call, const Tensor& d) {
   if (is_wanted(call, 2))
     call.input_gradients[2].values =

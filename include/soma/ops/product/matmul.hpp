@@ -38,7 +38,7 @@ inline MatmulSizes matmul_sizes(std::span<const Tensor> inputs, const MatmulSett
     }
     if (!stacks)
       fail(error_id::tensor_shape, "matmul", "b", b.describe(),
-           "one matrix, or as many as a, " + a.describe());
+           "one matrix, or the number of matrices of a, " + a.describe());
   }
   const std::size_t rows = rank > 2 ? a.size(a.rank() - 2) : a.shape().rows();
   const std::size_t columns = a.shape().columns();
@@ -94,8 +94,8 @@ inline void matmul_host(const OperatorCall& call) {
   if (setting.transpose_a) args.a = transposed(args.a);
   if (setting.transpose_b) args.b = transposed(args.b);
   if (setting.over_rows) {
-    // A gradient of weights is read when all of them are there. One that fits in the second-level
-    // cache may still be in it then.
+    // The gradient of a weight is read once all gradients are complete. One that fits in the
+    // second-level cache may still be there then.
     constexpr std::size_t cached_bytes = std::size_t{2} << 20;
     args.segments = segments.get();
     args.stream_c = c_step > cached_bytes;
@@ -203,8 +203,8 @@ inline constexpr Operator matmul{.name = "matmul",
 
 }  // namespace ops
 
-// y = op(a) op(b): da = dy op(b)^T and db = op(a)^T dy, each turned as its operand was, and times
-// its operand's scale.
+// y = op(a) op(b): da = dy op(b)^T and db = op(a)^T dy, each transposed as its operand was, and
+// times its operand's scale.
 inline void detail::matmul_gradient(const GradientCall& call) {
   const auto& setting = call.attributes.as<MatmulSetting>();
   const bool ta = setting.transpose_a, tb = setting.transpose_b, stacks = call.inputs[1].rank() > 2;

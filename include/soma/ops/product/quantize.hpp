@@ -2,18 +2,19 @@
 // Quantize: numbers of a narrow format with scales, as an operand of a matrix product. All leading
 // dimensions of x are rows.
 //
-// Outputs: values (shape of x), scales (fp32, one for each granule: rows of them by columns) and
-// amax (fp32, [1]: the largest finite |x|). Values are of quantized_dtype(): codes, whose one scale
-// the product applies; or numbers times their scales, to be multiplied as they are.
+// Outputs: values (shape of x), scales (fp32, one for each granule: rows of scales by columns of
+// scales) and amax (fp32, [1]: the largest finite |x|). Values have the type quantized_dtype().
+// They are codes with one scale, which the product applies; or they are numbers times their scales,
+// which the product multiplies directly.
 //
-// Granules lie along a row: Granularity::row, 1 x 128 and groups of 32 as the names say, 128 x 128
-// from the first row of each shard on. Where the sum runs down the columns (along_rows) the first
-// three are a column, 128 or 32 rows of one; all begin anew at each shard, by default at the even
-// cut of a sum over rows. Parameters are no batch: theirs are not cut. A shard without rows has
-// none.
+// Granules lie along a row: Granularity::row, 1 x 128 and groups of 32 are parts of a row, and 128
+// x 128 blocks start from the first row of each shard. If the sum runs down the columns
+// (along_rows), the first three are a column, and 128 or 32 rows of a column; all start anew at
+// each shard. Without sequences, shards are the even cut of a sum over rows. Parameters belong to
+// no batch and are not cut. A shard without rows has no granules.
 //
-// Stochastic rounding draws by logical index, whatever the granules. Costs two passes over the data
-// where a whole tensor's amax is the scale, else one.
+// Stochastic rounding draws by logical index, whatever the granules. It costs two passes over the
+// data if the scale is a whole tensor's amax, else one.
 
 #include <soma/kernels/convert/convert.hpp>
 #include <soma/ops/product/quantize_grid.hpp>
@@ -36,7 +37,8 @@ namespace soma {
 
 namespace detail {
 
-// The type whose codes are numbers of the quantizer's format, -1: none, or there are many scales.
+// The index of the type whose codes are numbers of the quantizer's format; -1 if there is no such
+// type, or if there are many scales.
 constexpr int quantized_code_dtype(const Quantizer& quantizer) {
   return has_one_scale(quantizer.scaling) ? dtype_index(quantizer.format.with(Overflow::special))
                                           : -1;
@@ -44,9 +46,9 @@ constexpr int quantized_code_dtype(const Quantizer& quantizer) {
 
 }  // namespace detail
 
-// The element type of what quantize gives: the format's own, where a tensor has one scale and there
-// is such a type. Else bf16 where it holds the products of all numbers with powers of two (but for
-// those that fall below its smallest), else fp32.
+// The element type of quantize's result. It is the format's own type if a tensor has one scale and
+// the type exists. Otherwise it is bf16 if bf16 holds the products of all numbers with powers of
+// two (except those below its smallest number), else fp32.
 constexpr DType quantized_dtype(const Quantizer& quantizer) {
   const FloatFormat& format = quantizer.format;
   if (const int index = detail::quantized_code_dtype(quantizer); index >= 0)
@@ -81,7 +83,7 @@ inline void quantize_shape(const ShapeCall& call) {
   const FloatFormat& format = validate(setting.quantizer.format, "quantize");
   if (!format.is_signed || !format.has_zero())
     fail(error_id::impossible_format, "quantize", "format", to_string(format),
-         "one with a sign and a zero");
+         "a format with a sign and a zero");
   check_random_bits("quantize", "rounding.random_bits", setting.quantizer.rounding);
   check_quantizer_scale(setting);
   const ScaleGrid scales =
@@ -112,7 +114,7 @@ inline void set_quantize_draws(const QuantizeSetting& setting, const Sequences& 
   }
 }
 
-// One scale, which all parts read.
+// One scale for all parts.
 inline float quantize_whole(const OperatorCall& call, const QuantizeGrid& grid, QuantizeArgs args) {
   const auto& setting = call.attributes.as<QuantizeSetting>();
   const Scaling& scaling = setting.quantizer.scaling;
@@ -193,7 +195,7 @@ inline void quantize_host(const OperatorCall& call) {
       grid.one_scale() ? quantize_whole(call, grid, args) : quantize_granules(call, grid, args);
 }
 
-// What a row's group of granules is, and the rest of the definition: element by element, by the
+// The group of granules of each row, and the rest of the definition: element by element, by the
 // scalar codec. Not for a batch whose shards follow its sequences.
 inline std::vector<std::size_t> reference_row_groups(const QuantizeSetting& setting,
                                                      std::size_t rows) {

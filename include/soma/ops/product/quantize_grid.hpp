@@ -1,5 +1,5 @@
 #pragma once
-// QuantizeGrid: where the granules of ops::quantize begin and end, and how they are shared out.
+// QuantizeGrid: the bounds of ops::quantize's granules, and their distribution to threads.
 
 #include <soma/ops/settings.hpp>
 #include <soma/ops/support.hpp>
@@ -14,7 +14,7 @@ constexpr bool has_one_scale(const Scaling& scaling) {
   return scaling.policy == ScalePolicy::none || scaling.granularity == Granularity::tensor;
 }
 
-// How the rows and columns of x form granules.
+// The division of x's rows and columns into granules.
 class QuantizeGrid {
  public:
   QuantizeGrid(const QuantizeSetting& setting, const Sequences& sequences, std::size_t rows,
@@ -37,7 +37,7 @@ class QuantizeGrid {
   QuantizeGrid& operator=(const QuantizeGrid&) = delete;
 
   bool one_scale() const { return one_scale_; }
-  // Of a granule: 0 rows, all of a shard; 0 columns, all of them.
+  // The size of a granule: 0 rows means all rows of a shard, 0 columns all columns.
   std::size_t group_rows() const { return group_rows_; }
   std::size_t group_columns() const { return group_columns_; }
   // Rows and columns of scales.
@@ -46,8 +46,8 @@ class QuantizeGrid {
     return {groups_, group_columns_ == 0 ? 1 : (columns_ + group_columns_ - 1) / group_columns_};
   }
 
-  // Calls call(first row, rows, first column, columns, row of scales) for parts that are whole
-  // granules and lie in one shard, on all threads.
+  // Calls call(first row, rows, first column, columns, row of scales) for parts that consist of
+  // whole granules and lie in one shard, on all threads.
   template <class Call>
   void for_parts(Context& context, const Call& call) const {
     const std::size_t width =
@@ -76,7 +76,8 @@ class QuantizeGrid {
     return (rows + step - 1) / step;
   }
 
-  // Calls call(first row, rows, first group) for what groups first ... last - 1 have of each shard.
+  // Calls call(first row, rows, first group) for the part of groups first ... last - 1 in each
+  // shard.
   template <class Call>
   void for_pieces(std::size_t first, std::size_t last, const Call& call) const {
     std::size_t before = 0;  // groups of the shards before

@@ -18,14 +18,15 @@ namespace soma {
 
 namespace detail {
 
-// An operand as a product reads it: stored numbers, each so many times itself.
+// An operand in the form that a product reads: stored numbers, which stand for `scale` times
+// themselves.
 struct ConvertedOperand {
   Tensor values;
   float scale = 1;
-  float amax = 0;  // of operands whose scales are delayed
+  float amax = 0;  // for operands with delayed scales
 };
 
-// Whether sums in the two directions need different conversions.
+// True if sums in the two directions need different conversions.
 constexpr bool has_direction(const Quantizer& quantizer) {
   return quantizer.scaling.policy != ScalePolicy::none &&
          quantizer.scaling.granularity != Granularity::tensor &&
@@ -37,13 +38,13 @@ constexpr bool leaves_alone(const Quantizer& quantizer, DType stored) {
          (quantizer.format == format_of(stored) && quantizer.scaling.policy == ScalePolicy::none);
 }
 
-// Whether a cast does the same, which devices have a program for.
+// True if a cast gives the same result, for which devices have a program.
 constexpr bool is_cast(const Quantizer& quantizer) {
   return quantizer.scaling.policy == ScalePolicy::none &&
          quantizer.rounding == Rounding::nearest_even && dtype_index(quantizer.format) >= 0;
 }
 
-// As ops::quantize, but without amax, which is for scales.
+// The same as ops::quantize, but without amax, which is for scales only.
 inline Outputs cast_operand(Context& context, const Quantizer& quantizer, const Tensor& x) {
   const CastSetting setting{.dtype = find_dtype(quantizer.format)};
   return {run(context, ops::cast, setting, {x})[0], Tensor::full(context, Shape{1, 1}, 1.0f)};
@@ -122,13 +123,13 @@ inline ConvertedOperand converted_weight(Context& context, LinearFormats& format
     kept = {weight.raw(), weight.version(), formats.weight.scale,
             made.values,  made.scale,       made.amax};
   } else if (setting.training) {
-    // An evaluation may have converted it: a step has seen it all the same.
+    // An evaluation may have made the conversion: the step still counts its amax.
     formats.weight.amax = (std::max)(formats.weight.amax, kept.amax);
   }
   return {kept.values, kept.scale};
 }
 
-// Inputs as linear's; outputs y, what the activation was given, x for the gradient of the weight,
+// Inputs as for linear. Outputs: y, the input of the activation, x for the gradient of the weight,
 // and its scale.
 inline void quantized_linear_host(const OperatorCall& call) {
   const auto& setting = call.attributes.as<QuantizedLinearSetting>();
@@ -215,7 +216,7 @@ inline std::vector<ReferenceTensor> quantized_linear_reference(
   return linear_reference(plain, inputs);
 }
 
-// With nothing converted it is a linear layer.
+// Without any conversion it is a linear layer.
 inline OperatorSamples quantized_linear_samples() {
   static LinearFormats wide;
   OperatorSamples result = linear_samples();

@@ -1,10 +1,11 @@
 #pragma once
 // Batch norm (arXiv 1502.03167) of x [N, C, ...]: y = (x - mean) / sqrt(variance + epsilon) * gamma
-// + beta, where mean and biased variance are those of a channel over the whole batch, or given.
+// + beta, with the mean and biased variance of a channel over the whole batch, or given ones.
 //
-// A plane (an image's channel) has a mean and a sum of squared deviations of its own; those of a
-// channel are put together from them, as sums over the images in the order of the shards, and over
-// the ranks that share the batch along the same tree. So neither threads nor ranks show in a bit.
+// Each plane (an image's channel) has a mean and a sum of squared differences from it. A channel's
+// statistics combine those of its planes, as sums over the images in the order of the shards, and
+// over the ranks that share the batch along the same tree. So the bits depend neither on threads
+// nor on ranks.
 
 #include <soma/ops/basic.hpp>
 #include <soma/ops/plain_call.hpp>
@@ -25,9 +26,9 @@ namespace soma {
 
 namespace detail {
 
-// Inputs x, gamma, beta; with given statistics mean and variance. Outputs y; the statistics that
-// were used, [3, C]: mean, 1 / deviation, unbiased variance; how many elements a channel has in the
-// whole batch.
+// Inputs x, gamma, beta; with given statistics also mean and variance. Outputs y; the statistics in
+// use, [3, C]: mean, 1 / standard deviation, unbiased variance; the number of elements of a channel
+// in the whole batch.
 inline void batch_norm_shape(const ShapeCall& call) {
   constexpr std::string_view name = "batch_norm";
   const auto& setting = call.attributes.as<BatchNormSetting>();
@@ -57,7 +58,7 @@ struct Planes {
   explicit Planes(const Shape& shape) : images(shape[0]), channels(shape[1]), pixels(1) {
     for (std::size_t i = 2; i < shape.rank(); ++i) pixels *= shape[i];
   }
-  // Calls kernel(args) for parts of all planes; `args` says what is the same for all.
+  // Calls kernel(args) for parts of all planes; `args` holds the common arguments.
   template <class Entry>
   void run(Context& context, ChannelArgs args, const Entry& entry) const {
     args.columns = pixels;
@@ -77,7 +78,7 @@ struct Planes {
   }
 };
 
-// Of [images, channels] numbers the sums over the images: those of this rank, then of all.
+// Sums [images, channels] numbers over the images: first of this rank, then of all ranks.
 class ChannelSums {
  public:
   ChannelSums(const OperatorCall& call, std::size_t vectors, std::size_t channels)
@@ -95,7 +96,7 @@ class ChannelSums {
     column_sums(context_, planes, sequences_, of(vector));
   }
   float* of(std::size_t vector) const { return own_.mutable_data<float>() + vector * channels_; }
-  // A number that every rank has a part of, exactly: up to 2^36 in two floats.
+  // A number to which every rank contributes a part, exact up to 2^36 in two floats.
   void set_count(std::size_t count) {
     float* parts = own_.mutable_data<float>() + own_.elements() - 2;
     parts[0] = static_cast<float>(count / count_unit);
@@ -141,7 +142,7 @@ inline std::size_t batch_statistics(const OperatorCall& call, const Planes& plan
   float* mean = call.outputs[1].mutable_data<float>();
   for (std::size_t c = 0; c < channels; ++c) mean[c] = sums.of(0)[c] / static_cast<float>(images);
 
-  // Around the channel's mean: a plane's squares, and those of its own mean.
+  // The sum of squares around the channel's mean follows from the one around the plane's own mean.
   const auto pixels = static_cast<float>(planes.pixels);
   for (std::size_t i = 0; i < planes.images * channels; ++i) {
     const float d = of_planes[i] - mean[i % channels], scaled = pixels * d;

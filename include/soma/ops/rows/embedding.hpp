@@ -1,6 +1,6 @@
 #pragma once
-// Embedding: rows of a table [V, C] chosen by ids of any shape; [..., C] comes out. The gradient
-// has the rows that were touched and no others.
+// Embedding: picks rows of a table [V, C] by ids of any shape; the result is [..., C]. The gradient
+// is sparse: it has the touched rows only.
 
 #include <soma/ops/optimizer/accumulate.hpp>
 #include <soma/ops/run.hpp>
@@ -67,7 +67,7 @@ inline void embedding_host(const OperatorCall& call) {
   });
 }
 
-// The rows of dy that belong to each id: for id number k in ascending order, list[starts[k]] to
+// The rows of dy for each id: id number k, in ascending order, has the rows list[starts[k]] to
 // list[starts[k + 1]], in ascending order.
 struct Occurrences {
   Tensor list;    // int32, of all rows of dy
@@ -83,7 +83,7 @@ inline Occurrences occurrences(Context& context, const Tensor& ids) {
   Occurrences result;
   result.list = Tensor::empty(context, Shape{count}, DType::int32);
   const std::span<std::int32_t> list = result.list.mutable_span<std::int32_t>();
-  // The comparisons below are many: they read plain numbers.
+  // Many comparisons follow: a copy of plain numbers makes them fast.
   const Tensor copied = Tensor::empty(context, Shape{count}, DType::int64);
   const std::span<std::int64_t> values = copied.mutable_span<std::int64_t>();
   for (std::size_t i = 0; i < count; ++i) {
@@ -111,8 +111,8 @@ inline Occurrences occurrences(Context& context, const Tensor& ids) {
   return result;
 }
 
-// Inputs dy, and list and starts as in Occurrences; the output is, for each id, the sum of its rows
-// of dy, in fp32.
+// Inputs dy, and list and starts as in Occurrences; the output is the sum of each id's rows of dy,
+// in fp32.
 inline void embedding_backward_shape(const ShapeCall& call) {
   constexpr std::string_view name = "embedding backward";
   const Tensor &dy = call.inputs[0], &list = call.inputs[1], &starts = call.inputs[2];
@@ -144,14 +144,14 @@ inline void check_occurrences(const Tensor& list, const Tensor& starts) {
     if (row < 0 || row >= rows) refuse("list", row);
 }
 
-// Within a shard rows add up in ascending order, shards meet in the fixed tree.
+// Within a shard rows are added in ascending order; shards are added in the fixed tree.
 inline void embedding_backward_host(const OperatorCall& call) {
   Context& context = call.context;
   const Tensor dy = regular(context, call.inputs[0]);
   const Tensor &list = call.inputs[1], &sums = call.outputs[0];
   const std::int64_t* starts = call.inputs[2].data<std::int64_t>();
   check_occurrences(list, call.inputs[2]);
-  // The kernel's numbers have no sign.
+  // The kernel reads unsigned numbers.
   const auto* numbers = reinterpret_cast<const std::uint32_t*>(list.data<std::int32_t>());
   const std::size_t rows = sums.size(0), columns = sums.size(1);
   const RowSegments segments(call.sequences, list.elements());

@@ -17,7 +17,8 @@ namespace soma {
 
 namespace detail {
 
-// Inputs x, gamma, beta (left out with rms); outputs y, mean (empty with rms), 1 / deviation.
+// Inputs x, gamma, beta (left out with rms); outputs y, mean (empty with rms), 1 / standard
+// deviation.
 inline void norm_shape(const ShapeCall& call) {
   const auto& setting = call.attributes.as<NormSetting>();
   const Tensor& x = call.inputs[0];
@@ -77,7 +78,7 @@ inline void norm_backward_host(const OperatorCall& call) {
   const Tensor x = regular(context, call.inputs[0]), dy = regular(context, call.inputs[4]);
   const Tensor gamma = plain_fp32(context, call.inputs[1]);
   const std::size_t rows = x.shape().rows(), columns = x.shape().columns();
-  // The kernel's pointers serve both directions; backward only reads these.
+  // The kernel's pointers serve both directions; backward only reads through them.
   auto* mean = setting.rms ? nullptr : const_cast<float*>(call.inputs[2].data<float>());
   auto* rstd = const_cast<float*>(call.inputs[3].data<float>());
   const MatrixTarget dx = target(call.outputs[0]);
@@ -118,8 +119,8 @@ inline OperatorSamples norm_samples() {
   const auto add = [&](const Shape& x, const NormSetting& setting,
                        std::vector<std::size_t> lengths) {
     const Shape columns{x.columns()};
-    // A normalised value divides by a deviation of about 0.6: errors of sums over the row and of
-    // sums over rows grow by its inverse, squared in the gradient.
+    // A normalised value is divided by a standard deviation of about 0.6: errors of sums over the
+    // row and of sums over rows grow by its inverse, squared in the gradient.
     const double size = static_cast<double>(x.columns() + x.rows() + 16);
     result.samples.push_back({.name = to_string(x) + (setting.rms ? " rms" : ""),
                               .inputs = {{.shape = x},

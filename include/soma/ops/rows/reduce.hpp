@@ -17,7 +17,7 @@ namespace soma {
 
 namespace detail {
 
-// The shape that is left; summed dimensions disappear.
+// The shape of the result; summed dimensions disappear.
 inline Shape reduced_shape(const Shape& shape, std::uint32_t dimensions) {
   Shape result = shape;
   for (std::size_t i = shape.rank(); i-- > 0;)
@@ -32,10 +32,11 @@ inline void reduce_shape(const ShapeCall& call) {
       DType::fp32};
 }
 
-// Additions in the time of one simple operation.
+// The number of additions in the time of one simple operation.
 inline constexpr std::size_t sums_at_once = 8;
 
-// Sums of each segment by itself, shared out; they then meet in the tree as segments of one row.
+// Sums of each segment separately, on several threads; the tree then adds them as segments of one
+// row.
 inline void sums_by_segments(Context& context, const ColumnSumArgs& args) {
   const Segments& segments = args.segments;
   HeapVector<float> partial(context.heap());
@@ -62,7 +63,8 @@ inline void sums_by_segments(Context& context, const ColumnSumArgs& args) {
   });
 }
 
-// out = sums over the rows of a matrix. Columns are shared out, or segments where columns are few.
+// out = sums over the rows of a matrix. Threads share columns, or segments if there are few
+// columns.
 inline void column_sums(Context& context, const Tensor& matrix, const Sequences& sequences,
                         float* out) {
   const Tensor x = regular(context, matrix);
@@ -86,7 +88,7 @@ inline void column_sums(Context& context, const Tensor& matrix, const Sequences&
   });
 }
 
-// Sums over the last dimensions, row by row.
+// Sums over the last `trailing` dimensions, row by row.
 inline Tensor row_sums(Context& context, const Tensor& tensor, std::size_t trailing) {
   const Tensor x = contiguous(context, tensor);
   Shape left = x.shape();
@@ -109,7 +111,7 @@ inline Tensor row_sums(Context& context, const Tensor& tensor, std::size_t trail
   return result;
 }
 
-// Last dimensions first, each row by itself; then what is left, as sums over rows.
+// First the last dimensions, each row separately; then the other dimensions, as sums over rows.
 inline void reduce_host(const OperatorCall& call) {
   const auto& setting = call.attributes.as<ReduceSetting>();
   const auto summed = [&](std::size_t i) { return (setting.dimensions >> i & 1) != 0; };
@@ -139,7 +141,7 @@ inline void reduce_host(const OperatorCall& call) {
   }
 }
 
-// The gradient: dy repeated over the summed dimensions, over the count for a mean.
+// The gradient: dy repeated over the summed dimensions, divided by the count for a mean.
 inline void reduce_gradient(const GradientCall& call) {
   const auto& setting = call.attributes.as<ReduceSetting>();
   const Shape shape = call.inputs[0].shape();

@@ -1,7 +1,7 @@
 #pragma once
-// One layer and direction of a GRU (arXiv 1406.1078) over the sequences of a batch, which each end
-// at their own length. Input products are not part of it: x holds W_ih x + b_ih of all rows, made
-// by one matrix product before.
+// One layer and direction of a GRU (arXiv 1406.1078) over the sequences of a batch, which may have
+// different lengths. Input products are not included: x holds W_ih x + b_ih for all rows, from one
+// earlier matrix product.
 //
 //   h = state W_hh^T + b_hh
 //   r = sigmoid(x_r + h_r)    z = sigmoid(x_z + h_z)    n = tanh(x_n + r h_n)
@@ -12,8 +12,8 @@
 // Outputs: the state after each row [rows, H]; the last state of each sequence [sequences, H], the
 //          first one where it has no rows; what backward needs [rows, 5 H]
 //
-// The order of gates and where the reset gate acts are those of PyTorch (torch.nn.GRU) and cuDNN.
-// States are fp32 between steps, and results are rounded once. With `reverse` sequences pass from
+// The order of gates and the place of the reset gate are those of PyTorch (torch.nn.GRU) and cuDNN.
+// States are fp32 between steps, and results are rounded once. With `reverse`, sequences run from
 // their last row to their first.
 //
 // Errors tensor.rank, tensor.dtype, tensor.shape, operator.sequences.
@@ -77,8 +77,8 @@ inline void gru_steps(const OperatorCall& call) {
 }
 inline void gru_host(const OperatorCall& call) { with_plain_tensors(call, 0, &gru_steps); }
 
-// Inputs notes, weight, and the gradients of the first two outputs, or none; outputs dx
-// [rows, 3 H], that of the hidden gates [rows, 3 H], and of the states that sequences began with
+// Inputs: notes, weight, and the gradients of the first two outputs, or none. Outputs: dx [rows, 3
+// H], the gradient of the hidden gates [rows, 3 H], and the gradient of the initial states
 // [sequences, H].
 inline void gru_backward_shape(const ShapeCall& call) {
   const std::size_t rows = call.inputs[0].size(0), hidden = call.inputs[1].size(1);
@@ -130,7 +130,8 @@ inline void gru_backward_host(const OperatorCall& call) {
   with_plain_tensors(call, 0, &gru_backward_steps);
 }
 
-// Of x and hidden gates (multiply-adds of the latter alone: x was made before).
+// The operations of x and the hidden gates (multiply-adds of the hidden gates only: x was computed
+// before).
 inline double gru_operations(const OperatorCall& call) {
   return 2.0 * static_cast<double>(call.inputs[0].size(0)) *
          static_cast<double>(call.inputs[1].elements());

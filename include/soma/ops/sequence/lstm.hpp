@@ -1,7 +1,7 @@
 #pragma once
 // One layer and direction of an LSTM (Hochreiter and Schmidhuber, Neural Computation 9(8), 1997,
-// with the forget gate of Gers et al., 2000) over the sequences of a batch, which each end at their
-// own length. Input products are not part of it: x holds W_ih x + b_ih of all rows.
+// with the forget gate of Gers et al., 2000) over the sequences of a batch, which may have
+// different lengths. Input products are not included: x holds W_ih x + b_ih for all rows.
 //
 //   h = state W_hh^T + b_hh
 //   i = sigmoid(x_i + h_i)    f = sigmoid(x_f + h_f)    g = tanh(x_g + h_g)
@@ -15,7 +15,7 @@
 //          [rows, 7 H]
 //
 // The order of gates is that of PyTorch (torch.nn.LSTM) and cuDNN. States and cells are fp32
-// between steps, and results are rounded once. With `reverse` sequences pass from their last row to
+// between steps, and results are rounded once. With `reverse`, sequences run from their last row to
 // their first.
 //
 // Errors tensor.rank, tensor.dtype, tensor.shape, operator.sequences.
@@ -87,9 +87,9 @@ inline void lstm_steps(const OperatorCall& call) {
 }
 inline void lstm_host(const OperatorCall& call) { with_plain_tensors(call, 0, &lstm_steps); }
 
-// Inputs notes, weight, and the gradients of the first three outputs, or none; outputs that of the
-// gates [rows, 4 H], which x and the hidden ones have in common, and of the states and the cells
-// that sequences began with, [sequences, H] each.
+// Inputs: notes, weight, and the gradients of the first three outputs, or none. Outputs: the
+// gradient of the gates [rows, 4 H], which is the same for x and the hidden gates, and the
+// gradients of the initial states and cells, [sequences, H] each.
 inline void lstm_backward_shape(const ShapeCall& call) {
   const std::size_t rows = call.inputs[0].size(0), hidden = call.inputs[1].size(1);
   call.outputs[0] = {Shape{rows, 4 * hidden}, DType::fp32};

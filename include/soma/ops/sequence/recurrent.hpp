@@ -1,11 +1,11 @@
 #pragma once
-// What recurrent layers share: sequences shared out to tasks, step by step, and a product with the
-// same weights at every step.
+// Code that recurrent layers share: the distribution of sequences to tasks, step by step, and a
+// product with the same weights at every step.
 //
-// A task has some sequences and takes all their steps, so that nobody waits for another between
-// steps. Its sequences are sorted by length: those that are still alive at a step are the first
-// ones, and are multiplied together. A row's result depends on its own sequence alone, whatever
-// sequences share its task.
+// A task takes all steps of its sequences, so that no task waits for another between steps. Its
+// sequences are sorted by length: those that continue at a step are the first ones, and are
+// multiplied together. A row's result depends on its own sequence alone, whatever sequences share
+// its task.
 
 #include <soma/kernels/gemm/multiply.hpp>
 #include <soma/ops/run.hpp>
@@ -21,9 +21,9 @@
 
 namespace soma::detail {
 
-// Inputs of a recurrent layer: x [rows, gates H], weight [gates H, H], bias [gates H] or none, and
-// the states that sequences begin with, [sequences, H] each, or none. Errors tensor.rank,
-// tensor.dtype, tensor.shape, operator.sequences.
+// The inputs of a recurrent layer: x [rows, gates H], weight [gates H, H], bias [gates H] or none,
+// and the initial states, [sequences, H] each, or none. Errors tensor.rank, tensor.dtype,
+// tensor.shape, operator.sequences.
 inline void check_recurrent(std::string_view name, const ShapeCall& call, std::size_t gates) {
   const Tensor &x = call.inputs[0], &weight = call.inputs[1];
   check_rank(name, "x", x, 2);
@@ -44,10 +44,10 @@ inline void check_recurrent(std::string_view name, const ShapeCall& call, std::s
   }
 }
 
-// Sequences in tasks.
+// The distribution of sequences to tasks.
 class StepPlan {
  public:
-  // `cost`: multiply-adds of a row.
+  // `cost`: the multiply-adds of a row.
   StepPlan(Context& context, const Sequences& sequences, bool reverse, std::size_t cost)
       : sequences_(sequences),
         reverse_(reverse),
@@ -62,7 +62,7 @@ class StepPlan {
     constexpr std::size_t worth_a_task = 100000;  // multiply-adds
     const std::size_t tasks =
         worthwhile_tasks(context, count, sequences.rows() * cost, worth_a_task);
-    // Dealt back and forth, which leaves tasks with about as many rows each.
+    // Sequences are dealt back and forth, which gives tasks about the same number of rows.
     borders_.push_back(0);
     for (std::size_t task = 0; task < tasks; ++task) {
       for (std::size_t round = 0; round * tasks < count; ++round) {
@@ -73,7 +73,7 @@ class StepPlan {
     }
   }
   std::size_t tasks() const { return borders_.size() - 1; }
-  // The most sequences of a task.
+  // The largest number of sequences in a task.
   std::size_t most() const {
     std::size_t most = 0;
     for (std::size_t task = 0; task < tasks(); ++task) most = (std::max)(most, count(task));
@@ -85,7 +85,7 @@ class StepPlan {
   std::size_t longest(std::size_t task) const {
     return count(task) == 0 ? 0 : sequences_.length(sequence(task, 0));
   }
-  // How many of a task's sequences have a step of that number.
+  // The number of a task's sequences that have that step.
   std::size_t alive(std::size_t task, std::size_t step) const {
     std::size_t alive = count(task);
     while (alive != 0 && sequences_.length(sequence(task, alive - 1)) <= step) --alive;
@@ -102,7 +102,7 @@ class StepPlan {
   HeapVector<std::size_t> sorted_, order_, borders_;
 };
 
-// c = a b, from any task, for one b that is packed before.
+// c = a b in any task, for one b that is packed in advance.
 class StepProduct {
  public:
   // b is depth x columns; a has at most `rows` rows.
@@ -130,7 +130,7 @@ class StepProduct {
       context_.kernels().gemm.pack_b(args);
     });
   }
-  // Of a task that multiplies.
+  // The workspace of a task that multiplies.
   std::size_t workspace_bytes() const {
     const std::size_t bytes =
         packing_.columns != 0 ? packing_.workspace : context_.kernels().gemm.workspace_bytes(all_);
@@ -176,7 +176,7 @@ class StepProduct {
   Storage packed_{};
 };
 
-// Rows of floats of a task, one behind the other.
+// Rows of floats for each task, one behind the other.
 class StepRows {
  public:
   StepRows(Context& context, std::size_t tasks, std::size_t floats, std::size_t workspace)
@@ -194,7 +194,7 @@ class StepRows {
   Storage memory_;
 };
 
-// One row of a matrix that may be left out: zeros then.
+// Copies one row of an optional matrix; zeros without the matrix.
 inline void copy_state(const Tensor& from, std::size_t row, std::size_t count, float* to) {
   if (from.defined())
     std::memcpy(to, from.data<float>() + row * count, count * sizeof(float));

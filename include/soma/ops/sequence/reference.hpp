@@ -1,5 +1,5 @@
 #pragma once
-// Recurrent layers in double, their samples, and the gradients that they share.
+// References of recurrent layers in double, their samples, and the gradients that they share.
 
 #include <soma/ops/product/linear.hpp>
 #include <soma/ops/product/matmul.hpp>
@@ -15,8 +15,8 @@
 
 namespace soma::detail {
 
-// What is left once the gradients of x and of the hidden gates are known: those of x, weight and
-// bias. The states before each row are columns `before` H and following of the notes.
+// The gradients that follow from those of x and of the hidden gates: of x, weight and bias. The
+// states before each row are in the notes from column `before` H on.
 inline void recurrent_gradients(const GradientCall& call, const Tensor& dx, const Tensor& dh,
                                 const Tensor& notes, std::size_t before) {
   const std::size_t hidden = call.inputs[1].size(1);
@@ -32,7 +32,7 @@ inline void recurrent_gradients(const GradientCall& call, const Tensor& dx, cons
 
 inline double reference_sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-// A step of one row: x and h are the gates, state and cell come in and go out.
+// A step of one row: x and h are the gates; state and cell are updated.
 using RecurrentStep = void (*)(std::size_t hidden, const double* x, const std::vector<double>& h,
                                double* state, double* cell);
 
@@ -54,7 +54,7 @@ inline void lstm_reference_step(std::size_t hidden, const double* x, const std::
   }
 }
 
-// Outputs but the notes; `cells`: 1 where there is a cell.
+// All outputs except the notes; `cells`: 1 if there is a cell.
 inline std::vector<ReferenceTensor> recurrent_reference(const Sample& sample,
                                                         const std::vector<ReferenceTensor>& inputs,
                                                         std::size_t gates, std::size_t cells,
@@ -97,8 +97,8 @@ inline OperatorSamples recurrent_samples(
       longest = (std::max)(longest, length);
     }
     const Shape states{lengths.size(), hidden};
-    // Each step adds the roundings of a product and of its gates, and passes on less than twice
-    // what came before for weights that are so small.
+    // Each step adds the rounding errors of a product and of its gates, and passes on less than
+    // twice the earlier error because the weights are small.
     const double error = 16 * static_cast<double>((longest + 1) * (hidden + 12)) * 0x1p-24;
     const double bound = 1 / std::sqrt(static_cast<double>(hidden));
     Sample sample{.name = std::to_string(rows) + " rows to " + std::to_string(hidden) +

@@ -1,11 +1,11 @@
 #pragma once
-// Rotary positions (RoFormer, arXiv 2104.09864): each pair of columns of a head is turned by an
+// Rotary positions (RoFormer, arXiv 2104.09864): each pair of columns of a head is rotated by an
 // angle that grows with the row's position in its sequence, so that products of queries and keys
-// depend on how far apart they are. Pairs are columns i and i + D / 2 of a head of D columns, as in
+// depend on their distance. Pairs are columns i and i + D / 2 of a head of D columns, as in
 // GPT-NeoX and Llama; pair i turns by position * base^(-2 i / D).
 //
 // x is [rows, C] whose rows form sequences, or [..., T, C]: there positions count along T. Angles
-// are computed in double; results are rounded once to x's type. The gradient turns back.
+// are computed in double; results are rounded once to x's type. The gradient rotates back.
 //
 // Errors tensor.rank, tensor.dtype, operator.value (heads, columns, base, positions),
 // operator.sequences (rank 2 without sequences).
@@ -43,10 +43,10 @@ inline void check_rotary(const ShapeCall& call) {
   const std::size_t columns = rotary_columns(setting, x);
   if (columns > x.shape().columns())
     fail(error_id::operator_value, "rotary", "columns", std::to_string(columns),
-         "at most those of x, " + x.describe());
+         "at most the columns of x, " + x.describe());
   if (setting.heads == 0 || columns % (2 * setting.heads) != 0)
     fail(error_id::operator_value, "rotary", "heads", std::to_string(setting.heads),
-         "a number whose double divides the columns, " + std::to_string(columns));
+         "a number of heads such that 2 * heads divides the columns, " + std::to_string(columns));
   if (!(setting.base >= 1 && std::isfinite(setting.base)))
     fail(error_id::operator_value, "rotary", "base", std::to_string(setting.base),
          "a number from 1 on");
@@ -76,7 +76,7 @@ struct RotaryTurn {
   double cosine, sine;
 };
 
-// `back`: the gradient.
+// `back`: true for the gradient.
 inline void turn_rows(const OperatorCall& call, bool back) {
   const auto& setting = call.attributes.as<RotarySetting>();
   Context& context = call.context;

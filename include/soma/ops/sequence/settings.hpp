@@ -16,10 +16,10 @@ inline void fields(FieldVisitor& visitor, RecurrentSetting& setting) {
 
 struct RotarySetting {
   std::size_t heads = 1;  // side by side in the columns that are turned
-  // Columns that are turned, from the first on; the others are copied. 0: all.
+  // The number of columns that are rotated, from the first on; the others are copied. 0: all.
   std::size_t columns = 0;
   float base = 10000;  // the slowest pair of a head of D columns turns by base^(2 / D - 1) a row
-  std::size_t first_position = 0;  // of the first row of each sequence
+  std::size_t first_position = 0;  // the position of the first row of each sequence
 };
 inline void fields(FieldVisitor& visitor, RotarySetting& setting) {
   visitor.key("heads", setting.heads);

@@ -1,5 +1,5 @@
 #pragma once
-// The operators of sparse training. Included by whoever calls add_sparse(), and by nobody else.
+// The operators of sparse training. Only units that call add_sparse() include this header.
 
 #include <soma/ops/sparse/bag_logits.hpp>
 #include <soma/ops/sparse/bag_loss.hpp>
@@ -12,7 +12,7 @@
 
 namespace soma::detail {
 
-// `list` gives the records: with programs of the accelerator, or without.
+// `list` provides the records, with or without programs of the accelerator.
 template <class List>
 constexpr SparseOperators sparse_operators_of(const List& list,
                                               std::span<const Operator* const> all) {

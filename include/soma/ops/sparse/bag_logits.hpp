@@ -1,7 +1,7 @@
 #pragma once
 // Logits of the classes that each sample chooses for itself: for sample b and each class id of its
-// bag, h[b] times row id of the weight, plus the bias of id. What is computed, and what backward
-// touches, grows with the ids and not with the classes. Needs add_sparse(context).
+// bag, h[b] times row id of the weight, plus the bias of id. The cost of forward and backward grows
+// with the ids and not with the classes. Needs add_sparse(context).
 
 #include <soma/kernels/sparse/args.hpp>
 #include <soma/ops/sparse/embedding_bag.hpp>
@@ -20,7 +20,7 @@ namespace detail {
 inline constexpr std::string_view bag_logits_name = "sparse::bag_logits";
 
 // Inputs ids int32 [n], h [B, D], weight [C, D] and bias [C, 1], all fp32. The sequences of the
-// call, which come from the ids, are the bags: B of them. The output is fp32 [n].
+// call are the B bags of ids. The output is fp32 [n].
 inline void bag_logits_shape(const ShapeCall& call) {
   const Tensor &ids = call.inputs[0], &h = call.inputs[1], &weight = call.inputs[2],
                &bias = call.inputs[3];
@@ -64,9 +64,9 @@ inline void bag_logits_host(const OperatorCall& call) {
   });
 }
 
-// dh[b] is the sum of the weight's rows of bag b, each times the gradient of its logit: an
-// embedding bag. A row of the weight gets the h of every sample that chose it, weighted the same
-// way: the gradient of an embedding bag.
+// dh[b] is the sum of the weight rows of bag b, each times the gradient of its logit: an embedding
+// bag. A weight row gets the h of every sample that chose it, weighted in the same way: the
+// gradient of an embedding bag.
 inline void bag_logits_gradient(const GradientCall& call) {
   Context& context = call.context;
   const Tensor ids = contiguous(context, call.inputs[0]), h = contiguous(context, call.inputs[1]);
@@ -109,7 +109,7 @@ inline OperatorSamples bag_logits_samples() {
                     {.shape = Shape{classes, 1}}},
          .attributes = {},
          .lengths = std::move(lengths),
-         // A fused multiply-add rounds once; a gradient adds up as many as there are ids.
+         // A fused multiply-add rounds once; a gradient adds as many products as there are ids.
          .error = static_cast<double>(width + 6) * 0x1p-24,
          .gradient_error = static_cast<double>(2 * count + 6) * 0x1p-24});
   };

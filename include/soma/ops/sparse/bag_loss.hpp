@@ -1,7 +1,7 @@
 #pragma once
 // Softmax cross entropy of bags of logits with lists of labels: each bag is a row of its own
-// length, whose labels are places in it. The loss of sets of classes that samples choose for
-// themselves; where every bag has all classes it is that of list_loss. Needs add_sparse(context).
+// length, whose labels are places in it. It is the loss for sets of classes that each sample
+// chooses for itself; with all classes in every bag it equals list_loss. Needs add_sparse(context).
 
 #include <soma/kernels/table.hpp>
 #include <soma/ops/sparse/list_loss.hpp>
@@ -22,10 +22,10 @@ namespace detail {
 
 inline constexpr std::string_view bag_loss_name = "sparse::bag_loss";
 
-// Inputs logits fp32 [n], whose sequences are the B bags, offsets int64 [B + 1] and places int32:
-// the labels of bag b are places[offsets[b]] up to places[offsets[b + 1]], ascending, each once and
-// below the length of the bag. Outputs the loss, one number, and the softmax of each bag [n], which
-// the gradient reads.
+// Inputs: logits fp32 [n], whose sequences are the B bags, offsets int64 [B + 1] and places int32.
+// The labels of bag b are places[offsets[b]] up to places[offsets[b + 1]], ascending, each once and
+// below the length of the bag. Outputs: the loss, one number, and the softmax of each bag [n],
+// which the gradient reads.
 inline void bag_loss_shape(const ShapeCall& call) {
   const Tensor &logits = call.inputs[0], &offsets = call.inputs[1], &places = call.inputs[2];
   check_rank(bag_loss_name, "logits", logits, 1);
@@ -77,7 +77,7 @@ inline void bag_loss_host(const OperatorCall& call) {
                                           .y = {.data = shares + first, .row_stride = length}});
         losses[bag] = softmax_loss_of({z + first, length}, shares + first, labels);
       });
-  // Bags add up in shards of bags: a tree over the rows would follow their lengths.
+  // Bags are added in shards of bags: a tree over the rows would depend on the bags' lengths.
   double sum = tree_of_rows({}, {losses.data(), bags.count()});
   if (call.attributes.as<BagLossSetting>().reduction == LossReduction::mean)
     sum /= static_cast<double>((std::max)(bags.count(), std::size_t{1}));

@@ -1,5 +1,5 @@
 #pragma once
-// Where each id occurs in the bags of a batch, in time that grows with the ids alone.
+// The occurrences of each id in the bags of a batch, in time that grows with the ids alone.
 
 #include <soma/ops/ranges.hpp>
 #include <soma/ops/rows/embedding.hpp>
@@ -16,8 +16,8 @@
 
 namespace soma::detail {
 
-// For id number k in ascending order, bags[starts[k]] to bags[starts[k + 1]] are the bags that it
-// is in, ascending, once for each time.
+// The bags of id number k, in ascending order, are bags[starts[k]] to bags[starts[k + 1]],
+// ascending, once for each occurrence.
 struct BagOccurrences {
   Tensor bags;     // int32, as many as ids
   Tensor weights;  // fp32 of each; not defined: all are 1
@@ -26,7 +26,7 @@ struct BagOccurrences {
 };
 
 // Sorts numbers by their upper 32 bits, which are below 2^bits; equal ones keep their order. Digits
-// of at most 11 bits: their 2048 counters stay in the first-level cache.
+// have at most 11 bits, so that their 2048 counters stay in the first-level cache.
 inline void sort_by_upper_half(HeapVector<std::uint64_t>& numbers, int bits, Heap& heap) {
   constexpr int most_bits = 11;
   const int passes = (bits + most_bits - 1) / most_bits;
@@ -50,7 +50,8 @@ inline void sort_by_upper_half(HeapVector<std::uint64_t>& numbers, int bits, Hea
   }
 }
 
-// `ids` are checked: below `rows`, which is at most 2^32. Error operator.value (2^31 ids).
+// `ids` have been checked: they are below `rows`, which is at most 2^32. Error operator.value (2^31
+// ids).
 inline BagOccurrences bag_occurrences(Context& context, const Tensor& ids, const Tensor& weights,
                                       const Sequences& bags, std::size_t rows) {
   const std::size_t count = ids.elements();
@@ -74,7 +75,7 @@ inline BagOccurrences bag_occurrences(Context& context, const Tensor& ids, const
   parallel(context, static_cast<int>(tasks), [&](int number) {
     const auto task = static_cast<std::size_t>(number);
     Part& part = parts[task];
-    // Which part an id belongs to cannot be foreseen, so no branch depends on it.
+    // The part of an id is unpredictable, so no branch depends on it.
     part.keys.resize(count + 1);
     const std::uint64_t least = even_border(rows, tasks, task),
                         width = even_border(rows, tasks, task + 1) - least;
@@ -111,7 +112,7 @@ inline BagOccurrences bag_occurrences(Context& context, const Tensor& ids, const
   start[distinct] = static_cast<std::int64_t>(count);
   parallel(context, static_cast<int>(tasks), [&](int number) {
     const auto task = static_cast<std::size_t>(number);
-    std::size_t at = 0, row = 0;  // of the parts before
+    std::size_t at = 0, row = 0;  // totals of the parts before
     for (std::size_t before = 0; before < task; ++before) {
       at += parts[before].keys.size();
       row += parts[before].distinct;

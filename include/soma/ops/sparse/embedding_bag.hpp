@@ -1,7 +1,7 @@
 #pragma once
-// Embedding bag: for each sequence of ids the sum, or the mean, of the rows of a table [V, C] that
-// the ids name; [sequences, C] comes out. The gradient has the rows that were touched and no
-// others. Needs add_sparse(context).
+// Embedding bag: for each sequence of ids the sum, or the mean, of their rows of a table [V, C];
+// the result is [sequences, C]. The gradient is sparse: it has the touched rows only. Needs
+// add_sparse(context).
 
 #include <soma/kernels/sparse/args.hpp>
 #include <soma/ops/built_in.hpp>
@@ -25,8 +25,8 @@ namespace detail {
 
 inline constexpr std::string_view bag_name = "sparse::embedding_bag";
 
-// Inputs table [V, C], ids [n] and, where ids have weights, fp32 [n]. The sequences of the call are
-// the bags.
+// Inputs table [V, C], ids [n] and optionally weights of the ids, fp32 [n]. The sequences of the
+// call are the bags.
 inline void embedding_bag_shape(const ShapeCall& call) {
   const Tensor &table = call.inputs[0], &ids = call.inputs[1];
   check_rank(bag_name, "table", table, 2);
@@ -75,8 +75,8 @@ inline void embedding_bag_host(const OperatorCall& call) {
   });
 }
 
-// Inputs dy [bags, C], and bags, starts and (may be left out) weights as in BagOccurrences; the
-// output is, for each id, the weighted sum of the rows of dy that it is in, in fp32.
+// Inputs dy [bags, C], and bags, starts and (optional) weights as in BagOccurrences; the output is,
+// for each id, the weighted sum of the dy rows of its bags, in fp32.
 inline void embedding_bag_backward_shape(const ShapeCall& call) {
   constexpr std::string_view name = "sparse::embedding_bag_backward";
   const Tensor &dy = call.inputs[0], &list = call.inputs[1], &starts = call.inputs[2];
@@ -112,7 +112,7 @@ inline void check_bag_lists(const Tensor& list, const Tensor& starts, std::size_
     if (bag < 0 || static_cast<std::size_t>(bag) >= bags) refuse("bags", bag, bags);
 }
 
-// The rows of dy in fp32, each followed by zeros up to a multiple of 16.
+// The rows of dy in fp32, each padded with zeros to a multiple of 16.
 inline Tensor padded_rows(Context& context, const Tensor& dy) {
   const Tensor plain = plain_fp32(context, dy);
   const std::size_t rows = dy.size(0), columns = dy.size(1), padded = (columns + 15) / 16 * 16;
@@ -211,7 +211,7 @@ inline OperatorSamples embedding_bag_samples() {
                   .error = static_cast<double>(2 * longest + 2) * 0x1p-24,
                   .gradient_error = static_cast<double>(2 * count + 2) * 0x1p-24};
     if (weighted)
-      // Halves are exact in every type that a test may store them in.
+      // Halves are exact in every type in which a test may store them.
       sample.inputs.push_back({.shape = Shape{count}, .values = {}, .differentiable = false});
     for (std::size_t i = 0; weighted && i < count; ++i)
       sample.inputs[2].values.push_back(static_cast<double>(i % 5) * 0.5 - 1);

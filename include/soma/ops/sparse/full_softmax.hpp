@@ -1,7 +1,7 @@
 #pragma once
-// Softmax cross entropy over all classes with lists of labels, from what the last layer reads: the
-// logits [B, C] are never stored, only those of a panel of classes at a time; backward computes
-// them again. The exact loss that sampled ones stand in for.
+// Softmax cross entropy over all classes with lists of labels, from the input of the last layer.
+// The logits [B, C] are never stored as a whole, only those of a panel of classes at a time;
+// backward computes them again. It is the exact loss that sampled losses approximate.
 
 #include <soma/ops/sparse/list_loss.hpp>
 
@@ -19,7 +19,7 @@ namespace soma {
 namespace detail {
 
 inline constexpr std::string_view full_softmax_name = "sparse::full_softmax";
-// Classes of a panel: [B, panel] logits are all that is ever stored of [B, C].
+// The classes of a panel: of [B, C] logits, only [B, panel] are stored at a time.
 inline constexpr std::size_t softmax_panel = 4096;
 
 // Inputs h [B, D], weight [C, D], bias [C], offsets int64 [B + 1] and classes int32 as in
@@ -59,8 +59,8 @@ void for_softmax_panels(Context& context, const Tensor& h, const Tensor& weight,
   }
 }
 
-// Of a row of a panel: the sum of the exponentials is 1 / (the largest probability), times that of
-// the largest logit.
+// log_sum_exp of a row of a panel: the sum of the exponentials is that of the largest logit,
+// divided by the largest probability.
 inline double log_sum_of(std::span<const float> logits, std::span<const float> shares) {
   const auto best =
       static_cast<std::size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());

@@ -1,13 +1,13 @@
 #pragma once
-// How a context comes to its operators of sparse training.
+// Installs the operators of sparse training in a context.
 
 #include <soma/ops/registry.hpp>
 #include <soma/ops/sparse/table.hpp>
 
 namespace soma::detail {
 
-// The registry gets copies, by which the operators are listed and tested; calls use the records of
-// the table. Errors as OperatorRegistry::add.
+// The registry gets copies, for listing and testing the operators; calls use the records of the
+// table. Errors as of OperatorRegistry::add.
 inline void install_sparse(Context& context, const SparseTable& table) {
   if (context.sparse() != nullptr) return;
   for (const Operator* record : table.operators->all)

@@ -1,8 +1,8 @@
 #pragma once
-// Losses of rows of logits with lists of labels: softmax cross entropy where each of a row's n
+// Losses of rows of logits with lists of labels: softmax cross entropy in which each of a row's n
 // labels has the share 1 / n, and binary cross entropy of every column. Over the logits of all
-// classes they are the exact losses; over those of a chosen set of classes, sampled ones. Rows
-// without labels count 0 in the first and are all zeros in the second.
+// classes they are the exact losses; over a chosen set of classes they are sampled losses. A row
+// without labels counts 0 in the first loss, and has zeros for all classes in the second.
 
 #include <soma/ops/built_in.hpp>
 #include <soma/ops/optimizer/accumulate.hpp>
@@ -28,9 +28,9 @@ namespace detail {
 
 inline constexpr std::string_view list_loss_name = "sparse::list_loss";
 
-// Inputs logits [B, S], offsets int64 [B + 1] and columns int32: the labels of row i are
-// columns[offsets[i]] up to columns[offsets[i + 1]], ascending, each once. Outputs the loss, one
-// number, and what its gradient reads: probabilities [B, S].
+// Inputs: logits [B, S], offsets int64 [B + 1] and columns int32. The labels of row i are
+// columns[offsets[i]] up to columns[offsets[i + 1]], ascending, each once. Outputs: the loss, one
+// number, and the probabilities [B, S], which the gradient reads.
 inline void list_loss_shape(const ShapeCall& call) {
   const Tensor &logits = call.inputs[0], &offsets = call.inputs[1], &columns = call.inputs[2];
   check_rank(list_loss_name, "logits", logits, 2);
@@ -44,7 +44,7 @@ inline void list_loss_shape(const ShapeCall& call) {
   call.outputs[1] = {logits.shape(), DType::fp32};
 }
 
-// Lists of numbers that ascend, each below width_of(its row). Error operator.value.
+// Checks lists of ascending numbers, each below width_of(its row). Error operator.value.
 template <class WidthOf>
 void check_label_lists(std::string_view operation, const Tensor& offsets, const Tensor& columns,
                        const WidthOf& width_of) {
@@ -87,8 +87,9 @@ inline double tree_of_rows(const Sequences& sequences, std::span<const double> r
   return waiting[0];
 }
 
-// Cross entropy of a row of logits whose softmax is `shares`, where each label has the same share;
-// 0 without labels or logits. log(sum) comes from the likeliest one, whose share is at least 1 / S.
+// The cross entropy of a row of logits with softmax `shares`, in which each label has the same
+// share; 0 without labels or logits. log(sum) comes from the largest share, which is at least 1 /
+// S.
 inline double softmax_loss_of(std::span<const float> logits, const float* shares,
                               std::span<const std::int32_t> labels) {
   if (labels.empty() || logits.empty()) return 0;
@@ -102,7 +103,7 @@ inline double softmax_loss_of(std::span<const float> logits, const float* shares
   return loss / static_cast<double>(labels.size());
 }
 
-// Its gradient times `scale`: (share - y / labels) * scale, zeros without labels.
+// The gradient times `scale`: (share - y / labels) * scale, zeros without labels.
 inline void softmax_loss_gradient_of(std::span<const float> shares,
                                      std::span<const std::int32_t> labels, float scale, float* to) {
   if (labels.empty()) {
@@ -156,7 +157,7 @@ inline void list_loss_host(const OperatorCall& call) {
   *call.outputs[0].mutable_data<float>() = static_cast<float>(sum);
 }
 
-// dlogits = (p - y) * dloss, / B for a mean.
+// dlogits = (p - y) * dloss, divided by B for a mean.
 inline void list_loss_gradient(const GradientCall& call) {
   Context& context = call.context;
   const auto& setting = call.attributes.as<ListLossSetting>();

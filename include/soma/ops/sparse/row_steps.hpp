@@ -1,6 +1,6 @@
 #pragma once
-// Optimizer steps whose cost is that of the rows that have a gradient: the others, and their
-// states, stay as they are. Parameters, gradients and states are fp32. Needs add_sparse(context).
+// Optimizer steps whose cost is that of the rows with a gradient: other rows and their states stay
+// unchanged. Parameters, gradients and states are fp32. Needs add_sparse(context).
 
 #include <soma/kernels/sparse/args.hpp>
 #include <soma/ops/optimizer/optimizer_steps.hpp>
@@ -16,7 +16,7 @@ namespace soma {
 
 namespace detail {
 
-enum class RowState : std::uint8_t { none, number, row };  // what a row of the parameter keeps
+enum class RowState : std::uint8_t { none, number, row };  // the state kept for each row
 
 // Inputs weight [R, ...], gradient [r, ...], rows [r] (not defined: the gradient has all rows), and
 // states.
@@ -52,7 +52,7 @@ void row_step_shape(const ShapeCall& call) {
   }
 }
 
-// Calls step(touched) for parts of the rows that have a gradient, on several threads: a row belongs
+// Calls step(touched) for parts of the rows with a gradient, on several threads: each row belongs
 // to one part.
 template <class Step>
 void for_touched_parts(const OperatorCall& call, const RowStepSetting& setting, const Step& step) {
@@ -112,8 +112,8 @@ inline void row_adam_host(const OperatorCall& call) {
   });
 }
 
-// Inputs weight, gradient and its rows (both may be not defined), m, v, stamps int64 [R], history
-// fp32 [steps, 3]. Without a gradient the rows, or all where there are none, catch up.
+// Inputs weight, gradient and its rows (both optional), m, v, stamps int64 [R], history fp32
+// [steps, 3]. Without a gradient the given rows, or all rows, catch up.
 inline void row_lazy_adam_shape(const ShapeCall& call) {
   constexpr std::string_view name = "row step";
   if (call.inputs.size() != 7)
@@ -181,7 +181,7 @@ inline void row_lazy_adam_host(const OperatorCall& call) {
 
 namespace ops {
 
-// Inputs weight, gradient values, gradient rows (may be left out).
+// Inputs weight, gradient values, gradient rows (optional).
 inline constexpr Operator row_sgd_step{.name = "sparse::row_sgd_step",
                                        .min_inputs = 2,
                                        .max_inputs = 3,
@@ -190,7 +190,7 @@ inline constexpr Operator row_sgd_step{.name = "sparse::row_sgd_step",
                                        .row_inputs = 4,
                                        .shape = &detail::row_step_shape<detail::RowState::none, 0>,
                                        .host = &detail::row_sgd_host};
-// Inputs weight, gradient values, gradient rows (may be left out), sums of squares [R].
+// Inputs weight, gradient values, gradient rows (optional), sums of squares [R].
 inline constexpr Operator row_adagrad_step{
     .name = "sparse::row_adagrad_step",
     .min_inputs = 2,
@@ -200,7 +200,7 @@ inline constexpr Operator row_adagrad_step{
     .row_inputs = 4,
     .shape = &detail::row_step_shape<detail::RowState::number, 1>,
     .host = &detail::row_adagrad_host};
-// Inputs weight, gradient values, gradient rows (may be left out), m, v.
+// Inputs weight, gradient values, gradient rows (optional), m, v.
 inline constexpr Operator row_adam_step{.name = "sparse::row_adam_step",
                                         .min_inputs = 2,
                                         .max_inputs = 5,
@@ -210,7 +210,7 @@ inline constexpr Operator row_adam_step{.name = "sparse::row_adam_step",
                                         .shape = &detail::row_step_shape<detail::RowState::row, 2>,
                                         .host = &detail::row_adam_host};
 
-// Inputs as row_lazy_adam_shape() says.
+// Inputs as for row_lazy_adam_shape().
 inline constexpr Operator row_lazy_adam_step{.name = "sparse::row_lazy_adam_step",
                                              .min_inputs = 1,
                                              .max_inputs = 7,

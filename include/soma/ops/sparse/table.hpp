@@ -1,6 +1,6 @@
 #pragma once
-// SparseTable: kernels and operators of sparse training, as a context knows them once
-// add_sparse(context) (soma/sparse.hpp) has been called; and the settings of those operators.
+// SparseTable: the kernels and operators of sparse training that a context has after
+// add_sparse(context) (soma/sparse.hpp), and the settings of these operators.
 
 #include <soma/base/error.hpp>
 #include <soma/ops/operator.hpp>
@@ -26,7 +26,7 @@ struct SparseOperators {
 struct SparseTable {
   const SparseKernels* kernels = nullptr;
   const SparseOperators* operators = nullptr;
-  // The table of another target of the same program, by its name.
+  // The table of another target of the same program.
   const SparseTable& (*of_target)(std::string_view target) = nullptr;
 };
 
@@ -34,11 +34,12 @@ struct SparseTable {
 inline const SparseTable& sparse_table(const Context& context, std::string_view operation) {
   if (context.sparse() == nullptr)
     fail(error_id::no_sparse, operation, "context", "without kernels of sparse training",
-         "one that add_sparse(context) of soma/sparse.hpp was called with");
+         "a context after add_sparse(context) of soma/sparse.hpp");
   return *context.sparse();
 }
 
-// What `from` has of sparse training, for a context of the same program that shares its operators.
+// Gives `to` the sparse training of `from`, a context of the same program whose operators it
+// shares.
 inline void share_sparse(const Context& from, Context& to) {
   if (from.sparse() != nullptr) to.set_sparse(&from.sparse()->of_target(to.target().name));
 }
@@ -73,13 +74,14 @@ inline void fields(FieldVisitor& visitor, BagLossSetting& setting) {
   visitor.key("reduction", setting.reduction);
 }
 
-// Steps of the rows that have a gradient. Members that an optimizer has no use for are not read.
+// Settings of steps of the rows with a gradient. An optimizer ignores members that it does not use.
 struct RowStepSetting {
   float rate = 0, epsilon = 0, gradient_factor = 1;
   float beta1 = 0.9f, beta2 = 0.999f;
   float one_minus_beta1 = 0.1f, one_minus_beta2 = 0.001f;
   float step_size = 0, inverse_root_correction2 = 1;  // rate / correction1, 1 / sqrt(correction2)
-  // Of rows that catch up (RowLazyAdamArgs): the number of this step, those before the history's.
+  // For rows that catch up (RowLazyAdamArgs): the number of this step, and the number of steps
+  // before the history.
   std::int64_t now = 0, base = 0;
   double beta2_exact = 0.999;
   bool sleeps = false;

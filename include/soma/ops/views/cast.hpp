@@ -1,10 +1,11 @@
 #pragma once
 // Cast: the same numbers in another element type.
 //
-// To a floating type: rounded once as asked, from integers of any size too. To an integer type:
-// rounded as asked (nearest, ties to even, by default), then saturated, as a number outside of the
-// type has no code; NaN becomes 0. PyTorch and NumPy cut the fraction off, which
-// RoundingMode::toward_zero does, and leave the rest open. To a bool: whether a number is not 0.
+// To a floating type: rounded once by the setting, from integers of any size too. To an integer
+// type: rounded by the setting (by default to nearest, ties to even), then saturated, because a
+// number outside of the type has no code; NaN becomes 0. PyTorch and NumPy cut the fraction off, as
+// RoundingMode::toward_zero does, and leave the other cases undefined. To a bool: true if the
+// number is not 0.
 
 #include <soma/ops/run.hpp>
 #include <soma/ops/samples.hpp>
@@ -37,8 +38,8 @@ inline void cast_shape(const ShapeCall& call) {
   call.outputs[0] = {call.inputs[0].shape(), setting.dtype};
 }
 
-// A number of `digits` bits that rounds to fewer as `value` does: what is cut off sets its last
-// bit.
+// A number of `digits` bits that rounds to fewer bits as `value` does: the last bit is set if bits
+// were cut off.
 template <int digits>
 double rounded_to_odd(std::int64_t value) {
   const std::uint64_t magnitude =
@@ -63,7 +64,7 @@ inline double rounded_to_whole(double value, RoundingMode mode) {
     default:
       break;
   }
-  // The sum has no room for a fraction. Larger fp32 numbers have none.
+  // The sum has no room for a fraction. Larger fp32 numbers have no fraction.
   return std::abs(value) < 0x1p24 ? (value + 0x1.8p52) - 0x1.8p52 : value;
 }
 
@@ -88,7 +89,7 @@ void with_integer(DType dtype, const Function& function) {
 
 inline constexpr std::size_t cast_chunk = 256;  // elements
 
-// Elements of an integer type from double or std::int64_t.
+// Stores elements of an integer type from double or std::int64_t.
 template <class Number>
 void store_integers(const Number* from, std::size_t count, const CastSetting& setting,
                     std::byte* to) {
@@ -105,7 +106,7 @@ void store_integers(const Number* from, std::size_t count, const CastSetting& se
   });
 }
 
-// Elements of a floating type from integers of up to 64 bits, from number `first` on.
+// Stores elements of a floating type from integers of up to 64 bits, from element `first` on.
 inline void store_floats(Context& context, const std::int64_t* from, std::size_t count,
                          const CastSetting& setting, std::size_t first, std::byte* to) {
   const FloatFormat& format = format_of(setting.dtype);
@@ -133,7 +134,7 @@ inline void store_floats(Context& context, const std::int64_t* from, std::size_t
   }
 }
 
-// Elements first ... end - 1, where one of the types is an integer type.
+// Casts elements first ... end - 1 if one of the types is an integer type.
 inline void cast_integers(Context& context, const Tensor& x, const CastSetting& setting,
                           std::size_t first, std::size_t end, std::byte* y) {
   for (std::size_t count = 0; first < end; first += count) {
@@ -169,7 +170,7 @@ inline void cast_host(const OperatorCall& call) {
   MatrixTarget y = target(call.outputs[0]);
   y.rounding = setting.rounding;
   y.draw = setting.draw;
-  // Integers of 8 bits are fp32 numbers, so kernels read them as such.
+  // 8-bit integers are exact in fp32, so kernels read them as fp32.
   const bool kernel =
       is_floating(setting.dtype) && (is_floating(x.dtype()) || size_of(x.dtype()) == 1);
   for_ranges(call.context, x.elements(), 4, [&](std::size_t begin, std::size_t end) {

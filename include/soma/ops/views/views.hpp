@@ -20,7 +20,7 @@ namespace soma {
 
 namespace detail {
 
-// The host makes the views, and their errors.
+// The host function makes the views, and checks their arguments.
 inline void view_shape(const ShapeCall&) {}
 
 inline void reshape_host(const OperatorCall& call) {
@@ -55,7 +55,7 @@ inline void slice_gradient(const GradientCall& call) {
   call.input_gradients[0].values = dx;
 }
 
-// Row numbers of the first rows of sequences.
+// The row numbers of sequences' first rows.
 inline Tensor first_rows(Context& context, const Sequences& sequences) {
   const Tensor rows = Tensor::empty(context, Shape{sequences.count()}, DType::int64);
   auto* out = rows.mutable_data<std::int64_t>();

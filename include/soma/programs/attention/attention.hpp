@@ -1,7 +1,8 @@
 #pragma once
-// Attention of a sequence and head, 128 queries at a time: scores of up to 2048 keys in PSUM, their
-// largest, exp() with the sums it adds up on the way, and the product with the values, divided at
-// the end. Longer sequences take a first pass over the scores that only looks for the largest.
+// Attention of one sequence and head, 128 queries at a time: scores of up to 2048 keys in PSUM,
+// their largest, exp() and the sums of the exponentials, and the product with the values, divided
+// by the sums at the end. Longer sequences need a first pass over the scores that only finds the
+// largest.
 
 #include <soma/programs/attention/heads.hpp>
 
@@ -29,7 +30,7 @@ class AttentionForward {
         longest_(longest_pack(call.sequences)),
         most_queries_((std::min)(longest_, lanes)),
         most_keys_((std::min)(longest_, chunk_keys)),
-        // Probabilities meet the values in a type that has their digits.
+        // Probabilities are multiplied by values in a type that has enough digits for the values.
         weights_(is_wide(all_.dtype()) || all_.dtype() == DType::fp16
                      ? operand_type(all_.dtype(), all_.dtype())
                      : DType::bf16),
@@ -82,9 +83,9 @@ class AttentionForward {
   }
 
  private:
-  // Queries are columns of all inputs but where they lie apart.
+  // Queries are columns of the common input, except if they are a separate input.
   const PackRows& query_pack() const { return inputs_.apart ? query_pack_ : all_pack_; }
-  // Columns `first` and following of the results of some queries.
+  // Columns of the results of some queries, from `first` on.
   void block(const Head& head, std::size_t query, std::size_t queries, std::size_t first,
              std::size_t columns) {
     const Tile column = columns_.next(queries, 8);
@@ -179,7 +180,7 @@ class AttentionForward {
   Tile scores_, sums_, exponentials_, kept_, turned_;
   Pair results_, columns_;
   PackMask mask_;
-  // Last: they take what is left of SBUF.
+  // These come last, because they take the rest of SBUF.
   PackRows all_pack_, query_pack_;
   PackResults out_pack_;
   PackNumbers log_sum_pack_;
@@ -188,7 +189,7 @@ class AttentionForward {
 }  // namespace detail
 
 inline void attention(Core& core, const OperatorCall& call) {
-  // No row has a result: nothing is left to compute but what no sequence asks for.
+  // If no row has a result, there is nothing to compute.
   if (call.sequences.longest() == 0 || call.outputs[0].elements() == 0) return;
   check_attention_program(soma::detail::attention_inputs(call.inputs));
   detail::AttentionForward forward(core, call);

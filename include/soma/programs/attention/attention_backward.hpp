@@ -140,10 +140,11 @@ class AttentionBackward {
   }
 
  private:
-  // Queries and their gradients are columns of all of them but where they lie apart.
+  // Queries and their gradients are columns of the common input, except if they are a separate
+  // input.
   const PackRows& query_pack() const { return inputs_.apart ? query_pack_ : all_pack_; }
-  // 16-bit and 8-bit tiles where the weights, as bf16, pair with them; fp16's digits are more than
-  // bf16 keeps, and its range less than gradients need.
+  // 16-bit and 8-bit tiles if the weights, as bf16, pair with them. fp16 is excluded: it has more
+  // digits than bf16 keeps, and less range than gradients need.
   static DType tile_type(DType own, DType other) {
     const auto narrow = [](DType dtype) { return !is_wide(dtype) && dtype != DType::fp16; };
     return narrow(own) && narrow(other) ? own : DType::fp32;
@@ -159,7 +160,7 @@ class AttentionBackward {
     return tile.rows(0, queries).columns(query / lanes, query / lanes + 1);
   }
 
-  // What a row of scores needs besides: minus its log-sum-exp, and its delta.
+  // Computes two numbers for each row of scores: minus its log-sum-exp, and its delta.
   void note_rows(const Head& head, std::size_t query, std::size_t queries, float factor) {
     const std::size_t row = head.pack.query_row + query;
     const Tile shift = column_of(shifts_, query, queries),
@@ -182,7 +183,7 @@ class AttentionBackward {
     });
   }
 
-  // dscores_ of some queries and keys; weights_, the probabilities that dropout leaves, too.
+  // Computes dscores_ of some queries and keys, and weights_, the probabilities after dropout.
   void compute_block(const Head& head, std::size_t query, std::size_t queries, std::size_t key,
                      std::size_t keys, bool weights) {
     const std::size_t row = head.pack.query_row + query, key_row = head.pack.row + key;
@@ -275,7 +276,7 @@ class AttentionBackward {
   Tile probabilities_, kept_, weights_, dscores_, turned_;
   Pair results_;
   PackMask mask_;
-  // Last: they take what is left of SBUF.
+  // These come last, because they take the rest of SBUF.
   PackRows all_pack_, query_pack_, dout_pack_, out_pack_;
   PackNumbers log_sum_pack_;
   PackResults target_pack_, query_target_pack_;

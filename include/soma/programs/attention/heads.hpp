@@ -1,6 +1,6 @@
 #pragma once
-// What attention's programs share: the heads of a batch, and blocks of its matrices that stay in
-// SBUF while others pass by.
+// Code that attention's programs share: the heads of a batch, and blocks of matrices that stay in
+// SBUF while they are multiplied by many other blocks.
 
 #include <soma/ops/attention/attention.hpp>
 #include <soma/programs/attention/pack_rows.hpp>
@@ -16,11 +16,11 @@
 
 namespace soma::programs {
 
-// Rows that attend to each other: those of one sequence, or of neighbours that have at most 128
-// together. Of those, scores between rows of different sequences are masked.
+// Rows that attend to each other: the rows of one sequence, or of neighbouring sequences with at
+// most 128 rows together. In such a group, scores between rows of different sequences are masked.
 struct Pack {
-  std::size_t row = 0, length = 0;         // of keys and values
-  std::size_t query_row = 0, queries = 0;  // of queries and results: the same, or one a sequence
+  std::size_t row = 0, length = 0;         // rows of keys and values
+  std::size_t query_row = 0, queries = 0;  // queries, results: the same, or one a sequence
   std::size_t first = 0, sequences = 0;    // numbers of sequences; empty ones count
 };
 
@@ -28,8 +28,8 @@ struct Pack {
 struct Head {
   Pack pack;
   std::size_t number, column, width;
-  // Of the probability of each query with the key in column 0, in a pack of at most 128 rows; else
-  // of query 0 and key 0.
+  // Logical indices of probabilities. A pack of at most 128 rows has one index for each query, with
+  // the key in column 0; a larger pack has one index, for query 0 and key 0.
   const std::uint64_t* indices;
 
   // The words of probabilities from (query, key) on.
@@ -84,17 +84,18 @@ inline void check_attention_program(const soma::detail::AttentionInputs& inputs)
   const auto refuse = [](std::string_view argument, const Tensor& tensor) {
     if (tensor.defined())
       fail(error_id::operator_value, "attention", argument, tensor.describe() + " on a NeuronCore",
-           "none: only the host has it");
+           "no such input: only the host supports it");
   };
   refuse("mask", inputs.mask);
   refuse("query_begins", inputs.query_begins);
 }
 
-// What is added to the scores of a pack: 0, or so little between rows of different sequences that
-// exp() makes 0 of it. Where attention is causal, the scores of later keys become as little.
+// The numbers that are added to the scores of a pack: 0, but between rows of different sequences a
+// number so low that exp() gives 0. With causal attention, scores of later keys get that low number
+// too.
 class PackMask {
  public:
-  // `keys`: the most that scores have.
+  // `keys`: the most keys that scores have.
   PackMask(Core& core, const OperatorCall& call, std::size_t keys)
       : core_(core),
         causal_(call.attributes.as<AttentionSetting>().causal),
@@ -111,7 +112,7 @@ class PackMask {
     masked_ = core.sbuf.tile(DType::fp32, most, causal_ ? keys : most);
     if (causal_) earlier_ = core.sbuf.tile(DType::fp32, most, keys);
   }
-  // How many keys from `key` on are worth their products: queries from `query` on see no more.
+  // The number of keys from `key` on that need products: queries from `query` on see no more.
   std::size_t keys_seen(std::size_t query, std::size_t queries, std::size_t key,
                         std::size_t keys) const {
     if (!causal_) return keys;
@@ -120,7 +121,7 @@ class PackMask {
   void begin(const Pack& pack) {
     pack_ = pack;
     if (pack.sequences == 1) return;
-    // Which sequence of the pack a row is in: the plan of its borders, in device memory.
+    // The sequence of the pack that each row is in: made by the host, in device memory.
     float* numbers = numbers_.mutable_data<float>();
     float* query_numbers = query_numbers_.mutable_data<float>() + pack.query_row;
     for (std::size_t i = 0; i < pack.sequences; ++i) {
@@ -137,7 +138,7 @@ class PackMask {
     core_.vector.tensor_scalar(mask_.rows(0, pack.queries).columns(0, pack.length), row,
                                Alu::not_equal, column, Alu::multiply, -1e30f);
   }
-  // The scores of queries and keys from these on, masked where they have to be.
+  // Scores of queries and keys from these on, masked if necessary.
   Tile apply(const Tile& scores, std::size_t query, std::size_t key) {
     const std::size_t queries = scores.partitions(), keys = scores.free_size();
     const bool later = causal_ && key + keys > query + 1;
@@ -168,7 +169,7 @@ class PackMask {
   Pack pack_;
 };
 
-// Tiles of one size that remember which block of a matrix they hold.
+// Tiles of one size. They remember which block of a matrix they hold.
 class Kept {
  public:
   Kept(Core& core, DType dtype, std::size_t partitions, std::size_t elements, std::size_t count)
@@ -176,8 +177,8 @@ class Kept {
     for (std::size_t i = 0; i < count; ++i)
       entries_.push_back({core.sbuf.tile(dtype, partitions, elements)});
   }
-  // The tile of the block of so many rows that begins at (row, column); load(tile) fills it where
-  // none has it yet.
+  // The tile of the block of `rows` rows that begins at (row, column); load(tile) fills it if no
+  // tile has the block yet.
   template <class Load>
   const Tile& get(std::size_t row, std::size_t rows, std::size_t column, const Load& load) {
     for (const Entry& entry : entries_)
@@ -199,8 +200,8 @@ class Kept {
   std::size_t next_ = 0;
 };
 
-// Blocks of a matrix with its columns on the partitions, up to `most` rows and 512 columns of it;
-// from the rows of the pack where they are in SBUF.
+// Blocks of a matrix with its columns on the partitions, up to `most` rows and 512 columns. They
+// are made from the rows of the pack if these are in SBUF.
 class TurnedBlocks {
  public:
   TurnedBlocks(Core& core, OperandLoader& loader, const PackRows& pack, const HbmView& view,
@@ -210,7 +211,7 @@ class TurnedBlocks {
         view_(view),
         kept_(core, dtype, (std::min)(width, lanes),
               blocks_of((std::min)(width, bank_columns)) * most, count) {}
-  // Block b of 128 columns lies at b * rows.
+  // Block b of 128 columns begins at b * rows.
   const Tile& get(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns) {
     return kept_.get(row, rows, column, [&](const Tile& tile) {
       if (!pack_.used()) return loader_.load_from(view_, tile, row, rows, column, columns);
@@ -227,7 +228,7 @@ class TurnedBlocks {
   Kept kept_;
 };
 
-// Up to 128 rows and 512 columns of a matrix, as they lie; the pack's own where it is in SBUF.
+// Up to 128 rows and 512 columns of a matrix, not transposed: from the pack if it is in SBUF.
 class RowBlocks {
  public:
   RowBlocks(Core& core, const PackRows& pack, const HbmView& view, DType dtype, std::size_t most,
@@ -251,7 +252,7 @@ class RowBlocks {
   Kept kept_;
 };
 
-// Rows of a matrix, and the head's columns of it from `column` on: scores are a b^T.
+// Rows of a matrix, and the head's columns of the matrix from `column` on: scores are a b^T.
 struct ScoreSide {
   TurnedBlocks& blocks;
   std::size_t row, rows, column;
@@ -273,13 +274,13 @@ inline void multiply_scores(Core& core, const Tile& scores, const ScoreSide& a, 
 
 inline float score_scale(std::size_t width) { return 1.0f / std::sqrt(static_cast<float>(width)); }
 
-// Probabilities that are kept are multiplied by this.
+// The factor for probabilities that dropout keeps.
 inline float keep_scale(const DropoutSetting& setting) {
   if (soma::detail::dropout_threshold(setting) == 0) return 1;
   return static_cast<float>(1 / (1 - static_cast<double>(setting.probability)));
 }
 
-// Rows of the longest pack.
+// The rows of the longest pack.
 inline std::size_t longest_pack(const Sequences& sequences) {
   return (std::max)(sequences.longest(), (std::min)(sequences.rows(), lanes));
 }

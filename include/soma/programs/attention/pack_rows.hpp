@@ -1,8 +1,8 @@
 #pragma once
 // The rows of a pack with the columns of all its heads, in SBUF. A transfer takes as long for a row
-// of 128 bytes, which a head of 64 elements of bf16 has, as for one of 2 KiB: heads read their
-// columns from rows that were loaded whole, and leave results in rows that are stored whole. Where
-// a pack is too long for that, heads move their own columns.
+// of 128 bytes (a head of 64 elements of bf16) as for a row of 2 KiB. So whole rows are loaded,
+// heads read their columns from SBUF and write results to SBUF, and whole rows are stored. If a
+// pack is too long for that, each head moves its own columns.
 
 #include <soma/programs/product/operand.hpp>
 
@@ -11,11 +11,11 @@
 
 namespace soma::programs {
 
-// Blocks of up to 128 rows beside each other, in two tiles that take turns.
+// Blocks of up to 128 rows side by side, in two alternating tiles.
 class PackTiles {
  public:
-  // For packs of up to `longest` rows; takes no room where SBUF has less than `left` bytes a
-  // partition afterwards.
+  // For packs of up to `longest` rows. It takes no memory if less than `left` bytes of SBUF a
+  // partition would remain.
   PackTiles(Core& core, DType dtype, std::size_t longest, std::size_t columns) : columns_(columns) {
     constexpr std::size_t left = 16 * 1024;
     const std::size_t elements = blocks_of(longest) * columns;
@@ -26,12 +26,12 @@ class PackTiles {
 
   bool used() const { return tiles_[0].defined(); }
   std::size_t columns() const { return columns_; }
-  // The next pack begins, at that row of the matrix.
+  // Begins the next pack, at this row of the matrix.
   void begin(std::size_t row) {
     row_ = row;
     turn_ ^= 1;
   }
-  // Rows of one block: `row` is a multiple of 128 rows behind the pack's first.
+  // The rows of one block: `row` is a multiple of 128 rows after the pack's first row.
   Tile at(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns) const {
     const std::size_t first = (row - row_) / lanes * columns_ + column;
     return tiles_[turn_].rows(0, rows).columns(first, first + columns);
@@ -42,7 +42,7 @@ class PackTiles {
   Tile tiles_[2]{};
 };
 
-// What heads read.
+// The input rows of heads.
 class PackRows {
  public:
   PackRows(Core& core, const HbmView& view, DType dtype, std::size_t longest)
@@ -67,7 +67,7 @@ class PackRows {
   PackTiles tiles_;
 };
 
-// What heads write.
+// The result rows of heads.
 class PackResults {
  public:
   PackResults(Core& core, const HbmView& target, DType dtype, std::size_t longest)
@@ -78,7 +78,7 @@ class PackResults {
   Tile at(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns) const {
     return tiles_.at(row, rows, column, columns);
   }
-  // All heads have written all of their columns.
+  // To call when all heads have written all of their columns.
   void end(std::size_t row, std::size_t rows) {
     if (!used()) return;
     for_pieces(rows, lanes, [&](std::size_t at, std::size_t count) {
@@ -94,8 +94,8 @@ class PackResults {
   PackTiles tiles_;
 };
 
-// One fp32 number for each head and row of a pack: in device memory [heads, rows], beside the rows
-// [rows, heads]. The Vector engine turns them 32 x 32 at a time, which moves bits only.
+// One fp32 number for each head and row of a pack: [heads, rows] in device memory, [rows, heads]
+// beside the rows. The Vector engine transposes them 32 x 32 at a time, which only moves bits.
 class PackNumbers {
  public:
   // `view`: [heads, rows].
@@ -112,7 +112,7 @@ class PackNumbers {
 
   bool used() const { return tiles_.used(); }
   void begin(std::size_t row) { tiles_.begin(row); }
-  // Of one head, [rows, 1].
+  // The numbers of one head, [rows, 1].
   Tile at(std::size_t row, std::size_t rows, std::size_t head) const {
     return tiles_.at(row, rows, head, 1);
   }

@@ -54,7 +54,7 @@ struct BinaryLoops {
   }
 };
 
-// One of the inputs: blocks of it as tiles.
+// One of the inputs, in blocks that are loaded as tiles.
 class BinaryInput {
  public:
   BinaryInput(Core& core, const Tensor& tensor, std::size_t row_step, std::size_t column_step,
@@ -97,9 +97,9 @@ class BinaryInput {
   Tile tile_{};
 };
 
-// y = a / b as a product with 1 / b, which the engines have. Where b is below 2^-64 both are
-// multiplied by 2^64 first: its reciprocal might be above all numbers where the quotient is not.
-// The reciprocal of a number above 2^126 is below the normal ones: it has 22 bits at least.
+// y = a / b, computed as a * (1 / b), because the engines have no division. If b is below 2^-64,
+// both are multiplied by 2^64 first: otherwise the reciprocal may overflow even if the quotient
+// does not. The reciprocal of a number above 2^126 is subnormal and has at least 22 bits.
 inline void divide_tile(Core& core, const Tile& y, const Tile& a, const Tile& b, Scratch& scratch) {
   const Tile factor = scratch.like(0, b), inverse = scratch.like(1, b);
   core.vector.tensor_scalar(factor, b, Alu::absolute, 0, Alu::less, 0x1p-64f)
@@ -126,8 +126,8 @@ inline void binary_tile(Core& core, Binary function, const Tile& y, const Tile& 
     case Binary::divide:
       return divide_tile(core, y, a, b, scratch);
     default: {
-      // The engine's operators keep a NaN of b and lose one of a: it comes back as 0 a, with a
-      // clamped so that infinity makes none.
+      // The engine's operators keep a NaN of b and lose a NaN of a. Adding 0 a brings it back; a is
+      // clamped before, so that an infinity does not become NaN.
       const Tile chosen = scratch.like(0, a), near = scratch.like(1, a);
       core.vector
           .tensor_tensor(chosen, a, b, function == Binary::maximum ? Alu::maximum : Alu::minimum)

@@ -1,6 +1,6 @@
 #pragma once
-// Dropout: the Vector engine zeroes, the Scalar engine scales. What is dropped is keyed by the
-// element's logical place, not by its tile.
+// Dropout: the Vector engine zeroes elements, the Scalar engine scales the others. The random draws
+// depend on the element's logical place, not on its tile.
 
 #include <soma/ops/element/dropout.hpp>
 #include <soma/programs/pieces.hpp>

@@ -1,6 +1,6 @@
 #pragma once
 // Element-wise functions with a setting: a few instructions of the Vector engine. Powers run on the
-// host: the engine that has them (GpSimd) has no digits to spare.
+// host, because the engine that has them (GpSimd) is not accurate enough.
 
 #include <soma/ops/element/parametric.hpp>
 #include <soma/programs/element/unary_backward.hpp>

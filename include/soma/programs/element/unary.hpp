@@ -1,6 +1,6 @@
 #pragma once
-// Element-wise functions of one tensor: one activation of the Scalar engine where it has the
-// function, a few instructions of it and the Vector engine where not.
+// Element-wise functions of one tensor: one activation of the Scalar engine if it has the function,
+// else a few instructions of the Scalar and Vector engines.
 
 #include <soma/ops/element/unary.hpp>
 #include <soma/programs/pieces.hpp>
@@ -13,7 +13,8 @@ namespace soma::programs {
 inline constexpr float largest_float = (std::numeric_limits<float>::max)();
 inline constexpr float half_pi = 1.57079637f, half_pi_rest = -4.37113883e-8f;  // their sum is pi/2
 
-// What the Scalar engine has for it; Function::copy: nothing (or copy itself).
+// The Scalar engine's function for a unary operator; Function::copy if the engine has none (or for
+// copy itself).
 constexpr Function function_of(Unary unary) {
   switch (unary) {
     case Unary::absolute:
@@ -59,7 +60,8 @@ inline void spoil_negative(Core& core, const Tile& y, const Tile& value, const T
       .scalar_tensor_tensor(y, flags, Alu::multiply, -largest_float, Alu::add, value);
 }
 
-// The engine's root begins at 2^-116: below, zero is exact and the rest is 2^-58.
+// The engine's square root is valid from 2^-116 on: for smaller numbers, the root of zero is exact
+// and all other roots are 2^-58.
 inline void square_root_tile(Core& core, const Tile& y, const Tile& x, Scratch& scratch) {
   const Tile root = scratch.like(3, x), flags = scratch.like(4, x);
   core.vector.tensor_scalar(root, x, Alu::maximum, 0x1p-116f, Alu::none, {}, {.reverse0 = true});
@@ -68,8 +70,7 @@ inline void square_root_tile(Core& core, const Tile& y, const Tile& x, Scratch& 
   spoil_negative(core, y, root, x, flags);
 }
 
-// The engine's logarithm begins at 2^-64: smaller numbers are multiplied by 2^86 first. Good up to
-// 2^64.
+// The engine's logarithm is valid from 2^-64 to 2^64: smaller numbers are multiplied by 2^86 first.
 inline void logarithm_tile(Core& core, const Tile& y, const Tile& x, Scratch& scratch) {
   const Tile factor = scratch.like(0, x), value = scratch.like(1, x), flags = scratch.like(2, x);
   constexpr float shift = 0x1p86f, shift_logarithm = 59.6106575f;
@@ -84,8 +85,8 @@ inline void logarithm_tile(Core& core, const Tile& y, const Tile& x, Scratch& sc
   spoil_negative(core, y, value, x, flags);
 }
 
-// angle = x less whole turns, from -pi to pi. The turn is subtracted in three parts, so that the
-// products with up to 2^13 turns are exact; beyond |x| = 50000 digits are lost.
+// angle = x minus whole turns, from -pi to pi. The turn is subtracted in three parts, so that the
+// products with up to 2^13 turns are exact; beyond |x| = 50000 the result loses digits.
 inline void reduce_angle(Core& core, const Tile& angle, const Tile& x, Scratch& scratch) {
   constexpr float pi = 3.14159274f;
   constexpr float parts[] = {6.28125f, 0x7EDp-20f, 3.01991598e-7f};

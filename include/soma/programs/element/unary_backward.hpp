@@ -10,7 +10,7 @@
 namespace soma::programs {
 
 // x sigmoid(v) with v = x (a + b x^2): s + s (1 - s) x (a + 3 b x^2). Beyond 12 the derivative is 0
-// or 1, and so is that at 12.
+// or 1, as at 12, so x is clamped.
 inline void gelu_tanh_derivative(Core& core, const Tile& slope, const Tile& x, Scratch& scratch) {
   constexpr float a = 1.59576912f, b = 7.13548163e-2f;
   const Tile near = scratch.like(1, x), square = scratch.like(2, x), other = scratch.like(3, x);
@@ -52,8 +52,8 @@ inline void mish_derivative(Core& core, const Tile& slope, const Tile& x, Scratc
       .tensor_tensor(slope, slope, near, Alu::add);
 }
 
-// dx = dy, or 0 whatever dy is, where x lies at or below `least` (not where `lower` is none), or
-// where `upper` says so of x and `most`.
+// dx = dy, but 0, whatever dy is, if x is at or below `least` (not if `lower` is none), or if
+// `upper` compares x and `most` as true.
 inline void cut_gradient(Core& core, const Tile& dx, const Tile& x, const Tile& dy, Alu lower,
                          float least, Alu upper, float most, Scratch& scratch) {
   const Tile flags = scratch.like(2, x), mask = flags.as(DType::int32), value = scratch.like(1, x);

@@ -35,7 +35,7 @@ class CallGraph final : public PendingCalls {
   CallGraph(Heap& heap, Cut cut) : cut_(heap, std::move(cut)) {}
   CallGraph(const CallGraph&) = delete;
   CallGraph& operator=(const CallGraph&) = delete;
-  // What was recorded and never run stays undone: its tensors hold what they held.
+  // Recorded calls that never ran stay undone: their tensors keep their old content.
   ~CallGraph() { (void)take(); }
 
   bool empty() const { return calls_.empty(); }
@@ -84,7 +84,8 @@ class CallGraph final : public PendingCalls {
   // Dead calls so far.
   std::uint64_t removed() const { return removed_; }
 
-  // Whether a call may write an input. A record without outputs need not say which it writes: any.
+  // True if a call may write the input. A record without outputs need not list the inputs that it
+  // writes: any may be written.
   static bool writes(const Operator& op, std::size_t input) {
     return op.writes_inputs == 0 ? op.outputs == 0 : (op.writes_inputs >> input & 1) != 0;
   }

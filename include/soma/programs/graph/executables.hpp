@@ -37,8 +37,8 @@ struct GraphMiss {
   std::uint64_t given = 0, known = 0;  // the field's values, here and there
 };
 
-// Of instructions: operations, lanes, what their cost depends on, and which wait for which. Equal
-// for the same programs wherever in a run they are recorded.
+// A hash of instructions: operations, lanes, cost fields, and the order in which they wait for each
+// other. Equal programs have equal hashes wherever in a run they are recorded.
 inline std::uint64_t stream_hash(std::span<const neuroncore::Instruction> record) {
   std::uint64_t hash = 0xCBF29CE484222325u;  // FNV-1a, 64 bits, word by word
   const auto add = [&hash](std::uint64_t word) { hash = (hash ^ word) * 0x100000001B3u; };
@@ -69,8 +69,8 @@ inline std::uint64_t stream_hash(std::span<const neuroncore::Instruction> record
   return hash;
 }
 
-// The most bytes that results of calls take at once, where each is given back behind its last use.
-// What views share counts once; what the graph was given does not count.
+// The most bytes that results of calls take at once, if each result is freed after its last use.
+// Storage that views share counts once; inputs of the graph do not count.
 inline std::uint64_t peak_bytes(std::span<const RecordedCall> calls) {
   struct Life {
     std::uintptr_t storage;
@@ -155,7 +155,7 @@ class ExecutableCache {
   std::uint64_t compilations() const { return compilations_; }
   std::uint64_t evicted() const { return evicted_; }
   std::size_t bytes() const { return bytes_; }
-  // Of the first most_misses compilations.
+  // The reasons for the first most_misses compilations.
   const std::vector<GraphMiss>& misses() const { return reasons_; }
 
  private:

@@ -67,7 +67,7 @@ class KeyFields final : public FieldVisitor {
  protected:
   void found(const Field& field) override {
     if (field.use == FieldUse::run_time) return;
-    std::uint64_t bits = 0;  // of a floating-point number: those of its code
+    std::uint64_t bits = 0;  // for a floating-point number: the bits of its code
     std::memcpy(&bits, field.value, field.bytes);
     key_.number(field.name, bits);
   }
@@ -79,7 +79,7 @@ class KeyFields final : public FieldVisitor {
   GraphKey& key_;
 };
 
-// Whether settings hold a pointer: they mean something during the call only.
+// Finds out if settings hold a pointer, which is valid during the call only.
 class FindPointer final : public FieldVisitor {
  public:
   static bool in(Attributes attributes) {
@@ -134,8 +134,8 @@ inline void add_sequences(GraphKey& key, const Sequences& sequences) {
 
 }  // namespace detail
 
-// Whether a call can be part of a graph: its settings list their fields, and it needs no state of
-// its operator's.
+// True if a call can be part of a graph: its settings list their fields, and its operator keeps no
+// state.
 inline bool has_key(const Operator& op, const Attributes& attributes) {
   return op.state == nullptr && attributes.lists_fields();
 }

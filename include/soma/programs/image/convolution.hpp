@@ -1,8 +1,8 @@
 #pragma once
-// 2-D convolution without unfolded columns in memory: a patch of the image lies in SBUF, channels
-// on partitions, zeros around it, and each position of the kernel reads its pixels through an
-// access pattern. The Tensor engine contracts over channels; positions and blocks of channels add
-// up in PSUM.
+// 2-D convolution without unfolded columns in memory. A patch of the image is in SBUF, with
+// channels on partitions and zeros around it, and each position of the kernel reads its pixels
+// through an access pattern. The Tensor engine sums over channels; the sums of positions and of
+// blocks of channels are added in PSUM.
 
 #include <soma/ops/image/convolution.hpp>
 #include <soma/programs/image/image_tiles.hpp>
@@ -21,7 +21,7 @@ using neuroncore::Accumulate;
 inline constexpr std::size_t weight_elements = 16384;  // that stay in SBUF: 64 KiB
 inline constexpr std::size_t kernel_positions = 32;    // that are worked on at a time
 
-// Images [N, C, H, W] in device memory, whose patches are loaded with zeros around them.
+// Images [N, C, H, W] in device memory. Their patches are loaded with zeros around them.
 class Patches {
  public:
   Patches(Core& core, const Tensor& images, const Extent& height, const Extent& width,
@@ -50,7 +50,8 @@ class Patches {
     core_.dma.load(tile.slice(1, down.begin, down.end).slice(2, across.begin, across.end), view);
     return tile;
   }
-  // What the outputs read at one position of a loaded patch: [channels, images, rows, columns].
+  // The part of a loaded patch that the outputs read at one position of the kernel: [channels,
+  // images, rows, columns].
   Tile at(const Tile& patch, std::size_t kernel_row, std::size_t kernel_column,
           const Interval& rows, const Interval& columns) const {
     return patch
@@ -66,8 +67,8 @@ class Patches {
   Pair tiles_;
 };
 
-// One block of a weight [O, C, kernel height, kernel width] as the array wants it: the contracted
-// channels on partitions. Blocks stay in SBUF if all of them fit.
+// A block of a weight [O, C, kernel height, kernel width] in the layout of the array: channels that
+// are summed over are on partitions. Blocks stay in SBUF if all of them fit.
 class ConvolutionWeights {
  public:
   // `turned`: the contraction runs over C, else over O.
@@ -87,12 +88,13 @@ class ConvolutionWeights {
     else
       streamed_.emplace(core, DType::fp32, depth, elements);
     if (!turned) return;
-    // Loaded with the kept channels on partitions, then turned.
+    // Loads the block with the kept channels on partitions, then transposes it.
     loaded_.emplace(core, weight.dtype(), (std::min)(kept, lanes), depth * positions);
     turning_ = core.psum.tile(lanes, lanes);
   }
 
-  // [contracted, positions, kept]; `number` of the block: the same for the same arguments.
+  // [contracted, positions, kept]; `number` identifies the block: the same arguments need the same
+  // number.
   Tile block(std::size_t number, const Interval& contracted, const Interval& kept,
              const Interval& rows, const Interval& columns) {
     const std::size_t positions = rows.size * columns.size, size = positions * kept.size;
@@ -151,7 +153,7 @@ inline void correlate(Core& core, const Correlation& c) {
                              kernel_positions);
   ConvolutionWeights weights(core, c.weight, c.turned, plan);
   Patches patches(core, c.from, c.height, c.width, plan);
-  // Blocks of outputs that share a patch, a bank of PSUM each.
+  // The number of blocks of outputs that share a patch; each has a bank of PSUM.
   constexpr std::size_t group = 4;
   const std::size_t most = (std::min)(outputs, lanes), pixels = plan.pixels();
   HeapVector<Tile> sums(core.context().heap());

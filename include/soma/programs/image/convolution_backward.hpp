@@ -1,7 +1,7 @@
 #pragma once
-// The gradients of a convolution. That of the image is a convolution too: of dy, over the output
-// channels; with a stride, the pixels that meet the same positions of the kernel are computed
-// together. That of the weight contracts over pixels.
+// The gradients of a convolution. The image's gradient is also a convolution: of dy, over the
+// output channels. With a stride, pixels that use the same positions of the kernel are computed
+// together. The weight's gradient sums over pixels.
 
 #include <soma/ops/image/convolution.hpp>
 #include <soma/programs/image/convolution.hpp>
@@ -14,11 +14,11 @@
 
 namespace soma::programs {
 
-// dx: of the pixels in each direction, those whose distance from a window's start is `phase` or a
-// stride more, together: they meet positions phase, phase + stride ... of the kernel.
+// For dx: the pixels whose distance from a window's start is `phase`, or `phase` plus a multiple of
+// the stride, are computed together: they use positions phase, phase + stride ... of the kernel.
 struct Phase {
   std::size_t pixel = 0;     // the first
-  std::size_t position = 0;  // of the kernel, the first
+  std::size_t position = 0;  // the first position of the kernel
   Extent extent{};
 
   static Phase of(std::size_t phase, const Extent& forward) {
@@ -60,13 +60,14 @@ inline void convolution_image_gradient(Core& core, const Window& window, const T
     }
 }
 
-// dW: the contraction runs over pixels, so pixels of x and dy are turned onto partitions.
+// dW sums over pixels, so pixels of x and dy are transposed onto partitions.
 inline void convolution_weight_gradient(Core& core, const Window& window, const Tensor& x,
                                         const Tensor& dy, const Tensor& dweight) {
   const Core::Scope scope(core);
   const Extent height = height_of(window), width = width_of(window);
   const std::size_t channels = x.size(1), outputs = dy.size(1);
-  // Positions of the kernel side by side in a bank of PSUM, which all channels of a block share.
+  // The number of banks of PSUM: positions of the kernel are side by side in a bank, which all
+  // channels of a block share.
   constexpr std::size_t banks = 4;
   const std::size_t bank = core.machine().matmul_moving_free;
   const std::size_t deepest = (std::min)(channels, lanes), most = (std::min)(outputs, lanes);

@@ -1,6 +1,6 @@
 #pragma once
-// How programs of images cut them: tiles of output pixels, pieces of the kernel, and the patch of
-// the image that both together read.
+// The cut of images into tiles of output pixels and pieces of the kernel, and the patch of the
+// image that a tile and a piece read.
 
 #include <soma/kernels/image/args.hpp>
 #include <soma/programs/support.hpp>
@@ -10,7 +10,7 @@
 
 namespace soma::programs {
 
-inline constexpr std::size_t patch_elements = 8192;  // of a partition: 32 KiB, twice
+inline constexpr std::size_t patch_elements = 8192;  // in a partition: 32 KiB, twice
 
 constexpr std::size_t piece_count(std::size_t count, std::size_t most) {
   return (count + most - 1) / most;
@@ -22,18 +22,19 @@ struct Extent {
   std::ptrdiff_t pad;  // negative: the first pixels are not used
 };
 
-// Some of the outputs in one direction with some positions of the kernel, and what they read.
+// Some of the outputs in one direction, some positions of the kernel, and the pixels that both
+// read.
 struct Reach {
   std::size_t outputs, positions, stride;
   std::size_t pixels() const { return (outputs - 1) * stride + positions; }
 };
 
-// How a convolution is cut: images and output pixels of a tile, and positions of the kernel.
+// The cut of a convolution: images and output pixels of a tile, and positions of the kernel.
 struct ConvolutionPlan {
   std::size_t images = 1;
   Reach rows, columns;
 
-  // At most `most` pixels a tile, whose patch fits.
+  // At most `most` pixels a tile, and the patch must fit in SBUF.
   ConvolutionPlan(std::size_t count, const Extent& height, const Extent& width, std::size_t most,
                   std::size_t most_positions)
       : rows{1, (std::max)(height.kernel, std::size_t{1}), height.stride},
@@ -59,13 +60,13 @@ struct ConvolutionPlan {
 
  private:
   static void shrink(std::size_t& size) { size = (size + 1) / 2; }
-  // The size of pieces that are as long as each other.
+  // The size of pieces of equal length.
   static std::size_t even(std::size_t count, std::size_t most) {
     return piece_count(count, piece_count(count, most));
   }
 };
 
-// Of images, channels, rows, columns ...
+// A range of images, channels, rows or columns.
 struct Interval {
   std::size_t begin = 0, size = 0;
   std::size_t end() const { return begin + size; }
@@ -85,8 +86,8 @@ void for_output_tiles(std::size_t images, const Extent& height, const Extent& wi
   });
 }
 
-// The pixels of an image that a run of outputs reads through a run of positions: where they lie in
-// the patch, the rest of which is padding.
+// The pixels of an image that some outputs read through some positions: their place in the patch.
+// The rest of the patch is padding.
 struct PatchSpan {
   std::size_t size, begin, end, pixel;  // [begin, end) of the patch are pixels from `pixel` on
 

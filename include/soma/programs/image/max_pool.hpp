@@ -1,7 +1,7 @@
 #pragma once
-// Max pooling: planes (channels of images) on partitions, their pixels along the free dimensions.
-// Each position of the kernel reads its pixels of all windows through one access pattern; windows
-// at the border leave positions out, so that nothing needs padding.
+// Max pooling: planes (channels of images) are on partitions, their pixels along the free
+// dimensions. Each position of the kernel reads its pixels of all windows through one access
+// pattern. Windows at the border leave out positions, so no padding is needed.
 
 #include <soma/ops/image/max_pool.hpp>
 #include <soma/programs/image/image_tiles.hpp>
@@ -15,15 +15,16 @@
 
 namespace soma::programs {
 
-// The windows of `windows` that have position `position` of the kernel on pixels of `pixels`: their
-// numbers from the first of `windows` on, and the first one's pixel from the first of `pixels` on.
+// The windows of `windows` for which position `position` of the kernel is on a pixel of `pixels`:
+// their numbers, relative to the first of `windows`, and the first window's pixel, relative to the
+// first of `pixels`.
 struct WindowRun {
   std::size_t begin = 0, end = 0, pixel = 0;
 
   WindowRun(const Extent& extent, const Interval& windows, std::size_t position,
             const Interval& pixels) {
     const auto stride = static_cast<std::ptrdiff_t>(extent.stride);
-    // The pixel of the first window, seen from the first pixel.
+    // The first window's pixel, relative to the first pixel.
     const std::ptrdiff_t first =
         static_cast<std::ptrdiff_t>(windows.begin * extent.stride + position) - extent.pad -
         static_cast<std::ptrdiff_t>(pixels.begin);
@@ -45,7 +46,7 @@ struct WindowRun {
   }
 };
 
-// The numbers of some pixels in their plane, in every partition of a tile.
+// The numbers of some pixels within their plane, in every partition of a tile.
 inline void number_pixels(Core& core, const Tile& tile, const Extent& width, const Interval& rows,
                           const Interval& columns) {
   const std::size_t first = rows.begin * width.image + columns.begin;
@@ -98,7 +99,7 @@ class MaxPool {
  private:
   std::size_t most() const { return (std::min)(x_.size(0), lanes); }
 
-  // One tile of windows.
+  // Computes one tile of windows.
   void windows() {
     const std::size_t count = rows_.size * columns_.size;
     const Tile all = results_.next(planes_.size, count);
@@ -107,12 +108,12 @@ class MaxPool {
     const Tile equal =
         equal_.rows(0, planes_.size).columns(0, count).reshape({rows_.size, columns_.size});
     core_.vector.memset(all, -std::numeric_limits<float>::infinity());
-    // The engine's maximum(a, b) is a > b ? a : b: what was there stays where they are equal, or
-    // where the new one is NaN.
+    // The engine's maximum(a, b) is a > b ? a : b: the old value stays if both are equal, or if the
+    // new one is NaN.
     each_position(false, [&](const Position& at) {
       core_.vector.tensor_tensor(at.of(y), at.of_pixels(patch_), at.of(y), Alu::maximum);
     });
-    // Backward, so that the first position has the last word.
+    // Runs backward, so that the first position writes last.
     each_position(true, [&](const Position& at) {
       core_.vector.tensor_tensor(at.of(equal), at.of_pixels(patch_), at.of(y), Alu::equal)
           .copy_predicated(at.of(index), at.of_pixels(patch_number_), at.of(equal));
@@ -132,7 +133,7 @@ class MaxPool {
     store(indices_, index);
   }
 
-  // A position of the kernel for the windows of this tile that have it.
+  // A position of the kernel, for the windows of this tile that have it.
   struct Position {
     WindowRun rows, columns;
     std::size_t stride_height, stride_width;
@@ -160,14 +161,14 @@ class MaxPool {
       if (!at.rows.empty() && !at.columns.empty()) call(at);
     }
   }
-  // A large kernel is cut: the piece that a position is in.
+  // A large kernel is cut into pieces: the piece of a position.
   static Interval around(std::size_t position, std::size_t size, std::size_t kernel) {
     const std::size_t begin = position / size * size;
     return {begin, (std::min)(size, kernel - begin)};
   }
 
-  // The pixels on the image that this tile's windows reach through some positions, their numbers,
-  // and which are NaN.
+  // Loads the pixels that this tile's windows read through some positions, their numbers, and which
+  // of them are NaN.
   void load(const Interval& kernel_rows, const Interval& kernel_columns) {
     const bool same = kernel_rows == kernel_rows_ && kernel_columns == kernel_columns_;
     if (loaded_ && same) return;
@@ -202,7 +203,7 @@ class MaxPool {
   const Tensor x_, largest_, indices_;
   Pair pixels_, results_, found_;
   Tile number_, not_a_number_, equal_;
-  // What is worked on.
+  // The current tile.
   Interval rows_{}, columns_{}, planes_{}, kernel_rows_{}, kernel_columns_{};
   Interval patch_rows_{}, patch_columns_{};
   Tile patch_, patch_number_, patch_nan_;
@@ -215,7 +216,7 @@ inline void max_pool(Core& core, const OperatorCall& call) {
       .run();
 }
 
-// The windows that reach pixels of an interval.
+// The windows that contain pixels of an interval.
 inline Interval windows_over(const Extent& extent, const Interval& pixels) {
   const auto pad = static_cast<std::size_t>(extent.pad);
   const std::size_t first = pixels.begin + pad, last = pixels.end() - 1 + pad;
@@ -224,9 +225,9 @@ inline Interval windows_over(const Extent& extent, const Interval& pixels) {
   return {begin, begin < end ? end - begin : 0};
 }
 
-// A tile of dx gathers from every window that reaches it: for each position of the kernel, dy where
-// the window's index is the pixel's number. Positions run backward, so that a pixel adds its
-// windows in ascending order, as the host does.
+// A tile of dx gathers from every window that contains its pixels: for each position of the kernel,
+// it adds dy if the window's index is the pixel's number. Positions run backward, so that a pixel
+// adds its windows in ascending order, as the host does.
 inline void max_pool_backward(Core& core, const OperatorCall& call) {
   const Window window =
       soma::detail::pool_window(call.inputs[0].shape(), call.attributes.as<MaxPoolSetting>());
@@ -234,8 +235,8 @@ inline void max_pool_backward(Core& core, const OperatorCall& call) {
   const Tensor indices = planes_of(contiguous(call.context, call.inputs[1]));
   const Tensor dy = planes_of(contiguous(call.context, call.inputs[2]));
   const Tensor dx = planes_of(call.outputs[0]);
-  // Tiles of pixels, which halve until they and their windows fit; at a single pixel the windows
-  // come in pieces.
+  // Tiles of pixels are halved until they and their windows fit; for a single pixel, the windows
+  // are cut into pieces.
   constexpr std::size_t fits = 2 * piece;
   Interval rows{0, height.image}, columns{0, width.image};
   const auto most_windows = [](const Extent& extent, std::size_t pixels) {
@@ -256,7 +257,7 @@ inline void max_pool_backward(Core& core, const OperatorCall& call) {
   const Tile number = core.sbuf.tile(DType::int32, most, rows.size * columns.size);
   const Tile parts = core.sbuf.tile(DType::fp32, most, down * across);
   const Tile chosen = core.sbuf.tile(DType::uint8, most, down * across);
-  // Comparisons are of fp32, which has every integer up to 2^24.
+  // Comparisons are in fp32, which has every integer up to 2^24.
   const bool exact = height.image * width.image <= (std::size_t{1} << 24);
   const Tile differences = exact ? Tile() : core.sbuf.tile(DType::int32, most, down * across);
 

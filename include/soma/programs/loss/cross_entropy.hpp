@@ -17,8 +17,8 @@
 
 namespace soma::programs {
 
-// The plan of a call: labels as int32, -1 for rows that do not count, and where in its block of 128
-// rows the logit of each lies.
+// The plan of a call: labels as int32, -1 for ignored rows, and the place of each label's logit in
+// its block of 128 rows.
 class LabelPlan {
  public:
   LabelPlan(Context& context, const CrossEntropySetting& setting, const Tensor& given,
@@ -58,7 +58,7 @@ class LabelPlan {
   HbmView places(std::size_t row, std::size_t rows) const {
     return column_of(hbm(places_), row, rows);
   }
-  // The logits of a block of rows, one to a row.
+  // The label's logit of each row of a block.
   HbmView table(std::size_t row, std::size_t rows) const {
     const std::size_t last =
         (rows - 1) * logits_.stride(0) + (logits_.row_elements() - 1) * logits_.stride(1);
@@ -71,7 +71,7 @@ class LabelPlan {
   std::size_t counted_ = 0;
 };
 
-// Labels of up to 128 rows in SBUF: as floats, and 1 where the row counts.
+// Labels of up to 128 rows in SBUF: as floats, and 1 for rows that are not ignored.
 struct LabelTiles {
   Tile whole, floats, counts;
   LabelTiles(Core& core, std::size_t partitions)
@@ -86,7 +86,7 @@ struct LabelTiles {
   }
 };
 
-// With everything measured from the row's largest m and s = log sum exp(x - m):
+// With all logits relative to the row's largest logit m, and s = log sum exp(x - m):
 //     loss = (1 - smoothing) (s - (x[label] - m)) + smoothing (s - mean of (x - m)).
 inline void cross_entropy(Core& core, const OperatorCall& call) {
   const auto& setting = call.attributes.as<CrossEntropySetting>();

@@ -1,6 +1,6 @@
 #pragma once
-// Losses of single elements: what they are by both engines, their sum in the accumulators of the
-// Scalar engine.
+// Losses of single elements: both engines compute the losses, the Scalar engine's accumulators
+// their sum.
 
 #include <soma/ops/loss/element_loss.hpp>
 #include <soma/programs/element/unary.hpp>
@@ -11,7 +11,7 @@
 
 namespace soma::programs {
 
-// t (log t - x), and zero where t is, whatever the product with it.
+// t (log t - x), and 0 if t is 0, even for an infinite x.
 inline void divergence_tile(Core& core, const Tile& y, const Tile& x, const Tile& target,
                             Scratch& scratch) {
   const Tile logarithm = scratch.like(3, x), mask = scratch.like(2, x).as(DType::int32);
@@ -63,8 +63,8 @@ inline void element_loss_tile(Core& core, const ElementLossSetting& setting, con
       break;
   }
   // |x| w + log(1 + exp(-|x|)), where w is the target's share on the other side of x: 1 - t for x
-  // of zero or more, else t. A share of zero takes nothing, of an infinity neither: the product is
-  // that of a clamped x, and is made infinite where x is and a share is left.
+  // of zero or more, else t. With w = 0, the product is 0 even for an infinite x: it uses a clamped
+  // x, and becomes infinite only if x is infinite and w is not 0.
   constexpr float largest = (std::numeric_limits<float>::max)();
   const Tile size = scratch.like(1, x), share = scratch.like(2, x), over = scratch.like(3, x);
   core.scalar.activation(size, x, Function::absolute)
@@ -108,7 +108,7 @@ inline void element_loss(Core& core, const OperatorCall& call) {
                                          setting.reduction, setting.denominator, x.elements()));
 }
 
-// One number of device memory in every partition, times a constant: [P, 1].
+// One number of device memory in every partition, multiplied by a constant: [P, 1].
 inline Tile repeated_number(Core& core, const Tensor& number, std::size_t partitions,
                             float factor) {
   const Tile tile = column_tile(core, partitions);
@@ -117,7 +117,7 @@ inline Tile repeated_number(Core& core, const Tensor& number, std::size_t partit
   return tile;
 }
 
-// The slope of a loss without its constant factor.
+// The derivative of a loss without its constant factor.
 inline void element_loss_slope(Core& core, const ElementLossSetting& setting, const Tile& slope,
                                const Tile& x, const Tile& target) {
   const float p = setting.parameter;

@@ -1,5 +1,5 @@
 #pragma once
-// Total: the sum of columns of partial sums as one number: partitions meet in a product with ones.
+// Total: the sum of columns of partial sums as one number. A product with ones adds the partitions.
 
 #include <soma/programs/pieces.hpp>
 

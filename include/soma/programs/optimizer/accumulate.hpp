@@ -1,5 +1,5 @@
 #pragma once
-// Adding gradients up, in place in device memory.
+// Adds gradients, in place in device memory.
 
 #include <soma/ops/optimizer/accumulate.hpp>
 #include <soma/programs/pieces.hpp>
@@ -28,7 +28,7 @@ inline void accumulate(Core& core, const OperatorCall& call) {
   });
 }
 
-// Rows are distinct: a scatter adds each to its own.
+// Rows are distinct, so each row of the scatter is added to another row.
 inline void accumulate_rows(Core& core, const OperatorCall& call) {
   const Tensor &total = call.inputs[0], &numbers = call.inputs[2];
   const std::size_t count = numbers.elements();

@@ -1,9 +1,9 @@
 #pragma once
-// Optimizer steps. The parameter, its gradient and its states pass through SBUF once, tile by tile;
-// LAMB reads the parameter twice, since the step depends on two norms of the whole.
+// Optimizer steps. The parameter, its gradient and its states are loaded into SBUF once, tile by
+// tile; LAMB reads the parameter twice, since the step depends on two norms of the whole parameter.
 //
-// Where draws or a sparse gradient ask for rows, a partition holds (a piece of) a row of the
-// parameter; else any run of elements.
+// If draws or a sparse gradient need rows, a partition holds a row of the parameter, or a piece of
+// a row; else it holds any run of elements.
 
 #include <soma/ops/optimizer/optimizer_steps.hpp>
 #include <soma/programs/support.hpp>
@@ -19,14 +19,14 @@ namespace soma::programs {
 
 using neuroncore::Rounded;
 
-// What one tile holds of a parameter and of everything that has its shape.
+// The part of a parameter, and of all tensors of its shape, that one tile holds.
 struct StepPart {
   std::size_t rows, columns;  // partitions, and elements of each
   std::size_t first, stride;  // elements: the first one, and from one partition to the next
-  std::size_t row = 0;        // of the parameter, in partition 0, where rows are of interest
+  std::size_t row = 0;        // the parameter's row in partition 0, if rows matter
   std::uint64_t draw_index = 0;
 
-  // Of all elements as one row.
+  // The part's rows in a tensor that is viewed as one row.
   HbmView of(const HbmView& flat) const {
     return flat.columns(first, first + columns).with_rows(rows, stride);
   }
@@ -39,7 +39,7 @@ class StepState {
       : core_(core),
         view_(flat_target(tensor)),
         tiles_(core, tensor.dtype(), largest.rows, largest.columns) {
-    // What is computed lies in the tile itself where that is fp32.
+    // An fp32 tile also holds the computed values; other types need a second, wide tile.
     if (tiles_.next(1, 1).dtype() != DType::fp32)
       wide_ = core.sbuf.tile(DType::fp32, largest.rows, largest.columns);
   }
@@ -48,7 +48,7 @@ class StepState {
     core_.dma.load(tile, part.of(view_));
     return tile;
   }
-  // Where the new value of a loaded tile goes before it is rounded.
+  // The tile for the new value of a loaded tile, before it is rounded.
   Tile wide(const Tile& loaded) const {
     return wide_.defined() ? wide_.rows(0, loaded.partitions()).columns(0, loaded.free_size())
                            : loaded;
@@ -56,7 +56,7 @@ class StepState {
   void store(const StepPart& part, const Tile& tile) {
     core_.dma.queue(store_queue).store(part.of(view_), tile);
   }
-  // Rounds what lies in wide() and writes it.
+  // Rounds the tile wide() and writes it.
   void round_and_store(const StepPart& part, const Tile& loaded, const Rounded& rounded) {
     if (wide_.defined()) core_.scalar.copy(loaded, wide(loaded), rounded);
     store(part, loaded);
@@ -119,8 +119,8 @@ class ParameterStep {
     std::size_t done = 0;
     while (done != elements) {
       const std::size_t left = elements - done;
-      // What is less than a full tile is spread over the partitions, but not too thin for
-      // transfers; less than a row of it is a tile of one partition.
+      // Less than a full tile is spread over the partitions, with rows long enough for transfers;
+      // less than one such row is a tile of one partition.
       constexpr std::size_t thin = 256;
       std::size_t width = (std::min)((std::max)((left + lanes - 1) / lanes, thin), piece);
       width = (std::min)(width, left);
@@ -130,7 +130,7 @@ class ParameterStep {
     }
   }
 
-  // The gradient of a part, times the factor; its own type where that is 1.
+  // The gradient of a part, multiplied by the factor; in its own type if the factor is 1.
   Tile gradient(const StepPart& part) {
     Tile tile = gradients_->next(part.rows, part.columns);
     if (!rows_.defined())
@@ -154,7 +154,8 @@ class ParameterStep {
   }
 
  private:
-  // A sparse gradient: where its values of each row of the parameter are; -1: nowhere, zero.
+  // For a sparse gradient: the place of its values of each row of the parameter; -1: it has no
+  // values, and is zero.
   void plan_rows(Context& context) {
     positions_ = Tensor::full(context, Shape{weight_.size(0)}, std::int32_t{-1});
     auto* positions = positions_.template mutable_data<std::int32_t>();
@@ -235,8 +236,8 @@ inline void sgd_step(Core& core, const OperatorCall& call) {
   });
 }
 
-// What AdamW and LAMB do first: the moments m and v, in fp32, and stored, and
-// 1 / (sqrt(v) inverse_root_correction2 + epsilon).
+// The first half of AdamW and LAMB: the moments m and v, in fp32, and stored, and 1 / (sqrt(v)
+// inverse_root_correction2 + epsilon).
 template <class Setting>
 class Moments {
  public:
@@ -265,8 +266,9 @@ class Moments {
     core_.vector.scalar_tensor_tensor(m, stored_m, Alu::multiply, setting.beta1, Alu::add, share)
         .scalar_tensor_tensor(share, g, Alu::multiply, setting.one_minus_beta2, Alu::multiply, g)
         .scalar_tensor_tensor(v, stored_v, Alu::multiply, setting.beta2, Alu::add, share);
-    // The engine's root is valid from 2^-116 to 2^118: v is brought below by 2^-10, which is exact,
-    // and above by a number that only matters where the root is below 2^-40.
+    // The engine's square root is valid from 2^-116 to 2^118: v is multiplied by 2^-10, which is
+    // exact, to stay below, and a small number is added to stay above. That number only matters if
+    // the root is below 2^-40.
     const Tile tiny = tiny_.rows(0, part.rows), epsilon = epsilon_.rows(0, part.rows);
     core_.scalar.activation(root, v, Function::sqrt, {.scale = 0x1p-10f, .bias = &tiny});
     core_.scalar.activation(root, root, Function::copy,
@@ -324,7 +326,8 @@ inline Tile lamb_factor(Core& core, const Tile& squares, float rate) {
   const auto update = [](const Tile& tile) { return tile.columns(1, 2); };
   core.vector.tensor_scalar(positive, totals, Alu::greater, 0)
       .tensor_tensor(both, weight(positive), update(positive), Alu::multiply);
-  // Within the range of the engine's root; the constant comes first, so that NaN stays.
+  // Limits the norms to the range of the engine's square root; the constant is the first operand,
+  // so that NaN stays.
   core.vector.tensor_scalar(norms, totals, Alu::maximum, 0x1p-116f, Alu::minimum, 0x1p118f,
                             {.reverse0 = true, .reverse1 = true});
   core.scalar.activation(norms, norms, Function::sqrt);

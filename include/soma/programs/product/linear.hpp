@@ -1,6 +1,6 @@
 #pragma once
-// linear: a product whose bias, activation, dropout and residual are applied to each block on its
-// way out of PSUM.
+// linear: a product. Bias, activation, dropout and residual are applied to each block when it is
+// moved out of PSUM.
 
 #include <soma/ops/product/linear.hpp>
 #include <soma/programs/element/unary.hpp>

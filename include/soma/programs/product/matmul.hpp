@@ -1,5 +1,5 @@
 #pragma once
-// Matrix products: whatever is transposed is a choice of how operands are loaded.
+// Matrix products. Transposed operands need no code of their own: they are loaded in another order.
 
 #include <soma/ops/product/matmul.hpp>
 #include <soma/programs/product/product.hpp>
@@ -11,12 +11,12 @@ namespace soma::programs {
 
 namespace detail {
 
-// An operand of matmul as the product sees it, in tiles that pair with the other's.
+// An operand of matmul for product(), in tiles whose type pairs with the other operand's.
 inline InnerOperand matmul_operand(const HbmView& view, bool inner_rows,
                                    const Quantization& quantization, DType other,
                                    const Quantization& others) {
   InnerOperand operand{.view = view, .inner_rows = inner_rows, .quantization = quantization};
-  // What is scaled has more digits than its storage.
+  // A scaled number has more digits than its storage type.
   const auto inner_type = [](DType dtype, const Quantization& how) {
     return how.scale != 1 || how.zero_point != 0 ? DType::fp32 : dtype;
   };
@@ -30,11 +30,11 @@ inline InnerOperand matmul_operand(const HbmView& view, bool inner_rows,
 inline void matmul(Core& core, const OperatorCall& call) {
   const auto& setting = call.attributes.as<MatmulSetting>();
   check_accumulation("matmul", setting.accumulation);
-  // The core adds products of integers in fp32, as all others.
+  // The core adds products of integers in fp32, as all other products.
   soma::detail::check_output("matmul on a NeuronCore", call.outputs[0].dtype());
   const auto sizes = soma::detail::matmul_sizes(call.inputs, setting);
   const bool stacks = call.inputs[1].rank() > 2;
-  // A stack as matrices behind each other.
+  // A stack of matrices, one after the other.
   const auto stack = [&](const Tensor& tensor) {
     if (!stacks) return tensor;
     const std::size_t rank = tensor.rank();

@@ -1,7 +1,7 @@
 #pragma once
-// Operands of products as the Tensor engine wants them: the dimension that is summed over lies on
-// the partitions. Matrices whose rows run along it are turned on the way in, 128 x 128 elements at
-// a time, by the Tensor engine itself.
+// Operands of products in the layout of the Tensor engine: the dimension that is summed over is on
+// the partitions. If it runs along the rows of a matrix, the Tensor engine transposes the matrix
+// while it is loaded, 128 x 128 elements at a time.
 
 #include <soma/programs/support.hpp>
 
@@ -15,8 +15,8 @@ inline constexpr std::size_t bank_columns = 512;  // columns of a product that o
 
 constexpr std::size_t blocks_of(std::size_t count) { return (count + lanes - 1) / lanes; }
 
-// The type of tiles for two operands that meet in a product: their own where the Tensor engine
-// pairs them, else fp32. (16-bit and 8-bit floating types pair with each other.)
+// The type of tiles for two operands of a product: their own type if the Tensor engine pairs the
+// two, else fp32. (16-bit and 8-bit floating types pair with each other.)
 constexpr bool is_wide(DType dtype) { return !is_floating(dtype) || size_of(dtype) == 4; }
 constexpr DType operand_type(DType own, DType other) {
   return is_floating(own) && is_wide(own) == is_wide(other) ? own : DType::fp32;
@@ -32,11 +32,12 @@ struct InnerOperand {
 
   std::size_t inner() const { return inner_rows ? view.rows() : view.row_elements(); }
   std::size_t outer() const { return inner_rows ? view.row_elements() : view.rows(); }
-  // Stored numbers that have to be scaled pass through a tile of their own.
+  // Stored numbers that need scaling go through a tile of their own.
   bool scaled() const { return quantization.scale != 1 || quantization.zero_point != 0; }
 };
 
-// Turns rows: src [rows of up to 4 tiles, inner] to dst [inner, rows], through one bank of PSUM.
+// Transposes rows: src [rows of up to 4 tiles, inner] to dst [inner, rows], through one bank of
+// PSUM.
 class Turner {
  public:
   // Takes one bank of PSUM, or two that take turns.
@@ -47,13 +48,13 @@ class Turner {
           banks == 1 && turned_[0].defined() ? turned_[0] : core.psum.tile(lanes, capacity_, dtype);
   }
 
-  // Block b of `to`, [up to 128 inner, rows], lies at b * rows. `from(row, rows)` is the tile of
-  // those rows, [rows, inner].
+  // Block b of `to`, [up to 128 inner, rows], begins at b * rows. `from(row, rows)` is the tile of
+  // these rows, [rows, inner].
   template <class From>
   void turn(const Tile& to, std::size_t rows, std::size_t inner, const From& from) {
     const std::size_t together = capacity_ / rows;
     for (std::size_t block = 0; block < blocks_of(inner);) {
-      // A last block that is not full has partitions of its own.
+      // A last block that is not full has fewer partitions, so it is handled separately.
       const std::size_t full = inner / lanes;
       const std::size_t count = block < full ? (std::min)(together, full - block) : 1;
       const std::size_t height = (std::min)(lanes, inner - block * lanes);
@@ -81,13 +82,13 @@ class Turner {
 // of outer element j is in partition i % 128 at i / 128 * outer + j.
 class OperandLoader {
  public:
-  // Parts of at most `most_outer` outer elements (at most 512 where they are turned); `banks` of
-  // PSUM to turn them in.
+  // Parts have at most `most_outer` outer elements (at most 512 if they are transposed); `banks`:
+  // banks of PSUM for transposing.
   OperandLoader(Core& core, const InnerOperand& operand, std::size_t most_outer,
                 std::size_t banks = 2)
       : core_(core), operand_(operand) {
     const std::size_t outer = (std::min)(most_outer, operand.outer());
-    // Rows of 2 KiB and more reach most of the bandwidth.
+    // Transfers of rows of 2 KiB and more reach most of the bandwidth.
     constexpr std::size_t rows_bytes = 8 * 1024;
     together_ =
         std::clamp(rows_bytes / (size_of(operand.tile_type) * blocks_of((std::max)(outer, lanes))) /
@@ -105,7 +106,7 @@ class OperandLoader {
             std::size_t inner) {
     load_from(operand_.view, to, outer_begin, outer, inner_begin, inner);
   }
-  // The same of another matrix that is like it, in the same buffers.
+  // The same for another matrix of the same kind, in the same buffers.
   void load_from(const HbmView& view, const Tile& to, std::size_t outer_begin, std::size_t outer,
                  std::size_t inner_begin, std::size_t inner) {
     if (operand_.inner_rows) {
@@ -133,8 +134,8 @@ class OperandLoader {
       turner_->turn(to.columns(at, at + blocks_of(width) * outer), outer, width, part);
     });
   }
-  // The same of rows that lie in SBUF already, in the operand's type: rows(row, count) is the tile
-  // of up to 128 of them, [count, inner].
+  // The same for rows that are in SBUF already, in the operand's type: rows(row, count) is the tile
+  // of up to 128 rows, [count, inner].
   template <class Rows>
   void turn(const Tile& to, std::size_t outer, std::size_t inner, const Rows& rows) {
     for_pieces(inner, bank_columns, [&](std::size_t first, std::size_t width) {
@@ -147,7 +148,7 @@ class OperandLoader {
   }
 
  private:
-  // Types differ: the transfer converts. Stored numbers become (stored - zero point) * scale.
+  // If types differ, the transfer converts. Stored numbers become (stored - zero point) * scale.
   void fetch(const Tile& to, const HbmView& from, std::size_t column) {
     if (!operand_.scaled()) {
       core_.dma.load(to, from);

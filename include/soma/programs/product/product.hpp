@@ -1,6 +1,6 @@
 #pragma once
 // The product of two matrices of any size on the Tensor engine: blocks of 128 x 512 of the result,
-// each summed in PSUM over all of the inner dimension, then handed to whoever asked for them.
+// each summed in PSUM over the whole inner dimension and then given to the caller's function.
 
 #include <soma/programs/product/operand.hpp>
 
@@ -10,15 +10,15 @@
 
 namespace soma::programs {
 
-// Error neuroncore.rule_broken: PSUM adds in fp32, whatever the operands are.
+// Error neuroncore.rule_broken: PSUM adds in fp32, whatever the types of the operands.
 inline void check_accumulation(std::string_view operation, const Accumulation& accumulation) {
   if (!accumulation.plain())
     neuroncore::rule_broken(operation, "accumulation", to_string(accumulation.format),
                             "fp32, which PSUM adds in");
 }
 
-// How a product is cut, so that it fits: `columns` of the right operand and `inner` of the inner
-// dimension stay in SBUF while rows pass by.
+// The cut of a product that makes it fit: `columns` of the right operand and `inner` of the inner
+// dimension stay in SBUF while all rows are multiplied by them.
 struct ProductCut {
   static constexpr std::size_t most_columns = 4096;  // a multiple of 512
   std::size_t columns, inner;
@@ -33,15 +33,15 @@ struct ProductCut {
       inner = k;
       return;
     }
-    // Sums of all its columns wait in PSUM for the next piece of the inner dimension, of which two
-    // are in SBUF.
+    // The sums of all these columns wait in PSUM for the next piece of the inner dimension; two
+    // pieces are in SBUF.
     columns = (std::min)(n, banks * bank_columns);
     inner = resident_bytes / (2 * columns * size_of(right)) * lanes;
   }
 };
 
-// a [m, k] b [k, n], both summed over their inner dimension. Calls evict(sums, row, column) for
-// every block of the result; sums is [up to 128, up to 512] of fp32, in PSUM where k is not 0.
+// a [m, k] b [k, n], both summed over the inner dimension. Calls evict(sums, row, column) for every
+// block of the result; sums is fp32 [up to 128, up to 512], in PSUM if k is not 0.
 template <class Evict>
 void product(Core& core, const InnerOperand& a, const InnerOperand& b, const Evict& evict) {
   using neuroncore::Accumulate;
@@ -62,8 +62,8 @@ void product(Core& core, const InnerOperand& a, const InnerOperand& b, const Evi
   const std::size_t depth = blocks_of((std::min)(cut.inner, k));
   const std::size_t height = (std::min)(k, lanes), most_rows = (std::min)(m, lanes);
   const std::size_t strip = (std::min)(cut.columns, bank_columns);
-  // Rows of the left operand that are loaded together: several blocks where they lie beside each
-  // other in device memory, since transfers of 128 elements a row are slow.
+  // The rows of the left operand that are loaded together: several blocks if they are adjacent in
+  // device memory, because transfers of 128 elements a row are slow.
   constexpr std::size_t left_bytes = 32 * 1024;
   const std::size_t fit = left_bytes / (depth * lanes * size_of(a.tile_type));
   const std::size_t group =
@@ -76,8 +76,8 @@ void product(Core& core, const InnerOperand& a, const InnerOperand& b, const Evi
   const Tile banks[] = {core.psum.tile(most_rows, strip), core.psum.tile(most_rows, strip),
                         core.psum.tile(most_rows, strip), core.psum.tile(most_rows, strip)};
   std::size_t turn = 0, bank = 0;
-  // All columns of a block of the inner dimension beside each other, as they lie in device memory,
-  // or, where they are turned, strip after strip.
+  // All columns of a block of the inner dimension side by side, as in device memory, or, if they
+  // are transposed, strip after strip.
   const auto load_strips = [&](std::size_t first, std::size_t columns, std::size_t begin,
                                std::size_t inner) {
     turn = whole ? 0 : turn ^ 1;

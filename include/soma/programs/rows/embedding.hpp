@@ -1,6 +1,6 @@
 #pragma once
-// Rows of a table that ids choose: gathered by DMA, 128 at a time; for the gradient gathered from
-// dy and added to the rows of the result where they belong.
+// Rows of a table that ids choose: DMA gathers them, 128 at a time. For the gradient, DMA gathers
+// rows of dy and adds them to the rows of the result.
 
 #include <soma/ops/rows/embedding.hpp>
 #include <soma/programs/rows/rows_of_numbers.hpp>
@@ -31,14 +31,14 @@ inline void embedding(Core& core, const OperatorCall& call) {
   });
 }
 
-// Rows of one id add up in fp32, in ascending order: the scatter's own.
+// The scatter adds the rows of one id in fp32, in ascending order.
 inline void embedding_backward(Core& core, const OperatorCall& call) {
   const Tensor &list = call.inputs[1], &starts = call.inputs[2];
   soma::detail::check_occurrences(list, starts);
   const DeviceRows dy(call.context, call.inputs[0]);
   const HbmView sums = DeviceRows::target(call.outputs[0]);
   const std::size_t ids = sums.rows(), columns = sums.row_elements();
-  // Which id an entry of the list belongs to; what comes before the first belongs to none.
+  // The id that each entry of the list belongs to; entries before the first bound belong to none.
   const std::int64_t* bounds = starts.data<std::int64_t>();
   const auto first = static_cast<std::size_t>(bounds[0]),
              last = static_cast<std::size_t>(bounds[ids]);

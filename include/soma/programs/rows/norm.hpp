@@ -1,12 +1,13 @@
 #pragma once
-// Layer norm and RMS norm over rows. Statistics by the Vector engine's batch-norm instructions; the
-// gradients of gamma and beta are sums over rows, products with a row of ones that add up in PSUM.
+// Layer norm and RMS norm over rows. The Vector engine's batch-norm instructions compute the
+// statistics. The gradients of gamma and beta are sums over rows, computed as products with a row
+// of ones that are added in PSUM.
 //
-// Layer norm takes the statistics of x, and then those of x - mean: the first mean errs by some
-// units in its last place, which is more than the spread of numbers that are nearly equal. A row of
-// equal numbers gives beta exactly. Errors have the bounds of kernels/norm/args.hpp with s = 300
-// and 4 more for each further piece of a row, as an instruction sums up to 256 elements in any
-// order (ReduceOrder). Here "variance" in the bound of the variance's error is
+// Layer norm takes the statistics of x, and then the statistics of x - mean: the first mean has an
+// error of some units in its last place, which is more than the spread of numbers that are nearly
+// equal. A row of equal numbers gives beta exactly. Errors have the bounds of kernels/norm/args.hpp
+// with s = 300 and 4 more for each further piece of a row, because an instruction sums up to 256
+// elements in any order (ReduceOrder). Here "variance" in the bound of the variance's error is
 // variance + ((s + 1) u mean of |x|)^2, since the second mean and variance share one pass.
 
 #include <soma/ops/rows/norm.hpp>
@@ -18,7 +19,7 @@
 
 namespace soma::programs {
 
-// Mean and variance of rows that come in pieces.
+// Mean and variance of rows that are loaded in pieces.
 class RowStatistics {
  public:
   RowStatistics(Core& core, std::size_t partitions)
@@ -27,7 +28,7 @@ class RowStatistics {
         result_(core.sbuf.tile(DType::fp32, partitions, 2)) {}
   void add(const Tile& data, bool first) {
     const std::size_t rows = data.partitions(), chunk = core_.machine().bn_stats_free;
-    // What came before is the first triple: count, mean, count * variance.
+    // The statistics of earlier pieces are the first triple: count, mean, count * variance.
     const Tile triples = triples_.rows(0, rows);
     if (!first) {
       const Tile before = triples.columns(0, 3), result = result_.rows(0, rows);
@@ -101,7 +102,8 @@ inline void norm(Core& core, const OperatorCall& call) {
       core.vector.tensor_tensor(mean, mean, statistics.mean(rows), Alu::add)
           .tensor_scalar(rstd, statistics.variance(rows), Alu::add, setting.epsilon);
     }
-    // The root of the engine begins at 2^-116: rows of equal elements with epsilon 0.
+    // The engine's square root is valid from 2^-116 on; rows of equal elements with epsilon 0 have
+    // a smaller variance.
     core.vector.tensor_scalar(rstd, rstd, Alu::maximum, 0x1p-116f, Alu::none, {},
                               {.reverse0 = true});
     core.scalar.activation(rstd, rstd, Function::sqrt);
@@ -156,7 +158,7 @@ class NormBackward {
 
   void run() {
     core_.vector.memset(ones_, 1);
-    // Rows whose sums fit PSUM are read once, for dx and for the sums.
+    // Rows whose sums fit in PSUM are read once, for dx and for the sums.
     const bool once = columns_ <= sums_columns;
     if (!once)
       for_pieces(rows_, lanes, [&](std::size_t row, std::size_t rows) {
@@ -210,7 +212,7 @@ class NormBackward {
     if (!rms_) core_.dma.load(mean_, column_of(hbm(call_.inputs[2]), row, count));
     core_.dma.load(rstd_, column_of(hbm(call_.inputs[3]), row, count));
   }
-  // n of the rows at hand.
+  // Computes n of the current rows.
   void normalize(std::size_t column, std::size_t columns) {
     const Tile x = x_.read(column, columns), n = scratch(normalized, columns);
     if (rms_)
@@ -218,7 +220,7 @@ class NormBackward {
     else
       core_.vector.tensor_scalar(n, x, Alu::subtract, mean_, Alu::multiply, rstd_);
   }
-  // n and g.
+  // Computes n and g.
   void prepare(std::size_t column, std::size_t columns) {
     normalize(column, columns);
     core_.vector.tensor_tensor(scratch(scaled, columns), dy_.read(column, columns),
@@ -238,7 +240,7 @@ class NormBackward {
         .store(hbm_target(output).columns(column, column + sums.free_size()), result);
   }
 
-  // Of rows that are one piece n and g are prepared; of others they are computed in every pass.
+  // Rows of a single piece have n and g already; longer rows compute them in every pass.
   template <class Call>
   void for_columns(const Call& call) {
     for_pieces(columns_, width_, [&](std::size_t column, std::size_t columns) {
@@ -286,7 +288,7 @@ class NormBackward {
   Pair out_, statistics_, sums_out_;
   Scratch scratch_;
   Tile ones_;
-  // The rows at hand: where they are, mean, rstd, and the negated means of g and g n.
+  // The current rows: their place, mean, rstd, and the negated means of g and g n.
   std::size_t row_ = 0, count_ = 0;
   Tile mean_{}, rstd_{}, mean_g_{}, mean_gn_{};
 };

@@ -1,7 +1,7 @@
 #pragma once
-// Sums and means: along the free dimensions by the Scalar engine's accumulators, over rows as a
-// product with ones that adds up in PSUM. Summed dimensions that lie among others are moved to the
-// front first, a copy.
+// Sums and means. The Scalar engine's accumulators sum along the free dimensions; sums over rows
+// are products with ones that are added in PSUM. If the summed dimensions are between other
+// dimensions, a copy moves them to the front first.
 
 #include <soma/ops/rows/reduce.hpp>
 #include <soma/programs/loss/total.hpp>
@@ -50,11 +50,11 @@ inline void sum_all(Core& core, const Tensor& x, const Tensor& output, float fac
   total.store(output, factor);
 }
 
-// output = factor * sums over the rows of a contiguous matrix [rows, columns]. Where rows are
-// short, a partition takes several of them, side by side, which meet in the end.
+// output = factor * sums over the rows of a contiguous matrix [rows, columns]. If rows are short, a
+// partition takes several of them side by side, which are added at the end.
 inline void sum_rows(Core& core, const Tensor& x, std::size_t rows, std::size_t columns,
                      const Tensor& output, float factor) {
-  constexpr std::size_t bank = 512, most = 8 * bank;  // what PSUM holds of one partition
+  constexpr std::size_t bank = 512, most = 8 * bank;  // floats of PSUM in one partition
   const HbmView from = flat_view(x), to = flat_target(output);
   const std::size_t together =
       std::clamp(rows / lanes, std::size_t{1}, (std::max)(most / columns, std::size_t{1}));

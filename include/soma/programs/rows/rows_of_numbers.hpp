@@ -1,5 +1,5 @@
 #pragma once
-// Numbers of rows, in device memory, as gathers and scatters take them.
+// Row numbers in device memory, in the layout that gathers and scatters need.
 
 #include <soma/programs/support.hpp>
 

@@ -1,6 +1,6 @@
 #pragma once
-// Softmax over rows: the row's largest by the Vector engine, exponentials and their sum in one pass
-// of the Scalar engine.
+// Softmax over rows: the Vector engine finds the row's largest number, the Scalar engine computes
+// the exponentials and their sum in one pass.
 
 #include <soma/ops/rows/softmax.hpp>
 #include <soma/programs/pieces.hpp>

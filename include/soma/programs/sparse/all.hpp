@@ -1,5 +1,5 @@
 #pragma once
-// The operators of sparse training with their programs, for whoever calls add_sparse().
+// The operators of sparse training with their programs, for add_sparse().
 
 #include <soma/ops/sparse/all.hpp>
 #include <soma/programs/sparse/embedding_bag.hpp>
@@ -25,8 +25,8 @@ inline constexpr std::array sparse_records = {
     with_program(ops::embedding_bag, 0), with_program(ops::embedding_bag_backward, 1),
     with_program(ops::row_sgd_step, 2), with_program(ops::row_adagrad_step, 3),
     with_program(ops::row_adam_step, 4),
-    // These run on the host: lists of labels, sets of classes of each sample, and rows that are
-    // each at a step of their own.
+    // These operators run on the host: they work on lists of labels, on a set of classes for each
+    // sample, or on rows that have made different numbers of steps.
     ops::list_loss, ops::full_softmax, ops::row_lazy_adam_step, ops::bag_logits, ops::bag_loss};
 
 inline constexpr std::array<const Operator*, sparse_records.size()> sparse_list = {

@@ -1,6 +1,6 @@
 #pragma once
 // Embedding bags on the core: rows are gathered 128 at a time, multiplied by their weights and
-// added in fp32 to the rows of the result where they belong.
+// added in fp32 to the rows of the result.
 
 #include <soma/ops/sparse/embedding_bag.hpp>
 #include <soma/programs/rows/rows_of_numbers.hpp>

@@ -1,6 +1,6 @@
 #pragma once
-// Optimizer steps of the rows that have a gradient: they, and their states, are gathered 128 at a
-// time, stepped, and written back where they lay.
+// Optimizer steps of the rows that have a gradient: these rows and their states are gathered 128 at
+// a time, updated, and written back to the same places.
 
 #include <soma/ops/sparse/row_steps.hpp>
 #include <soma/programs/rows/rows_of_numbers.hpp>
@@ -104,9 +104,9 @@ inline void row_sgd_step(Core& core, const OperatorCall& call) {
   });
 }
 
-// 1 / (sqrt(squares) * correction + epsilon), in place. The engine's root is valid from 2^-116 on:
-// squares are brought below 2^118 by 2^-10, which is exact, and above 2^-116 by a number that only
-// matters where the root is below 2^-40.
+// 1 / (sqrt(squares) * correction + epsilon), in place. The engine's square root is valid from
+// 2^-116 to 2^118: squares are multiplied by 2^-10, which is exact, to stay below, and a small
+// number is added to stay above. That number only matters if the root is below 2^-40.
 class InverseRoot {
  public:
   InverseRoot(Core& core, float epsilon)

@@ -1,7 +1,7 @@
 #pragma once
-// Cast: a copy by the Scalar engine that rounds as asked. Stochastic rounding draws at the
-// element's number in the tensor. The engine makes integers as the host does by default: nearest
-// even, saturated, NaN as 0. Integers of 32 bits pass through fp32; the core has none of 64.
+// Stochastic rounding draws by the element's number in the tensor. The engine makes integers as the
+// host does by default: nearest even, saturated, NaN as 0. Integers of 32 bits pass through fp32;
+// the core has none of 64.
 
 #include <soma/ops/views/cast.hpp>
 #include <soma/programs/pieces.hpp>

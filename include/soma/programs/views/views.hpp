@@ -9,8 +9,8 @@
 
 namespace soma::programs {
 
-// A contiguous tensor as rows of `columns` elements, by their bytes: of a type that every machine
-// has and that no transfer converts.
+// A contiguous tensor as rows of `columns` elements of the same size in bytes: of a type that every
+// machine has and that no transfer converts.
 inline HbmView plain_rows(Context& context, const Tensor& tensor, std::size_t rows,
                           std::size_t columns, bool writable) {
   const std::size_t bytes = size_of(tensor.dtype());
@@ -50,7 +50,7 @@ inline void copy_rows(Core& core, const HbmView& from, const HbmView& to) {
   });
 }
 
-// The inputs side by side: a row is what lies between two places where inputs meet.
+// Puts the inputs side by side: a row is the part of an output row that comes from one input.
 inline void concatenate(Core& core, const OperatorCall& call) {
   const auto dimension = call.attributes.as<std::size_t>();
   const Tensor& y = call.outputs[0];

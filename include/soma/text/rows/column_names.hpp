@@ -1,5 +1,5 @@
 #pragma once
-// Names that columns of texts and of labels usually have in a header.
+// The usual names of text and label columns in a header.
 
 #include <algorithm>
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace soma::text {
 
-// Without the spaces and tabs around it.
+// The text without the spaces and tabs around it.
 inline std::string_view trimmed(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(" \t");
   if (begin == std::string_view::npos) return {};
@@ -25,8 +25,8 @@ namespace detail {
 using Fields = std::span<const std::string>;
 using Names = std::span<const std::string_view>;
 
-// The names that columns are found by where a table has many, the likelier ones in front; then
-// names that are usual, too.
+// The names by which columns are found in a table with many columns, likelier names first; then
+// further usual names.
 inline constexpr std::array<std::string_view, 5> text_names = {"text", "sentence", "review",
                                                                "content", "comment"};
 inline constexpr std::array<std::string_view, 4> label_names = {"label", "class", "category",
@@ -57,8 +57,8 @@ inline bool is_one_of(std::string_view name, Names names) {
   return std::ranges::find(names, name) != names.end();
 }
 
-// "reviewText" and "review_text_1" are review and text (and 1). A cell with spaces has no parts: it
-// would rather be a text.
+// "reviewText" and "review_text_1" have the parts review and text (and 1). A cell with spaces has
+// no parts, because it is more likely a text.
 inline std::vector<std::string> parts_of_name(std::string_view cell) {
   cell = trimmed(cell);
   std::vector<std::string> parts{{}};
@@ -75,7 +75,7 @@ inline std::vector<std::string> parts_of_name(std::string_view cell) {
   return parts;
 }
 
-// Whether a cell of the first row is usual as the name of such a column.
+// True if a cell of the first row is a usual name for such a column.
 inline bool is_usual_name(std::string_view cell, Names names, Names more, Names parts) {
   const std::string name = lower_name(cell);
   if (is_one_of(name, names) || is_one_of(name, more)) return true;
@@ -89,7 +89,7 @@ inline bool is_label_name(std::string_view cell) {
   return is_usual_name(cell, label_names, more_label_names, label_parts);
 }
 
-// Where the first field lies that has one of the names, in whatever case.
+// The index of the first field that is one of the names, in any case.
 inline std::optional<std::size_t> find_name(Fields fields, Names names) {
   for (std::size_t i = 0; i < fields.size(); ++i)
     if (is_one_of(lower_name(fields[i]), names)) return i;

@@ -1,5 +1,5 @@
 #pragma once
-// HeaderFinder: whether the first row of a table names its columns, by the rule of RowOptions.
+// HeaderFinder: decides if the first row of a table names its columns, by the rule of RowOptions.
 
 #include <soma/text/columns.hpp>
 #include <soma/text/rows/label_names.hpp>
@@ -15,12 +15,12 @@
 
 namespace soma::text {
 
-// Looks at the first row, and where that is not enough at the labels of the others, which add()
-// takes. Memory: a number for each label, of at most most_labels.
+// Uses the first row, and if that is not enough, the labels of other rows, which add() takes.
+// Memory: a number for each label, of at most most_labels labels.
 class HeaderFinder {
  public:
   enum class Verdict : std::uint8_t {
-    row,     // of data, as all others
+    row,     // a row of data, as all others
     header,  // it names columns
     unclear  // its label is as that of a header, its names are not
   };
@@ -30,12 +30,12 @@ class HeaderFinder {
     if (!decided_) find_candidates(options);
   }
 
-  // Whether other rows are needed, as long as they are.
+  // True as long as further rows are needed.
   bool needs_rows() const {
     return !decided_ && std::ranges::any_of(
                             candidates_, [](const Candidate& candidate) { return candidate.once; });
   }
-  // A row behind the first, of as many columns.
+  // Adds a row after the first, with the same number of columns.
   void add(detail::Fields row) {
     for (Candidate& candidate : candidates_) candidate.add(row);
   }
@@ -53,7 +53,7 @@ class HeaderFinder {
  private:
   static constexpr std::size_t most_labels = std::size_t{1} << 16;
 
-  // A column that may hold the labels, and what its cells say.
+  // A column that may hold the labels, with findings from its cells.
   struct Candidate {
     std::size_t column = 0;
     int names = 0;                // how many of text and label have a usual name
@@ -77,8 +77,8 @@ class HeaderFinder {
       once = label != cell;
       if (!label.empty() && others.size() <= most_labels) ++others[std::string(label)];
     }
-    // Two usual names need no more than a label that is not a class; otherwise the labels have to
-    // be classes: there twice, or numbers.
+    // With two usual names, the first row's label must only differ from all classes; otherwise the
+    // labels must also look like classes: each occurs twice, or they are numbers.
     bool is_as_header() const {
       if (!once || others.empty() || cell.empty()) return false;
       if (names == 2) return true;
@@ -116,7 +116,7 @@ class HeaderFinder {
       for (std::size_t i = 0; i < count; ++i)
         if (std::ranges::find(texts, i) == texts.end()) labels.push_back(i);
       if (texts.empty() && count != 2) {
-        // Without a header nobody could tell the columns apart.
+        // Without a header the columns could not be told apart.
         const auto text = detail::find_name(first_, detail::text_names, detail::more_text_names);
         const auto label = detail::find_name(first_, detail::label_names, detail::more_label_names);
         decided_ = text && label && *text != *label ? Verdict::header : Verdict::row;
@@ -133,7 +133,7 @@ class HeaderFinder {
                                       return text < count && detail::is_text_name(first_[text]);
                                     });
       const int names = (named_text ? 1 : 0) + (detail::is_label_name(first_[label]) ? 1 : 0);
-      // Of two columns without a header, the second has the labels.
+      // In a table of two columns without a header, the second column has the labels.
       const bool by_default = labels.size() == 1 || label == 1;
       if (names == 0 && !by_default) continue;
       candidates_.push_back({.column = label,

@@ -1,5 +1,6 @@
 #pragma once
-// Names of classes as people see them: what is around a name and not seen is no part of it.
+// Names of classes as people see them: invisible characters around a name do not belong to the
+// name.
 
 #include <soma/base/error.hpp>
 #include <soma/text/utf8.hpp>
@@ -22,8 +23,8 @@ inline bool is_wide_space(char32_t point) {
          (point >= 0x2000 && point <= 0x200A) || point == 0x2028 || point == 0x2029 ||
          point == 0x202F || point == 0x205F || point == 0x3000;
 }
-// Characters without width of their own: joiners, marks of direction, a byte order mark, the soft
-// hyphen. Tags that flags are made of are seen.
+// Characters without width: joiners, marks of direction, a byte order mark, the soft hyphen. Tag
+// characters of flags are visible.
 inline bool is_invisible(char32_t point) {
   return point == 0xAD || point == 0x61C || point == 0x180E ||
          (point >= 0x200B && point <= 0x200F) || (point >= 0x202A && point <= 0x202E) ||
@@ -32,7 +33,7 @@ inline bool is_invisible(char32_t point) {
 
 }  // namespace detail
 
-// Without the spaces, tabs and invisible characters around it. Bytes that are no UTF-8 stay.
+// The label without the spaces, tabs and invisible characters around it. Invalid UTF-8 stays.
 inline std::string_view trimmed_label(std::string_view label) {
   std::size_t begin = label.size(), end = 0;
   for (std::size_t at = 0; at < label.size();) {
@@ -49,7 +50,7 @@ inline std::string_view trimmed_label(std::string_view label) {
   return begin < end ? label.substr(begin, end - begin) : std::string_view();
 }
 
-// The name with every run of spaces as one, and nothing that is invisible.
+// The name with single spaces, and without invisible characters.
 inline std::string visible_label(std::string_view label) {
   std::string result;
   for (std::size_t at = 0; at < label.size();) {
@@ -63,7 +64,7 @@ inline std::string visible_label(std::string_view label) {
   return result;
 }
 
-// The name in quotation marks, with a number such as <U+00A0> for what is not seen.
+// The name in quotation marks, with numbers such as <U+00A0> for invisible characters.
 inline std::string quoted_label(std::string_view label) {
   constexpr std::string_view digits = "0123456789ABCDEF";
   std::string shown;
@@ -83,7 +84,7 @@ inline std::string quoted_label(std::string_view label) {
   return soma::quoted(shown);
 }
 
-// Error text.label_alike: two names that look the same and are not.
+// Error text.label_alike: two different names look the same.
 inline void check_labels_apart(std::string_view operation, std::span<const std::string> labels) {
   std::map<std::string, std::string_view> seen;
   for (const std::string& label : labels) {
@@ -95,8 +96,8 @@ inline void check_labels_apart(std::string_view operation, std::span<const std::
   }
 }
 
-// Error text.label_separator: of rows with several labels, one that another character than the
-// separator evidently splits.
+// Error text.label_separator: in rows with several labels, a label that evidently uses another
+// separator.
 inline void check_label_separator(std::string_view operation, std::span<const std::string> labels,
                                   char separator) {
   const std::set<std::string_view> known(labels.begin(), labels.end());
@@ -105,7 +106,7 @@ inline void check_label_separator(std::string_view operation, std::span<const st
     for (const std::string& label : labels) {
       const std::size_t at = label.find(other);
       if (at == std::string::npos) continue;
-      // A part that is a label of another row says that the whole is none.
+      // If a part is a label of another row, the whole is not one label.
       const std::string_view first = trimmed_label(std::string_view(label).substr(0, at));
       if (known.count(first) != 0)
         fail(error_id::text_label_separator, operation, "label",

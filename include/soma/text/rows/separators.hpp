@@ -1,5 +1,5 @@
 #pragma once
-// Which character separates the columns of a table, by its first lines.
+// Detects the character that separates the columns of a table, from its first lines.
 
 #include <algorithm>
 #include <array>
@@ -23,9 +23,10 @@ constexpr std::string_view separator_name(char separator) {
   }
 }
 
-// The separator that a table evidently has instead of `own`: each of the records at the beginning
-// of `text` has as many of it as the first, and less than half have as many of `own`. 0: there is
-// none. `quotes`: what is between quotation marks does not count. `whole`: the text is not cut off.
+// The separator that a table evidently has instead of `own`: each record at the beginning of `text`
+// has the same number of it as the first, and less than half of the records have the same number of
+// `own`. 0: there is none. `quotes`: separators within quotation marks do not count. `whole`: the
+// text is not cut off.
 inline char evident_separator(std::string_view text, bool whole, char own, bool quotes) {
   constexpr std::array<char, 4> known = {'\t', ',', ';', '|'};
   constexpr std::size_t most_records = 100;

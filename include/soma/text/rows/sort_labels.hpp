@@ -9,7 +9,7 @@
 
 namespace soma::text {
 
-// Ascending: by value where all are whole numbers, else by their bytes.
+// Ascending: by value if all labels are whole numbers, else by bytes.
 inline void sort_labels(std::vector<std::string>& labels) {
   const bool numbers = std::ranges::all_of(
       labels, [](const std::string& label) { return whole_number(label).has_value(); });

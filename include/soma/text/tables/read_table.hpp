@@ -24,17 +24,17 @@
 
 namespace soma::text {
 
-// What a column holds is what is said here; of others, numbers where each cell is one or missing,
-// and else categories. (One mistyped number would make a column one of categories: columns that are
-// named in `numbers` give an error with its line instead.)
+// The kinds of columns. A column in neither list holds numbers if each cell is a number or missing,
+// and otherwise categories. (One mistyped number would turn it into categories: for a column in
+// `numbers` it is an error with its line instead.)
 struct TableOptions {
   char separator = ',';
   std::vector<std::string> numbers{}, categories{};  // names of columns
   std::vector<std::string> left_out{};               // columns that are not read
-  // Cells that say that there is no value, without the spaces around them.
+  // Cells that mean a missing value, without the spaces around them.
   std::vector<std::string> missing{"", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"};
   std::size_t max_columns = 4096;
-  std::size_t max_categories = 1000;  // of a column
+  std::size_t max_categories = 1000;  // categories of a column
   std::size_t max_rows = std::size_t{1} << 26;
   std::size_t max_row_bytes = std::size_t{1} << 20;  // as the row lies in the file, unpacked
   const StopFlag* stop = nullptr;  // ends the reading with runtime.stopped; nullptr: nothing does
@@ -42,7 +42,7 @@ struct TableOptions {
 
 namespace detail {
 
-// The cell as a finite number, or none: "3", "-0.5", "+1e-3".
+// The cell as a finite number, such as "3", "-0.5", "+1e-3"; not set if it is none.
 inline std::optional<double> table_number(std::string_view cell) {
   if (cell.starts_with('+') && !cell.starts_with("+-")) cell.remove_prefix(1);
   double value = 0;
@@ -53,15 +53,15 @@ inline std::optional<double> table_number(std::string_view cell) {
   return value;
 }
 
-// The work behind read_table: one pass says what columns hold, a second one takes it, so that
-// nothing is kept as text that is a number.
+// The implementation of read_table: the first pass finds the kinds of columns, the second reads the
+// values, so that numbers are never kept as text.
 class TableReader {
  public:
   TableReader(std::string_view name, const TableOptions& options) : options_(options), name_(name) {
     result_.source = name;
   }
 
-  // `open` gives the bytes from their beginning, each time.
+  // `open` returns the bytes from the beginning, for each pass.
   template <class Open>
   Table read(const Open& open) {
     pass(open(), [&](Record& row) { look(row); });
@@ -77,13 +77,13 @@ class TableReader {
  private:
   static constexpr std::string_view operation = "read_table";
 
-  // A column of the file, and where its values go.
+  // A column of the file, and the place for its values.
   struct Place {
     std::string name{};
     bool left_out = false;
     std::optional<ColumnKind> said{};
     bool all_numbers = true;
-    std::uint64_t first_text_line = 0;  // of the first cell that is no number
+    std::uint64_t first_text_line = 0;  // the line of the first cell that is not a number
     std::string first_text{};
     std::size_t column = 0;
     std::unordered_map<std::string, std::int32_t> codes{};
@@ -201,7 +201,8 @@ class TableReader {
         column.codes.reserve(result_.rows);
     }
   }
-  // The second pass. (A file that was written to in between has ended the reading already.)
+  // The second pass. (If the file was written to in between, reading has already ended with an
+  // error.)
   void take(const Record& record) {
     for (std::size_t i = 0; i < places_.size(); ++i) {
       Place& place = places_[i];
@@ -227,10 +228,10 @@ class TableReader {
                     ? ""
                     : "; the first cell that is no number is " + soma::quoted(place.first_text) +
                           " in line " + std::to_string(place.first_text_line)),
-           "at most that (max_categories), a column of numbers, or one that is left out");
+           "at most max_categories, a column of numbers, or a column that is left out");
     return at->second;
   }
-  // Categories are numbered as they came, and now in their order.
+  // Categories have numbers in the order of appearance, and now get numbers in sorted order.
   void finish_columns() {
     for (const Place& place : places_) {
       if (place.left_out) continue;
@@ -256,11 +257,11 @@ class TableReader {
 
 }  // namespace detail
 
-// Reads a table: RFC 4180, also gzip; the first row names the columns, spaces around cells are none
-// of them, blank lines are nothing. The file is read twice. Errors text.row_columns,
+// Reads a table in RFC 4180, or gzip of it. The first row names the columns; spaces around cells
+// are removed and blank lines are ignored. The file is read twice. Errors text.row_columns,
 // text.row_quote, text.row_encoding, text.row_too_long, all with file and line; table.column (names
-// that are empty, twice there, all numbers, or that options give and the header lacks), table.cell
-// (no number in a column that is said to hold numbers), table.categories, table.size,
+// that are empty, repeated or all numbers; names in the options that the header lacks), table.cell
+// (a cell that is no number in a column of `numbers`), table.categories, table.size,
 // text.file_empty, file.read, text.file_gzip, text.file_changed, runtime.stopped.
 inline Table read_table(std::string_view path, const TableOptions& options = {}) {
   FileState first;
@@ -275,7 +276,7 @@ inline Table read_table(std::string_view path, const TableOptions& options = {})
     return bytes;
   });
 }
-// The same for what is in memory already.
+// The same for a text in memory.
 inline Table read_table_text(std::string_view content, const TableOptions& options = {}) {
   return detail::TableReader("memory", options).read([&] {
     return ByteSource::of_memory("read_table", content);

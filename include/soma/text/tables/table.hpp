@@ -1,5 +1,5 @@
 #pragma once
-// Table: columns of numbers and of categories in memory, as a CSV file has them.
+// Table: columns of numbers and of categories in memory, read from a CSV file.
 
 #include <soma/base/error.hpp>
 
@@ -20,7 +20,7 @@ struct TableColumn {
   std::vector<std::string> categories{};  // category: its names, sorted as sort_labels() does
   std::vector<std::int32_t> codes{};      // category: index into them, one a row; -1: missing
 
-  // How many rows lack it.
+  // The number of rows without a value in this column.
   std::size_t missing() const {
     std::size_t count = 0;
     for (const double number : numbers) count += number != number ? 1u : 0u;
@@ -40,7 +40,7 @@ struct Table {
       if (column.name == name) return &column;
     return nullptr;
   }
-  // Error table.column, which lists the names.
+  // The column of that name. Error table.column, which lists the names.
   const TableColumn& column(std::string_view name) const {
     if (const TableColumn* found = find(name)) return *found;
     std::string names;

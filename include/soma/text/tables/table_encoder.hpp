@@ -1,6 +1,6 @@
 #pragma once
-// TableEncoder: rows of a table as the numbers that a net takes: standardised, categories as ones
-// and zeros. It is fitted on the rows that a net learns from, and saved with it.
+// TableEncoder: encodes rows of a table as inputs of a network: numbers are standardised,
+// categories become ones and zeros. It is fitted on the training rows, and saved with the network.
 
 #include <soma/base/json_limits.hpp>
 #include <soma/tensor/tensor.hpp>
@@ -20,17 +20,18 @@
 
 namespace soma::text {
 
-// A column of numbers is (x - mean) / deviation, mean and population deviation being those of the
-// fitted rows that have it; where some of those lack it, a 1 for rows that do stands behind. A
-// column of categories is a number for each category of the fitted rows, 1 for the row's own. A
-// missing number is 0, the mean; a missing category, or one that no fitted row has, is all zeros.
-// A target is standardised, too, and may not be missing.
+// A column of numbers becomes (x - mean) / standard deviation, with the mean and the population
+// standard deviation of the fitted rows that have a value. If some fitted rows lack the value, a
+// second number follows: 1 for rows without a value. A column of categories becomes a number for
+// each category of the fitted rows: 1 for the row's own category, else 0. A missing number is 0,
+// the mean; a missing category, or one that no fitted row has, is all zeros. The target is
+// standardised too, and may not be missing.
 class TableEncoder {
  public:
   struct Column {
     std::string name{};
     ColumnKind kind = ColumnKind::number;
-    double mean = 0, deviation = 1;
+    double mean = 0, standard_deviation = 1;
     bool missing = false;  // some fitted rows lack it
     std::vector<std::string> categories{};
 
@@ -40,7 +41,7 @@ class TableEncoder {
   };
 
   TableEncoder() = default;
-  // All columns but the target are features. Errors table.column (no such target, or one of
+  // All columns except the target are features. Errors table.column (no such target, or a target of
   // categories), table.cell (a fitted row without target), table.rows (no rows, or one that the
   // table lacks).
   static TableEncoder fit(const Table& table, std::string_view target,
@@ -59,7 +60,7 @@ class TableEncoder {
     return encoder;
   }
 
-  // Numbers a row.
+  // The number of features of a row.
   std::size_t width() const {
     std::size_t width = 0;
     for (const Column& column : features_) width += column.width();
@@ -67,8 +68,8 @@ class TableEncoder {
   }
   const std::vector<Column>& features() const { return features_; }
   const Column& target() const { return target_; }
-  // What read_table() is to be told of a file whose rows are encoded: what columns hold may not
-  // depend on which cells that file has.
+  // The options of read_table() for a file whose rows are encoded: the kinds of columns must not
+  // depend on the cells of that file.
   TableOptions reading() const {
     TableOptions options;
     for (const Column& column : features_)
@@ -77,8 +78,8 @@ class TableEncoder {
     return options;
   }
 
-  // fp32 [rows, width()]. Columns are found by their names, wherever they are. Errors table.column
-  // (one is missing, or holds something else), table.rows.
+  // fp32 [rows, width()]. Columns are found by name, in any order. Errors table.column (a column is
+  // missing, or has another kind), table.rows.
   Tensor encode(Context& context, const Table& table, std::span<const std::uint32_t> rows) const {
     check_rows("TableEncoder::encode", table, rows);
     const std::size_t columns = width();
@@ -119,10 +120,10 @@ class TableEncoder {
   }
   // A standardised target in its own unit.
   double in_units(double standardised) const {
-    return standardised * target_.deviation + target_.mean;
+    return standardised * target_.standard_deviation + target_.mean;
   }
 
-  // All of it, with digits that read back the same.
+  // The encoder as JSON, with digits that read back exactly.
   std::string to_json() const {
     nlohmann::ordered_json features = nlohmann::ordered_json::array();
     for (const Column& column : features_) features.push_back(json_of(column));
@@ -130,12 +131,12 @@ class TableEncoder {
         {"version", 1}, {"target", json_of(target_)}, {"features", features}}
         .dump(1);
   }
-  // `purpose` names the text in messages. Error table.json: it is not what to_json() writes, or
-  // holds numbers that cannot be.
+  // `purpose` names the text in messages. Error table.json: the text is not in the form of
+  // to_json(), or holds invalid numbers.
   static TableEncoder from_json(std::string_view text, std::string_view purpose) {
     const auto failed = [&](std::string_view given) {
       fail(error_id::table_json, "TableEncoder::from_json", purpose, given,
-           "what TableEncoder::to_json() wrote");
+           "the text that TableEncoder::to_json() wrote");
     };
     if (!soma::detail::may_be_tree(text)) failed("a zero byte, or lists in lists without end");
     const Json root = Json::parse(text, nullptr, false);
@@ -145,7 +146,7 @@ class TableEncoder {
       failed("no object of version 1 with features");
     if (!root.contains("target") || !read(root["target"], encoder.target_) ||
         encoder.target_.kind != ColumnKind::number)
-      failed("no target, or one that cannot be");
+      failed("no target, or a target that is not valid");
     for (const Json& column : root["features"])
       if (!read(column, encoder.features_.emplace_back()))
         failed("a feature that cannot be, number " + std::to_string(encoder.features_.size()));
@@ -208,16 +209,17 @@ class TableEncoder {
     const double deviation = count > 0 ? std::sqrt(squares / count) : 0;
     if (!std::isfinite(deviation) || !std::isfinite(result.mean))
       fail(error_id::table_cell, "TableEncoder::fit", "column " + soma::quoted(column.name),
-           "of numbers whose squares are no doubles any more", "smaller numbers");
-    if (deviation > 0) result.deviation = deviation;  // a column of one value stays at 0
+           "of numbers so large that their squares overflow a double", "smaller numbers");
+    if (deviation > 0) result.standard_deviation = deviation;  // a column of one value stays at 0
     return result;
   }
-  // Within what a float holds, whatever the rows behind the fitted ones have.
+  // Limited to the range of float, whatever values rows beyond the fitted ones have.
   static float standardised(const Column& column, double value) {
     constexpr double most = 3e38;
-    return static_cast<float>(std::clamp((value - column.mean) / column.deviation, -most, most));
+    return static_cast<float>(
+        std::clamp((value - column.mean) / column.standard_deviation, -most, most));
   }
-  // The column of that name. Error table.column.
+  // The column of that name and kind. Error table.column.
   static const TableColumn& matching(const Table& table, const Column& column) {
     const TableColumn& found = table.column(column.name);
     if (found.kind != column.kind)
@@ -228,7 +230,7 @@ class TableEncoder {
                ", as where it was fitted (reading() says so to read_table)");
     return found;
   }
-  // Of each category of the table its place among those that are known; -1: it is not.
+  // For each category of the table, its place among the known categories; -1: unknown.
   static std::vector<std::int32_t> places_of(const Column& column, const TableColumn& source) {
     std::vector<std::int32_t> places;
     for (const std::string& name : source.categories) {
@@ -246,12 +248,12 @@ class TableEncoder {
       json["categories"] = column.categories;
     } else {
       json["mean"] = column.mean;
-      json["deviation"] = column.deviation;
+      json["deviation"] = column.standard_deviation;
       json["missing"] = column.missing;
     }
     return json;
   }
-  // False: it is no such column.
+  // Returns false if the JSON is no such column.
   static bool read(const Json& json, Column& column) {
     if (!json.is_object() || !json.contains("name") || !json["name"].is_string()) return false;
     column.name = json["name"].get<std::string>();
@@ -269,9 +271,10 @@ class TableEncoder {
         !json["missing"].is_boolean())
       return false;
     column.mean = json["mean"].get<double>();
-    column.deviation = json["deviation"].get<double>();
+    column.standard_deviation = json["deviation"].get<double>();
     column.missing = json["missing"].get<bool>();
-    return std::isfinite(column.mean) && column.deviation > 0 && std::isfinite(column.deviation);
+    return std::isfinite(column.mean) && column.standard_deviation > 0 &&
+           std::isfinite(column.standard_deviation);
   }
 
   std::vector<Column> features_{};

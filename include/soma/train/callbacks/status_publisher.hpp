@@ -1,6 +1,7 @@
 #pragma once
-// StatusPublisher: a callback that keeps a page of how a run is doing (io/status/status_page.hpp),
-// for soma-top and programs like it. Opt-in: this header includes <filesystem>.
+// StatusPublisher: a callback that keeps a page with the state of a run
+// (io/status/status_page.hpp), for soma-top and similar programs. Opt-in: this header includes
+// <filesystem>.
 
 #include <soma/io/status/status_page.hpp>
 #include <soma/runtime/clock.hpp>
@@ -20,8 +21,8 @@
 
 namespace soma::train {
 
-// How this process was called, its words with spaces between them; empty where the system does not
-// say.
+// The command line of this process, its words separated by spaces; empty if the system does not
+// report it.
 inline std::string own_command() {
   std::string words;
   if (std::FILE* file = std::fopen("/proc/self/cmdline", "re")) {
@@ -38,7 +39,7 @@ inline std::string own_command() {
 
 class StatusPublisher final : public Callback {
  public:
-  // `command` is how the program was called (own_command()). Errors file.write.
+  // `command` is the program's command line (own_command()). Error file.write.
   explicit StatusPublisher(std::string_view command, std::string_view model = "",
                            std::string folder = status_folder())
       : page_(std::move(folder), command, model) {}
@@ -84,7 +85,8 @@ class StatusPublisher final : public Callback {
     page_.publish();
   }
 
-  // Nanoseconds on a processor of each thread, and the share since last time. 0: only notes them.
+  // Measures each thread's processor time in nanoseconds, and its share since the last call.
+  // seconds 0: only notes the times.
   void measure_threads(double seconds) {
     RunStatus& status = page_.status();
     std::map<std::string, unsigned long long> now;

@@ -1,5 +1,6 @@
 #pragma once
-// SvgCanvas: lines, labels and curves as the text of an SVG picture; Axis: where values lie.
+// SvgCanvas: lines, labels and curves as the text of an SVG picture. Axis: maps values to places in
+// the picture.
 
 #include <soma/base/fixed.hpp>
 #include <soma/train/curves/markup.hpp>
@@ -28,7 +29,7 @@ struct Axis {
 // The axis over the finite values that have been added, with a little room on both sides.
 class Range {
  public:
-  // Values are cut to what can be drawn: a difference of two of them is a double.
+  // Values are limited so that the difference of two values is a double.
   void add(double value) {
     if (!std::isfinite(value)) return;
     constexpr double most = 1e300;
@@ -40,7 +41,7 @@ class Range {
   // `room`: a share of the range, at least `least`. Without values it is 0 to 1.
   Axis axis(double from, double to, double room = 0.05, double least = 0) const {
     if (empty()) return {0, 1, from, to};
-    // What is nearer together than a double's digits tell would have no ticks.
+    // Values that are closer together than a double's precision would have no ticks.
     const double magnitude = (std::max)(std::fabs(low_), std::fabs(high_));
     const double needed = (std::max)({(high_ - low_) * room, least, magnitude * 1e-9, 1e-300});
     return {low_ - needed, high_ + needed, from, to};
@@ -62,7 +63,7 @@ inline double tick_distance(double range) {
   return 10 * power;
 }
 
-// A tick's value with the digits that tell it from its neighbour.
+// A tick's value with as many digits as distinguish it from its neighbour.
 inline std::string tick_text(double value, double distance) {
   if (std::fabs(value) < distance / 2) return "0";
   const double digits = -std::floor(std::log10(distance) + 1e-9);
@@ -96,7 +97,7 @@ class SvgCanvas {
     text_.append("\" x2=\"").append(place(to.x)).append("\" y2=\"").append(place(to.y));
     text_.append("\" ").append(style).append("/>\n");
   }
-  // Words may come from outside.
+  // `words` may come from outside: they are escaped.
   void label(double x, double y, std::string_view words, std::string_view anchor = "start") {
     text_.append("<text x=\"").append(place(x)).append("\" y=\"").append(place(y));
     text_.append("\" text-anchor=\"").append(anchor).append("\">");
@@ -146,7 +147,7 @@ class SvgCanvas {
     line({x.from, y.from}, {x.to, y.from}, "stroke=\"black\"");
     line({x.from, y.from}, {x.from, y.to}, "stroke=\"black\"");
   }
-  // Text that readers of the picture find again and nobody sees.
+  // Text that readers of the file find again and viewers do not show.
   void metadata(std::string_view id, std::string_view content) {
     text_.append("<metadata id=\"").append(id).append("\">").append(content);
     text_.append("</metadata>\n");
@@ -154,7 +155,7 @@ class SvgCanvas {
   std::string finish() { return std::move(text_.append("</svg>\n")); }
 
  private:
-  // In tenths of a unit, and never so far out that a reader stumbles over it.
+  // In tenths of a unit, and limited to a range that every reader accepts.
   static std::string place(double value) {
     return soma::detail::fixed(std::isfinite(value) ? std::clamp(value, -1e5, 1e5) : 0, 1);
   }

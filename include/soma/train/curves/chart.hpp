@@ -1,6 +1,6 @@
 #pragma once
-// Charts: curves over a common axis, with a legend; several of them one below the other as a
-// picture. What is drawn is bounded, however much is given.
+// Charts: curves over a common axis, with a legend; several charts, one below the other, as a
+// picture. The size of the picture is bounded, however much data is given.
 
 #include <soma/train/curves/canvas.hpp>
 
@@ -35,17 +35,17 @@ struct ChartBox {
   double left = 0, top = 0, width = 960, height = 240;
 };
 
-inline constexpr std::size_t most_curves = 32;          // of a chart; others are left out
-inline constexpr std::size_t most_points_drawn = 2000;  // of a curve; more are drawn as means
+inline constexpr std::size_t most_curves = 32;          // curves of a chart; others are left out
+inline constexpr std::size_t most_points_drawn = 2000;  // points of a curve; else means are drawn
 
 namespace detail {
 
-// Okabe and Ito's colours, which people tell apart whatever colours they see.
+// Okabe and Ito's colours, which people with any colour vision can tell apart.
 inline constexpr std::array<std::string_view, 8> curve_colours{
     "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#000000", "#999999"};
 inline constexpr std::array<std::string_view, 3> curve_dashes{"", "6 3", "2 2"};
 
-// The means of groups of as many points as it takes; a group with a gap is one.
+// The means of groups of points, with at most `most` groups; a group with a gap is a gap.
 inline std::vector<CurvePoint> thinned(const std::vector<CurvePoint>& points, std::size_t most) {
   if (points.size() <= most) return points;
   const std::size_t group = (points.size() + most - 1) / most;

@@ -1,5 +1,5 @@
 #pragma once
-// Text that comes from outside, made harmless for SVG and HTML.
+// Text from outside, made harmless for SVG and HTML.
 
 #include <soma/text/utf8.hpp>
 
@@ -11,7 +11,7 @@ namespace soma::train {
 
 namespace detail {
 
-// What XML 1.0 has no place for (section 2.2), and controls that nobody sees.
+// Excludes characters that XML 1.0 forbids (section 2.2), and invisible control characters.
 inline bool is_markup_character(char32_t point) {
   if (point < 0x20) return point == '\t' || point == '\n';
   return (point < 0x7F || point > 0x9F) && point != 0xFFFE && point != 0xFFFF;
@@ -20,8 +20,8 @@ inline bool is_markup_character(char32_t point) {
 }  // namespace detail
 
 // The text as content of an element or of an attribute in quotation marks: whatever its bytes are,
-// it ends neither and is valid UTF-8. What is no character reads as U+FFFD. Of a text of more than
-// `most` characters the beginning is left, with an ellipsis behind it.
+// it ends neither and is valid UTF-8. Invalid bytes become U+FFFD. A text of more than `most`
+// characters is cut and ends with an ellipsis.
 inline std::string markup_text(std::string_view text, std::size_t most = std::size_t{1} << 16) {
   std::string result;
   for (std::size_t at = 0; at < text.size(); --most) {

@@ -1,6 +1,6 @@
 #pragma once
-// report_page(): what a run came to, as one page of HTML that needs nothing else: no script, no
-// request to anywhere, which the page itself forbids (Content-Security-Policy).
+// report_page(): the results of a run as one page of HTML that is complete in itself: it has no
+// script and makes no request, which its Content-Security-Policy forbids.
 
 #include <soma/base/error.hpp>
 #include <soma/base/fixed.hpp>
@@ -16,26 +16,27 @@
 
 namespace soma::train {
 
-// A text that a model got wrong.
+// A text that the model classified wrongly.
 struct WrongText {
-  std::string text{}, pair{};  // of pairs the second text, too
+  std::string text{}, pair{};  // pairs: the second text is `pair`
   std::string expected{}, predicted{};
   double confidence = 0;  // by which the page sorts them, the largest first
 };
 
-// Texts may have any bytes. What is empty is left out.
+// Texts may have any bytes. Empty members are left out.
 struct ReportPage {
   std::string title = "training";
   std::string picture{};                                       // SVG, taken as it is
   std::vector<std::pair<std::string, std::string>> results{};  // names and values
-  // Row-major: how many of class i were taken for class j, as of metrics::Classification.
+  // Row-major: the number of cases of class i that were predicted as class j, as in
+  // metrics::Classification.
   std::vector<std::string> labels{};
   std::vector<std::uint64_t> confusion{};
   std::vector<WrongText> wrong{};
   std::string confidence_title = "probability";
 };
 
-// Bounds of a page, whatever it is given.
+// Limits of a page, whatever it is given.
 inline constexpr std::size_t most_matrix_classes = 40, most_confusions = 100,
                              most_wrong_texts = 100, most_shown_characters = 1000;
 
@@ -48,7 +49,7 @@ inline constexpr std::string_view page_style =
     "td.n{text-align:right;font-variant-numeric:tabular-nums}"
     "td.d{background:#e3f1e3}svg{max-width:100%;height:auto}";
 
-// What a person reads, apart from the words around it, whichever direction it is written in.
+// Text for readers, isolated from the words around it in case it is written from right to left.
 inline std::string shown_text(std::string_view text) {
   return "<bdi>" + markup_text(text, most_shown_characters) + "</bdi>";
 }
@@ -57,7 +58,7 @@ inline void append_cell(std::string& page, std::string_view content, std::string
   page.append(kind.empty() ? ">" : "\">").append(content).append("</td>");
 }
 
-// All classes where they fit, else the pairs that are confused most.
+// All classes if they fit, else the most confused pairs.
 inline void append_confusion(std::string& page, const ReportPage& report) {
   const std::size_t count = report.labels.size();
   page.append("<h2>Confusion matrix</h2>\n");
@@ -116,7 +117,7 @@ inline void append_wrong(std::string& page, const ReportPage& report) {
 
 }  // namespace detail
 
-// The page. Error csv.size: a confusion matrix that is not the square of the labels.
+// The page. Error csv.size: the confusion matrix is not square in the labels.
 inline std::string report_page(const ReportPage& report) {
   const std::size_t count = report.labels.size();
   const std::size_t cells = report.confusion.size();

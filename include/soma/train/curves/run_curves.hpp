@@ -1,9 +1,9 @@
 #pragma once
-// RunCurves: loss, metrics and learning rate of a run as a picture that grows with it.
+// RunCurves: loss, metrics and learning rate of a run as a picture that grows with the run.
 //
 //   soma::train::RunCurves curves({.file = "curves.svg"});
 //   trainer.add(curves);
-//   trainer.fit(source, &held_out);
+//   trainer.fit(source, &validation);
 //
 // POSIX. docs/training.md shows a picture.
 
@@ -33,18 +33,18 @@ namespace soma::train {
 
 struct RunCurvesOptions {
   std::string title = "training";
-  std::string file{};  // of the picture (SVG); empty: none
-  std::string page{};  // of a page (HTML) that has the picture while the run goes on; empty: none
-  // Files are written behind evaluations and checkpoints, at the end, and at steps so far apart.
+  std::string file{};  // for the picture (SVG); empty: no picture
+  std::string page{};  // for a page (HTML) with the picture of a running training; empty: none
+  // Files are written after evaluations and checkpoints, at the end, and at steps at least this far
+  // apart.
   double seconds_between = 30;
 };
 
-// Files are written whole or not at all, and each holds the numbers behind its curves: a run that
-// is resumed reads those of the steps before it from the file (or the page), and its picture is
-// that of a run without a break, byte for byte. Where the file is another one, or not there, the
-// curves begin with the resumed run, and beginning() tells where. Memory and files: at most 1,000
-// points a curve and 16 curves. Errors: file.write, and where the file is there and
-// cannot be read file.read.
+// Files are written whole or not at all, and each holds the numbers of its curves. A resumed run
+// reads the numbers of earlier steps from the file (or the page), so its picture equals that of a
+// run without a break, byte for byte. If the file is missing or is another file, the curves begin
+// with the resumed run, and beginning() returns where. Memory and files: at most 1,000 points a
+// curve and 16 curves. Errors: file.write, and file.read if an existing file cannot be read.
 class RunCurves final : public Callback {
  public:
   explicit RunCurves(RunCurvesOptions options = {}) : options_(std::move(options)) {}
@@ -66,7 +66,8 @@ class RunCurves final : public Callback {
   }
   void on_evaluation(const EvaluationInfo& info) override {
     add("held_out/loss", "validation loss", info.step, info.loss);
-    // Those on one scale, from 0 to 1: accuracy, F1, AUC, R2; the first few where there are many.
+    // Metrics on one scale from 0 to 1: accuracy, F1, AUC, R2; only the first few if there are
+    // many.
     std::size_t metrics = 0;
     if (info.values != nullptr)
       for (const metrics::Value& value : *info.values)
@@ -77,8 +78,8 @@ class RunCurves final : public Callback {
   void on_checkpoint(std::uint64_t) override { write(); }
   void on_end(const Report&) override { write(); }
 
-  // Where the curves begin: 0, or behind the step that a run went on from without a file of its
-  // earlier steps.
+  // The step at which the curves begin: 0, or the step from which a run resumed without a file of
+  // its earlier steps.
   std::uint64_t beginning() const {
     const Series* loss = find("loss");
     if (first_step_ == 0 ||
@@ -86,13 +87,13 @@ class RunCurves final : public Callback {
       return 0;
     return first_step_;
   }
-  // "loss", "rate", "held_out/loss", "held_out/accuracy" ...; nullptr: there is none.
+  // "loss", "rate", "held_out/loss", "held_out/accuracy" ...; nullptr if there is no such curve.
   const Series* find(std::string_view name) const {
     for (const Named& curve : curves_)
       if (curve.name == name) return &curve.series;
     return nullptr;
   }
-  // The picture as it is.
+  // The current picture.
   std::string svg() const {
     Chart loss{.title = "loss", .x_title = "step"}, metrics{.title = "metrics", .x_title = "step"},
         rate{.title = "learning rate", .x_title = "step"};
@@ -165,8 +166,8 @@ class RunCurves final : public Callback {
       points.push_back({point.step(), point.mean()});
     return points;
   }
-  // An exponential mean over about twenty points, which begins anew behind a gap. The weights of
-  // the first points are those of a mean that has not seen more.
+  // An exponential mean over about twenty points, which starts anew after a gap. The weights of the
+  // first points are corrected for the short history.
   static std::vector<CurvePoint> smoothed(const std::vector<CurvePoint>& points) {
     constexpr double share = 0.05;
     std::vector<CurvePoint> result;
@@ -184,7 +185,7 @@ class RunCurves final : public Callback {
     return result;
   }
 
-  // Names with letters, digits and what is harmless as they are, other bytes as "%3C".
+  // Keeps letters, digits and harmless characters; writes other bytes as "%3C".
   static std::string packed(std::string_view name) {
     constexpr std::string_view harmless = " ._-/", digits = "0123456789ABCDEF";
     std::string text;
@@ -222,7 +223,7 @@ class RunCurves final : public Callback {
     }
     return text;
   }
-  // The curves of an earlier picture or page; none where the file is something else.
+  // The curves of an earlier picture or page; none if the file is something else.
   void read(const std::string& path) {
     constexpr std::size_t most_bytes = std::size_t{1} << 24;
     struct stat known {};

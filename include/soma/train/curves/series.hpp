@@ -1,5 +1,5 @@
 #pragma once
-// Series: values over steps in bounded memory, however long a run is; as text and back.
+// Series: values over steps in bounded memory, however long a run is, as text and back.
 
 #include <algorithm>
 #include <array>
@@ -15,25 +15,25 @@
 
 namespace soma::train {
 
-// Each point is the mean of the values of some neighbouring steps, one at first. When there are too
-// many points, neighbours become one, and new ones take as many values from then on. What it holds
-// is a function of the values and the order that they came in, so a series that was written, read
-// and continued is that of a run without a break.
+// Each point is the mean of the values of some neighbouring steps; at first of one step. When there
+// are too many points, pairs of neighbours merge, and new points take twice as many values from
+// then on. The content depends only on the values and their order, so a series that is written,
+// read and continued equals that of a run without a break.
 class Series {
  public:
   static constexpr std::size_t most_points = 1000;
 
   struct Point {
     std::uint64_t first = 0, last = 0;  // steps
-    double sum = 0;                     // of `count` values; not finite where one of them is not
+    double sum = 0;                     // over `count` values; not finite if one is not
     std::uint64_t count = 0;
 
     double step() const { return (static_cast<double>(first) + static_cast<double>(last)) / 2; }
     double mean() const { return sum / static_cast<double>(count); }
   };
 
-  // Steps come in ascending order. One that is there already, as of a run that went on from an
-  // earlier checkpoint and repeats it, keeps its value.
+  // Steps come in ascending order. A step that is already there keeps its value, as in a run that
+  // resumes from an earlier checkpoint and repeats steps.
   void add(std::uint64_t step, double value) {
     if (!points_.empty() && step <= points_.back().last) return;
     if (!points_.empty() && points_.back().count < values_) {
@@ -46,8 +46,8 @@ class Series {
     if (points_.size() == most_points) merge();
     points_.push_back({.first = step, .last = step, .sum = value, .count = 1});
   }
-  // Forgets what lies behind a step: a run goes on from there. Values of a point that the step is
-  // in the middle of stay.
+  // Drops the points behind a step, from which a run continues. A point that the step lies inside
+  // of stays.
   void drop_behind(std::uint64_t step) {
     while (!points_.empty() && points_.back().first > step) points_.pop_back();
   }
@@ -55,8 +55,8 @@ class Series {
   const std::vector<Point>& points() const { return points_; }
   bool empty() const { return points_.empty(); }
 
-  // "2 1 2 2 0.25 3 4 2 0.5": how many values a point takes, then first, last, count and sum of
-  // each, with the digits that read back the same.
+  // "2 1 2 2 0.25 3 4 2 0.5": the number of values of a point, then first, last, count and sum of
+  // each point, with digits that read back exactly.
   std::string to_text() const {
     std::string text = std::to_string(values_);
     for (const Point& point : points_) {
@@ -69,7 +69,7 @@ class Series {
     }
     return text;
   }
-  // Nothing: the text, which may come from anywhere, is not such a text.
+  // Returns nothing if the text, which may come from anywhere, has another form.
   static std::optional<Series> from_text(std::string_view text) {
     Series series;
     if (!take(text, series.values_) || series.values_ == 0) return std::nullopt;

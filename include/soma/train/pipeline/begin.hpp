@@ -1,6 +1,6 @@
 #pragma once
-// The members of PipelineGradients that begin a run: what is refused, which stage has which pieces,
-// and how each rank gets the parameters of its own.
+// The members of PipelineGradients that begin a run: checks, the assignment of pieces to stages,
+// and the distribution of parameters to ranks.
 
 #include <soma/train/pipeline/gradients.hpp>
 
@@ -14,7 +14,7 @@
 
 namespace soma::train {
 
-// Before data are read. Error train.options.
+// Runs before data are read. Error train.options.
 inline void PipelineGradients::check() const {
   const PipelineOptions& pipeline = options_.pipeline;
   const auto refuse = [](std::string_view name, const std::string& given,
@@ -45,7 +45,7 @@ inline void PipelineGradients::check() const {
                  ", whose scales are those of whole batches");
 }
 
-// On all ranks what the first one decides. Errors parallel.plan, train.options (a batch has too few
+// Rank 0 decides the cuts for all ranks. Errors parallel.plan, train.options (a batch has too few
 // shards), file.write.
 inline void PipelineGradients::decide(data::BatchSource& batches) {
   const PipelineOptions& pipeline = options_.pipeline;
@@ -61,7 +61,7 @@ inline void PipelineGradients::decide(data::BatchSource& batches) {
     cut_pieces(plan_, pipeline);
     if (measures) write_decision(pipeline, plan_);
   }
-  // A record's text has every digit of its numbers.
+  // Text of a record keeps every digit of its numbers.
   std::vector<std::string> words;
   if (ranks_.first()) {
     for (const std::size_t cut : plan_.cuts) words.push_back(plan_.pieces[cut].name);
@@ -96,7 +96,7 @@ inline void PipelineGradients::decide(data::BatchSource& batches) {
   }
 }
 
-// Own parameters, in the model's order.
+// This stage's parameters, in the model's order.
 inline void PipelineGradients::take_stage() {
   const Parameters& all = task_.parameters();
   stages_of_.assign(all.size(), 0);
@@ -117,9 +117,8 @@ inline void PipelineGradients::take_stage() {
   stage_.set_pieces(std::span(pieces_).subspan(first, plan_.end_piece(groups_.stage()) - first));
 }
 
-// The first rank's values, to the ranks that need them; of parameters that are not made yet each
-// rank makes its own, and replicas compare. What belongs to other stages goes. Error
-// parallel.mismatch.
+// Sends rank 0's values to the ranks that need them. Each rank makes postponed parameters itself,
+// and replicas compare them. Drops the parameters of other stages. Error parallel.mismatch.
 inline void PipelineGradients::distribute() {
   const Parameters& all = task_.parameters();
   const bool made = options_.pipeline.later == nullptr;
@@ -135,7 +134,7 @@ inline void PipelineGradients::distribute() {
     const Var& var = all[k].var;
     const bool own = stages_of_[k] == groups_.stage();
     if (made) {
-      // A second run begins with what each stage has.
+      // A second run starts from the values of each stage.
       const int root = began_ ? groups_.first_of(stages_of_[k]) : 0;
       if (!var.value().defined())
         var.set_value(Tensor::empty(context_, var.shape(), var.value().dtype()));
@@ -148,8 +147,8 @@ inline void PipelineGradients::distribute() {
   began_ = true;
 }
 
-// Parameters may be rows of one variable: it goes with the last of them, since all of them are of
-// one stage.
+// Parameters may be rows of one variable: the variable is dropped with the last of them, because
+// all of them belong to one stage.
 inline void PipelineGradients::drop_unless_shared(std::size_t k) const {
   const Parameters& all = task_.parameters();
   for (std::size_t i = k + 1; i < all.size(); ++i)

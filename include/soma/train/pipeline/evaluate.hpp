@@ -10,9 +10,9 @@
 
 namespace soma::train {
 
-// Replica r computes batches r, r + replicas, ...: they stream through its stages. What the last
-// stages found is exchanged between replicas, then sent to the other stages, and every rank counts
-// it in the order of the batches.
+// Replica r computes batches r, r + replicas, ...: the batches stream through its stages. The
+// replicas exchange the results of their last stages and send them to the other stages, and every
+// rank counts them in the order of the batches.
 inline Evaluation PipelineGradients::evaluate_batches(data::BatchSource& source) {
   const std::size_t replicas = groups_.replica_count(), own = groups_.replica();
   const TapeOptions options{.record = false,
@@ -45,7 +45,7 @@ inline Evaluation PipelineGradients::evaluate_batches(data::BatchSource& source)
     const std::span<const float> values = scores.span<float>();
     std::copy(values.begin(), values.end(), list.begin() + static_cast<std::ptrdiff_t>(place) + 2);
   }
-  // What a batch leaves behind (converted weights) has to be the same on all replicas.
+  // The state that a batch leaves (converted weights) has to be the same on all replicas.
   if (!batches.empty() && computed == 0) stage_.evaluate(first, 0, options);
   stage_.finish_sends();
 

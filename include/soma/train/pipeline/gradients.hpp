@@ -1,6 +1,6 @@
 #pragma once
-// PipelineGradients: StepGradients by a pipeline of stages, one rank each, and replicas of it. The
-// bits of weights, losses and norms are those of one process.
+// PipelineGradients: StepGradients by a pipeline of stages, one rank each, and replicas of it.
+// Weights, losses and norms have the bits of one process.
 
 #include <soma/train/events.hpp>
 #include <soma/train/pipeline/planner.hpp>
@@ -37,13 +37,12 @@ class PipelineGradients final : public StepGradients {
         pieces_(task.pieces()),
         own_(task.parameters()),
         plan_(known_plan(pieces_, task.parameters(), options.pipeline)),
-        stage_(
-            context, task, groups_.pipeline(),
-            {.seed = options.seed,
-             .activations = precision.activations(),
-             .precision = &precision,
-             .batch_sums = ranks.same_stage().batch_sums()},
-            *ranks.same_stage().receiver()) {
+        stage_(context, task, groups_.pipeline(),
+               {.seed = options.seed,
+                .activations = precision.activations(),
+                .precision = &precision,
+                .batch_sums = ranks.same_stage().batch_sums()},
+               *ranks.same_stage().receiver()) {
     check();
     if (ranks.first()) decided_ = read_decision(options.pipeline, context, plan_);
   }
@@ -81,7 +80,7 @@ class PipelineGradients final : public StepGradients {
     sums.batches = read.size();
     if (read.empty()) return sums;
 
-    // Scales that the whole batch decides are not known to its parts.
+    // Scales that depend on the whole batch cannot be computed for its parts.
     const bool whole = options_.pipeline.microbatches > 1 && precision_.remembers_scales() &&
                        groups_.any(!precision_.scales_known());
     const std::size_t microbatches = whole ? 1 : options_.pipeline.microbatches;
@@ -111,7 +110,7 @@ class PipelineGradients final : public StepGradients {
     return sums;
   }
 
-  // The sums of squares of each parameter, in the model's order, wherever its stage is.
+  // Adds the sums of squares of each parameter, in the model's order, from all stages.
   double norm() override {
     const Parameters& all = task_.parameters();
     std::vector<double> squares(all.size());
@@ -140,7 +139,7 @@ class PipelineGradients final : public StepGradients {
 
   void stepped() override { ranks_.same_stage().gather_rows(own_); }
 
-  // Whole batches, forward only: they stream through the stages, and replicas take turns with them.
+  // Computes whole batches, forward only: they stream through the stages, and replicas take turns.
   Evaluation evaluate(data::BatchSource& source) override {
     precision_.set_maximum({});
     Evaluation evaluation = evaluate_batches(source);
@@ -148,23 +147,24 @@ class PipelineGradients final : public StepGradients {
     return evaluation;
   }
 
-  // Every rank calls it: stages tell each other. (Without `inline` here every unit that includes
+  // Collective: stages exchange their numbers. (Without `inline` here every unit that includes
   // report.hpp would compile all virtual functions of this class.)
   inline void describe(Report& report) const override;
   std::vector<StageReport> stage_reports() const;
   double predicted_activations() const;
   double predicted_seconds() const;
   double measured_seconds() const;
-  // Of this stage in the last step.
+  // Memory of this stage in the last step.
   const StageMemory& memory() const { return stage_.memory(); }
 
-  // Gives the first rank (or all) the whole model; the other stages keep theirs. Collective.
+  // Gives the first rank (or all ranks) the whole model; the other stages keep their parts.
+  // Collective.
   void gather(bool to_all);
   // The whole model, one tensor at a time, for the first rank.
   StageTensors tensors() {
     const Parameters& all = task_.parameters();
     std::vector<std::size_t> stages = stages_of_;
-    stages.resize(all.size());  // of a run that has not begun
+    stages.resize(all.size());  // before a run begins it is empty
     return StageTensors(context_, groups_, all, stages);
   }
 
@@ -176,7 +176,7 @@ class PipelineGradients final : public StepGradients {
   void drop_unless_shared(std::size_t k) const;
   Evaluation evaluate_batches(data::BatchSource& source);
 
-  // Micro-batch j of this replica: the j-th of the runs of shards that are its.
+  // Micro-batch j of this replica: the j-th of this replica's runs of shards.
   data::Batch part_of(const data::Batch& batch, std::size_t j, std::size_t count) const {
     const std::size_t shards = batch.inputs.sequences.shards();
     const std::size_t parts = count * groups_.replica_count();
@@ -193,7 +193,7 @@ class PipelineGradients final : public StepGradients {
       sums.longest = (std::max)(sums.longest, std::uint64_t{sequences.length(i)});
     sums.flops += task_.useful_flops(batch);
   }
-  // From the last stage to all: then every stage takes the step, or none.
+  // Sends the results from the last stage to all: then every stage takes the step, or none.
   void share(const MicrobatchResults& results, const std::vector<double>& counts, StepSums& sums) {
     std::uint64_t words[3]{};
     if (groups_.last_stage()) {
@@ -228,8 +228,8 @@ class PipelineGradients final : public StepGradients {
   PipelineGroups& groups_;
   nn::Pieces pieces_;
   Parameters own_;
-  std::vector<std::size_t> places_{};     // of each own parameter among all
-  std::vector<std::size_t> stages_of_{};  // of each parameter of the model
+  std::vector<std::size_t> places_{};     // the place of each own parameter among all
+  std::vector<std::size_t> stages_of_{};  // the stage of each parameter of the model
   PipelinePlan plan_;
   bool decided_ = false, planned_ = false, began_ = false;
   std::vector<double> passes_{};  // seconds of the last ones

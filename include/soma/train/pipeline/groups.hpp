@@ -1,5 +1,6 @@
 #pragma once
-// PipelineGroups: the ranks of a run as stages and replicas, and communicators of each.
+// PipelineGroups: the division of a run's ranks into stages and replicas, and a communicator for
+// each.
 
 #include <soma/parallel/agreement.hpp>
 #include <soma/parallel/group.hpp>
@@ -15,8 +16,8 @@
 
 namespace soma::train {
 
-// Whether so many ranks can be such a pipeline, and a batch of `shards` its micro-batches (0: not
-// known yet). Error train.options.
+// Checks that `ranks` ranks can form this pipeline, and a batch of `shards` shards its
+// micro-batches (0: not known yet). Error train.options.
 inline void check_pipeline(const PipelineOptions& options, std::size_t ranks, std::size_t shards) {
   const auto refuse = [](std::string_view name, std::size_t given, const std::string& wanted) {
     fail(error_id::train_options, "pipeline", name, std::to_string(given), wanted);
@@ -37,7 +38,7 @@ inline void check_pipeline(const PipelineOptions& options, std::size_t ranks, st
 
 class PipelineGroups {
  public:
-  // Error train.options: partitions, micro-batches or ranks that do not go together.
+  // Error train.options: partitions, micro-batches or ranks that do not fit together.
   explicit PipelineGroups(const TrainerOptions& options)
       : world_(options.communicator == nullptr ? alone_ : *options.communicator),
         partitions_(options.pipeline.partitions) {
@@ -69,10 +70,10 @@ class PipelineGroups {
   std::size_t replica() const { return place_.replica; }
   bool first_stage() const { return place_.stage == 0; }
   bool last_stage() const { return place_.stage + 1 == partitions_; }
-  // The world's rank of that stage's first replica.
+  // The world rank of that stage's first replica.
   int first_of(std::size_t stage) const { return first_of_[stage]; }
 
-  // On all ranks of the world, whatever their number.
+  // True if `mine` is true on any rank of the world.
   bool any(bool mine) { return soma::detail::lowest_rank(world_, mine) >= 0; }
 
  private:

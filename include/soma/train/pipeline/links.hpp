@@ -1,8 +1,8 @@
 #pragma once
-// StageLinks: what crosses the cuts before and behind a stage: results forwards, their gradients
-// backwards. Sends do not wait; what is to be received is asked for ahead, in buffers of the size
-// that follows from the micro-batch. What a variable at a cut looks like beside its number of rows
-// is sent once, before the first of them.
+// StageLinks: the messages that cross the cuts before and after a stage: results go forward, their
+// gradients backward. Sends do not wait. Receives are started ahead, in buffers whose size follows
+// from the micro-batch. The layout of a cut's variables, except the number of rows, is sent once,
+// before the first variable.
 
 #include <soma/autograd/tape.hpp>
 #include <soma/data/batch.hpp>
@@ -20,7 +20,7 @@
 
 namespace soma::train {
 
-// What all variables at one cut have in common.
+// The common layout of all variables at one cut.
 struct CutLayout {
   enum class Rows : std::uint64_t {
     rows,        // one for each row of the batch, which form its sequences
@@ -29,8 +29,8 @@ struct CutLayout {
     plain_sequences,
   };
   Rows rows = Rows::rows;
-  DType dtype = DType::fp32;           // of results
-  DType gradient_dtype = DType::fp32;  // of their gradients
+  DType dtype = DType::fp32;           // the type of results
+  DType gradient_dtype = DType::fp32;  // the type of their gradients
   std::size_t rank = 0;
   std::array<std::size_t, max_rank> sizes{};  // behind the first dimension
 
@@ -45,7 +45,8 @@ struct CutLayout {
     return rows == Rows::sequences ? of_batch.summary(context) : Sequences();
   }
 
-  // Error parallel.plan: its rows are neither.
+  // Error parallel.plan: the number of rows is neither that of the batch's rows nor of its
+  // sequences.
   static CutLayout of(const Var& x, const Sequences& batch) {
     CutLayout layout;
     const Shape& shape = x.shape();
@@ -70,7 +71,8 @@ struct CutLayout {
 
 class StageLinks {
  public:
-  // Errors as Communicator, of all: parallel.timeout names stage, direction and micro-batch.
+  // Errors of all members: those of Communicator; parallel.timeout names stage, direction and
+  // micro-batch.
   StageLinks(Context& context, Communicator& pipeline)
       : context_(context),
         pipeline_(pipeline),
@@ -95,7 +97,7 @@ class StageLinks {
     }
     send(forwards_.peer, backward_tag(number), gradient);
   }
-  // Lets go of what has arrived elsewhere; never waits.
+  // Frees messages that have arrived; never waits.
   void poll() {
     while (!sends_.empty() && pipeline_.test(sends_.front().request)) {
       const std::size_t before = context_.heap().bytes_in_use();
@@ -103,7 +105,7 @@ class StageLinks {
       released_ += before - context_.heap().bytes_in_use();
     }
   }
-  // Bytes that poll() has given back to the heap so far: when it does so depends on the neighbours.
+  // Bytes that poll() has returned to the heap so far. Their timing depends on the neighbours.
   std::size_t released_bytes() const { return released_; }
   void finish_sends() {
     for (; !sends_.empty(); sends_.pop_front()) pipeline_.wait(sends_.front().request);
@@ -113,7 +115,7 @@ class StageLinks {
 
   bool knows_forward() const { return known_before_; }
   bool knows_backward() const { return known_behind_; }
-  // Asks for the next result, or its gradient, which is number `number` of this pass.
+  // Starts to receive the next result, or its gradient, which has number `number` in this pass.
   void ask_forward(std::size_t number, const Sequences& batch) {
     learn_before();
     ask(forwards_, forward_tag(number), number, before_.shape(batch), before_.dtype);
@@ -122,7 +124,7 @@ class StageLinks {
     learn_behind();
     ask(backwards_, backward_tag(number), number, behind_.shape(batch), behind_.gradient_dtype);
   }
-  // Waits for the oldest one that was asked for.
+  // Waits for the oldest receive that was started.
   Tensor take_forward() { return take(forwards_); }
   Tensor take_backward() { return take(backwards_); }
   const CutLayout& before() const { return before_; }
@@ -147,8 +149,8 @@ class StageLinks {
   };
   using Words = std::array<std::int64_t, 4 + max_rank>;
 
-  // Above the tags of gradients' buckets, below those of collectives. Messages of one tag keep
-  // their order, so numbers may come again.
+  // Above the tags of gradient buckets, below the tags of collectives. Messages with the same tag
+  // keep their order, so numbers may repeat.
   static constexpr int first_tag = 1024, tags = 8192;
   static constexpr int layout_tag = first_tag + 2 * tags;
   static int forward_tag(std::size_t number) {

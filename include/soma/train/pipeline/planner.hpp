@@ -1,6 +1,6 @@
 #pragma once
-// Where a task is cut: what is known of its pieces, a profile of them on one micro-batch, and the
-// decision, from its file or made anew.
+// The planner: it collects the known costs of a task's pieces, profiles the pieces on one
+// micro-batch, and decides the cuts or reads them from the decision file.
 
 #include <soma/data/content_hash.hpp>
 #include <soma/io/atomic_file.hpp>
@@ -29,7 +29,7 @@ namespace soma::train {
 
 namespace detail {
 
-// A number of the names and shapes of all pieces and parameters, in hexadecimal digits.
+// A hash of the names and shapes of all pieces and parameters, in hexadecimal digits.
 inline std::string fingerprint_of(const nn::Pieces& pieces, const Parameters& parameters) {
   soma::data::ContentHash hash;
   for (const nn::Piece& piece : pieces) {
@@ -46,8 +46,8 @@ inline std::string fingerprint_of(const nn::Pieces& pieces, const Parameters& pa
   return text;
 }
 
-// Heap that the handle of an operator's result takes. A stage holds the one of its last result, the
-// tape none.
+// The heap bytes of the handle of an operator's result. A stage holds the handle of its last
+// result, the tape none.
 inline std::uint64_t handle_bytes(Context& context) {
   const Tensor value = Tensor::zeros(context, Shape{1}, DType::fp32);
   const std::size_t before = context.heap().bytes_in_use();
@@ -64,8 +64,8 @@ inline bool shares_variable(const nn::Piece& a, const nn::Piece& b) {
 
 }  // namespace detail
 
-// What is known of a task without measuring: names, parameters, which pieces stay together.
-// Error train.options: pieces that do not have the task's parameters.
+// The part of a plan that needs no measurement: names, parameters, and the pieces that stay
+// together. Error train.options: the pieces do not have the task's parameters.
 inline PipelinePlan known_plan(const nn::Pieces& pieces, const Parameters& parameters,
                                const PipelineOptions& options) {
   PipelinePlan plan{.fingerprint = detail::fingerprint_of(pieces, parameters),
@@ -92,7 +92,7 @@ inline PipelinePlan known_plan(const nn::Pieces& pieces, const Parameters& param
   }
   for (const Parameter& parameter : parameters) wanted.push_back(parameter.name);
   std::sort(names.begin(), names.end());
-  names.erase(std::unique(names.begin(), names.end()), names.end());  // of pieces that share one
+  names.erase(std::unique(names.begin(), names.end()), names.end());  // for shared ones
   std::sort(wanted.begin(), wanted.end());
   if (names != wanted)
     fail(error_id::train_options, "PipelineTrainer", "parameters of the task's pieces",
@@ -100,7 +100,7 @@ inline PipelinePlan known_plan(const nn::Pieces& pieces, const Parameters& param
   return plan;
 }
 
-// The schedule of a step: of all its micro-batches, also where it has several batches.
+// The schedule of a step, over all its micro-batches, even if the step has several batches.
 inline PipelineSchedule schedule_of(const PipelineOptions& options, std::size_t microbatches) {
   if (options.schedule == Pipeline::simple)
     return simple_schedule(options.partitions, microbatches);
@@ -117,10 +117,10 @@ inline std::size_t in_flight(const PipelineOptions& options, std::size_t microba
                                                              : std::size_t{0}));
 }
 
-// Times each piece on one micro-batch, forward and backward (medians of five), and counts what it
-// keeps between the two. Numbers of the run are not touched: formats of products are those of a
-// state of its own, and what a piece remembers of batches is put back. Pieces whose parameters are
-// made later get them for as long as they are measured.
+// Measures each piece on one micro-batch: the time of forward and backward (medians of five), and
+// the bytes that it keeps between the two. The run's state does not change: the profiler has
+// product formats of its own, and restores the state that pieces keep of batches. Pieces with
+// postponed parameters get them while they are measured.
 class PieceProfiler {
  public:
   PieceProfiler(Context& context, nn::Task& task, const nn::Pieces& pieces,
@@ -152,13 +152,13 @@ class PieceProfiler {
       std::array<double, repetitions> forward{}, backward{};
       Tensor result;
       Sequences result_sequences;
-      // One tape, as a stage has: it grows once.
+      // One tape, as in a stage: it grows once.
       Tape tape(context_, {.activations = precision_.activations(),
                            .precision = &precision_,
                            .receiver = &nobody_});
       for (std::size_t k = 0; k < repetitions; ++k) {
         tape.reset();
-        result = Tensor();  // of the time before
+        result = Tensor();  // frees the result of the repetition before
         Var input, output;
         if (i != 0) input = tape.input(x, sequences);
         const std::size_t before = context_.heap().bytes_in_use();
@@ -212,15 +212,16 @@ class PieceProfiler {
   Nobody nobody_{};
 };
 
-// How many gradients of one parameter there are at most: sums of micro-batches that wait for
-// others, of which the last becomes the gradient. log2 of the micro-batches, at least one.
+// The largest number of gradients of one parameter at a time: sums of micro-batches that wait for
+// others; the last becomes the gradient. log2 of the micro-batches, at least one.
 inline std::uint64_t waiting_sums(std::size_t microbatches) {
   std::uint64_t sums = 1;
   for (std::size_t m = 4; m <= microbatches; m *= 2) ++sums;
   return sums;
 }
 
-// Bytes that a piece needs on its rank beside micro-batches: weights, gradients and two moments.
+// The bytes that a piece needs on its rank beside micro-batches: weights, gradients and two
+// moments.
 inline std::uint64_t fixed_bytes(const PieceCost& piece, std::size_t microbatches) {
   return piece.parameter_bytes * (3 + waiting_sums(microbatches));
 }
@@ -244,8 +245,8 @@ inline void cut_pieces(PipelinePlan& plan, const PipelineOptions& options) {
   plan.cuts = partition_pieces(problem);
 }
 
-// Reads the decision where its file is there; false: it is not. Errors parallel.plan, file.read,
-// record.json and those of Record.
+// Reads the decision from its file; returns false if there is no file. Errors parallel.plan,
+// file.read, record.json and those of Record.
 inline bool read_decision(const PipelineOptions& options, Context& context, PipelinePlan& plan) {
   struct stat known {};
   if (options.decision.empty() || !options.cuts.empty() ||

@@ -1,6 +1,6 @@
 #pragma once
-// PipelineRanks: the other ranks of a pipeline, as the trainer's loop sees them: replicas of a
-// stage do together what ManyRanks does, stages have different parameters.
+// PipelineRanks: the implementation of Ranks for a pipeline. The replicas of a stage work together
+// as in ManyRanks; stages have different parameters.
 
 #include <soma/train/many_ranks.hpp>
 #include <soma/train/pipeline/groups.hpp>
@@ -33,7 +33,7 @@ class PipelineRanks final : public Ranks {
   PipelineGroups& groups() { return groups_; }
   // The replicas of this rank's stage.
   ManyRanks& same_stage() { return same_stage_; }
-  // From now on checkpoints are those of a part of the parameters; both stay where they are.
+  // From now on checkpoints cover a part of the parameters; both lists must stay in place.
   void set_own(const Parameters& all, const Parameters& own) {
     all_ = &all;
     own_ = &own;
@@ -55,7 +55,7 @@ class PipelineRanks final : public Ranks {
   void join(PrecisionState& precision, optim::Optimizer& optimizer) override {
     same_stage_.join(precision, optimizer);
   }
-  // Weights follow when it is known which are whose (PipelineGradients::begin).
+  // Weights follow later, when the parameters of each stage are known (PipelineGradients::begin).
   void begin(const RunDescription& run, const Parameters&) override {
     agree(groups_.world(), run.make());
   }
@@ -65,7 +65,7 @@ class PipelineRanks final : public Ranks {
     return flag != 0;
   }
 
-  // With several stages each has its own parameters, and writes and reads those.
+  // With several stages, each stage writes and reads its own parameters.
   bool saves_parts() const override { return has_stages() || same_stage_.saves_parts(); }
   void check_store(CheckpointStore* store) override {
     try_parts(groups_.world(), store, [this](bool mine) { return any(mine); });
@@ -73,8 +73,8 @@ class PipelineRanks final : public Ranks {
   void save_parts(CheckpointStore* store, std::optional<std::uint64_t> step,
                   Checkpoint& checkpoint) override {
     if (!has_stages()) return same_stage_.save_parts(store, step, checkpoint);
-    // Weights and scales of a stage are the same on its replicas, and moments where those do not
-    // share them: the first replica writes.
+    // A stage's weights and scales are the same on its replicas, and so are its moments unless
+    // replicas share them: the first replica writes.
     const CheckpointPart stage{groups_.stage(), groups_.partitions()};
     const bool first_replica = groups_.replica() == 0;
     std::vector<PartToSave> parts;
@@ -112,8 +112,8 @@ class PipelineRanks final : public Ranks {
   const PipelineGroups& groups() const { return groups_; }
   bool has_stages() const { return groups_.partitions() > 1; }
 
-  // Whether an entry of a checkpoint belongs to a parameter of another stage: by the longest name
-  // of a parameter that it begins with.
+  // True if an entry of a checkpoint belongs to a parameter of another stage. The owner is the
+  // parameter with the longest name that the entry's name begins with.
   bool is_foreign(std::string_view name) const {
     if (all_ == nullptr) return false;
     const Parameter* owner = nullptr;

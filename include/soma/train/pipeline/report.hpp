@@ -1,6 +1,6 @@
 #pragma once
-// The member of PipelineGradients that reports: a line for each stage, what was predicted beside
-// what was measured.
+// The member of PipelineGradients that reports: a line for each stage, with predicted and measured
+// numbers.
 
 #include <soma/base/fixed.hpp>
 #include <soma/train/events.hpp>
@@ -16,17 +16,17 @@
 
 namespace soma::train {
 
-// Of one stage. Times are 0 where nothing was measured before the run.
+// The report of one stage. Times are 0 if nothing was measured before the run.
 struct StageReport {
   double parameters = 0;             // numbers of it
   double predicted_activations = 0;  // bytes of the micro-batches in flight
-  double measured_activations = 0;   // of the same, at most
+  double measured_activations = 0;   // the measured maximum of the same bytes
   double gradients = 0;              // bytes, with the sums of micro-batches that wait
   double heap = 0;                   // bytes of the context at most, whatever for
 };
 
-// Bytes of this stage's micro-batches in flight by the profile: what its pieces save, and what they
-// get from the stage before.
+// The predicted bytes of this stage's micro-batches in flight, from the profile: the bytes that its
+// pieces save, and the bytes that arrive from the stage before.
 inline double PipelineGradients::predicted_activations() const {
   const std::size_t first = plan_.first_piece(groups_.stage());
   std::uint64_t bytes = first == 0 ? 0 : plan_.pieces[first - 1].boundary_bytes;
@@ -55,7 +55,8 @@ inline std::vector<StageReport> PipelineGradients::stage_reports() const {
   return all;
 }
 
-// Forward and backward of a step by the profile of the pieces; 0: there is none.
+// The predicted seconds of a step's forward and backward, from the profile of the pieces; 0: no
+// profile.
 inline double PipelineGradients::predicted_seconds() const {
   PipelineTimes times;
   double all = 0;
@@ -72,7 +73,7 @@ inline double PipelineGradients::predicted_seconds() const {
   return simulate(schedule_of(options_.pipeline, options_.pipeline.microbatches), times).makespan;
 }
 
-// The median of the last steps; 0: there was none.
+// The median of the last steps in seconds; 0: no step yet.
 inline double PipelineGradients::measured_seconds() const {
   if (passes_.empty()) return 0;
   std::vector<double> sorted = passes_;

@@ -1,6 +1,6 @@
 #pragma once
-// PipelineStage: runs a schedule's list of one stage: forward and backward of the pieces that are
-// this rank's, micro-batch by micro-batch, with what its neighbours send.
+// PipelineStage: runs one stage's list of a schedule: forward and backward of this rank's pieces,
+// micro-batch by micro-batch, with the messages of its neighbours.
 
 #include <soma/nn/pieces.hpp>
 #include <soma/nn/task.hpp>
@@ -22,21 +22,21 @@ namespace soma::train {
 struct MicrobatchWork {
   data::Batch part{};      // its shards
   std::uint32_t draw = 0;  // the number of its batch in the run: what dropout draws by
-  float weight = 1;        // of its loss in backward
-  std::size_t index = 0;   // in its batch
+  float weight = 1;        // the weight of its loss in backward
+  std::size_t index = 0;   // its place in its batch
   std::size_t count = 1;   // as many micro-batches as that batch has
 };
 
-// What a stage found in the micro-batches that it ran, where it is the last one.
+// The results of the micro-batches, on the last stage.
 struct MicrobatchResults {
-  std::vector<TreeSum> losses{};  // of each batch, of this replica
+  std::vector<TreeSum> losses{};  // the loss of each batch, on this replica
   std::uint64_t classified = 0, correct = 0;
 };
 
-// What micro-batches in flight have held in the last pass.
+// The memory of micro-batches in flight in the last pass.
 struct StageMemory {
-  std::vector<std::size_t> bytes{};  // of each micro-batch, from its forward to its backward
-  std::size_t held = 0, peak = 0;    // of all that are in flight, now and at most
+  std::vector<std::size_t> bytes{};  // bytes of each micro-batch, from its forward to its backward
+  std::size_t held = 0, peak = 0;    // bytes of all in flight, now and at most
 };
 
 class PipelineStage final : private TapeHook {
@@ -54,11 +54,13 @@ class PipelineStage final : private TapeHook {
     options_.receiver = &sums_;
     options_.hook = this;
   }
-  // Those of the stage, which stay where they are. None: the whole task, as one piece.
+  // Sets the pieces of the stage, which must stay in place. Without pieces the whole task is one
+  // piece.
   void set_pieces(std::span<const nn::Piece> pieces) { pieces_ = pieces; }
 
-  // Forward and backward of all `work`, micro-batch i of the schedule being work[i]. `in_flight`:
-  // as many as the schedule has at once. end_of_batch() follows the last one of each batch.
+  // Runs forward and backward of all `work`: micro-batch i of the schedule is work[i]. `in_flight`:
+  // the most micro-batches that the schedule has at once. end_of_batch() is called after the last
+  // micro-batch of each batch.
   template <class EndOfBatch>
   MicrobatchResults run(const std::vector<PipelineAction>& actions, std::size_t in_flight,
                         std::span<const MicrobatchWork> work, const EndOfBatch& end_of_batch) {
@@ -83,7 +85,7 @@ class PipelineStage final : private TapeHook {
     return results;
   }
 
-  // Forward of one batch, for evaluation. Defined on the last stage.
+  // Forward of one batch, for evaluation. Only the last stage returns scores and a loss.
   nn::Task::Forward evaluate(const data::Batch& batch, std::size_t number,
                              const TapeOptions& options) {
     Tape tape(context_, options);
@@ -129,8 +131,8 @@ class PipelineStage final : private TapeHook {
     return pass.work[number].part.inputs.sequences;
   }
 
-  // Micro-batches whose input is here or asked for are at most as many as are in flight, and of
-  // gradients two are asked for.
+  // The inputs that have arrived or are being received are at most as many as micro-batches in
+  // flight; two gradients are received ahead.
   void ask_ahead(Pass& pass) {
     const std::size_t total = pass.work.size();
     if (!first_ && links_.knows_forward())
@@ -149,7 +151,7 @@ class PipelineStage final : private TapeHook {
     ++pass.asked_backwards;
   }
 
-  // The pieces of this stage; `x` becomes the result. On the last stage the loss.
+  // Runs the pieces of this stage; `x` becomes the result. The last stage returns the loss.
   nn::Task::Forward compute(Tape& tape, Var& x, const data::Batch& batch) {
     if (pieces_.empty()) return task_.forward(tape, batch);
     for (const nn::Piece& piece : pieces_) x = piece.run(tape, x, batch);
@@ -170,7 +172,7 @@ class PipelineStage final : private TapeHook {
       x = flight.input = flight.tape.input(
           std::move(values), links_.before().sequences(context_, work.part.inputs.sequences));
     }
-    // Between operators results of other micro-batches may have arrived, and go.
+    // Results of other micro-batches may arrive and be freed between operators.
     const auto in_use = [this] { return context_.heap().bytes_in_use() + links_.released_bytes(); };
     const std::size_t before = in_use();
     const nn::Task::Forward made = compute(flight.tape, x, work.part);

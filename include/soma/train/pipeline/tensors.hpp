@@ -1,5 +1,5 @@
 #pragma once
-// StageTensors: the parameters of all stages for the first rank, one tensor at a time.
+// StageTensors: gives the first rank the parameters of all stages, one tensor at a time.
 
 #include <soma/autograd/parameter.hpp>
 #include <soma/state/tensor_source.hpp>
@@ -14,11 +14,11 @@
 
 namespace soma::train {
 
-// Every rank makes one. The first rank asks, with fetch(), and says when it is done, with finish();
-// the first replica of each other stage answers, in serve().
+// Every rank makes one. The first rank calls fetch(), and finish() at the end; the first replica of
+// each other stage answers in serve().
 class StageTensors final : public TensorSource {
  public:
-  // `stages`: of each parameter of the model. Parameters and groups outlive it.
+  // `stages`: the stage of each parameter of the model. Parameters and groups must outlive it.
   StageTensors(Context& context, PipelineGroups& groups, const Parameters& all,
                const std::vector<std::size_t>& stages)
       : context_(context), groups_(groups) {
@@ -46,13 +46,13 @@ class StageTensors final : public TensorSource {
       groups_.world().receive(owners_[i], collective_tag, {tensor.mutable_raw(), tensor.bytes()});
     return tensor;
   }
-  // The others go on. Errors as Communicator.
+  // Ends serve() on the other ranks. Errors as of Communicator.
   void finish() {
     for (std::size_t stage = 0; stage < groups_.partitions(); ++stage)
       if (const int owner = groups_.first_of(stage); owner != 0) ask(owner, entries_.size());
   }
 
-  // Until the first rank is done. Errors as Communicator.
+  // Answers until the first rank calls finish(). Errors as of Communicator.
   void serve() {
     if (groups_.replica() != 0) return;  // the same tensors are on another rank
     for (;;) {

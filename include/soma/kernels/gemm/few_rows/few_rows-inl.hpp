@@ -1,8 +1,8 @@
-// Products with few rows and columns of b that are adjacent along k, as y = x W^T of a sentence: b
-// is read once, so packing it would cost more than multiplying. Columns of b are read where they
-// lie, and all of a is packed. Threads that share a product pack the same a each, which costs less
-// than to wait for each other, and take columns as they come for them. Each sum is the same chain
-// as in gemm/gemm-inl.hpp.
+// Products with few rows of a, and columns of b that are adjacent along k, as y = x W^T for one
+// sentence: b is read once, so packing b would cost more than multiplying. This code reads columns
+// of b in place and packs all of a. Threads that share a product each pack the same a, which costs
+// less than waiting for each other, and take columns from a queue. Each sum is the same chain as in
+// gemm/gemm-inl.hpp.
 
 #if defined(SOMA_KERNELS_GEMM_FEW_ROWS_FEW_ROWS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_FEW_ROWS_FEW_ROWS_INL_HPP
@@ -34,11 +34,11 @@ namespace HWY_NAMESPACE {
 
 namespace {  // internal linkage: units with other flags have their own
 
-// Blocks, which are LineBlocks or PairedBlocks, make sums of some columns.
+// Blocks (LineBlocks or PairedBlocks) compute the sums of some columns.
 template <class Products, class Source>
 class FewRowsProduct {
  public:
-  // Whether a product can go this way.
+  // True if this class can compute the product.
   static bool takes(const GemmArgs& args) {
     const MatrixOperand& b = args.b;
     const bool places = Products::products == 1
@@ -56,7 +56,8 @@ class FewRowsProduct {
            args.n, args.k / Products::products},
         workspace_(args.workspace) {}
 
-  // Calls finish(tile, sums) for all columns of the product, or for those that come to this call.
+  // Calls finish(tile, sums) for all columns of the product, or for the columns that this call
+  // takes from the queue.
   template <class Finish>
   void run(const Finish& finish) const {
     auto& buffer = *new (workspace_.buffer) typename Source::Buffer;
@@ -84,13 +85,14 @@ class FewRowsProduct {
   struct Columns {
     std::size_t first, count;
   };
-  // Of a, which lie packed from `panel` on.
+  // Rows of a that are packed from `panel` on.
   struct RowBlock {
     std::size_t first, count;
     float* panel;
   };
 
-  // Calls each(std::type_identity<Blocks>(), rows) for rows that are multiplied together.
+  // Calls each(std::type_identity<Blocks>(), rows) for each group of rows that are multiplied
+  // together.
   template <class Each>
   HWY_INLINE void for_panels(const Each& each) const {
     float* panel = workspace_.a;
@@ -131,8 +133,8 @@ class FewRowsProduct {
     }
   }
 
-  // Columns that are taken together: whole cache lines of c, which threads do not share then, and
-  // (nearly) whole blocks.
+  // The number of columns to take together: whole cache lines of c, so that threads do not share a
+  // line, and (nearly) whole blocks.
   static constexpr std::size_t whole_blocks(std::size_t block) {
     std::size_t columns = line_floats;
     while ((round_up_to(columns, block) - columns) * 32 > columns) columns += line_floats;
@@ -147,8 +149,9 @@ class FewRowsProduct {
     return whole_blocks(Lines::columns);
   }
 
-  // The next columns, whole blocks of them, from the queue: fewer towards the end, so that nobody
-  // waits long for another. None: those at 0, which can be read.
+  // Takes the next columns from the queue, in whole blocks. It takes fewer towards the end, so that
+  // no thread waits long for another. If none are left, the result starts at column 0, which can be
+  // read.
   Columns take(ColumnQueue& queue) const {
     const std::size_t unit = columns_together();
     const std::size_t most = FewRowsWorkspace::tile_columns / unit;
@@ -173,7 +176,8 @@ class FewRowsProduct {
                    buffer, workspace_.panel);
   }
 
-  // To the tile. Behind them, columns from `next` on will be multiplied.
+  // Computes the sums of the tile. Columns from `next` on are prefetched, because they are
+  // multiplied afterwards.
   template <class Blocks>
   void multiply(const RowBlock& rows, const Columns& columns, std::size_t next) const {
     Blocks blocks(b_, workspace_);

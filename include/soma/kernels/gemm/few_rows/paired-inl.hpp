@@ -1,7 +1,8 @@
-// Few rows beside columns of b that are read where they lie (gemm/few_rows/few_rows-inl.hpp), where
-// vectors are wide. A vector of 16 rows would be half empty for 23 of them. Here it has 8 rows of
-// a, each in two lanes that are neighbours, for two columns of b, whose elements are laid side by
-// side for it: a line of them while the one before it is multiplied. Each sum is the same chain.
+// Products of few rows with columns of b that are read in place (gemm/few_rows/few_rows-inl.hpp),
+// for wide vectors. With 23 rows, vectors of 16 rows would be half empty. Here a vector has 8 rows
+// of a, each in two neighbouring lanes, for two columns of b. The elements of the two columns are
+// interleaved first: the next cache line is interleaved while the current one is multiplied. Each
+// sum is the same chain.
 
 #if defined(SOMA_KERNELS_GEMM_FEW_ROWS_PAIRED_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_FEW_ROWS_PAIRED_INL_HPP
@@ -24,7 +25,7 @@
 #include <cstring>
 #include <utility>
 
-// Where vectors have 16 lanes. Narrower ones are full often enough.
+// Only for vectors of 16 lanes. Narrower vectors are full often enough.
 #define SOMA_HAS_PAIRED_PRODUCTS SOMA_HAS_BF16_DOT
 
 #if SOMA_HAS_PAIRED_PRODUCTS
@@ -33,17 +34,18 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Rows of a in a vector. Up to three vectors are worth it: with four, no lane is saved.
+// Up to three vectors pay: a fourth one saves no lane.
 inline constexpr std::size_t paired_rows = float_lanes / 2;
 
 namespace {  // internal linkage: units with other flags have their own
 
-// What LineBlocks is, for up to kVectors * paired_rows rows.
+// The counterpart of LineBlocks for up to kVectors * paired_rows rows.
 template <class Products, std::size_t kVectors>
 class PairedBlocks {
-  // With three vectors 24 of 32 registers hold sums: chains enough, and room for the rest.
+  // With three vectors, sums take 24 of 32 registers: enough chains, and the other registers have
+  // room for the operands.
   static constexpr std::size_t pairs = 8;
-  static constexpr std::size_t pair_floats = 2 * line_floats;  // of a line
+  static constexpr std::size_t pair_floats = 2 * line_floats;  // floats of a line
   static constexpr std::size_t laid_floats = pairs * pair_floats;
   using Pairs = std::make_index_sequence<pairs>;
   using Vectors = std::make_index_sequence<kVectors>;
@@ -52,8 +54,8 @@ class PairedBlocks {
  public:
   static constexpr std::size_t rows = kVectors * paired_rows, columns = 2 * pairs;
   static constexpr std::size_t step_floats = kVectors * float_lanes;
-  // 192 KiB of a, from the second-level cache: less would fit the first, but the hardware fetches
-  // columns of b best that are read on and on.
+  // 192 KiB of a, in the second-level cache. Fewer steps would fit in the first-level cache, but
+  // the hardware prefetches columns of b best if it reads long runs.
   static constexpr std::size_t most_steps = 1024;
 
   PairedBlocks(const ColumnLines& b, const FewRowsWorkspace& workspace)
@@ -109,7 +111,7 @@ class PairedBlocks {
     return b_.at({b_.start(first.column, columns), first.step});
   }
 
-  // A line of two columns, side by side, and where it has a step then.
+  // Interleaves a cache line of two columns.
   HWY_INLINE static void lay_pair(const float* b, std::size_t stride, float* to) {
     const Floats d;
     const FloatVector first = hn::LoadU(d, b), second = hn::LoadU(d, b + stride);
@@ -119,7 +121,7 @@ class PairedBlocks {
   static constexpr std::size_t place(std::size_t step) {
     return step / 4 * 4 + step % 4 / 2 * line_floats + step % 2 * 2;
   }
-  // Less than a line of all columns of a block.
+  // Interleaves less than a cache line of all columns of a block.
   void lay_rest(const float* b, std::size_t steps) const {
     for (std::size_t i = 0; i < columns; ++i)
       for (std::size_t step = 0; step < steps; ++step)
@@ -127,7 +129,7 @@ class PairedBlocks {
                     sizeof(float));
   }
 
-  // What add_block() finds laid.
+  // Interleaves the first line of a block, which add_block() reads.
   void lay_first(const ColumnLines::Place& first) const {
     const float* const b = block(first);
     const std::size_t steps = b_.steps - first.step;
@@ -154,14 +156,16 @@ class PairedBlocks {
     lay_first(next);
   }
 
-  // What is read of b meanwhile: the second to the last of the lines that are laid, where the last
-  // may be of other columns or missing, and as many lines of the next block, which are fetched.
+  // The addresses in b that run() reads while it multiplies: the second to the last of the lines
+  // that it interleaves (the last may belong to other columns, or be missing), and the same number
+  // of lines of the next block, which it prefetches.
   struct Ahead {
     const float *second, *last, *next;
     std::size_t stride;
   };
 
-  // The first line is laid in `b`; those that follow go to `other` and there in turn.
+  // The first line is in `b`, already interleaved. The lines after it go to `other` and `b` in
+  // turn.
   HWY_NOINLINE HWY_MAYBE_UNUSED static void run(std::size_t lines, float* b, float* other,
                                                 const float* a, const Ahead& ahead,
                                                 float* HWY_RESTRICT to, bool fresh) {
@@ -200,7 +204,7 @@ class PairedBlocks {
     }
     store(All(), sums, to);
   }
-  // Less than a line.
+  // For less than a cache line.
   HWY_NOINLINE HWY_MAYBE_UNUSED static void run_rest(std::size_t steps, const float* b,
                                                      const float* a, float* HWY_RESTRICT to,
                                                      bool fresh) {
@@ -238,14 +242,14 @@ class PairedBlocks {
                                       FloatVector pair, const FloatVector* row) {
     ((sums[j] = Products::add(pair, row[j], sums[j])), ...);
   }
-  // Two floats' places, again and again.
+  // Two floats, repeated in all pairs of lanes.
   HWY_INLINE static FloatVector both(const float* pair) {
     double places;
     std::memcpy(&places, pair, sizeof places);
     return hn::BitCast(Floats(), hn::Set(hn::Repartition<double, Floats>(), places));
   }
 
-  // Sums of a vector of rows, which are [pair][row][2], to columns of the tile.
+  // Moves the sums of a vector of rows, which are [pair][row][2], to columns of the tile.
   static void turn_rows(const float* sums, std::size_t count, float* tile, std::size_t stride) {
     alignas(64) float turned[paired_rows * columns];
     turn_half(sums, turned);
@@ -253,7 +257,7 @@ class PairedBlocks {
     for (std::size_t row = 0; row < count; ++row)
       hn::StoreU(hn::Load(Floats(), turned + row * columns), Floats(), tile + row * stride);
   }
-  // Of half of the columns, two pairs on the left and two on the right.
+  // Transposes half of the columns: two pairs on the left and two on the right.
   static void turn_half(const float* sums, float* turned) {
     const hn::Half<Floats> half;
     for (std::size_t odd = 0; odd < 2; ++odd) {

@@ -1,7 +1,8 @@
-// Few rows beside columns of b that are read where they lie (gemm/few_rows/few_rows-inl.hpp), as
-// split numbers (gemm/pack/fp32_split-inl.hpp). Operands change sides: columns of b are rows of
-// tiles, which are split as they come, those of the next step while tiles multiply. Each sum has
-// the products of all ways in the same order.
+// Products of few rows with columns of b that are read in place (gemm/few_rows/few_rows-inl.hpp),
+// with split numbers (gemm/pack/fp32_split-inl.hpp). The two operands swap roles: columns of b are
+// the rows of tiles. They are split as they are read: the columns of the next step are split while
+// tiles multiply the current step. Each sum adds its products in the same order as in every other
+// way.
 
 #if defined(SOMA_KERNELS_GEMM_FEW_ROWS_SPLIT_TILES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_FEW_ROWS_SPLIT_TILES_INL_HPP
@@ -33,14 +34,14 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 namespace {  // internal linkage: units with other flags have their own
 
-// What LineBlocks is.
+// The counterpart of LineBlocks for split numbers.
 class SplitBlocks {
  public:
   static constexpr std::size_t rows = 2 * tile_floats, columns = 2 * tile_lines;
-  static constexpr std::size_t step_floats = split_step_floats / tile_steps;  // of 16 rows
+  static constexpr std::size_t step_floats = split_step_floats / tile_steps;  // tiles of 16 rows
   static constexpr std::size_t most_steps = 1536;  // 288 KiB of a, from the second-level cache
 
-  // Floats of 16 rows with so many steps.
+  // Floats of 16 rows with `steps` steps.
   static constexpr std::size_t panel_floats(std::size_t steps) {
     return (steps + tile_steps - 1) / tile_steps * split_step_floats;
   }
@@ -64,7 +65,7 @@ class SplitBlocks {
       const ColumnLines::Place after =
           behind < count ? ColumnLines::Place{first.column + behind, first.step} : next;
       const Lines lines{block({first.column + at, first.step}), b_.stride, steps};
-      // Of what comes after, one step is split already at the end.
+      // The end of this block already splits one step of the next block.
       const Lines ahead{block(after), b_.stride, b_.steps - after.step};
       float* const sums = sums_ + at * micro_columns;
       if (right != nullptr)
@@ -79,9 +80,9 @@ class SplitBlocks {
   }
 
  private:
-  static constexpr std::size_t block_floats = 2 * split_step_floats;  // of columns, a step
+  static constexpr std::size_t block_floats = 2 * split_step_floats;  // columns a step
 
-  // Columns from a step on that so many follow.
+  // All columns, from a step on, for `steps` steps.
   struct Lines {
     const float* first;
     std::size_t stride, steps;
@@ -91,7 +92,7 @@ class SplitBlocks {
     return b_.at({b_.start(first.column, columns), first.step});
   }
 
-  // Columns first to end of a step, which lie in one tile.
+  // Splits columns `first` to `end` of a step. They lie in one tile.
   static HWY_INLINE void split_some(const Lines& lines, std::size_t first, std::size_t end,
                                     float* to) {
     const Floats d;
@@ -115,8 +116,8 @@ class SplitBlocks {
     }
   }
 
-  // A share of the next step's columns, of which none reaches across the border between tiles.
-  // Others are fetched.
+  // Splits a share of the next step's columns. No share crosses the border between tiles. Later
+  // columns are prefetched.
   struct SplitNext {
     const Lines& next;
     const float* fetched;
@@ -135,7 +136,8 @@ class SplitBlocks {
     }
   };
 
-  // The first step of the lines is split, and at the end that of those that come after them.
+  // When it begins, the first step of the lines is split already; at the end, the first step of the
+  // lines after them is.
   template <int kTiles>
   HWY_NOINLINE HWY_MAYBE_UNUSED void run(const Lines& lines, const Lines& after, const float* a,
                                          const float* right, bool fresh, float* to) {

@@ -1,6 +1,6 @@
-// Few rows beside columns of b that are read where they lie (gemm/few_rows/few_rows-inl.hpp), by
-// the innermost loop of all products. Operands change sides: its rows are columns of b, its columns
-// rows of a.
+// Products of few rows with columns of b that are read in place (gemm/few_rows/few_rows-inl.hpp),
+// by the innermost loop of all products. The two operands swap roles: the loop's rows are columns
+// of b, its columns are rows of a.
 
 #if defined(SOMA_KERNELS_GEMM_FEW_ROWS_SWAPPED_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_FEW_ROWS_SWAPPED_INL_HPP
@@ -26,7 +26,7 @@ namespace HWY_NAMESPACE {
 
 namespace {  // internal linkage: units with other flags have their own
 
-// kRows rows of a matrix of which others are used next, those at `ahead`.
+// kRows rows of a matrix. The rows at `ahead` are used next and are prefetched.
 template <std::size_t kRows>
 struct RowsBeforeRows : MatrixRows<kRows> {
   RowsBeforeRows(const float* first, std::size_t row_stride, const float* rows)
@@ -40,8 +40,8 @@ struct RowsBeforeRows : MatrixRows<kRows> {
   std::size_t stride;
 };
 
-// Sums of so many columns from `first` on, which are [column][kRows] in blocks of kColumns, to the
-// rows of a tile.
+// Copies the sums of `columns` columns from `first` on, which are [column][kRows] in blocks of
+// kColumns, to the rows of a tile.
 template <std::size_t kColumns, std::size_t kRows = micro_columns>
 HWY_NOINLINE HWY_MAYBE_UNUSED static void turn_sums(const ColumnLines& b, const float* sums,
                                                     std::size_t first, std::size_t count,
@@ -50,7 +50,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void turn_sums(const ColumnLines& b, const 
     const std::size_t block = first + column / kColumns * kColumns;
     return sums + (column + block - b.start(block, kColumns)) * kRows;
   };
-  // Whole groups of columns and four rows at a time: the tile has place for those too many.
+  // Handles whole groups of columns and four rows at a time; the tile has room for the excess.
   static_assert(FewRowsWorkspace::tile_columns % pack_group == 0 && kRows % 4 == 0);
   for (std::size_t column = 0; column < count; column += pack_group) {
     const float* lines[pack_group];
@@ -62,15 +62,16 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void turn_sums(const ColumnLines& b, const 
   }
 }
 
-// Blocks of columns of b beside kVectors vectors of rows of a. As many sums as in all products stay
-// in registers, so more rows meet fewer columns.
+// Blocks of columns of b with kVectors vectors of rows of a. The number of sums in registers is the
+// same as in all products, so a block has more rows and fewer columns.
 template <class Products, std::size_t kVectors = micro_vectors>
 class LineBlocks {
  public:
   static constexpr std::size_t rows = kVectors * float_lanes;
-  static constexpr std::size_t columns = micro_rows * micro_vectors / kVectors;  // of a block
-  static constexpr std::size_t step_floats = rows;                               // of packed a
-  // At most 24 KiB of a, which stay in the first-level cache while columns of b pass by.
+  static constexpr std::size_t columns = micro_rows * micro_vectors / kVectors;  // a block's
+  static constexpr std::size_t step_floats = rows;                               // in packed a
+  // At most 24 KiB of a, which stay in the first-level cache while all columns of b are multiplied
+  // by them.
   static constexpr std::size_t most_steps = pack_depth;
 
   LineBlocks(const ColumnLines& b, const FewRowsWorkspace& workspace)
@@ -78,14 +79,14 @@ class LineBlocks {
 
   static constexpr std::size_t panel_floats(std::size_t) { return 0; }  // one for all rows
 
-  // At most pack_depth steps of k and so many rows of a.
+  // At most pack_depth steps of k and kVectors vectors of rows of a.
   template <class Source>
   static void pack(const Source& a, const PackPart& part, typename Source::Buffer& buffer, float*) {
     a.template pack<rows, rows>(part, buffer);
   }
 
-  // The product of so many steps joins the sums of `count` columns, or begins them with step 0.
-  // The columns at `next` will be read next.
+  // Adds the product of `steps` steps to the sums of `count` columns, or sets the sums if `step` is
+  // 0. The columns at `next` are read afterwards and are prefetched.
   void add(const ColumnLines::Place& first, std::size_t count, std::size_t steps, const float* a,
            const ColumnLines::Place& next, std::size_t) const {
     using RowsOfB = RowsBeforeRows<columns>;
@@ -100,7 +101,8 @@ class LineBlocks {
     }
   }
 
-  // Sums of so many columns from `first` on, which are [column][row], to the tile's rows.
+  // Copies the sums of `count` columns from `first` on, which are [column][row], to the tile's
+  // rows.
   void turn(std::size_t first, std::size_t count, std::size_t tile_rows, float* tile) const {
     turn_sums<columns, rows>(b_, sums_, first, count, tile_rows, tile);
   }

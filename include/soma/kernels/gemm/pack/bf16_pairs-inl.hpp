@@ -1,6 +1,6 @@
-// Packing for the bf16 dot instruction: as in gemm/pack/fp32-inl.hpp, but a panel has two bf16
-// numbers that are adjacent along k in each float's place, [k / 2][width]. An odd last one has a
-// zero beside it.
+// Packing for the bf16 dot instruction. It works as in gemm/pack/fp32-inl.hpp, but each float of a
+// panel holds two bf16 numbers that are adjacent along k: [k / 2][width]. If k is odd, the last
+// number has a zero beside it.
 
 #if defined(SOMA_KERNELS_GEMM_PACK_BF16_PAIRS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_PACK_BF16_PAIRS_INL_HPP
@@ -28,8 +28,8 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// One panel from lines that are adjacent along k: pairs lie side by side already, so they are
-// turned as floats are.
+// Packs a panel from lines that are adjacent along k. Pairs are adjacent already, so they are
+// transposed as floats are.
 template <std::size_t kWidth>
 HWY_NOINLINE HWY_MAYBE_UNUSED static void pack_pair_lines_panel(const Bf16Code* const* lines,
                                                                 std::size_t depth, float* out) {
@@ -46,7 +46,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void pack_pair_lines_panel(const Bf16Code* 
     }
 }
 
-// One step of a panel, from two rows of lines of which `readable` may be read.
+// Packs one step of a panel from two rows of lines. `readable` lines may be read.
 template <std::size_t kWidth>
 HWY_INLINE void pack_pair_rows(const Bf16Code* even, const Bf16Code* odd, std::size_t readable,
                                float* out) {
@@ -68,11 +68,12 @@ HWY_INLINE void pack_pair_rows(const Bf16Code* even, const Bf16Code* odd, std::s
 
 namespace {  // internal linkage: units with other flags have their own
 
-// Codes that packing decodes into.
+// The memory into which packing decodes codes.
 struct PairBuffer {
-  static constexpr std::size_t rows = 8;  // of lines, at a time
-  // Rows between what is packed and what is fetched. Of 112 lines 16 of them are 72 cache lines:
-  // with 8, gradients of weights that come from memory take 1.01 times as long (AMD Zen 5).
+  static constexpr std::size_t rows = 8;  // rows of lines at a time
+  // Rows between the row that is packed and the row that is prefetched. 16 rows of 112 lines are 72
+  // cache lines: with 8 rows, gradients of weights that come from memory take 1.01 times as long
+  // (AMD Zen 5).
   static constexpr std::size_t rows_ahead = 16;
   static constexpr std::size_t lines_ahead = 4;  // the same for lines that are laid, which are long
   static constexpr std::size_t row_stride = pack_lines + lane_padding;
@@ -80,7 +81,7 @@ struct PairBuffer {
   static constexpr std::size_t most_width = 32;
   alignas(64) Bf16Code codes[most_width * line_stride];
   alignas(64) Bf16Code zeros[(std::max)(row_stride, 2 * pack_direct_depth)] = {};
-  // Of pairs that are turned next, before they leave the first-level cache.
+  // The block of pairs that is transposed at a time; it stays in the first-level cache.
   static constexpr std::size_t block_floats = 2048;
   alignas(64) float blocks[block_floats];
   ChunkBuffer values;
@@ -89,7 +90,7 @@ static_assert(PairBuffer::rows * PairBuffer::row_stride <=
               PairBuffer::most_width * PairBuffer::line_stride);
 static_assert(2 * pack_depth <= row_chunk && pack_lines <= row_chunk);
 
-// As PackSource, of operands whose stored numbers are exact in bf16.
+// The counterpart of PackSource for operands whose stored numbers are exact in bf16.
 class PairSource {
  public:
   using Buffer = PairBuffer;
@@ -117,8 +118,8 @@ class PairSource {
 
   float factor() const { return factor_; }
 
-  // A line from a step on, where all have a float's place for each pair of steps from there on, so
-  // many floats apart; or nullptr.
+  // The address of a line from a step on if lines can be read in place, with a float for each pair
+  // of steps and place_stride() floats apart; else nullptr.
   const float* place(std::size_t line, std::size_t step) const {
     const auto* first = static_cast<const Bf16Code*>(operand_.data) + step;
     if (!along_depth_ || !direct_ || operand_.row_stride % 2 != 0 ||
@@ -131,11 +132,11 @@ class PairSource {
   // Most steps in a call.
   std::size_t most_depth() const { return 2 * (direct_ ? pack_direct_depth : pack_depth); }
 
-  // Whether numbers are read as they are stored.
+  // True if numbers are read as they are stored.
   bool direct() const { return direct_; }
 
-  // Whether lay() can put lines one behind another, as place() would have them: `depth` steps from
-  // `first` on, `stride` floats apart.
+  // True if lay() can write whole lines in the layout of place(): `depth` steps from `first` on,
+  // `stride` floats apart.
   bool can_lay() const { return along_depth_ && (direct_ || bytes_.present()); }
   void lay(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
            std::size_t stride, float* out) const {
@@ -147,7 +148,7 @@ class PairSource {
       std::memcpy(codes, codes_at(first_line + line, first), depth * sizeof(Bf16Code));
   }
 
-  // Panels one behind the other.
+  // Packs panels, one after another.
   template <std::size_t kLines, std::size_t kWidth>
   void pack(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
             PairBuffer& buffer, float* out) const {
@@ -162,7 +163,7 @@ class PairSource {
       pack_along_lines<kLines, kWidth>(part, buffer);
   }
 
-  // For tiles: panels of kWidth lines, with zeros behind the last pair up to a multiple of kUnit
+  // For tiles: panels of kWidth lines, with zeros after the last pair up to a multiple of kUnit
   // pairs.
   template <std::size_t kWidth, std::size_t kUnit>
   void pack_units(const PackPart& part, PairBuffer& buffer) const {
@@ -174,7 +175,7 @@ class PairSource {
       std::fill(out + pairs * kWidth, out + whole * kWidth, 0.0f);
   }
 
-  // The same with the pairs of a line side by side: [kSide pairs][line][pair] in a panel of kSide
+  // The same with the pairs of a line adjacent: [kSide pairs][line][pair] in a panel of kSide
   // lines.
   template <std::size_t kSide>
   void pack_blocks(const PackPart& part, PairBuffer& buffer) const {
@@ -192,8 +193,8 @@ class PairSource {
   }
 
  private:
-  // Codes of rows: from[i] of the i-th, where they lie or decoded into the buffer, `stride` apart.
-  // Of bytes, rows `ahead` of them are fetched.
+  // Points from[i] to the codes of row i: the stored codes, or a copy decoded into the buffer,
+  // `stride` apart. For 8-bit types, the rows `ahead` of these are prefetched.
   void read(const RowsPart& part, std::size_t ahead, std::size_t stride, PairBuffer& buffer,
             const Bf16Code** from) const {
     for (std::size_t i = 0; i < part.rows; ++i)
@@ -209,7 +210,7 @@ class PairSource {
     return static_cast<const Bf16Code*>(operand_.data) + row * operand_.row_stride + column;
   }
 
-  // A line of blocks that lie kLines^2 apart.
+  // Transposes a row of blocks that are kLines^2 apart.
   template <std::size_t kLines>
   static void copy_line(const Bf16Code* codes, std::size_t depth, float* out) {
     const hn::CappedTag<Bf16Code, 2 * kLines> d;
@@ -224,7 +225,8 @@ class PairSource {
     std::memcpy(out, codes + k, (depth - k) * sizeof(Bf16Code));
   }
 
-  // Blocks of lines that are columns in memory: packed in the buffer, from where they are turned.
+  // Packs blocks of lines that are columns in memory, through the buffer, where they are
+  // transposed.
   template <std::size_t kSide>
   void turn_blocks(const PackPart& part, PairBuffer& buffer) const {
     constexpr std::size_t block = kSide * kSide;
@@ -244,8 +246,9 @@ class PairSource {
           turn_block<kSide>(buffer.blocks + at * kSide, to);
       }
   }
-  // A step of blocks of kSide pairs, from rows where they lie: one pair of rows after the other, as
-  // the CPU fetches by itself best. What the next step has of them is fetched, too.
+  // Packs a step of blocks of kSide pairs from stored rows. It reads one pair of rows after the
+  // other, because the CPU's own prefetcher follows that order best, and prefetches the same part
+  // of the rows of the next step.
   template <std::size_t kSide>
   void pair_rows(const PackPart& part, const PairBuffer& buffer) const {
     const std::size_t readable = lines_ - part.first_line, stride = operand_.row_stride;
@@ -263,7 +266,7 @@ class PairSource {
       }
     }
   }
-  // Rows become columns.
+  // Transposes: rows become columns.
   template <std::size_t kLines>
   static void turn_block(const float* block, float* to) {
     const float* lines[kLines];
@@ -298,7 +301,8 @@ class PairSource {
   template <std::size_t kLines, std::size_t kWidth>
   void pack_along_lines(const PackPart& part, PairBuffer& buffer) const {
     const auto [first_line, lines, first, depth, out, panel] = part;
-    // Lines behind those asked for may be read too: they fill places that nothing is made of.
+    // Lines after the last requested line may be read too: their numbers go to places that no
+    // result depends on.
     const std::size_t readable = direct_ ? lines_ - first_line : lines;
     std::size_t k = 0;
 #if SOMA_HAS_BF16_DOT
@@ -314,7 +318,8 @@ class PairSource {
       read({first + k, rows, first_line, lines}, PairBuffer::rows_ahead, PairBuffer::row_stride,
            buffer, from);
       from[rows] = nullptr;  // beside an odd last one
-      // The same places of rows that are packed soon; of the last ones, of themselves.
+      // Prefetches the same places of the rows that are packed next, or of the same rows if they
+      // are the last ones.
       const bool more = direct_ && first + k + PairBuffer::rows_ahead + rows <= depth_;
       const std::size_t ahead = more ? PairBuffer::rows_ahead * operand_.row_stride : 0;
       float* to = out + k / 2 * kWidth;

@@ -1,6 +1,6 @@
-// Packing: a block of an operand becomes panels of fp32 in the order in which the innermost loop of
-// a product reads them, [k][width]. What a panel lacks at the edge of the matrix is zero; along k
-// nothing is added.
+// Packing: copies a block of an operand to panels of fp32, in the order in which the innermost loop
+// of a product reads them, [k][width]. Lines beyond the edge of the matrix are zero; along k, a
+// panel has no padding.
 
 #if defined(SOMA_KERNELS_GEMM_PACK_FP32_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_PACK_FP32_INL_HPP
@@ -28,24 +28,25 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Most steps of k in a call, where elements are decoded.
+// The most steps of k in a call if elements are decoded.
 inline constexpr std::size_t pack_depth = 192;
-// The same where lines are read as they lie. Long pieces of few lines come from memory faster than
-// short ones of many: with 192 steps packing lines takes 1.15 to 1.6 times as long (Intel, AMX).
+// The most steps of k in a call if lines are read in place. Long pieces of few lines come from
+// memory faster than short ones of many: with 192 steps packing lines takes 1.15 to 1.6 times as
+// long (Intel, AMX).
 inline constexpr std::size_t pack_direct_depth = 1024;
-// Most lines (rows of a, columns of b) in a call.
+// The most lines (rows of a, columns of b) in a call.
 inline constexpr std::size_t pack_lines = row_chunk;
 
-// Lines and steps of k of an operand that are packed in a call, at most pack_lines and the source's
-// most_depth(), and where to: panels lie `panel` floats apart.
+// The lines and steps of k of an operand that a call packs, at most pack_lines and the source's
+// most_depth(), and the target: panels that are `panel` floats apart.
 struct PackPart {
   std::size_t first_line, lines, first, depth;
   float* out;
   std::size_t panel;
 };
 
-// Elements are packed from where they lie if they are fp32 or bf16. Bytes become bf16 first, where
-// that is quick and exact, and everything else fp32.
+// Elements of fp32 or bf16 are packed directly from the operand. Bytes are decoded to bf16 first if
+// that is quick and exact; all other elements are decoded to fp32.
 HWY_INLINE FloatVector widened(FloatVector values) { return values; }
 HWY_INLINE FloatVector widened(hn::Vec<hn::Rebind<Bf16Code, Floats>> codes) {
   const hn::RebindToUnsigned<Floats> du;
@@ -60,7 +61,7 @@ static inline float widened_one(Bf16Code code) {
 }
 
 #if HWY_TARGET != HWY_SCALAR
-// Four elements from each fourth line, one line for each block of 128 bits of floats.
+// Loads four elements from every fourth line, one line for each block of 128 bits of floats.
 template <class D, class Element>
 HWY_INLINE hn::Vec<D> load_blocks(D d, const Element* const* lines, std::size_t at) {
   if constexpr (hn::MaxLanes(d) == 4) {
@@ -73,10 +74,10 @@ HWY_INLINE hn::Vec<D> load_blocks(D d, const Element* const* lines, std::size_t 
 }
 #endif
 
-// Lines that are turned at a time: a vector has one 4 x 4 block of them for each 128 bits.
+// The number of lines that are transposed at a time: a vector has a 4 x 4 block for each 128 bits.
 inline constexpr std::size_t pack_group = (std::max)(float_lanes, std::size_t{4});
 
-// Four elements of each of pack_group lines, across: to[i * stride] gets element i of all.
+// Transposes four elements of each of pack_group lines: to[i * stride] gets element i of all lines.
 template <class Element>
 HWY_INLINE void turn_group(const Element* const* lines, std::size_t at, float* to,
                            std::size_t stride) {
@@ -103,13 +104,13 @@ HWY_INLINE void turn_group(const Element* const* lines, std::size_t at, float* t
 #endif
 }
 
-// One panel from lines that are adjacent along k; whole groups of them.
+// Packs one panel, in whole groups, from lines that are adjacent along k.
 template <std::size_t kWidth, class Element>
 HWY_NOINLINE HWY_MAYBE_UNUSED static void pack_lines_panel(const Element* const* lines,
                                                            std::size_t depth, float* out) {
   constexpr std::size_t cache_line = 64 / sizeof(Element);
   const std::size_t whole = depth / 4 * 4;
-  // A cache line of the source is used up at once.
+  // The inner loops use up a cache line of the source at once.
   for (std::size_t first = 0; first < whole; first += cache_line) {
     const std::size_t end = (std::min)(first + cache_line, whole);
     for (std::size_t line = 0; line < kWidth; ++line)
@@ -123,8 +124,8 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void pack_lines_panel(const Element* const*
       out[k * kWidth + line] = widened_one(lines[line][k]);
 }
 
-// `depth` steps of one panel from rows of lines, `stride` elements apart, of which `readable` may
-// be read; rows `ahead` of them are fetched meanwhile.
+// Packs `depth` steps of one panel from rows of lines, `stride` elements apart. `readable` lines
+// may be read; the rows that are `ahead` rows further are prefetched.
 template <std::size_t kWidth, class Element>
 HWY_NOINLINE HWY_MAYBE_UNUSED static void pack_rows_panel(const Element* rows, std::size_t stride,
                                                           std::size_t readable, std::size_t depth,
@@ -148,15 +149,15 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void pack_rows_panel(const Element* rows, s
 
 namespace {  // internal linkage: units with other flags have their own
 
-// Numbers that packing decodes into.
+// The memory into which packing decodes numbers.
 struct PackBuffer {
-  static constexpr std::size_t rows = 8;  // of lines, at a time
+  static constexpr std::size_t rows = 8;  // rows of lines at a time
   static constexpr std::size_t row_stride = pack_lines + lane_padding;
   static constexpr std::size_t line_stride = pack_depth + lane_padding;
   static constexpr std::size_t most_width = 32;
   alignas(64) float values[most_width * line_stride];
   alignas(64) Bf16Code codes[most_width * line_stride];
-  // A line that is not there.
+  // Stands for a line beyond the edge of the matrix.
   alignas(64) static constexpr float no_values[pack_direct_depth] = {};
   alignas(64) static constexpr Bf16Code no_codes[pack_direct_depth] = {};
   template <class Element>
@@ -170,8 +171,8 @@ struct PackBuffer {
 static_assert(PackBuffer::rows * PackBuffer::row_stride <=
               PackBuffer::most_width * PackBuffer::line_stride);
 
-// One side of a product: lines of a are its rows, of b its columns. Panels take kLines lines each
-// and kWidth floats for a step of k.
+// One side of a product: the lines of a are its rows, the lines of b its columns. Panels hold
+// kLines lines and use kWidth floats for a step of k.
 class PackSource {
  public:
   using Buffer = PackBuffer;
@@ -190,21 +191,21 @@ class PackSource {
       bytes_ = EightBitRows(operand_, along_depth_ ? lines : depth, false);
   }
 
-  // What sums of these elements are multiplied by: nothing is left out.
+  // The factor for sums of these elements: 1, because packing applies the scale.
   static constexpr float factor() { return 1; }
 
-  // Most steps in a call.
+  // The most steps in a call.
   std::size_t most_depth() const {
     return reader_.direct() || plain_bf16_ ? pack_direct_depth : pack_depth;
   }
 
-  // A line from a step on, where all have a float for each step; or nullptr.
+  // The address of a line from a step on, if the line has a float for each step; else nullptr.
   const float* place(std::size_t line, std::size_t step) const {
     if (!along_depth_ || !reader_.direct()) return nullptr;
     return static_cast<const float*>(operand_.data) + line * operand_.row_stride + step;
   }
 
-  // Panels one behind the other.
+  // Packs panels, one after another.
   template <std::size_t kLines, std::size_t kWidth>
   void pack(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
             PackBuffer& buffer, float* out) const {
@@ -225,9 +226,7 @@ class PackSource {
   }
 
  private:
-  // Elements of rows (lines along their depth, or the lines of steps of k): the first of them,
-  // where they lie or decoded into the buffer. `stride`: from one to the next there. Of bytes, rows
-  // `ahead` of them are fetched.
+  // For 8-bit types, the rows that are `ahead` rows further are prefetched.
   template <class Element>
   const Element* read(const RowsPart& part, std::size_t ahead, std::size_t stride,
                       PackBuffer& buffer) const {
@@ -243,7 +242,7 @@ class PackSource {
       return buffer.codes;
     }
   }
-  // Whether they lie where they are read.
+  // True if elements are read where they are stored.
   template <class Element>
   bool direct() const {
     return std::is_same_v<Element, float> ? reader_.direct() : plain_bf16_;
@@ -270,11 +269,13 @@ class PackSource {
   void pack_along_lines(const PackPart& part, PackBuffer& buffer) const {
     const auto [first_line, lines, first, depth, out, panel] = part;
     const std::size_t stride = direct<Element>() ? operand_.row_stride : PackBuffer::row_stride;
-    // Lines behind those asked for may be read too: they fill places that nothing is made of.
+    // Lines after the last requested line may be read too: their numbers go to places that no
+    // result depends on.
     const std::size_t readable = direct<Element>() ? lines_ - first_line : lines;
     for (std::size_t k = 0; k < depth; k += PackBuffer::rows) {
       const std::size_t rows = (std::min)(PackBuffer::rows, depth - k);
-      // Rows that are packed next, in another call perhaps; of the last ones, these themselves.
+      // The distance to the rows that are packed next, perhaps by another call; 0 for the last
+      // rows.
       const std::size_t ahead = first + k + 2 * rows <= depth_ ? rows : 0;
       const Element* const from =
           read<Element>({first + k, rows, first_line, lines}, rows, PackBuffer::row_stride, buffer);

@@ -1,11 +1,12 @@
-// Packing of fp32 numbers for the bf16 tile instruction. Each is the sum of three bf16 numbers, its
-// parts: the upper half of its bits; what is left, rounded to nearest, ties away from zero; and
-// what is left then, which bf16 has exactly ("Leveraging the bfloat16 Artificial Intelligence
-// Datatype For Higher-Precision Computations", Henry, Tang and Heinecke, arXiv 1904.06376). The
-// first never overflows, and infinity and NaN leave NaN in the others.
+// Packing of fp32 numbers for the bf16 tile instruction. Each number is the sum of three bf16
+// numbers, its parts: (1) the upper half of its bits; (2) the rest, rounded to nearest, ties away
+// from zero; (3) the rest after that, which is exact in bf16 ("Leveraging the bfloat16 Artificial
+// Intelligence Datatype For Higher-Precision Computations", Henry, Tang and Heinecke, arXiv
+// 1904.06376). The first part never overflows. Infinity and NaN make the other parts NaN.
 //
-// A step of a panel is three tiles of 16 lines and 32 of k, one for each part. The two numbers of a
-// pair are 16 of k apart, not neighbours: so both come from whole vectors, wherever k lies.
+// A step of a panel has three tiles of 16 lines and 32 of k, one for each part. The two numbers of
+// a pair are 16 of k apart, not neighbours: so both come from whole vectors, whether lines are rows
+// or columns in memory.
 
 #if defined(SOMA_KERNELS_GEMM_PACK_FP32_SPLIT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_PACK_FP32_SPLIT_INL_HPP
@@ -32,16 +33,16 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 inline constexpr std::size_t split_parts = 3;
 inline constexpr std::size_t split_tile_floats = tile_lines * tile_floats;
-// Floats of a step of a panel.
+// The floats of a step of a panel.
 inline constexpr std::size_t split_step_floats = split_parts * split_tile_floats;
 
-// As FusedMultiplyAdd names what joins a sum.
+// Names the operation, as FusedMultiplyAdd does.
 struct SplitProducts {
   static constexpr std::size_t products = 1;
   static constexpr bool splits = true;
 };
 
-// Vectors of pairs, split: a line of each of the three tiles. kParts = 1: the first of them alone.
+// Splits vectors of pairs: a line of each of the three tiles. kParts = 1: of the first tile only.
 template <std::size_t kParts = split_parts>
 HWY_INLINE void split_pairs(FloatVector even, FloatVector odd, float* out) {
   const Floats d;
@@ -66,7 +67,7 @@ HWY_INLINE void split_pairs(FloatVector even, FloatVector odd, float* out) {
 
 namespace {  // internal linkage: units with other flags have their own
 
-// Numbers that packing decodes into, and blocks on their way.
+// The memory into which packing decodes numbers, and for blocks that are transposed.
 struct SplitBuffer {
   static constexpr std::size_t lines_together = 128;  // that are decoded, where they are columns
   static constexpr std::size_t column_stride = lines_together + lane_padding;
@@ -76,8 +77,8 @@ struct SplitBuffer {
   alignas(64) float turned[2 * split_tile_floats];
 };
 
-// As PackSource, of any operand. Splitting is quick enough for what the CPU fetches by itself; more
-// that is fetched ahead was slower in a step.
+// The counterpart of PackSource for any operand. The CPU's own prefetching keeps up with splitting:
+// explicit prefetches made a step slower.
 class SplitSource {
  public:
   using Buffer = SplitBuffer;
@@ -94,23 +95,23 @@ class SplitSource {
   static constexpr float factor() { return 1; }
   std::size_t most_depth() const { return reader_.direct() ? pack_direct_depth : pack_depth; }
 
-  // Panels of a: a row of a tile is a line.
+  // Packs panels of a: a row of a tile is a line.
   void pack_a(const PackPart& part, SplitBuffer& buffer) const {
     along_depth_ ? pack_lines<false>(part, buffer) : pack_columns<true>(part, buffer);
   }
-  // Panels of b: a column of a tile is a line.
+  // Packs panels of b: a column of a tile is a line.
   void pack_b(const PackPart& part, SplitBuffer& buffer) const {
     along_depth_ ? pack_lines<true>(part, buffer) : pack_columns<false>(part, buffer);
   }
 
  private:
-  // Rows in memory from one on, `stride` floats apart.
+  // Rows in memory, from one row on, `stride` floats apart.
   struct Block {
     const float* first;
     std::size_t stride;
   };
 
-  // Lines that are rows in memory.
+  // Packs lines that are rows in memory.
   template <bool kTurns>
   void pack_lines(const PackPart& part, SplitBuffer& buffer) const {
     float* panel = part.out;
@@ -128,7 +129,7 @@ class SplitSource {
     }
   }
 
-  // Lines that are columns in memory.
+  // Packs lines that are columns in memory.
   template <bool kTurns>
   void pack_columns(const PackPart& part, SplitBuffer& buffer) const {
     const std::size_t together = reader_.direct() ? part.lines : SplitBuffer::lines_together;
@@ -157,7 +158,7 @@ class SplitSource {
             reader_.direct() ? stride_ : stride};
   }
 
-  // The block itself if it has all rows and columns, or a copy with zeros for those it lacks.
+  // Returns the block itself if it has all rows and columns, or a copy with zeros for missing ones.
   static Block whole(const Block& block, std::size_t rows, std::size_t columns,
                      std::size_t all_rows, std::size_t all_columns, SplitBuffer& buffer) {
     if (rows == all_rows && columns == all_columns) return block;
@@ -167,7 +168,8 @@ class SplitSource {
     return {buffer.edge, all_columns};
   }
 
-  // A block of 32 of k and 16 lines; its second half of k begins `half` floats behind the first.
+  // Packs a block of 32 of k and 16 lines. Its second half of k begins `half` floats after the
+  // first.
   template <bool kTurns>
   static HWY_INLINE void split(const Block& block, std::size_t half, SplitBuffer& buffer,
                                float* out) {
@@ -185,7 +187,7 @@ class SplitSource {
     for (std::size_t i = 0; i < tile_lines; ++i, even += stride, out += tile_floats)
       split_pairs(hn::LoadU(d, even), hn::LoadU(d, even + half), out);
   }
-  // 16 rows become columns.
+  // Transposes: 16 rows become columns.
   HWY_NOINLINE HWY_MAYBE_UNUSED static void turn(const float* from, std::size_t stride, float* to) {
     static_assert(pack_group == tile_lines);
     const float* rows[tile_lines];

@@ -1,5 +1,5 @@
-// Numbers of 8-bit types as bf16, a vector of codes at a time, for types of which bf16 holds all
-// numbers exactly.
+// Converts codes of 8-bit types to bf16 numbers, a vector at a time, for types whose numbers are
+// all exact in bf16.
 
 #if defined(SOMA_KERNELS_GEMM_PACK_LOOKUP_8BIT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_PACK_LOOKUP_8BIT_INL_HPP
@@ -23,10 +23,10 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The upper half of an fp32 number.
+// The upper half of the bits of an fp32 number.
 using Bf16Code = std::uint16_t;
 
-// The upper halves of numbers that bf16 holds exactly. Writes whole vectors.
+// The function writes whole vectors.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void upper_halves(const float* values, std::size_t count,
                                                        Bf16Code* codes) {
   const Floats d;
@@ -41,13 +41,13 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void upper_halves(const float* values, std:
 inline constexpr std::size_t byte_codes = 256;
 inline constexpr Bf16Code bf16_sign = 0x8000;
 
-// Byte shuffles of 128 bits, all that other x86 CPUs have.
+// Byte shuffles of 128 bits: all that other x86 CPUs have.
 #define SOMA_HAS_BYTE_SHUFFLES (HWY_ARCH_X86 && !SOMA_HAS_BF16_DOT && HWY_TARGET <= HWY_SSSE3)
 
 #if SOMA_HAS_BYTE_SHUFFLES
 // The numbers of an 8-bit floating-point format. From one positive code to the next the bf16 code
-// grows by one step, but where numbers are subnormal or special: few codes, at both ends. With a
-// sign there is the same number of the other sign, or NaN for the zero.
+// grows by one step, except for subnormal and special numbers: few codes, at both ends. A code with
+// a sign is the same number with the other sign, or NaN if the number is zero.
 struct NumberHalves {
   static constexpr std::size_t ends = 16, signless = byte_codes / 2;
 
@@ -56,7 +56,8 @@ struct NumberHalves {
   alignas(16) std::uint8_t lower[2][ends], upper[2][ends];  // [low or high end][code]
   Bf16Code minus_zero;  // and that of code 128 from a zero with a sign by these
 
-  // Whether a table's numbers are such.
+  // Fills this object from a table; returns false if the table's numbers do not follow this
+  // pattern.
   bool take(const Bf16Code* table) {
     const unsigned step = static_cast<unsigned>(table[ends + 1] - table[ends]);
     if (!std::has_single_bit(step) || step >= byte_codes) return false;
@@ -79,7 +80,7 @@ struct NumberHalves {
   }
 };
 #else
-// Of the number of each code.
+// The two bytes of the number of each code.
 struct NumberHalves {
   alignas(64) std::uint8_t lower[byte_codes], upper[byte_codes];
 };
@@ -88,9 +89,9 @@ struct NumberHalves {
 namespace {  // internal linkage: units with other flags have their own
 
 #if SOMA_HAS_BF16_DOT
-// Looks up 64 numbers at a time, their lower and upper halves by themselves: half as many
-// instructions as by whole numbers (EightBitRows), the most of which are shuffles. `kSign`: numbers
-// of the upper 128 codes are those of the lower ones with a sign.
+// Looks up 64 numbers at a time, their lower bytes and their upper bytes separately. That takes
+// half as many instructions, most of them shuffles, as looking up whole numbers (EightBitRows).
+// `kSign`: the numbers of the upper 128 codes are the numbers of the lower 128 codes with a sign.
 template <bool kSign>
 class NumberTable {
   static constexpr hn::ScalableTag<std::uint8_t> d{};
@@ -105,7 +106,8 @@ class NumberTable {
       upper_[i] = hn::Load(d, halves.upper + i * lanes);
     }
   }
-  // Of each sixteen codes the numbers of the first eight, and those of the others.
+  // For each group of sixteen codes: `first` gets the numbers of the first eight codes, `second`
+  // the numbers of the other eight.
   HWY_INLINE void look_up(Bytes bytes, Bytes& first, Bytes& second) const {
     const Bytes lower = of_half(lower_, bytes);
     Bytes upper = of_half(upper_, bytes);
@@ -131,9 +133,8 @@ class NumberTable {
 #endif
 
 #if SOMA_HAS_BYTE_SHUFFLES
-// The same by arithmetic, which takes a third of the instructions that eight shuffles for each half
-// would. Codes at the ends get their bits by shuffles, which have nothing for an index of 128 or
-// more.
+// The same by arithmetic, with a third of the instructions of eight shuffles per byte. Codes at the
+// ends get their bits by shuffles, which return zero for an index of 128 or more.
 class NumberSteps {
   static constexpr hn::ScalableTag<std::uint8_t> d{};
   static constexpr hn::Repartition<std::uint16_t, decltype(d)> d16{};
@@ -151,12 +152,14 @@ class NumberSteps {
     minus_zero_lower_ = hn::Set(d, static_cast<std::uint8_t>(halves.minus_zero));
     minus_zero_upper_ = hn::Set(d, static_cast<std::uint8_t>(halves.minus_zero >> 8));
   }
-  // Of each sixteen codes the numbers of the first eight, and those of the others.
+  // For each group of sixteen codes: `first` gets the numbers of the first eight codes, `second`
+  // the numbers of the other eight.
   HWY_INLINE void look_up(Bytes bytes, Bytes& first, Bytes& second) const {
     constexpr auto above = static_cast<std::uint8_t>(NumberHalves::signless - NumberHalves::ends);
     const Bytes sign = hn::Set(d, bf16_sign >> 8);
     const Bytes code = hn::AndNot(sign, bytes);
-    // Of an index below 128 the lowest four bits count: 112 and more are the low end's.
+    // For an index below 128 the shuffle uses the lowest four bits: 112 and more address the low
+    // end.
     const Bytes from_low = hn::SaturatedAdd(code, hn::Set(d, above));
     const Bytes from_high = hn::Sub(code, hn::Set(d, above));
     const Bytes is_minus_zero = hn::VecFromMask(d, hn::Eq(bytes, sign));

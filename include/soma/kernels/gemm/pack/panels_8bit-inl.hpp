@@ -1,6 +1,6 @@
-// Panels of pairs (gemm/pack/bf16_pairs-inl.hpp) from an operand of bytes. Bytes are brought into
-// the order of a panel and looked up there: no numbers go through a buffer, and what is moved about
-// is half as much.
+// Packs panels of pairs (gemm/pack/bf16_pairs-inl.hpp) from an operand of bytes. Bytes are moved to
+// the order of a panel first and looked up there: numbers need no buffer, and the code moves half
+// as many bytes.
 
 #if defined(SOMA_KERNELS_GEMM_PACK_PANELS_8BIT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_PACK_PANELS_8BIT_INL_HPP
@@ -28,9 +28,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 namespace {  // internal linkage: units with other flags have their own
 
-// Writes panels of kLines lines, kWidth places wide and `panel` floats apart, step by step: a line
-// has a pair of numbers in each, neighbours along k, and sixteen lines a vector of them. Places
-// behind the last line are filled with anything.
+// Writes panels of kLines lines, kWidth floats wide and `panel` floats apart, step by step: a step
+// has a pair of numbers of each line, neighbours along k, and a vector holds the pairs of sixteen
+// lines. Places after the last line get arbitrary values.
 template <std::size_t kLines, std::size_t kWidth>
 class EightBitPanels {
  public:
@@ -39,12 +39,12 @@ class EightBitPanels {
   EightBitPanels(const EightBitRows& rows, float* out, std::size_t panel)
       : rows_(rows), out_(out), panel_(panel) {}
 
-  // Lines are columns of the operand, and an even number of its rows become half as many steps.
-  // Rows `ahead` of those that are read are fetched.
+  // For lines that are columns of the operand: an even number of its rows become half as many
+  // steps. The rows that are `ahead` rows further are prefetched.
   void pair(const RowsPart& part, std::size_t ahead) const {
     rows_.has_sign() ? pair<true>(part, ahead) : pair<false>(part, ahead);
   }
-  // Lines are rows, and a multiple of `turned` columns become half as many steps.
+  // For lines that are rows: a multiple of `turned` columns become half as many steps.
   void turn(const RowsPart& part, std::size_t ahead) const {
     rows_.has_sign() ? turn<true>(part, ahead) : turn<false>(part, ahead);
   }
@@ -60,14 +60,14 @@ class EightBitPanels {
   using Bytes = hn::Vec<hn::ScalableTag<std::uint8_t>>;
   static_assert(sizeof(Bytes) == 4 * side);
 
-  // Two vectors of lines come from 32 bytes of two rows.
+  // Makes two vectors of lines from 32 bytes of two rows.
   template <bool kSign>
   HWY_NOINLINE void pair(const RowsPart& part, std::size_t ahead) const {
     constexpr std::size_t read = 2 * side;
     constexpr std::size_t together = 4;  // pairs, which are adjacent in a panel
     const NumberTable<kSign> table(rows_.halves());
-    // In each sixteen places eight codes of the first vector and eight of the second: those of four
-    // lines, the two rows' side by side.
+    // Each group of sixteen bytes has eight codes of the first vector and eight of the second: the
+    // codes of four lines, with the two rows interleaved.
     alignas(64) std::uint8_t places[2 * read];
     for (std::size_t i = 0; i < 2 * read; ++i) {
       const std::size_t line = i / 16 * 4 + i % 8 / 2 + (i % 16 < 8 ? 0 : apart);
@@ -99,14 +99,14 @@ class EightBitPanels {
     }
   }
 
-  // A vector of lines and 32 columns of them at a time.
+  // Takes a vector of lines and 32 of their columns at a time.
   template <bool kSign>
   HWY_NOINLINE void turn(const RowsPart& part, std::size_t ahead) const {
     static_assert(turned == 2 * side);
     constexpr std::size_t half = side / 2;
     const hn::Repartition<std::uint64_t, decltype(d)> d64;
     const NumberTable<kSign> table(rows_.halves());
-    // Of four lines each, those of a pair of columns and those of the eighth behind it.
+    // For each four lines: the pairs of one column, and the pairs of the eighth column after it.
     alignas(64) static constexpr std::uint64_t sides[] = {0, 2, 1, 3, 4, 6, 5, 7};
     const auto order = hn::SetTableIndices(d64, sides);
     const std::size_t last = part.row + part.rows - 1;
@@ -134,13 +134,13 @@ class EightBitPanels {
     }
   }
 
-  // Of each 16 bytes of eight vectors, pairs: rows become columns.
+  // Transposes pairs within each 16 bytes of eight vectors: rows become columns.
   static HWY_INLINE void turn_pairs(Bytes (&v)[8]) {
     interleave<std::uint16_t, 1>(v);
     interleave<std::uint32_t, 2>(v);
     interleave<std::uint64_t, 4>(v);
   }
-  // Lanes of vectors that are kApart apart, side by side.
+  // Interleaves the lanes of vectors that are kApart apart.
   template <class Lane, std::size_t kApart>
   static HWY_INLINE void interleave(Bytes (&v)[8]) {
     const hn::Repartition<Lane, decltype(d)> d_lane;

@@ -1,5 +1,5 @@
-// Rows of an 8-bit type as bf16 numbers, for types of which bf16 holds all numbers exactly: looked
-// up by their codes, which takes an eighth of the time of decoding them to fp32.
+// Decodes rows of an 8-bit type to bf16 numbers by table look-up, for types whose numbers are all
+// exact in bf16. That takes an eighth of the time of decoding to fp32.
 
 #if defined(SOMA_KERNELS_GEMM_PACK_ROWS_8BIT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_PACK_ROWS_8BIT_INL_HPP
@@ -37,23 +37,25 @@ namespace {  // internal linkage: units with other flags have their own
 
 class EightBitRows {
  public:
-  // Whether bf16 holds all numbers of this 8-bit type, but for the operand's scale.
+  // True if bf16 holds all numbers of this 8-bit type exactly, apart from the operand's scale.
   static bool are_exact(const MatrixOperand& operand) {
     if (size_of(operand.dtype) != 1) return false;
     return is_floating(operand.dtype) || (-128 <= operand.zero_point && operand.zero_point <= 128);
   }
-  // Whether these are rows of such a type, whose bytes are adjacent.
+  // True if the operand has rows of such a type, with adjacent bytes.
   static bool take(const MatrixOperand& operand) {
     return are_exact(operand) && operand.column_stride == 1;
   }
-  // Whether looking up is quicker than decoding to fp32: with byte shuffles alone not for integers.
+  // True if look-up is quicker than decoding to fp32. With byte shuffles alone, it is not for
+  // integers.
   static constexpr bool quick(DType type) {
     return SOMA_HAS_BF16_DOT || (SOMA_HAS_BYTE_SHUFFLES && is_floating(type));
   }
 
   EightBitRows() = default;  // not present()
-  // Of `rows` rows. `by_bytes`: for a CPU that has the instructions of bf16_dot-inl.hpp. With
-  // byte shuffles alone not present(), where numbers are not as NumberHalves has them.
+  // `rows`: the number of rows. `by_bytes`: use the instructions of bf16_dot-inl.hpp, which the CPU
+  // must have. With byte shuffles alone, the result is not present() if the numbers do not fit
+  // NumberHalves.
   EightBitRows(const MatrixOperand& operand, std::size_t rows, bool by_bytes)
       : present_(true),
         by_bytes_(by_bytes),
@@ -65,9 +67,10 @@ class EightBitRows {
 
   bool present() const { return present_; }
 
-  // To rows `stride` numbers apart. The same columns of rows `ahead` of them, for a read() soon,
-  // are fetched meanwhile, line by line: asked for all at once, they are in the way of what is read
-  // now (0.93 to 0.96 of the speed of a weight gradient over 4,096 tokens, AMD Zen 5).
+  // Writes bf16 numbers to rows that are `stride` numbers apart. Meanwhile it prefetches, line by
+  // line, the same columns of the rows that are `ahead` rows further, for a read() soon. Prefetches
+  // of all lines at once would delay the current reads (0.93 to 0.96 of the speed of a weight
+  // gradient over 4,096 tokens, AMD Zen 5).
   void read(const RowsPart& part, std::size_t ahead, Bf16Code* numbers, std::size_t stride) const {
 #if SOMA_HAS_BYTE_SHUFFLES
     look_up_rows<NumberSteps>(part, ahead, numbers, stride);
@@ -82,7 +85,7 @@ class EightBitRows {
 #endif
   }
 
-  // For those who look up themselves (gemm/pack/panels_8bit-inl.hpp); only by_bytes.
+  // For callers that look up themselves (gemm/pack/panels_8bit-inl.hpp); only with by_bytes.
   const std::uint8_t* at(std::size_t row, std::size_t column) const {
     return first_ + row * stride_ + column;
   }
@@ -103,7 +106,8 @@ class EightBitRows {
 #if SOMA_HAS_BYTE_SHUFFLES
     present_ = halves_.take(table_);
 #else
-    // To the end, as vectors do it: a table is made for each call of a product.
+    // Compares all numbers without an early end, so that the compiler can use vectors: each call of
+    // a product makes this table.
     unsigned differences = 0;
     for (std::size_t code = 0; code < byte_codes / 2; ++code)
       differences |=
@@ -127,7 +131,7 @@ class EightBitRows {
     using Bytes = hn::Vec<decltype(d)>;
     constexpr std::size_t lanes = Table::lanes;
     const Table table(halves_);
-    // Of each eight bytes those whose numbers come out side by side.
+    // The order of groups of eight bytes that makes their numbers adjacent in the result.
     alignas(64) std::uint64_t sides[lanes / 8];
     for (std::size_t i = 0; i < lanes / 8; ++i) sides[i] = i / 2 + i % 2 * lanes / 16;
     const auto order = hn::SetTableIndices(d64, sides);
@@ -162,8 +166,8 @@ class EightBitRows {
   }
 #endif
 
-  // `kSign`: the upper half of the table is the lower one with a sign, which makes two of the four
-  // look-ups: 58 codes a nanosecond instead of 35 (AMD Zen 5).
+  // `kSign`: the upper half of the table is the lower half with a sign. Then two of the four
+  // look-ups are enough: 58 codes a nanosecond instead of 35 (AMD Zen 5).
   template <bool kSign>
   HWY_NOINLINE void look_up(const RowsPart& part, std::size_t ahead, Bf16Code* numbers,
                             std::size_t stride) const {

@@ -1,10 +1,10 @@
 // A step of the innermost loop for split numbers (gemm/pack/fp32_split-inl.hpp): 32 of k for a
 // block of c of 2 x 2 tiles, or 1 x 2.
 //
-// Six of the nine products of parts join the sums, the smallest first; the others are below 2^-22
-// of the product. Parts of a and b take turns, so that 14 loads serve 24 products of 16 cycles,
-// which take longer than the loads even from the second-level cache. A register is loaded as soon
-// as the last product has read it.
+// Six of the nine products of parts are added to the sums, the smallest first; the others are below
+// 2^-22 of the product. Parts of a and b take turns, so that 14 loads serve 24 products of 16
+// cycles, which take longer than the loads even from the second-level cache. A register is loaded
+// as soon as the last product has read it.
 
 #if defined(SOMA_KERNELS_GEMM_TILES_SPLIT_STEP_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_TILES_SPLIT_STEP_INL_HPP
@@ -29,15 +29,15 @@ namespace HWY_NAMESPACE {
 
 namespace {  // internal linkage: units with other flags have their own
 
-// Before the first product of a tile of sums: nothing.
+// Does nothing before the first product of a tile of sums.
 struct NothingBefore {
   template <int kSums>
   HWY_INLINE void before() const {}
 };
 
-// Two tiles of rows, or one, and of columns, or one: sums are in registers 0 and 1, and below those
-// in 2 and 3. Where operands have changed sides (kSwapped), parts of rows take those turns that
-// parts of columns have otherwise, so that the order of products is the same.
+// One or two tiles of rows, and one or two of columns: sums are in registers 0 and 1, and for the
+// lower row in 2 and 3. If the operands have swapped roles (kSwapped), the parts of rows and the
+// parts of columns change their order, so that products are added in the same order.
 template <int kRows, int kColumns, bool kSwapped = false>
 struct SplitStep {
   static constexpr std::size_t turns = 6;
@@ -45,8 +45,8 @@ struct SplitStep {
   // A step of each panel: three tiles.
   const float *upper, *lower, *left, *right;
 
-  // Calls between(turn) behind the products of each pair of parts, and first.before<sums>() before
-  // the first product of each tile of sums. Both have to be in line.
+  // Calls between(turn) after the products of each pair of parts, and first.before<sums>() before
+  // the first product of each tile of sums. The compiler must inline both.
   template <class Between, class First = NothingBefore>
   HWY_INLINE void run(const Between& between, const First& first = {}) const {
     constexpr std::size_t row_part = kSwapped ? 0 : 2, column_part = kSwapped ? 2 : 0;
@@ -61,7 +61,8 @@ struct SplitStep {
   }
 
  private:
-  // All products of what is loaded; those that follow have another part of rows, or of columns.
+  // Issues all products of the loaded tiles. The products after them use another part of rows, or
+  // of columns.
   template <bool kOfColumns, std::size_t kPart, class First = NothingBefore>
   HWY_INLINE void multiply_before(const First& first = {}) const {
     if constexpr (kOfColumns) {
@@ -72,7 +73,7 @@ struct SplitStep {
       add<2, 5, 6>(first), add<3, 5, 7>(first), load<5, kPart>(lower);
     }
   }
-  // Of tiles that are there.
+  // True if the block has this tile.
   static constexpr bool has(int tile) {
     return (tile != 5 || kRows == 2) && (tile != 7 || kColumns == 2);
   }

@@ -1,7 +1,8 @@
-// The way of sums from tiles. Tile registers can neither add nor round, so sums of a block, or of a
-// segment of it, are stored in the first-level cache, from where they join those of segments that
-// wait for them and leave as bf16 or fp32. That is a row at a time, in the time of the products
-// behind them: a product takes 16 cycles in which nothing else is wanted of the core.
+// Moves sums from tiles to c. Tile registers can neither add nor round. So the sums of a block, or
+// of a segment of a block, are stored in the first-level cache, where the waiting sums of other
+// segments are added to them, and from where they are written as bf16 or fp32. This is done a row
+// at a time, during the products of the next block: a product takes 16 cycles, in which the core
+// has nothing else to do.
 
 #if defined(SOMA_KERNELS_GEMM_TILES_SUMS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_TILES_SUMS_INL_HPP
@@ -29,24 +30,26 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 namespace {  // internal linkage: units with other flags have their own
 
-// The sums that left the tiles last, places for them and for those that wait, and what is left to
-// do.
+// The sums that the tiles stored last, memory for these sums and for waiting ones, and the work
+// that is left.
 class TileSums {
  public:
   static constexpr std::size_t stride = micro_columns;
 
   TileSums() {}  // places have no value: 20 KiB of zeros for each product would take longer
 
-  // Sums in so many rows at a level of the tree of segments, which are to be stored() before the
-  // next advance(): joined by so many neighbours below them, they go to another level, ...
+  // The next three functions begin to move sums, which are stored() before the next advance(). This
+  // one takes the sums of `rows` rows at a level of the tree of segments, adds `neighbours` waiting
+  // sums of lower levels, and keeps the result at level `to`.
   void begin(std::size_t level, std::size_t neighbours, std::size_t rows, std::size_t to) {
     begin(level, neighbours, rows, {place(to), stride});
   }
-  // ... along a path that is fresh, ...
+  // Adds the sums of `neighbours` waiting sums of lower levels, and stores the result by `path`,
+  // which must be fresh.
   void begin(std::size_t level, std::size_t neighbours, std::size_t rows, const SumPath& path) {
     work_ = {0, rows, rows, place(level), neighbours, path};
   }
-  // ... or through an exit.
+  // Adds the neighbours in the same way, and writes the result through an exit.
   void begin(std::size_t level, std::size_t neighbours, std::size_t,
              const ExitPath<Bf16Exit>& path) {
     work_ = {0, path.rows, path.rows, place(level), neighbours, {nullptr, 0}, path};
@@ -55,7 +58,7 @@ class TileSums {
 
   float* stored() { return work_.sums; }
 
-  // So many calls of advance() do all of it. finish() does what is left.
+  // Divides the work among `calls` calls of advance(). finish() does the rest.
   void spread(std::size_t calls) {
     const std::size_t left = work_.rows - work_.row;
     work_.share = calls == 0 ? left : (left + calls - 1) / calls;
@@ -68,7 +71,8 @@ class TileSums {
   }
 
  private:
-  // Apart from the 4 KiB of a block: loads would wait for stores to the same place in a page.
+  // Keeps a distance from the 4 KiB of a block: loads would wait for stores to the same offset in a
+  // page.
   static constexpr std::size_t apart = 2 * tile_lines * stride + 2 * line_floats;
 
   float* place(std::size_t level) { return places_ + level * apart; }
@@ -84,7 +88,8 @@ class TileSums {
   struct Row {
     FloatVector left, right;
 
-    // By so many, the first `distance` floats before a place, the next that much before it.
+    // Adds `addends` tiles of sums: the first is `distance` floats before `place`, the next one the
+    // same distance before that.
     HWY_INLINE void join(const float* place, std::size_t addends, std::size_t distance) {
       for (; addends != 0; --addends) {
         place -= distance;

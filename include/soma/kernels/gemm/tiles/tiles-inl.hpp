@@ -1,9 +1,9 @@
-// Products by the bf16 tile instruction: the innermost loop, and the packing it wants. Of each
-// segment a lies in panels of 16 rows, [steps of 32 k][row][pair along k], and b in panels of 16
-// columns, [pair along k][column], so that each tile is 1 KiB in one piece. Zeros follow the end of
-// a segment, which change no sum. Rows of whole cache lines are not packed: they stay in the
-// first-level cache, from which tiles whose rows lie apart are loaded as fast. Numbers that are not
-// exact in bf16 are split (gemm/pack/fp32_split-inl.hpp), with three tiles in the place of each.
+// Products by the bf16 tile instruction: the innermost loop, and its packing. Each segment of a is
+// packed in panels of 16 rows, [steps of 32 k][row][pair along k], and each segment of b in panels
+// of 16 columns, [pair along k][column], so that each tile is 1 KiB of adjacent memory. Zeros pad
+// the end of a segment and change no sum. Rows of a that are whole cache lines are not packed: they
+// stay in the first-level cache, where loading separate rows is as fast. Numbers that are not exact
+// in bf16 are split (gemm/pack/fp32_split-inl.hpp), with three tiles in place of one.
 
 #if defined(SOMA_KERNELS_GEMM_TILES_TILES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_GEMM_TILES_TILES_INL_HPP
@@ -43,14 +43,15 @@ static_assert(pack_depth % tile_floats == 0 && tile_packed_steps % tile_floats =
 
 namespace {  // internal linkage: units with other flags have their own
 
-// The Kernel of PackedPanels, of bf16 numbers or, with kParts = 3, of split ones. A block of c is
-// 2 x 2 tiles: two of a and two of b meet in four products, which take 16 cycles each while the
-// loads of the next four tiles take 8. That is what eight registers allow. Where few rows are left,
-// 1 x 2.
+// The Kernel of PackedPanels for bf16 numbers or, with kParts = 3, for split ones. A block of c is
+// 2 x 2 tiles: two tiles of a and two of b make four products, which take 16 cycles each, while
+// loading the next four tiles takes 8. Eight registers allow no larger block. If few rows are left,
+// a block is 1 x 2.
 //
-// From the second-level cache the loads take 22 cycles. So the rows of a block stay in the first,
-// as far as there is room, while all columns pass them; whatever else is loaded leaves them there.
-// Split numbers have products enough for all that is loaded to come from the second.
+// From the second-level cache the loads take 22 cycles. So the rows of a block stay in the
+// first-level cache, as far as there is room, while all columns are multiplied by them, and other
+// loads do not displace them. Split numbers have so many products that all loads may come from the
+// second-level cache.
 template <std::size_t kParts>
 class TileKernel {
   static constexpr bool splits = kParts != 1;
@@ -63,12 +64,13 @@ class TileKernel {
   static constexpr std::size_t most_rows = 2 * tile_lines;
   static constexpr std::size_t row_floats = kParts * tile_lines * tile_floats;
   static constexpr std::size_t column_floats = kParts * tile_floats * tile_floats;
-  // Of what comes next, in a step.
+  // The floats of the next panel that a step prefetches.
   static constexpr std::size_t fetched_floats = splits ? 18 * line_floats : row_floats;
   static constexpr std::size_t depth = tile_steps;
   static constexpr bool reads_rows = !splits, exits = true, keeps_rows = !splits;
   static constexpr std::size_t packed_rows = splits ? split_packed_rows : tile_packed_rows;
-  // Split columns come from the third-level cache, which takes all rows that are packed together.
+  // Split columns come from the third-level cache, so all rows that are packed together are
+  // multiplied by them at once.
   static constexpr std::size_t least_rows = splits ? packed_rows : most_rows;
   static constexpr std::size_t packed_steps =
       (splits ? split_packed_steps : tile_packed_steps) / tile_floats;
@@ -82,7 +84,8 @@ class TileKernel {
     else
       a.template pack_blocks<tile_lines>(part, buffer);
   }
-  // A block of c has two panels of columns: what lies behind the last is read too and never used.
+  // A block of c has two panels of columns. The data after the last panel are read too and never
+  // used.
   static void pack_b(const Source& b, const PackPart& part, typename Source::Buffer& buffer) {
     if constexpr (splits)
       b.pack_b(part, buffer);
@@ -90,22 +93,23 @@ class TileKernel {
       b.template pack_units<tile_floats, tile_floats>(part, buffer);
   }
 
-  // Whether rows are read where they lie, so many floats apart: whole cache lines.
+  // True if rows are read in place, `stride` floats apart: their length must be whole cache lines.
   static bool takes_rows(const float* first, std::size_t stride) {
     return reinterpret_cast<std::uintptr_t>(first) % line_bytes == 0 && stride % line_floats == 0;
   }
-  // Floats between rows of so many that are laid one behind another, so that both tiles of a block
-  // can stay near.
+  // The floats between rows that are copied one after another (laid), so that both tiles of a block
+  // can stay in the first-level cache.
   static std::size_t laid_stride(std::size_t floats) {
     const std::size_t stride = round_up_to(floats, line_floats);
     return near_steps(near_tiles, set_distance(stride)).both != 0 ? stride : stride + line_floats;
   }
-  // Whether other rows are laid: bytes, whose numbers have to be looked up anyway. The workspace
-  // has a line more for each row. Others are packed, which is as much work and quicker to read.
+  // True if rows that are not read in place are laid: rows of bytes, whose numbers have to be
+  // looked up anyway. The workspace has an extra cache line for each row. Rows of other types are
+  // packed, which is as much work and quicker to read.
   static bool lays(const Source& a, std::size_t, std::size_t) { return a.can_lay() && !a.direct(); }
 
-  // The block of c that begins `rows` rows before the end, as MicroKernel::run() has it. Sums are
-  // on their way until the next run, or finish().
+  // Computes the block of c that begins `rows` rows before the end, as MicroKernel::run() does. The
+  // sums are moved to c during the next run, or by finish().
   template <class Path>
   void run(std::size_t rows, const PackedSteps& steps, const float* a, const float* b,
            const float* ahead, const Path& path) {
@@ -128,16 +132,17 @@ class TileKernel {
 
  private:
   static constexpr std::size_t line_bytes = line_floats * sizeof(float);
-  // How many of the first steps of a block's rows stay near: of both its tiles, and of the upper.
+  // How many of the first steps of a block's rows stay in the first-level cache: steps of both
+  // tiles, and of the upper tile.
   struct NearSteps {
     std::size_t both, upper;
   };
-  // 40 of the 48 KiB that the first-level cache has. Sums of segments that wait take some of it.
+  // Waiting sums of segments need some of it.
   static constexpr std::size_t near_tiles = 40, near_tiles_of_segments = 24;
 
-  // Rows so many floats apart begin in every 1st, 2nd, 4th ... 64th of the cache's 64 sets. So many
-  // neighbouring steps fill them evenly, two tiles with half as many lines in a set, which has
-  // places for twelve.
+  // Rows at a distance of `stride` floats begin in every 1st, 2nd, 4th ... 64th of the cache's 64
+  // sets. The same number of neighbouring steps fill these sets evenly: two tiles put half as many
+  // lines in a set, which has room for twelve.
   static constexpr std::size_t set_distance(std::size_t stride) {
     const std::size_t lines = stride / line_floats | 64;
     return lines & (~lines + 1);
@@ -156,7 +161,7 @@ class TileKernel {
     std::size_t stride;  // floats between rows
     std::size_t set_distance;
   };
-  // Of a panel that has `all`.
+  // A range of steps of a panel that has `all` steps.
   struct StepRange {
     std::size_t first, end, all;
   };
@@ -175,7 +180,7 @@ class TileKernel {
       const std::size_t end = first + steps.count(i, depth);
       sum<kTiles>({first, end, all}, near, a, b, ahead);
       first = end;
-      // Each trailing one of the segment's number is a neighbour that waits.
+      // Each trailing one bit of the segment's number is a neighbour that waits.
       const auto neighbours = static_cast<std::size_t>(std::countr_one(i));
       const std::size_t at = level;
       level -= neighbours;
@@ -186,7 +191,7 @@ class TileKernel {
       late_tiles_ = kTiles;
     }
   }
-  // Sums that grow where they are.
+  // Sums that are added in memory.
   template <int kTiles>
   void run_along(const StepRange& steps, const RowTiles& a, const float* b, const float* ahead,
                  const SumPath& path) {
@@ -200,8 +205,8 @@ class TileKernel {
     SumTiles<kTiles, 2>::store(sums_.stored(), TileSums::stride);
     sums_.finish();
   }
-  // Sums that stay in the tiles. Those before them are stored as their tiles are wanted, and leave
-  // while these grow.
+  // Sums that stay in the tiles. The previous sums are stored when their tiles are needed, and are
+  // moved to c while the new sums are computed.
   template <int kTiles>
   void sum(StepRange steps, const NearSteps& near, const RowTiles& a, const float* b,
            const float* ahead) {
@@ -246,7 +251,8 @@ class TileKernel {
     return {a.first + number * row_floats, a.first + (all + number) * row_floats,
             b + number * column_floats, b + (all + number) * column_floats};
   }
-  // What comes next goes to the second-level cache, and sums leave.
+  // The work between tile products: prefetches the next panel into the second-level cache, and
+  // writes finished sums.
   struct Meanwhile {
     const float* ahead;
     TileSums& sums;
@@ -257,7 +263,7 @@ class TileKernel {
       sums.advance();
     }
   };
-  // Of a, kNear tiles stay near.
+  // Loads the tiles of a step; kNear tiles of a stay in the first-level cache.
   template <int kTiles, int kNear>
   static HWY_INLINE void load(std::size_t number, std::size_t all, const RowTiles& a,
                               const float* b) {
@@ -277,8 +283,8 @@ class TileKernel {
     sums_.advance();
     if constexpr (kTiles == 2) Tiles::multiply_add<2, 5, 6>(), Tiles::multiply_add<3, 5, 7>();
   }
-  // The first of sums that take the tiles of those before them, each stored as it is wanted: that
-  // takes as long as a product.
+  // Sets the first sums of tiles that still hold the previous sums. Each tile is stored just before
+  // it is needed, which takes as long as a product.
   template <int kTiles>
   void step_late(std::size_t number, const NearSteps& near, std::size_t all, const RowTiles& a,
                  const float* b) {
@@ -321,7 +327,7 @@ class TileKernel {
 
   Tiles registers_;
   TileSums sums_;
-  int late_tiles_ = 0;  // of rows, that still hold the sums that leave next
+  int late_tiles_ = 0;  // tiles of rows that still hold the sums that leave next
 };
 
 }  // namespace
