@@ -50,6 +50,23 @@ struct [[nodiscard]] Running {
   FloatEnvironment environment{};
 };
 
+class CoreState;
+class HbmView;  // memory/hbm.hpp
+
+// Looks on while instructions run: at what each of them reads, before it computes, and at what it
+// has written.
+class InstructionWatch {
+ public:
+  virtual void begins(CoreState& core, Opcode opcode, Lane lane, const SourceLine& source) = 0;
+  virtual void reads(CoreState& core, const Tile& tile) = 0;
+  virtual void reads(CoreState& core, const HbmView& view) = 0;
+  virtual void wrote(CoreState& core, const Tile& tile) = 0;
+  virtual void wrote(CoreState& core, const HbmView& view) = 0;
+
+ protected:
+  ~InstructionWatch() = default;
+};
+
 class CoreState {
  public:
   CoreState(Context& context_in, const Machine& machine_in, const CoreOptions& options_in,
@@ -185,6 +202,11 @@ class CoreState {
         end_transfers(lane, at.number - 1);
       memory_of(operand.tile).check_read(to_string(opcode), operand.name, operand.tile);
     }
+    if (instruction_watch != nullptr) {
+      instruction_watch->begins(*this, opcode, lane, source);
+      for (const Operand& operand : reads)
+        if (operand.tile.defined()) instruction_watch->reads(*this, operand.tile);
+    }
     return {at};
   }
   // The instruction that began last touches bytes, of a tile or of device memory.
@@ -208,10 +230,17 @@ class CoreState {
     memory_of(written).mark_written(written, by);
     show(written);
   }
+  // To whoever looks on: an instruction that began leaves some elements of its result as they were,
+  // or adds to them.
+  void show_kept(const Tile& tile) {
+    if (instruction_watch != nullptr && memory_of(tile).written(tile))
+      instruction_watch->reads(*this, tile);
+  }
   // Of an instruction that marks itself which elements it wrote: end() without that.
   void show(const Tile& written) {
     // A watcher may end itself: the copy lives until it returns.
     if (const auto watching = watcher) watching(running_, written);
+    if (instruction_watch != nullptr) instruction_watch->wrote(*this, written);
   }
 
   // Calls run(p, buffer) for each partition, with `floats` floats of scratch (aligned to 64 bytes,
@@ -235,10 +264,11 @@ class CoreState {
 
   // ---- transfers that have not ended yet (CoreOptions::dma_stress_seed)
 
-  // Runs a transfer now, or keeps it until something waits for it.
+  // Runs a transfer now, or keeps it until something waits for it. Who looks on sees what is read
+  // and written together, so that transfers do not end late then.
   template <class Run>
   void transfer(Position at, Run run) {
-    if (options.dma_stress_seed == 0) {
+    if (options.dma_stress_seed == 0 || instruction_watch != nullptr) {
       const FloatEnvironment environment;
       return run();
     }
@@ -283,7 +313,8 @@ class CoreState {
   Recorder recorder;
   Order order;  // refers to the names that the recorder keeps
   Statistics statistics;
-  Callback<void(Opcode, const Tile&)> watcher;  // Core::watch()
+  Callback<void(Opcode, const Tile&)> watcher;    // Core::watch()
+  InstructionWatch* instruction_watch = nullptr;  // Core::watch_instructions()
 
  private:
   struct Pending {

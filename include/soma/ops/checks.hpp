@@ -75,6 +75,12 @@ inline void check_sequences(std::string_view operation, const Tensor& tensor,
                                                   : " without sequences"),
          "rows that form sequences (Tape::constant of a Ragged)");
 }
+// Of an operator that reads all rows of a sequence. Error operator.sequences.
+inline void check_no_padding(std::string_view operation, const Sequences& sequences) {
+  if (sequences.defined() && sequences.padded())
+    fail(error_id::operator_sequences, operation, "input", "sequences with padding",
+         "sequences whose rows are all their own");
+}
 // Each of them has a first row. Error ragged.empty_sequence.
 inline void check_first_rows(std::string_view operation, const Sequences& sequences) {
   for (std::size_t i = 0; i < sequences.count(); ++i)

@@ -67,6 +67,11 @@ struct TrainerOptions {
   std::size_t reduce_bucket_bytes = std::size_t{4} << 20;  // of gradients that travel together
   bool overlap = true;           // gradients travel while backward goes on
   bool shard_optimizer = false;  // each rank keeps moments and gradients of its rows (ZeRO)
+  // After each step all ranks compare the graphs that their devices ran in it; a difference is
+  // Error parallel.mismatch on all of them. For devices that compile graphs (RunMode): ranks that
+  // run others compile more, and wait for each other. Ragged parts of a batch are other graphs;
+  // data::BucketedSource makes them equal. One message of 16 bytes a step.
+  bool same_graphs = false;
   // Seconds that other ranks have for the end of a step (at least: twice the longest step so far),
   // once a stop is requested. Then the run ends with runtime.stopped; rank 0 keeps the last step.
   double stop_patience = 5;

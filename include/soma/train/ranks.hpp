@@ -93,6 +93,10 @@ class Ranks {
     return train::evaluate(context, task, source, &precision);
   }
 
+  // Around a step whose graphs are compared (TrainerOptions::same_graphs). Error parallel.mismatch.
+  virtual void note_graphs() {}
+  virtual void compare_graphs() {}
+
   // ---- checkpoints
 
   // Whether several ranks write parts of the states, so that each has a store, to the same place.

@@ -108,7 +108,11 @@ class OnChipMemory {
 
   // Whether every element was written, where the switch asks for it.
   bool readable(const Tile& tile) const {
-    return uninitialised_ == Uninitialised::nan || find(tile)->written != Written::nobody ||
+    return uninitialised_ == Uninitialised::nan || written(tile);
+  }
+  // Whether every element was written.
+  bool written(const Tile& tile) const {
+    return find(tile)->written != Written::nobody ||
            all_written(tile, [](std::byte state) { return state != std::byte{0}; });
   }
   // Error neuroncore.undefined where it was not.

@@ -117,10 +117,20 @@ class QueryRows {
 };
 
 // Where a head of a sequence is: its first row of keys and values, and of queries and the result;
-// the head's first column of queries, keys, values and the result each.
+// the head's first column of queries, keys, values and the result each. `keys`: rows of keys and
+// values, padding among them, which the kernel does not see.
 struct HeadPlace {
-  std::size_t row, query_row, column;
+  std::size_t row, query_row, column, keys;
 };
+
+// Zeros to the rows from `begin` to `end` of a head's columns.
+inline void clear_rows(const MatrixTarget& target, std::size_t begin, std::size_t end,
+                       std::size_t width) {
+  const std::size_t bytes = size_of(target.dtype);
+  for (std::size_t row = begin; row < end; ++row)
+    std::memset(static_cast<std::byte*>(target.data) + row * target.row_stride * bytes, 0,
+                width * bytes);
+}
 
 // Calls run(args, place) for each sequence and head, with what forward and backward share filled
 // in. Parts of about equal cost go to the executor.
@@ -156,11 +166,14 @@ void for_each_head(const OperatorCall& call, const AttentionInputs& inputs, floa
     for (std::size_t item = begin; item < end; ++item) {
       const std::size_t sequence = item / setting.heads, head = item % setting.heads;
       AttentionArgs args{
-          .queries = queries.length(sequence), .keys = sequences.length(sequence), .width = width};
+          .queries = queries.length(sequence),
+          .keys = setting.causal ? sequences.length(sequence) : sequences.used(sequence),
+          .width = width};
       if (args.queries == 0 && args.keys == 0) continue;
       const HeadPlace place{.row = sequences.begin(sequence),
                             .query_row = queries.begin(sequence),
-                            .column = head * width};
+                            .column = head * width,
+                            .keys = sequences.length(sequence)};
       const MatrixOperand all = operand(inputs.all);
       args.q = part(operand(inputs.q), place.query_row, place.column);
       args.k = part(all, place.row, inputs.first_key + place.column);

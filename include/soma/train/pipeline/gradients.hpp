@@ -37,13 +37,12 @@ class PipelineGradients final : public StepGradients {
         pieces_(task.pieces()),
         own_(task.parameters()),
         plan_(known_plan(pieces_, task.parameters(), options.pipeline)),
-        stage_(
-            context, task, groups_.pipeline(),
-            {.seed = options.seed,
-             .activations = precision.activations(),
-             .precision = &precision,
-             .batch_sums = ranks.same_stage().batch_sums()},
-            *ranks.same_stage().receiver()) {
+        stage_(context, task, groups_.pipeline(),
+               {.seed = options.seed,
+                .activations = precision.activations(),
+                .precision = &precision,
+                .batch_sums = ranks.same_stage().batch_sums()},
+               *ranks.same_stage().receiver()) {
     check();
     if (ranks.first()) decided_ = read_decision(options.pipeline, context, plan_);
   }
@@ -187,9 +186,9 @@ class PipelineGradients final : public StepGradients {
   void add_batch(const data::Batch& batch, StepSums& sums) const {
     const Sequences& sequences = batch.inputs.sequences;
     sums.sequences += sequences.count();
-    sums.tokens += sequences.rows();
+    sums.tokens += sequences.used_rows();
     for (std::size_t i = 0; i < sequences.count(); ++i)
-      sums.longest = (std::max)(sums.longest, std::uint64_t{sequences.length(i)});
+      sums.longest = (std::max)(sums.longest, std::uint64_t{sequences.used(i)});
     sums.flops += task_.useful_flops(batch);
   }
   // From the last stage to all: then every stage takes the step, or none.

@@ -55,6 +55,9 @@ class PipelineRanks final : public Ranks {
   void join(PrecisionState& precision, optim::Optimizer& optimizer) override {
     same_stage_.join(precision, optimizer);
   }
+  // Stages have other graphs, replicas of a stage the same.
+  void note_graphs() override { same_stage_.note_graphs(); }
+  void compare_graphs() override { same_stage_.compare_graphs(); }
   // Weights follow when it is known which are whose (PipelineGradients::begin).
   void begin(const RunDescription& run, const Parameters&) override {
     agree(groups_.world(), run.make());
