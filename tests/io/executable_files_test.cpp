@@ -96,7 +96,7 @@ TEST_CASE("a device that loads the executables of another compiles nothing", "[i
            }))
         device.executables().add(std::move(executable));
     context.set_device(&device);
-    for (const std::size_t size : {4, 6, 4}) {
+    for (const std::size_t size : {4u, 6u, 4u}) {
       Tape tape(context);
       const Var x = tape.constant(Tensor::full(context, {size}, 1.0f));
       CHECK(relu(tape, add(tape, x, x)).value().data<float>()[0] == 2);

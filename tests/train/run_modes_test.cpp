@@ -132,7 +132,7 @@ TEST_CASE("weights do not depend on the run mode, on threads or on late transfer
     };
     check({.mode = RunMode::jit});
     check({.mode = RunMode::lazy});
-    check({.mode = RunMode::eager, .threads = 7, .core = stressed(13)});
+    check({.mode = RunMode::eager, .threads = 2, .core = stressed(13)});
     check({.mode = RunMode::jit, .threads = 2, .core = stressed(12)});
     check({.mode = RunMode::lazy, .threads = 7, .core = stressed(11)});
     check({.mode = RunMode::lazy, .ahead = ahead, .threads = 2, .core = stressed(10)});
