@@ -66,6 +66,16 @@ constexpr Program reads_unwritten{[](nc::Core& core, const OperatorCall& call) {
   core.vector.tensor_tensor(tiles.x, tiles.x, tiles.y, nc::Alu::add);
   core.dma.store(nc::hbm_target(call.outputs[0]), tiles.x);
 }};
+// Infinity that a memset wrote goes through an activation that reads out its sums, which is two
+// instructions.
+constexpr Program spreads{[](nc::Core& core, const OperatorCall& call) {
+  Tiles tiles(core, call);
+  const nc::Tile sum = core.sbuf.tile(DType::fp32, 1, 1);
+  core.vector.memset(tiles.y, std::numeric_limits<float>::infinity());
+  core.scalar.activation(tiles.y, tiles.y, nc::Function::copy,
+                         {.reduce = nc::Reduce::reset_reduce, .reduce_result = &sum});
+  core.dma.store(nc::hbm_target(call.outputs[0]), tiles.y);
+}};
 // Sums of products that overflow, and are added to.
 constexpr int matmul_line = __LINE__ + 7;
 constexpr Program multiplies{[](nc::Core& core, const OperatorCall& call) {
@@ -80,7 +90,7 @@ constexpr Program multiplies{[](nc::Core& core, const OperatorCall& call) {
   core.dma.store(nc::hbm_target(call.outputs[0]), tiles.x);
 }};
 constexpr Operator overflowing = operator_of(overflows), unwritten = operator_of(reads_unwritten),
-                   multiplying = operator_of(multiplies);
+                   multiplying = operator_of(multiplies), spreading = operator_of(spreads);
 constexpr Operator narrowing{.name = "test::narrow",
                              .shape =
                                  [](const ShapeCall& call) {
@@ -159,6 +169,9 @@ TEST_CASE("the first instruction that makes infinity of finite numbers is named"
     CHECK_THAT(says(unwritten, floats(context, {1, 2})),
                has("vector tensor_tensor at " + line_of(read_line) +
                    " read fp32 SBUF [1, 2], which nobody wrote"));
+    CHECK_THAT(says(spreading, floats(context, {1, 2})),
+               contains("output 0 is inf at [0]") &&
+                   contains("no single instruction made it of finite numbers"));
     CHECK(says(overflowing, floats(context, {1, 2, 3})) == "no error");
   }
 }
