@@ -5784,9 +5784,11 @@ class FiniteCheck {
   // Before the call runs. Not `on`: nothing is done, here and in check().
   FiniteCheck(neuroncore::Core& core, const Operator& op, const OperatorCall& call, bool on)
       : core_(core), op_(op), call_(call), on_(on), before_(on ? call.inputs.size() : 0) {
-    for (std::size_t i = 0; i < before_.size(); ++i)
-      if (call.inputs[i].defined() && CallGraph::writes(op, i))
-        before_[i] = clone(call.context, call.inputs[i]);
+    for (std::size_t i = 0; i < before_.size(); ++i) {
+      const Tensor& input = call.inputs[i];
+      if (input.defined() && input.storage().writable() && CallGraph::writes(op, i))
+        before_[i] = clone(call.context, input);
+    }
   }
 
   // Behind the call. Error neuroncore.not_finite: a result holds NaN or infinity. `program` runs
