@@ -673,7 +673,11 @@ class OnChipMemory {
 
   // True if every element was written, or if reading unwritten elements is allowed.
   bool readable(const Tile& tile) const {
-    return uninitialised_ == Uninitialised::nan || find(tile)->written != Written::nobody ||
+    return uninitialised_ == Uninitialised::nan || written(tile);
+  }
+  // Whether every element was written.
+  bool written(const Tile& tile) const {
+    return find(tile)->written != Written::nobody ||
            all_written(tile, [](std::byte state) { return state != std::byte{0}; });
   }
   // Error neuroncore.undefined: the tile is not readable.
@@ -1944,6 +1948,23 @@ struct [[nodiscard]] Running {
   FloatEnvironment environment{};
 };
 
+class CoreState;
+class HbmView;  // memory/hbm.hpp
+
+// Looks on while instructions run: at what each of them reads, before it computes, and at what it
+// has written.
+class InstructionWatch {
+ public:
+  virtual void begins(CoreState& core, Opcode opcode, Lane lane, const SourceLine& source) = 0;
+  virtual void reads(CoreState& core, const Tile& tile) = 0;
+  virtual void reads(CoreState& core, const HbmView& view) = 0;
+  virtual void wrote(CoreState& core, const Tile& tile) = 0;
+  virtual void wrote(CoreState& core, const HbmView& view) = 0;
+
+ protected:
+  ~InstructionWatch() = default;
+};
+
 class CoreState {
  public:
   CoreState(Context& context_in, const Machine& machine_in, const CoreOptions& options_in,
@@ -2079,6 +2100,11 @@ class CoreState {
         end_transfers(lane, at.number - 1);
       memory_of(operand.tile).check_read(to_string(opcode), operand.name, operand.tile);
     }
+    if (instruction_watch != nullptr) {
+      instruction_watch->begins(*this, opcode, lane, source);
+      for (const Operand& operand : reads)
+        if (operand.tile.defined()) instruction_watch->reads(*this, operand.tile);
+    }
     return {at};
   }
   // Notes that the last instruction touches bytes of a tile or of device memory.
@@ -2102,10 +2128,17 @@ class CoreState {
     memory_of(written).mark_written(written, by);
     show(written);
   }
+  // Tells the watch that the instruction that began keeps some elements of its result, or adds to
+  // them.
+  void show_kept(const Tile& tile) {
+    if (instruction_watch != nullptr && memory_of(tile).written(tile))
+      instruction_watch->reads(*this, tile);
+  }
   // end() without marking, for an instruction that itself marks the elements that it wrote.
   void show(const Tile& written) {
     // A watcher may remove itself: the copy lives until it returns.
     if (const auto watching = watcher) watching(running_, written);
+    if (instruction_watch != nullptr) instruction_watch->wrote(*this, written);
   }
 
   // Calls run(p, buffer) for each partition, with `floats` floats of scratch (aligned to 64 bytes,
@@ -2129,10 +2162,11 @@ class CoreState {
 
   // ---- transfers in progress (CoreOptions::dma_stress_seed)
 
-  // Runs a transfer now, or keeps it until an instruction waits for it.
+  // Runs a transfer now, or keeps it until an instruction waits for it. With an instruction watch
+  // transfers do not end late, because the watch sees reads and writes together.
   template <class Run>
   void transfer(Position at, Run run) {
-    if (options.dma_stress_seed == 0) {
+    if (options.dma_stress_seed == 0 || instruction_watch != nullptr) {
       const FloatEnvironment environment;
       return run();
     }
@@ -2177,7 +2211,8 @@ class CoreState {
   Recorder recorder;
   Order order;  // refers to the names that the recorder keeps
   Statistics statistics;
-  Callback<void(Opcode, const Tile&)> watcher;  // Core::watch()
+  Callback<void(Opcode, const Tile&)> watcher;    // Core::watch()
+  InstructionWatch* instruction_watch = nullptr;  // Core::watch_instructions()
 
  private:
   struct Pending {
@@ -3368,6 +3403,7 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
       undefined(name, "dst", dst.describe() + " that no matmul wrote last",
                 "an accumulation group that began with Accumulate::no");
     if (core_.dry(dst, Written::matmul)) return *this;
+    if (accumulate == Accumulate::yes) core_.show_kept(dst);
     multiply(dst, stationary, moving, accumulate);
     core_.end(dst, Written::matmul);
     return *this;
@@ -4139,6 +4175,7 @@ class VectorSearch : public VectorArithmetic<Self> {
     const Running running =
         core_.begin(source, Opcode::stream_shuffle, lane, {{"src", src}}, {{"dst", dst}});
     if (core_.dry(dst)) return self();
+    if (std::find(from.begin(), from.end(), count) != from.end()) core_.show_kept(dst);
     std::vector<std::byte> rows(count * bytes);
     for (std::size_t p = 0; p < count; ++p)
       read_codes(core_.memory_of(src), src, p, &rows[p * bytes]);
@@ -4298,6 +4335,7 @@ class VectorEngine : public VectorSearch<VectorEngine> {
     const Running running = core_.begin(source, Opcode::copy_predicated, lane,
                                         {{"src", src}, {"predicate", predicate}}, {{"dst", dst}});
     if (core_.dry(dst)) return *this;
+    core_.show_kept(dst);
     const std::size_t count = dst.free_size(), width = dst.width();
     std::vector<std::byte> from(count * width), to(count * width);
     std::vector<std::uint32_t> chosen(count);
@@ -4839,6 +4877,7 @@ class Dma {
                            [&](std::size_t p, float* buffer) {
                              detail::store_row(*core, tile, p, view, p, buffer);
                            });
+      show_written(*core, view);
     });
     return *this;
   }
@@ -4854,6 +4893,7 @@ class Dma {
     core->statistics.hbm_bytes_read +=
         tile.partitions() * tile.free_size() * size_of(table.dtype());
     if (core->dry(tile)) return *this;
+    if (out_of_bounds == OutOfBounds::skip) core->show_kept(tile);
     core->transfer(at, [core, tile, table, indices, out_of_bounds] {
       std::vector<float> buffer(2 * tile.free_size() + 64);
       const PartitionWriter writer = detail::writer_of(*core, tile);
@@ -4882,6 +4922,7 @@ class Dma {
     check_indices(name, tile, table, indices);
     const Position at = begin(source, Opcode::dma_scatter, {{"tile", tile}, {"indices", indices}},
                               {}, nullptr, &table, tile);
+    show_read(table);  // the rows that stay
     CoreState* core = core_;
     core->statistics.hbm_bytes_written +=
         tile.partitions() * tile.free_size() * size_of(table.dtype());
@@ -4907,6 +4948,7 @@ class Dma {
           detail::store_row(*core, tile, p, one, 0, buffer.data());
         }
       }
+      show_written(*core, table);
     });
     return *this;
   }
@@ -4924,8 +4966,10 @@ class Dma {
     for (const HbmView& view : views) sources.push_back(view);
     const Position at = begin(source, Opcode::dma_sum, {}, {{"tile", tile}}, &sources[0], nullptr,
                               tile, sources.size());
-    for (std::size_t i = 1; i < sources.size(); ++i)
+    for (std::size_t i = 1; i < sources.size(); ++i) {
       core_->touch(source, Opcode::dma_sum, at, sources[i].region(), false);
+      show_read(sources[i]);
+    }
     CoreState* core = core_;
     for (const HbmView& view : sources)
       core->statistics.hbm_bytes_read += view.rows() * view.row_elements() * size_of(view.dtype());
@@ -5024,7 +5068,15 @@ class Dma {
     const Position at = core_->begin(source, opcode, lane(), reads, writes, cost, direction).at;
     if (from != nullptr) core_->touch(source, opcode, at, from->region(), false);
     if (to != nullptr) core_->touch(source, opcode, at, to->region(), true);
+    if (from != nullptr) show_read(*from);
     return at;
+  }
+  // To whoever looks on while instructions run.
+  void show_read(const HbmView& view) {
+    if (core_->instruction_watch != nullptr) core_->instruction_watch->reads(*core_, view);
+  }
+  static void show_written(CoreState& core, const HbmView& view) {
+    if (core.instruction_watch != nullptr) core.instruction_watch->wrote(core, view);
   }
 
   static std::int64_t index_of(CoreState& core, std::string_view name, const Tile& indices,
@@ -5183,6 +5235,9 @@ class Core {
     state_.watcher = {state_.context.heap(), std::move(watcher)};
   }
   void unwatch() { state_.watcher = {}; }
+  // The same with what instructions read, transfers among them; nullptr: nobody looks on any more.
+  // Not while transfers are under way.
+  void watch_instructions(InstructionWatch* watch) { state_.instruction_watch = watch; }
 
   const Machine& machine() const { return state_.machine; }
   const CoreOptions& options() const { return state_.options; }
@@ -5414,6 +5469,108 @@ struct OperatorProgram {
 };
 
 }  // namespace soma
+// ---- soma/programs/finite_check.hpp
+// FiniteCheck: RunOptions::stop_at_non_finite for one call of an operator. It remembers what the
+// call may overwrite, looks at the results, and runs the program again under FiniteWatch to name
+// the instruction that went wrong.
+
+// ---- soma/neuroncore/finite_watch.hpp
+// FiniteWatch: finds the first instruction that writes NaN or infinity although all that it reads
+// is finite and was written. Slow: every operand of every instruction is looked at.
+//
+// A memset to infinity is no such instruction: programs begin maxima with it.
+
+namespace soma::neuroncore {
+
+// "nan", "inf" or "-inf".
+inline std::string non_finite_text(float value) {
+  if (std::isnan(value)) return "nan";
+  return value < 0 ? "-inf" : "inf";
+}
+
+class FiniteWatch final : public InstructionWatch {
+ public:
+  // "vector tensor_tensor at softmax.hpp:40 wrote inf to element [2, 0] of fp32 SBUF [4, 1]", with
+  // the region of the program behind it; empty: there was no such instruction.
+  const std::string& found() const { return found_; }
+  // The first instruction that read elements that nobody wrote; empty: none did.
+  const std::string& read_unwritten() const { return read_unwritten_; }
+
+  void begins(CoreState& core, Opcode opcode, Lane lane, const SourceLine& source) override {
+    name_ = std::string(to_string(engine_of(lane))) + " " + std::string(to_string(opcode)) +
+            " at " + without_folders(source.file) + ":" + std::to_string(source.line);
+    region_ = core.recorder.names().path(core.recorder.region());
+    memset_ = opcode == Opcode::memset;
+    // An activation that reads out its sums is two instructions, of which only the first has
+    // operands: it has not written when the second begins.
+    if (wrote_) finite_ = true;
+    wrote_ = false;
+  }
+  void reads(CoreState& core, const Tile& tile) override {
+    if (!finite_ || !found_.empty()) return;
+    if (!core.memory_of(tile).written(tile)) {
+      finite_ = false;
+      if (read_unwritten_.empty()) read_unwritten_ = name_ + " read " + tile.describe();
+      return;
+    }
+    finite_ = find(core, tile).element == none;
+  }
+  void reads(CoreState& core, const HbmView& view) override {
+    if (finite_ && found_.empty()) finite_ = find(core, view).element == none;
+  }
+  void wrote(CoreState& core, const Tile& tile) override {
+    wrote_ = true;
+    // Of a tile that was written in part, the rest says nothing.
+    if (blamed() && core.memory_of(tile).written(tile)) note(find(core, tile), tile.describe());
+  }
+  void wrote(CoreState& core, const HbmView& view) override {
+    wrote_ = true;
+    if (blamed()) note(find(core, view), view.describe());
+  }
+
+ private:
+  static constexpr std::size_t none = ~std::size_t{0};
+  struct Place {
+    std::size_t row = 0, element = none;
+    float value = 0;
+  };
+
+  bool blamed() const { return finite_ && !memset_ && found_.empty(); }
+  void note(const Place& place, const std::string& operand) {
+    if (place.element == none) return;
+    found_ = name_ + " wrote " + non_finite_text(place.value) + " to element [" +
+             std::to_string(place.row) + ", " + std::to_string(place.element) + "] of " + operand;
+    if (!region_.empty()) found_.append(" in ").append(region_);
+  }
+  // The first element that is not finite. read(row, floats) gives the elements of a row.
+  template <class Read>
+  static Place find(std::size_t rows, std::size_t elements, const Read& read) {
+    std::vector<float> values(elements + 16);  // engines read whole vectors
+    for (std::size_t row = 0; row < rows; ++row) {
+      read(row, values.data());
+      for (std::size_t i = 0; i < elements; ++i)
+        if (!std::isfinite(values[i])) return {row, i, values[i]};
+    }
+    return {};
+  }
+  static Place find(CoreState& core, const Tile& tile) {
+    if (!is_floating(tile.dtype())) return {};
+    const PartitionReader reader(core.kernels, core.memory_of(tile), tile);
+    return find(tile.partitions(), tile.free_size(),
+                [&](std::size_t p, float* to) { reader.copy(p, to); });
+  }
+  static Place find(CoreState& core, const HbmView& view) {
+    if (!is_floating(view.dtype())) return {};
+    return find(view.rows(), view.row_elements(),
+                [&](std::size_t row, float* to) { detail::read_floats(core, view, row, to); });
+  }
+
+  std::string name_, region_, found_, read_unwritten_;
+  bool finite_ = true;  // all that the instruction reads, so far
+  bool wrote_ = true, memset_ = false;
+};
+
+}  // namespace soma::neuroncore
 // ---- soma/programs/graph/call_graph.hpp
 // CallGraph: calls of operators that were recorded and have not run, in their order. Whoever reads
 // or writes a tensor that they hold makes them run first (tensor/storage.hpp, PendingCalls).
@@ -5551,6 +5708,172 @@ class CallGraph final : public PendingCalls {
 };
 
 }  // namespace soma
+// ---- soma/programs/run_mode.hpp
+// RunMode: when a device of the accelerator runs the operators that it is given. All modes run the
+// same programs in the same order and give the same bits; launches, barriers, removed work and
+// compilations differ.
+
+namespace soma {
+
+enum class RunMode : std::uint8_t {
+  eager,  // each operator at once: a launch and a barrier each
+  jit,    // the same, with an executable for each operator, its sizes and its settings
+  lazy,   // operators are recorded; mark_step(), or reading a result, runs them as one launch
+};
+
+struct RunOptions {
+  RunMode mode = RunMode::eager;
+  std::size_t cache_bytes = std::size_t{64} << 20;  // memory for executables
+  // false: a graph without an executable is Error executable.missing, for a run that was compiled
+  // ahead of time.
+  bool compile = true;
+  // Predicts the nanoseconds of recorded instructions (neuroncore/clock/timeline.hpp); nullptr:
+  // nothing is predicted.
+  double (*predict)(std::span<const neuroncore::Instruction>, const neuroncore::Machine&) = nullptr;
+  // Of an eager device that computes: the first operator whose result holds NaN or infinity is
+  // Error neuroncore.not_finite, which names the instruction that wrote it from finite numbers.
+  // Costs a look at all results and copies of what operators write in place.
+  bool stop_at_non_finite = false;
+};
+
+struct RunCounts {
+  struct Cut {
+    // "mark_step"; "read by the host: " and the operator that made, or used, what was read or
+    // written; or the operator that cannot be part of a graph.
+    std::string cause;
+    std::uint64_t count = 0;
+  };
+  std::uint64_t launches = 0;
+  std::vector<Cut> cuts;  // cuts of a lazy device, in the order in which their causes came up
+  // Calls of a device that is not eager: on the host; as launches of their own, since their sizes
+  // depend on data (Operator::row_inputs) or they have no key; and removed, since nobody needed
+  // their results.
+  std::uint64_t host = 0, apart = 0, removed = 0;
+};
+
+}  // namespace soma
+
+namespace soma {
+
+namespace detail {
+
+// "nan at [1, 3]" of the first element in row-major order that is not finite; empty: all are, or
+// the tensor holds integers, or nothing.
+inline std::string find_non_finite(const Tensor& tensor) {
+  if (!tensor.defined() || !is_floating(tensor.dtype())) return {};
+  const FloatFormat& format = format_of(tensor.dtype());
+  const std::byte* const first = tensor.raw();
+  const std::size_t width = size_of(tensor.dtype());
+  std::vector<std::size_t> index(tensor.rank());
+  for (std::size_t left = tensor.elements(); left != 0; --left) {
+    std::size_t offset = 0;
+    for (std::size_t d = 0; d < index.size(); ++d) offset += index[d] * tensor.strides()[d];
+    std::uint32_t code = 0;
+    std::memcpy(&code, first + offset * width, width);
+    const float value = decode(format, code >> format.storage_shift());
+    if (!std::isfinite(value)) {
+      std::string text = neuroncore::non_finite_text(value) + " at [";
+      for (std::size_t d = 0; d < index.size(); ++d)
+        text.append(d == 0 ? "" : ", ").append(std::to_string(index[d]));
+      return text.append("]");
+    }
+    for (std::size_t d = index.size(); d-- > 0;) {
+      if (++index[d] != tensor.size(d)) break;
+      index[d] = 0;
+    }
+  }
+  return {};
+}
+
+}  // namespace detail
+
+// Error neuroncore.run_options: numbers are asked for that this device does not look at.
+inline void check_run_options(const RunOptions& options, bool computes) {
+  if (!options.stop_at_non_finite || (options.mode == RunMode::eager && computes)) return;
+  fail(error_id::neuroncore_run_options, "NeuronCoreDevice", "stop_at_non_finite",
+       computes ? "true, and calls are recorded" : "true, in a dry run",
+       "RunMode::eager on a core that computes");
+}
+
+class FiniteCheck {
+ public:
+  // Before the call runs. Not `on`: nothing is done, here and in check().
+  FiniteCheck(neuroncore::Core& core, const Operator& op, const OperatorCall& call, bool on)
+      : core_(core), op_(op), call_(call), on_(on), before_(on ? call.inputs.size() : 0) {
+    for (std::size_t i = 0; i < before_.size(); ++i) {
+      const Tensor& input = call.inputs[i];
+      if (input.defined() && input.storage().writable() && CallGraph::writes(op, i))
+        before_[i] = clone(call.context, input);
+    }
+  }
+
+  // Behind the call. Error neuroncore.not_finite: a result holds NaN or infinity. `program` runs
+  // once more then, which leaves the same results; nullptr: the call was no program.
+  void check(const Program* program) const {
+    if (!on_) return;
+    for (std::size_t i = 0; i < call_.outputs.size(); ++i)
+      check_one("output " + std::to_string(i), call_.outputs[i], program);
+    for (std::size_t i = 0; i < before_.size(); ++i)
+      if (before_[i].defined())
+        check_one("input " + std::to_string(i) + ", which it may write,", call_.inputs[i], program);
+  }
+
+ private:
+  void check_one(const std::string& argument, const Tensor& tensor, const Program* program) const {
+    const std::string bad = detail::find_non_finite(tensor);
+    if (!bad.empty())
+      fail(error_id::neuroncore_not_finite, op_.name, argument, bad,
+           "finite numbers: " + cause(program));
+  }
+  std::string cause(const Program* program) const {
+    for (std::size_t i = 0; i < before_.size(); ++i) {
+      const Tensor& given = before_[i].defined() ? before_[i] : call_.inputs[i];
+      if (const std::string bad = detail::find_non_finite(given); !bad.empty())
+        return "input " + std::to_string(i) + " was given with " + bad;
+    }
+    if (program == nullptr) return "its inputs were, and it is no program of instructions";
+    restore();
+    neuroncore::FiniteWatch watch;
+    run_again(*program, watch);
+    if (!watch.found().empty()) return watch.found();
+    if (!watch.read_unwritten().empty()) return watch.read_unwritten() + ", which nobody wrote";
+    return "no single instruction made it of finite numbers";
+  }
+  void restore() const {
+    for (std::size_t i = 0; i < before_.size(); ++i) {
+      if (!before_[i].defined()) continue;
+      const Storage& storage = call_.inputs[i].storage();
+      const std::uint64_t recorded = storage.version();
+      copy(before_[i], call_.inputs[i]);
+      storage.set_version(recorded);
+    }
+  }
+  void run_again(const Program& program, neuroncore::FiniteWatch& watch) const {
+    struct Running {
+      neuroncore::Core& core;
+      bool ended = false;
+      ~Running() {
+        if (!ended) core.abandon();
+        core.watch_instructions(nullptr);
+      }
+    } running{core_};
+    core_.watch_instructions(&watch);
+    {
+      const neuroncore::Core::Scope scope(core_);
+      program.run(core_, call_);
+    }
+    core_.finish();
+    running.ended = true;
+  }
+
+  neuroncore::Core& core_;
+  const Operator& op_;
+  const OperatorCall& call_;
+  bool on_;
+  std::vector<Tensor> before_;  // copies of the inputs that the call may write
+};
+
+}  // namespace soma
 // ---- soma/programs/graph/executables.hpp
 // Executables: what is known of graphs that ran once, so that their next run compiles nothing, in a
 // cache of limited bytes. "Compiling" a graph is recording the instructions that its programs make,
@@ -5674,6 +5997,7 @@ inline void add_sequences(GraphKey& key, const Sequences& sequences) {
   if (!sequences.defined()) return;
   key.number("number of sequences", sequences.count());
   for (std::size_t i = 0; i < sequences.count(); ++i) key.number("length", sequences.length(i));
+  key.number("padded", sequences.padded() ? 1 : 0);  // how much of it is data
   key.number("shards", sequences.shards());
   for (const std::size_t bound : sequences.sequence_bounds()) key.number("shard's border", bound);
 }
@@ -5838,6 +6162,7 @@ class ExecutableCache {
       if (at->key == key) {
         kept_.splice(kept_.begin(), kept_, at);
         ++hits_;
+        if (at->loaded) ++loaded_hits_;
         return &kept_.front();
       }
     return nullptr;
@@ -5876,6 +6201,8 @@ class ExecutableCache {
 
   const std::list<Executable>& executables() const { return kept_; }
   std::uint64_t hits() const { return hits_; }
+  // Of the hits, how many found an executable that was loaded from a file.
+  std::uint64_t loaded_hits() const { return loaded_hits_; }
   std::uint64_t compilations() const { return compilations_; }
   std::uint64_t evicted() const { return evicted_; }
   std::size_t bytes() const { return bytes_; }
@@ -5886,48 +6213,41 @@ class ExecutableCache {
   std::size_t most_bytes_, bytes_ = 0;
   std::list<Executable> kept_;  // the one used last in front
   std::vector<GraphMiss> reasons_;
-  std::uint64_t hits_ = 0, compilations_ = 0, evicted_ = 0;
+  std::uint64_t hits_ = 0, loaded_hits_ = 0, compilations_ = 0, evicted_ = 0;
 };
 
 }  // namespace soma
-// ---- soma/programs/run_mode.hpp
-// RunMode: when a device of the accelerator runs the operators that it is given. All modes run the
-// same programs in the same order and give the same bits; launches, barriers, removed work and
-// compilations differ.
+// ---- soma/programs/graph/graph_words.hpp
+// The calls of a graph in words, for ranks that compare them (ops/graph_log.hpp).
 
 namespace soma {
 
-enum class RunMode : std::uint8_t {
-  eager,  // each operator at once: a launch and a barrier each
-  jit,    // the same, with an executable for each operator, its sizes and its settings
-  lazy,   // operators are recorded; mark_step(), or reading a result, runs them as one launch
-};
-
-struct RunOptions {
-  RunMode mode = RunMode::eager;
-  std::size_t cache_bytes = std::size_t{64} << 20;  // memory for executables
-  // false: a graph without an executable is Error executable.missing, for a run that was compiled
-  // ahead of time.
-  bool compile = true;
-  // Predicts the nanoseconds of recorded instructions (neuroncore/clock/timeline.hpp); nullptr:
-  // nothing is predicted.
-  double (*predict)(std::span<const neuroncore::Instruction>, const neuroncore::Machine&) = nullptr;
-};
-
-struct RunCounts {
-  struct Cut {
-    // "mark_step"; "read by the host: " and the operator that made, or used, what was read or
-    // written; or the operator that cannot be part of a graph.
-    std::string cause;
-    std::uint64_t count = 0;
-  };
-  std::uint64_t launches = 0;
-  std::vector<Cut> cuts;  // cuts of a lazy device, in the order in which their causes came up
-  // Calls of a device that is not eager: on the host; as launches of their own, since their sizes
-  // depend on data (Operator::row_inputs) or they have no key; and removed, since nobody needed
-  // their results.
-  std::uint64_t host = 0, apart = 0, removed = 0;
-};
+// Each call as "relu [4, 8] fp32 -> [4, 8] fp32 (settings 1234)": the operator, its inputs and
+// outputs, and a hash of their strides, its sequences and its settings. Where in a storage tensors
+// begin is left out: parts of one batch begin at different places.
+inline void log_graph(GraphLog& log, std::span<const RecordedCall> calls) {
+  log.begin_graph();
+  for (const RecordedCall& call : calls) {
+    std::string words(call.op->name);
+    const auto add = [&words](const char* before, const std::vector<Tensor>& tensors) {
+      for (std::size_t i = 0; i < tensors.size(); ++i)
+        words.append(i == 0 ? before : ", ").append(tensors[i].describe());
+    };
+    add(" ", call.inputs);
+    add(" -> ", call.outputs);
+    GraphKey key;
+    for (const std::vector<Tensor>* tensors : {&call.inputs, &call.outputs})
+      for (const Tensor& tensor : *tensors)
+        for (std::size_t i = 0; i < tensor.rank(); ++i) key.number({}, tensor.strides()[i]);
+    detail::add_sequences(key, call.sequences);
+    Attributes attributes = call.attributes;
+    detail::KeyFields fields(key);
+    attributes.visit(fields);
+    data::ContentHash hash;
+    hash.add_text(key.bytes());
+    log.add(words.append(" (settings ").append(std::to_string(hash.value())).append(")"));
+  }
+}
 
 }  // namespace soma
 
@@ -5946,7 +6266,7 @@ class NeuronCoreDevice final : public Device {
     std::size_t sbuf_high_water = 0, psum_high_water = 0;  // bytes a partition
   };
 
-  // Used by make_device(). Core and programs outlive the device.
+  // Used by make_device(). Core and programs outlive the device. Error neuroncore.run_options.
   NeuronCoreDevice(neuroncore::Core& core, std::span<const OperatorProgram> programs,
                    const RunOptions& options = {})
       : core_(core),
@@ -5954,7 +6274,9 @@ class NeuronCoreDevice final : public Device {
         options_(options),
         graph_(core.context().heap(),
                [this](std::string_view used) { cut("read by the host: " + std::string(used)); }),
-        executables_(options.cache_bytes) {}
+        executables_(options.cache_bytes) {
+    check_run_options(options, core.options().compute);
+  }
   NeuronCoreDevice(const NeuronCoreDevice&) = delete;
   NeuronCoreDevice& operator=(const NeuronCoreDevice&) = delete;
 
@@ -6041,6 +6363,8 @@ class NeuronCoreDevice final : public Device {
     runs.removed = graph_.removed();
     return runs;
   }
+  // Nothing of an eager device, which makes no graphs.
+  GraphLog* graph_log() override { return options_.mode == RunMode::eager ? nullptr : &graph_log_; }
   ExecutableCache& executables() { return executables_; }
   const ExecutableCache& executables() const { return executables_; }
   // In a dry run, how many tensors operators read that ran on the host in between: numbers that
@@ -6078,8 +6402,10 @@ class NeuronCoreDevice final : public Device {
                        std::string(op.name) + ": no NeuronCore program, runs on the host");
     if (!core_.options().compute)
       for (const Tensor& input : call.inputs) host_reads_ += input.defined() ? 1u : 0u;
+    const FiniteCheck finite(core_, op, call, options_.stop_at_non_finite);
     op.host(call);
     if (options_.mode != RunMode::eager) ++runs_.host;
+    finite.check(nullptr);
   }
 
   // The program, within a launch; its tiles are given back.
@@ -6105,10 +6431,12 @@ class NeuronCoreDevice final : public Device {
     count.psum_high_water = (std::max)(count.psum_high_water, core_.psum.high_water());
   }
   void launch_one(const Operator& op, const OperatorCall& call, Count& count) {
+    const FiniteCheck finite(core_, op, call, options_.stop_at_non_finite);
     Launch launch(core_);
     run_program(op, call, count);
     launch.finish();
     ++runs_.launches;
+    finite.check(count.program);
     // Either may replace itself: the copies live until they return.
     if (const auto called = on_operator_) called(op, call);
     if (const auto called = after_program_) called(op.name);
@@ -6135,6 +6463,7 @@ class NeuronCoreDevice final : public Device {
       }
     } lost{calls, done};
     GraphKey key = graph_key(core_.machine().name, calls);
+    if (graph_log_.kept()) log_graph(graph_log_, calls);
     const Executable* known = executables_.find(key);
     GraphMiss miss;
     if (known == nullptr) miss = reason_of_miss(key, calls);
@@ -6239,6 +6568,7 @@ class NeuronCoreDevice final : public Device {
   void run_on_processors(const Operator& op, const OperatorCall& call, Count& count) {
     cut(op.name);
     ++count.programs;
+    const FiniteCheck finite(core_, op, call, options_.stop_at_non_finite);
     Launch launch(core_);
     {
       const neuroncore::Core::Call named = core_.call(op.name);
@@ -6252,6 +6582,7 @@ class NeuronCoreDevice final : public Device {
     ++runs_.launches;
     if (options_.mode != RunMode::eager) ++runs_.apart;
     ++count.instructions[static_cast<std::size_t>(neuroncore::Engine::gpsimd)];
+    finite.check(nullptr);
     if (const auto called = on_operator_) called(op, call);
     if (const auto called = after_program_) called(op.name);
   }
@@ -6273,6 +6604,7 @@ class NeuronCoreDevice final : public Device {
   RunCounts runs_;
   CallGraph graph_;
   ExecutableCache executables_;
+  GraphLog graph_log_;
   bool cutting_ = false;
   std::uint64_t host_reads_ = 0;
   Callback<void(std::string_view)> after_program_;
@@ -7222,26 +7554,32 @@ inline void check_attention_program(const soma::detail::AttentionInputs& inputs)
   refuse("query_begins", inputs.query_begins);
 }
 
-// The numbers that are added to the scores of a pack: 0, but between rows of different sequences a
-// number so low that exp() gives 0. With causal attention, scores of later keys get that low number
-// too.
+// The numbers that are added to the scores of a pack: 0, but between rows of different sequences,
+// and for keys that are padding, a number so low that exp() gives 0. With causal attention, scores
+// of later keys get that low number too, and padding is among the later keys. Which rows are padding
+// is data: instructions do not depend on the amount of padding.
 class PackMask {
  public:
   // `keys`: the most keys that scores have.
   PackMask(Core& core, const OperatorCall& call, std::size_t keys)
       : core_(core),
         causal_(call.attributes.as<AttentionSetting>().causal),
+        padded_(call.sequences.padded() && !causal_),
         sequences_(call.sequences),
         numbers_(
             Tensor::empty(call.context, Shape{(std::max)(call.sequences.rows(), std::size_t{1})})),
         query_numbers_(numbers_),
         first_rows_(call.attributes.as<AttentionSetting>().first_rows) {
-    if (first_rows_) query_numbers_ = Tensor::empty(call.context, Shape{call.sequences.count()});
+    if (first_rows_)
+      query_numbers_ = Tensor::empty(call.context, Shape{call.sequences.count()});
+    else if (padded_)
+      query_numbers_ = Tensor::empty(call.context, Shape{numbers_.elements()});
     const std::size_t most = (std::min)(call.sequences.rows(), lanes);
-    row_ = core.sbuf.tile(DType::fp32, most, most);
+    const std::size_t columns = padded_ ? (std::max)(keys, most) : most;
+    row_ = core.sbuf.tile(DType::fp32, most, columns);
     column_ = core.sbuf.tile(DType::fp32, most, 1);
     mask_ = core.sbuf.tile(DType::fp32, most, most);
-    masked_ = core.sbuf.tile(DType::fp32, most, causal_ ? keys : most);
+    masked_ = core.sbuf.tile(DType::fp32, most, causal_ ? keys : columns);
     if (causal_) earlier_ = core.sbuf.tile(DType::fp32, most, keys);
   }
   // The number of keys from `key` on that need products: queries from `query` on see no more.
@@ -7252,15 +7590,9 @@ class PackMask {
   }
   void begin(const Pack& pack) {
     pack_ = pack;
-    if (pack.sequences == 1) return;
-    // The sequence of the pack that each row is in: made by the host, in device memory.
-    float* numbers = numbers_.mutable_data<float>();
-    float* query_numbers = query_numbers_.mutable_data<float>() + pack.query_row;
-    for (std::size_t i = 0; i < pack.sequences; ++i) {
-      std::fill_n(numbers + sequences_.begin(pack.first + i), sequences_.length(pack.first + i),
-                  static_cast<float>(i));
-      if (first_rows_) query_numbers[i] = static_cast<float>(i);
-    }
+    if (pack.sequences == 1 && !padded_) return;
+    number_rows(pack);
+    if (pack.length > lanes) return;  // apply() takes the numbers of the keys that it is given
     const HbmView keys = hbm(numbers_).columns(pack.row, pack.row + pack.length);
     const HbmView queries =
         hbm(query_numbers_).columns(pack.query_row, pack.query_row + pack.queries);
@@ -7274,9 +7606,11 @@ class PackMask {
   Tile apply(const Tile& scores, std::size_t query, std::size_t key) {
     const std::size_t queries = scores.partitions(), keys = scores.free_size();
     const bool later = causal_ && key + keys > query + 1;
-    if (pack_.sequences == 1 && !later) return scores;
+    if (pack_.sequences == 1 && !later && !padded_) return scores;
     const Tile masked = masked_.rows(0, queries).columns(0, keys);
-    if (pack_.sequences == 1)
+    if (padded_ && pack_.length > lanes)
+      hide_padding(masked, scores, key);
+    else if (pack_.sequences == 1 && !padded_)
       core_.vector.copy(masked, scores);
     else
       core_.vector.tensor_tensor(masked, scores, mask_.rows(0, queries).columns(0, keys), Alu::add);
@@ -7292,8 +7626,35 @@ class PackMask {
   }
 
  private:
+  // Which sequence of the pack a row is in, and -1 for keys that are padding: the plan of its
+  // borders, in device memory.
+  void number_rows(const Pack& pack) {
+    float* numbers = numbers_.mutable_data<float>();
+    float* query_numbers = query_numbers_.mutable_data<float>();
+    for (std::size_t i = 0; i < pack.sequences; ++i) {
+      const std::size_t sequence = pack.first + i, length = sequences_.length(sequence);
+      const auto number = static_cast<float>(i);
+      float* const keys = numbers + sequences_.begin(sequence);
+      std::fill_n(keys, length, number);
+      if (padded_) std::fill(keys + sequences_.used(sequence), keys + length, -1.0f);
+      if (first_rows_)
+        query_numbers[pack.query_row + i] = number;
+      else if (padded_)
+        std::fill_n(query_numbers + sequences_.begin(sequence), length, number);
+    }
+  }
+  // Of a sequence that is a pack of its own, in which own rows have the number 0.
+  void hide_padding(const Tile& masked, const Tile& scores, std::size_t key) {
+    const std::size_t first = pack_.row + key;
+    const HbmView numbers = hbm(numbers_).columns(first, first + scores.free_size());
+    const Tile row = row_.rows(0, scores.partitions()).columns(0, scores.free_size());
+    core_.dma.load(row, numbers.broadcast_rows(scores.partitions()));
+    core_.vector.tensor_scalar(row, row, Alu::not_equal, 0, Alu::multiply, -1e30f)
+        .tensor_tensor(masked, scores, row, Alu::add);
+  }
+
   Core& core_;
-  bool causal_;
+  bool causal_, padded_;
   const Sequences& sequences_;
   Tensor numbers_, query_numbers_;
   bool first_rows_;

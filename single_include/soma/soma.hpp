@@ -167,6 +167,7 @@ inline constexpr ErrorId tensor_read_only{"tensor.read_only"};
 inline constexpr ErrorId tensor_foreign{"tensor.foreign_context"};
 inline constexpr ErrorId ragged_ordinals{"ragged.ordinals"};
 inline constexpr ErrorId ragged_shards{"ragged.shards"};
+inline constexpr ErrorId ragged_padding{"ragged.padding"};
 inline constexpr ErrorId ragged_empty_sequence{"ragged.empty_sequence"};
 
 inline constexpr ErrorId no_parameters{"nn.no_parameters"};
@@ -236,6 +237,8 @@ inline constexpr ErrorId executable_machine{"executable.machine"};
 inline constexpr ErrorId executable_operator{"executable.operator"};
 inline constexpr ErrorId executable_stream{"executable.stream"};
 inline constexpr ErrorId neuroncore_not_run{"neuroncore.not_run"};
+inline constexpr ErrorId neuroncore_not_finite{"neuroncore.not_finite"};
+inline constexpr ErrorId neuroncore_run_options{"neuroncore.run_options"};
 inline constexpr ErrorId neuroncore_instance{"neuroncore.instance"};
 
 inline constexpr ErrorId foreign_tape{"autograd.foreign_tape"};
@@ -272,6 +275,7 @@ inline constexpr ErrorId train_steps_unknown{"train.steps_unknown"};
 inline constexpr ErrorId train_not_finite{"train.not_finite"};
 
 inline constexpr ErrorId data_batch_size{"data.batch_size"};
+inline constexpr ErrorId data_buckets{"data.buckets"};
 inline constexpr ErrorId data_offsets{"data.offsets"};
 inline constexpr ErrorId data_labels{"data.labels"};
 inline constexpr ErrorId data_feature{"data.feature"};
@@ -2107,7 +2111,6 @@ class Storage {
     block().pending_handles = calls == nullptr ? 0 : block().pending_handles + 1;
     block().pending_write = calls != nullptr && (write || block().pending_write);
   }
-  const PendingCalls* pending() const { return block_ == nullptr ? nullptr : block_->pending; }
   // Equal for handles of the same storage, different for all others.
   std::uintptr_t identity() const { return reinterpret_cast<std::uintptr_t>(block_); }
   // The number of handles that share the storage.
@@ -2531,11 +2534,15 @@ enum class LabelKind : std::uint8_t { one, several, number };
 
 // Copies class labels, int32 or int64.
 inline std::vector<std::int64_t> class_labels(const Tensor& labels) {
-  const auto copy = [](const auto values) {
-    return std::vector<std::int64_t>(values.begin(), values.end());
+  std::vector<std::int64_t> classes(labels.elements());
+  const auto copy = [&](const auto* from) {
+    for (std::int64_t& label : classes) label = *from++;
   };
-  return labels.dtype() == DType::int32 ? copy(labels.span<std::int32_t>())
-                                        : copy(labels.span<std::int64_t>());
+  if (labels.dtype() == DType::int32)
+    copy(labels.data<std::int32_t>());
+  else
+    copy(labels.data<std::int64_t>());
+  return classes;
 }
 
 // The lists of classes of a batch's sequences, in compressed rows: list i is ids[offsets[i]] up to
@@ -2585,11 +2592,12 @@ struct IdLists {
   bool empty() const { return offsets.empty(); }
   std::size_t count() const { return offsets.empty() ? 0 : offsets.size() - 1; }
   std::span<const std::int32_t> list(std::size_t row) const {
-    return std::span(ids).subspan(offsets[row], offsets[row + 1] - offsets[row]);
+    return std::span<const std::int32_t>(ids).subspan(offsets[row],
+                                                      offsets[row + 1] - offsets[row]);
   }
   void add(std::span<const std::int32_t> list) {
     if (offsets.empty()) offsets.push_back(0);
-    ids.insert(ids.end(), list.begin(), list.end());
+    for (const std::int32_t id : list) ids.push_back(id);
     offsets.push_back(ids.size());
   }
 };
@@ -2827,6 +2835,9 @@ struct SequencesOptions {
   // Sums over the rows of the batch are cut into this number of parts (a power of two), so that
   // their order does not depend on the machine.
   std::size_t shards = default_shards;
+  // How many rows of each sequence, from its first on, are its own: the others are padding, which
+  // attention does not look at. Empty: all are.
+  std::span<const std::size_t> used{};
 };
 
 // The division of a batch's rows into sequences, and of rows and sequences into shards. Immutable;
@@ -2837,7 +2848,7 @@ class Sequences {
   Sequences() = default;
 
   // Lengths may be 0. Shards end at the sequence borders nearest to equal numbers of rows. Errors
-  // base.size_overflow, ragged.ordinals (not one for each sequence), ragged.shards,
+  // base.size_overflow, ragged.ordinals (not one for each sequence), ragged.padding, ragged.shards,
   // random.index_range.
   static Sequences from_lengths(Context& context, std::span<const std::size_t> lengths,
                                 const SequencesOptions& options = {}) {
@@ -2845,7 +2856,10 @@ class Sequences {
     if (!options.ordinals.empty() && options.ordinals.size() != lengths.size())
       fail(error_id::ragged_ordinals, "Sequences", "ordinals",
            std::to_string(options.ordinals.size()), std::to_string(lengths.size()));
+    check_used(options.used, lengths);
     auto data = make(context);
+    data->used.assign(options.used);
+    data->padded = !options.used.empty();
     data->offsets.reserve(lengths.size() + 1);
     data->ordinals.reserve(lengths.size());
     for (std::size_t i = 0; i < lengths.size(); ++i) {
@@ -2945,10 +2959,12 @@ class Sequences {
     auto data = make(context);
     data->rows = row_bounds()[end_shard] - row;
     const std::size_t sequences = sequence_bounds()[end_shard] - sequence;
+    data->padded = padded();
     data->offsets.reserve(sequences + 1);
     data->ordinals.reserve(sequences);
     data->row_indices.reserve(data->rows);
     for (std::size_t i = sequence; i < sequence + sequences; ++i) {
+      if (padded()) data->used.push_back(used(i));
       data->offsets.push_back(end(i) - row);
       data->ordinals.push_back(ordinal(i));
       data->longest = (std::max)(data->longest, length(i));
@@ -2971,6 +2987,17 @@ class Sequences {
   std::size_t end(std::size_t sequence) const { return known().offsets[sequence + 1]; }
   std::size_t length(std::size_t sequence) const { return end(sequence) - begin(sequence); }
   std::uint64_t ordinal(std::size_t sequence) const { return known().ordinals[sequence]; }
+  // True if sequences may have padding behind their own rows (SequencesOptions::used).
+  bool padded() const { return known().padded; }
+  // The number of rows of a sequence that are its own, and of all sequences together.
+  std::size_t used(std::size_t sequence) const {
+    return padded() ? known().used[sequence] : length(sequence);
+  }
+  std::size_t used_rows() const {
+    std::size_t sum = padded() ? 0 : rows();
+    for (const std::size_t own : known().used) sum += own;
+    return sum;
+  }
   // count() + 1 offsets.
   std::span<const std::size_t> offsets() const { return known().offsets; }
   // token_index(ordinal, position, 0) of each row.
@@ -2989,7 +3016,8 @@ class Sequences {
           ordinals(memory),
           row_indices(memory),
           row_bounds(memory),
-          sequence_bounds(memory) {
+          sequence_bounds(memory),
+          used(memory) {
       offsets.push_back(0);
     }
     // Shard s ends at the sequence border nearest to (s + 1) / shards of the rows; of two equally
@@ -3015,13 +3043,26 @@ class Sequences {
     HeapVector<std::size_t> offsets;
     HeapVector<std::uint64_t> ordinals, row_indices;
     HeapVector<std::size_t> row_bounds, sequence_bounds;
+    HeapVector<std::size_t> used;  // of padded sequences, one each
     std::size_t rows = 0, longest = 0;
+    bool padded = false;
   };
 
   static void check_shards(std::size_t shards) {
     if (shards == 0 || shards > max_shards || (shards & (shards - 1)) != 0)
       fail(error_id::ragged_shards, "Sequences", "shards", std::to_string(shards),
            "a power of two up to " + std::to_string(max_shards));
+  }
+  static void check_used(std::span<const std::size_t> used, std::span<const std::size_t> lengths) {
+    if (used.empty()) return;
+    if (used.size() != lengths.size())
+      fail(error_id::ragged_padding, "Sequences", "used", std::to_string(used.size()),
+           std::to_string(lengths.size()));
+    for (std::size_t i = 0; i < used.size(); ++i)
+      if (used[i] > lengths[i] || (used[i] == 0 && lengths[i] != 0))
+        fail(error_id::ragged_padding, "Sequences", "used rows of sequence " + std::to_string(i),
+             std::to_string(used[i]),
+             lengths[i] == 0 ? std::string("0") : "1 to " + std::to_string(lengths[i]));
   }
   static Shared<Data> make(Context& context) { return Shared<Data>::make(context.heap()); }
   explicit Sequences(Shared<Data> data) : data_(std::move(data)) {}
@@ -4258,6 +4299,8 @@ inline void check_complete(std::string_view operation, const Operator& op) {
 
 namespace soma {
 
+class GraphLog;  // ops/graph_log.hpp
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -4267,6 +4310,9 @@ class Device {
   // The name of the arithmetic: devices of one name give the same bits. Checkpoints and ranks
   // compare the name. A device that only observes lets the host compute, and keeps the name "host".
   virtual std::string name() const { return "host"; }
+  // Where it notes the calls that it runs in graphs, if it is asked to (GraphLog::keep): ranks
+  // compare them. nullptr: it makes no graphs.
+  virtual GraphLog* graph_log() { return nullptr; }
 };
 
 }  // namespace soma
@@ -9293,8 +9339,10 @@ struct NewOperator {
 class OperatorRegistry {
  public:
   // The built-in operators must outlive the registry.
-  explicit OperatorRegistry(std::span<const Operator* const> built_in)
-      : operators_(built_in.begin(), built_in.end()) {}
+  explicit OperatorRegistry(std::span<const Operator* const> built_in) {
+    operators_.reserve(built_in.size());
+    for (const Operator* one : built_in) operators_.push_back(one);
+  }
   ~OperatorRegistry() {
     while (!owned_.empty()) {  // the last first: it may use an earlier one
       Owned* last = owned_.back();
@@ -12902,6 +12950,10 @@ class Ranks {
     return train::evaluate(context, task, source, &precision);
   }
 
+  // Around a step whose graphs are compared (TrainerOptions::same_graphs). Error parallel.mismatch.
+  virtual void note_graphs() {}
+  virtual void compare_graphs() {}
+
   // ---- checkpoints
 
   // True if several ranks write parts of the states: then each rank has a store, at the same place.
@@ -13656,6 +13708,55 @@ inline void fields(FieldVisitor& visitor, AdafactorSetting& setting) {
 }
 
 }  // namespace soma
+// ---- soma/ops/graph_log.hpp
+// GraphLog: the calls that a device ran in graphs, in words, so that ranks can compare them.
+
+namespace soma {
+
+class GraphLog {
+ public:
+  // Calls beyond these are part of hash() and not of calls().
+  static constexpr std::size_t most_calls = 4096;
+  struct Call {
+    std::uint64_t graph = 0, number = 0;  // both from 1
+    std::string words;
+  };
+
+  // Nothing is noted before this is asked for: words for each call cost time.
+  void keep(bool on) {
+    on_ = on;
+    clear();
+  }
+  bool kept() const { return on_; }
+
+  void begin_graph() {
+    ++graph_;
+    number_ = 0;
+  }
+  void add(std::string_view words) {
+    ++number_;
+    if (hash_ == 0) hash_ = 0xCBF29CE484222325u;  // FNV-1a
+    const auto mix = [this](std::uint64_t value) { hash_ = (hash_ ^ value) * 0x100000001B3u; };
+    mix(graph_);
+    for (const char letter : words) mix(static_cast<unsigned char>(letter));
+    if (calls_.size() < most_calls) calls_.push_back({graph_, number_, std::string(words)});
+  }
+
+  // Of all calls since the last clear(); 0: there were none.
+  std::uint64_t hash() const { return hash_; }
+  const std::vector<Call>& calls() const { return calls_; }
+  void clear() {
+    calls_.clear();
+    graph_ = number_ = hash_ = 0;
+  }
+
+ private:
+  bool on_ = false;
+  std::uint64_t graph_ = 0, number_ = 0, hash_ = 0;
+  std::vector<Call> calls_;
+};
+
+}  // namespace soma
 // ---- soma/parallel/agreement.hpp
 // Checks before ranks train together that all of them have the same settings, data and weights. All
 // ranks refuse a difference, with the same message.
@@ -14098,6 +14199,11 @@ struct TrainerOptions {
   std::size_t reduce_bucket_bytes = std::size_t{4} << 20;  // size of gradients that travel together
   bool overlap = true;           // gradients travel while backward goes on
   bool shard_optimizer = false;  // each rank keeps moments and gradients of its rows (ZeRO)
+  // True: after each step all ranks compare the graphs that their devices ran in the step; a
+  // difference is Error parallel.mismatch on all ranks. For devices that compile graphs (RunMode):
+  // ranks that run different graphs compile more, and wait for each other. Ragged parts of a batch
+  // are different graphs; data::BucketedSource makes them equal. Costs 16 bytes of messages a step.
+  bool same_graphs = false;
   // After a stop request, the seconds that other ranks have to finish a step (at least twice the
   // longest step so far). Then the run ends with runtime.stopped; rank 0 keeps the last step.
   double stop_patience = 5;
@@ -14292,6 +14398,27 @@ class ManyRanks final : public Ranks {
     }
   }
 
+  void note_graphs() override {
+    if (GraphLog* log = graph_log()) log->keep(true);
+  }
+  void compare_graphs() override {
+    GraphLog* const log = graph_log();
+    const std::uint64_t hash = log == nullptr ? 0 : log->hash();
+    // Where all hashes are equal, no bit is set in one of them and not set in another.
+    std::uint64_t bits[] = {hash, ~hash};
+    all_reduce_or(communicator_, context_.heap(), bits);
+    if ((bits[0] & bits[1]) != 0) {
+      Record graphs("graphs of this step");
+      if (log != nullptr)
+        for (const GraphLog::Call& call : log->calls())
+          graphs.set("graph " + std::to_string(call.graph) + " call " + std::to_string(call.number),
+                     call.words);
+      graphs.set("hash of all calls", hash);
+      agree(communicator_, graphs);
+    }
+    if (log != nullptr) log->keep(false);
+  }
+
   // A rank evaluates whole batches: their maxima are its own.
   Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& source,
                       PrecisionState& precision) override {
@@ -14326,6 +14453,11 @@ class ManyRanks final : public Ranks {
   }
 
  private:
+  // nullptr: this rank's device makes no graphs.
+  GraphLog* graph_log() const {
+    Device* const device = context_.device();
+    return device == nullptr ? nullptr : device->graph_log();
+  }
   static RowPartition rows_of(const Parameter& parameter) {
     return RowPartition(parameter.var.shape(), parameter.first_row, parameter.last_row);
   }
@@ -14523,9 +14655,9 @@ class TapeGradients final : public StepGradients {
     const BatchLoss loss{forward.loss.value().data<float>()[0], count};
     const Sequences& sequences = batch.inputs.sequences;
     sums.sequences += sequences.count();
-    sums.tokens += sequences.rows();
+    sums.tokens += sequences.used_rows();
     for (std::size_t i = 0; i < sequences.count(); ++i)
-      sums.longest = (std::max)(sums.longest, std::uint64_t{sequences.length(i)});
+      sums.longest = (std::max)(sums.longest, std::uint64_t{sequences.used(i)});
     sums.flops += task_.useful_flops(batch);
     if (task_.classes() != 0 && forward.scores.defined()) {
       metrics::Classification hits(task_.classes());
@@ -14795,6 +14927,7 @@ inline Record agreement_of(Record identity, const Parameters& parameters,
   identity.set("resume", options.resume);
   identity.set("reduce_bucket_bytes", options.reduce_bucket_bytes);
   identity.set("shard_optimizer", options.shard_optimizer);
+  identity.set("same_graphs", options.same_graphs);
   describe(options.pipeline, identity);
   if (saves_parts) identity.set("checkpoints", options.checkpoints == nullptr ? "none" : "a store");
   return identity;
@@ -15211,6 +15344,7 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
     const std::uint64_t epoch = batches.position().epoch;
     if (options_.epochs != 0 && epoch >= options_.epochs) break;
     const std::int64_t step_start = monotonic_nanoseconds();
+    if (options_.same_graphs) ranks_->note_graphs();
     const StepSums sums = gradients_->run(
         source, {.step = progress_.step,
                  .first_batch = progress_.batches,
@@ -15222,6 +15356,7 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
       empty_epochs = 0;
       between_steps_ = false;
       StepInfo info = step(sums);
+      if (options_.same_graphs) ranks_->compare_graphs();
       progress_.position = batches.position();
       between_steps_ = true;
       info.epoch = epoch;
@@ -15778,6 +15913,13 @@ inline void check_sequences(std::string_view operation, const Tensor& tensor,
                                                         std::to_string(sequences.rows()) + " rows"
                                                   : " without sequences"),
          "rows that form sequences (Tape::constant of a Ragged)");
+}
+// Checks the sequences of an operator that reads all rows of a sequence: none has padding. Error
+// operator.sequences.
+inline void check_no_padding(std::string_view operation, const Sequences& sequences) {
+  if (sequences.defined() && sequences.padded())
+    fail(error_id::operator_sequences, operation, "input", "sequences with padding",
+         "sequences without padding");
 }
 // Checks that each sequence has a first row. Error ragged.empty_sequence.
 inline void check_first_rows(std::string_view operation, const Sequences& sequences) {
@@ -17142,11 +17284,11 @@ struct BertConfig {
 // tokens.
 inline double training_flops(const BertConfig& config, const Sequences& sequences) {
   const auto width = static_cast<double>(config.width), inner = static_cast<double>(config.inner);
-  const auto rows = static_cast<double>(sequences.rows());
+  const auto rows = static_cast<double>(sequences.used_rows());
   const auto count = static_cast<double>(sequences.count());
   double pairs = 0;
   for (std::size_t i = 0; i < sequences.count(); ++i)
-    pairs += static_cast<double>(sequences.length(i)) * static_cast<double>(sequences.length(i));
+    pairs += static_cast<double>(sequences.used(i)) * static_cast<double>(sequences.used(i));
   // `queries`: the number of queries; `scores`: the number of pairs of a query and a key.
   const auto layer = [&](double queries, double scores) {
     return rows * 4 * width * width + queries * 4 * width * (width + inner) + scores * 4 * width;
@@ -30699,10 +30841,15 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
 //                 query_begins[i + 1] of `queries`, however many keys it has (cross attention). A
 //                 sequence without keys has zeros as results. Left out: queries are the same rows
 //
+// Padding of sequences (SequencesOptions::used) is no key: rows in the padding see the sequence's own
+// rows, no row sees the padding, and keys and values in the padding have a gradient of zero. Where
+// attention is causal the padding comes behind all own rows, so that nothing is left to hide.
+//
 // With `causal`, row i of a sequence sees rows 0 to i only; a mask can hide further keys. Products
 // of 32 queries with keys that all of them ignore are not computed.
 //
-// Errors operator.value (heads; causal with first rows or query_begins; a query that sees no key),
+// Errors operator.value (heads; causal with first rows or query_begins; a query that sees no key; a
+// mask beside padding),
 // operator.inputs, operator.sequences, tensor.rank, tensor.shape, tensor.dtype,
 // ragged.empty_sequence, random.index_range.
 
@@ -30938,10 +31085,20 @@ class QueryRows {
 };
 
 // The place of a head of a sequence: its first row of keys and values, and of queries and the
-// result; and its first column, which is the same in queries, keys, values and the result.
+// result; and its first column, which is the same in queries, keys, values and the result. `keys`:
+// rows of keys and values with the padding, which the kernel does not see.
 struct HeadPlace {
-  std::size_t row, query_row, column;
+  std::size_t row, query_row, column, keys;
 };
+
+// Writes zeros to the rows from `begin` to `end` of a head's columns.
+inline void clear_rows(const MatrixTarget& target, std::size_t begin, std::size_t end,
+                       std::size_t width) {
+  const std::size_t bytes = size_of(target.dtype);
+  for (std::size_t row = begin; row < end; ++row)
+    std::memset(static_cast<std::byte*>(target.data) + row * target.row_stride * bytes, 0,
+                width * bytes);
+}
 
 // Calls run(args, place) for each sequence and head, with the arguments that forward and backward
 // share. The executor gets parts of about equal cost.
@@ -30977,11 +31134,14 @@ void for_each_head(const OperatorCall& call, const AttentionInputs& inputs, floa
     for (std::size_t item = begin; item < end; ++item) {
       const std::size_t sequence = item / setting.heads, head = item % setting.heads;
       AttentionArgs args{
-          .queries = queries.length(sequence), .keys = sequences.length(sequence), .width = width};
+          .queries = queries.length(sequence),
+          .keys = setting.causal ? sequences.length(sequence) : sequences.used(sequence),
+          .width = width};
       if (args.queries == 0 && args.keys == 0) continue;
       const HeadPlace place{.row = sequences.begin(sequence),
                             .query_row = queries.begin(sequence),
-                            .column = head * width};
+                            .column = head * width,
+                            .keys = sequences.length(sequence)};
       const MatrixOperand all = operand(inputs.all);
       args.q = part(operand(inputs.q), place.query_row, place.column);
       args.k = part(all, place.row, inputs.first_key + place.column);
@@ -31194,6 +31354,10 @@ inline void attention_shape(const ShapeCall& call) {
     if (size_of(inputs.mask.dtype()) != 1 || is_floating(inputs.mask.dtype()))
       fail(error_id::tensor_dtype, "attention", "mask", inputs.mask.describe(),
            "boolean, uint8 or int8");
+    if (call.sequences.padded())
+      fail(error_id::operator_value, "attention", "mask",
+           inputs.mask.describe() + " of sequences with padding",
+           "none: padding is not looked at by itself");
   }
   std::size_t queries = setting.first_rows ? call.sequences.count() : all.size(0);
   if (other_rows) queries = inputs.q.size(0);
@@ -31271,6 +31435,8 @@ inline void attention_backward_host(const OperatorCall& call) {
     args.dq = part(dq, place.query_row, place.column);
     args.dk = part(dqkv, place.row, inputs.first_key + place.column);
     args.dv = part(dqkv, place.row, inputs.first_value + place.column);
+    clear_rows(args.dk, args.keys, place.keys, args.width);
+    clear_rows(args.dv, args.keys, place.keys, args.width);
     call.context.kernels().attention.backward(args);
   });
 }
@@ -37324,6 +37490,7 @@ inline void batch_norm_shape(const ShapeCall& call) {
   const Tensor& x = call.inputs[0];
   check_min_rank(name, "x", x, 2);
   check_floating(name, "x", x);
+  check_no_padding(name, call.sequences);
   const Shape channels{x.size(1)};
   constexpr std::string_view arguments[] = {"x", "gamma", "beta", "mean", "variance"};
   for (std::size_t i = 1; i < (setting.given ? 5u : 3u); ++i) {
@@ -37929,6 +38096,7 @@ inline void check_recurrent(std::string_view name, const ShapeCall& call, std::s
   check_rank(name, "x", x, 2);
   check_floating(name, "x", x);
   check_sequences(name, x, call.sequences);
+  check_no_padding(name, call.sequences);
   check_rank(name, "weight", weight, 2);
   check_floating(name, "weight", weight);
   const std::size_t hidden = weight.size(1);

@@ -1686,6 +1686,7 @@ inline void embedding_bag_shape(const ShapeCall& call) {
   check_rank(bag_name, "ids", ids, 1);
   check_index_type(bag_name, "ids", ids);
   check_sequences(bag_name, ids, call.sequences);
+  check_no_padding(bag_name, call.sequences);
   if (table.size(0) >> 32 > 1 || (table.size(0) >> 32 == 1 && (table.size(0) & 0xFFFFFFFFu) != 0))
     fail(error_id::tensor_shape, bag_name, "table", table.describe(), "at most 2^32 rows");
   if (const Tensor weights = input_or_none(call.inputs, 2); weights.defined()) {
@@ -1931,6 +1932,7 @@ inline void bag_logits_shape(const ShapeCall& call) {
   if (ids.dtype() != DType::int32)
     fail(error_id::tensor_dtype, bag_logits_name, "ids", ids.describe(), "int32");
   check_sequences(bag_logits_name, ids, call.sequences);
+  check_no_padding(bag_logits_name, call.sequences);
   check_rank(bag_logits_name, "h", h, 2);
   check_fp32(bag_logits_name, "h", h);
   check_rank(bag_logits_name, "weight", weight, 2);
@@ -2315,6 +2317,7 @@ inline void bag_loss_shape(const ShapeCall& call) {
   check_rank(bag_loss_name, "logits", logits, 1);
   check_fp32(bag_loss_name, "logits", logits);
   check_sequences(bag_loss_name, logits, call.sequences);
+  check_no_padding(bag_loss_name, call.sequences);
   if (offsets.dtype() != DType::int64 || places.dtype() != DType::int32)
     fail(error_id::tensor_dtype, bag_loss_name, "offsets and places",
          offsets.describe() + " and " + places.describe(), "int64 and int32");

@@ -1,6 +1,7 @@
 // Executables as files: what is written is read back, and nothing damaged or foreign is taken.
 
 #include <soma/io/executable_files.hpp>
+#include <soma/neuroncore.hpp>
 
 #include "catch.hpp"
 #include "support/errors.hpp"
@@ -10,6 +11,8 @@
 #include <fstream>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <unistd.h>
 
@@ -78,6 +81,34 @@ TEST_CASE("executables are read back as they were written", "[io]") {
     CHECK(executable.operators == std::vector<std::string>{"add", "linear"});
   }
   CHECK(keys == std::set<std::string>{std::string(40, 'a'), std::string(40, 'b')});
+}
+
+TEST_CASE("a device that loads the executables of another compiles nothing", "[io]") {
+  const Folder folder;
+  const auto run_graphs = [&](RunOptions options, bool load) {
+    auto context = make_context({.threads = 1});
+    auto core = neuroncore::make_core(context);
+    auto device = neuroncore::make_device(core, options);
+    if (load)
+      for (Executable& executable :
+           load_executables(folder.path, core.machine().name, [](std::string_view name) {
+             return name == "unary" || name == "add" || name == "relu";
+           }))
+        device.executables().add(std::move(executable));
+    context.set_device(&device);
+    for (const std::size_t size : {4u, 6u, 4u}) {
+      Tape tape(context);
+      const Var x = tape.constant(Tensor::full(context, {size}, 1.0f));
+      CHECK(relu(tape, add(tape, x, x)).value().data<float>()[0] == 2);
+    }
+    context.set_device(nullptr);
+    if (!load) save_executables(folder.path, device.executables(), core.machine().name);
+    const ExecutableCache& cache = device.executables();
+    return std::vector<std::uint64_t>{cache.compilations(), cache.hits(), cache.loaded_hits()};
+  };
+  using Counts = std::vector<std::uint64_t>;
+  CHECK(run_graphs({.mode = RunMode::lazy}, false) == Counts{2, 1, 0});
+  CHECK(run_graphs({.mode = RunMode::lazy, .compile = false}, true) == Counts{0, 3, 3});
 }
 
 TEST_CASE("damaged and foreign executables are refused, each by its id", "[io]") {

@@ -8,12 +8,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 using namespace soma;
 using soma_test::bits;
 using soma_test::message_of;
 using soma_test::random_tensor;
+using soma_test::values;
 
 namespace {
 
@@ -158,4 +160,78 @@ TEST_CASE("what attention refuses of masks and queries", "[unit][attention]") {
   CHECK(says({.heads = heads, .causal = true}, {qkv, {}, flags(context, blind)}) ==
         "attention: mask is only zeros for query 1 of sequence 1, wanted at least one key that "
         "each query sees [operator.value]");
+}
+
+TEST_CASE("padding is no key, and has no gradient as one", "[unit][attention]") {
+  // Sequences by themselves, and the same rows with padding behind them whose keys and values would
+  // show: results and gradients of the rows are equal, keys and values of padding have none.
+  const std::vector<std::size_t> used{70, 3, 33, 1};
+  const std::size_t longest = 72;
+  for (const bool first_rows : {false, true})
+    for (const float probability : {0.0f, 0.2f}) {
+      auto context = make_context({.threads = 2});
+      const Sequences own = Sequences::from_lengths(context, used);
+      const Sequences padded = Sequences::from_lengths(
+          context, std::vector<std::size_t>(used.size(), longest), {.used = used});
+      const std::size_t columns = (first_rows ? 2 : 3) * channels;
+      const Tensor all = random_tensor(context, Shape{own.rows(), columns}, "all", 2);
+      const Tensor wide = Tensor::full(context, Shape{padded.rows(), columns}, 50.0f);
+      const Tensor queries =
+          first_rows ? random_tensor(context, Shape{used.size(), channels}, "q", 2) : Tensor();
+      const std::size_t results = first_rows ? used.size() : own.rows();
+      const Tensor dy = random_tensor(context, Shape{results, channels}, "dy");
+      const Tensor wide_dy =
+          Tensor::zeros(context, Shape{first_rows ? results : padded.rows(), channels});
+      if (first_rows) copy(dy, wide_dy);
+      for (std::size_t i = 0; i < used.size(); ++i) {
+        copy(all.slice(0, own.begin(i), own.end(i)),
+             wide.slice(0, padded.begin(i), padded.begin(i) + used[i]));
+        if (!first_rows)
+          copy(dy.slice(0, own.begin(i), own.end(i)),
+               wide_dy.slice(0, padded.begin(i), padded.begin(i) + used[i]));
+      }
+      const AttentionSetting setting{
+          heads, {.probability = probability, .draw = {.seed = 1, .stream = 2}}, first_rows};
+      const auto attend_to = [&](const Tensor& rows, const Sequences& sequences, const Tensor& d) {
+        Tape tape(context);
+        const Var x = Var::parameter(context, rows);
+        const Var q = first_rows ? Var::parameter(context, queries) : Var();
+        const Var y = attention(tape, tape.with_sequences(x, sequences), setting, q);
+        const Tensor value = clone(context, y.value());
+        tape.backward(y, d);
+        return std::pair(value, soma_test::dense_gradient(context, x));
+      };
+      const auto [wanted, wanted_gradient] = attend_to(all, own, dy);
+      const auto [given, gradient] = attend_to(wide, padded, wide_dy);
+      for (std::size_t i = 0; i < used.size(); ++i) {
+        INFO("sequence " << i << ", first rows " << first_rows << ", dropout " << probability);
+        const auto rows = [&](const Tensor& tensor, const Sequences& sequences) {
+          if (tensor.size(0) == used.size()) return values(context, tensor.select(0, i));
+          return values(context, tensor.slice(0, sequences.begin(i), sequences.begin(i) + used[i]));
+        };
+        CHECK(rows(given, padded) == rows(wanted, own));
+        CHECK(rows(gradient, padded) == rows(wanted_gradient, own));
+        const Tensor behind = gradient.slice(0, padded.begin(i) + used[i], padded.end(i));
+        for (const float d : values(context, behind)) REQUIRE(d == 0);
+      }
+    }
+}
+
+TEST_CASE("operators that read all rows of a sequence refuse padding", "[unit][attention]") {
+  auto context = make_context({.threads = 1});
+  const Sequences padded = Sequences::from_lengths(context, std::vector<std::size_t>{4},
+                                                   {.used = std::vector<std::size_t>{3}});
+  const Tensor x = random_tensor(context, Shape{4, 3 * channels}, "x");
+  CHECK(message_of([&] {
+          run(context, *context.built_in().attention, AttentionSetting{heads},
+              {x, {}, flags(context, std::vector<std::uint8_t>(16, 1))}, padded);
+        }) ==
+        "attention: mask is [16] uint8 of sequences with padding, wanted none: padding is not "
+        "looked at by itself [operator.value]");
+  CHECK(message_of([&] {
+          run(context, *context.built_in().gru, {},
+              {x, random_tensor(context, Shape{3 * channels, channels}, "w")}, padded);
+        }) ==
+        "gru: input is sequences with padding, wanted sequences whose rows are all their own "
+        "[operator.sequences]");
 }

@@ -16,9 +16,10 @@ namespace {
 
 void check_attention(std::size_t heads, std::size_t width, const std::vector<std::size_t>& lengths,
                      float probability, DType dtype, bool apart = false, bool first_rows = false,
-                     bool causal = false) {
+                     bool causal = false, const std::vector<std::size_t>& used = {}) {
   auto context = make_context({.threads = 2});
-  const Sequences sequences = Sequences::from_lengths(context, lengths, {.first_ordinal = 3});
+  const Sequences sequences =
+      Sequences::from_lengths(context, lengths, {.first_ordinal = 3, .used = used});
   const AttentionSetting setting{
       heads,
       {.probability = probability, .draw = {.seed = 1, .stream = 2, .step = 3}},
@@ -27,7 +28,7 @@ void check_attention(std::size_t heads, std::size_t width, const std::vector<std
   INFO(heads << " heads of " << width << ", " << sequences.rows() << " rows, longest "
              << sequences.longest() << ", " << probability << " " << to_string(dtype)
              << (apart ? ", queries apart" : "") << (first_rows ? ", first rows" : "")
-             << (causal ? ", causal" : ""));
+             << (causal ? ", causal" : "") << (used.empty() ? "" : ", padded"));
   const std::size_t results = first_rows ? sequences.count() : sequences.rows();
   const Tensor qkv =
       random_of(context, Shape{sequences.rows(), (apart ? 2 : 3) * heads * width}, dtype, "qkv", 2);
@@ -102,6 +103,20 @@ TEST_CASE("attention's programs are causal", "[unit][programs]") {
   check(20, {40, 3, 260}, 0, DType::bf16);
   check(16, {2200, 7}, 0, DType::fp32);         // two passes
   check(600, {150, 20}, 0, DType::fp32, true);  // in pieces
+}
+
+TEST_CASE("attention's programs do not look at padding", "[unit][programs]") {
+  // Packs of several sequences, one alone, one of several blocks of queries, one in two passes.
+  const std::vector<std::size_t> lengths{5, 0, 40, 40, 40, 128, 300, 1};
+  const std::vector<std::size_t> used{2, 0, 40, 1, 39, 100, 131, 1};
+  for (const float probability : {0.0f, 0.25f})
+    for (const DType dtype : {DType::fp32, DType::bf16})
+      check_attention(2, 20, lengths, probability, dtype, false, false, false, used);
+  check_attention(1, 16, {2500, 7}, 0, DType::fp32, false, false, false, {2100, 3});
+  check_attention(1, 20, {40, 3, 260}, 0, DType::fp32, false, false, true, {7, 3, 200});
+  const std::vector<std::size_t> full{5, 40, 40, 128, 300}, own{2, 1, 39, 100, 131};
+  check_attention(2, 20, full, 0.25f, DType::fp32, true, true, false, own);
+  check_attention(2, 20, full, 0, DType::bf16, true, false, false, own);
 }
 
 TEST_CASE("attention's programs refuse what only the host has", "[unit][programs]") {

@@ -306,3 +306,37 @@ TEST_CASE("shards of a batch as sequences of their own", "[unit][ragged]") {
   CHECK(id_of([&] { whole.part(context, 3, 2); }) == "ragged.shards");
   CHECK(id_of([&] { whole.part(context, ~std::size_t{0}, 1); }) == "ragged.shards");
 }
+
+TEST_CASE("rows behind those of a sequence may be padding", "[unit]") {
+  auto context = make_context();
+  const Sizes lengths{8, 8, 0, 8, 8}, used{3, 8, 0, 1, 5};
+  const Sequences padded = Sequences::from_lengths(context, lengths, {.shards = 2, .used = used});
+  CHECK(padded.padded());
+  CHECK(padded.rows() == 32);
+  CHECK(padded.used_rows() == 17);
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    CHECK(padded.length(i) == lengths[i]);
+    CHECK(padded.used(i) == used[i]);
+  }
+  // A row's place does not depend on padding: dropout draws the same.
+  CHECK(padded.row_indices()[8] == Sequences::from_lengths(context, used).row_indices()[3]);
+  const Sequences part = padded.part(context, 1, 1);
+  REQUIRE(part.count() == padded.count() - padded.sequence_bounds()[1]);
+  CHECK(part.padded());
+  for (std::size_t i = 0; i < part.count(); ++i)
+    CHECK(part.used(i) == used[padded.sequence_bounds()[1] + i]);
+  CHECK_FALSE(padded.summary(context).padded());
+
+  const Sequences plain = Sequences::from_lengths(context, used);
+  CHECK_FALSE(plain.padded());
+  CHECK(plain.used(3) == 1);
+  CHECK(plain.used_rows() == 17);
+
+  const auto says = [&](const Sizes& rows) {
+    return message_of([&] { Sequences::from_lengths(context, Sizes{4, 0}, {.used = rows}); });
+  };
+  CHECK(says({4}) == "Sequences: used is 1, wanted 2 [ragged.padding]");
+  CHECK(says({5, 0}) == "Sequences: used rows of sequence 0 is 5, wanted 1 to 4 [ragged.padding]");
+  CHECK(says({0, 0}) == "Sequences: used rows of sequence 0 is 0, wanted 1 to 4 [ragged.padding]");
+  CHECK(says({4, 1}) == "Sequences: used rows of sequence 1 is 1, wanted 0 [ragged.padding]");
+}

@@ -53,6 +53,7 @@ inline constexpr ErrorId tensor_read_only{"tensor.read_only"};
 inline constexpr ErrorId tensor_foreign{"tensor.foreign_context"};
 inline constexpr ErrorId ragged_ordinals{"ragged.ordinals"};
 inline constexpr ErrorId ragged_shards{"ragged.shards"};
+inline constexpr ErrorId ragged_padding{"ragged.padding"};
 inline constexpr ErrorId ragged_empty_sequence{"ragged.empty_sequence"};
 
 inline constexpr ErrorId no_parameters{"nn.no_parameters"};
@@ -122,6 +123,8 @@ inline constexpr ErrorId executable_machine{"executable.machine"};
 inline constexpr ErrorId executable_operator{"executable.operator"};
 inline constexpr ErrorId executable_stream{"executable.stream"};
 inline constexpr ErrorId neuroncore_not_run{"neuroncore.not_run"};
+inline constexpr ErrorId neuroncore_not_finite{"neuroncore.not_finite"};
+inline constexpr ErrorId neuroncore_run_options{"neuroncore.run_options"};
 inline constexpr ErrorId neuroncore_instance{"neuroncore.instance"};
 
 inline constexpr ErrorId foreign_tape{"autograd.foreign_tape"};
@@ -158,6 +161,7 @@ inline constexpr ErrorId train_steps_unknown{"train.steps_unknown"};
 inline constexpr ErrorId train_not_finite{"train.not_finite"};
 
 inline constexpr ErrorId data_batch_size{"data.batch_size"};
+inline constexpr ErrorId data_buckets{"data.buckets"};
 inline constexpr ErrorId data_offsets{"data.offsets"};
 inline constexpr ErrorId data_labels{"data.labels"};
 inline constexpr ErrorId data_feature{"data.feature"};

@@ -46,11 +46,11 @@ struct BertConfig {
 // tokens.
 inline double training_flops(const BertConfig& config, const Sequences& sequences) {
   const auto width = static_cast<double>(config.width), inner = static_cast<double>(config.inner);
-  const auto rows = static_cast<double>(sequences.rows());
+  const auto rows = static_cast<double>(sequences.used_rows());
   const auto count = static_cast<double>(sequences.count());
   double pairs = 0;
   for (std::size_t i = 0; i < sequences.count(); ++i)
-    pairs += static_cast<double>(sequences.length(i)) * static_cast<double>(sequences.length(i));
+    pairs += static_cast<double>(sequences.used(i)) * static_cast<double>(sequences.used(i));
   // `queries`: the number of queries; `scores`: the number of pairs of a query and a key.
   const auto layer = [&](double queries, double scores) {
     return rows * 4 * width * width + queries * 4 * width * (width + inner) + scores * 4 * width;

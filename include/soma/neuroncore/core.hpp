@@ -124,6 +124,9 @@ class Core {
     state_.watcher = {state_.context.heap(), std::move(watcher)};
   }
   void unwatch() { state_.watcher = {}; }
+  // The same with what instructions read, transfers among them; nullptr: nobody looks on any more.
+  // Not while transfers are under way.
+  void watch_instructions(InstructionWatch* watch) { state_.instruction_watch = watch; }
 
   const Machine& machine() const { return state_.machine; }
   const CoreOptions& options() const { return state_.options; }

@@ -49,6 +49,23 @@ struct [[nodiscard]] Running {
   FloatEnvironment environment{};
 };
 
+class CoreState;
+class HbmView;  // memory/hbm.hpp
+
+// Looks on while instructions run: at what each of them reads, before it computes, and at what it
+// has written.
+class InstructionWatch {
+ public:
+  virtual void begins(CoreState& core, Opcode opcode, Lane lane, const SourceLine& source) = 0;
+  virtual void reads(CoreState& core, const Tile& tile) = 0;
+  virtual void reads(CoreState& core, const HbmView& view) = 0;
+  virtual void wrote(CoreState& core, const Tile& tile) = 0;
+  virtual void wrote(CoreState& core, const HbmView& view) = 0;
+
+ protected:
+  ~InstructionWatch() = default;
+};
+
 class CoreState {
  public:
   CoreState(Context& context_in, const Machine& machine_in, const CoreOptions& options_in,
@@ -184,6 +201,11 @@ class CoreState {
         end_transfers(lane, at.number - 1);
       memory_of(operand.tile).check_read(to_string(opcode), operand.name, operand.tile);
     }
+    if (instruction_watch != nullptr) {
+      instruction_watch->begins(*this, opcode, lane, source);
+      for (const Operand& operand : reads)
+        if (operand.tile.defined()) instruction_watch->reads(*this, operand.tile);
+    }
     return {at};
   }
   // Notes that the last instruction touches bytes of a tile or of device memory.
@@ -207,10 +229,17 @@ class CoreState {
     memory_of(written).mark_written(written, by);
     show(written);
   }
+  // Tells the watch that the instruction that began keeps some elements of its result, or adds to
+  // them.
+  void show_kept(const Tile& tile) {
+    if (instruction_watch != nullptr && memory_of(tile).written(tile))
+      instruction_watch->reads(*this, tile);
+  }
   // end() without marking, for an instruction that itself marks the elements that it wrote.
   void show(const Tile& written) {
     // A watcher may remove itself: the copy lives until it returns.
     if (const auto watching = watcher) watching(running_, written);
+    if (instruction_watch != nullptr) instruction_watch->wrote(*this, written);
   }
 
   // Calls run(p, buffer) for each partition, with `floats` floats of scratch (aligned to 64 bytes,
@@ -234,10 +263,11 @@ class CoreState {
 
   // ---- transfers in progress (CoreOptions::dma_stress_seed)
 
-  // Runs a transfer now, or keeps it until an instruction waits for it.
+  // Runs a transfer now, or keeps it until an instruction waits for it. With an instruction watch
+  // transfers do not end late, because the watch sees reads and writes together.
   template <class Run>
   void transfer(Position at, Run run) {
-    if (options.dma_stress_seed == 0) {
+    if (options.dma_stress_seed == 0 || instruction_watch != nullptr) {
       const FloatEnvironment environment;
       return run();
     }
@@ -282,7 +312,8 @@ class CoreState {
   Recorder recorder;
   Order order;  // refers to the names that the recorder keeps
   Statistics statistics;
-  Callback<void(Opcode, const Tile&)> watcher;  // Core::watch()
+  Callback<void(Opcode, const Tile&)> watcher;    // Core::watch()
+  InstructionWatch* instruction_watch = nullptr;  // Core::watch_instructions()
 
  private:
   struct Pending {

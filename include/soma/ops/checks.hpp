@@ -75,6 +75,13 @@ inline void check_sequences(std::string_view operation, const Tensor& tensor,
                                                   : " without sequences"),
          "rows that form sequences (Tape::constant of a Ragged)");
 }
+// Checks the sequences of an operator that reads all rows of a sequence: none has padding. Error
+// operator.sequences.
+inline void check_no_padding(std::string_view operation, const Sequences& sequences) {
+  if (sequences.defined() && sequences.padded())
+    fail(error_id::operator_sequences, operation, "input", "sequences with padding",
+         "sequences without padding");
+}
 // Checks that each sequence has a first row. Error ragged.empty_sequence.
 inline void check_first_rows(std::string_view operation, const Sequences& sequences) {
   for (std::size_t i = 0; i < sequences.count(); ++i)

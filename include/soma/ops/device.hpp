@@ -9,6 +9,8 @@
 
 namespace soma {
 
+class GraphLog;  // ops/graph_log.hpp
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -18,6 +20,9 @@ class Device {
   // The name of the arithmetic: devices of one name give the same bits. Checkpoints and ranks
   // compare the name. A device that only observes lets the host compute, and keeps the name "host".
   virtual std::string name() const { return "host"; }
+  // Where it notes the calls that it runs in graphs, if it is asked to (GraphLog::keep): ranks
+  // compare them. nullptr: it makes no graphs.
+  virtual GraphLog* graph_log() { return nullptr; }
 };
 
 }  // namespace soma

@@ -11,9 +11,11 @@
 #include <soma/neuroncore/core.hpp>
 #include <soma/ops/device.hpp>
 #include <soma/ops/program.hpp>
+#include <soma/programs/finite_check.hpp>
 #include <soma/programs/graph/call_graph.hpp>
 #include <soma/programs/graph/executables.hpp>
 #include <soma/programs/graph/graph_key.hpp>
+#include <soma/programs/graph/graph_words.hpp>
 #include <soma/programs/run_mode.hpp>
 #include <soma/runtime/callback.hpp>
 
@@ -43,7 +45,7 @@ class NeuronCoreDevice final : public Device {
     std::size_t sbuf_high_water = 0, psum_high_water = 0;  // bytes a partition
   };
 
-  // Used by make_device(). Core and programs outlive the device.
+  // Used by make_device(). Core and programs outlive the device. Error neuroncore.run_options.
   NeuronCoreDevice(neuroncore::Core& core, std::span<const OperatorProgram> programs,
                    const RunOptions& options = {})
       : core_(core),
@@ -51,7 +53,9 @@ class NeuronCoreDevice final : public Device {
         options_(options),
         graph_(core.context().heap(),
                [this](std::string_view used) { cut("read by the host: " + std::string(used)); }),
-        executables_(options.cache_bytes) {}
+        executables_(options.cache_bytes) {
+    check_run_options(options, core.options().compute);
+  }
   NeuronCoreDevice(const NeuronCoreDevice&) = delete;
   NeuronCoreDevice& operator=(const NeuronCoreDevice&) = delete;
 
@@ -138,6 +142,8 @@ class NeuronCoreDevice final : public Device {
     runs.removed = graph_.removed();
     return runs;
   }
+  // Nothing of an eager device, which makes no graphs.
+  GraphLog* graph_log() override { return options_.mode == RunMode::eager ? nullptr : &graph_log_; }
   ExecutableCache& executables() { return executables_; }
   const ExecutableCache& executables() const { return executables_; }
   // In a dry run, how many tensors operators read that ran on the host in between: numbers that
@@ -175,8 +181,10 @@ class NeuronCoreDevice final : public Device {
                        std::string(op.name) + ": no NeuronCore program, runs on the host");
     if (!core_.options().compute)
       for (const Tensor& input : call.inputs) host_reads_ += input.defined() ? 1u : 0u;
+    const FiniteCheck finite(core_, op, call, options_.stop_at_non_finite);
     op.host(call);
     if (options_.mode != RunMode::eager) ++runs_.host;
+    finite.check(nullptr);
   }
 
   // The program, within a launch; its tiles are given back.
@@ -202,10 +210,12 @@ class NeuronCoreDevice final : public Device {
     count.psum_high_water = (std::max)(count.psum_high_water, core_.psum.high_water());
   }
   void launch_one(const Operator& op, const OperatorCall& call, Count& count) {
+    const FiniteCheck finite(core_, op, call, options_.stop_at_non_finite);
     Launch launch(core_);
     run_program(op, call, count);
     launch.finish();
     ++runs_.launches;
+    finite.check(count.program);
     // Either may replace itself: the copies live until they return.
     if (const auto called = on_operator_) called(op, call);
     if (const auto called = after_program_) called(op.name);
@@ -232,6 +242,7 @@ class NeuronCoreDevice final : public Device {
       }
     } lost{calls, done};
     GraphKey key = graph_key(core_.machine().name, calls);
+    if (graph_log_.kept()) log_graph(graph_log_, calls);
     const Executable* known = executables_.find(key);
     GraphMiss miss;
     if (known == nullptr) miss = reason_of_miss(key, calls);
@@ -336,6 +347,7 @@ class NeuronCoreDevice final : public Device {
   void run_on_processors(const Operator& op, const OperatorCall& call, Count& count) {
     cut(op.name);
     ++count.programs;
+    const FiniteCheck finite(core_, op, call, options_.stop_at_non_finite);
     Launch launch(core_);
     {
       const neuroncore::Core::Call named = core_.call(op.name);
@@ -349,6 +361,7 @@ class NeuronCoreDevice final : public Device {
     ++runs_.launches;
     if (options_.mode != RunMode::eager) ++runs_.apart;
     ++count.instructions[static_cast<std::size_t>(neuroncore::Engine::gpsimd)];
+    finite.check(nullptr);
     if (const auto called = on_operator_) called(op, call);
     if (const auto called = after_program_) called(op.name);
   }
@@ -370,6 +383,7 @@ class NeuronCoreDevice final : public Device {
   RunCounts runs_;
   CallGraph graph_;
   ExecutableCache executables_;
+  GraphLog graph_log_;
   bool cutting_ = false;
   std::uint64_t host_reads_ = 0;
   Callback<void(std::string_view)> after_program_;

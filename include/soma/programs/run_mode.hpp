@@ -29,6 +29,10 @@ struct RunOptions {
   // Predicts the nanoseconds of recorded instructions (neuroncore/clock/timeline.hpp); nullptr:
   // nothing is predicted.
   double (*predict)(std::span<const neuroncore::Instruction>, const neuroncore::Machine&) = nullptr;
+  // Of an eager device that computes: the first operator whose result holds NaN or infinity is
+  // Error neuroncore.not_finite, which names the instruction that wrote it from finite numbers.
+  // Costs a look at all results and copies of what operators write in place.
+  bool stop_at_non_finite = false;
 };
 
 struct RunCounts {

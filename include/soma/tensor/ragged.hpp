@@ -28,6 +28,9 @@ struct SequencesOptions {
   // Sums over the rows of the batch are cut into this number of parts (a power of two), so that
   // their order does not depend on the machine.
   std::size_t shards = default_shards;
+  // How many rows of each sequence, from its first on, are its own: the others are padding, which
+  // attention does not look at. Empty: all are.
+  std::span<const std::size_t> used{};
 };
 
 // The division of a batch's rows into sequences, and of rows and sequences into shards. Immutable;
@@ -38,7 +41,7 @@ class Sequences {
   Sequences() = default;
 
   // Lengths may be 0. Shards end at the sequence borders nearest to equal numbers of rows. Errors
-  // base.size_overflow, ragged.ordinals (not one for each sequence), ragged.shards,
+  // base.size_overflow, ragged.ordinals (not one for each sequence), ragged.padding, ragged.shards,
   // random.index_range.
   static Sequences from_lengths(Context& context, std::span<const std::size_t> lengths,
                                 const SequencesOptions& options = {}) {
@@ -46,7 +49,10 @@ class Sequences {
     if (!options.ordinals.empty() && options.ordinals.size() != lengths.size())
       fail(error_id::ragged_ordinals, "Sequences", "ordinals",
            std::to_string(options.ordinals.size()), std::to_string(lengths.size()));
+    check_used(options.used, lengths);
     auto data = make(context);
+    data->used.assign(options.used);
+    data->padded = !options.used.empty();
     data->offsets.reserve(lengths.size() + 1);
     data->ordinals.reserve(lengths.size());
     for (std::size_t i = 0; i < lengths.size(); ++i) {
@@ -146,10 +152,12 @@ class Sequences {
     auto data = make(context);
     data->rows = row_bounds()[end_shard] - row;
     const std::size_t sequences = sequence_bounds()[end_shard] - sequence;
+    data->padded = padded();
     data->offsets.reserve(sequences + 1);
     data->ordinals.reserve(sequences);
     data->row_indices.reserve(data->rows);
     for (std::size_t i = sequence; i < sequence + sequences; ++i) {
+      if (padded()) data->used.push_back(used(i));
       data->offsets.push_back(end(i) - row);
       data->ordinals.push_back(ordinal(i));
       data->longest = (std::max)(data->longest, length(i));
@@ -172,6 +180,17 @@ class Sequences {
   std::size_t end(std::size_t sequence) const { return known().offsets[sequence + 1]; }
   std::size_t length(std::size_t sequence) const { return end(sequence) - begin(sequence); }
   std::uint64_t ordinal(std::size_t sequence) const { return known().ordinals[sequence]; }
+  // True if sequences may have padding behind their own rows (SequencesOptions::used).
+  bool padded() const { return known().padded; }
+  // The number of rows of a sequence that are its own, and of all sequences together.
+  std::size_t used(std::size_t sequence) const {
+    return padded() ? known().used[sequence] : length(sequence);
+  }
+  std::size_t used_rows() const {
+    std::size_t sum = padded() ? 0 : rows();
+    for (const std::size_t own : known().used) sum += own;
+    return sum;
+  }
   // count() + 1 offsets.
   std::span<const std::size_t> offsets() const { return known().offsets; }
   // token_index(ordinal, position, 0) of each row.
@@ -190,7 +209,8 @@ class Sequences {
           ordinals(memory),
           row_indices(memory),
           row_bounds(memory),
-          sequence_bounds(memory) {
+          sequence_bounds(memory),
+          used(memory) {
       offsets.push_back(0);
     }
     // Shard s ends at the sequence border nearest to (s + 1) / shards of the rows; of two equally
@@ -216,13 +236,26 @@ class Sequences {
     HeapVector<std::size_t> offsets;
     HeapVector<std::uint64_t> ordinals, row_indices;
     HeapVector<std::size_t> row_bounds, sequence_bounds;
+    HeapVector<std::size_t> used;  // of padded sequences, one each
     std::size_t rows = 0, longest = 0;
+    bool padded = false;
   };
 
   static void check_shards(std::size_t shards) {
     if (shards == 0 || shards > max_shards || (shards & (shards - 1)) != 0)
       fail(error_id::ragged_shards, "Sequences", "shards", std::to_string(shards),
            "a power of two up to " + std::to_string(max_shards));
+  }
+  static void check_used(std::span<const std::size_t> used, std::span<const std::size_t> lengths) {
+    if (used.empty()) return;
+    if (used.size() != lengths.size())
+      fail(error_id::ragged_padding, "Sequences", "used", std::to_string(used.size()),
+           std::to_string(lengths.size()));
+    for (std::size_t i = 0; i < used.size(); ++i)
+      if (used[i] > lengths[i] || (used[i] == 0 && lengths[i] != 0))
+        fail(error_id::ragged_padding, "Sequences", "used rows of sequence " + std::to_string(i),
+             std::to_string(used[i]),
+             lengths[i] == 0 ? std::string("0") : "1 to " + std::to_string(lengths[i]));
   }
   static Shared<Data> make(Context& context) { return Shared<Data>::make(context.heap()); }
   explicit Sequences(Shared<Data> data) : data_(std::move(data)) {}

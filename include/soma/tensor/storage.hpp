@@ -108,7 +108,6 @@ class Storage {
     block().pending_handles = calls == nullptr ? 0 : block().pending_handles + 1;
     block().pending_write = calls != nullptr && (write || block().pending_write);
   }
-  const PendingCalls* pending() const { return block_ == nullptr ? nullptr : block_->pending; }
   // Equal for handles of the same storage, different for all others.
   std::uintptr_t identity() const { return reinterpret_cast<std::uintptr_t>(block_); }
   // The number of handles that share the storage.

@@ -75,6 +75,7 @@ inline Record agreement_of(Record identity, const Parameters& parameters,
   identity.set("resume", options.resume);
   identity.set("reduce_bucket_bytes", options.reduce_bucket_bytes);
   identity.set("shard_optimizer", options.shard_optimizer);
+  identity.set("same_graphs", options.same_graphs);
   describe(options.pipeline, identity);
   if (saves_parts) identity.set("checkpoints", options.checkpoints == nullptr ? "none" : "a store");
   return identity;

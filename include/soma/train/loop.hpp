@@ -261,6 +261,7 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
     const std::uint64_t epoch = batches.position().epoch;
     if (options_.epochs != 0 && epoch >= options_.epochs) break;
     const std::int64_t step_start = monotonic_nanoseconds();
+    if (options_.same_graphs) ranks_->note_graphs();
     const StepSums sums = gradients_->run(
         source, {.step = progress_.step,
                  .first_batch = progress_.batches,
@@ -272,6 +273,7 @@ inline Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* 
       empty_epochs = 0;
       between_steps_ = false;
       StepInfo info = step(sums);
+      if (options_.same_graphs) ranks_->compare_graphs();
       progress_.position = batches.position();
       between_steps_ = true;
       info.epoch = epoch;

@@ -5,6 +5,8 @@
 #include <soma/base/owned.hpp>
 #include <soma/data/part.hpp>
 #include <soma/ops/basic.hpp>
+#include <soma/ops/device.hpp>
+#include <soma/ops/graph_log.hpp>
 #include <soma/parallel/agreement.hpp>
 #include <soma/parallel/broadcast_checkpoint.hpp>
 #include <soma/parallel/gradient_reducer.hpp>
@@ -143,6 +145,27 @@ class ManyRanks final : public Ranks {
     }
   }
 
+  void note_graphs() override {
+    if (GraphLog* log = graph_log()) log->keep(true);
+  }
+  void compare_graphs() override {
+    GraphLog* const log = graph_log();
+    const std::uint64_t hash = log == nullptr ? 0 : log->hash();
+    // Where all hashes are equal, no bit is set in one of them and not set in another.
+    std::uint64_t bits[] = {hash, ~hash};
+    all_reduce_or(communicator_, context_.heap(), bits);
+    if ((bits[0] & bits[1]) != 0) {
+      Record graphs("graphs of this step");
+      if (log != nullptr)
+        for (const GraphLog::Call& call : log->calls())
+          graphs.set("graph " + std::to_string(call.graph) + " call " + std::to_string(call.number),
+                     call.words);
+      graphs.set("hash of all calls", hash);
+      agree(communicator_, graphs);
+    }
+    if (log != nullptr) log->keep(false);
+  }
+
   // A rank evaluates whole batches: their maxima are its own.
   Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& source,
                       PrecisionState& precision) override {
@@ -177,6 +200,11 @@ class ManyRanks final : public Ranks {
   }
 
  private:
+  // nullptr: this rank's device makes no graphs.
+  GraphLog* graph_log() const {
+    Device* const device = context_.device();
+    return device == nullptr ? nullptr : device->graph_log();
+  }
   static RowPartition rows_of(const Parameter& parameter) {
     return RowPartition(parameter.var.shape(), parameter.first_row, parameter.last_row);
   }

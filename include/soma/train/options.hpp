@@ -68,6 +68,11 @@ struct TrainerOptions {
   std::size_t reduce_bucket_bytes = std::size_t{4} << 20;  // size of gradients that travel together
   bool overlap = true;           // gradients travel while backward goes on
   bool shard_optimizer = false;  // each rank keeps moments and gradients of its rows (ZeRO)
+  // True: after each step all ranks compare the graphs that their devices ran in the step; a
+  // difference is Error parallel.mismatch on all ranks. For devices that compile graphs (RunMode):
+  // ranks that run different graphs compile more, and wait for each other. Ragged parts of a batch
+  // are different graphs; data::BucketedSource makes them equal. Costs 16 bytes of messages a step.
+  bool same_graphs = false;
   // After a stop request, the seconds that other ranks have to finish a step (at least twice the
   // longest step so far). Then the run ends with runtime.stopped; rank 0 keeps the last step.
   double stop_patience = 5;

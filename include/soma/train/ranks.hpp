@@ -94,6 +94,10 @@ class Ranks {
     return train::evaluate(context, task, source, &precision);
   }
 
+  // Around a step whose graphs are compared (TrainerOptions::same_graphs). Error parallel.mismatch.
+  virtual void note_graphs() {}
+  virtual void compare_graphs() {}
+
   // ---- checkpoints
 
   // True if several ranks write parts of the states: then each rank has a store, at the same place.

@@ -76,9 +76,9 @@ class TapeGradients final : public StepGradients {
     const BatchLoss loss{forward.loss.value().data<float>()[0], count};
     const Sequences& sequences = batch.inputs.sequences;
     sums.sequences += sequences.count();
-    sums.tokens += sequences.rows();
+    sums.tokens += sequences.used_rows();
     for (std::size_t i = 0; i < sequences.count(); ++i)
-      sums.longest = (std::max)(sums.longest, std::uint64_t{sequences.length(i)});
+      sums.longest = (std::max)(sums.longest, std::uint64_t{sequences.used(i)});
     sums.flops += task_.useful_flops(batch);
     if (task_.classes() != 0 && forward.scores.defined()) {
       metrics::Classification hits(task_.classes());

@@ -61,6 +61,7 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
       undefined(name, "dst", dst.describe() + " that no matmul wrote last",
                 "an accumulation group that began with Accumulate::no");
     if (core_.dry(dst, Written::matmul)) return *this;
+    if (accumulate == Accumulate::yes) core_.show_kept(dst);
     multiply(dst, stationary, moving, accumulate);
     core_.end(dst, Written::matmul);
     return *this;

@@ -67,6 +67,7 @@ class VectorEngine : public VectorSearch<VectorEngine> {
     const Running running = core_.begin(source, Opcode::copy_predicated, lane,
                                         {{"src", src}, {"predicate", predicate}}, {{"dst", dst}});
     if (core_.dry(dst)) return *this;
+    core_.show_kept(dst);
     const std::size_t count = dst.free_size(), width = dst.width();
     std::vector<std::byte> from(count * width), to(count * width);
     std::vector<std::uint32_t> chosen(count);

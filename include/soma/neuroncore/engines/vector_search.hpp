@@ -217,6 +217,7 @@ class VectorSearch : public VectorArithmetic<Self> {
     const Running running =
         core_.begin(source, Opcode::stream_shuffle, lane, {{"src", src}}, {{"dst", dst}});
     if (core_.dry(dst)) return self();
+    if (std::find(from.begin(), from.end(), count) != from.end()) core_.show_kept(dst);
     std::vector<std::byte> rows(count * bytes);
     for (std::size_t p = 0; p < count; ++p)
       read_codes(core_.memory_of(src), src, p, &rows[p * bytes]);

@@ -70,6 +70,7 @@ class Dma {
                            [&](std::size_t p, float* buffer) {
                              detail::store_row(*core, tile, p, view, p, buffer);
                            });
+      show_written(*core, view);
     });
     return *this;
   }
@@ -85,6 +86,7 @@ class Dma {
     core->statistics.hbm_bytes_read +=
         tile.partitions() * tile.free_size() * size_of(table.dtype());
     if (core->dry(tile)) return *this;
+    if (out_of_bounds == OutOfBounds::skip) core->show_kept(tile);
     core->transfer(at, [core, tile, table, indices, out_of_bounds] {
       std::vector<float> buffer(2 * tile.free_size() + 64);
       const PartitionWriter writer = detail::writer_of(*core, tile);
@@ -113,6 +115,7 @@ class Dma {
     check_indices(name, tile, table, indices);
     const Position at = begin(source, Opcode::dma_scatter, {{"tile", tile}, {"indices", indices}},
                               {}, nullptr, &table, tile);
+    show_read(table);  // the rows that stay
     CoreState* core = core_;
     core->statistics.hbm_bytes_written +=
         tile.partitions() * tile.free_size() * size_of(table.dtype());
@@ -138,6 +141,7 @@ class Dma {
           detail::store_row(*core, tile, p, one, 0, buffer.data());
         }
       }
+      show_written(*core, table);
     });
     return *this;
   }
@@ -155,8 +159,10 @@ class Dma {
     for (const HbmView& view : views) sources.push_back(view);
     const Position at = begin(source, Opcode::dma_sum, {}, {{"tile", tile}}, &sources[0], nullptr,
                               tile, sources.size());
-    for (std::size_t i = 1; i < sources.size(); ++i)
+    for (std::size_t i = 1; i < sources.size(); ++i) {
       core_->touch(source, Opcode::dma_sum, at, sources[i].region(), false);
+      show_read(sources[i]);
+    }
     CoreState* core = core_;
     for (const HbmView& view : sources)
       core->statistics.hbm_bytes_read += view.rows() * view.row_elements() * size_of(view.dtype());
@@ -255,7 +261,15 @@ class Dma {
     const Position at = core_->begin(source, opcode, lane(), reads, writes, cost, direction).at;
     if (from != nullptr) core_->touch(source, opcode, at, from->region(), false);
     if (to != nullptr) core_->touch(source, opcode, at, to->region(), true);
+    if (from != nullptr) show_read(*from);
     return at;
+  }
+  // To whoever looks on while instructions run.
+  void show_read(const HbmView& view) {
+    if (core_->instruction_watch != nullptr) core_->instruction_watch->reads(*core_, view);
+  }
+  static void show_written(CoreState& core, const HbmView& view) {
+    if (core.instruction_watch != nullptr) core.instruction_watch->wrote(core, view);
   }
 
   static std::int64_t index_of(CoreState& core, std::string_view name, const Tile& indices,

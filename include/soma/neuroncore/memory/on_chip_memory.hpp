@@ -110,7 +110,11 @@ class OnChipMemory {
 
   // True if every element was written, or if reading unwritten elements is allowed.
   bool readable(const Tile& tile) const {
-    return uninitialised_ == Uninitialised::nan || find(tile)->written != Written::nobody ||
+    return uninitialised_ == Uninitialised::nan || written(tile);
+  }
+  // Whether every element was written.
+  bool written(const Tile& tile) const {
+    return find(tile)->written != Written::nobody ||
            all_written(tile, [](std::byte state) { return state != std::byte{0}; });
   }
   // Error neuroncore.undefined: the tile is not readable.

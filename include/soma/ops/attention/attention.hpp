@@ -15,10 +15,15 @@
 //                 query_begins[i + 1] of `queries`, however many keys it has (cross attention). A
 //                 sequence without keys has zeros as results. Left out: queries are the same rows
 //
+// Padding of sequences (SequencesOptions::used) is no key: rows in the padding see the sequence's own
+// rows, no row sees the padding, and keys and values in the padding have a gradient of zero. Where
+// attention is causal the padding comes behind all own rows, so that nothing is left to hide.
+//
 // With `causal`, row i of a sequence sees rows 0 to i only; a mask can hide further keys. Products
 // of 32 queries with keys that all of them ignore are not computed.
 //
-// Errors operator.value (heads; causal with first rows or query_begins; a query that sees no key),
+// Errors operator.value (heads; causal with first rows or query_begins; a query that sees no key; a
+// mask beside padding),
 // operator.inputs, operator.sequences, tensor.rank, tensor.shape, tensor.dtype,
 // ragged.empty_sequence, random.index_range.
 
@@ -71,6 +76,10 @@ inline void attention_shape(const ShapeCall& call) {
     if (size_of(inputs.mask.dtype()) != 1 || is_floating(inputs.mask.dtype()))
       fail(error_id::tensor_dtype, "attention", "mask", inputs.mask.describe(),
            "boolean, uint8 or int8");
+    if (call.sequences.padded())
+      fail(error_id::operator_value, "attention", "mask",
+           inputs.mask.describe() + " of sequences with padding",
+           "none: padding is not looked at by itself");
   }
   std::size_t queries = setting.first_rows ? call.sequences.count() : all.size(0);
   if (other_rows) queries = inputs.q.size(0);
@@ -148,6 +157,8 @@ inline void attention_backward_host(const OperatorCall& call) {
     args.dq = part(dq, place.query_row, place.column);
     args.dk = part(dqkv, place.row, inputs.first_key + place.column);
     args.dv = part(dqkv, place.row, inputs.first_value + place.column);
+    clear_rows(args.dk, args.keys, place.keys, args.width);
+    clear_rows(args.dv, args.keys, place.keys, args.width);
     call.context.kernels().attention.backward(args);
   });
 }

@@ -117,10 +117,20 @@ class QueryRows {
 };
 
 // The place of a head of a sequence: its first row of keys and values, and of queries and the
-// result; and its first column, which is the same in queries, keys, values and the result.
+// result; and its first column, which is the same in queries, keys, values and the result. `keys`:
+// rows of keys and values with the padding, which the kernel does not see.
 struct HeadPlace {
-  std::size_t row, query_row, column;
+  std::size_t row, query_row, column, keys;
 };
+
+// Writes zeros to the rows from `begin` to `end` of a head's columns.
+inline void clear_rows(const MatrixTarget& target, std::size_t begin, std::size_t end,
+                       std::size_t width) {
+  const std::size_t bytes = size_of(target.dtype);
+  for (std::size_t row = begin; row < end; ++row)
+    std::memset(static_cast<std::byte*>(target.data) + row * target.row_stride * bytes, 0,
+                width * bytes);
+}
 
 // Calls run(args, place) for each sequence and head, with the arguments that forward and backward
 // share. The executor gets parts of about equal cost.
@@ -156,11 +166,14 @@ void for_each_head(const OperatorCall& call, const AttentionInputs& inputs, floa
     for (std::size_t item = begin; item < end; ++item) {
       const std::size_t sequence = item / setting.heads, head = item % setting.heads;
       AttentionArgs args{
-          .queries = queries.length(sequence), .keys = sequences.length(sequence), .width = width};
+          .queries = queries.length(sequence),
+          .keys = setting.causal ? sequences.length(sequence) : sequences.used(sequence),
+          .width = width};
       if (args.queries == 0 && args.keys == 0) continue;
       const HeadPlace place{.row = sequences.begin(sequence),
                             .query_row = queries.begin(sequence),
-                            .column = head * width};
+                            .column = head * width,
+                            .keys = sequences.length(sequence)};
       const MatrixOperand all = operand(inputs.all);
       args.q = part(operand(inputs.q), place.query_row, place.column);
       args.k = part(all, place.row, inputs.first_key + place.column);

@@ -35,6 +35,7 @@ inline void batch_norm_shape(const ShapeCall& call) {
   const Tensor& x = call.inputs[0];
   check_min_rank(name, "x", x, 2);
   check_floating(name, "x", x);
+  check_no_padding(name, call.sequences);
   const Shape channels{x.size(1)};
   constexpr std::string_view arguments[] = {"x", "gamma", "beta", "mean", "variance"};
   for (std::size_t i = 1; i < (setting.given ? 5u : 3u); ++i) {

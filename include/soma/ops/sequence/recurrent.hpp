@@ -29,6 +29,7 @@ inline void check_recurrent(std::string_view name, const ShapeCall& call, std::s
   check_rank(name, "x", x, 2);
   check_floating(name, "x", x);
   check_sequences(name, x, call.sequences);
+  check_no_padding(name, call.sequences);
   check_rank(name, "weight", weight, 2);
   check_floating(name, "weight", weight);
   const std::size_t hidden = weight.size(1);

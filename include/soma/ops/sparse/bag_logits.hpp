@@ -28,6 +28,7 @@ inline void bag_logits_shape(const ShapeCall& call) {
   if (ids.dtype() != DType::int32)
     fail(error_id::tensor_dtype, bag_logits_name, "ids", ids.describe(), "int32");
   check_sequences(bag_logits_name, ids, call.sequences);
+  check_no_padding(bag_logits_name, call.sequences);
   check_rank(bag_logits_name, "h", h, 2);
   check_fp32(bag_logits_name, "h", h);
   check_rank(bag_logits_name, "weight", weight, 2);

@@ -31,6 +31,7 @@ inline void bag_loss_shape(const ShapeCall& call) {
   check_rank(bag_loss_name, "logits", logits, 1);
   check_fp32(bag_loss_name, "logits", logits);
   check_sequences(bag_loss_name, logits, call.sequences);
+  check_no_padding(bag_loss_name, call.sequences);
   if (offsets.dtype() != DType::int64 || places.dtype() != DType::int32)
     fail(error_id::tensor_dtype, bag_loss_name, "offsets and places",
          offsets.describe() + " and " + places.describe(), "int64 and int32");

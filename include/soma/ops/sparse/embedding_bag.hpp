@@ -34,6 +34,7 @@ inline void embedding_bag_shape(const ShapeCall& call) {
   check_rank(bag_name, "ids", ids, 1);
   check_index_type(bag_name, "ids", ids);
   check_sequences(bag_name, ids, call.sequences);
+  check_no_padding(bag_name, call.sequences);
   if (table.size(0) >> 32 > 1 || (table.size(0) >> 32 == 1 && (table.size(0) & 0xFFFFFFFFu) != 0))
     fail(error_id::tensor_shape, bag_name, "table", table.describe(), "at most 2^32 rows");
   if (const Tensor weights = input_or_none(call.inputs, 2); weights.defined()) {

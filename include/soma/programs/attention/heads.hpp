@@ -90,26 +90,32 @@ inline void check_attention_program(const soma::detail::AttentionInputs& inputs)
   refuse("query_begins", inputs.query_begins);
 }
 
-// The numbers that are added to the scores of a pack: 0, but between rows of different sequences a
-// number so low that exp() gives 0. With causal attention, scores of later keys get that low number
-// too.
+// The numbers that are added to the scores of a pack: 0, but between rows of different sequences,
+// and for keys that are padding, a number so low that exp() gives 0. With causal attention, scores
+// of later keys get that low number too, and padding is among the later keys. Which rows are padding
+// is data: instructions do not depend on the amount of padding.
 class PackMask {
  public:
   // `keys`: the most keys that scores have.
   PackMask(Core& core, const OperatorCall& call, std::size_t keys)
       : core_(core),
         causal_(call.attributes.as<AttentionSetting>().causal),
+        padded_(call.sequences.padded() && !causal_),
         sequences_(call.sequences),
         numbers_(
             Tensor::empty(call.context, Shape{(std::max)(call.sequences.rows(), std::size_t{1})})),
         query_numbers_(numbers_),
         first_rows_(call.attributes.as<AttentionSetting>().first_rows) {
-    if (first_rows_) query_numbers_ = Tensor::empty(call.context, Shape{call.sequences.count()});
+    if (first_rows_)
+      query_numbers_ = Tensor::empty(call.context, Shape{call.sequences.count()});
+    else if (padded_)
+      query_numbers_ = Tensor::empty(call.context, Shape{numbers_.elements()});
     const std::size_t most = (std::min)(call.sequences.rows(), lanes);
-    row_ = core.sbuf.tile(DType::fp32, most, most);
+    const std::size_t columns = padded_ ? (std::max)(keys, most) : most;
+    row_ = core.sbuf.tile(DType::fp32, most, columns);
     column_ = core.sbuf.tile(DType::fp32, most, 1);
     mask_ = core.sbuf.tile(DType::fp32, most, most);
-    masked_ = core.sbuf.tile(DType::fp32, most, causal_ ? keys : most);
+    masked_ = core.sbuf.tile(DType::fp32, most, causal_ ? keys : columns);
     if (causal_) earlier_ = core.sbuf.tile(DType::fp32, most, keys);
   }
   // The number of keys from `key` on that need products: queries from `query` on see no more.
@@ -120,15 +126,9 @@ class PackMask {
   }
   void begin(const Pack& pack) {
     pack_ = pack;
-    if (pack.sequences == 1) return;
-    // The sequence of the pack that each row is in: made by the host, in device memory.
-    float* numbers = numbers_.mutable_data<float>();
-    float* query_numbers = query_numbers_.mutable_data<float>() + pack.query_row;
-    for (std::size_t i = 0; i < pack.sequences; ++i) {
-      std::fill_n(numbers + sequences_.begin(pack.first + i), sequences_.length(pack.first + i),
-                  static_cast<float>(i));
-      if (first_rows_) query_numbers[i] = static_cast<float>(i);
-    }
+    if (pack.sequences == 1 && !padded_) return;
+    number_rows(pack);
+    if (pack.length > lanes) return;  // apply() takes the numbers of the keys that it is given
     const HbmView keys = hbm(numbers_).columns(pack.row, pack.row + pack.length);
     const HbmView queries =
         hbm(query_numbers_).columns(pack.query_row, pack.query_row + pack.queries);
@@ -142,9 +142,11 @@ class PackMask {
   Tile apply(const Tile& scores, std::size_t query, std::size_t key) {
     const std::size_t queries = scores.partitions(), keys = scores.free_size();
     const bool later = causal_ && key + keys > query + 1;
-    if (pack_.sequences == 1 && !later) return scores;
+    if (pack_.sequences == 1 && !later && !padded_) return scores;
     const Tile masked = masked_.rows(0, queries).columns(0, keys);
-    if (pack_.sequences == 1)
+    if (padded_ && pack_.length > lanes)
+      hide_padding(masked, scores, key);
+    else if (pack_.sequences == 1 && !padded_)
       core_.vector.copy(masked, scores);
     else
       core_.vector.tensor_tensor(masked, scores, mask_.rows(0, queries).columns(0, keys), Alu::add);
@@ -160,8 +162,35 @@ class PackMask {
   }
 
  private:
+  // Which sequence of the pack a row is in, and -1 for keys that are padding: the plan of its
+  // borders, in device memory.
+  void number_rows(const Pack& pack) {
+    float* numbers = numbers_.mutable_data<float>();
+    float* query_numbers = query_numbers_.mutable_data<float>();
+    for (std::size_t i = 0; i < pack.sequences; ++i) {
+      const std::size_t sequence = pack.first + i, length = sequences_.length(sequence);
+      const auto number = static_cast<float>(i);
+      float* const keys = numbers + sequences_.begin(sequence);
+      std::fill_n(keys, length, number);
+      if (padded_) std::fill(keys + sequences_.used(sequence), keys + length, -1.0f);
+      if (first_rows_)
+        query_numbers[pack.query_row + i] = number;
+      else if (padded_)
+        std::fill_n(query_numbers + sequences_.begin(sequence), length, number);
+    }
+  }
+  // Of a sequence that is a pack of its own, in which own rows have the number 0.
+  void hide_padding(const Tile& masked, const Tile& scores, std::size_t key) {
+    const std::size_t first = pack_.row + key;
+    const HbmView numbers = hbm(numbers_).columns(first, first + scores.free_size());
+    const Tile row = row_.rows(0, scores.partitions()).columns(0, scores.free_size());
+    core_.dma.load(row, numbers.broadcast_rows(scores.partitions()));
+    core_.vector.tensor_scalar(row, row, Alu::not_equal, 0, Alu::multiply, -1e30f)
+        .tensor_tensor(masked, scores, row, Alu::add);
+  }
+
   Core& core_;
-  bool causal_;
+  bool causal_, padded_;
   const Sequences& sequences_;
   Tensor numbers_, query_numbers_;
   bool first_rows_;

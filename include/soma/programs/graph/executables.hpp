@@ -114,6 +114,7 @@ class ExecutableCache {
       if (at->key == key) {
         kept_.splice(kept_.begin(), kept_, at);
         ++hits_;
+        if (at->loaded) ++loaded_hits_;
         return &kept_.front();
       }
     return nullptr;
@@ -152,6 +153,8 @@ class ExecutableCache {
 
   const std::list<Executable>& executables() const { return kept_; }
   std::uint64_t hits() const { return hits_; }
+  // Of the hits, how many found an executable that was loaded from a file.
+  std::uint64_t loaded_hits() const { return loaded_hits_; }
   std::uint64_t compilations() const { return compilations_; }
   std::uint64_t evicted() const { return evicted_; }
   std::size_t bytes() const { return bytes_; }
@@ -162,7 +165,7 @@ class ExecutableCache {
   std::size_t most_bytes_, bytes_ = 0;
   std::list<Executable> kept_;  // the one used last in front
   std::vector<GraphMiss> reasons_;
-  std::uint64_t hits_ = 0, compilations_ = 0, evicted_ = 0;
+  std::uint64_t hits_ = 0, loaded_hits_ = 0, compilations_ = 0, evicted_ = 0;
 };
 
 }  // namespace soma

@@ -128,6 +128,7 @@ inline void add_sequences(GraphKey& key, const Sequences& sequences) {
   if (!sequences.defined()) return;
   key.number("number of sequences", sequences.count());
   for (std::size_t i = 0; i < sequences.count(); ++i) key.number("length", sequences.length(i));
+  key.number("padded", sequences.padded() ? 1 : 0);  // how much of it is data
   key.number("shards", sequences.shards());
   for (const std::size_t bound : sequences.sequence_bounds()) key.number("shard's border", bound);
 }

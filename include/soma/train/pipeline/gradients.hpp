@@ -188,9 +188,9 @@ class PipelineGradients final : public StepGradients {
   void add_batch(const data::Batch& batch, StepSums& sums) const {
     const Sequences& sequences = batch.inputs.sequences;
     sums.sequences += sequences.count();
-    sums.tokens += sequences.rows();
+    sums.tokens += sequences.used_rows();
     for (std::size_t i = 0; i < sequences.count(); ++i)
-      sums.longest = (std::max)(sums.longest, std::uint64_t{sequences.length(i)});
+      sums.longest = (std::max)(sums.longest, std::uint64_t{sequences.used(i)});
     sums.flops += task_.useful_flops(batch);
   }
   // Sends the results from the last stage to all: then every stage takes the step, or none.

@@ -55,6 +55,9 @@ class PipelineRanks final : public Ranks {
   void join(PrecisionState& precision, optim::Optimizer& optimizer) override {
     same_stage_.join(precision, optimizer);
   }
+  // Stages have different graphs; the replicas of a stage have the same.
+  void note_graphs() override { same_stage_.note_graphs(); }
+  void compare_graphs() override { same_stage_.compare_graphs(); }
   // Weights follow later, when the parameters of each stage are known (PipelineGradients::begin).
   void begin(const RunDescription& run, const Parameters&) override {
     agree(groups_.world(), run.make());
