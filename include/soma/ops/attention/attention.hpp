@@ -15,9 +15,9 @@
 //                 query_begins[i + 1] of `queries`, however many keys it has (cross attention). A
 //                 sequence without keys has zeros as results. Left out: queries are the same rows
 //
-// Padding of sequences (SequencesOptions::used) is no key: rows in the padding see the sequence's own
-// rows, no row sees the padding, and keys and values in the padding have a gradient of zero. Where
-// attention is causal the padding comes behind all own rows, so that nothing is left to hide.
+// Padding of sequences (SequencesOptions::used) is no key: rows in the padding see the sequence's
+// own rows, no row sees the padding, and keys and values in the padding have a gradient of zero.
+// Where attention is causal the padding comes behind all own rows, so nothing is left to hide.
 //
 // With `causal`, row i of a sequence sees rows 0 to i only; a mask can hide further keys. Products
 // of 32 queries with keys that all of them ignore are not computed.
