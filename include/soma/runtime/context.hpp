@@ -142,6 +142,9 @@ class Context {
     return executor_;
   }
 
+  // Of what executor() has returned.
+  bool executor_is_default() const { return pool_.end != nullptr; }
+
   // The host's memory, counted.
   CountingResource& memory() { return memory_; }
   MemoryUse memory_use() const { return memory_.use(); }
