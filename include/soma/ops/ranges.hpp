@@ -24,13 +24,20 @@ constexpr std::size_t even_border(std::size_t whole, std::size_t parts, std::siz
   return whole / parts * index + whole % parts * index / parts;
 }
 
+// Parts that cost more than some tens of microseconds are cut again: of a part that is in the
+// middle when the system takes its thread away, the others can do nothing, and this makes it small.
+inline constexpr std::size_t operations_worth_a_cut = 8 * operations_worth_a_task, most_cuts = 8;
+
 // Calls function(begin, end) for parts of `count` items, of which each costs about `cost` simple
 // operations. No result may depend on the parts.
 template <class Function>
 void for_ranges(Context& context, std::size_t count, std::size_t cost, const Function& function) {
   if (count == 0) return;
   const std::size_t total = count * (std::max)(cost, std::size_t{1});
-  const std::size_t tasks = worthwhile_tasks(context, count, total, operations_worth_a_task);
+  std::size_t tasks = worthwhile_tasks(context, count, total, operations_worth_a_task);
+  if (tasks > 1)
+    tasks =
+        (std::clamp)((std::min)(total / operations_worth_a_cut, count), tasks, tasks * most_cuts);
   parallel(context, static_cast<int>(tasks), [&](int task) {
     const auto index = static_cast<std::size_t>(task);
     function(even_border(count, tasks, index), even_border(count, tasks, index + 1));

@@ -171,9 +171,10 @@ class ThreadPool {
       other.job = job;
       other.share.open(job.border(member + 1) - job.border(member));
     }
-    Member& own = team.members[0];
-    own.job = job;
-    own.share.open_taken(job.border(1));
+    if (const int own = job.border(1); own > 1) {  // else there is nothing to take
+      team.members[0].job = job;
+      team.members[0].share.open_taken(own);
+    }
     wake_sleepers(team, job.sharers);
     job.task(job.arg, job.first);
     help(team, 0);
