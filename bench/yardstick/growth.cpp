@@ -114,7 +114,8 @@ int measure(const Case& test) {
   soma::train::TrainerBase trainer(context, task,
                                    {.epochs = 1000000,
                                     .learning_rate = 2e-5,
-                                    .schedule = {.decay = soma::optim::Decay::constant}});
+                                    .schedule = {.decay = soma::optim::Decay::constant},
+                                    .precision = soma::Precision::named("fp32")});
   Measure measure(context, test.seconds);
   trainer.add(measure);
   trainer.fit(source);

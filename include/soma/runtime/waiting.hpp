@@ -1,8 +1,7 @@
 #pragma once
-// How a thread waits for another one: Patience spins, Sleeper sleeps. Neither gives the core away in
-// between (sched_yield): where others compute on it, each time may cost a time slice of the
-// scheduler, some milliseconds. So does std::atomic's wait(): libstdc++ yields four times before it
-// sleeps.
+// How a thread waits for another one: Patience spins, Sleeper sleeps. Neither gives the core away
+// (sched_yield): where others compute on it, each time may cost a time slice of the scheduler, some
+// milliseconds. std::atomic's wait() does: libstdc++ yields four times before it sleeps.
 
 #include <soma/base/config.hpp>
 #include <soma/runtime/clock.hpp>
