@@ -12,12 +12,33 @@
 
 using soma::detail::fixed;
 
+namespace {
+
+// A line for each pair of classes that occurs.
+std::string confusion_list(const std::vector<std::string>& labels,
+                           const soma::metrics::Classification& metrics) {
+  std::string text = "actual,predicted,rows\r\n";
+  for (const soma::metrics::Confusion& cell : metrics.confusions())
+    text.append(soma::detail::csv_cell(labels[cell.label]))
+        .append(",")
+        .append(soma::detail::csv_cell(labels[cell.prediction]))
+        .append(",")
+        .append(std::to_string(cell.cases))
+        .append("\r\n");
+  return text;
+}
+
+}  // namespace
+
 void write_confusion(const char* operation, const std::string& path,
                      const std::vector<std::string>& labels,
                      const soma::metrics::Classification& metrics) {
   if (path.empty()) return;
   soma::AtomicFile file(operation, path);
-  file.write(soma::confusion_csv(labels, metrics.confusion()));
+  if (metrics.classes() <= soma::metrics::Classification::most_matrix_classes)
+    file.write(soma::confusion_csv(labels, metrics.confusion()));
+  else
+    file.write(confusion_list(labels, metrics));
   file.commit();
 }
 

@@ -7556,8 +7556,8 @@ inline void check_attention_program(const soma::detail::AttentionInputs& inputs)
 
 // The numbers that are added to the scores of a pack: 0, but between rows of different sequences,
 // and for keys that are padding, a number so low that exp() gives 0. With causal attention, scores
-// of later keys get that low number too, and padding is among the later keys. Which rows are padding
-// is data: instructions do not depend on the amount of padding.
+// of later keys get that low number too, and padding is among the later keys. Which rows are
+// padding is data: instructions do not depend on the amount of padding.
 class PackMask {
  public:
   // `keys`: the most keys that scores have.

@@ -638,6 +638,11 @@ namespace soma {
 // tasks that it wants to run at the same time, never needs two tasks to make progress together, and
 // its tasks do not throw (parallel.hpp carries exceptions back). A task may call run again; the
 // executor may then run the inner tasks one after another on the calling thread.
+//
+// Whoever has done its task also does those that nobody has begun, as far as parallel.hpp knows, so
+// a task that starts late returns at once. run() still waits for it: where other threads compute on
+// the same cores, an executor whose threads take tasks as they come for them is not held up by one
+// that the system has taken away, as an executor that gives each thread its task beforehand is.
 struct Executor {
   void* self = nullptr;
   int width = 0;
@@ -1314,6 +1319,9 @@ class Context {
     }
     return executor_;
   }
+
+  // True if executor() is soma's own pool, and not the host's.
+  bool executor_is_default() const { return pool_.end != nullptr; }
 
   // The host's memory resource, with counters.
   CountingResource& memory() { return memory_; }
@@ -7854,11 +7862,26 @@ inline double area_under_curve(std::vector<float> negatives, std::vector<float> 
   return below / all;
 }
 
-// Copies are independent.
+// The number of cases of class `label` that were predicted as class `prediction`.
+struct Confusion {
+  std::size_t label = 0, prediction = 0;
+  std::uint64_t cases = 0;
+  friend bool operator==(const Confusion&, const Confusion&) = default;
+};
+
+// Copies are independent. Memory grows with the classes and the cases, never with the square of
+// many classes.
 class Classification final : public Metrics {
  public:
+  // With more classes there is no matrix: a matrix of this many classes takes 32 MiB.
+  static constexpr std::size_t most_matrix_classes = 2048;
+
   explicit Classification(std::size_t class_count = 0)
-      : classes_(class_count), confusion_(class_count * class_count) {}
+      : classes_(class_count),
+        labels_(class_count),
+        predictions_(class_count),
+        right_(class_count),
+        confusion_(class_count <= most_matrix_classes ? class_count * class_count : 0) {}
 
   std::size_t outputs() const override { return classes_; }
   // Adds cases with class labels, int32 or int64. Cases whose labels cross entropy ignores are not
@@ -7879,7 +7902,14 @@ class Classification final : public Metrics {
     std::size_t best = 0;
     for (std::size_t i = 1; i < classes_; ++i)
       if (scores[i] > scores[best]) best = i;
-    ++confusion_[truth * classes_ + best];
+    const std::size_t place = truth * classes_ + best;
+    if (classes_ <= most_matrix_classes)
+      ++confusion_[place];
+    else
+      places_.push_back(place);
+    ++labels_[truth];
+    ++predictions_[best];
+    right_[truth] += best == truth ? 1 : 0;
     ++cases_;
     correct_ += best == truth ? 1 : 0;
     if (classes_ == 2) (truth == 1 ? positives_ : negatives_).push_back(scores[1] - scores[0]);
@@ -7888,15 +7918,30 @@ class Classification final : public Metrics {
   std::size_t classes() const { return classes_; }
   std::uint64_t cases() const override { return cases_; }
   std::uint64_t correct() const { return correct_; }
-  // [label, prediction], row-major.
+  // [label, prediction], row-major; empty with more than most_matrix_classes classes.
   std::span<const std::uint64_t> confusion() const { return confusion_; }
+  // The entries of that matrix that are not 0, row by row, for any number of classes.
+  std::vector<Confusion> confusions() const {
+    std::vector<Confusion> cells;
+    for (std::size_t place = 0; place < confusion_.size(); ++place)
+      if (confusion_[place] != 0)
+        cells.push_back({place / classes_, place % classes_, confusion_[place]});
+    std::vector<std::size_t> places = places_;
+    std::sort(places.begin(), places.end());
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      if (i == 0 || places[i] != places[i - 1])
+        cells.push_back({places[i] / classes_, places[i] % classes_, 0});
+      ++cells.back().cases;
+    }
+    return cells;
+  }
   double accuracy() const { return ratio(correct_, cases_); }
   Interval accuracy_interval() const { return wilson_interval(correct_, cases_); }
   // Metrics of one class; 0 for 0 / 0.
-  double precision(std::size_t label) const { return ratio(at(label, label), column(label)); }
-  double recall(std::size_t label) const { return ratio(at(label, label), row(label)); }
+  double precision(std::size_t label) const { return ratio(right_[label], predictions_[label]); }
+  double recall(std::size_t label) const { return ratio(right_[label], labels_[label]); }
   double f1(std::size_t label) const {
-    return ratio(2 * at(label, label), row(label) + column(label));
+    return ratio(2 * right_[label], labels_[label] + predictions_[label]);
   }
   // The mean over the classes that occur as a label or a prediction: nothing is known of the
   // others.
@@ -7904,20 +7949,20 @@ class Classification final : public Metrics {
     double sum = 0, met = 0;
     for (std::size_t i = 0; i < classes_; ++i) {
       sum += f1(i);
-      met += row(i) + column(i) != 0 ? 1 : 0;
+      met += labels_[i] + predictions_[i] != 0 ? 1 : 0;
     }
     return ratio(sum, met);
   }
   // The class that was predicted for all cases; not set if there were several classes, or no cases.
   std::optional<std::size_t> only_prediction() const {
     for (std::size_t i = 0; i < classes_; ++i)
-      if (cases_ != 0 && column(i) == cases_) return i;
+      if (cases_ != 0 && predictions_[i] == cases_) return i;
     return std::nullopt;
   }
   // The share of the most frequent label: the accuracy of guessing it every time.
   double majority_share() const {
     std::uint64_t most = 0;
-    for (std::size_t i = 0; i < classes_; ++i) most = (std::max)(most, row(i));
+    for (const std::uint64_t cases : labels_) most = (std::max)(most, cases);
     return ratio(most, cases_);
   }
   // For two classes; otherwise 0.5.
@@ -7936,22 +7981,12 @@ class Classification final : public Metrics {
   static double ratio(Number a, Number b) {
     return b == 0 ? 0 : static_cast<double>(a) / static_cast<double>(b);
   }
-  std::uint64_t at(std::size_t label, std::size_t prediction) const {
-    return confusion_[label * classes_ + prediction];
-  }
-  std::uint64_t row(std::size_t label) const {
-    std::uint64_t sum = 0;
-    for (std::size_t i = 0; i < classes_; ++i) sum += at(label, i);
-    return sum;
-  }
-  std::uint64_t column(std::size_t label) const {
-    std::uint64_t sum = 0;
-    for (std::size_t i = 0; i < classes_; ++i) sum += at(i, label);
-    return sum;
-  }
 
   std::size_t classes_;
+  // Of each class: cases with that label, with that prediction, and with both.
+  std::vector<std::uint64_t> labels_, predictions_, right_;
   std::vector<std::uint64_t> confusion_;
+  std::vector<std::size_t> places_;  // in the matrix that is not there, of each case
   std::uint64_t cases_ = 0, correct_ = 0;
   std::vector<float> negatives_, positives_;
 };
@@ -9008,6 +9043,37 @@ struct Kernels {
 
 namespace soma {
 
+namespace detail {
+
+// Runs tasks over a host's executor, of which a thread may be taken away by the system before it
+// begins with its task: a thread that has done its own takes, from the end, what nobody has begun.
+// Nothing like that for many tasks, among which an executor balances by itself.
+inline void run_on_host(const Executor& executor, int tasks, void (*task)(void*, int), void* arg) {
+  constexpr int most = 64;  // a bit each
+  if (tasks > most) return executor.run(executor.self, tasks, task, arg);
+  struct Shared {
+    void (*task)(void*, int);
+    void* arg;
+    int tasks;
+    std::atomic<std::uint64_t> begun{0};
+    void run_unless_begun(int index) {
+      const std::uint64_t bit = std::uint64_t{1} << index;
+      if ((begun.load(std::memory_order_relaxed) & bit) != 0) return;
+      if ((begun.fetch_or(bit, std::memory_order_relaxed) & bit) == 0) task(arg, index);
+    }
+  } shared{task, arg, tasks};
+  executor.run(
+      executor.self, tasks,
+      [](void* self, int index) {
+        Shared& all = *static_cast<Shared*>(self);
+        all.run_unless_begun(index);
+        for (int other = all.tasks; other-- > 0;) all.run_unless_begun(other);
+      },
+      &shared);
+}
+
+}  // namespace detail
+
 // Calls function(0) ... function(tasks - 1), in any order on any threads, and returns when all have
 // returned. If some tasks throw, the others still run, and this function rethrows the exception of
 // the lowest index: the choice does not depend on timing.
@@ -9043,7 +9109,10 @@ void parallel(Context& context, int tasks, Function&& function) {
 #endif
   };
   const Executor& executor = context.executor();
-  executor.run(executor.self, tasks, task, &call);
+  if (context.executor_is_default())
+    executor.run(executor.self, tasks, task, &call);
+  else
+    detail::run_on_host(executor, tasks, task, &call);
 #if SOMA_HAS_EXCEPTIONS
   if (call.exception) std::rethrow_exception(call.exception);
 #endif
@@ -9067,13 +9136,21 @@ constexpr std::size_t even_border(std::size_t whole, std::size_t parts, std::siz
   return whole / parts * index + whole % parts * index / parts;
 }
 
+// Parts that cost more than some tens of microseconds are cut again. When the system takes a thread
+// away in the middle of a part, no other thread can finish that part: small parts keep the wait
+// short.
+inline constexpr std::size_t operations_worth_a_cut = 8 * operations_worth_a_task, most_cuts = 8;
+
 // Calls function(begin, end) for parts of `count` items; an item costs about `cost` simple
 // operations. No result may depend on the parts.
 template <class Function>
 void for_ranges(Context& context, std::size_t count, std::size_t cost, const Function& function) {
   if (count == 0) return;
   const std::size_t total = count * (std::max)(cost, std::size_t{1});
-  const std::size_t tasks = worthwhile_tasks(context, count, total, operations_worth_a_task);
+  std::size_t tasks = worthwhile_tasks(context, count, total, operations_worth_a_task);
+  if (tasks > 1)
+    tasks =
+        (std::clamp)((std::min)(total / operations_worth_a_cut, count), tasks, tasks * most_cuts);
   parallel(context, static_cast<int>(tasks), [&](int task) {
     const auto index = static_cast<std::size_t>(task);
     function(even_border(count, tasks, index), even_border(count, tasks, index + 1));
@@ -30841,9 +30918,9 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
 //                 query_begins[i + 1] of `queries`, however many keys it has (cross attention). A
 //                 sequence without keys has zeros as results. Left out: queries are the same rows
 //
-// Padding of sequences (SequencesOptions::used) is no key: rows in the padding see the sequence's own
-// rows, no row sees the padding, and keys and values in the padding have a gradient of zero. Where
-// attention is causal the padding comes behind all own rows, so that nothing is left to hide.
+// Padding of sequences (SequencesOptions::used) is no key: rows in the padding see the sequence's
+// own rows, no row sees the padding, and keys and values in the padding have a gradient of zero.
+// Where attention is causal the padding comes behind all own rows, so nothing is left to hide.
 //
 // With `causal`, row i of a sequence sees rows 0 to i only; a mask can hide further keys. Products
 // of 32 queries with keys that all of them ignore are not computed.
@@ -39315,18 +39392,194 @@ inline const BuiltInOperators built_in_operators = detail::make_built_in(
 
 }  // namespace soma
 // ---- soma/runtime/thread_pool.hpp
-// ThreadPool: the default executor. A fixed team of threads, fork-join, static partition.
+// ThreadPool: the default executor. A fixed team of threads, fork-join.
 //
-// The calling thread is worker 0; width - 1 threads are started by the first run that needs them.
+// The calling thread is member 0; width - 1 threads are started by the first run that needs them.
+// Each member has a contiguous share of the tasks and takes it from the front. Who has done its own
+// takes from the ends of the others' shares what nobody has begun, so a run does not wait for a
+// thread that the system has taken away, unless that thread is in the middle of a task. Which
+// thread runs a task therefore depends on timing; no result of soma does.
+//
 // Between runs a worker spins for a while, so that a step's many short kernels follow each other
-// quickly, and then sleeps on a futex. Where the pool is wider than the cores there are, it does
-// not spin. Task i of n goes to worker i * width / n, always the same.
+// quickly, and then sleeps on a futex; waits that do not succeed become shorter. Where the pool is
+// wider than the cores there are, it does not spin.
 //
 //   nested     a run from inside a task runs its tasks one after another on that thread
 //   concurrent runs from several threads take turns
 //   fork       a child process starts a team of its own on first use; the parent's is untouched
 //              (one that clone() alone made, without fork(), is not noticed)
 //   end        the destructor wakes and joins the team (a forked child that never used it has none)
+
+// ---- soma/runtime/task_share.hpp
+// TaskShare: a member's part of a job's tasks, from which its owner takes from the front and others
+// from the end. One word tells all, so that it travels with one cache line.
+
+namespace soma {
+
+// Opened by one thread, when the last job of this share is finished; the rest is for any thread. A
+// thread that was away for any time may still try to take: it takes a task of the job that is open
+// then, or none. What was written before open() is seen by who takes a task, and what was written
+// before finish() by who sees that the share is finished.
+class TaskShare {
+ public:
+  static constexpr int bits = 20;
+  static constexpr int most = (1 << bits) - 1;
+
+  // `tasks` of them, 0 to `most`, numbered from 0.
+  void open(int tasks) { word_.store(fresh(tasks), std::memory_order_release); }
+  // The same where the first one, which has to be there, is taken and needs no finish().
+  void open_taken(int tasks) {
+    word_.store(fresh(tasks) + one_taken - one_unfinished, std::memory_order_release);
+  }
+  // No job will come any more.
+  void close() { word_.store(no_more, std::memory_order_release); }
+
+  // For the owner: whether there is a task to take, or none will come any more.
+  bool called() const {
+    const std::uint64_t word = word_.load(std::memory_order_acquire);
+    return untaken(word) || word == no_more;
+  }
+  bool closed() const { return word_.load(std::memory_order_acquire) == no_more; }
+
+  // The number of a task that is the calling thread's from now on, or -1.
+  int take_first() {
+    std::uint64_t word = word_.load(std::memory_order_relaxed);
+    while (untaken(word))
+      if (word_.compare_exchange_weak(word, word + one_taken, std::memory_order_acquire,
+                                      std::memory_order_relaxed))
+        return field(word, taken_at);
+    return -1;
+  }
+  int take_last() {
+    std::uint64_t word = word_.load(std::memory_order_relaxed);
+    while (untaken(word))
+      if (word_.compare_exchange_weak(word, word - one_end, std::memory_order_acquire,
+                                      std::memory_order_relaxed))
+        return field(word, end_at) - 1;
+    return -1;
+  }
+  // Of a task that was taken. True: it was the last one.
+  bool finish() {
+    return field(word_.fetch_sub(one_unfinished, std::memory_order_acq_rel), unfinished_at) == 1;
+  }
+  bool finished() const { return field(word_.load(std::memory_order_acquire), unfinished_at) == 0; }
+  // The same as a read-modify-write, for Sleeper.
+  bool finished_in_order() {
+    return field(word_.fetch_add(0, std::memory_order_acq_rel), unfinished_at) == 0;
+  }
+
+ private:
+  // Tasks before `taken` and from `end` on are taken.
+  static constexpr int taken_at = 0, end_at = bits, unfinished_at = 2 * bits;
+  static constexpr std::uint64_t one_taken = std::uint64_t{1} << taken_at,
+                                 one_end = std::uint64_t{1} << end_at,
+                                 one_unfinished = std::uint64_t{1} << unfinished_at,
+                                 no_more = std::uint64_t{1} << 63;
+
+  static int field(std::uint64_t word, int at) { return static_cast<int>(word >> at & most); }
+  static bool untaken(std::uint64_t word) { return field(word, taken_at) < field(word, end_at); }
+  static std::uint64_t fresh(int tasks) {
+    return static_cast<std::uint64_t>(tasks) * (one_end + one_unfinished);
+  }
+
+  std::atomic<std::uint64_t> word_{0};
+};
+
+}  // namespace soma
+// ---- soma/runtime/waiting.hpp
+// How a thread waits for another one: Patience spins, Sleeper sleeps. Neither gives the core away
+// (sched_yield): where others compute on it, each time may cost a time slice of the scheduler, some
+// milliseconds. std::atomic's wait() does: libstdc++ yields four times before it sleeps.
+
+#if defined(__linux__)
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+namespace soma {
+
+// How long a thread spins for what another one does, before it sleeps: half as long after each wait
+// that did not succeed, twice as long after one that did. Where other threads compute on the same
+// cores, what one waits for may be a time slice away, and spinning for it wins nothing.
+class Patience {
+ public:
+  // False where it did not come in time.
+  template <class Done>
+  bool spin_until(Done done) {
+    if (done()) return true;
+    const std::int64_t start = monotonic_nanoseconds();
+    for (std::int64_t waited = 0; waited < limit_; waited = monotonic_nanoseconds() - start)
+      for (int round = 0; round < 32; ++round) {
+        relax();
+        if (done()) {
+          limit_ = (std::min)(limit_ * 2, most);
+          return true;
+        }
+      }
+    limit_ = (std::max)(limit_ / 2, least);
+    return false;
+  }
+  // Of the next wait, in nanoseconds.
+  std::int64_t limit() const { return limit_; }
+
+ private:
+  // At least longer than a fork-join (two cache-line transfers) and the gap between most kernels;
+  // at most about what it costs to wake a worker where cores are virtual: it starts 50 microseconds
+  // late, and the caller spends 20.
+  static constexpr std::int64_t least = 20'000, most = 100'000;
+
+  static void relax() {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+  }
+
+  std::int64_t limit_ = most;
+};
+
+// A place where one thread sleeps until another wakes it.
+class Sleeper {
+ public:
+  // Sleeps until wake(); returns early now and then, so the caller asks again what it waits for.
+  // Only one thread at a time. `ready()` is asked once more before: it has to read what the waker
+  // writes through a read-modify-write of a variable that the waker changes, or reads, in the same
+  // way before wake(). Of two such operations one comes second, and its thread sees what the other
+  // wrote: the sleeper that it need not sleep, or the waker that somebody sleeps.
+  template <class Ready>
+  void sleep_unless(const Ready& ready) {
+    asleep_.store(1, std::memory_order_relaxed);
+    if (!ready()) wait();
+    asleep_.store(0, std::memory_order_relaxed);
+  }
+  // Costs one load where nobody sleeps.
+  void wake() {
+    if (asleep_.load(std::memory_order_relaxed) == 0 ||
+        asleep_.exchange(0, std::memory_order_relaxed) == 0)
+      return;
+#if defined(SYS_futex)
+    syscall(SYS_futex, &asleep_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+#else
+    asleep_.notify_one();
+#endif
+  }
+
+ private:
+  void wait() {
+#if defined(SYS_futex)
+    syscall(SYS_futex, &asleep_, FUTEX_WAIT_PRIVATE, 1, nullptr, nullptr, 0);
+#else
+    asleep_.wait(1, std::memory_order_relaxed);
+#endif
+  }
+
+  std::atomic<std::uint32_t> asleep_{0};
+  static_assert(sizeof(std::atomic<std::uint32_t>) == 4, "a futex is four bytes");
+};
+
+}  // namespace soma
 
 namespace soma {
 
@@ -39370,19 +39623,13 @@ class ThreadPool {
     Turn& turn = turn_here();
     const Mutex::Lock lock(turn.mutex);
     start();
-    Team& team = *team_;
     turn.caller.store(this_thread(), std::memory_order_relaxed);
-    const Job job{task, arg, tasks};
-    team.job = job;
-    team.all_finished += static_cast<std::uint32_t>(width_ - 1);
-    const std::uint32_t all = team.all_finished;
-    team.epoch.fetch_add(1, std::memory_order_release);
-    team.epoch.notify_all();
-    run_share(job, 0);
-    std::uint32_t finished;
-    while ((finished = team.finished.load(std::memory_order_acquire)) != all)
-      if (!spin_until([&] { return team.finished.load(std::memory_order_acquire) == all; }))
-        team.finished.wait(finished, std::memory_order_acquire);
+    // One job, but for millions of tasks.
+    const std::int64_t most = std::int64_t{TaskShare::most} * width_;
+    for (std::int64_t first = 0; first < tasks; first += most) {
+      const auto count = static_cast<int>((std::min)(most, tasks - first));
+      run_job(*team_, {task, arg, static_cast<int>(first), count, (std::min)(width_, count)});
+    }
     turn.caller.store(0, std::memory_order_relaxed);
   }
 
@@ -39398,22 +39645,34 @@ class ThreadPool {
   struct Job {
     void (*task)(void*, int) = nullptr;
     void* arg = nullptr;
-    int tasks = 0;
+    int first = 0, tasks = 0;
+    int sharers = 1;  // members 0 to sharers - 1 have a share
+    // Contiguous, so that neighbours in memory mostly stay on one core.
+    int border(int member) const {
+      return static_cast<int>(static_cast<std::int64_t>(tasks) * member / sharers);
+    }
   };
-  // The state that workers share. It lies outside of the pool, so that a forked child can leave the
-  // parent's team behind.
-  struct Team {
-    explicit Team(std::size_t count) { workers.reserve(count); }
-
-    // One cache line goes from the caller to the workers, and one back: a cache line that has to
-    // travel takes up to 160 nanoseconds between two cores, which is most of a fork-join. The two
-    // lines lie apart, because some processors fetch lines in pairs.
-    static constexpr std::size_t apart = 128;
-    alignas(apart) std::atomic<std::uint32_t> epoch{0};  // one more for each job
-    std::uint32_t all_finished = 0;                      // `finished` when the job is done
+  // A cache line that travels between two cores takes up to 160 nanoseconds, which is most of a
+  // fork-join. So the fields that one core writes for another core share one line, and are two
+  // lines away from the fields of other writers, because some processors fetch lines in pairs.
+  static constexpr std::size_t apart = 128;
+  // The state of a member that the other members use.
+  struct alignas(apart) Member {
+    TaskShare share;
+    // Members read the job after they have taken a task of this share. The caller writes the next
+    // job only when all tasks of the share are done.
     Job job;
-    bool stopping = false;                                  // read after an epoch change
-    alignas(apart) std::atomic<std::uint32_t> finished{0};  // shares of jobs, never set back
+    Sleeper sleeper;
+  };
+  // The state that threads share. It lies outside of the pool, so that a forked child can leave
+  // the parent's team behind.
+  struct Team {
+    explicit Team(std::size_t width) : members(width) { workers.reserve(width - 1); }
+    std::vector<Member> members;  // the caller, then the workers
+    Patience patience;            // the caller's
+    // Workers asleep, or about to be.
+    alignas(apart) std::atomic<std::uint32_t> sleepers{0};
+    alignas(apart) Sleeper caller;
     struct Worker {
       const ThreadPool* pool;
       Team* team;
@@ -39453,40 +39712,53 @@ class ThreadPool {
   static std::uintptr_t name_of(pthread_t thread) { return std::bit_cast<std::uintptr_t>(thread); }
   static std::uintptr_t this_thread() { return name_of(pthread_self()); }
 
-  static void relax() {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-  }
-
-  // Waits a while for `done`; returns false if it did not happen in that time.
-  template <class Done>
-  bool spin_until(Done done) const {
-    if (!spin_) return done();
-    // Longer than a fork-join (two cache-line transfers) and the gap between most kernels.
-    constexpr std::int64_t alone = 20'000;  // nanoseconds
-    // About the cost of waking a worker where cores are virtual: the worker starts 50 microseconds
-    // late, and the caller spends 20.
-    constexpr std::int64_t limit = 100'000;
-    const std::int64_t start = monotonic_nanoseconds();
-    for (std::int64_t waited = 0; waited < limit; waited = monotonic_nanoseconds() - start) {
-      if (waited > alone) sched_yield();  // others may want the core
-      for (int round = 0; round < 32; ++round) {
-        if (done()) return true;
-        relax();
-      }
+  void run_job(Team& team, const Job& job) const {
+    for (int member = 1; member < job.sharers; ++member) {
+      Member& other = team.members[static_cast<std::size_t>(member)];
+      other.job = job;
+      other.share.open(job.border(member + 1) - job.border(member));
     }
-    return false;
+    if (const int own = job.border(1); own > 1) {  // else there is nothing to take
+      team.members[0].job = job;
+      team.members[0].share.open_taken(own);
+    }
+    wake_sleepers(team, job.sharers);
+    job.task(job.arg, job.first);
+    help(team, 0);
+    int member = 0;  // all before have finished
+    const auto finished = [&] {
+      while (member < job.sharers &&
+             team.members[static_cast<std::size_t>(member)].share.finished())
+        ++member;
+      return member == job.sharers;
+    };
+    while (!(spin_ ? team.patience.spin_until(finished) : finished()))
+      team.caller.sleep_unless(
+          [&] { return team.members[static_cast<std::size_t>(member)].share.finished_in_order(); });
   }
 
-  // Worker w takes a contiguous part, so that neighbours in memory stay on one core.
-  void run_share(const Job& job, int worker) const {
-    const auto part = [&](int w) {
-      return static_cast<int>(static_cast<std::int64_t>(job.tasks) * w / width_);
-    };
-    for (int index = part(worker); index < part(worker + 1); ++index) job.task(job.arg, index);
+  // Called after shares were opened.
+  static void wake_sleepers(Team& team, int members) {
+    if (team.sleepers.fetch_add(0, std::memory_order_acq_rel) == 0) return;
+    for (int member = 1; member < members; ++member)
+      team.members[static_cast<std::size_t>(member)].sleeper.wake();
+  }
+
+  // Runs the rest of the member's own share, then tasks of other shares. The caller looks at all
+  // shares, because it waits for all; a worker looks at the shares 1, 2, 4, ... members away. If
+  // each member looked at all, the traffic of cache lines would grow with the square of the width.
+  void help(Team& team, int self) const {
+    run_share(team, self, &TaskShare::take_first);
+    for (int away = 1; away < width_; away += self == 0 ? 1 : away)
+      run_share(team, (self + away) % width_, &TaskShare::take_last);
+  }
+  static void run_share(Team& team, int owner, int (TaskShare::*take)()) {
+    Member& member = team.members[static_cast<std::size_t>(owner)];
+    for (int number = 0; (number = (member.share.*take)()) >= 0;) {
+      const Job& job = member.job;
+      job.task(job.arg, job.first + job.border(owner) + number);
+      if (member.share.finish()) team.caller.wake();
+    }
   }
 
   bool inside_task() const {
@@ -39501,19 +39773,20 @@ class ThreadPool {
     return false;
   }
 
-  void work(Team& team, int worker) const {
-    std::uint32_t seen = 0;
+  void work(Team& team, int self) const {
+    Member& own = team.members[static_cast<std::size_t>(self)];
+    Patience patience;
+    const auto called = [&] { return own.share.called(); };
     while (true) {
-      if (!spin_until([&] { return team.epoch.load(std::memory_order_acquire) != seen; }))
-        team.epoch.wait(seen, std::memory_order_acquire);
-      if (team.epoch.load(std::memory_order_acquire) == seen) continue;
-      ++seen;
-      if (team.stopping) return;
-      const Job job = team.job;
-      const std::uint32_t all = team.all_finished;
-      run_share(job, worker);
-      if (team.finished.fetch_add(1, std::memory_order_acq_rel) + 1 == all)
-        team.finished.notify_one();
+      while (!(spin_ ? patience.spin_until(called) : called())) {
+        own.sleeper.sleep_unless([&] {
+          team.sleepers.fetch_add(1, std::memory_order_acq_rel);
+          return called();
+        });
+        team.sleepers.fetch_sub(1, std::memory_order_relaxed);
+      }
+      if (own.share.closed()) return;
+      help(team, self);
     }
   }
 
@@ -39524,7 +39797,7 @@ class ThreadPool {
     if (team_ != nullptr && process_ == process()) return;
     visible_team_.store(nullptr, std::memory_order_release);
     const std::uint32_t here = process();
-    team_ = new Team(static_cast<std::size_t>(width_ - 1));
+    team_ = new Team(static_cast<std::size_t>(width_));
     process_ = here;
     for (int number = 1; number < width_; ++number) {
       team_->workers.push_back({this, team_, number, {}});
@@ -39550,9 +39823,8 @@ class ThreadPool {
   void stop() {
     Team* team = std::exchange(team_, nullptr);
     if (team == nullptr || process_ != process()) return;
-    team->stopping = true;
-    team->epoch.fetch_add(1, std::memory_order_release);
-    team->epoch.notify_all();
+    for (Member& member : team->members) member.share.close();
+    wake_sleepers(*team, width_);
     for (const Team::Worker& worker : team->workers) pthread_join(worker.thread, nullptr);
     visible_team_.store(nullptr, std::memory_order_release);
     delete team;

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 using namespace soma::metrics;
@@ -37,6 +38,40 @@ TEST_CASE("accuracy, precision, recall and F1 of a small table", "[unit]") {
   CHECK(metrics.f1(1) == 6.0 / 9);
   CHECK(metrics.f1(2) == 0);  // nothing of it was right
   CHECK(metrics.macro_f1() == (10.0 / 13 + 6.0 / 9) / 3);
+}
+
+TEST_CASE("many classes have no matrix, and the same figures", "[unit]") {
+  // The same cases beside a matrix, and spread over classes whose matrix would take 80 GB.
+  constexpr std::size_t few = 3, many = 100000, apart = 49999;
+  Classification small(few), large(many);
+  std::vector<float> scores(many);
+  const std::vector<std::pair<std::size_t, std::size_t>> cases{{2, 2}, {0, 1}, {2, 0}, {0, 1},
+                                                               {1, 1}, {2, 2}, {0, 0}};
+  for (const auto& [label, prediction] : cases) {
+    std::array<float, few> own{};
+    own[prediction] = scores[prediction * apart] = 1;
+    small.add(own, static_cast<std::int64_t>(label));
+    large.add(scores, static_cast<std::int64_t>(label * apart));
+    scores[prediction * apart] = 0;
+  }
+  CHECK(large.confusion().empty());
+  std::vector<Confusion> cells = small.confusions();
+  CHECK(cells == std::vector<Confusion>{{0, 0, 1}, {0, 1, 2}, {1, 1, 1}, {2, 0, 1}, {2, 2, 2}});
+  for (Confusion& cell : cells) {
+    cell.label *= apart;
+    cell.prediction *= apart;
+  }
+  CHECK(large.confusions() == cells);
+  CHECK(large.accuracy() == small.accuracy());
+  CHECK(large.macro_f1() == small.macro_f1());
+  CHECK(large.majority_share() == small.majority_share());
+  for (std::size_t i = 0; i < few; ++i) {
+    CHECK(large.f1(i * apart) == small.f1(i));
+    CHECK(large.recall(i * apart) == small.recall(i));
+    CHECK(large.precision(i * apart) == small.precision(i));
+  }
+  CHECK(Classification(Classification::most_matrix_classes).confusion().size() ==
+        Classification::most_matrix_classes * Classification::most_matrix_classes);
 }
 
 TEST_CASE("macro F1 is over the classes that occur", "[unit]") {

@@ -106,6 +106,7 @@ void write_report(const TrainOptions& options, const ReportParts& parts) {
     page.labels = parts.labels;
     const auto counts = parts.run.metrics.confusion();
     page.confusion.assign(counts.begin(), counts.end());
+    if (counts.empty()) page.confusions = parts.run.metrics.confusions();
   }
   if (parts.run.evaluated && !parts.run.interrupted) page.wrong = wrong_texts(parts);
   if (parts.kind == LabelKind::number) page.confidence_title = "error";

@@ -56,11 +56,26 @@ inline double area_under_curve(std::vector<float> negatives, std::vector<float> 
   return below / all;
 }
 
-// Copies are independent.
+// The number of cases of class `label` that were predicted as class `prediction`.
+struct Confusion {
+  std::size_t label = 0, prediction = 0;
+  std::uint64_t cases = 0;
+  friend bool operator==(const Confusion&, const Confusion&) = default;
+};
+
+// Copies are independent. Memory grows with the classes and the cases, never with the square of
+// many classes.
 class Classification final : public Metrics {
  public:
+  // With more classes there is no matrix: a matrix of this many classes takes 32 MiB.
+  static constexpr std::size_t most_matrix_classes = 2048;
+
   explicit Classification(std::size_t class_count = 0)
-      : classes_(class_count), confusion_(class_count * class_count) {}
+      : classes_(class_count),
+        labels_(class_count),
+        predictions_(class_count),
+        right_(class_count),
+        confusion_(class_count <= most_matrix_classes ? class_count * class_count : 0) {}
 
   std::size_t outputs() const override { return classes_; }
   // Adds cases with class labels, int32 or int64. Cases whose labels cross entropy ignores are not
@@ -81,7 +96,14 @@ class Classification final : public Metrics {
     std::size_t best = 0;
     for (std::size_t i = 1; i < classes_; ++i)
       if (scores[i] > scores[best]) best = i;
-    ++confusion_[truth * classes_ + best];
+    const std::size_t place = truth * classes_ + best;
+    if (classes_ <= most_matrix_classes)
+      ++confusion_[place];
+    else
+      places_.push_back(place);
+    ++labels_[truth];
+    ++predictions_[best];
+    right_[truth] += best == truth ? 1 : 0;
     ++cases_;
     correct_ += best == truth ? 1 : 0;
     if (classes_ == 2) (truth == 1 ? positives_ : negatives_).push_back(scores[1] - scores[0]);
@@ -90,15 +112,30 @@ class Classification final : public Metrics {
   std::size_t classes() const { return classes_; }
   std::uint64_t cases() const override { return cases_; }
   std::uint64_t correct() const { return correct_; }
-  // [label, prediction], row-major.
+  // [label, prediction], row-major; empty with more than most_matrix_classes classes.
   std::span<const std::uint64_t> confusion() const { return confusion_; }
+  // The entries of that matrix that are not 0, row by row, for any number of classes.
+  std::vector<Confusion> confusions() const {
+    std::vector<Confusion> cells;
+    for (std::size_t place = 0; place < confusion_.size(); ++place)
+      if (confusion_[place] != 0)
+        cells.push_back({place / classes_, place % classes_, confusion_[place]});
+    std::vector<std::size_t> places = places_;
+    std::sort(places.begin(), places.end());
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      if (i == 0 || places[i] != places[i - 1])
+        cells.push_back({places[i] / classes_, places[i] % classes_, 0});
+      ++cells.back().cases;
+    }
+    return cells;
+  }
   double accuracy() const { return ratio(correct_, cases_); }
   Interval accuracy_interval() const { return wilson_interval(correct_, cases_); }
   // Metrics of one class; 0 for 0 / 0.
-  double precision(std::size_t label) const { return ratio(at(label, label), column(label)); }
-  double recall(std::size_t label) const { return ratio(at(label, label), row(label)); }
+  double precision(std::size_t label) const { return ratio(right_[label], predictions_[label]); }
+  double recall(std::size_t label) const { return ratio(right_[label], labels_[label]); }
   double f1(std::size_t label) const {
-    return ratio(2 * at(label, label), row(label) + column(label));
+    return ratio(2 * right_[label], labels_[label] + predictions_[label]);
   }
   // The mean over the classes that occur as a label or a prediction: nothing is known of the
   // others.
@@ -106,20 +143,20 @@ class Classification final : public Metrics {
     double sum = 0, met = 0;
     for (std::size_t i = 0; i < classes_; ++i) {
       sum += f1(i);
-      met += row(i) + column(i) != 0 ? 1 : 0;
+      met += labels_[i] + predictions_[i] != 0 ? 1 : 0;
     }
     return ratio(sum, met);
   }
   // The class that was predicted for all cases; not set if there were several classes, or no cases.
   std::optional<std::size_t> only_prediction() const {
     for (std::size_t i = 0; i < classes_; ++i)
-      if (cases_ != 0 && column(i) == cases_) return i;
+      if (cases_ != 0 && predictions_[i] == cases_) return i;
     return std::nullopt;
   }
   // The share of the most frequent label: the accuracy of guessing it every time.
   double majority_share() const {
     std::uint64_t most = 0;
-    for (std::size_t i = 0; i < classes_; ++i) most = (std::max)(most, row(i));
+    for (const std::uint64_t cases : labels_) most = (std::max)(most, cases);
     return ratio(most, cases_);
   }
   // For two classes; otherwise 0.5.
@@ -138,22 +175,12 @@ class Classification final : public Metrics {
   static double ratio(Number a, Number b) {
     return b == 0 ? 0 : static_cast<double>(a) / static_cast<double>(b);
   }
-  std::uint64_t at(std::size_t label, std::size_t prediction) const {
-    return confusion_[label * classes_ + prediction];
-  }
-  std::uint64_t row(std::size_t label) const {
-    std::uint64_t sum = 0;
-    for (std::size_t i = 0; i < classes_; ++i) sum += at(label, i);
-    return sum;
-  }
-  std::uint64_t column(std::size_t label) const {
-    std::uint64_t sum = 0;
-    for (std::size_t i = 0; i < classes_; ++i) sum += at(i, label);
-    return sum;
-  }
 
   std::size_t classes_;
+  // Of each class: cases with that label, with that prediction, and with both.
+  std::vector<std::uint64_t> labels_, predictions_, right_;
   std::vector<std::uint64_t> confusion_;
+  std::vector<std::size_t> places_;  // in the matrix that is not there, of each case
   std::uint64_t cases_ = 0, correct_ = 0;
   std::vector<float> negatives_, positives_;
 };

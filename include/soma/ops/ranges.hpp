@@ -24,13 +24,21 @@ constexpr std::size_t even_border(std::size_t whole, std::size_t parts, std::siz
   return whole / parts * index + whole % parts * index / parts;
 }
 
+// Parts that cost more than some tens of microseconds are cut again. When the system takes a thread
+// away in the middle of a part, no other thread can finish that part: small parts keep the wait
+// short.
+inline constexpr std::size_t operations_worth_a_cut = 8 * operations_worth_a_task, most_cuts = 8;
+
 // Calls function(begin, end) for parts of `count` items; an item costs about `cost` simple
 // operations. No result may depend on the parts.
 template <class Function>
 void for_ranges(Context& context, std::size_t count, std::size_t cost, const Function& function) {
   if (count == 0) return;
   const std::size_t total = count * (std::max)(cost, std::size_t{1});
-  const std::size_t tasks = worthwhile_tasks(context, count, total, operations_worth_a_task);
+  std::size_t tasks = worthwhile_tasks(context, count, total, operations_worth_a_task);
+  if (tasks > 1)
+    tasks =
+        (std::clamp)((std::min)(total / operations_worth_a_cut, count), tasks, tasks * most_cuts);
   parallel(context, static_cast<int>(tasks), [&](int task) {
     const auto index = static_cast<std::size_t>(task);
     function(even_border(count, tasks, index), even_border(count, tasks, index + 1));

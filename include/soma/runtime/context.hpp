@@ -144,6 +144,9 @@ class Context {
     return executor_;
   }
 
+  // True if executor() is soma's own pool, and not the host's.
+  bool executor_is_default() const { return pool_.end != nullptr; }
+
   // The host's memory resource, with counters.
   CountingResource& memory() { return memory_; }
   MemoryUse memory_use() const { return memory_.use(); }

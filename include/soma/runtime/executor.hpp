@@ -11,6 +11,11 @@ namespace soma {
 // tasks that it wants to run at the same time, never needs two tasks to make progress together, and
 // its tasks do not throw (parallel.hpp carries exceptions back). A task may call run again; the
 // executor may then run the inner tasks one after another on the calling thread.
+//
+// Whoever has done its task also does those that nobody has begun, as far as parallel.hpp knows, so
+// a task that starts late returns at once. run() still waits for it: where other threads compute on
+// the same cores, an executor whose threads take tasks as they come for them is not held up by one
+// that the system has taken away, as an executor that gives each thread its task beforehand is.
 struct Executor {
   void* self = nullptr;
   int width = 0;

@@ -7,10 +7,43 @@
 #include <soma/runtime/float_environment.hpp>
 #include <soma/runtime/mutex.hpp>
 
+#include <atomic>
+#include <cstdint>
 #include <exception>
 #include <type_traits>
 
 namespace soma {
+
+namespace detail {
+
+// Runs tasks over a host's executor, of which a thread may be taken away by the system before it
+// begins with its task: a thread that has done its own takes, from the end, what nobody has begun.
+// Nothing like that for many tasks, among which an executor balances by itself.
+inline void run_on_host(const Executor& executor, int tasks, void (*task)(void*, int), void* arg) {
+  constexpr int most = 64;  // a bit each
+  if (tasks > most) return executor.run(executor.self, tasks, task, arg);
+  struct Shared {
+    void (*task)(void*, int);
+    void* arg;
+    int tasks;
+    std::atomic<std::uint64_t> begun{0};
+    void run_unless_begun(int index) {
+      const std::uint64_t bit = std::uint64_t{1} << index;
+      if ((begun.load(std::memory_order_relaxed) & bit) != 0) return;
+      if ((begun.fetch_or(bit, std::memory_order_relaxed) & bit) == 0) task(arg, index);
+    }
+  } shared{task, arg, tasks};
+  executor.run(
+      executor.self, tasks,
+      [](void* self, int index) {
+        Shared& all = *static_cast<Shared*>(self);
+        all.run_unless_begun(index);
+        for (int other = all.tasks; other-- > 0;) all.run_unless_begun(other);
+      },
+      &shared);
+}
+
+}  // namespace detail
 
 // Calls function(0) ... function(tasks - 1), in any order on any threads, and returns when all have
 // returned. If some tasks throw, the others still run, and this function rethrows the exception of
@@ -47,7 +80,10 @@ void parallel(Context& context, int tasks, Function&& function) {
 #endif
   };
   const Executor& executor = context.executor();
-  executor.run(executor.self, tasks, task, &call);
+  if (context.executor_is_default())
+    executor.run(executor.self, tasks, task, &call);
+  else
+    detail::run_on_host(executor, tasks, task, &call);
 #if SOMA_HAS_EXCEPTIONS
   if (call.exception) std::rethrow_exception(call.exception);
 #endif

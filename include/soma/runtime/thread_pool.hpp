@@ -1,10 +1,15 @@
 #pragma once
-// ThreadPool: the default executor. A fixed team of threads, fork-join, static partition.
+// ThreadPool: the default executor. A fixed team of threads, fork-join.
 //
-// The calling thread is worker 0; width - 1 threads are started by the first run that needs them.
+// The calling thread is member 0; width - 1 threads are started by the first run that needs them.
+// Each member has a contiguous share of the tasks and takes it from the front. Who has done its own
+// takes from the ends of the others' shares what nobody has begun, so a run does not wait for a
+// thread that the system has taken away, unless that thread is in the middle of a task. Which
+// thread runs a task therefore depends on timing; no result of soma does.
+//
 // Between runs a worker spins for a while, so that a step's many short kernels follow each other
-// quickly, and then sleeps on a futex. Where the pool is wider than the cores there are, it does
-// not spin. Task i of n goes to worker i * width / n, always the same.
+// quickly, and then sleeps on a futex; waits that do not succeed become shorter. Where the pool is
+// wider than the cores there are, it does not spin.
 //
 //   nested     a run from inside a task runs its tasks one after another on that thread
 //   concurrent runs from several threads take turns
@@ -13,11 +18,13 @@
 //   end        the destructor wakes and joins the team (a forked child that never used it has none)
 
 #include <soma/base/error.hpp>
-#include <soma/runtime/clock.hpp>
 #include <soma/runtime/cpu.hpp>
 #include <soma/runtime/executor.hpp>
 #include <soma/runtime/mutex.hpp>
+#include <soma/runtime/task_share.hpp>
+#include <soma/runtime/waiting.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstddef>
@@ -28,7 +35,6 @@
 #include <vector>
 
 #include <pthread.h>
-#include <sched.h>
 
 namespace soma {
 
@@ -72,19 +78,13 @@ class ThreadPool {
     Turn& turn = turn_here();
     const Mutex::Lock lock(turn.mutex);
     start();
-    Team& team = *team_;
     turn.caller.store(this_thread(), std::memory_order_relaxed);
-    const Job job{task, arg, tasks};
-    team.job = job;
-    team.all_finished += static_cast<std::uint32_t>(width_ - 1);
-    const std::uint32_t all = team.all_finished;
-    team.epoch.fetch_add(1, std::memory_order_release);
-    team.epoch.notify_all();
-    run_share(job, 0);
-    std::uint32_t finished;
-    while ((finished = team.finished.load(std::memory_order_acquire)) != all)
-      if (!spin_until([&] { return team.finished.load(std::memory_order_acquire) == all; }))
-        team.finished.wait(finished, std::memory_order_acquire);
+    // One job, but for millions of tasks.
+    const std::int64_t most = std::int64_t{TaskShare::most} * width_;
+    for (std::int64_t first = 0; first < tasks; first += most) {
+      const auto count = static_cast<int>((std::min)(most, tasks - first));
+      run_job(*team_, {task, arg, static_cast<int>(first), count, (std::min)(width_, count)});
+    }
     turn.caller.store(0, std::memory_order_relaxed);
   }
 
@@ -100,22 +100,34 @@ class ThreadPool {
   struct Job {
     void (*task)(void*, int) = nullptr;
     void* arg = nullptr;
-    int tasks = 0;
+    int first = 0, tasks = 0;
+    int sharers = 1;  // members 0 to sharers - 1 have a share
+    // Contiguous, so that neighbours in memory mostly stay on one core.
+    int border(int member) const {
+      return static_cast<int>(static_cast<std::int64_t>(tasks) * member / sharers);
+    }
   };
-  // The state that workers share. It lies outside of the pool, so that a forked child can leave the
-  // parent's team behind.
-  struct Team {
-    explicit Team(std::size_t count) { workers.reserve(count); }
-
-    // One cache line goes from the caller to the workers, and one back: a cache line that has to
-    // travel takes up to 160 nanoseconds between two cores, which is most of a fork-join. The two
-    // lines lie apart, because some processors fetch lines in pairs.
-    static constexpr std::size_t apart = 128;
-    alignas(apart) std::atomic<std::uint32_t> epoch{0};  // one more for each job
-    std::uint32_t all_finished = 0;                      // `finished` when the job is done
+  // A cache line that travels between two cores takes up to 160 nanoseconds, which is most of a
+  // fork-join. So the fields that one core writes for another core share one line, and are two
+  // lines away from the fields of other writers, because some processors fetch lines in pairs.
+  static constexpr std::size_t apart = 128;
+  // The state of a member that the other members use.
+  struct alignas(apart) Member {
+    TaskShare share;
+    // Members read the job after they have taken a task of this share. The caller writes the next
+    // job only when all tasks of the share are done.
     Job job;
-    bool stopping = false;                                  // read after an epoch change
-    alignas(apart) std::atomic<std::uint32_t> finished{0};  // shares of jobs, never set back
+    Sleeper sleeper;
+  };
+  // The state that threads share. It lies outside of the pool, so that a forked child can leave
+  // the parent's team behind.
+  struct Team {
+    explicit Team(std::size_t width) : members(width) { workers.reserve(width - 1); }
+    std::vector<Member> members;  // the caller, then the workers
+    Patience patience;            // the caller's
+    // Workers asleep, or about to be.
+    alignas(apart) std::atomic<std::uint32_t> sleepers{0};
+    alignas(apart) Sleeper caller;
     struct Worker {
       const ThreadPool* pool;
       Team* team;
@@ -155,40 +167,53 @@ class ThreadPool {
   static std::uintptr_t name_of(pthread_t thread) { return std::bit_cast<std::uintptr_t>(thread); }
   static std::uintptr_t this_thread() { return name_of(pthread_self()); }
 
-  static void relax() {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-  }
-
-  // Waits a while for `done`; returns false if it did not happen in that time.
-  template <class Done>
-  bool spin_until(Done done) const {
-    if (!spin_) return done();
-    // Longer than a fork-join (two cache-line transfers) and the gap between most kernels.
-    constexpr std::int64_t alone = 20'000;  // nanoseconds
-    // About the cost of waking a worker where cores are virtual: the worker starts 50 microseconds
-    // late, and the caller spends 20.
-    constexpr std::int64_t limit = 100'000;
-    const std::int64_t start = monotonic_nanoseconds();
-    for (std::int64_t waited = 0; waited < limit; waited = monotonic_nanoseconds() - start) {
-      if (waited > alone) sched_yield();  // others may want the core
-      for (int round = 0; round < 32; ++round) {
-        if (done()) return true;
-        relax();
-      }
+  void run_job(Team& team, const Job& job) const {
+    for (int member = 1; member < job.sharers; ++member) {
+      Member& other = team.members[static_cast<std::size_t>(member)];
+      other.job = job;
+      other.share.open(job.border(member + 1) - job.border(member));
     }
-    return false;
+    if (const int own = job.border(1); own > 1) {  // else there is nothing to take
+      team.members[0].job = job;
+      team.members[0].share.open_taken(own);
+    }
+    wake_sleepers(team, job.sharers);
+    job.task(job.arg, job.first);
+    help(team, 0);
+    int member = 0;  // all before have finished
+    const auto finished = [&] {
+      while (member < job.sharers &&
+             team.members[static_cast<std::size_t>(member)].share.finished())
+        ++member;
+      return member == job.sharers;
+    };
+    while (!(spin_ ? team.patience.spin_until(finished) : finished()))
+      team.caller.sleep_unless(
+          [&] { return team.members[static_cast<std::size_t>(member)].share.finished_in_order(); });
   }
 
-  // Worker w takes a contiguous part, so that neighbours in memory stay on one core.
-  void run_share(const Job& job, int worker) const {
-    const auto part = [&](int w) {
-      return static_cast<int>(static_cast<std::int64_t>(job.tasks) * w / width_);
-    };
-    for (int index = part(worker); index < part(worker + 1); ++index) job.task(job.arg, index);
+  // Called after shares were opened.
+  static void wake_sleepers(Team& team, int members) {
+    if (team.sleepers.fetch_add(0, std::memory_order_acq_rel) == 0) return;
+    for (int member = 1; member < members; ++member)
+      team.members[static_cast<std::size_t>(member)].sleeper.wake();
+  }
+
+  // Runs the rest of the member's own share, then tasks of other shares. The caller looks at all
+  // shares, because it waits for all; a worker looks at the shares 1, 2, 4, ... members away. If
+  // each member looked at all, the traffic of cache lines would grow with the square of the width.
+  void help(Team& team, int self) const {
+    run_share(team, self, &TaskShare::take_first);
+    for (int away = 1; away < width_; away += self == 0 ? 1 : away)
+      run_share(team, (self + away) % width_, &TaskShare::take_last);
+  }
+  static void run_share(Team& team, int owner, int (TaskShare::*take)()) {
+    Member& member = team.members[static_cast<std::size_t>(owner)];
+    for (int number = 0; (number = (member.share.*take)()) >= 0;) {
+      const Job& job = member.job;
+      job.task(job.arg, job.first + job.border(owner) + number);
+      if (member.share.finish()) team.caller.wake();
+    }
   }
 
   bool inside_task() const {
@@ -203,19 +228,20 @@ class ThreadPool {
     return false;
   }
 
-  void work(Team& team, int worker) const {
-    std::uint32_t seen = 0;
+  void work(Team& team, int self) const {
+    Member& own = team.members[static_cast<std::size_t>(self)];
+    Patience patience;
+    const auto called = [&] { return own.share.called(); };
     while (true) {
-      if (!spin_until([&] { return team.epoch.load(std::memory_order_acquire) != seen; }))
-        team.epoch.wait(seen, std::memory_order_acquire);
-      if (team.epoch.load(std::memory_order_acquire) == seen) continue;
-      ++seen;
-      if (team.stopping) return;
-      const Job job = team.job;
-      const std::uint32_t all = team.all_finished;
-      run_share(job, worker);
-      if (team.finished.fetch_add(1, std::memory_order_acq_rel) + 1 == all)
-        team.finished.notify_one();
+      while (!(spin_ ? patience.spin_until(called) : called())) {
+        own.sleeper.sleep_unless([&] {
+          team.sleepers.fetch_add(1, std::memory_order_acq_rel);
+          return called();
+        });
+        team.sleepers.fetch_sub(1, std::memory_order_relaxed);
+      }
+      if (own.share.closed()) return;
+      help(team, self);
     }
   }
 
@@ -226,7 +252,7 @@ class ThreadPool {
     if (team_ != nullptr && process_ == process()) return;
     visible_team_.store(nullptr, std::memory_order_release);
     const std::uint32_t here = process();
-    team_ = new Team(static_cast<std::size_t>(width_ - 1));
+    team_ = new Team(static_cast<std::size_t>(width_));
     process_ = here;
     for (int number = 1; number < width_; ++number) {
       team_->workers.push_back({this, team_, number, {}});
@@ -252,9 +278,8 @@ class ThreadPool {
   void stop() {
     Team* team = std::exchange(team_, nullptr);
     if (team == nullptr || process_ != process()) return;
-    team->stopping = true;
-    team->epoch.fetch_add(1, std::memory_order_release);
-    team->epoch.notify_all();
+    for (Member& member : team->members) member.share.close();
+    wake_sleepers(*team, width_);
     for (const Team::Worker& worker : team->workers) pthread_join(worker.thread, nullptr);
     visible_team_.store(nullptr, std::memory_order_release);
     delete team;

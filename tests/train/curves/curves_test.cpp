@@ -253,4 +253,13 @@ TEST_CASE("a page holds what it is given, escaped, and asks nobody for anything"
   CHECK(bounded.find("<bdi>class 7</bdi></td><td><bdi>class 9</bdi></td><td class=\"n\">5<") !=
         std::string::npos);
   CHECK(bounded.size() < 1000000);
+
+  // The same without a matrix, as of very many classes.
+  for (std::size_t i = 0; i < classes; ++i)
+    for (std::size_t j = 0; j < classes; ++j)
+      large.confusions.push_back({i, j, large.confusion[i * classes + j]});
+  large.confusion.clear();
+  CHECK(report_page(large) == bounded);
+  large.confusions.push_back({classes, 0, 1});
+  CHECK(id_of([&] { report_page(large); }) == "csv.size");
 }

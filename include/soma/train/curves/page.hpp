@@ -4,6 +4,7 @@
 
 #include <soma/base/error.hpp>
 #include <soma/base/fixed.hpp>
+#include <soma/metrics/classification.hpp>
 #include <soma/train/curves/markup.hpp>
 
 #include <algorithm>
@@ -32,6 +33,7 @@ struct ReportPage {
   // metrics::Classification.
   std::vector<std::string> labels{};
   std::vector<std::uint64_t> confusion{};
+  std::vector<metrics::Confusion> confusions{};  // the same where there is no matrix
   std::vector<WrongText> wrong{};
   std::string confidence_title = "probability";
 };
@@ -62,7 +64,7 @@ inline void append_cell(std::string& page, std::string_view content, std::string
 inline void append_confusion(std::string& page, const ReportPage& report) {
   const std::size_t count = report.labels.size();
   page.append("<h2>Confusion matrix</h2>\n");
-  if (count <= most_matrix_classes) {
+  if (!report.confusion.empty() && count <= most_matrix_classes) {
     page.append("<table id=\"confusion\">\n<tr><th>actual \\ predicted</th>");
     for (const std::string& label : report.labels)
       page.append("<th>").append(shown_text(label)).append("</th>");
@@ -74,21 +76,25 @@ inline void append_confusion(std::string& page, const ReportPage& report) {
     page.append("</tr>\n</table>\n");
     return;
   }
-  std::vector<std::size_t> places;
+  std::vector<metrics::Confusion> wrong;
+  const auto add = [&](const metrics::Confusion& cell) {
+    if (cell.label != cell.prediction && cell.cases != 0) wrong.push_back(cell);
+  };
   for (std::size_t at = 0; at < report.confusion.size(); ++at)
-    if (at / count != at % count && report.confusion[at] != 0) places.push_back(at);
-  std::ranges::stable_sort(places, [&](std::size_t a, std::size_t b) {
-    return report.confusion[a] > report.confusion[b];
+    add({at / count, at % count, report.confusion[at]});
+  for (const metrics::Confusion& cell : report.confusions) add(cell);
+  std::ranges::stable_sort(wrong, [](const metrics::Confusion& a, const metrics::Confusion& b) {
+    return a.cases > b.cases;
   });
-  if (places.size() > most_confusions) places.resize(most_confusions);
+  if (wrong.size() > most_confusions) wrong.resize(most_confusions);
   page.append("<p>Of ").append(std::to_string(count));
   page.append(" classes, those that are confused most.</p>\n<table id=\"confusion\">\n");
   page.append("<tr><th>actual</th><th>predicted</th><th>texts</th></tr>\n");
-  for (const std::size_t at : places) {
+  for (const metrics::Confusion& cell : wrong) {
     page.append("<tr>");
-    append_cell(page, shown_text(report.labels[at / count]));
-    append_cell(page, shown_text(report.labels[at % count]));
-    append_cell(page, std::to_string(report.confusion[at]), "n");
+    append_cell(page, shown_text(report.labels[cell.label]));
+    append_cell(page, shown_text(report.labels[cell.prediction]));
+    append_cell(page, std::to_string(cell.cases), "n");
     page.append("</tr>\n");
   }
   page.append("</table>\n");
@@ -117,13 +123,19 @@ inline void append_wrong(std::string& page, const ReportPage& report) {
 
 }  // namespace detail
 
-// The page. Error csv.size: the confusion matrix is not square in the labels.
+// The page. Error csv.size: the confusion matrix is not square in the labels, or the confusions
+// have other classes.
 inline std::string report_page(const ReportPage& report) {
   const std::size_t count = report.labels.size();
   const std::size_t cells = report.confusion.size();
   if (cells != 0 && (count == 0 || cells / count != count || cells % count != 0))
     fail(error_id::csv_size, "report_page", "confusion", std::to_string(cells) + " numbers",
          "the square of " + std::to_string(count) + ", the number of labels");
+  for (const metrics::Confusion& cell : report.confusions)
+    if (cell.label >= count || cell.prediction >= count)
+      fail(error_id::csv_size, "report_page", "confusions",
+           std::to_string(cell.label) + " taken for " + std::to_string(cell.prediction),
+           "classes below " + std::to_string(count) + ", the number of labels");
   std::string page =
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" "
@@ -142,7 +154,7 @@ inline std::string report_page(const ReportPage& report) {
   }
   if (!report.picture.empty())
     page.append("<h2>Curves</h2>\n<div id=\"curves\">\n").append(report.picture).append("</div>\n");
-  if (cells != 0) detail::append_confusion(page, report);
+  if (cells != 0 || !report.confusions.empty()) detail::append_confusion(page, report);
   if (!report.wrong.empty()) detail::append_wrong(page, report);
   return page.append("</body>\n</html>\n");
 }

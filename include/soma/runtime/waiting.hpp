@@ -1,0 +1,101 @@
+#pragma once
+// How a thread waits for another one: Patience spins, Sleeper sleeps. Neither gives the core away
+// (sched_yield): where others compute on it, each time may cost a time slice of the scheduler, some
+// milliseconds. std::atomic's wait() does: libstdc++ yields four times before it sleeps.
+
+#include <soma/base/config.hpp>
+#include <soma/runtime/clock.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+
+#if defined(__linux__)
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+namespace soma {
+
+// How long a thread spins for what another one does, before it sleeps: half as long after each wait
+// that did not succeed, twice as long after one that did. Where other threads compute on the same
+// cores, what one waits for may be a time slice away, and spinning for it wins nothing.
+class Patience {
+ public:
+  // False where it did not come in time.
+  template <class Done>
+  bool spin_until(Done done) {
+    if (done()) return true;
+    const std::int64_t start = monotonic_nanoseconds();
+    for (std::int64_t waited = 0; waited < limit_; waited = monotonic_nanoseconds() - start)
+      for (int round = 0; round < 32; ++round) {
+        relax();
+        if (done()) {
+          limit_ = (std::min)(limit_ * 2, most);
+          return true;
+        }
+      }
+    limit_ = (std::max)(limit_ / 2, least);
+    return false;
+  }
+  // Of the next wait, in nanoseconds.
+  std::int64_t limit() const { return limit_; }
+
+ private:
+  // At least longer than a fork-join (two cache-line transfers) and the gap between most kernels;
+  // at most about what it costs to wake a worker where cores are virtual: it starts 50 microseconds
+  // late, and the caller spends 20.
+  static constexpr std::int64_t least = 20'000, most = 100'000;
+
+  static void relax() {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+  }
+
+  std::int64_t limit_ = most;
+};
+
+// A place where one thread sleeps until another wakes it.
+class Sleeper {
+ public:
+  // Sleeps until wake(); returns early now and then, so the caller asks again what it waits for.
+  // Only one thread at a time. `ready()` is asked once more before: it has to read what the waker
+  // writes through a read-modify-write of a variable that the waker changes, or reads, in the same
+  // way before wake(). Of two such operations one comes second, and its thread sees what the other
+  // wrote: the sleeper that it need not sleep, or the waker that somebody sleeps.
+  template <class Ready>
+  void sleep_unless(const Ready& ready) {
+    asleep_.store(1, std::memory_order_relaxed);
+    if (!ready()) wait();
+    asleep_.store(0, std::memory_order_relaxed);
+  }
+  // Costs one load where nobody sleeps.
+  void wake() {
+    if (asleep_.load(std::memory_order_relaxed) == 0 ||
+        asleep_.exchange(0, std::memory_order_relaxed) == 0)
+      return;
+#if defined(SYS_futex)
+    syscall(SYS_futex, &asleep_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+#else
+    asleep_.notify_one();
+#endif
+  }
+
+ private:
+  void wait() {
+#if defined(SYS_futex)
+    syscall(SYS_futex, &asleep_, FUTEX_WAIT_PRIVATE, 1, nullptr, nullptr, 0);
+#else
+    asleep_.wait(1, std::memory_order_relaxed);
+#endif
+  }
+
+  std::atomic<std::uint32_t> asleep_{0};
+  static_assert(sizeof(std::atomic<std::uint32_t>) == 4, "a futex is four bytes");
+};
+
+}  // namespace soma
