@@ -12,8 +12,8 @@
 // values and gradients that are infinite or NaN, something may show there.
 //
 // The key block is a constant, products add along their inner
-// index in order, row sums use 16 logical lanes: the bits depend on the arguments alone. By tiles
-// (AttentionArgs::bf16_products) they depend on the CPU, too, as those of products do.
+// index in order, row sums use 16 logical lanes: the bits depend on the arguments alone. With bf16
+// instructions (AttentionArgs::bf16_products) they depend on the CPU, too, as those of products do.
 
 #include <soma/kernels/operand.hpp>
 #include <soma/runtime/math.hpp>
@@ -48,6 +48,10 @@ struct AttentionArgs {
   // (gemm/args.hpp) and unscaled, 32 steps after another join a product's sums, with probabilities
   // and their gradients in three parts that lose nothing. What is below 2^-126 counts as zero, and
   // an infinity may come out as NaN. Only where tiles are.
+  // dot_instruction: where all operands are unscaled bf16, adjacent in a row, and the width is
+  // even, two products at a time join a sum, and probabilities and their gradients are rounded to
+  // bf16 first. attention/dots-inl.hpp has the bound of what that adds: 2^-8 sum |p v| in `out`.
+  // What is below 2^-126 counts as zero. Only for a target and a CPU that has the instruction.
   Bf16Products bf16_products = Bf16Products::widened;
   std::byte* workspace = nullptr;  // AttentionKernels::workspace_bytes()
 };
