@@ -8311,8 +8311,8 @@ struct RowBlock {
 // infinity or NaN in its values or gradients may still show in the result.
 //
 // The key block is a constant, products add along their inner index in order, row sums use 16
-// logical lanes: the bits depend on the arguments alone. With tiles (AttentionArgs::bf16_products)
-// they also depend on the CPU, as in matrix products.
+// logical lanes: the bits depend on the arguments alone. With bf16 instructions
+// (AttentionArgs::bf16_products) they also depend on the CPU, as in matrix products.
 
 namespace soma {
 
@@ -8341,6 +8341,11 @@ struct AttentionArgs {
   // (gemm/args.hpp) and unscaled, 32 consecutive steps join a product's sums at a time;
   // probabilities and their gradients are split into three bf16 numbers without loss. Numbers below
   // 2^-126 count as zero, and an infinity may come out as NaN. Only on CPUs with tiles.
+  // dot_instruction: where all operands are unscaled bf16, adjacent in a row, and the width is
+  // even, two products at a time join a sum, and probabilities and their gradients are rounded to
+  // bf16 first. That adds an error of at most 2^-8 sum |p v| to `out`; attention/dots-inl.hpp
+  // derives the bounds. Numbers below 2^-126 count as zero. Only for a target and a CPU with the
+  // instruction.
   Bf16Products bf16_products = Bf16Products::widened;
   std::byte* workspace = nullptr;  // AttentionKernels::workspace_bytes()
 };
@@ -8582,6 +8587,10 @@ struct NormArgs {
   // backward
   MatrixOperand dy{};
   MatrixTarget dx{};
+  // backward adds dy * xhat and dy of its rows to these, one row after the other: what
+  // backward_parameters sums, of a run of rows, in the same pass. Columns rounded up to 16, aligned
+  // to 64 bytes; both nullptr: not wanted.
+  float *gamma_sums = nullptr, *beta_sums = nullptr;
   // backward_parameters: the sums over rows of dy * xhat and of dy, for columns first_column to
   // first_column + count; nullptr: not wanted. Order: as ColumnSumArgs.
   Segments segments{};
@@ -15907,6 +15916,9 @@ struct Sample {
   // The error that fp32 may make in a result, and in a gradient, relative to the largest magnitude
   // of the reference (at least 1): a formula of sizes, times 2^-24.
   double error = 0, gradient_error = 0;
+  // What bf16 inputs may add to the error of a result beside its own rounding, relative as above:
+  // of an operator that rounds in between.
+  double bf16_error = 0;
 };
 
 struct OperatorSamples {
@@ -22224,6 +22236,7 @@ class AttentionBackward {
     std::fill_n(space_.log_sum_exp, places, 0.0f);
     std::copy_n(args_.log_sum_exp, args_.queries, space_.log_sum_exp);
     for (std::size_t query = 0; query < args_.queries; ++query) {
+      if (operands_.sum_products(query, space_.delta[query])) continue;
       LaneSums<1> sums;
       for_each_chunk(args_.width, [&](std::size_t first, std::size_t count) {
         add_row_products(dout.read(query, first, count, buffers[0].values),
@@ -22287,6 +22300,1056 @@ class AttentionBackward {
 }  // namespace HWY_NAMESPACE
 }  // namespace soma
 HWY_AFTER_NAMESPACE();
+
+#endif
+// ---- soma/kernels/attention/dots-inl.hpp
+// Attention of bf16 queries, keys and values, by the bf16 dot instruction. Panels are those of
+// attention/panels-inl.hpp with two numbers in each float's place: neighbours along a head's width,
+// of keys or of queries, whichever a product sums over. Probabilities and the gradients of scores,
+// which are fp32, are rounded to bf16 before they are multiplied: so every product takes half of
+// the steps that multiply-adds would.
+//
+// Error, beside that of the sums: each weight p of a value, and each ds, is off by at most 2^-8 of
+// itself. So out is off by at most 2^-8 sum |p v|, dv by 2^-8 sum |p dout|; dq and dk by 2^-7 of
+// the sums of |k| or |q| times scale p (|dp| + sum |p dp|): once for ds and once for delta, which
+// is made of out. The sum of probabilities, and what leaves as log-sum-exp, are of fp32
+// exponentials.
+//
+// A pair that has one number only, because queries or keys are odd in number, has a zero beside it,
+// which adds nothing: results of a query do not depend on how many others there are. Where keys are
+// hidden, the number beside it may be that of a hidden key, which is multiplied by zero.
+
+#if defined(SOMA_KERNELS_ATTENTION_DOTS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_ATTENTION_DOTS_INL_HPP
+#undef SOMA_KERNELS_ATTENTION_DOTS_INL_HPP
+#else
+#define SOMA_KERNELS_ATTENTION_DOTS_INL_HPP
+#endif
+
+// ---- soma/kernels/attention/code_rows-inl.hpp
+// Rows of bf16 numbers to panels of pairs and back, for the dot products of attention
+// (attention/dots-inl.hpp).
+
+#if defined(SOMA_KERNELS_ATTENTION_CODE_ROWS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_ATTENTION_CODE_ROWS_INL_HPP
+#undef SOMA_KERNELS_ATTENTION_CODE_ROWS_INL_HPP
+#else
+#define SOMA_KERNELS_ATTENTION_CODE_ROWS_INL_HPP
+#endif
+
+// ---- soma/kernels/attention/products-inl.hpp
+// Products of the panels of attention/panels-inl.hpp, which are read as they lie on either side of
+// a product: an fp32 number in each place, or two bf16 numbers that are adjacent along the sum.
+
+#if defined(SOMA_KERNELS_ATTENTION_PRODUCTS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_ATTENTION_PRODUCTS_INL_HPP
+#undef SOMA_KERNELS_ATTENTION_PRODUCTS_INL_HPP
+#else
+#define SOMA_KERNELS_ATTENTION_PRODUCTS_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+
+// Keys whose scores are made together. Part of the result's definition (the largest score so far is
+// brought up to date once a block), so the same on every target; a multiple of the 14 rows of
+// AVX-512's micro-tiles, and enough for texts cut at 128.
+inline constexpr std::size_t key_block = 140;
+
+// Rows of a product are taken in blocks of micro_rows, the last ones in smaller blocks, for texts
+// are short.
+inline constexpr std::size_t middle_rows = (micro_rows / 2 + 1) / 2 * 2;
+inline constexpr std::size_t small_rows = middle_rows / 2;
+static constexpr std::size_t rows_of_next_block(std::size_t rows) {
+  const bool two_middle = rows > micro_rows && rows <= 2 * middle_rows;
+  if (rows + 1 >= micro_rows && !two_middle) return micro_rows;
+  return rows > small_rows ? middle_rows : small_rows;
+}
+static constexpr std::size_t rows_of_blocks(std::size_t rows) {
+  std::size_t taken = 0;
+  while (taken < rows) taken += rows_of_next_block(rows - taken);
+  return taken;
+}
+
+// So many rows beyond the last are read of the left-hand side and written. Where the rows are
+// columns of a panel, they are among those in use.
+inline constexpr std::size_t row_padding = (std::max)(small_rows - 1, std::size_t{1});
+static_assert([] {
+  for (std::size_t rows = 1; rows <= key_block; ++rows) {
+    const std::size_t taken = rows_of_blocks(rows);
+    if (taken > rows + row_padding) return false;
+    if (rows <= micro_columns && taken > columns_in_use(rows)) return false;
+  }
+  return true;
+}());
+
+// ---- products of panels
+
+namespace {  // internal linkage: units with other flags have their own
+
+// Rows of a as rows of a panel, kDistance floats apart: a step is a column.
+template <std::size_t kDistance = micro_columns>
+struct PanelRows {
+  static constexpr std::size_t row_distance = kDistance;
+  const float* at;
+  HWY_INLINE ElementPlace* place(std::size_t row) const { return at + row * row_distance; }
+  HWY_INLINE void next() { ++at; }
+  HWY_INLINE void fetch(std::size_t) const {}
+};
+
+// Rows of a as columns of a panel: a step is a row.
+struct PanelColumns {
+  static constexpr std::size_t row_distance = 1;
+  const float* at;
+  HWY_INLINE ElementPlace* place(std::size_t row) const { return at + row * row_distance; }
+  HWY_INLINE void next() { at += micro_columns; }
+  HWY_INLINE void fetch(std::size_t) const {}
+};
+
+}  // namespace
+
+template <class Products, class RowsOfA, std::size_t kRows>
+static inline void multiply_rows(std::size_t columns, std::size_t steps, const float* a,
+                                 const float* b, float* c, bool fresh) {
+  const SumPath path{c, micro_columns, fresh};
+  if (columns <= float_lanes)
+    MicroKernel<Products, RowsOfA, kRows, 1>::run(steps, {a}, b, path);
+  else
+    MicroKernel<Products, RowsOfA, kRows>::run(steps, {a}, b, path);
+}
+
+// A panel c (+)= a b for a panel b of so many steps; from zero where `fresh`.
+template <class Products, class RowsOfA>
+HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_panel(std::size_t rows, std::size_t columns,
+                                                         std::size_t steps, const float* a,
+                                                         const float* b, float* c, bool fresh) {
+  while (rows != 0) {
+    const std::size_t taken = rows_of_next_block(rows);
+    if (taken == micro_rows)
+      multiply_rows<Products, RowsOfA, micro_rows>(columns, steps, a, b, c, fresh);
+    else if (taken == middle_rows)
+      multiply_rows<Products, RowsOfA, middle_rows>(columns, steps, a, b, c, fresh);
+    else
+      multiply_rows<Products, RowsOfA, small_rows>(columns, steps, a, b, c, fresh);
+    a += taken * RowsOfA::row_distance;
+    c += taken * micro_columns;
+    rows -= (std::min)(taken, rows);
+  }
+}
+
+// Scores or the like of some keys and a panel of queries: rows of keys, as panels of `panel_rows`
+// rows, times columns, in so many steps.
+template <class Products>
+static inline void multiply_keys(std::size_t keys, std::size_t queries, std::size_t steps,
+                                 const float* panels, std::size_t panel_rows, const float* columns,
+                                 float* scores) {
+  if (steps == 0) std::fill_n(scores, keys * micro_columns, 0.0f);
+  for (std::size_t at = 0; at < steps; at += micro_columns) {
+    multiply_panel<Products, PanelRows<>>(keys, queries, (std::min)(micro_columns, steps - at),
+                                          panels, columns, scores, at == 0);
+    panels += panel_rows * micro_columns;
+    columns += micro_columns * micro_columns;
+  }
+}
+
+// Panels c (+)= a b for the first `steps` rows of panels b of `b_rows` rows each. Those of c lie
+// `c_panel` floats apart.
+template <class Products, class RowsOfA>
+static inline void multiply_panels(std::size_t rows, std::size_t width, std::size_t steps,
+                                   const float* a, const float* b, std::size_t b_rows, float* c,
+                                   std::size_t c_panel, bool fresh) {
+  for (std::size_t at = 0; at < width; at += micro_columns) {
+    multiply_panel<Products, RowsOfA>(rows, width - at, steps, a, b, c, fresh);
+    b += b_rows * micro_columns;
+    c += c_panel;
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+// ---- soma/kernels/gemm/pack/bf16_pairs-inl.hpp
+// Packing for the bf16 dot instruction. It works as in gemm/pack/fp32-inl.hpp, but each float of a
+// panel holds two bf16 numbers that are adjacent along k: [k / 2][width]. If k is odd, the last
+// number has a zero beside it.
+
+#if defined(SOMA_KERNELS_GEMM_PACK_BF16_PAIRS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_PACK_BF16_PAIRS_INL_HPP
+#undef SOMA_KERNELS_GEMM_PACK_BF16_PAIRS_INL_HPP
+#else
+#define SOMA_KERNELS_GEMM_PACK_BF16_PAIRS_INL_HPP
+#endif
+
+// ---- soma/kernels/gemm/pack/panels_8bit-inl.hpp
+// Packs panels of pairs (gemm/pack/bf16_pairs-inl.hpp) from an operand of bytes. Bytes are moved to
+// the order of a panel first and looked up there: numbers need no buffer, and the code moves half
+// as many bytes.
+
+#if defined(SOMA_KERNELS_GEMM_PACK_PANELS_8BIT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_PACK_PANELS_8BIT_INL_HPP
+#undef SOMA_KERNELS_GEMM_PACK_PANELS_8BIT_INL_HPP
+#else
+#define SOMA_KERNELS_GEMM_PACK_PANELS_8BIT_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+#if SOMA_HAS_BF16_DOT
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+namespace {  // internal linkage: units with other flags have their own
+
+// Writes panels of kLines lines, kWidth floats wide and `panel` floats apart, step by step: a step
+// has a pair of numbers of each line, neighbours along k, and a vector holds the pairs of sixteen
+// lines. Places after the last line get arbitrary values.
+template <std::size_t kLines, std::size_t kWidth>
+class EightBitPanels {
+ public:
+  static constexpr std::size_t turned = 32;  // columns that turn() takes together
+
+  EightBitPanels(const EightBitRows& rows, float* out, std::size_t panel)
+      : rows_(rows), out_(out), panel_(panel) {}
+
+  // For lines that are columns of the operand: an even number of its rows become half as many
+  // steps. The rows that are `ahead` rows further are prefetched.
+  void pair(const RowsPart& part, std::size_t ahead) const {
+    rows_.has_sign() ? pair<true>(part, ahead) : pair<false>(part, ahead);
+  }
+  // For lines that are rows: a multiple of `turned` columns become half as many steps.
+  void turn(const RowsPart& part, std::size_t ahead) const {
+    rows_.has_sign() ? turn<true>(part, ahead) : turn<false>(part, ahead);
+  }
+
+ private:
+  static constexpr std::size_t side = 16;                         // lines of a vector
+  static constexpr std::size_t apart = (std::min)(kLines, side);  // between the first of two
+  static constexpr bool in_one_panel = kWidth != side;            // two vectors
+  static_assert(kWidth == side || (kWidth == 2 * side && kLines == kWidth));
+
+  static constexpr hn::ScalableTag<std::uint8_t> d{};
+  static constexpr hn::Half<hn::ScalableTag<std::uint8_t>> d_row{};
+  using Bytes = hn::Vec<hn::ScalableTag<std::uint8_t>>;
+  static_assert(sizeof(Bytes) == 4 * side);
+
+  // Makes two vectors of lines from 32 bytes of two rows.
+  template <bool kSign>
+  HWY_NOINLINE void pair(const RowsPart& part, std::size_t ahead) const {
+    constexpr std::size_t read = 2 * side;
+    constexpr std::size_t together = 4;  // pairs, which are adjacent in a panel
+    const NumberTable<kSign> table(rows_.halves());
+    // Each group of sixteen bytes has eight codes of the first vector and eight of the second: the
+    // codes of four lines, with the two rows interleaved.
+    alignas(64) std::uint8_t places[2 * read];
+    for (std::size_t i = 0; i < 2 * read; ++i) {
+      const std::size_t line = i / 16 * 4 + i % 8 / 2 + (i % 16 < 8 ? 0 : apart);
+      places[i] = static_cast<std::uint8_t>(i % 2 * read + line);
+    }
+    const auto order = hn::Load(d, places);
+    const std::size_t to_second = in_one_panel ? side : panel_;
+    for (std::size_t row = 0; row < part.rows; row += 2 * together) {
+      const std::size_t end = (std::min)(row + 2 * together, part.rows);
+      float* to = out_ + row / 2 * kWidth;
+      for (std::size_t line = 0; line < part.count; line += 2 * apart) {
+        const std::size_t column = part.column + line, left = part.count - line;
+        const auto codes = [&](std::size_t i) HWY_ATTR {
+          const std::uint8_t* const from = rows_.at(i, column);
+          rows_.fetch(i + ahead, column);
+          return left >= read ? hn::LoadU(d_row, from)
+                              : hn::MaskedLoad(hn::FirstN(d_row, left), d_row, from);
+        };
+        float* pair = to;
+        for (std::size_t i = part.row + row; i < part.row + end; i += 2, pair += kWidth) {
+          const auto even = codes(i), odd = codes(i + 1);
+          Bytes first, second;
+          table.look_up(permute_bytes(hn::Combine(d, odd, even), order), first, second);
+          store(first, pair);
+          if (in_one_panel || left > apart) store(second, pair + to_second);
+        }
+        to += in_one_panel ? panel_ : 2 * panel_;
+      }
+    }
+  }
+
+  // Takes a vector of lines and 32 of their columns at a time.
+  template <bool kSign>
+  HWY_NOINLINE void turn(const RowsPart& part, std::size_t ahead) const {
+    static_assert(turned == 2 * side);
+    constexpr std::size_t half = side / 2;
+    const hn::Repartition<std::uint64_t, decltype(d)> d64;
+    const NumberTable<kSign> table(rows_.halves());
+    // For each four lines: the pairs of one column, and the pairs of the eighth column after it.
+    alignas(64) static constexpr std::uint64_t sides[] = {0, 2, 1, 3, 4, 6, 5, 7};
+    const auto order = hn::SetTableIndices(d64, sides);
+    const std::size_t last = part.row + part.rows - 1;
+    const std::size_t lines = (part.rows + kLines - 1) / kLines * kLines;
+    for (std::size_t line = 0; line < lines; line += apart) {
+      float* to = out_ + line / kLines * panel_ + line % kLines;
+      for (std::size_t k = 0; k < part.count; k += turned, to += side * kWidth) {
+        const std::size_t column = part.column + k;
+        const auto codes = [&](std::size_t i) HWY_ATTR {
+          const std::size_t row = (std::min)(part.row + line + i, last);
+          rows_.fetch(row + ahead, column);
+          return hn::LoadU(d_row, rows_.at(row, column));
+        };
+        Bytes pairs[half];
+        for (std::size_t i = 0; i < half; ++i) pairs[i] = hn::Combine(d, codes(i + half), codes(i));
+        turn_pairs(pairs);
+        for (std::size_t i = 0; i < half; ++i) {
+          Bytes first, second;
+          table.look_up(hn::BitCast(d, hn::TableLookupLanes(hn::BitCast(d64, pairs[i]), order)),
+                        first, second);
+          store(first, to + i * kWidth);
+          store(second, to + (i + half) * kWidth);
+        }
+      }
+    }
+  }
+
+  // Transposes pairs within each 16 bytes of eight vectors: rows become columns.
+  static HWY_INLINE void turn_pairs(Bytes (&v)[8]) {
+    interleave<std::uint16_t, 1>(v);
+    interleave<std::uint32_t, 2>(v);
+    interleave<std::uint64_t, 4>(v);
+  }
+  // Interleaves the lanes of vectors that are kApart apart.
+  template <class Lane, std::size_t kApart>
+  static HWY_INLINE void interleave(Bytes (&v)[8]) {
+    const hn::Repartition<Lane, decltype(d)> d_lane;
+    Bytes next[8];
+    for (std::size_t i = 0, to = 0; i < 8; ++i) {
+      if (i / kApart % 2 != 0) continue;
+      const auto a = hn::BitCast(d_lane, v[i]), b = hn::BitCast(d_lane, v[i + kApart]);
+      next[to++] = hn::BitCast(d, hn::InterleaveLower(d_lane, a, b));
+      next[to++] = hn::BitCast(d, hn::InterleaveUpper(d_lane, a, b));
+    }
+    for (std::size_t i = 0; i < 8; ++i) v[i] = next[i];
+  }
+
+  static HWY_INLINE void store(Bytes numbers, float* to) {
+    hn::Store(hn::BitCast(Floats(), numbers), Floats(), to);
+  }
+
+  const EightBitRows& rows_;
+  float* out_;
+  std::size_t panel_;
+};
+
+}  // namespace
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+#endif
+
+#endif
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Packs a panel from lines that are adjacent along k. Pairs are adjacent already, so they are
+// transposed as floats are.
+template <std::size_t kWidth>
+HWY_NOINLINE HWY_MAYBE_UNUSED static void pack_pair_lines_panel(const Bf16Code* const* lines,
+                                                                std::size_t depth, float* out) {
+  const float* pairs[kWidth];  // only read as vectors, wherever they start
+  for (std::size_t line = 0; line < kWidth; ++line)
+    pairs[line] = reinterpret_cast<const float*>(lines[line]);
+  const std::size_t whole = depth / 8 * 4;
+  pack_lines_panel<kWidth>(pairs, whole, out);
+  for (std::size_t k = 2 * whole; k < depth; k += 2)
+    for (std::size_t line = 0; line < kWidth; ++line) {
+      float* const to = out + k / 2 * kWidth + line;
+      *to = 0;
+      std::memcpy(to, lines[line] + k, (std::min)(depth - k, std::size_t{2}) * sizeof(Bf16Code));
+    }
+}
+
+// Packs one step of a panel from two rows of lines. `readable` lines may be read.
+template <std::size_t kWidth>
+HWY_INLINE void pack_pair_rows(const Bf16Code* even, const Bf16Code* odd, std::size_t readable,
+                               float* out) {
+  const hn::Rebind<Bf16Code, Floats> stored;
+  const hn::RebindToUnsigned<Floats> du;
+  alignas(64) Bf16Code edges[2][kWidth] = {};
+  if (readable < kWidth) {
+    std::memcpy(edges[0], even, readable * sizeof(Bf16Code));
+    std::memcpy(edges[1], odd, readable * sizeof(Bf16Code));
+    even = edges[0];
+    odd = edges[1];
+  }
+  for (std::size_t at = 0; at < kWidth; at += float_lanes) {
+    const auto low = hn::PromoteTo(du, hn::LoadU(stored, even + at));
+    const auto high = hn::PromoteTo(du, hn::LoadU(stored, odd + at));
+    hn::Store(hn::BitCast(Floats(), hn::Or(low, hn::ShiftLeft<16>(high))), Floats(), out + at);
+  }
+}
+
+namespace {  // internal linkage: units with other flags have their own
+
+// The memory into which packing decodes codes.
+struct PairBuffer {
+  static constexpr std::size_t rows = 8;  // rows of lines at a time
+  // Rows between the row that is packed and the row that is prefetched. 16 rows of 112 lines are 72
+  // cache lines: with 8 rows, gradients of weights that come from memory take 1.01 times as long
+  // (AMD Zen 5).
+  static constexpr std::size_t rows_ahead = 16;
+  static constexpr std::size_t lines_ahead = 4;  // the same for lines that are laid, which are long
+  static constexpr std::size_t row_stride = pack_lines + lane_padding;
+  static constexpr std::size_t line_stride = 2 * pack_depth + lane_padding;
+  static constexpr std::size_t most_width = 32;
+  alignas(64) Bf16Code codes[most_width * line_stride];
+  alignas(64) Bf16Code zeros[(std::max)(row_stride, 2 * pack_direct_depth)] = {};
+  // The block of pairs that is transposed at a time; it stays in the first-level cache.
+  static constexpr std::size_t block_floats = 2048;
+  alignas(64) float blocks[block_floats];
+  ChunkBuffer values;
+};
+static_assert(PairBuffer::rows * PairBuffer::row_stride <=
+              PairBuffer::most_width * PairBuffer::line_stride);
+static_assert(2 * pack_depth <= row_chunk && pack_lines <= row_chunk);
+
+// The counterpart of PackSource for operands whose stored numbers are exact in bf16.
+class PairSource {
+ public:
+  using Buffer = PairBuffer;
+
+  static bool takes(const MatrixOperand& operand) {
+    if (operand.dtype == DType::bf16) return operand.scale == 1;
+    return EightBitRows::are_exact(operand);
+  }
+
+  PairSource(const MatrixOperand& operand, std::size_t lines, std::size_t depth,
+             std::size_t line_stride, std::size_t depth_stride)
+      : lines_(lines),
+        depth_(depth),
+        along_depth_(depth_stride <= line_stride),
+        operand_(operand),
+        factor_(operand.scale) {
+    operand_.row_stride = along_depth_ ? line_stride : depth_stride;
+    operand_.column_stride = along_depth_ ? depth_stride : line_stride;
+    operand_.scale = 1;
+    reader_ = MatrixReader(operand_);
+    direct_ = operand.dtype == DType::bf16 && operand_.column_stride == 1;
+    if (EightBitRows::take(operand_))
+      bytes_ = EightBitRows(operand_, along_depth_ ? lines : depth, true);
+  }
+
+  float factor() const { return factor_; }
+
+  // The address of a line from a step on if lines can be read in place, with a float for each pair
+  // of steps and place_stride() floats apart; else nullptr.
+  const float* place(std::size_t line, std::size_t step) const {
+    const auto* first = static_cast<const Bf16Code*>(operand_.data) + step;
+    if (!along_depth_ || !direct_ || operand_.row_stride % 2 != 0 ||
+        reinterpret_cast<std::uintptr_t>(first) % alignof(float) != 0)
+      return nullptr;
+    return reinterpret_cast<const float*>(first + line * operand_.row_stride);
+  }
+  std::size_t place_stride() const { return operand_.row_stride / 2; }
+
+  // Most steps in a call.
+  std::size_t most_depth() const { return 2 * (direct_ ? pack_direct_depth : pack_depth); }
+
+  // True if numbers are read as they are stored.
+  bool direct() const { return direct_; }
+
+  // True if lay() can write whole lines in the layout of place(): `depth` steps from `first` on,
+  // `stride` floats apart.
+  bool can_lay() const { return along_depth_ && (direct_ || bytes_.present()); }
+  void lay(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
+           std::size_t stride, float* out) const {
+    auto* codes = reinterpret_cast<Bf16Code*>(out);
+    if (bytes_.present())
+      return bytes_.read({first_line, lines, first, depth}, PairBuffer::lines_ahead, codes,
+                         2 * stride);
+    for (std::size_t line = 0; line < lines; ++line, codes += 2 * stride)
+      std::memcpy(codes, codes_at(first_line + line, first), depth * sizeof(Bf16Code));
+  }
+
+  // Packs panels, one after another.
+  template <std::size_t kLines, std::size_t kWidth>
+  void pack(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
+            PairBuffer& buffer, float* out) const {
+    pack<kLines, kWidth>({first_line, lines, first, depth, out, (depth + 1) / 2 * kWidth}, buffer);
+  }
+  template <std::size_t kLines, std::size_t kWidth>
+  void pack(const PackPart& part, PairBuffer& buffer) const {
+    static_assert(kWidth >= kLines && kWidth % pack_group == 0 && kWidth <= PairBuffer::most_width);
+    if (along_depth_)
+      pack_along_depth<kLines, kWidth>(part, buffer);
+    else
+      pack_along_lines<kLines, kWidth>(part, buffer);
+  }
+
+  // For tiles: panels of kWidth lines, with zeros after the last pair up to a multiple of kUnit
+  // pairs.
+  template <std::size_t kWidth, std::size_t kUnit>
+  void pack_units(const PackPart& part, PairBuffer& buffer) const {
+    pack<kWidth, kWidth>(part, buffer);
+    const std::size_t pairs = (part.depth + 1) / 2, whole = (pairs + kUnit - 1) / kUnit * kUnit;
+    if (pairs == whole) return;
+    float* out = part.out;
+    for (std::size_t at = 0; at < part.lines; at += kWidth, out += part.panel)
+      std::fill(out + pairs * kWidth, out + whole * kWidth, 0.0f);
+  }
+
+  // The same with the pairs of a line adjacent: [kSide pairs][line][pair] in a panel of kSide
+  // lines.
+  template <std::size_t kSide>
+  void pack_blocks(const PackPart& part, PairBuffer& buffer) const {
+    if (!along_depth_) return turn_blocks<kSide>(part, buffer);
+    float* out = part.out;
+    for (std::size_t at = 0; at < part.lines; at += kSide, out += part.panel) {
+      const Bf16Code* from[kSide];
+      const std::size_t present = (std::min)(kSide, part.lines - at);
+      read({part.first_line + at, present, part.first, part.depth}, kSide, PairBuffer::line_stride,
+           buffer, from);
+      for (std::size_t line = 0; line < kSide; ++line)
+        copy_line<kSide>(line < present ? from[line] : buffer.zeros, part.depth,
+                         out + line * kSide);
+    }
+  }
+
+ private:
+  // Points from[i] to the codes of row i: the stored codes, or a copy decoded into the buffer,
+  // `stride` apart. For 8-bit types, the rows `ahead` of these are prefetched.
+  void read(const RowsPart& part, std::size_t ahead, std::size_t stride, PairBuffer& buffer,
+            const Bf16Code** from) const {
+    for (std::size_t i = 0; i < part.rows; ++i)
+      from[i] = direct_ ? codes_at(part.row + i, part.column) : buffer.codes + i * stride;
+    if (direct_) return;
+    if (bytes_.present()) return bytes_.read(part, ahead, buffer.codes, stride);
+    for (std::size_t i = 0; i < part.rows; ++i)
+      upper_halves(reader_.read(part.row + i, part.column, part.count, buffer.values.values),
+                   part.count, buffer.codes + i * stride);
+  }
+
+  const Bf16Code* codes_at(std::size_t row, std::size_t column) const {
+    return static_cast<const Bf16Code*>(operand_.data) + row * operand_.row_stride + column;
+  }
+
+  // Transposes a row of blocks that are kLines^2 apart.
+  template <std::size_t kLines>
+  static void copy_line(const Bf16Code* codes, std::size_t depth, float* out) {
+    const hn::CappedTag<Bf16Code, 2 * kLines> d;
+    std::size_t k = 0;
+    for (; k + 2 * kLines <= depth; k += 2 * kLines, out += kLines * kLines) {
+      auto* to = reinterpret_cast<Bf16Code*>(out);
+      for (std::size_t i = 0; i < 2 * kLines; i += hn::Lanes(d))
+        hn::StoreU(hn::LoadU(d, codes + k + i), d, to + i);
+    }
+    if (k == depth) return;
+    std::fill_n(out, kLines, 0.0f);
+    std::memcpy(out, codes + k, (depth - k) * sizeof(Bf16Code));
+  }
+
+  // Packs blocks of lines that are columns in memory, through the buffer, where they are
+  // transposed.
+  template <std::size_t kSide>
+  void turn_blocks(const PackPart& part, PairBuffer& buffer) const {
+    constexpr std::size_t block = kSide * kSide;
+    constexpr std::size_t together = PairBuffer::block_floats / kSide;
+    for (std::size_t k = 0; k < part.depth; k += 2 * kSide)
+      for (std::size_t line = 0; line < part.lines; line += together) {
+        const std::size_t lines = (std::min)(together, part.lines - line);
+        const std::size_t depth = (std::min)(2 * kSide, part.depth - k);
+        const PackPart pairs{part.first_line + line, lines, part.first + k, depth,
+                             buffer.blocks,          block};
+        if (direct_)
+          pair_rows<kSide>(pairs, buffer);
+        else
+          pack_units<kSide, kSide>(pairs, buffer);
+        float* to = part.out + line / kSide * part.panel + k / 2 * kSide;
+        for (std::size_t at = 0; at < lines; at += kSide, to += part.panel)
+          turn_block<kSide>(buffer.blocks + at * kSide, to);
+      }
+  }
+  // Packs a step of blocks of kSide pairs from stored rows. It reads one pair of rows after the
+  // other, because the CPU's own prefetcher follows that order best, and prefetches the same part
+  // of the rows of the next step.
+  template <std::size_t kSide>
+  void pair_rows(const PackPart& part, const PairBuffer& buffer) const {
+    const std::size_t readable = lines_ - part.first_line, stride = operand_.row_stride;
+    const bool more = part.first + 4 * kSide <= depth_;
+    const std::size_t ahead = more ? 2 * kSide * stride : 0;
+    const auto row = [&](std::size_t k) {
+      return k < part.depth ? codes_at(part.first + k, part.first_line) : buffer.zeros;
+    };
+    for (std::size_t k = 0; k < 2 * kSide; k += 2) {
+      const Bf16Code *const even = row(k), *const odd = row(k + 1);
+      float* to = part.out + k / 2 * kSide;
+      for (std::size_t at = 0; at < part.lines; at += kSide, to += part.panel) {
+        if (k + 1 < part.depth) hwy::Prefetch(even + at + ahead), hwy::Prefetch(odd + at + ahead);
+        pack_pair_rows<kSide>(even + at, odd + at, readable - at, to);
+      }
+    }
+  }
+  // Transposes: rows become columns.
+  template <std::size_t kLines>
+  static void turn_block(const float* block, float* to) {
+    const float* lines[kLines];
+    for (std::size_t i = 0; i < kLines; ++i) lines[i] = block + i * kLines;
+    for (std::size_t group = 0; group < kLines; group += pack_group)
+      for (std::size_t at = 0; at < kLines; at += 4)
+        turn_group(lines + group, at, to + at * kLines + group, kLines);
+  }
+
+  template <std::size_t kLines, std::size_t kWidth>
+  void pack_along_depth(PackPart part, PairBuffer& buffer) const {
+#if SOMA_HAS_BF16_DOT
+    if (bytes_.present()) {
+      const EightBitPanels<kLines, kWidth> panels(bytes_, part.out, part.panel);
+      const std::size_t turned = part.depth / panels.turned * panels.turned;
+      panels.turn({part.first_line, part.lines, part.first, turned}, kLines);
+      part.first += turned, part.depth -= turned, part.out += turned / 2 * kWidth;
+      if (part.depth == 0) return;
+    }
+#endif
+    float* out = part.out;
+    for (std::size_t at = 0; at < part.lines; at += kLines, out += part.panel) {
+      const Bf16Code* from[kWidth];
+      const std::size_t present = (std::min)(kLines, part.lines - at);
+      read({part.first_line + at, present, part.first, part.depth}, kLines, PairBuffer::line_stride,
+           buffer, from);
+      for (std::size_t line = present; line < kWidth; ++line) from[line] = buffer.zeros;
+      pack_pair_lines_panel<kWidth>(from, part.depth, out);
+    }
+  }
+
+  template <std::size_t kLines, std::size_t kWidth>
+  void pack_along_lines(const PackPart& part, PairBuffer& buffer) const {
+    const auto [first_line, lines, first, depth, out, panel] = part;
+    // Lines after the last requested line may be read too: their numbers go to places that no
+    // result depends on.
+    const std::size_t readable = direct_ ? lines_ - first_line : lines;
+    std::size_t k = 0;
+#if SOMA_HAS_BF16_DOT
+    if (bytes_.present()) {
+      k = depth / 2 * 2;
+      EightBitPanels<kLines, kWidth>(bytes_, out, panel)
+          .pair({first, k, first_line, lines}, PairBuffer::rows_ahead);
+    }
+#endif
+    for (; k < depth; k += PairBuffer::rows) {
+      const std::size_t rows = (std::min)(PairBuffer::rows, depth - k);
+      const Bf16Code* from[PairBuffer::rows + 1];
+      read({first + k, rows, first_line, lines}, PairBuffer::rows_ahead, PairBuffer::row_stride,
+           buffer, from);
+      from[rows] = nullptr;  // beside an odd last one
+      // Prefetches the same places of the rows that are packed next, or of the same rows if they
+      // are the last ones.
+      const bool more = direct_ && first + k + PairBuffer::rows_ahead + rows <= depth_;
+      const std::size_t ahead = more ? PairBuffer::rows_ahead * operand_.row_stride : 0;
+      float* to = out + k / 2 * kWidth;
+      for (std::size_t at = 0; at < lines; at += kLines, to += panel)
+        for (std::size_t row = 0; row < rows; row += 2) {
+          hwy::Prefetch(from[row] + at + ahead);
+          hwy::Prefetch(from[(std::min)(row + 1, rows - 1)] + at + ahead);
+          const Bf16Code* odd = from[row + 1] != nullptr ? from[row + 1] + at : buffer.zeros;
+          pack_pair_rows<kWidth>(from[row] + at, odd, readable - at, to + row / 2 * kWidth);
+        }
+    }
+  }
+
+  std::size_t lines_, depth_;
+  bool along_depth_, direct_;
+  MatrixOperand operand_;
+  float factor_;
+  MatrixReader reader_;
+  EightBitRows bytes_;
+};
+
+}  // namespace
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+
+#endif
+
+#include <hwy/highway.h>
+
+#if SOMA_HAS_BF16_DOT
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+static constexpr std::size_t pairs_of(std::size_t count) { return (count + 1) / 2; }
+inline constexpr std::size_t panel_codes = 2 * micro_columns;  // of a row of a panel of pairs
+
+// Rows of bf16 numbers, adjacent in each, so many codes apart.
+struct CodeRows {
+  const Bf16Code* first;
+  std::size_t stride;
+
+  static bool take(const MatrixOperand& operand) {
+    return operand.dtype == DType::bf16 && operand.scale == 1 && operand.column_stride == 1;
+  }
+  CodeRows(const MatrixOperand& operand, std::size_t row)
+      : first(static_cast<const Bf16Code*>(operand.data) + row * operand.row_stride),
+        stride(operand.row_stride) {}
+};
+
+// Panels of pairs along the width, `panel_rows` rows each, from so many rows and row_padding of
+// zeros behind them; zeros behind the last number of a row.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void copy_pair_rows(const CodeRows& from, std::size_t rows,
+                                                         std::size_t width, std::size_t panel_rows,
+                                                         float* out) {
+  const hn::CappedTag<Bf16Code, panel_codes> d;
+  const std::size_t lanes = hn::Lanes(d);
+  for (std::size_t at = 0; at < width; at += panel_codes, out += panel_rows * micro_columns) {
+    const std::size_t count = (std::min)(panel_codes, width - at), whole = count / lanes * lanes;
+    auto* to = reinterpret_cast<Bf16Code*>(out);
+    for (std::size_t row = 0; row < rows; ++row, to += panel_codes) {
+      const Bf16Code* const codes = from.first + row * from.stride + at;
+      for (std::size_t i = 0; i < whole; i += lanes) hn::Store(hn::LoadU(d, codes + i), d, to + i);
+      if (whole != count)
+        std::memcpy(to + whole, codes + whole, (count - whole) * sizeof(Bf16Code));
+      if (count != panel_codes) std::fill(to + count, to + panel_codes, Bf16Code{0});
+    }
+    std::fill_n(to, (std::min)(row_padding, panel_rows - rows) * panel_codes, Bf16Code{0});
+  }
+}
+
+// Panels of pairs of rows, `panel` floats apart: an odd last row has zeros beside it.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void pair_code_rows(const CodeRows& from, std::size_t rows,
+                                                         std::size_t width, std::size_t panel,
+                                                         float* out) {
+  alignas(64) static constexpr Bf16Code zeros[micro_columns] = {};
+  for (std::size_t at = 0; at < width; at += micro_columns, out += panel)
+    for (std::size_t row = 0; row < rows; row += 2) {
+      const Bf16Code* const even = from.first + row * from.stride + at;
+      pack_pair_rows<micro_columns>(even, row + 1 < rows ? even + from.stride : zeros, width - at,
+                                    out + row / 2 * micro_columns);
+    }
+}
+
+// Rows of scores, or what has become of them, rounded to pairs of neighbouring queries.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void round_rows(const float* scores, std::size_t rows,
+                                                     std::size_t columns, float* out) {
+  const Floats d;
+  for (std::size_t row = 0; row < rows; ++row, scores += micro_columns, out += float_lanes) {
+    const FloatVector left = hn::Load(d, scores);
+    const FloatVector right = columns > float_lanes ? hn::Load(d, scores + float_lanes) : left;
+    hn::Store(nearest_bf16(left, right), d, out);
+  }
+}
+
+// The bytes of two vectors' rounded numbers, one vector's behind the other's, in the order of
+// pairs.
+struct PairBytes {
+  alignas(64) std::uint8_t places[64] = {};
+  constexpr PairBytes() {
+    for (std::size_t i = 0; i < 64; ++i)
+      places[i] = static_cast<std::uint8_t>(i / 4 * 2 + i % 2 + i / 2 % 2 * 32);
+  }
+};
+
+// The same of pairs of keys, as panels of queries: a last one without a neighbour has zeros.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void round_pairs(const float* scores, std::size_t rows,
+                                                      std::size_t columns, float* out) {
+  static constexpr PairBytes order;
+  const Floats d;
+  const FloatVector places =
+      hn::BitCast(d, hn::Load(hn::Repartition<std::uint8_t, Floats>(), order.places));
+  for (std::size_t row = 0; row < rows; row += 2, out += micro_columns)
+    for (std::size_t at = 0; at < columns; at += float_lanes) {
+      const float* const from = scores + row * micro_columns + at;
+      const FloatVector even = hn::Load(d, from);
+      const FloatVector odd = row + 1 < rows ? hn::Load(d, from + micro_columns) : hn::Zero(d);
+      hn::Store(permute_bytes(nearest_bf16(even, odd), places), d, out + at);
+    }
+}
+
+// The first `count` numbers of two vectors, rounded by integers: subnormal ones stay what they are.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void write_bf16_end(FloatVector left, FloatVector right,
+                                                         std::size_t count, std::byte* to) {
+  const Lanes32 d;
+  const hn::Rebind<Bf16Code, Lanes32> half;
+  alignas(64) Bf16Code codes[micro_columns];
+  const auto store = [&](FloatVector values, Bf16Code* at) HWY_ATTR {
+    hn::Store(hn::TruncateTo(half, bf16_codes<false>(d, hn::BitCast(d, values), hn::Zero(d))), half,
+              at);
+  };
+  store(left, codes);
+  store(right, codes + float_lanes);
+  std::memcpy(to, codes, count * sizeof(Bf16Code));
+}
+
+// As write_panels(), of a target that rounds to bf16: from registers.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void write_bf16_panels(const float* panels, std::size_t panel,
+                                                            std::size_t width, std::size_t first,
+                                                            std::size_t rows, const float* factors,
+                                                            MatrixWriter& writer) {
+  const Floats d;
+  for (std::size_t row = 0; row < rows; ++row) {
+    const FloatVector factor = hn::Set(d, factors != nullptr ? factors[row] : 1.0f);
+    const float* from = panels + row * micro_columns;
+    std::byte* to = writer.at(first + row, 0);
+    for (std::size_t at = 0; at < width; at += micro_columns, from += panel) {
+      const FloatVector left = hn::Mul(hn::Load(d, from), factor);
+      const FloatVector right = hn::Mul(hn::Load(d, from + float_lanes), factor);
+      const std::size_t count = (std::min)(micro_columns, width - at);
+      if (HWY_LIKELY(count == micro_columns && !any_subnormal(left, right)))
+        hn::StoreU(nearest_bf16(left, right), d, reinterpret_cast<float*>(to));
+      else
+        write_bf16_end(left, right, count, to);
+      to += micro_columns * sizeof(Bf16Code);
+    }
+  }
+}
+
+// The sum of products of two rows, in the order of add_row_products().
+HWY_NOINLINE HWY_MAYBE_UNUSED static float row_product(const Bf16Code* a, const Bf16Code* b,
+                                                       std::size_t width) {
+  const Floats d;
+  const hn::Rebind<Bf16Code, Floats> stored;
+  LaneSums<1> sums;
+  FloatVector sum = hn::Zero(d);
+  std::size_t i = 0;
+  for (; i + float_lanes <= width; i += float_lanes)
+    sum = fused(d, widened(hn::LoadU(stored, a + i)), widened(hn::LoadU(stored, b + i)), sum);
+  if (i != width) {
+    alignas(64) Bf16Code last[2][float_lanes] = {};
+    std::memcpy(last[0], a + i, (width - i) * sizeof(Bf16Code));
+    std::memcpy(last[1], b + i, (width - i) * sizeof(Bf16Code));
+    const FloatVector longer =
+        fused(d, widened(hn::Load(stored, last[0])), widened(hn::Load(stored, last[1])), sum);
+    sum = hn::IfThenElse(hn::FirstN(d, width - i), longer, sum);
+  }
+  static_assert(float_lanes == sum_lanes);
+  hn::Store(sum, d, sums.lanes[0]);
+  return sums.total();
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+#endif
+
+#endif
+
+#include <hwy/highway.h>
+
+#if SOMA_HAS_BF16_DOT
+HWY_BEFORE_NAMESPACE();
+namespace soma {
+namespace HWY_NAMESPACE {
+namespace {  // internal linkage: units with other flags have their own
+
+// What forward and backward share.
+class DotOperands {
+ public:
+  static constexpr std::size_t block = key_block, score_rows = key_block + row_padding;
+  static_assert(block % 2 == 0);
+  // Rows of scores that products of so many keys read.
+  static constexpr std::size_t score_rows_read(std::size_t keys) { return rows_of_blocks(keys); }
+  struct Registers {};
+
+  // Whether products of these operands may be taken so. Pairs along the width are whole.
+  template <class... Operands>
+  static bool take(const AttentionArgs& args, const Operands&... operands) {
+    return args.bf16_products == Bf16Products::dot_instruction && args.width != 0 &&
+           args.width % 2 == 0 && (CodeRows::take(operands) && ...);
+  }
+
+ protected:
+  static constexpr std::size_t block_pairs = block / 2, query_pairs = query_panel / 2;
+  static constexpr std::size_t sum_panel = query_panel * micro_columns;
+
+  DotOperands(const AttentionArgs& args, Carver& carver)
+      : args_(args),
+        steps_(args.width / 2),
+        turned_floats_(panel_floats(query_panel, steps_)),
+        sum_floats_(panel_floats(query_panel, args.width)),
+        rows_(carver.floats(panel_floats(query_panel, steps_))) {}
+
+  // Queries of a panel as columns of pairs along the width.
+  void turn_queries(const MatrixOperand& operand, std::size_t panel, float* out) {
+    const std::size_t queries = queries_of(args_, panel);
+    copy_pair_rows({operand, panel * query_panel}, queries, args_.width, queries, rows_);
+    turn_panels(rows_, steps_, queries, out + panel * turned_floats_);
+  }
+  // Scores of the first `keys` keys of a block and a panel of queries, or the like.
+  void multiply_rows_of_keys(std::size_t panel, std::size_t keys, const float* rows,
+                             const float* queries, float* scores) const {
+    multiply_keys<Bf16Dot>(keys, queries_of(args_, panel), steps_, rows, score_rows,
+                           queries + panel * turned_floats_, scores);
+  }
+  // sums of queries (+)= weights of keys times rows of keys, both in pairs
+  void add_to_queries(std::size_t panel, std::size_t keys, const float* weights, const float* pairs,
+                      float* sums, bool fresh) const {
+    multiply_panels<Bf16Dot, PanelColumns>(queries_of(args_, panel), args_.width, pairs_of(keys),
+                                           weights, pairs, block_pairs, sums + panel * sum_floats_,
+                                           sum_panel, fresh);
+  }
+  // Rows of panels of sums, which lie `panel` floats apart, times a factor of each where there are.
+  void write_rows(const float* sums, std::size_t panel, std::size_t first, std::size_t rows,
+                  const float* factors, MatrixWriter& writer) const {
+    const auto write = writer.rounds_to_bf16() ? write_bf16_panels : write_panels;
+    write(sums, panel, args_.width, first, rows, factors, writer);
+  }
+  void write_queries_of(std::size_t panel, const float* sums, const float* factors,
+                        MatrixWriter& writer) const {
+    write_rows(sums + panel * sum_floats_, sum_panel, panel * query_panel, queries_of(args_, panel),
+               factors, writer);
+  }
+
+  const AttentionArgs& args_;
+  std::size_t steps_;                       // along the width
+  std::size_t turned_floats_, sum_floats_;  // of a panel of queries
+  float* rows_;
+};
+
+// The operands of AttentionForward.
+class ForwardDots : public DotOperands {
+ public:
+  ForwardDots(const AttentionArgs& args, Carver& carver)
+      : DotOperands(args, carver),
+        q_(carver.floats(query_panels(args.queries) * turned_floats_)),
+        out_(carver.floats(query_panels(args.queries) * sum_floats_)),
+        k_(carver.floats(panel_floats(score_rows, steps_))),
+        v_(carver.floats(panel_floats(block_pairs, args.width))),
+        weights_(carver.floats(block_pairs * micro_columns)) {}
+
+  void take_queries(std::size_t panel) { turn_queries(args_.q, panel, q_); }
+  void take_keys(std::size_t first, std::size_t keys) {
+    copy_pair_rows({args_.k, first}, keys, args_.width, score_rows, k_);
+    pair_code_rows({args_.v, first}, keys, args_.width, block_pairs * micro_columns, v_);
+  }
+  void make_scores(std::size_t panel, std::size_t keys, float* scores) const {
+    multiply_rows_of_keys(panel, keys, k_, q_, scores);
+  }
+  void clear_sums(std::size_t panel) { std::fill_n(out_ + panel * sum_floats_, sum_floats_, 0.0f); }
+  // To sums times `correction`, of each query; nullptr: to none.
+  void add_values(std::size_t panel, std::size_t keys, const float* weights,
+                  const float* correction) {
+    const std::size_t queries = queries_of(args_, panel);
+    float* const out = out_ + panel * sum_floats_;
+    if (correction != nullptr)
+      for (std::size_t at = 0; at < sum_floats_; at += sum_panel)
+        scale_rows(out + at, queries, correction);
+    round_pairs(weights, keys, columns_in_use(queries), weights_);
+    add_to_queries(panel, keys, weights_, v_, out_, correction == nullptr);
+  }
+  // Sums, times a factor of each query.
+  void write(std::size_t panel, const float* factors, MatrixWriter& writer) const {
+    write_queries_of(panel, out_, factors, writer);
+  }
+
+ private:
+  float *q_, *out_;  // the panels of queries, q turned
+  float *k_, *v_;    // a block of keys: pairs along the width, and pairs of keys
+  float* weights_;   // pairs of keys
+};
+
+// The operands of AttentionBackward.
+class BackwardDots : public DotOperands {
+ public:
+  BackwardDots(const AttentionArgs& args, Carver& carver)
+      : DotOperands(args, carver),
+        pair_floats_(panel_floats(query_pairs, args.width)),
+        q_(carver.floats(query_panels(args.queries) * turned_floats_)),
+        dout_(carver.floats(query_panels(args.queries) * turned_floats_)),
+        q_pairs_(carver.floats(query_panels(args.queries) * pair_floats_)),
+        dout_pairs_(carver.floats(query_panels(args.queries) * pair_floats_)),
+        dq_(carver.floats(query_panels(args.queries) * sum_floats_)),
+        k_(carver.floats(panel_floats(score_rows, steps_))),
+        v_(carver.floats(panel_floats(score_rows, steps_))),
+        k_pairs_(carver.floats(panel_floats(block_pairs, args.width))),
+        dk_(carver.floats(panel_floats(score_rows, args.width))),
+        dv_(carver.floats(panel_floats(score_rows, args.width))),
+        weights_(carver.floats(score_rows * float_lanes)) {
+    static_assert(score_rows * float_lanes >= block_pairs * micro_columns);
+  }
+
+  void take_queries(std::size_t panel) {
+    const std::size_t first = panel * query_panel, queries = queries_of(args_, panel);
+    constexpr std::size_t pairs = query_pairs * micro_columns;
+    turn_queries(args_.q, panel, q_);
+    pair_code_rows({args_.q, first}, queries, args_.width, pairs, q_pairs_ + panel * pair_floats_);
+    turn_queries(args_.dout, panel, dout_);
+    pair_code_rows({args_.dout, first}, queries, args_.width, pairs,
+                   dout_pairs_ + panel * pair_floats_);
+  }
+  void take_keys(std::size_t first, std::size_t keys) {
+    copy_pair_rows({args_.k, first}, keys, args_.width, score_rows, k_);
+    pair_code_rows({args_.k, first}, keys, args_.width, block_pairs * micro_columns, k_pairs_);
+    copy_pair_rows({args_.v, first}, keys, args_.width, score_rows, v_);
+  }
+  void make_scores(std::size_t panel, std::size_t keys, float* scores, float* dp) const {
+    multiply_rows_of_keys(panel, keys, k_, q_, scores);
+    multiply_rows_of_keys(panel, keys, v_, dout_, dp);
+  }
+  // The sum of products of a query's rows of dout and of the result; false: not of their types.
+  bool sum_products(std::size_t query, float& sum) const {
+    if (!CodeRows::take(args_.forward_out)) return false;
+    const CodeRows dout(args_.dout, query), out(args_.forward_out, query);
+    sum = row_product(dout.first, out.first, args_.width);
+    return true;
+  }
+  void clear_sums(std::size_t panel) { std::fill_n(dq_ + panel * sum_floats_, sum_floats_, 0.0f); }
+  void clear_key_sums() {
+    std::fill_n(dk_, panel_floats(score_rows, args_.width), 0.0f);
+    std::fill_n(dv_, panel_floats(score_rows, args_.width), 0.0f);
+  }
+  // p and ds, in place of scores and dp.
+  void add_gradients(std::size_t panel, std::size_t keys, const float* p, const float* ds,
+                     const FreshSums& fresh) {
+    add_to_keys(panel, keys, p, dout_pairs_, dv_, fresh.keys);
+    add_to_keys(panel, keys, ds, q_pairs_, dk_, fresh.keys);
+    round_pairs(ds, keys, columns_in_use(queries_of(args_, panel)), weights_);
+    add_to_queries(panel, keys, weights_, k_pairs_, dq_, fresh.queries);
+  }
+  void write_keys(std::size_t first, std::size_t keys, MatrixWriter& dk, MatrixWriter& dv) const {
+    write_rows(dk_, block_panel, first, keys, nullptr, dk);
+    write_rows(dv_, block_panel, first, keys, nullptr, dv);
+  }
+  void write_queries(std::size_t panel, MatrixWriter& dq) const {
+    write_queries_of(panel, dq_, nullptr, dq);
+  }
+
+ private:
+  static constexpr std::size_t block_panel = score_rows * micro_columns;
+
+  // sums of keys (+)= weights times pairs of a panel's queries
+  void add_to_keys(std::size_t panel, std::size_t keys, const float* weights, const float* pairs,
+                   float* sums, bool fresh) {
+    const std::size_t queries = queries_of(args_, panel);
+    round_rows(weights, score_rows_read(keys), columns_in_use(queries), weights_);
+    multiply_panels<Bf16Dot, PanelRows<float_lanes>>(keys, args_.width, pairs_of(queries), weights_,
+                                                     pairs + panel * pair_floats_, query_pairs,
+                                                     sums, block_panel, fresh);
+  }
+
+  std::size_t pair_floats_;             // of pairs of a panel's queries
+  float *q_, *dout_;                    // the panels of queries, turned
+  float *q_pairs_, *dout_pairs_, *dq_;  // the panels of queries
+  float *k_, *v_, *k_pairs_;            // a block of keys: pairs along the width, and of keys
+  float *dk_, *dv_;                     // of that block
+  float* weights_;                      // pairs of queries, or of keys
+};
+
+}  // namespace
+
+}  // namespace HWY_NAMESPACE
+}  // namespace soma
+HWY_AFTER_NAMESPACE();
+#endif
 
 #endif
 // ---- soma/kernels/attention/forward-inl.hpp
@@ -22508,7 +23571,7 @@ HWY_AFTER_NAMESPACE();
 
 // ---- soma/kernels/attention/vectors-inl.hpp
 // Attention by multiply-adds. Panels are read by products as they lie, on either side of them
-// (attention/panels-inl.hpp): nothing is packed a second time or turned but queries.
+// (attention/products-inl.hpp): nothing is packed a second time or turned but queries.
 
 #if defined(SOMA_KERNELS_ATTENTION_VECTORS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_ATTENTION_VECTORS_INL_HPP
@@ -22524,38 +23587,6 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Keys whose scores are made together. Part of the result's definition (the largest score so far is
-// brought up to date once a block), so the same on every target; a multiple of the 14 rows of
-// AVX-512's micro-tiles, and enough for texts cut at 128.
-inline constexpr std::size_t key_block = 140;
-
-// Rows of a product are taken in blocks of micro_rows, the last ones in smaller blocks, for texts
-// are short.
-inline constexpr std::size_t middle_rows = (micro_rows / 2 + 1) / 2 * 2;
-inline constexpr std::size_t small_rows = middle_rows / 2;
-static constexpr std::size_t rows_of_next_block(std::size_t rows) {
-  const bool two_middle = rows > micro_rows && rows <= 2 * middle_rows;
-  if (rows + 1 >= micro_rows && !two_middle) return micro_rows;
-  return rows > small_rows ? middle_rows : small_rows;
-}
-static constexpr std::size_t rows_of_blocks(std::size_t rows) {
-  std::size_t taken = 0;
-  while (taken < rows) taken += rows_of_next_block(rows - taken);
-  return taken;
-}
-
-// So many rows beyond the last are read of the left-hand side and written. Where the rows are
-// columns of a panel, they are among those in use.
-inline constexpr std::size_t row_padding = (std::max)(small_rows - 1, std::size_t{1});
-static_assert([] {
-  for (std::size_t rows = 1; rows <= key_block; ++rows) {
-    const std::size_t taken = rows_of_blocks(rows);
-    if (taken > rows + row_padding) return false;
-    if (rows <= micro_columns && taken > columns_in_use(rows)) return false;
-  }
-  return true;
-}());
-
 // At most pack_depth rows of an operand of `width` columns, and row_padding of zeros.
 static inline void pack_panels(const MatrixOperand& operand, std::size_t width, std::size_t first,
                                std::size_t rows, PackBuffer& buffer, float* out) {
@@ -22563,86 +23594,6 @@ static inline void pack_panels(const MatrixOperand& operand, std::size_t width, 
   pack_columns_whole(source, 0, width, first, rows, buffer, out);
   for (std::size_t i = 0; i < row_padding * micro_columns; i += float_lanes)
     hn::Store(hn::Zero(Floats()), Floats(), out + panel_floats(rows, width) + i);
-}
-
-// ---- products of panels
-
-namespace {  // internal linkage: units with other flags have their own
-
-// Rows of a as rows of a panel: a step is a column.
-struct PanelRows {
-  static constexpr std::size_t row_distance = micro_columns;
-  const float* at;
-  HWY_INLINE ElementPlace* place(std::size_t row) const { return at + row * row_distance; }
-  HWY_INLINE void next() { ++at; }
-  HWY_INLINE void fetch(std::size_t) const {}
-};
-
-// Rows of a as columns of a panel: a step is a row.
-struct PanelColumns {
-  static constexpr std::size_t row_distance = 1;
-  const float* at;
-  HWY_INLINE ElementPlace* place(std::size_t row) const { return at + row * row_distance; }
-  HWY_INLINE void next() { at += micro_columns; }
-  HWY_INLINE void fetch(std::size_t) const {}
-};
-
-}  // namespace
-
-template <class RowsOfA, std::size_t kRows>
-static inline void multiply_rows(std::size_t columns, std::size_t steps, const float* a,
-                                 const float* b, float* c, bool fresh) {
-  const SumPath path{c, micro_columns, fresh};
-  if (columns <= float_lanes)
-    MicroKernel<FusedMultiplyAdd, RowsOfA, kRows, 1>::run(steps, {a}, b, path);
-  else
-    MicroKernel<FusedMultiplyAdd, RowsOfA, kRows>::run(steps, {a}, b, path);
-}
-
-// A panel c (+)= a b for a panel b of so many steps; from zero where `fresh`.
-template <class RowsOfA>
-HWY_NOINLINE HWY_MAYBE_UNUSED static void multiply_panel(std::size_t rows, std::size_t columns,
-                                                         std::size_t steps, const float* a,
-                                                         const float* b, float* c, bool fresh) {
-  while (rows != 0) {
-    const std::size_t taken = rows_of_next_block(rows);
-    if (taken == micro_rows)
-      multiply_rows<RowsOfA, micro_rows>(columns, steps, a, b, c, fresh);
-    else if (taken == middle_rows)
-      multiply_rows<RowsOfA, middle_rows>(columns, steps, a, b, c, fresh);
-    else
-      multiply_rows<RowsOfA, small_rows>(columns, steps, a, b, c, fresh);
-    a += taken * RowsOfA::row_distance;
-    c += taken * micro_columns;
-    rows -= (std::min)(taken, rows);
-  }
-}
-
-// Scores or the like of some keys and a panel of queries: rows of keys, as panels of `panel_rows`
-// rows, times columns.
-static inline void multiply_keys(std::size_t keys, std::size_t queries, std::size_t width,
-                                 const float* panels, std::size_t panel_rows, const float* columns,
-                                 float* scores) {
-  if (width == 0) std::fill_n(scores, keys * micro_columns, 0.0f);
-  for (std::size_t at = 0; at < width; at += micro_columns) {
-    multiply_panel<PanelRows>(keys, queries, (std::min)(micro_columns, width - at), panels, columns,
-                              scores, at == 0);
-    panels += panel_rows * micro_columns;
-    columns += micro_columns * micro_columns;
-  }
-}
-
-// Panels c (+)= a b for the first `steps` rows of panels b of `b_rows` rows each. Those of c lie
-// `c_panel` floats apart.
-template <class RowsOfA>
-static inline void multiply_panels(std::size_t rows, std::size_t width, std::size_t steps,
-                                   const float* a, const float* b, std::size_t b_rows, float* c,
-                                   std::size_t c_panel, bool fresh) {
-  for (std::size_t at = 0; at < width; at += micro_columns) {
-    multiply_panel<RowsOfA>(rows, width - at, steps, a, b, c, fresh);
-    b += b_rows * micro_columns;
-    c += c_panel;
-  }
 }
 
 // ---- forward and backward
@@ -22679,8 +23630,8 @@ class ForwardVectors {
   }
   // Scores of the first `keys` keys of the block.
   void make_scores(std::size_t panel, std::size_t keys, float* scores) const {
-    multiply_keys(keys, queries_of(args_, panel), args_.width, k_, keys_, q_ + panel * floats_,
-                  scores);
+    multiply_keys<FusedMultiplyAdd>(keys, queries_of(args_, panel), args_.width, k_, keys_,
+                                    q_ + panel * floats_, scores);
   }
   void clear_sums(std::size_t panel) { std::fill_n(out_ + panel * floats_, floats_, 0.0f); }
   // To sums times `correction`, of each query; nullptr: to none.
@@ -22691,8 +23642,9 @@ class ForwardVectors {
     if (correction != nullptr)
       for (std::size_t at = 0; at < floats_; at += query_panel * micro_columns)
         scale_rows(out + at, queries, correction);
-    multiply_panels<PanelColumns>(queries, args_.width, keys, weights, v_, keys_, out,
-                                  query_panel * micro_columns, correction == nullptr);
+    multiply_panels<FusedMultiplyAdd, PanelColumns>(queries, args_.width, keys, weights, v_, keys_,
+                                                    out, query_panel * micro_columns,
+                                                    correction == nullptr);
   }
   // Sums, times a factor of each query.
   void write(std::size_t panel, const float* factors, MatrixWriter& writer) {
@@ -22743,9 +23695,11 @@ class BackwardVectors {
   }
   void make_scores(std::size_t panel, std::size_t keys, float* scores, float* dp) const {
     const std::size_t queries = queries_of(args_, panel), at = panel * floats_;
-    multiply_keys(keys, queries, args_.width, k_, keys_, q_ + at, scores);
-    multiply_keys(keys, queries, args_.width, v_, keys_, dout_ + at, dp);
+    multiply_keys<FusedMultiplyAdd>(keys, queries, args_.width, k_, keys_, q_ + at, scores);
+    multiply_keys<FusedMultiplyAdd>(keys, queries, args_.width, v_, keys_, dout_ + at, dp);
   }
+  // Rows of dout and the result are read as those of any type.
+  static bool sum_products(std::size_t, float&) { return false; }
   void clear_sums(std::size_t panel) { std::fill_n(dq_ + panel * floats_, floats_, 0.0f); }
   void clear_key_sums() {
     std::fill_n(dk_, panel_floats(score_rows, args_.width), 0.0f);
@@ -22755,12 +23709,13 @@ class BackwardVectors {
   void add_gradients(std::size_t panel, std::size_t keys, const float* p, const float* ds,
                      const FreshSums& fresh) {
     const std::size_t queries = queries_of(args_, panel), at = panel * floats_;
-    multiply_panels<PanelRows>(keys, args_.width, queries, p, dout_rows_ + at, queries, dv_,
-                               block_panel, fresh.keys);
-    multiply_panels<PanelRows>(keys, args_.width, queries, ds, q_rows_ + at, queries, dk_,
-                               block_panel, fresh.keys);
-    multiply_panels<PanelColumns>(queries, args_.width, keys, ds, k_, keys_, dq_ + at,
-                                  query_panel * micro_columns, fresh.queries);
+    multiply_panels<FusedMultiplyAdd, PanelRows<>>(keys, args_.width, queries, p, dout_rows_ + at,
+                                                   queries, dv_, block_panel, fresh.keys);
+    multiply_panels<FusedMultiplyAdd, PanelRows<>>(keys, args_.width, queries, ds, q_rows_ + at,
+                                                   queries, dk_, block_panel, fresh.keys);
+    multiply_panels<FusedMultiplyAdd, PanelColumns>(queries, args_.width, keys, ds, k_, keys_,
+                                                    dq_ + at, query_panel * micro_columns,
+                                                    fresh.queries);
   }
   void write_keys(std::size_t first, std::size_t keys, MatrixWriter& dk, MatrixWriter& dv) {
     write_panels(dk_, block_panel, args_.width, first, keys, nullptr, dk);
@@ -23846,6 +24801,8 @@ class BackwardTiles : public TileOperands {
     make(k_, q_, scores);
     make(v_, dout_, dp);
   }
+  // Rows of dout and the result are read as those of any type.
+  static bool sum_products(std::size_t, float&) { return false; }
   void clear_sums(std::size_t panel) {
     std::fill_n(dq_ + panel * across_ * square_floats, across_ * square_floats, 0.0f);
   }
@@ -23903,512 +24860,6 @@ HWY_AFTER_NAMESPACE();
 #endif
 
 #endif
-// ---- soma/kernels/gemm/pack/bf16_pairs-inl.hpp
-// Packing for the bf16 dot instruction. It works as in gemm/pack/fp32-inl.hpp, but each float of a
-// panel holds two bf16 numbers that are adjacent along k: [k / 2][width]. If k is odd, the last
-// number has a zero beside it.
-
-#if defined(SOMA_KERNELS_GEMM_PACK_BF16_PAIRS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_GEMM_PACK_BF16_PAIRS_INL_HPP
-#undef SOMA_KERNELS_GEMM_PACK_BF16_PAIRS_INL_HPP
-#else
-#define SOMA_KERNELS_GEMM_PACK_BF16_PAIRS_INL_HPP
-#endif
-
-// ---- soma/kernels/gemm/pack/panels_8bit-inl.hpp
-// Packs panels of pairs (gemm/pack/bf16_pairs-inl.hpp) from an operand of bytes. Bytes are moved to
-// the order of a panel first and looked up there: numbers need no buffer, and the code moves half
-// as many bytes.
-
-#if defined(SOMA_KERNELS_GEMM_PACK_PANELS_8BIT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_GEMM_PACK_PANELS_8BIT_INL_HPP
-#undef SOMA_KERNELS_GEMM_PACK_PANELS_8BIT_INL_HPP
-#else
-#define SOMA_KERNELS_GEMM_PACK_PANELS_8BIT_INL_HPP
-#endif
-
-#include <hwy/highway.h>
-
-#if SOMA_HAS_BF16_DOT
-HWY_BEFORE_NAMESPACE();
-namespace soma {
-namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
-namespace {  // internal linkage: units with other flags have their own
-
-// Writes panels of kLines lines, kWidth floats wide and `panel` floats apart, step by step: a step
-// has a pair of numbers of each line, neighbours along k, and a vector holds the pairs of sixteen
-// lines. Places after the last line get arbitrary values.
-template <std::size_t kLines, std::size_t kWidth>
-class EightBitPanels {
- public:
-  static constexpr std::size_t turned = 32;  // columns that turn() takes together
-
-  EightBitPanels(const EightBitRows& rows, float* out, std::size_t panel)
-      : rows_(rows), out_(out), panel_(panel) {}
-
-  // For lines that are columns of the operand: an even number of its rows become half as many
-  // steps. The rows that are `ahead` rows further are prefetched.
-  void pair(const RowsPart& part, std::size_t ahead) const {
-    rows_.has_sign() ? pair<true>(part, ahead) : pair<false>(part, ahead);
-  }
-  // For lines that are rows: a multiple of `turned` columns become half as many steps.
-  void turn(const RowsPart& part, std::size_t ahead) const {
-    rows_.has_sign() ? turn<true>(part, ahead) : turn<false>(part, ahead);
-  }
-
- private:
-  static constexpr std::size_t side = 16;                         // lines of a vector
-  static constexpr std::size_t apart = (std::min)(kLines, side);  // between the first of two
-  static constexpr bool in_one_panel = kWidth != side;            // two vectors
-  static_assert(kWidth == side || (kWidth == 2 * side && kLines == kWidth));
-
-  static constexpr hn::ScalableTag<std::uint8_t> d{};
-  static constexpr hn::Half<hn::ScalableTag<std::uint8_t>> d_row{};
-  using Bytes = hn::Vec<hn::ScalableTag<std::uint8_t>>;
-  static_assert(sizeof(Bytes) == 4 * side);
-
-  // Makes two vectors of lines from 32 bytes of two rows.
-  template <bool kSign>
-  HWY_NOINLINE void pair(const RowsPart& part, std::size_t ahead) const {
-    constexpr std::size_t read = 2 * side;
-    constexpr std::size_t together = 4;  // pairs, which are adjacent in a panel
-    const NumberTable<kSign> table(rows_.halves());
-    // Each group of sixteen bytes has eight codes of the first vector and eight of the second: the
-    // codes of four lines, with the two rows interleaved.
-    alignas(64) std::uint8_t places[2 * read];
-    for (std::size_t i = 0; i < 2 * read; ++i) {
-      const std::size_t line = i / 16 * 4 + i % 8 / 2 + (i % 16 < 8 ? 0 : apart);
-      places[i] = static_cast<std::uint8_t>(i % 2 * read + line);
-    }
-    const auto order = hn::Load(d, places);
-    const std::size_t to_second = in_one_panel ? side : panel_;
-    for (std::size_t row = 0; row < part.rows; row += 2 * together) {
-      const std::size_t end = (std::min)(row + 2 * together, part.rows);
-      float* to = out_ + row / 2 * kWidth;
-      for (std::size_t line = 0; line < part.count; line += 2 * apart) {
-        const std::size_t column = part.column + line, left = part.count - line;
-        const auto codes = [&](std::size_t i) HWY_ATTR {
-          const std::uint8_t* const from = rows_.at(i, column);
-          rows_.fetch(i + ahead, column);
-          return left >= read ? hn::LoadU(d_row, from)
-                              : hn::MaskedLoad(hn::FirstN(d_row, left), d_row, from);
-        };
-        float* pair = to;
-        for (std::size_t i = part.row + row; i < part.row + end; i += 2, pair += kWidth) {
-          const auto even = codes(i), odd = codes(i + 1);
-          Bytes first, second;
-          table.look_up(permute_bytes(hn::Combine(d, odd, even), order), first, second);
-          store(first, pair);
-          if (in_one_panel || left > apart) store(second, pair + to_second);
-        }
-        to += in_one_panel ? panel_ : 2 * panel_;
-      }
-    }
-  }
-
-  // Takes a vector of lines and 32 of their columns at a time.
-  template <bool kSign>
-  HWY_NOINLINE void turn(const RowsPart& part, std::size_t ahead) const {
-    static_assert(turned == 2 * side);
-    constexpr std::size_t half = side / 2;
-    const hn::Repartition<std::uint64_t, decltype(d)> d64;
-    const NumberTable<kSign> table(rows_.halves());
-    // For each four lines: the pairs of one column, and the pairs of the eighth column after it.
-    alignas(64) static constexpr std::uint64_t sides[] = {0, 2, 1, 3, 4, 6, 5, 7};
-    const auto order = hn::SetTableIndices(d64, sides);
-    const std::size_t last = part.row + part.rows - 1;
-    const std::size_t lines = (part.rows + kLines - 1) / kLines * kLines;
-    for (std::size_t line = 0; line < lines; line += apart) {
-      float* to = out_ + line / kLines * panel_ + line % kLines;
-      for (std::size_t k = 0; k < part.count; k += turned, to += side * kWidth) {
-        const std::size_t column = part.column + k;
-        const auto codes = [&](std::size_t i) HWY_ATTR {
-          const std::size_t row = (std::min)(part.row + line + i, last);
-          rows_.fetch(row + ahead, column);
-          return hn::LoadU(d_row, rows_.at(row, column));
-        };
-        Bytes pairs[half];
-        for (std::size_t i = 0; i < half; ++i) pairs[i] = hn::Combine(d, codes(i + half), codes(i));
-        turn_pairs(pairs);
-        for (std::size_t i = 0; i < half; ++i) {
-          Bytes first, second;
-          table.look_up(hn::BitCast(d, hn::TableLookupLanes(hn::BitCast(d64, pairs[i]), order)),
-                        first, second);
-          store(first, to + i * kWidth);
-          store(second, to + (i + half) * kWidth);
-        }
-      }
-    }
-  }
-
-  // Transposes pairs within each 16 bytes of eight vectors: rows become columns.
-  static HWY_INLINE void turn_pairs(Bytes (&v)[8]) {
-    interleave<std::uint16_t, 1>(v);
-    interleave<std::uint32_t, 2>(v);
-    interleave<std::uint64_t, 4>(v);
-  }
-  // Interleaves the lanes of vectors that are kApart apart.
-  template <class Lane, std::size_t kApart>
-  static HWY_INLINE void interleave(Bytes (&v)[8]) {
-    const hn::Repartition<Lane, decltype(d)> d_lane;
-    Bytes next[8];
-    for (std::size_t i = 0, to = 0; i < 8; ++i) {
-      if (i / kApart % 2 != 0) continue;
-      const auto a = hn::BitCast(d_lane, v[i]), b = hn::BitCast(d_lane, v[i + kApart]);
-      next[to++] = hn::BitCast(d, hn::InterleaveLower(d_lane, a, b));
-      next[to++] = hn::BitCast(d, hn::InterleaveUpper(d_lane, a, b));
-    }
-    for (std::size_t i = 0; i < 8; ++i) v[i] = next[i];
-  }
-
-  static HWY_INLINE void store(Bytes numbers, float* to) {
-    hn::Store(hn::BitCast(Floats(), numbers), Floats(), to);
-  }
-
-  const EightBitRows& rows_;
-  float* out_;
-  std::size_t panel_;
-};
-
-}  // namespace
-
-}  // namespace HWY_NAMESPACE
-}  // namespace soma
-HWY_AFTER_NAMESPACE();
-#endif
-
-#endif
-
-#include <hwy/cache_control.h>
-#include <hwy/highway.h>
-
-HWY_BEFORE_NAMESPACE();
-namespace soma {
-namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
-// Packs a panel from lines that are adjacent along k. Pairs are adjacent already, so they are
-// transposed as floats are.
-template <std::size_t kWidth>
-HWY_NOINLINE HWY_MAYBE_UNUSED static void pack_pair_lines_panel(const Bf16Code* const* lines,
-                                                                std::size_t depth, float* out) {
-  const float* pairs[kWidth];  // only read as vectors, wherever they start
-  for (std::size_t line = 0; line < kWidth; ++line)
-    pairs[line] = reinterpret_cast<const float*>(lines[line]);
-  const std::size_t whole = depth / 8 * 4;
-  pack_lines_panel<kWidth>(pairs, whole, out);
-  for (std::size_t k = 2 * whole; k < depth; k += 2)
-    for (std::size_t line = 0; line < kWidth; ++line) {
-      float* const to = out + k / 2 * kWidth + line;
-      *to = 0;
-      std::memcpy(to, lines[line] + k, (std::min)(depth - k, std::size_t{2}) * sizeof(Bf16Code));
-    }
-}
-
-// Packs one step of a panel from two rows of lines. `readable` lines may be read.
-template <std::size_t kWidth>
-HWY_INLINE void pack_pair_rows(const Bf16Code* even, const Bf16Code* odd, std::size_t readable,
-                               float* out) {
-  const hn::Rebind<Bf16Code, Floats> stored;
-  const hn::RebindToUnsigned<Floats> du;
-  alignas(64) Bf16Code edges[2][kWidth] = {};
-  if (readable < kWidth) {
-    std::memcpy(edges[0], even, readable * sizeof(Bf16Code));
-    std::memcpy(edges[1], odd, readable * sizeof(Bf16Code));
-    even = edges[0];
-    odd = edges[1];
-  }
-  for (std::size_t at = 0; at < kWidth; at += float_lanes) {
-    const auto low = hn::PromoteTo(du, hn::LoadU(stored, even + at));
-    const auto high = hn::PromoteTo(du, hn::LoadU(stored, odd + at));
-    hn::Store(hn::BitCast(Floats(), hn::Or(low, hn::ShiftLeft<16>(high))), Floats(), out + at);
-  }
-}
-
-namespace {  // internal linkage: units with other flags have their own
-
-// The memory into which packing decodes codes.
-struct PairBuffer {
-  static constexpr std::size_t rows = 8;  // rows of lines at a time
-  // Rows between the row that is packed and the row that is prefetched. 16 rows of 112 lines are 72
-  // cache lines: with 8 rows, gradients of weights that come from memory take 1.01 times as long
-  // (AMD Zen 5).
-  static constexpr std::size_t rows_ahead = 16;
-  static constexpr std::size_t lines_ahead = 4;  // the same for lines that are laid, which are long
-  static constexpr std::size_t row_stride = pack_lines + lane_padding;
-  static constexpr std::size_t line_stride = 2 * pack_depth + lane_padding;
-  static constexpr std::size_t most_width = 32;
-  alignas(64) Bf16Code codes[most_width * line_stride];
-  alignas(64) Bf16Code zeros[(std::max)(row_stride, 2 * pack_direct_depth)] = {};
-  // The block of pairs that is transposed at a time; it stays in the first-level cache.
-  static constexpr std::size_t block_floats = 2048;
-  alignas(64) float blocks[block_floats];
-  ChunkBuffer values;
-};
-static_assert(PairBuffer::rows * PairBuffer::row_stride <=
-              PairBuffer::most_width * PairBuffer::line_stride);
-static_assert(2 * pack_depth <= row_chunk && pack_lines <= row_chunk);
-
-// The counterpart of PackSource for operands whose stored numbers are exact in bf16.
-class PairSource {
- public:
-  using Buffer = PairBuffer;
-
-  static bool takes(const MatrixOperand& operand) {
-    if (operand.dtype == DType::bf16) return operand.scale == 1;
-    return EightBitRows::are_exact(operand);
-  }
-
-  PairSource(const MatrixOperand& operand, std::size_t lines, std::size_t depth,
-             std::size_t line_stride, std::size_t depth_stride)
-      : lines_(lines),
-        depth_(depth),
-        along_depth_(depth_stride <= line_stride),
-        operand_(operand),
-        factor_(operand.scale) {
-    operand_.row_stride = along_depth_ ? line_stride : depth_stride;
-    operand_.column_stride = along_depth_ ? depth_stride : line_stride;
-    operand_.scale = 1;
-    reader_ = MatrixReader(operand_);
-    direct_ = operand.dtype == DType::bf16 && operand_.column_stride == 1;
-    if (EightBitRows::take(operand_))
-      bytes_ = EightBitRows(operand_, along_depth_ ? lines : depth, true);
-  }
-
-  float factor() const { return factor_; }
-
-  // The address of a line from a step on if lines can be read in place, with a float for each pair
-  // of steps and place_stride() floats apart; else nullptr.
-  const float* place(std::size_t line, std::size_t step) const {
-    const auto* first = static_cast<const Bf16Code*>(operand_.data) + step;
-    if (!along_depth_ || !direct_ || operand_.row_stride % 2 != 0 ||
-        reinterpret_cast<std::uintptr_t>(first) % alignof(float) != 0)
-      return nullptr;
-    return reinterpret_cast<const float*>(first + line * operand_.row_stride);
-  }
-  std::size_t place_stride() const { return operand_.row_stride / 2; }
-
-  // Most steps in a call.
-  std::size_t most_depth() const { return 2 * (direct_ ? pack_direct_depth : pack_depth); }
-
-  // True if numbers are read as they are stored.
-  bool direct() const { return direct_; }
-
-  // True if lay() can write whole lines in the layout of place(): `depth` steps from `first` on,
-  // `stride` floats apart.
-  bool can_lay() const { return along_depth_ && (direct_ || bytes_.present()); }
-  void lay(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
-           std::size_t stride, float* out) const {
-    auto* codes = reinterpret_cast<Bf16Code*>(out);
-    if (bytes_.present())
-      return bytes_.read({first_line, lines, first, depth}, PairBuffer::lines_ahead, codes,
-                         2 * stride);
-    for (std::size_t line = 0; line < lines; ++line, codes += 2 * stride)
-      std::memcpy(codes, codes_at(first_line + line, first), depth * sizeof(Bf16Code));
-  }
-
-  // Packs panels, one after another.
-  template <std::size_t kLines, std::size_t kWidth>
-  void pack(std::size_t first_line, std::size_t lines, std::size_t first, std::size_t depth,
-            PairBuffer& buffer, float* out) const {
-    pack<kLines, kWidth>({first_line, lines, first, depth, out, (depth + 1) / 2 * kWidth}, buffer);
-  }
-  template <std::size_t kLines, std::size_t kWidth>
-  void pack(const PackPart& part, PairBuffer& buffer) const {
-    static_assert(kWidth >= kLines && kWidth % pack_group == 0 && kWidth <= PairBuffer::most_width);
-    if (along_depth_)
-      pack_along_depth<kLines, kWidth>(part, buffer);
-    else
-      pack_along_lines<kLines, kWidth>(part, buffer);
-  }
-
-  // For tiles: panels of kWidth lines, with zeros after the last pair up to a multiple of kUnit
-  // pairs.
-  template <std::size_t kWidth, std::size_t kUnit>
-  void pack_units(const PackPart& part, PairBuffer& buffer) const {
-    pack<kWidth, kWidth>(part, buffer);
-    const std::size_t pairs = (part.depth + 1) / 2, whole = (pairs + kUnit - 1) / kUnit * kUnit;
-    if (pairs == whole) return;
-    float* out = part.out;
-    for (std::size_t at = 0; at < part.lines; at += kWidth, out += part.panel)
-      std::fill(out + pairs * kWidth, out + whole * kWidth, 0.0f);
-  }
-
-  // The same with the pairs of a line adjacent: [kSide pairs][line][pair] in a panel of kSide
-  // lines.
-  template <std::size_t kSide>
-  void pack_blocks(const PackPart& part, PairBuffer& buffer) const {
-    if (!along_depth_) return turn_blocks<kSide>(part, buffer);
-    float* out = part.out;
-    for (std::size_t at = 0; at < part.lines; at += kSide, out += part.panel) {
-      const Bf16Code* from[kSide];
-      const std::size_t present = (std::min)(kSide, part.lines - at);
-      read({part.first_line + at, present, part.first, part.depth}, kSide, PairBuffer::line_stride,
-           buffer, from);
-      for (std::size_t line = 0; line < kSide; ++line)
-        copy_line<kSide>(line < present ? from[line] : buffer.zeros, part.depth,
-                         out + line * kSide);
-    }
-  }
-
- private:
-  // Points from[i] to the codes of row i: the stored codes, or a copy decoded into the buffer,
-  // `stride` apart. For 8-bit types, the rows `ahead` of these are prefetched.
-  void read(const RowsPart& part, std::size_t ahead, std::size_t stride, PairBuffer& buffer,
-            const Bf16Code** from) const {
-    for (std::size_t i = 0; i < part.rows; ++i)
-      from[i] = direct_ ? codes_at(part.row + i, part.column) : buffer.codes + i * stride;
-    if (direct_) return;
-    if (bytes_.present()) return bytes_.read(part, ahead, buffer.codes, stride);
-    for (std::size_t i = 0; i < part.rows; ++i)
-      upper_halves(reader_.read(part.row + i, part.column, part.count, buffer.values.values),
-                   part.count, buffer.codes + i * stride);
-  }
-
-  const Bf16Code* codes_at(std::size_t row, std::size_t column) const {
-    return static_cast<const Bf16Code*>(operand_.data) + row * operand_.row_stride + column;
-  }
-
-  // Transposes a row of blocks that are kLines^2 apart.
-  template <std::size_t kLines>
-  static void copy_line(const Bf16Code* codes, std::size_t depth, float* out) {
-    const hn::CappedTag<Bf16Code, 2 * kLines> d;
-    std::size_t k = 0;
-    for (; k + 2 * kLines <= depth; k += 2 * kLines, out += kLines * kLines) {
-      auto* to = reinterpret_cast<Bf16Code*>(out);
-      for (std::size_t i = 0; i < 2 * kLines; i += hn::Lanes(d))
-        hn::StoreU(hn::LoadU(d, codes + k + i), d, to + i);
-    }
-    if (k == depth) return;
-    std::fill_n(out, kLines, 0.0f);
-    std::memcpy(out, codes + k, (depth - k) * sizeof(Bf16Code));
-  }
-
-  // Packs blocks of lines that are columns in memory, through the buffer, where they are
-  // transposed.
-  template <std::size_t kSide>
-  void turn_blocks(const PackPart& part, PairBuffer& buffer) const {
-    constexpr std::size_t block = kSide * kSide;
-    constexpr std::size_t together = PairBuffer::block_floats / kSide;
-    for (std::size_t k = 0; k < part.depth; k += 2 * kSide)
-      for (std::size_t line = 0; line < part.lines; line += together) {
-        const std::size_t lines = (std::min)(together, part.lines - line);
-        const std::size_t depth = (std::min)(2 * kSide, part.depth - k);
-        const PackPart pairs{part.first_line + line, lines, part.first + k, depth,
-                             buffer.blocks,          block};
-        if (direct_)
-          pair_rows<kSide>(pairs, buffer);
-        else
-          pack_units<kSide, kSide>(pairs, buffer);
-        float* to = part.out + line / kSide * part.panel + k / 2 * kSide;
-        for (std::size_t at = 0; at < lines; at += kSide, to += part.panel)
-          turn_block<kSide>(buffer.blocks + at * kSide, to);
-      }
-  }
-  // Packs a step of blocks of kSide pairs from stored rows. It reads one pair of rows after the
-  // other, because the CPU's own prefetcher follows that order best, and prefetches the same part
-  // of the rows of the next step.
-  template <std::size_t kSide>
-  void pair_rows(const PackPart& part, const PairBuffer& buffer) const {
-    const std::size_t readable = lines_ - part.first_line, stride = operand_.row_stride;
-    const bool more = part.first + 4 * kSide <= depth_;
-    const std::size_t ahead = more ? 2 * kSide * stride : 0;
-    const auto row = [&](std::size_t k) {
-      return k < part.depth ? codes_at(part.first + k, part.first_line) : buffer.zeros;
-    };
-    for (std::size_t k = 0; k < 2 * kSide; k += 2) {
-      const Bf16Code *const even = row(k), *const odd = row(k + 1);
-      float* to = part.out + k / 2 * kSide;
-      for (std::size_t at = 0; at < part.lines; at += kSide, to += part.panel) {
-        if (k + 1 < part.depth) hwy::Prefetch(even + at + ahead), hwy::Prefetch(odd + at + ahead);
-        pack_pair_rows<kSide>(even + at, odd + at, readable - at, to);
-      }
-    }
-  }
-  // Transposes: rows become columns.
-  template <std::size_t kLines>
-  static void turn_block(const float* block, float* to) {
-    const float* lines[kLines];
-    for (std::size_t i = 0; i < kLines; ++i) lines[i] = block + i * kLines;
-    for (std::size_t group = 0; group < kLines; group += pack_group)
-      for (std::size_t at = 0; at < kLines; at += 4)
-        turn_group(lines + group, at, to + at * kLines + group, kLines);
-  }
-
-  template <std::size_t kLines, std::size_t kWidth>
-  void pack_along_depth(PackPart part, PairBuffer& buffer) const {
-#if SOMA_HAS_BF16_DOT
-    if (bytes_.present()) {
-      const EightBitPanels<kLines, kWidth> panels(bytes_, part.out, part.panel);
-      const std::size_t turned = part.depth / panels.turned * panels.turned;
-      panels.turn({part.first_line, part.lines, part.first, turned}, kLines);
-      part.first += turned, part.depth -= turned, part.out += turned / 2 * kWidth;
-      if (part.depth == 0) return;
-    }
-#endif
-    float* out = part.out;
-    for (std::size_t at = 0; at < part.lines; at += kLines, out += part.panel) {
-      const Bf16Code* from[kWidth];
-      const std::size_t present = (std::min)(kLines, part.lines - at);
-      read({part.first_line + at, present, part.first, part.depth}, kLines, PairBuffer::line_stride,
-           buffer, from);
-      for (std::size_t line = present; line < kWidth; ++line) from[line] = buffer.zeros;
-      pack_pair_lines_panel<kWidth>(from, part.depth, out);
-    }
-  }
-
-  template <std::size_t kLines, std::size_t kWidth>
-  void pack_along_lines(const PackPart& part, PairBuffer& buffer) const {
-    const auto [first_line, lines, first, depth, out, panel] = part;
-    // Lines after the last requested line may be read too: their numbers go to places that no
-    // result depends on.
-    const std::size_t readable = direct_ ? lines_ - first_line : lines;
-    std::size_t k = 0;
-#if SOMA_HAS_BF16_DOT
-    if (bytes_.present()) {
-      k = depth / 2 * 2;
-      EightBitPanels<kLines, kWidth>(bytes_, out, panel)
-          .pair({first, k, first_line, lines}, PairBuffer::rows_ahead);
-    }
-#endif
-    for (; k < depth; k += PairBuffer::rows) {
-      const std::size_t rows = (std::min)(PairBuffer::rows, depth - k);
-      const Bf16Code* from[PairBuffer::rows + 1];
-      read({first + k, rows, first_line, lines}, PairBuffer::rows_ahead, PairBuffer::row_stride,
-           buffer, from);
-      from[rows] = nullptr;  // beside an odd last one
-      // Prefetches the same places of the rows that are packed next, or of the same rows if they
-      // are the last ones.
-      const bool more = direct_ && first + k + PairBuffer::rows_ahead + rows <= depth_;
-      const std::size_t ahead = more ? PairBuffer::rows_ahead * operand_.row_stride : 0;
-      float* to = out + k / 2 * kWidth;
-      for (std::size_t at = 0; at < lines; at += kLines, to += panel)
-        for (std::size_t row = 0; row < rows; row += 2) {
-          hwy::Prefetch(from[row] + at + ahead);
-          hwy::Prefetch(from[(std::min)(row + 1, rows - 1)] + at + ahead);
-          const Bf16Code* odd = from[row + 1] != nullptr ? from[row + 1] + at : buffer.zeros;
-          pack_pair_rows<kWidth>(from[row] + at, odd, readable - at, to + row / 2 * kWidth);
-        }
-    }
-  }
-
-  std::size_t lines_, depth_;
-  bool along_depth_, direct_;
-  MatrixOperand operand_;
-  float factor_;
-  MatrixReader reader_;
-  EightBitRows bytes_;
-};
-
-}  // namespace
-
-}  // namespace HWY_NAMESPACE
-}  // namespace soma
-HWY_AFTER_NAMESPACE();
-
-#endif
 
 #include <hwy/highway.h>
 
@@ -24429,6 +24880,10 @@ static inline void attention_forward_kernel(const AttentionArgs& args) noexcept 
 #if SOMA_HAS_BF16_TILES
     if (in_tiles(args, args.q, args.k, args.v)) return AttentionForward<ForwardTiles>(args).run();
 #endif
+#if SOMA_HAS_BF16_DOT
+    if (DotOperands::take(args, args.q, args.k, args.v))
+      return AttentionForward<ForwardDots>(args).run();
+#endif
     return args.queries == 1 ? OneQuery(args).forward()
                              : AttentionForward<ForwardVectors>(args).run();
   }
@@ -24443,6 +24898,10 @@ static inline void attention_backward_kernel(const AttentionArgs& args) noexcept
 #if SOMA_HAS_BF16_TILES
     if (in_tiles(args, args.q, args.k, args.v, args.dout))
       return AttentionBackward<BackwardTiles>(args).run();
+#endif
+#if SOMA_HAS_BF16_DOT
+    if (DotOperands::take(args, args.q, args.k, args.v, args.dout))
+      return AttentionBackward<BackwardDots>(args).run();
 #endif
     return args.queries == 1 ? OneQuery(args).backward()
                              : AttentionBackward<BackwardVectors>(args).run();
@@ -24466,6 +24925,11 @@ static inline std::size_t attention_workspace_bytes(const AttentionArgs& args) n
   if (in_tiles(args))
     most = (std::max)({most, AttentionForward<ForwardTiles>::workspace_bytes(args),
                        AttentionBackward<BackwardTiles>::workspace_bytes(args)});
+#endif
+#if SOMA_HAS_BF16_DOT
+  if (args.bf16_products == Bf16Products::dot_instruction)  // of an odd width, too
+    most = (std::max)({most, AttentionForward<ForwardDots>::workspace_bytes(args),
+                       AttentionBackward<BackwardDots>::workspace_bytes(args)});
 #endif
   return most;
 }
@@ -25079,6 +25543,7 @@ HWY_AFTER_NAMESPACE();
 
 #endif
 
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
@@ -25130,11 +25595,61 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void add_rows(const float* const* rows, std
   }
 }
 
+// True if rows are adjacent bf16 numbers, which are added in place.
+static inline bool are_codes(const RunSource& source) {
+  return source.dtype == DType::bf16 && source.column_stride == 1 && source.scale == 1;
+}
+
+// add_rows() for such rows. Fetches the same columns of the rows that are `ahead` codes further on.
+template <std::size_t kRows>
+HWY_NOINLINE HWY_MAYBE_UNUSED static void add_code_rows(const std::uint16_t* const* rows,
+                                                        std::size_t count, std::size_t ahead,
+                                                        float* sums) {
+  const hn::CappedTag<float, run_group> d;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  const hn::Rebind<std::uint16_t, decltype(d)> stored;
+  constexpr std::size_t line = 32;  // codes of a cache line
+  const auto widen = [&](const std::uint16_t* from) HWY_ATTR {
+    return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, load_bytes(stored, from))));
+  };
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+    if (i % line == 0)
+      for (std::size_t row = 0; row < kRows; ++row) hwy::Prefetch(rows[row] + i + ahead);
+    auto sum = hn::Load(d, sums + i);
+    for (std::size_t row = 0; row < kRows; ++row) sum = hn::Add(sum, widen(rows[row] + i));
+    hn::Store(sum, d, sums + i);
+  }
+}
+
+static inline void sum_code_run(const RowSum& args, const RunSource& source, std::size_t first,
+                                std::size_t last, std::size_t column, std::size_t count,
+                                float* sums) {
+  std::fill(sums, sums + count, 0.0f);
+  const std::uint16_t* rows[sum_rows];
+  const auto place = [&](std::size_t row) {
+    const std::size_t at = args.list != nullptr ? args.list[row] : row;
+    return reinterpret_cast<const std::uint16_t*>(source.data) + at * source.row_stride + column;
+  };
+  // After the last rows of a run this fetches rows of the next run, or memory that nobody reads.
+  const std::size_t ahead = args.list == nullptr ? sum_rows * source.row_stride : 0;
+  std::size_t row = first;
+  for (; count >= sum_rows_columns && row + sum_rows <= last; row += sum_rows) {
+    for (std::size_t i = 0; i < sum_rows; ++i) rows[i] = place(row + i);
+    add_code_rows<sum_rows>(rows, count, ahead, sums);
+  }
+  for (; row < last; ++row) {
+    rows[0] = place(row);
+    add_code_rows<1>(rows, count, 0, sums);
+  }
+}
+
 // Adds rows first ... last - 1 of a piece of columns, from zero.
 static inline void sum_run(const RowSum& args, const RunSource& source, std::size_t first,
                            std::size_t last, std::size_t column, std::size_t count, float* sums,
                            RowSumBuffers& buffers) {
   const std::size_t whole = whole_groups(count);
+  if (are_codes(source) && whole == count)
+    return sum_code_run(args, source, first, last, column, count, sums);
   std::fill(sums, sums + whole, 0.0f);
   const float* rows[sum_rows];
   const auto load = [&](std::size_t row, std::size_t place) {
@@ -25207,11 +25722,12 @@ static inline void sum_rows_of(const RowSum& args) {
   const RunSource source = run_source(args.x);
   RowSumBuffers buffers;
   const std::size_t fit = sum_room / (waiting_levels(args.segments) + 1) / run_group * run_group;
-  const std::size_t most = source.plain ? fit : (std::min)(fit, run_chunk);
+  const bool in_place = source.plain || are_codes(source);
+  const std::size_t most = in_place ? fit : (std::min)(fit, run_chunk);
   for (std::size_t column = 0; column < args.columns;) {
     std::size_t count = (std::min)(most, args.columns - column);
-    // Whole groups of fp32 are added in place; the rest of a row is a piece of its own.
-    if (source.plain && count > run_group) count = count / run_group * run_group;
+    // Whole groups are added in place; the rest of a row is a piece of its own.
+    if (in_place && count > run_group) count = count / run_group * run_group;
     const float* sums = sum_tree(args, source, column, count, buffers);
     float* out = args.out + column;
     for (std::size_t i = 0; i < count; ++i) out[i] = args.accumulate ? out[i] + sums[i] : sums[i];
@@ -28715,6 +29231,16 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void add_norm_gradients(const std::array<co
       });
 }
 
+// dx of a vector; offset and slope are the means of g and of g * xhat, negated.
+HWY_INLINE FloatVector norm_gradient_lanes(FloatVector xhat, FloatVector dy, FloatVector gamma,
+                                           FloatVector rstd, FloatVector offset,
+                                           FloatVector slope) {
+  // g is rounded before its mean is subtracted: in a row of one column they are then equal. The
+  // addition of 0 keeps compilers from rounding product and difference as one.
+  const FloatVector g = fused(Floats(), dy, gamma, hn::Zero(Floats()));
+  return hn::Mul(rstd, fused(Floats(), xhat, slope, hn::Add(g, offset)));
+}
+
 HWY_NOINLINE HWY_MAYBE_UNUSED static void norm_gradient_run(const std::array<const float*, 3>& in,
                                                             std::size_t count,
                                                             const RowMoments& moments, float mean_g,
@@ -28724,12 +29250,33 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void norm_gradient_run(const std::array<con
   const FloatVector offset = hn::Set(d, -mean_g), slope = hn::Set(d, -mean_g_xhat);
   map_vectors<3>(in, out, count, [&](FloatVector x, FloatVector dy, FloatVector gamma) HWY_ATTR {
     const FloatVector xhat = hn::Mul(hn::Sub(x, mean), rstd);
-    // g is rounded before its mean is subtracted: in a row of one column they are then equal. The
-    // addition of 0 keeps compilers from rounding product and difference as one.
-    const FloatVector g = fused(Floats(), dy, gamma, hn::Zero(Floats()));
-    const FloatVector centered = hn::Add(g, offset);
-    return hn::Mul(rstd, fused(Floats(), xhat, slope, centered));
+    return norm_gradient_lanes(xhat, dy, gamma, rstd, offset, slope);
   });
+}
+
+// The same, and sums[0] += dy * xhat, sums[1] += dy, column by column; whole vectors of sums.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void norm_gradient_sums_run(
+    const std::array<const float*, 3>& in, std::size_t count, const RowMoments& moments,
+    float mean_g, float mean_g_xhat, float* out, const std::array<float*, 2>& sums) {
+  const Floats d;
+  const FloatVector mean = hn::Set(d, moments.mean), rstd = hn::Set(d, moments.rstd);
+  const FloatVector offset = hn::Set(d, -mean_g), slope = hn::Set(d, -mean_g_xhat);
+  const auto vector = [&](const float* x_at, const float* dy_at, const float* gamma_at,
+                          std::size_t i) HWY_ATTR {
+    const FloatVector xhat = hn::Mul(hn::Sub(hn::LoadU(d, x_at), mean), rstd);
+    const FloatVector dy = hn::LoadU(d, dy_at);
+    hn::Store(fused(d, dy, xhat, hn::Load(d, sums[0] + i)), d, sums[0] + i);
+    hn::Store(hn::Add(hn::Load(d, sums[1] + i), dy), d, sums[1] + i);
+    return norm_gradient_lanes(xhat, dy, hn::LoadU(d, gamma_at), rstd, offset, slope);
+  };
+  const std::size_t rest = count % float_lanes, whole = count - rest;
+  for (std::size_t i = 0; i < whole; i += float_lanes)
+    hn::StoreU(vector(in[0] + i, in[1] + i, in[2] + i, i), d, out + i);
+  if (rest == 0) return;
+  const Tails<3> tails(in, whole, rest);
+  alignas(64) float last[sum_lanes];
+  hn::Store(vector(tails.values[0], tails.values[1], tails.values[2], whole), d, last);
+  std::memcpy(out + whole, last, rest * sizeof(float));
 }
 
 static inline void norm_backward_kernel(const NormArgs& args) noexcept {
@@ -28754,8 +29301,12 @@ static inline void norm_backward_kernel(const NormArgs& args) noexcept {
     const float mean_g = args.rms ? 0 : sums[0] / columns;
     const float mean_g_xhat = sums[1] / columns;
     for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
-      norm_gradient_run(inputs(first, count), count, moments, mean_g, mean_g_xhat,
-                        writer.place(row, first));
+      float* const out = writer.place(row, first);
+      if (args.gamma_sums != nullptr)
+        norm_gradient_sums_run(inputs(first, count), count, moments, mean_g, mean_g_xhat, out,
+                               {args.gamma_sums + first, args.beta_sums + first});
+      else
+        norm_gradient_run(inputs(first, count), count, moments, mean_g, mean_g_xhat, out);
       writer.finish(row, first, count);
     });
   }
@@ -31352,7 +31903,9 @@ inline Sample attention_sample(const AttentionSample& of) {
                                                of.causal},
                 .lengths = of.lengths,
                 .error = error,
-                .gradient_error = error};
+                .gradient_error = error,
+                // Of probabilities that are rounded, 2^-8 of the sum of |p v|: of values up to 1.
+                .bf16_error = 0x1p-8 / (1 - static_cast<double>(of.probability))};
   return sample;
 }
 
@@ -37911,6 +38464,79 @@ inline void norm_backward_shape(const ShapeCall& call) {
   call.outputs[2] = {Shape{x.shape().columns()}, DType::fp32};
 }
 
+// Backward of some rows.
+inline NormArgs norm_rows(NormArgs args, std::size_t begin, std::size_t end) {
+  args.rows = end - begin;
+  args.x = part(args.x, begin, 0);
+  args.dy = part(args.dy, begin, 0);
+  args.dx = part(args.dx, begin, 0);
+  if (args.mean != nullptr) args.mean += begin;
+  args.rstd += begin;
+  return args;
+}
+
+// Whether one pass over segments of rows gives dx, dgamma and dbeta: where threads find segments
+// enough to have about equal shares, and segments have rows enough to pay for sums of their own.
+// Else columns of the sums are shared out, in a second pass.
+inline bool norm_gradients_meet(Context& context, const NormArgs& args) {
+  const Segments& segments = args.segments;
+  const auto width = static_cast<std::size_t>(context.executor().width);
+  std::size_t longest = 0;
+  for (std::size_t i = 0; i < segments.count; ++i)
+    longest = (std::max)(longest, segments.bounds[i + 1] - segments.bounds[i]);
+  constexpr std::size_t rows_worth_sums = 8;
+  return args.rows >= rows_worth_sums * segments.count &&
+         (width == 1 || longest <= args.rows / (2 * width));
+}
+
+// The sums of a segment are made run by run, those of all in a tree, as ColumnSumArgs says: the
+// bits of backward_parameters.
+inline void norm_gradients_at_once(Context& context, const NormArgs& args) {
+  const Segments& segments = args.segments;
+  constexpr std::size_t line = memory_alignment / sizeof(float);
+  const std::size_t stride = (args.columns + line - 1) / line * line, both = 2 * stride;
+  const Storage memory = Storage::allocate(
+      context.heap(), checked_multiply(2 * segments.count * sizeof(float), both, "norm backward"));
+  // Of each segment its sums, then those of a run.
+  auto* const sums = reinterpret_cast<float*>(memory.data());
+  constexpr std::size_t operations = 8;  // of an element
+  const UnevenRanges ranges(context, segments.count, operations_worth_a_task,
+                            [&](std::size_t segment) {
+                              return (segments.bounds[segment + 1] - segments.bounds[segment]) *
+                                     args.columns * operations;
+                            });
+  std::fill_n(sums, 2 * segments.count * both, 0.0f);
+  ranges.run(context, [&](std::size_t first, std::size_t last, std::size_t) {
+    for (std::size_t segment = first; segment < last; ++segment) {
+      const std::size_t begin = segments.bounds[segment], end = segments.bounds[segment + 1];
+      const std::size_t run = rows_of_run(end - begin);
+      float *const total = sums + 2 * segment * both, *const next = total + both;
+      for (std::size_t row = begin; row < end; row += run) {
+        NormArgs own = norm_rows(args, row, (std::min)(row + run, end));
+        float* const to = row == begin ? total : next;
+        own.gamma_sums = to, own.beta_sums = to + stride;
+        context.kernels().norm.backward(own);
+        if (row == begin) continue;
+        for (std::size_t i = 0; i < both; ++i) total[i] += next[i], next[i] = 0;
+      }
+    }
+  });
+  HeapVector<std::size_t> rows(context.heap());
+  rows.resize(segments.count + 1);
+  for (std::size_t i = 0; i <= segments.count; ++i) rows[i] = i;
+  parallel(context, 1, [&](int) {
+    const auto meet = [&](const float* from, float* to) {
+      context.kernels().reduce.column_sums({.rows = segments.count,
+                                            .columns = args.columns,
+                                            .x = {.data = from, .row_stride = 2 * both},
+                                            .segments = {rows.data(), segments.count},
+                                            .out = to});
+    };
+    meet(sums, args.dgamma);
+    meet(sums + stride, args.dbeta);
+  });
+}
+
 inline void norm_backward_host(const OperatorCall& call) {
   const auto& setting = call.attributes.as<NormSetting>();
   Context& context = call.context;
@@ -37920,27 +38546,21 @@ inline void norm_backward_host(const OperatorCall& call) {
   // The kernel's pointers serve both directions; backward only reads through them.
   auto* mean = setting.rms ? nullptr : const_cast<float*>(call.inputs[2].data<float>());
   auto* rstd = const_cast<float*>(call.inputs[3].data<float>());
-  const MatrixTarget dx = target(call.outputs[0]);
   NormArgs args{.rows = rows, .columns = columns, .rms = setting.rms, .epsilon = setting.epsilon};
   args.x = operand(x);
   args.gamma = floats(gamma);
   args.mean = mean;
   args.rstd = rstd;
   args.dy = operand(dy);
-  for_ranges(context, rows, columns * 6, [&](std::size_t begin, std::size_t end) {
-    NormArgs own = args;
-    own.rows = end - begin;
-    own.x = part(args.x, begin, 0);
-    own.dy = part(args.dy, begin, 0);
-    own.dx = part(dx, begin, 0);
-    own.mean = mean == nullptr ? nullptr : mean + begin;
-    own.rstd = rstd + begin;
-    context.kernels().norm.backward(own);
-  });
+  args.dx = target(call.outputs[0]);
   const RowSegments segments(call.sequences, rows);
   args.segments = segments.get();
   args.dgamma = call.outputs[1].mutable_data<float>();
   args.dbeta = call.outputs[2].mutable_data<float>();
+  if (norm_gradients_meet(context, args)) return norm_gradients_at_once(context, args);
+  for_ranges(context, rows, columns * 6, [&](std::size_t begin, std::size_t end) {
+    context.kernels().norm.backward(norm_rows(args, begin, end));
+  });
   constexpr std::size_t group = 16;
   for_ranges(context, (columns + group - 1) / group, rows * group * 2,
              [&](std::size_t begin, std::size_t end) {

@@ -186,9 +186,10 @@ class Checker {
                   (i < result.outputs.size() ? to_string(result.outputs[i].shape) : "not there") +
                   ", and " + to_string(wanted[i].shape) + " in the reference"))
         return false;
-      const std::string difference =
-          compare(result.outputs[i].values, wanted[i].values,
-                  sample_->error + rounding_of(result.output_types[i]), result.output_types[i]);
+      const double between = variation.dtype == DType::bf16 ? sample_->bf16_error : 0;
+      const std::string difference = compare(
+          result.outputs[i].values, wanted[i].values,
+          sample_->error + between + rounding_of(result.output_types[i]), result.output_types[i]);
       if (!expect(plain ? Topic::results : Topic::types, difference.empty(),
                   plain ? "wrong result: " + output(i) + ", " + difference
                         : "wrong dtype: with inputs of " + type + " " + output(i) +

@@ -50,16 +50,24 @@ struct AttentionCase {
     args.bf16_products = products;
     return args;
   }
-  AttentionCase in_tiles() const {
+  AttentionCase with(soma::Bf16Products way) const {
     AttentionCase same = *this;
-    same.products = soma::Bf16Products::tiles;
+    same.products = way;
     return same;
   }
+  AttentionCase in_tiles() const { return with(soma::Bf16Products::tiles); }
   // True if this case uses tiles.
   bool tiled() const {
     return products == soma::Bf16Products::tiles && keys >= soma::tiled_keys &&
            soma::size_of(q.operand.dtype) <= 2 && q.operand.dtype != soma::DType::fp16;
   }
+  // Whether dot products are, which round probabilities and their gradients to bf16.
+  bool dotted() const {
+    return products == soma::Bf16Products::dot_instruction && width % 2 == 0 && width != 0 &&
+           q.operand.dtype == soma::DType::bf16 && q.operand.column_stride == 1;
+  }
+  // Ways whose bits are their own.
+  std::size_t way() const { return tiled() ? 2 : dotted() ? 1 : 0; }
 
   template <class T>
   soma::reference::Attention<T> reference() const {
@@ -127,18 +135,22 @@ inline AttentionResults attend(const soma::Context& context, const AttentionCase
   return r;
 }
 
-// Calls test(context, c) for a case on every target, and in tiles where there are some.
+// Calls test(context, c) for a case on every target, and with bf16 instructions where there are
+// some.
 template <class Test>
 void on_every_way(const AttentionCase& c, const Test& test) {
   on_every_target([&](const soma::Context& context) { test(context, c); });
-  on_every_target_with_tiles([&](const soma::Context& context) { test(context, c.in_tiles()); });
+  on_every_bf16_target([&](const soma::Context& context, soma::Bf16Products products) {
+    test(context, c.with(products));
+  });
 }
 
 // Bounds of the errors of a float computation, first order, with u = 2^-24 (2 u in the products
 // where a target rounds twice; in tiles what gemm/args.hpp says of split numbers). For a row:
 // scores are sums of `width` products; a probability's relative error is the absolute error of its
 // score and of the log-sum-exp (or of the largest score and the sum), a few u for exp, and the
-// sum's own; what is summed with probabilities adds its length.
+// sum's own; what is summed with probabilities adds its length. With dot products each weight of a
+// sum is rounded to bf16 (attention/dots-inl.hpp).
 class AttentionBounds {
  public:
   AttentionBounds(const AttentionCase& c, const soma::reference::Attention<double>& r)
@@ -156,12 +168,13 @@ class AttentionBounds {
       for (std::size_t j = 0; j < s; ++j) {
         const double weight = weights_[i * s + j], slope = slopes_[i * s + j], e = relative_[i];
         // delta is computed from `out`, whose error comes in again.
-        const double slope_error = 3 * e + 3 * product_error(d) + 16 * u;
+        const double slope_error = 3 * e + 3 * product_error(d) + 16 * u + 2 * rounding();
         for (std::size_t x = 0; x < d; ++x) {
-          out[i * d + x] += weight * std::fabs(r_.v[j * d + x]) * (e + over_k + 8 * u);
+          out[i * d + x] += weight * std::fabs(r_.v[j * d + x]) * (e + over_k + 8 * u + rounding());
           dq[i * d + x] += slope * std::fabs(r_.k[j * d + x]) * (slope_error + over_k);
           dk[j * d + x] += slope * std::fabs(r_.q[i * d + x]) * (slope_error + over_q);
-          dv[j * d + x] += weight * std::fabs(c_.dout.values[i * d + x]) * (e + over_q);
+          dv[j * d + x] +=
+              weight * std::fabs(c_.dout.values[i * d + x]) * (e + over_q + rounding());
         }
       }
   }
@@ -174,6 +187,9 @@ class AttentionBounds {
     const auto count = static_cast<double>(products);
     return u * (c_.tiled() ? count / 5 + 27 : 2 * count);
   }
+
+  // Of a weight; the smaller term is what the other errors of the weight add to it.
+  double rounding() const { return c_.dotted() ? 0x1p-8 + 0x1p-17 : 0; }
 
   void add_row(std::size_t i) {
     const std::size_t s = c_.keys, d = c_.width;
@@ -220,10 +236,11 @@ inline bool within(const std::vector<float>& values, const std::vector<double>& 
 // multiply-add have the same bits, and tiles have their own.
 inline void check_case(const AttentionCase& plain_case) {
   const auto reference = plain_case.reference<double>();
-  std::vector<float> first, first_in_tiles;
+  std::vector<float> first[3];
   on_every_way(plain_case, [&](const soma::Context& context, const AttentionCase& c) {
-    // By tiles what is below 2^-126 counts as zero, in three products of parts for each of 600.
-    const double lost = c.tiled() ? 0x1p-114 : 0x1p-140;
+    // By bf16 instructions what is below 2^-126 counts as zero, by tiles in three products of parts
+    // for each of 600.
+    const double lost = c.way() != 0 ? 0x1p-114 : 0x1p-140;
     AttentionBounds bounds(c, reference);
     bounds.finish();
     const AttentionResults r = attend(context, c);
@@ -233,7 +250,7 @@ inline void check_case(const AttentionCase& plain_case) {
     CHECK(within(r.dk, reference.dk, bounds.dk, lost));
     CHECK(within(r.dv, reference.dv, bounds.dv, lost));
     if (!context.target().fused_multiply_add) return;
-    auto& same = c.tiled() ? first_in_tiles : first;
+    auto& same = first[c.way()];
     if (same.empty()) same = r.all();
     CHECK(same_bits(r.all(), same));
   });

@@ -77,8 +77,7 @@ TEST_CASE("one query has the bits that it has among others", "[unit][attention]"
                                  });
         on_every_way(one, [&](const Context& context, const AttentionCase& c) {
           const AttentionResults a = attend(context, c);
-          const AttentionResults b =
-              attend(context, c.products == Bf16Products::tiles ? many.in_tiles() : many);
+          const AttentionResults b = attend(context, many.with(c.products));
           const auto first = [&](const std::vector<float>& rows, std::size_t count) {
             return std::vector<float>(rows.begin(), rows.begin() + static_cast<long>(count));
           };
@@ -94,7 +93,7 @@ TEST_CASE("one query has the bits that it has among others", "[unit][attention]"
 TEST_CASE("a long sequence", "[unit][attention]") {
   for (const DType dtype : {DType::fp32, DType::bf16}) {
     const AttentionCase plain_case(4096, 4096, 8, 0, dtype);
-    std::vector<float> first[2];
+    std::vector<float> first[3];
     const auto reference = plain_case.reference<double>();
     on_every_way(plain_case, [&](const Context& context, const AttentionCase& c) {
       // Scores are below 8 * 4 / sqrt(8) < 12 in magnitude, their sums wrong by 18 u * 12 at most,
@@ -103,14 +102,15 @@ TEST_CASE("a long sequence", "[unit][attention]") {
       const double sums = c.tiled() ? 2 * 31 * 12 + 498 : 2 * 18 * 12 + 486;
       const double relative = (sums + 8 * 20 + 8200) * 0x1p-24;
       const AttentionResults r = attend(context, c, false);
+      const double rounding = c.dotted() ? 0x1p-8 + 0x1p-17 : 0;  // of weights to bf16
       bool near = true;
-      for (std::size_t i = 0; i < r.out.size(); ++i)
-        near = near && std::fabs(r.out[i] - reference.out[i]) <= relative * 2;  // |v| <= 2
+      for (std::size_t i = 0; i < r.out.size(); ++i)  // |v| <= 2
+        near = near && std::fabs(r.out[i] - reference.out[i]) <= (relative + rounding) * 2;
       for (std::size_t i = 0; i < c.queries; ++i)
         near = near && std::fabs(r.log_sum_exp[i] - reference.log_sum_exp[i]) <= relative;
       CHECK(near);
       if (!context.target().fused_multiply_add) return;
-      auto& same = first[c.tiled() ? 1 : 0];
+      auto& same = first[c.way()];
       if (same.empty()) same = r.all();
       CHECK(same_bits(r.all(), same));
     });
@@ -137,6 +137,78 @@ TEST_CASE("in tiles the usual error is no larger than that of multiply-adds", "[
       CHECK(error(tiles.dv, reference.dv) <= error(chain.dv, reference.dv));
     });
   }
+}
+
+// Bounds leave room for weights that are cut off instead of rounded, whose error is twice as large.
+TEST_CASE("dot products have the usual error of weights rounded once", "[unit][attention]") {
+  const AttentionCase c(150, 150, 64, 0.1f, DType::bf16);
+  const auto reference = c.reference<double>();
+  // A weight's error is even between 2^-8 of its power of two below and above it.
+  double most = 0;
+  for (std::size_t i = 0; i < c.queries; ++i)
+    for (std::size_t j = 0; j < c.keys; ++j)
+      for (std::size_t x = 0; x < c.width; ++x) {
+        const std::size_t at = i * c.keys + j;
+        const double term = reference.p[at] * reference.kept[at] * reference.v[j * c.width + x];
+        most += term * term * 0x1p-16 / 3;
+      }
+  on_every_bf16_target([&](const Context& context, Bf16Products products) {
+    if (products != Bf16Products::dot_instruction) return;
+    const AttentionResults r = attend(context, c.with(products));
+    double squares = 0;
+    for (std::size_t i = 0; i < r.out.size(); ++i) {
+      const double error = static_cast<double>(r.out[i]) - reference.out[i];
+      squares += error * error;
+    }
+    CHECK(squares < most);  // a number is between one and two powers of two
+    CHECK(squares > most / 8);
+  });
+}
+
+TEST_CASE("a result that is bf16 gives the gradients of its numbers", "[unit][attention]") {
+  for (const std::size_t width : {2, 24, 34, 64, 600}) {
+    INFO("width " << width);
+    on_every_way(AttentionCase(20, 70, width, 0.1f, DType::bf16),
+                 [](const Context& context, const AttentionCase& c) {
+                   AttentionResults r = attend(context, c);
+                   const StoredMatrix out =
+                       store_matrix(c.queries, c.width, DType::bf16, Layout::contiguous,
+                                    [&r, i = std::size_t{0}]() mutable { return r.out[i++]; });
+                   AttentionArgs args = c.args();
+                   args.log_sum_exp = r.log_sum_exp.data();
+                   const AttentionKernels& kernels = context.kernels().attention;
+                   const GuardedWorkspace workspace(kernels.workspace_bytes(args));
+                   args.workspace = workspace.data();
+                   const auto gradients = [&](const MatrixOperand& forward_out) {
+                     args.forward_out = forward_out;
+                     args.dq = plain_target(r.dq, c.width);
+                     args.dk = plain_target(r.dk, c.width);
+                     args.dv = plain_target(r.dv, c.width);
+                     kernels.backward(args);
+                     return r.all();
+                   };
+                   const std::vector<float> stored = gradients(out.operand);
+                   CHECK(same_bits(stored, gradients(plain(out.values, c.width))));
+                 });
+  }
+}
+
+// Of other operands, products are those of multiply-adds, to the bit.
+TEST_CASE("dot products are taken of bf16 in pairs alone", "[unit][attention]") {
+  const auto check = [](const AttentionCase& c, bool taken) {
+    on_every_bf16_target([&](const Context& context, Bf16Products products) {
+      if (products != Bf16Products::dot_instruction) return;
+      const bool same =
+          same_bits(attend(context, c.with(products)).all(), attend(context, c).all());
+      CHECK(same == !taken);
+    });
+  };
+  check(AttentionCase(40, 50, 24, 0.1f, DType::bf16), true);
+  check(AttentionCase(1, 50, 24, 0.1f, DType::bf16), true);
+  check(AttentionCase(40, 50, 23, 0.1f, DType::bf16), false);
+  check(AttentionCase(40, 50, 24, 0.1f, DType::fp32), false);
+  check(AttentionCase(40, 50, 24, 0.1f, DType::fp16), false);
+  check(AttentionCase(40, 50, 24, 0.1f, DType::bf16, Layout::transposed), false);
 }
 
 TEST_CASE("no queries, no keys", "[unit][attention]") {
@@ -267,8 +339,9 @@ TEST_CASE("infinite and NaN scores as the formulas say", "[unit][attention]") {
   });
 }
 
-// Squares are filled up with zeros, which an infinity or a NaN beside them would make NaN.
-TEST_CASE("in tiles a NaN stays in its query's row", "[unit][attention]") {
+// Squares and pairs are filled up with zeros, which an infinity or a NaN beside them would make
+// NaN.
+TEST_CASE("with bf16 instructions a NaN stays in its query's row", "[unit][attention]") {
   constexpr std::size_t width = 24;
   const AttentionCase plain_case(70, 150, width, 0.1f, DType::bf16);
   AttentionCase c(70, 150, width, 0.1f, DType::bf16);
@@ -279,9 +352,9 @@ TEST_CASE("in tiles a NaN stays in its query's row", "[unit][attention]") {
   set_row(c.q, 5, 0x7FC0);      // NaN
   set_row(c.q, 66, 0x7F80);     // infinity
   set_row(c.dout, 40, 0x7FC0);  // NaN
-  on_every_target_with_tiles([&](const Context& context) {
-    const AttentionResults all = attend(context, plain_case.in_tiles());
-    const AttentionResults r = attend(context, c.in_tiles());
+  on_every_bf16_target([&](const Context& context, Bf16Products products) {
+    const AttentionResults all = attend(context, plain_case.with(products));
+    const AttentionResults r = attend(context, c.with(products));
     for (std::size_t i = 0; i < c.queries; ++i) {
       INFO("query " << i);
       const bool odd = i == 5 || i == 66;
@@ -312,5 +385,5 @@ TEST_CASE("attention's workspace never shrinks with what is asked of it", "[unit
       }
   };
   on_every_target([&](const Context& context) { check(context, Bf16Products::widened); });
-  on_every_target_with_tiles([&](const Context& context) { check(context, Bf16Products::tiles); });
+  on_every_bf16_target(check);
 }

@@ -85,8 +85,7 @@ TEST_CASE("keys that no query of a panel sees are not touched", "[unit][attentio
     odd.v.operand.data = odd.v.bytes.data();
     on_every_way(plain_case, [&](const Context& context, const AttentionCase& c) {
       const AttentionResults all = attend(context, c, false);
-      const AttentionResults r =
-          attend(context, c.products == Bf16Products::tiles ? odd.in_tiles() : odd, false);
+      const AttentionResults r = attend(context, odd.with(c.products), false);
       CHECK(std::memcmp(all.out.data(), r.out.data(), first * width * sizeof(float)) == 0);
       CHECK(std::isnan(r.out[first * width]));
     });

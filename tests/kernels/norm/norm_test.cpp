@@ -6,6 +6,7 @@
 #include <soma/soma.hpp>
 
 #include "catch.hpp"
+#include "kernels/gemm/gemm_call.hpp"
 #include "norm_case.hpp"
 #include "support/matrices.hpp"
 
@@ -203,6 +204,45 @@ TEST_CASE("norms take operands and targets of every type and layout", "[unit][no
           CHECK(same_bits(c.rstd, wanted.rstd));
           CHECK(same_bits(c.dgamma, wanted.dgamma));
         }
+}
+
+TEST_CASE("the pass of dx adds what gamma and beta sum, to the bit", "[unit][norm]") {
+  auto any = make_context();
+  constexpr std::size_t rows = 21;
+  for (const Target& target : any.targets().targets)
+    for (const std::size_t columns : {1, 16, 19, 300, 513, 2500})
+      for (const DType dtype : {DType::fp32, DType::bf16}) {
+        INFO(std::string(target.name) << ": " << columns << " columns, " << to_string(dtype));
+        RandomFloats random(33);
+        const StoredMatrix x = store_matrix(rows, columns, dtype, Layout::padded_rows, random);
+        const StoredMatrix dy = store_matrix(rows, columns, dtype, Layout::padded_rows, random);
+        NormCase c(rows, columns, false, true);
+        c.args.x = x.operand;
+        c.args.dy = dy.operand;
+        target.kernels->norm.forward(c.args);
+        target.kernels->norm.backward(c.args);
+        target.kernels->norm.backward_parameters(c.args);
+        const std::vector<float> dx = c.dx;
+        std::fill(c.dx.begin(), c.dx.end(), -1.0f);
+        const std::size_t room = (columns + 15) / 16 * 16;
+        const GuardedWorkspace memory(2 * room * sizeof(float));
+        auto* const sums = reinterpret_cast<float*>(memory.data());
+        std::fill_n(sums, 2 * room, 0.0f);
+        c.args.gamma_sums = sums, c.args.beta_sums = sums + room;
+        // In two calls, which go on with the sums.
+        NormArgs part = c.args;
+        part.rows = 8;
+        target.kernels->norm.backward(part);
+        part.rows = rows - 8;
+        part.x = detail::part(part.x, 8, 0), part.dy = detail::part(part.dy, 8, 0);
+        part.dx = detail::part(part.dx, 8, 0);
+        part.mean += 8, part.rstd += 8;
+        target.kernels->norm.backward(part);
+        CHECK(memory.intact());
+        CHECK(same_bits(c.dx, dx));
+        CHECK(same_bits(c.dgamma, std::vector<float>(sums, sums + columns)));
+        CHECK(same_bits(c.dbeta, std::vector<float>(sums + room, sums + room + columns)));
+      }
 }
 
 TEST_CASE("NaN and infinity spoil their row alone", "[unit][norm]") {

@@ -246,23 +246,30 @@ void check_columns(Context& context, const MatrixOperand& x, std::span<const std
 
 TEST_CASE("columns add up in the fixed tree, however they are cut", "[unit][reduce]") {
   on_every_target([](Context& context) {
-    for (const std::size_t columns :
-         std::vector<std::size_t>{0, 1, 15, 16, 17, 67, 255, 256, 257, 530})
-      for (const std::size_t rows : std::vector<std::size_t>{0, 1, 5, 37}) {
-        const auto bytes = sample(DType::fp32, 40 * (2 * columns + 3));
-        for (const std::size_t segments : std::vector<std::size_t>{1, 2, 8})
-          check_columns(context, {.data = bytes.data(), .row_stride = columns + 3}, bytes, rows,
-                        columns, segments);
-        check_columns(context,
-                      {.data = bytes.data(), .row_stride = 2 * columns + 3, .column_stride = 2},
-                      bytes, rows, columns, 4);
-      }
-    // Wider than any piece, and as many segments as there may be.
-    const auto wide = sample(DType::fp32, 9 * 4200);
-    check_columns(context, {.data = wide.data(), .row_stride = 4200}, wide, 9, 4190, 1);
-    check_columns(context, {.data = wide.data(), .row_stride = 4200}, wide, 9, 4190, 2);
-    const auto bytes = sample(DType::fp32, 1500 * 19);
-    check_columns(context, {.data = bytes.data(), .row_stride = 19}, bytes, 1500, 19, 1024);
+    for (const DType dtype : {DType::fp32, DType::bf16}) {  // both are added where they lie
+      INFO(std::string(to_string(dtype)));
+      const auto operand = [&](const std::vector<std::byte>& bytes, std::size_t row_stride,
+                               std::size_t column_stride = 1) {
+        return MatrixOperand{.data = bytes.data(),
+                             .dtype = dtype,
+                             .row_stride = row_stride,
+                             .column_stride = column_stride};
+      };
+      for (const std::size_t columns :
+           std::vector<std::size_t>{0, 1, 15, 16, 17, 67, 255, 256, 257, 530})
+        for (const std::size_t rows : std::vector<std::size_t>{0, 1, 5, 37}) {
+          const auto bytes = sample(dtype, 40 * (2 * columns + 3));
+          for (const std::size_t segments : std::vector<std::size_t>{1, 2, 8})
+            check_columns(context, operand(bytes, columns + 3), bytes, rows, columns, segments);
+          check_columns(context, operand(bytes, 2 * columns + 3, 2), bytes, rows, columns, 4);
+        }
+      // Wider than any piece, and as many segments as there may be.
+      const auto wide = sample(dtype, 9 * 4200);
+      check_columns(context, operand(wide, 4200), wide, 9, 4190, 1);
+      check_columns(context, operand(wide, 4200), wide, 9, 4190, 2);
+      const auto bytes = sample(dtype, 1500 * 19);
+      check_columns(context, operand(bytes, 19), bytes, 1500, 19, 1024);
+    }
   });
 }
 

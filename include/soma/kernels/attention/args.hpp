@@ -12,8 +12,8 @@
 // infinity or NaN in its values or gradients may still show in the result.
 //
 // The key block is a constant, products add along their inner index in order, row sums use 16
-// logical lanes: the bits depend on the arguments alone. With tiles (AttentionArgs::bf16_products)
-// they also depend on the CPU, as in matrix products.
+// logical lanes: the bits depend on the arguments alone. With bf16 instructions
+// (AttentionArgs::bf16_products) they also depend on the CPU, as in matrix products.
 
 #include <soma/kernels/operand.hpp>
 #include <soma/runtime/math.hpp>
@@ -48,6 +48,11 @@ struct AttentionArgs {
   // (gemm/args.hpp) and unscaled, 32 consecutive steps join a product's sums at a time;
   // probabilities and their gradients are split into three bf16 numbers without loss. Numbers below
   // 2^-126 count as zero, and an infinity may come out as NaN. Only on CPUs with tiles.
+  // dot_instruction: where all operands are unscaled bf16, adjacent in a row, and the width is
+  // even, two products at a time join a sum, and probabilities and their gradients are rounded to
+  // bf16 first. That adds an error of at most 2^-8 sum |p v| to `out`; attention/dots-inl.hpp
+  // derives the bounds. Numbers below 2^-126 count as zero. Only for a target and a CPU with the
+  // instruction.
   Bf16Products bf16_products = Bf16Products::widened;
   std::byte* workspace = nullptr;  // AttentionKernels::workspace_bytes()
 };

@@ -9,6 +9,7 @@
 
 #include <soma/base/config.hpp>
 #include <soma/kernels/attention/backward-inl.hpp>
+#include <soma/kernels/attention/dots-inl.hpp>
 #include <soma/kernels/attention/forward-inl.hpp>
 #include <soma/kernels/attention/one_query-inl.hpp>
 #include <soma/kernels/attention/tiles-inl.hpp>
@@ -37,6 +38,10 @@ static inline void attention_forward_kernel(const AttentionArgs& args) noexcept 
 #if SOMA_HAS_BF16_TILES
     if (in_tiles(args, args.q, args.k, args.v)) return AttentionForward<ForwardTiles>(args).run();
 #endif
+#if SOMA_HAS_BF16_DOT
+    if (DotOperands::take(args, args.q, args.k, args.v))
+      return AttentionForward<ForwardDots>(args).run();
+#endif
     return args.queries == 1 ? OneQuery(args).forward()
                              : AttentionForward<ForwardVectors>(args).run();
   }
@@ -51,6 +56,10 @@ static inline void attention_backward_kernel(const AttentionArgs& args) noexcept
 #if SOMA_HAS_BF16_TILES
     if (in_tiles(args, args.q, args.k, args.v, args.dout))
       return AttentionBackward<BackwardTiles>(args).run();
+#endif
+#if SOMA_HAS_BF16_DOT
+    if (DotOperands::take(args, args.q, args.k, args.v, args.dout))
+      return AttentionBackward<BackwardDots>(args).run();
 #endif
     return args.queries == 1 ? OneQuery(args).backward()
                              : AttentionBackward<BackwardVectors>(args).run();
@@ -74,6 +83,11 @@ static inline std::size_t attention_workspace_bytes(const AttentionArgs& args) n
   if (in_tiles(args))
     most = (std::max)({most, AttentionForward<ForwardTiles>::workspace_bytes(args),
                        AttentionBackward<BackwardTiles>::workspace_bytes(args)});
+#endif
+#if SOMA_HAS_BF16_DOT
+  if (args.bf16_products == Bf16Products::dot_instruction)  // of an odd width, too
+    most = (std::max)({most, AttentionForward<ForwardDots>::workspace_bytes(args),
+                       AttentionBackward<BackwardDots>::workspace_bytes(args)});
 #endif
   return most;
 }

@@ -120,6 +120,7 @@ class AttentionBackward {
     std::fill_n(space_.log_sum_exp, places, 0.0f);
     std::copy_n(args_.log_sum_exp, args_.queries, space_.log_sum_exp);
     for (std::size_t query = 0; query < args_.queries; ++query) {
+      if (operands_.sum_products(query, space_.delta[query])) continue;
       LaneSums<1> sums;
       for_each_chunk(args_.width, [&](std::size_t first, std::size_t count) {
         add_row_products(dout.read(query, first, count, buffers[0].values),

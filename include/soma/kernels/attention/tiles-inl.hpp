@@ -329,6 +329,8 @@ class BackwardTiles : public TileOperands {
     make(k_, q_, scores);
     make(v_, dout_, dp);
   }
+  // Rows of dout and the result are read as those of any type.
+  static bool sum_products(std::size_t, float&) { return false; }
   void clear_sums(std::size_t panel) {
     std::fill_n(dq_ + panel * across_ * square_floats, across_ * square_floats, 0.0f);
   }

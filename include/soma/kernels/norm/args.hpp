@@ -45,6 +45,10 @@ struct NormArgs {
   // backward
   MatrixOperand dy{};
   MatrixTarget dx{};
+  // backward adds dy * xhat and dy of its rows to these, one row after the other: what
+  // backward_parameters sums, of a run of rows, in the same pass. Columns rounded up to 16, aligned
+  // to 64 bytes; both nullptr: not wanted.
+  float *gamma_sums = nullptr, *beta_sums = nullptr;
   // backward_parameters: the sums over rows of dy * xhat and of dy, for columns first_column to
   // first_column + count; nullptr: not wanted. Order: as ColumnSumArgs.
   Segments segments{};

@@ -22,6 +22,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <cstring>
 #include <limits>
 
 HWY_BEFORE_NAMESPACE();
@@ -165,6 +166,16 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void add_norm_gradients(const std::array<co
       });
 }
 
+// dx of a vector; offset and slope are the means of g and of g * xhat, negated.
+HWY_INLINE FloatVector norm_gradient_lanes(FloatVector xhat, FloatVector dy, FloatVector gamma,
+                                           FloatVector rstd, FloatVector offset,
+                                           FloatVector slope) {
+  // g is rounded before its mean is subtracted: in a row of one column they are then equal. The
+  // addition of 0 keeps compilers from rounding product and difference as one.
+  const FloatVector g = fused(Floats(), dy, gamma, hn::Zero(Floats()));
+  return hn::Mul(rstd, fused(Floats(), xhat, slope, hn::Add(g, offset)));
+}
+
 HWY_NOINLINE HWY_MAYBE_UNUSED static void norm_gradient_run(const std::array<const float*, 3>& in,
                                                             std::size_t count,
                                                             const RowMoments& moments, float mean_g,
@@ -174,12 +185,33 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void norm_gradient_run(const std::array<con
   const FloatVector offset = hn::Set(d, -mean_g), slope = hn::Set(d, -mean_g_xhat);
   map_vectors<3>(in, out, count, [&](FloatVector x, FloatVector dy, FloatVector gamma) HWY_ATTR {
     const FloatVector xhat = hn::Mul(hn::Sub(x, mean), rstd);
-    // g is rounded before its mean is subtracted: in a row of one column they are then equal. The
-    // addition of 0 keeps compilers from rounding product and difference as one.
-    const FloatVector g = fused(Floats(), dy, gamma, hn::Zero(Floats()));
-    const FloatVector centered = hn::Add(g, offset);
-    return hn::Mul(rstd, fused(Floats(), xhat, slope, centered));
+    return norm_gradient_lanes(xhat, dy, gamma, rstd, offset, slope);
   });
+}
+
+// The same, and sums[0] += dy * xhat, sums[1] += dy, column by column; whole vectors of sums.
+HWY_NOINLINE HWY_MAYBE_UNUSED static void norm_gradient_sums_run(
+    const std::array<const float*, 3>& in, std::size_t count, const RowMoments& moments,
+    float mean_g, float mean_g_xhat, float* out, const std::array<float*, 2>& sums) {
+  const Floats d;
+  const FloatVector mean = hn::Set(d, moments.mean), rstd = hn::Set(d, moments.rstd);
+  const FloatVector offset = hn::Set(d, -mean_g), slope = hn::Set(d, -mean_g_xhat);
+  const auto vector = [&](const float* x_at, const float* dy_at, const float* gamma_at,
+                          std::size_t i) HWY_ATTR {
+    const FloatVector xhat = hn::Mul(hn::Sub(hn::LoadU(d, x_at), mean), rstd);
+    const FloatVector dy = hn::LoadU(d, dy_at);
+    hn::Store(fused(d, dy, xhat, hn::Load(d, sums[0] + i)), d, sums[0] + i);
+    hn::Store(hn::Add(hn::Load(d, sums[1] + i), dy), d, sums[1] + i);
+    return norm_gradient_lanes(xhat, dy, hn::LoadU(d, gamma_at), rstd, offset, slope);
+  };
+  const std::size_t rest = count % float_lanes, whole = count - rest;
+  for (std::size_t i = 0; i < whole; i += float_lanes)
+    hn::StoreU(vector(in[0] + i, in[1] + i, in[2] + i, i), d, out + i);
+  if (rest == 0) return;
+  const Tails<3> tails(in, whole, rest);
+  alignas(64) float last[sum_lanes];
+  hn::Store(vector(tails.values[0], tails.values[1], tails.values[2], whole), d, last);
+  std::memcpy(out + whole, last, rest * sizeof(float));
 }
 
 static inline void norm_backward_kernel(const NormArgs& args) noexcept {
@@ -204,8 +236,12 @@ static inline void norm_backward_kernel(const NormArgs& args) noexcept {
     const float mean_g = args.rms ? 0 : sums[0] / columns;
     const float mean_g_xhat = sums[1] / columns;
     for_each_chunk(args.columns, [&](std::size_t first, std::size_t count) {
-      norm_gradient_run(inputs(first, count), count, moments, mean_g, mean_g_xhat,
-                        writer.place(row, first));
+      float* const out = writer.place(row, first);
+      if (args.gamma_sums != nullptr)
+        norm_gradient_sums_run(inputs(first, count), count, moments, mean_g, mean_g_xhat, out,
+                               {args.gamma_sums + first, args.beta_sums + first});
+      else
+        norm_gradient_run(inputs(first, count), count, moments, mean_g, mean_g_xhat, out);
       writer.finish(row, first, count);
     });
   }

@@ -119,7 +119,9 @@ inline Sample attention_sample(const AttentionSample& of) {
                                                of.causal},
                 .lengths = of.lengths,
                 .error = error,
-                .gradient_error = error};
+                .gradient_error = error,
+                // Of probabilities that are rounded, 2^-8 of the sum of |p v|: of values up to 1.
+                .bf16_error = 0x1p-8 / (1 - static_cast<double>(of.probability))};
   return sample;
 }
 

@@ -72,6 +72,79 @@ inline void norm_backward_shape(const ShapeCall& call) {
   call.outputs[2] = {Shape{x.shape().columns()}, DType::fp32};
 }
 
+// Backward of some rows.
+inline NormArgs norm_rows(NormArgs args, std::size_t begin, std::size_t end) {
+  args.rows = end - begin;
+  args.x = part(args.x, begin, 0);
+  args.dy = part(args.dy, begin, 0);
+  args.dx = part(args.dx, begin, 0);
+  if (args.mean != nullptr) args.mean += begin;
+  args.rstd += begin;
+  return args;
+}
+
+// Whether one pass over segments of rows gives dx, dgamma and dbeta: where threads find segments
+// enough to have about equal shares, and segments have rows enough to pay for sums of their own.
+// Else columns of the sums are shared out, in a second pass.
+inline bool norm_gradients_meet(Context& context, const NormArgs& args) {
+  const Segments& segments = args.segments;
+  const auto width = static_cast<std::size_t>(context.executor().width);
+  std::size_t longest = 0;
+  for (std::size_t i = 0; i < segments.count; ++i)
+    longest = (std::max)(longest, segments.bounds[i + 1] - segments.bounds[i]);
+  constexpr std::size_t rows_worth_sums = 8;
+  return args.rows >= rows_worth_sums * segments.count &&
+         (width == 1 || longest <= args.rows / (2 * width));
+}
+
+// The sums of a segment are made run by run, those of all in a tree, as ColumnSumArgs says: the
+// bits of backward_parameters.
+inline void norm_gradients_at_once(Context& context, const NormArgs& args) {
+  const Segments& segments = args.segments;
+  constexpr std::size_t line = memory_alignment / sizeof(float);
+  const std::size_t stride = (args.columns + line - 1) / line * line, both = 2 * stride;
+  const Storage memory = Storage::allocate(
+      context.heap(), checked_multiply(2 * segments.count * sizeof(float), both, "norm backward"));
+  // Of each segment its sums, then those of a run.
+  auto* const sums = reinterpret_cast<float*>(memory.data());
+  constexpr std::size_t operations = 8;  // of an element
+  const UnevenRanges ranges(context, segments.count, operations_worth_a_task,
+                            [&](std::size_t segment) {
+                              return (segments.bounds[segment + 1] - segments.bounds[segment]) *
+                                     args.columns * operations;
+                            });
+  std::fill_n(sums, 2 * segments.count * both, 0.0f);
+  ranges.run(context, [&](std::size_t first, std::size_t last, std::size_t) {
+    for (std::size_t segment = first; segment < last; ++segment) {
+      const std::size_t begin = segments.bounds[segment], end = segments.bounds[segment + 1];
+      const std::size_t run = rows_of_run(end - begin);
+      float *const total = sums + 2 * segment * both, *const next = total + both;
+      for (std::size_t row = begin; row < end; row += run) {
+        NormArgs own = norm_rows(args, row, (std::min)(row + run, end));
+        float* const to = row == begin ? total : next;
+        own.gamma_sums = to, own.beta_sums = to + stride;
+        context.kernels().norm.backward(own);
+        if (row == begin) continue;
+        for (std::size_t i = 0; i < both; ++i) total[i] += next[i], next[i] = 0;
+      }
+    }
+  });
+  HeapVector<std::size_t> rows(context.heap());
+  rows.resize(segments.count + 1);
+  for (std::size_t i = 0; i <= segments.count; ++i) rows[i] = i;
+  parallel(context, 1, [&](int) {
+    const auto meet = [&](const float* from, float* to) {
+      context.kernels().reduce.column_sums({.rows = segments.count,
+                                            .columns = args.columns,
+                                            .x = {.data = from, .row_stride = 2 * both},
+                                            .segments = {rows.data(), segments.count},
+                                            .out = to});
+    };
+    meet(sums, args.dgamma);
+    meet(sums + stride, args.dbeta);
+  });
+}
+
 inline void norm_backward_host(const OperatorCall& call) {
   const auto& setting = call.attributes.as<NormSetting>();
   Context& context = call.context;
@@ -81,27 +154,21 @@ inline void norm_backward_host(const OperatorCall& call) {
   // The kernel's pointers serve both directions; backward only reads through them.
   auto* mean = setting.rms ? nullptr : const_cast<float*>(call.inputs[2].data<float>());
   auto* rstd = const_cast<float*>(call.inputs[3].data<float>());
-  const MatrixTarget dx = target(call.outputs[0]);
   NormArgs args{.rows = rows, .columns = columns, .rms = setting.rms, .epsilon = setting.epsilon};
   args.x = operand(x);
   args.gamma = floats(gamma);
   args.mean = mean;
   args.rstd = rstd;
   args.dy = operand(dy);
-  for_ranges(context, rows, columns * 6, [&](std::size_t begin, std::size_t end) {
-    NormArgs own = args;
-    own.rows = end - begin;
-    own.x = part(args.x, begin, 0);
-    own.dy = part(args.dy, begin, 0);
-    own.dx = part(dx, begin, 0);
-    own.mean = mean == nullptr ? nullptr : mean + begin;
-    own.rstd = rstd + begin;
-    context.kernels().norm.backward(own);
-  });
+  args.dx = target(call.outputs[0]);
   const RowSegments segments(call.sequences, rows);
   args.segments = segments.get();
   args.dgamma = call.outputs[1].mutable_data<float>();
   args.dbeta = call.outputs[2].mutable_data<float>();
+  if (norm_gradients_meet(context, args)) return norm_gradients_at_once(context, args);
+  for_ranges(context, rows, columns * 6, [&](std::size_t begin, std::size_t end) {
+    context.kernels().norm.backward(norm_rows(args, begin, end));
+  });
   constexpr std::size_t group = 16;
   for_ranges(context, (columns + group - 1) / group, rows * group * 2,
              [&](std::size_t begin, std::size_t end) {
