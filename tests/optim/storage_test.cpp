@@ -360,3 +360,56 @@ TEST_CASE("a number without rows is one rank's, and its parts are a state again"
   resumed.step({.rate = 0.1});
   CHECK(later.value().item<float>() == all.value().item<float>());
 }
+
+TEST_CASE("a vector draws as one row in the second mapping, by rows in the first",
+          "[unit][optim]") {
+  auto context = make_context();
+  constexpr std::size_t count = 3000;
+  for (const DrawMapping mapping :
+       {DrawMapping::automatic, DrawMapping::philox, DrawMapping::ars}) {
+    INFO(std::string(to_string(mapping)));
+    const Rounding rounding{.mode = RoundingMode::stochastic, .draws = mapping};
+    const Tensor gradient = Tensor::full(context, Shape{count}, -0x1p-8f);
+    const auto step = [&](bool sparse, const std::vector<std::size_t>& borders) {
+      Tape tape(context);
+      const Var w = Var::parameter(
+          context, cast(tape, tape.constant(Tensor::full(context, Shape{count}, 1.0f)), DType::bf16)
+                       .value());
+      const Parameters parameters{{"bias", w}};
+      const optim::SgdOptions options{.storage = {.weight_rounding = rounding, .seed = 12}};
+      for (std::size_t i = 0; i + 1 < borders.size(); ++i) {
+        optim::Sgd sgd(context, parameters, options);
+        const std::size_t begin = borders[i], end = borders[i + 1];
+        if (begin != 0 || end != count)
+          sgd.keep_rows([=](const Parameter&) { return std::pair(begin, end); });
+        Gradient own{gradient.slice(0, begin, end), {}};
+        own.first_row = begin;
+        if (sparse) {
+          std::vector<std::int64_t> rows(end - begin);
+          for (std::size_t row = 0; row < rows.size(); ++row)
+            rows[row] = static_cast<std::int64_t>(row);
+          own.rows = Tensor::from(context, std::span<const std::int64_t>(rows), Shape{rows.size()});
+        }
+        w.set_gradient(own);
+        sgd.step({.rate = 1});
+      }
+      return bits(context, w.value());
+    };
+    std::vector<std::byte> wanted;
+    for (std::size_t i = 0; i < count; ++i) {
+      const bool by_row = mapping == DrawMapping::philox;
+      const Draw draw{.seed = 12,
+                      .stream = stream_id("bias", "optimizer"),
+                      .index = by_row ? parameter_index(i, 0) : parameter_index(0, i)};
+      const std::uint32_t word =
+          rounding_word(draw, 16, 0, by_row ? DrawMapping::philox : DrawMapping::ars);
+      const std::uint32_t code = encode(formats::bf16, 1 + 0x1p-8f, Rounding::stochastic, word);
+      wanted.push_back(static_cast<std::byte>(code));
+      wanted.push_back(static_cast<std::byte>(code >> 8));
+    }
+    for (const bool sparse : {false, true}) {
+      CHECK(step(sparse, {0, count}) == wanted);
+      CHECK(step(sparse, {0, 1003, count}) == wanted);
+    }
+  }
+}

@@ -46,7 +46,9 @@ inline std::vector<Group> decay_groups(const Parameters& parameters, float weigh
 }
 
 // How states are stored, and how stored numbers are rounded when a step writes them. Stochastic
-// draws are keyed by seed, the parameter's name, the number of the step, and row and column.
+// draws are keyed by seed, the parameter's name, the number of the step, and row and column. Those
+// whose mapping is automatic (Rounding::draws) have the second one, except in a run that goes on
+// from a checkpoint of the first (Optimizer::keep_mapping()); both roundings have the same.
 struct StepStorage {
   DType state = DType::fp32;
   Rounding state_rounding{};
@@ -154,6 +156,12 @@ class Optimizer {
   // Whether a row of a parameter is stepped by its own gradient and states alone, so that ranks can
   // share the rows of one (keep_rows()). Norms of whole parameters make that impossible.
   virtual bool steps_rows_alone() const { return false; }
+  // For a run that goes on: `described` is what describe() said of it. Draws whose mapping is
+  // automatic keep the one that it has.
+  void keep_mapping(const Record& described) {
+    if (!chosen_)
+      mapping_ = described.contains(mapping_entry) ? DrawMapping::ars : DrawMapping::philox;
+  }
   // From now on only some rows of each parameter are stepped, and have states and gradients
   // (Gradient::first_row): those that rows_of(parameter) names, {begin, end}. To be called before
   // the first step. Error operator.value: an optimizer that does not step rows alone.
@@ -215,13 +223,23 @@ class Optimizer {
 
  protected:
   // Errors tensor.undefined (a variable), operator.value (no parameters, a variable that is listed
-  // twice, a setting), rounding.random_bits.
+  // twice, a setting, two mappings of draws), rounding.random_bits.
   Optimizer(Context& context, const std::vector<Group>& groups, const StepStorage& storage)
       : context_(context), slots_(detail::make_slots(groups)), state_dtype_(storage.state) {
     if (slots_.empty())
       fail(error_id::operator_value, "Optimizer", "parameters", "none", "at least one");
     check_random_bits("Optimizer", "weight_rounding.random_bits", storage.weight_rounding);
     check_random_bits("Optimizer", "state_rounding.random_bits", storage.state_rounding);
+    for (const Rounding& rounding : {storage.weight_rounding, storage.state_rounding}) {
+      if (rounding.mode != RoundingMode::stochastic || rounding.draws == DrawMapping::automatic)
+        continue;
+      if (chosen_ && mapping_ != rounding.draws)
+        fail(error_id::operator_value, "Optimizer", "state_rounding.draws",
+             to_string(rounding.draws),
+             std::string(to_string(mapping_)) + ", as weight_rounding has");
+      mapping_ = rounding.draws;
+      chosen_ = true;
+    }
   }
   // How many of the two moments a parameter has that has been stepped.
   virtual std::size_t moments() const { return 0; }
@@ -245,6 +263,15 @@ class Optimizer {
     record.set("optimizer.state_rounding", to_string(storage.state_rounding.mode));
     record.set("optimizer.weight_rounding", to_string(storage.weight_rounding.mode));
     record.set("optimizer.seed", storage.seed);
+    // Runs of the first mapping say nothing of it.
+    for (const Rounding& rounding : {storage.weight_rounding, storage.state_rounding})
+      if (rounding.mode == RoundingMode::stochastic && mapping_ == DrawMapping::ars)
+        record.set(mapping_entry, to_string(mapping_));
+  }
+  // A rounding as a step is told of it: which numbers it draws is settled.
+  Rounding drawn(Rounding rounding) const {
+    if (rounding.mode == RoundingMode::stochastic) rounding.draws = mapping_;
+    return rounding;
   }
   // And by how much each group of parameters decays.
   void describe_groups(Record& record) const {
@@ -297,7 +324,10 @@ class Optimizer {
     check(name, whole, shape, state_dtype_);
     return clone(context_, slot.rows_of(whole));
   }
+  static constexpr std::string_view mapping_entry = "optimizer.draws";
   DType state_dtype_;
+  DrawMapping mapping_ = DrawMapping::ars;  // of all draws
+  bool chosen_ = false;                     // by a rounding
 };
 
 }  // namespace soma::optim
