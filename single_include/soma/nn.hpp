@@ -1224,7 +1224,7 @@ class Adafactor final : public Optimizer {
                                      .relative_step = (std::min)(rate, 1 / std::sqrt(number)),
                                      .weight_decay = slot.weight_decay,
                                      .gradient_factor = step.gradient_factor,
-                                     .weight = options_.weight_rounding,
+                                     .weight = drawn(options_.weight_rounding),
                                      .seed = options_.seed,
                                      .stream = slot.stream,
                                      .step = static_cast<std::uint32_t>(slot.steps)};
@@ -1300,6 +1300,8 @@ class Adam final : public Optimizer {
       detail::ensure_state(context_, slot.first, slot, options_.storage.state);
       detail::ensure_state(context_, slot.second, slot, options_.storage.state);
       AdamSetting setting = detail::adam_setting(slot, step, options_);
+      setting.weight = drawn(options_.storage.weight_rounding);
+      setting.state = drawn(options_.storage.state_rounding);
       setting.coupled_decay = slot.weight_decay;
       if (weight.elements() != 0)
         run(context_, *context_.built_in().adam_step, setting,
@@ -1324,14 +1326,12 @@ namespace soma::optim {
 
 namespace detail {
 
-// What both ask of the step, but for what they differ in.
+// What both ask of the step, but for roundings and what they differ in.
 inline RmsSetting rms_setting(const Slot& slot, const Step& step, const StepStorage& storage) {
   return {.rate = static_cast<float>(step.rate * static_cast<double>(slot.rate_factor)),
           .weight_decay = slot.weight_decay,
           .gradient_factor = step.gradient_factor,
           .first_row = slot.first_row,
-          .weight = storage.weight_rounding,
-          .state = storage.state_rounding,
           .seed = storage.seed,
           .stream = slot.stream,
           .step = static_cast<std::uint32_t>(slot.steps)};
@@ -1380,6 +1380,8 @@ class RmsProp final : public Optimizer {
       if (options_.momentum != 0)
         detail::ensure_state(context_, slot.second, slot, options_.storage.state);
       RmsSetting setting = detail::rms_setting(slot, step, options_.storage);
+      setting.weight = drawn(options_.storage.weight_rounding);
+      setting.state = drawn(options_.storage.state_rounding);
       setting.keep = static_cast<float>(options_.alpha);
       setting.add = static_cast<float>(1 - options_.alpha);
       setting.epsilon = static_cast<float>(options_.epsilon);
@@ -1437,6 +1439,8 @@ class Adagrad final : public Optimizer {
       const Tensor weight = slot.rows_of(slot.parameter.value());
       if (!slot.first.defined()) slot.first = first_squares(weight.shape());
       RmsSetting setting = detail::rms_setting(slot, step, options_.storage);
+      setting.weight = drawn(options_.storage.weight_rounding);
+      setting.state = drawn(options_.storage.state_rounding);
       const double slower = std::fma(static_cast<double>(slot.steps), options_.rate_decay, 1.0);
       setting.rate = static_cast<float>(step.rate * static_cast<double>(slot.rate_factor) / slower);
       setting.epsilon = static_cast<float>(options_.epsilon);

@@ -1,9 +1,9 @@
 #pragma once
 // ARS 4x32-5: a counter-based generator, as Philox is one (numeric/philox.hpp), of five rounds of
-// AES with keys that are sums instead of AES's own. Processors have a round as an instruction,
-// which makes a block six times as cheap; here it is in tables, for all others. Five rounds are the
-// fewest that pass BigCrush. Source: Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy
-// as 1, 2, 3", SC 2011; the round is that of FIPS 197. Not for secrets.
+// AES with keys that are sums instead of AES's own. Most processors have a round as an instruction
+// (simd/ars-inl.hpp); here it is in tables, for all others. Five rounds are the fewest that pass
+// BigCrush. Source: Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3",
+// SC 2011; the round is that of FIPS 197. Not for secrets.
 
 #include <soma/base/config.hpp>
 #include <soma/numeric/philox.hpp>

@@ -44,8 +44,9 @@ struct AdamWOptions {
 
 namespace detail {
 
-// What the step of Adam and AdamW is told; each adds its weight decay and its roundings. Bias corrections and the
-// like are computed in double, the same on every machine, and rounded to fp32 once.
+// What the step of Adam and AdamW is told; each adds its weight decay and its roundings. Bias
+// corrections and the like are computed in double, the same on every machine, and rounded to fp32
+// once.
 inline AdamSetting adam_setting(const Slot& slot, const Step& step, const AdamWOptions& options) {
   const double rate = step.rate * static_cast<double>(slot.rate_factor);
   const double correction1 = 1 - portable_power(options.beta1, slot.steps + 1);

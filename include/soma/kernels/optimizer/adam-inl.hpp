@@ -179,7 +179,7 @@ HWY_INLINE void store_even_odd(D d, const EvenOdd<V>& x, V32 random, std::byte* 
 }  // namespace
 
 // adam_chunk() of bf16 with 16 random bits of ARS. Blocks are drawn between steps, whose quotients
-// and roots keep a unit busy that nothing else needs: 1.4 times as fast as drawing a chunk first.
+// and roots keep a unit busy that nothing else needs: 1.25 times as fast as drawing a chunk first.
 // `count` is a multiple of two vectors; the runs draw beside each other.
 HWY_NOINLINE HWY_MAYBE_UNUSED static void adam_chunk_drawing(
     const AdamArgs& step, const float* gradient, const DrawnBf16& weight, const DrawnBf16& m_run,
