@@ -4,7 +4,7 @@
 //
 // 4 Mi weights: dense gradients, and sparse ones of a table that has used a tenth of its rows, or
 // all of them, where 1 in 40 has a gradient; and the latter where moments have shrunk to the
-// smallest numbers there are.
+// smallest numbers there are. In fp32, and in bf16 by each mapping of draws.
 
 #include <soma/soma.hpp>
 
@@ -31,12 +31,23 @@ soma::Gradient every(soma::Context& context, std::size_t distance, float size = 
   return {values, soma::Tensor::from(context, std::span<const std::int64_t>(numbers), shape)};
 }
 
+struct Storage {
+  const char* name;
+  soma::DType dtype;
+  soma::Rounding rounding;
+};
+constexpr Storage storages[] = {
+    {"fp32", soma::DType::fp32, {}},
+    {"bf16_sr", soma::DType::bf16, {soma::RoundingMode::stochastic, 0, soma::DrawMapping::ars}},
+    {"bf16_sr, philox",
+     soma::DType::bf16,
+     {soma::RoundingMode::stochastic, 0, soma::DrawMapping::philox}}};
+
 // `used`: 1 in so many rows has had a gradient before; 0: gradients are dense.
-void adamw(benchmark::State& state, bool narrow, int threads, std::size_t used, bool faded) {
+void adamw(benchmark::State& state, const Storage& storage, int threads, std::size_t used,
+           bool faded) {
   auto context = soma::make_context({.threads = threads});
-  const soma::DType dtype = narrow ? soma::DType::bf16 : soma::DType::fp32;
-  const soma::Rounding rounding =
-      narrow ? soma::Rounding::stochastic : soma::Rounding::nearest_even;
+  const auto& [name, dtype, rounding] = storage;
   const soma::Var weight =
       soma::Var::parameter(context, soma::Tensor::zeros(context, {rows, columns}, dtype));
   soma::optim::AdamW optimizer(
@@ -58,15 +69,15 @@ const int registered = [] {
     std::size_t used;
     bool faded;
   };
-  for (const bool narrow : {false, true})
+  for (const Storage& storage : storages)
     for (const int threads : {1, 2})
       for (const RowPattern& kind :
            {RowPattern{"dense", 0, false}, RowPattern{"sparse, all rows used", 1, false},
             RowPattern{"sparse, all rows faded", 1, true},
             RowPattern{"sparse, a tenth used", 10, false}}) {
-        const std::string name = std::string("adamw/") + (narrow ? "bf16_sr" : "fp32") + "/" +
-                                 kind.name + "/threads:" + std::to_string(threads);
-        benchmark::RegisterBenchmark(name.c_str(), adamw, narrow, threads, kind.used, kind.faded)
+        const std::string name = std::string("adamw/") + storage.name + "/" + kind.name +
+                                 "/threads:" + std::to_string(threads);
+        benchmark::RegisterBenchmark(name.c_str(), adamw, storage, threads, kind.used, kind.faded)
             ->UseRealTime();
       }
   return 0;

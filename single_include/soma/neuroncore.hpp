@@ -10694,11 +10694,11 @@ class ParameterStep {
         values_(contiguous(call.context, call.inputs[1])),
         rows_(soma::detail::input_or_none(call.inputs, 2)),
         touched_(soma::detail::touched_rows(weight_, rows_)),
-        by_row_(rows_.defined() || soma::detail::draws(setting_.weight) ||
-                soma::detail::draws(setting_.state)) {
+        columns_(columns_of(weight_)),
+        places_(setting_, columns_),
+        by_row_(rows_.defined() || places_.rows_apart()) {
     const std::size_t elements = weight_.elements();
     if (elements == 0) return;
-    columns_ = weight_.rank() == 0 ? 1 : elements / weight_.size(0);
     if (by_row_) static_cast<void>(parameter_index(elements / columns_, columns_));
     for_parts([this](const StepPart& part) {
       largest_.rows = (std::max)(largest_.rows, part.rows);
@@ -10725,7 +10725,7 @@ class ParameterStep {
       for_pieces(elements / columns_, lanes, [&](std::size_t row, std::size_t rows) {
         for_pieces(columns_, piece, [&](std::size_t column, std::size_t columns) {
           call(StepPart{rows, columns, row * columns_ + column, columns_, row,
-                        parameter_index(row, column)});
+                        places_.at(row, column)});
         });
       });
       return;
@@ -10739,7 +10739,7 @@ class ParameterStep {
       std::size_t width = (std::min)((std::max)((left + lanes - 1) / lanes, thin), piece);
       width = (std::min)(width, left);
       const std::size_t rows = (std::min)(left / width, lanes);
-      call(StepPart{rows, width, done, width});
+      call(StepPart{rows, width, done, width, 0, places_.any() ? places_.at(done) : 0});
       done += rows * width;
     }
   }
@@ -10763,11 +10763,14 @@ class ParameterStep {
                          .stream = setting_.stream + static_cast<std::uint32_t>(site),
                          .step = setting_.step,
                          .index = part.draw_index};
-    if (by_row_) result.place.partition_step = parameter_index(1, 0);
+    result.place.partition_step = by_row_ ? places_.stride() : part.stride;
     return result;
   }
 
  private:
+  static std::size_t columns_of(const Tensor& weight) {
+    return weight.rank() == 0 || weight.elements() == 0 ? 1 : weight.elements() / weight.size(0);
+  }
   // For a sparse gradient: the place of its values of each row of the parameter; -1: it has no
   // values, and is zero.
   void plan_rows(Context& context) {
@@ -10798,8 +10801,9 @@ class ParameterStep {
   const Tensor& weight_;
   const Tensor values_, rows_;
   std::span<const std::int64_t> touched_;
+  std::size_t columns_;
+  soma::detail::DrawPlaces places_;
   bool by_row_;
-  std::size_t columns_ = 1;
   StepPart largest_{1, 1, 0, 0};
   std::optional<Pair> gradients_, indices_;
   Tile scaled_;

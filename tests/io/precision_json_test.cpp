@@ -16,7 +16,8 @@ TEST_CASE("every preset, and one of one's own, reads back from its JSON", "[unit
     CHECK(precision_from_json(to_json(preset)) == preset);
   Precision p = Precision::cfp8(9, 11, 20);
   p.name = "mine \"\xC3\xA9\"";
-  p.weights = {.format = formats::fp16, .rounding = {RoundingMode::stochastic, 12}};
+  p.weights = {.format = formats::fp16,
+               .rounding = {RoundingMode::stochastic, 12, DrawMapping::philox}};
   p.gemm_gradients.scaling = {.policy = ScalePolicy::delayed,
                               .format = ScaleFormat::power_of_two,
                               .history = 7,
@@ -75,6 +76,7 @@ TEST_CASE("what is wrong in a file is named", "[unit]") {
         R"({"weights": {"format": "bf16", "mode": 1}})", R"({"accumulation": []})",
         R"({"accumulation": {"chunk": 18446744073709551615}})",
         R"({"accumulation": {"promote": -1}})", R"({"weights": {"random_bits": 300}})",
+        R"({"weights": {"draws": "aes"}})",
         R"({"gemm_weights": {"format": {"exponent_bits": 4, "mantissa_bits": 3, "bias": 900}}})",
         R"({"weights": {"format": "fp4_e2m1"}})"})
     CHECK(id_of([&] { precision_from_json(text); }) == "train.precision");

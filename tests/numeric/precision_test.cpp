@@ -54,14 +54,14 @@ TEST_CASE("presets are what their recipes say", "[unit]") {
 TEST_CASE("one line has all that computes otherwise", "[unit]") {
   CHECK(to_string(Precision::fp32()) == "fp32");
   Precision p = Precision::mxfp8();
-  p.gemm_gradients.rounding = {RoundingMode::stochastic, 8};
+  p.gemm_gradients.rounding = {RoundingMode::stochastic, 8, DrawMapping::ars};
   p.gemm_gradients.scaling.margin = 2;
   p.accumulation = {.format = formats::bf16, .chunk = 4, .promote = 128};
   p.narrow_edges = true;
   CHECK(to_string(p) ==
         "mxfp8: activations bf16; activation_gradients bf16; gemm_activations fp8_e4m3fn, current "
         "32 e8m0 scale; gemm_weights fp8_e4m3fn, current 32 e8m0 scale; gemm_gradients fp8_e4m3fn "
-        "stochastic 8 bits, current 32 e8m0 scale margin 2; accumulation bf16 after each 4, to "
+        "stochastic 8 bits ars, current 32 e8m0 scale margin 2; accumulation bf16 after each 4, to "
         "fp32 after 128; edges narrow");
 }
 

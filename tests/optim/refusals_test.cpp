@@ -91,6 +91,26 @@ TEST_CASE("settings that would make weights NaN are refused", "[unit][optim]") {
         "Optimizer: beta1 is 1.500000, wanted 0 to below 1 [operator.value]");
 }
 
+TEST_CASE("weights and states draw by one mapping", "[unit][optim]") {
+  Fixture f;
+  const auto draws = [](DrawMapping mapping) {
+    return Rounding{.mode = RoundingMode::stochastic, .draws = mapping};
+  };
+  const auto refused = [&](DrawMapping weight, DrawMapping state) {
+    return f.refused(optim::SgdOptions{
+        .storage = {.state_rounding = draws(state), .weight_rounding = draws(weight)}});
+  };
+  CHECK(refused(DrawMapping::ars, DrawMapping::ars) == "no error");
+  CHECK(refused(DrawMapping::automatic, DrawMapping::philox) == "no error");
+  CHECK(refused(DrawMapping::ars, DrawMapping::philox) == "operator.value");
+  CHECK(message_of([&] {
+          run(f.context, *f.context.built_in().sgd_step,
+              SgdSetting{.weight = draws(DrawMapping::ars), .state = draws(DrawMapping::philox)},
+              {f.w.value(), f.ones(Shape{6, 4})});
+        }) ==
+        "optimizer step: state.draws is philox, wanted ars, as the weight has [operator.value]");
+}
+
 TEST_CASE("rounding of states and weights has at most a word's random bits", "[unit][optim]") {
   Fixture f;
   const Rounding rounding{.mode = RoundingMode::stochastic, .random_bits = 33};

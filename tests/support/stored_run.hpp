@@ -40,8 +40,9 @@ inline std::vector<std::byte> stored(soma::DType dtype, std::span<const float> v
   const int bits = soma::random_bits(rounding, format);
   std::vector<std::byte> bytes(values.size() * width);
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const std::uint32_t random =
-        rounding.mode == soma::RoundingMode::stochastic ? soma::rounding_word(draw, bits, i) : 0;
+    const std::uint32_t random = rounding.mode == soma::RoundingMode::stochastic
+                                     ? soma::rounding_word(draw, bits, i, rounding.draws)
+                                     : 0;
     const std::uint32_t code = soma::encode(format, values[i], rounding, random);
     put(bytes, i, width, code << format.storage_shift());
   }

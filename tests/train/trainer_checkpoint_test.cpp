@@ -94,6 +94,55 @@ TEST_CASE("interrupted after any step and resumed, the weights are the same", "[
   }
 }
 
+TEST_CASE("a run goes on with the mapping of draws that its checkpoint has", "[unit]") {
+  auto context = make_context();
+  const auto precision_with = [](DrawMapping mapping) {
+    Precision precision = Precision::bf16_sr();
+    precision.weights.rounding.draws = precision.moments.rounding.draws = mapping;
+    return precision;
+  };
+  const auto run = [&](DrawMapping mapping, MemoryStore& store, std::uint64_t steps, bool resume) {
+    TrainerOptions options = options_of(precision_with(mapping));
+    options.schedule.decay = optim::Decay::constant;
+    options.checkpoints = &store;
+    options.max_steps = steps;
+    options.resume = resume;
+    SmallModel small(context);
+    data::TokenSource source(context, token_lists(160), batching());
+    TrainerBase(context, small.task, options).fit(source);
+    return bits_of(context, small.task.parameters());
+  };
+  const auto newest = [&](MemoryStore& store) {
+    Checkpoint checkpoint;
+    REQUIRE(store.load_latest(context, checkpoint));
+    return checkpoint;
+  };
+  std::uint64_t whole[3] = {};
+  for (const DrawMapping mapping :
+       {DrawMapping::automatic, DrawMapping::philox, DrawMapping::ars}) {
+    MemoryStore store(context);
+    whole[static_cast<std::size_t>(mapping)] = run(mapping, store, 8, false);
+    const Record identity = newest(store).identity;
+    CHECK(identity.contains("optimizer.draws") == (mapping != DrawMapping::philox));
+    if (mapping != DrawMapping::philox) CHECK(identity.text("optimizer.draws") == "ars");
+  }
+  CHECK(whole[0] == whole[2]);
+  CHECK(whole[0] != whole[1]);
+
+  // A checkpoint of when there was one mapping says nothing of it.
+  MemoryStore store(context), old(context);
+  run(DrawMapping::philox, store, 4, false);
+  Checkpoint checkpoint = newest(store);
+  checkpoint.identity.set("precision", to_string(precision_with(DrawMapping::automatic)));
+  old.save(4, checkpoint);
+  CHECK(run(DrawMapping::automatic, old, 8, true) == whole[1]);
+  CHECK_FALSE(newest(old).identity.contains("optimizer.draws"));
+  // A mapping that is asked for is not left for it.
+  checkpoint.identity.set("precision", to_string(precision_with(DrawMapping::ars)));
+  old.save(4, checkpoint);
+  CHECK(id_of([&] { run(DrawMapping::ars, old, 8, true); }) == "checkpoint.identity");
+}
+
 TEST_CASE("a checkpoint of another run is refused by name", "[unit]") {
   auto context = make_context();
   MemoryStore store(context);

@@ -47,6 +47,8 @@ constexpr auto words_of(Values... values) {
 inline constexpr auto rounding_words = words_of<RoundingMode>(
     RoundingMode::nearest_even, RoundingMode::nearest_away, RoundingMode::toward_zero,
     RoundingMode::up, RoundingMode::down, RoundingMode::stochastic);
+inline constexpr auto draw_words =
+    words_of<DrawMapping>(DrawMapping::automatic, DrawMapping::philox, DrawMapping::ars);
 inline constexpr auto policy_words =
     words_of<ScalePolicy>(ScalePolicy::none, ScalePolicy::current, ScalePolicy::delayed);
 inline constexpr auto granularity_words =
@@ -168,6 +170,7 @@ inline void read_quantizer(PrecisionReader& from, std::string_view name, Quantiz
   read_format(reader, "format", quantizer.format);
   reader.read_word("rounding", rounding_words, quantizer.rounding.mode);
   reader.read("random_bits", quantizer.rounding.random_bits, 0, 32);
+  reader.read_word("draws", draw_words, quantizer.rounding.draws);
   if (reader.has("scaling")) {
     PrecisionReader scaling(reader.take("scaling"), reader.joined("scaling"));
     Scaling& s = quantizer.scaling;
@@ -241,6 +244,8 @@ inline PrecisionReader::Json to_json_value(const Quantizer& quantizer) {
   PrecisionReader::Json value{{"format", to_json_value(quantizer.format)},
                               {"rounding", std::string(to_string(quantizer.rounding.mode))}};
   if (quantizer.rounding.random_bits != 0) value["random_bits"] = quantizer.rounding.random_bits;
+  if (quantizer.rounding.draws != DrawMapping::automatic)
+    value["draws"] = std::string(to_string(quantizer.rounding.draws));
   const Scaling& scaling = quantizer.scaling;
   if (scaling != Scaling{})
     value["scaling"] = {{"policy", std::string(to_string(scaling.policy))},

@@ -18,6 +18,7 @@ inline std::string to_string(const Quantizer& quantizer) {
     text.append(" ").append(to_string(rounding.mode));
   if (rounding.random_bits != 0)
     text.append(" ").append(std::to_string(rounding.random_bits)).append(" bits");
+  if (rounding.draws != DrawMapping::automatic) text.append(" ").append(to_string(rounding.draws));
   const Scaling& scaling = quantizer.scaling;
   if (scaling.policy == ScalePolicy::none) return text;
   text.append(", ").append(to_string(scaling.policy)).append(" ");

@@ -3,6 +3,7 @@
 // type implies it.
 
 #include <soma/base/error.hpp>
+#include <soma/numeric/draw.hpp>
 #include <soma/numeric/float_format.hpp>
 
 #include <charconv>
@@ -31,10 +32,12 @@ struct Rounding {
   RoundingMode mode = RoundingMode::nearest_even;
   // Stochastic only: how many random bits are compared with the top of the discarded field, 1
   // to 32. 0 chooses 16 where normal numbers of the target discard at most 16 bits (bf16, fp16,
-  // tf32), so that one Philox call serves eight elements, else 32. Where the field is longer than
+  // tf32), so that one block serves eight elements, else 32. Where the field is longer than
   // that it is truncated to its top bits: the bias is toward zero and below 2^-random_bits of the
   // target's spacing. 16 and fewer draw half-words, more draw words.
   std::uint8_t random_bits = 0;
+  // Stochastic only: which numbers are drawn.
+  DrawMapping draws = DrawMapping::automatic;
 
   friend constexpr bool operator==(const Rounding&, const Rounding&) = default;
 
@@ -47,12 +50,12 @@ struct Rounding {
   static RoundingSwitches from_environment();
 };
 
-inline constexpr Rounding Rounding::nearest_even{RoundingMode::nearest_even, 0};
-inline constexpr Rounding Rounding::nearest_away{RoundingMode::nearest_away, 0};
-inline constexpr Rounding Rounding::toward_zero{RoundingMode::toward_zero, 0};
-inline constexpr Rounding Rounding::up{RoundingMode::up, 0};
-inline constexpr Rounding Rounding::down{RoundingMode::down, 0};
-inline constexpr Rounding Rounding::stochastic{RoundingMode::stochastic, 0};
+inline constexpr Rounding Rounding::nearest_even{RoundingMode::nearest_even};
+inline constexpr Rounding Rounding::nearest_away{RoundingMode::nearest_away};
+inline constexpr Rounding Rounding::toward_zero{RoundingMode::toward_zero};
+inline constexpr Rounding Rounding::up{RoundingMode::up};
+inline constexpr Rounding Rounding::down{RoundingMode::down};
+inline constexpr Rounding Rounding::stochastic{RoundingMode::stochastic};
 
 struct RoundingSwitches {
   Rounding rounding;

@@ -115,6 +115,7 @@ inline void fields(FieldVisitor& visitor, Draw& draw) {
 inline void fields(FieldVisitor& visitor, Rounding& rounding) {
   visitor.key("mode", rounding.mode);
   visitor.key("random_bits", rounding.random_bits);
+  visitor.key("draws", rounding.draws);
 }
 inline void fields(FieldVisitor& visitor, FloatFormat& format) {
   visitor.key("exponent_bits", format.exponent_bits);

@@ -73,7 +73,7 @@ class Adafactor final : public Optimizer {
                                      .relative_step = (std::min)(rate, 1 / std::sqrt(number)),
                                      .weight_decay = slot.weight_decay,
                                      .gradient_factor = step.gradient_factor,
-                                     .weight = options_.weight_rounding,
+                                     .weight = drawn(options_.weight_rounding),
                                      .seed = options_.seed,
                                      .stream = slot.stream,
                                      .step = static_cast<std::uint32_t>(slot.steps)};

@@ -49,6 +49,8 @@ class Adam final : public Optimizer {
       detail::ensure_state(context_, slot.first, slot, options_.storage.state);
       detail::ensure_state(context_, slot.second, slot, options_.storage.state);
       AdamSetting setting = detail::adam_setting(slot, step, options_);
+      setting.weight = drawn(options_.storage.weight_rounding);
+      setting.state = drawn(options_.storage.state_rounding);
       setting.coupled_decay = slot.weight_decay;
       if (weight.elements() != 0)
         run(context_, *context_.built_in().adam_step, setting,

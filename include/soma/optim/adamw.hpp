@@ -45,8 +45,8 @@ struct AdamWOptions {
 
 namespace detail {
 
-// The settings that Adam and AdamW share in a step; each adds its own weight decay. Bias
-// corrections are computed in double, the same on every machine, and rounded to fp32 once.
+// The settings that Adam and AdamW share in a step; each adds its own weight decay and roundings.
+// Bias corrections are computed in double, the same on every machine, and rounded to fp32 once.
 inline AdamSetting adam_setting(const Slot& slot, const Step& step, const AdamWOptions& options) {
   const double rate = step.rate * static_cast<double>(slot.rate_factor);
   const double correction1 = 1 - portable_power(options.beta1, slot.steps + 1);
@@ -60,8 +60,6 @@ inline AdamSetting adam_setting(const Slot& slot, const Step& step, const AdamWO
           .inverse_root_correction2 = static_cast<float>(1 / std::sqrt(correction2)),
           .gradient_factor = step.gradient_factor,
           .first_row = slot.first_row,
-          .weight = options.storage.weight_rounding,
-          .state = options.storage.state_rounding,
           .seed = options.storage.seed,
           .stream = slot.stream,
           .step = static_cast<std::uint32_t>(slot.steps)};
@@ -107,6 +105,8 @@ class AdamW final : public Optimizer {
       detail::ensure_state(context_, slot.second, slot, options_.storage.state);
       const double rate = step.rate * static_cast<double>(slot.rate_factor);
       AdamSetting setting = detail::adam_setting(slot, step, options_);
+      setting.weight = drawn(options_.storage.weight_rounding);
+      setting.state = drawn(options_.storage.state_rounding);
       setting.decay_factor =
           static_cast<float>(std::fma(-rate, static_cast<double>(slot.weight_decay), 1.0));
       mark_live(slot, gradient);

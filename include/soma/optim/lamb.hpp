@@ -56,8 +56,8 @@ class Lamb final : public Optimizer {
           .inverse_correction1 = static_cast<float>(1 / correction1),
           .inverse_root_correction2 = static_cast<float>(1 / std::sqrt(correction2)),
           .gradient_factor = step.gradient_factor,
-          .weight = options_.storage.weight_rounding,
-          .state = options_.storage.state_rounding,
+          .weight = drawn(options_.storage.weight_rounding),
+          .state = drawn(options_.storage.state_rounding),
           .seed = options_.storage.seed,
           .stream = slot.stream,
           .step = static_cast<std::uint32_t>(slot.steps)};

@@ -47,7 +47,9 @@ inline std::vector<Group> decay_groups(const Parameters& parameters, float weigh
 }
 
 // How states are stored, and how stored numbers are rounded when a step writes them. Stochastic
-// draws are keyed by seed, the parameter's name, the number of the step, and row and column.
+// draws are keyed by seed, the parameter's name, the number of the step, and row and column. Those
+// whose mapping is automatic (Rounding::draws) have the second one, except in a run that goes on
+// from a checkpoint of the first (Optimizer::keep_mapping()); both roundings have the same.
 struct StepStorage {
   DType state = DType::fp32;
   Rounding state_rounding{};
@@ -157,6 +159,12 @@ class Optimizer {
   // True if the step of a row depends on that row's gradient and states alone, so that ranks can
   // share the rows of a parameter (keep_rows()). Norms of whole parameters make that impossible.
   virtual bool steps_rows_alone() const { return false; }
+  // For a resumed run: `described` is the record of describe() in its checkpoint. Draws whose
+  // mapping is automatic keep the mapping of that run.
+  void keep_mapping(const Record& described) {
+    if (!chosen_)
+      mapping_ = described.contains(mapping_entry) ? DrawMapping::ars : DrawMapping::philox;
+  }
   // From now on, each parameter has steps, states and gradients (Gradient::first_row) only for the
   // rows {begin, end} that rows_of(parameter) returns. Call it before the first step. Error
   // operator.value: an optimizer whose rows are not stepped alone.
@@ -220,13 +228,23 @@ class Optimizer {
 
  protected:
   // Errors tensor.undefined (a variable), operator.value (no parameters, a variable that is listed
-  // twice, a setting), rounding.random_bits.
+  // twice, a setting, two mappings of draws), rounding.random_bits.
   Optimizer(Context& context, const std::vector<Group>& groups, const StepStorage& storage)
       : context_(context), slots_(detail::make_slots(groups)), state_dtype_(storage.state) {
     if (slots_.empty())
       fail(error_id::operator_value, "Optimizer", "parameters", "none", "at least one");
     check_random_bits("Optimizer", "weight_rounding.random_bits", storage.weight_rounding);
     check_random_bits("Optimizer", "state_rounding.random_bits", storage.state_rounding);
+    for (const Rounding& rounding : {storage.weight_rounding, storage.state_rounding}) {
+      if (rounding.mode != RoundingMode::stochastic || rounding.draws == DrawMapping::automatic)
+        continue;
+      if (chosen_ && mapping_ != rounding.draws)
+        fail(error_id::operator_value, "Optimizer", "state_rounding.draws",
+             to_string(rounding.draws),
+             std::string(to_string(mapping_)) + ", as weight_rounding has");
+      mapping_ = rounding.draws;
+      chosen_ = true;
+    }
   }
   // The number of moments, at most two, of a parameter that has been stepped.
   virtual std::size_t moments() const { return 0; }
@@ -251,6 +269,15 @@ class Optimizer {
     record.set("optimizer.state_rounding", to_string(storage.state_rounding.mode));
     record.set("optimizer.weight_rounding", to_string(storage.weight_rounding.mode));
     record.set("optimizer.seed", storage.seed);
+    // Runs with the first mapping record nothing, as before there was a second one.
+    for (const Rounding& rounding : {storage.weight_rounding, storage.state_rounding})
+      if (rounding.mode == RoundingMode::stochastic && mapping_ == DrawMapping::ars)
+        record.set(mapping_entry, to_string(mapping_));
+  }
+  // The rounding of a step: the mapping of its draws is no longer automatic.
+  Rounding drawn(Rounding rounding) const {
+    if (rounding.mode == RoundingMode::stochastic) rounding.draws = mapping_;
+    return rounding;
   }
   // Part of describe(): the weight decay and the rate factor of each parameter.
   void describe_groups(Record& record) const {
@@ -303,7 +330,10 @@ class Optimizer {
     check(name, whole, shape, state_dtype_);
     return clone(context_, slot.rows_of(whole));
   }
+  static constexpr std::string_view mapping_entry = "optimizer.draws";
   DType state_dtype_;
+  DrawMapping mapping_ = DrawMapping::ars;  // of all draws
+  bool chosen_ = false;                     // by a rounding
 };
 
 }  // namespace soma::optim

@@ -16,14 +16,12 @@ namespace soma::optim {
 
 namespace detail {
 
-// The settings that RMSprop and Adagrad share in a step.
+// The settings that RMSprop and Adagrad share in a step; each adds roundings and its own settings.
 inline RmsSetting rms_setting(const Slot& slot, const Step& step, const StepStorage& storage) {
   return {.rate = static_cast<float>(step.rate * static_cast<double>(slot.rate_factor)),
           .weight_decay = slot.weight_decay,
           .gradient_factor = step.gradient_factor,
           .first_row = slot.first_row,
-          .weight = storage.weight_rounding,
-          .state = storage.state_rounding,
           .seed = storage.seed,
           .stream = slot.stream,
           .step = static_cast<std::uint32_t>(slot.steps)};
@@ -72,6 +70,8 @@ class RmsProp final : public Optimizer {
       if (options_.momentum != 0)
         detail::ensure_state(context_, slot.second, slot, options_.storage.state);
       RmsSetting setting = detail::rms_setting(slot, step, options_.storage);
+      setting.weight = drawn(options_.storage.weight_rounding);
+      setting.state = drawn(options_.storage.state_rounding);
       setting.keep = static_cast<float>(options_.alpha);
       setting.add = static_cast<float>(1 - options_.alpha);
       setting.epsilon = static_cast<float>(options_.epsilon);
@@ -129,6 +129,8 @@ class Adagrad final : public Optimizer {
       const Tensor weight = slot.rows_of(slot.parameter.value());
       if (!slot.first.defined()) slot.first = first_squares(weight.shape());
       RmsSetting setting = detail::rms_setting(slot, step, options_.storage);
+      setting.weight = drawn(options_.storage.weight_rounding);
+      setting.state = drawn(options_.storage.state_rounding);
       const double slower = std::fma(static_cast<double>(slot.steps), options_.rate_decay, 1.0);
       setting.rate = static_cast<float>(step.rate * static_cast<double>(slot.rate_factor) / slower);
       setting.epsilon = static_cast<float>(options_.epsilon);

@@ -54,8 +54,8 @@ class Sgd final : public Optimizer {
           .nesterov = options_.nesterov,
           .first_step = slot.steps == 0,
           .first_row = slot.first_row,
-          .weight = options_.storage.weight_rounding,
-          .state = options_.storage.state_rounding,
+          .weight = drawn(options_.storage.weight_rounding),
+          .state = drawn(options_.storage.state_rounding),
           .seed = options_.storage.seed,
           .stream = slot.stream,
           .step = static_cast<std::uint32_t>(slot.steps)};

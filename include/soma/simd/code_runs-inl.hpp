@@ -10,6 +10,7 @@
 
 #include <soma/base/config.hpp>
 #include <soma/numeric/draw.hpp>
+#include <soma/simd/ars-inl.hpp>
 #include <soma/simd/codec_params.hpp>
 #include <soma/simd/decode-inl.hpp>
 #include <soma/simd/encode-inl.hpp>
@@ -32,7 +33,8 @@ inline constexpr std::size_t convert_chunk = 512;
 // Room for one more vector behind a buffer, so that loops may run over its end.
 inline constexpr std::size_t lane_padding = 16;
 // The random words of a chunk, and of a block before it.
-inline constexpr std::size_t chunk_words = convert_chunk + 8 + philox_padding;
+inline constexpr std::size_t chunk_words =
+    convert_chunk + 8 + (philox_padding > ars_padding ? philox_padding : ars_padding);
 // At most 512 bits: so the buffers above are large enough for targets with longer or scalable
 // vectors.
 using Lanes32 = hn::CappedTag<std::uint32_t, lane_padding>;
@@ -224,7 +226,10 @@ static inline const std::byte* draw_words(const CodecParams& p, const Draw& draw
   const auto lead = static_cast<std::size_t>(index % per_block);
   const std::size_t blocks = (lead + count + static_cast<std::size_t>(per_block) - 1) /
                              static_cast<std::size_t>(per_block);
-  philox_words(draw, index / per_block, blocks, words);
+  if (p.draws == DrawMapping::ars)
+    ars_words(draw, index / per_block, blocks, words);
+  else
+    philox_words(draw, index / per_block, blocks, words);
   return reinterpret_cast<const std::byte*>(words) + lead * (p.half_words ? 2 : 4);
 }
 

@@ -35,6 +35,7 @@ struct CodecParams {
   bool rare;  // one of the things below, which the common loop leaves out
   bool flush_subnormals, nan_is_negative_zero, is_signed, nan_is_max;
   RoundingMode mode;
+  DrawMapping draws;  // of stochastic rounding
 };
 
 constexpr CodecParams make_codec_params(const FloatFormat& f, const Rounding& rounding = {}) {
@@ -68,6 +69,7 @@ constexpr CodecParams make_codec_params(const FloatFormat& f, const Rounding& ro
   p.random_mask = ~std::uint32_t{0} << (32 - bits);
   p.half_words = bits <= 16;
   p.mode = rounding.mode;
+  p.draws = rounding.draws;
 
   p.flush_subnormals = f.subnormals == Subnormals::flushed;
   p.nan_is_negative_zero = f.specials == Specials::nan_negative_zero;

@@ -79,6 +79,7 @@ inline void TrainerBase::resume(data::BatchSource& batches) {
 
 inline void TrainerBase::load(const Checkpoint& checkpoint, data::BatchSource& batches) {
   check_operators(checkpoint.progress, context_);
+  optimizer_->keep_mapping(checkpoint.identity);
   check_identity(checkpoint.identity, identity(batches));
   check_parameters(checkpoint.weights, parameters());
   Progress loaded = Progress::read(checkpoint.progress);

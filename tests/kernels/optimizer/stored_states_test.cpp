@@ -13,6 +13,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,10 +30,11 @@ struct StoredAs {
   Draw draw;
   std::vector<std::byte> bytes;
 
-  StoredAs(DType type, const Rounding& how, std::uint32_t stream, const Floats& values)
+  StoredAs(DType type, const Rounding& how, std::uint32_t stream, const Floats& values,
+           std::uint64_t index = 1001)
       : dtype(type),
         rounding(how),
-        draw{.seed = 3, .stream = stream, .step = 5, .index = 1001},
+        draw{.seed = 3, .stream = stream, .step = 5, .index = index},
         bytes(stored(type, values)) {}
   StateRun run() { return {bytes.data(), dtype, rounding, draw}; }
   Floats values() const { return values_of(dtype, bytes); }
@@ -40,6 +42,8 @@ struct StoredAs {
     return stored(dtype, values, rounding, draw);
   }
 };
+
+constexpr Rounding drawn_by_ars{.mode = RoundingMode::stochastic, .draws = DrawMapping::ars};
 
 // An unsigned type holds magnitudes.
 Floats fit(DType dtype, const Floats& values) {
@@ -51,7 +55,7 @@ Floats fit(DType dtype, const Floats& values) {
 TEST_CASE("states are rounded in their own types with their own draws", "[unit][optimizer]") {
   on_every_target([](Context& context) {
     for (const DType dtype : floating_dtypes)
-      for (const Rounding& rounding : {Rounding::nearest_even, Rounding::stochastic})
+      for (const Rounding& rounding : {Rounding::nearest_even, Rounding::stochastic, drawn_by_ars})
         for (const auto& [count, weight_dtype] :
              std::vector<std::pair<std::size_t, DType>>{{1, dtype},
                                                         {16, dtype},
@@ -223,5 +227,46 @@ TEST_CASE("a sparse gradient, with rows marked or not, is a dense one with zeros
             CHECK(m.bytes == m2.bytes);
             CHECK(v.bytes == v2.bytes);
           }
+  });
+}
+
+TEST_CASE("bf16 that draws between steps has the bits of bf16 that draws first",
+          "[unit][optimizer]") {
+  on_every_target([](Context& context) {
+    const OptimizerKernels& kernels = context.kernels().optimizer;
+    // Whole blocks or not, whole pairs of vectors or not, alike in all draws or not.
+    for (const std::size_t count : std::vector<std::size_t>{16, 32, 48, 512, 1024, 1056, 1100})
+      for (const std::uint64_t index : {std::uint64_t{1000}, std::uint64_t{1001}})
+        for (const bool alike : {true, false}) {
+          Run run = some_run(count);
+          // Also what rounding must leave alone, and what makes a weight NaN.
+          const float odd[] = {0.0f,  -0.0f,   INFINITY, -INFINITY, 1e-40f,
+                               3e38f, -1e-38f, NAN,      0x1p-101f};
+          for (std::size_t i = 0; i < count; i += 7) {
+            Floats& array = i % 3 == 0 ? run.w : i % 3 == 1 ? run.m : run.g;
+            array[i] = odd[i / 7 % std::size(odd)];
+            if (i % 5 == 0) run.v[i] = std::fabs(odd[i / 5 % std::size(odd)]);
+          }
+          const auto stored_as = [&](std::uint32_t stream, const Floats& values,
+                                     std::uint64_t first) {
+            return StoredAs(DType::bf16, drawn_by_ars, stream, values, first);
+          };
+          StoredAs w = stored_as(1, run.w, index), m = stored_as(2, run.m, index),
+                   v = stored_as(3, run.v, alike ? index : index + 8);
+          INFO(count << " elements, index " << index << ", alike " << alike);
+          Run now{w.values(), run.g, m.values(), v.values()};
+          AdamArgs args = adam_args(run, 4);
+          args.weight = w.run(), args.m = m.run(), args.v = v.run();
+          kernels.adam(args);
+          for (std::size_t i = 0; i < count; ++i)
+            adam_in_order(args, now.w[i], now.m[i], now.v[i], now.g[i]);
+          // Which NaN an operation makes is the machine's choice.
+          const auto same = [](const StoredAs& given, const Floats& wanted) {
+            return same_bits(given.values(), values_of(DType::bf16, given.rounded(wanted)));
+          };
+          CHECK(same(w, now.w));
+          CHECK(same(m, now.m));
+          CHECK(same(v, now.v));
+        }
   });
 }

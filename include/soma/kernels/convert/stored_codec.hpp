@@ -32,8 +32,10 @@ inline constexpr std::array<CodecsOfType, dtypes.size()> stored_codecs = [] {
 // The codec of a floating type.
 constexpr CodecParams stored_codec(DType dtype, const Rounding& rounding = {}) {
   if (rounding.random_bits != 0) return make_codec_params(format_of(dtype), rounding);
-  return detail::stored_codecs[static_cast<std::size_t>(dtype)]
-                              [static_cast<std::size_t>(rounding.mode)];
+  CodecParams codec = detail::stored_codecs[static_cast<std::size_t>(dtype)]
+                                           [static_cast<std::size_t>(rounding.mode)];
+  codec.draws = rounding.draws;
+  return codec;
 }
 
 }  // namespace soma

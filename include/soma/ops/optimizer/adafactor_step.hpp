@@ -186,8 +186,9 @@ class AdafactorStep {
     const Tensor& weight = weight_;
     std::byte* weights = weight.mutable_raw();
     const std::size_t elements = weight.elements();
-    const bool by_row = draws(setting_.weight);
     const std::size_t columns = weight.rank() == 0 ? 1 : elements / weight.size(0);
+    const DrawPlaces places(setting_, columns);
+    const bool by_row = places.rows_apart();
     const std::size_t block = by_row ? columns : 4096, blocks = (elements + block - 1) / block;
     const double decay = rounded(setting_.rate * static_cast<double>(setting_.weight_decay));
     if (decay != 0) {  // both at once, so that a weight is rounded once
@@ -202,7 +203,8 @@ class AdafactorStep {
     const float factor = decay != 0 ? 1 : static_cast<float>(scale);
     for_ranges(context_, blocks, block * 4, [&](std::size_t begin, std::size_t end) {
       for (std::size_t i = begin; i < end; ++i) {
-        const StepRun run{.begin = i * block, .draw_index = by_row ? parameter_index(i, 0) : 0};
+        const StepRun run{.begin = i * block,
+                          .draw_index = places.any() ? places.at(by_row ? i : i * block) : 0};
         LambArgs args{.count = (std::min)(block, elements - i * block)};
         args.weight = state_run(weight, weights, setting_.weight, setting_, StepSite::weight, run);
         args.update = u_ + run.begin;

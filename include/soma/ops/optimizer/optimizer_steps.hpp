@@ -49,6 +49,44 @@ StateRun state_run(const Tensor& tensor, std::byte* data, const Rounding& roundi
 
 inline bool draws(const Rounding& rounding) { return rounding.mode == RoundingMode::stochastic; }
 
+// The logical indices at which the elements of a parameter draw. Element (row, column) of the
+// parameter as a matrix draws at parameter_index(row, column). In the second mapping a matrix of
+// one column, such as a bias, counts as one row, so that its elements share blocks.
+class DrawPlaces {
+ public:
+  template <class Setting>
+  DrawPlaces(const Setting& setting, std::size_t columns) {
+    const auto look_at = [this](const Rounding& rounding) {
+      any_ = any_ || draws(rounding);
+      ars_ = ars_ || (draws(rounding) && rounding.draws == DrawMapping::ars);
+    };
+    look_at(setting.weight);
+    if constexpr (requires { setting.state; }) look_at(setting.state);
+    one_row_ = columns == 1 && ars_;
+  }
+  // any(): true if the step draws at all. rows_apart(): true if each row has indices of its own.
+  bool any() const { return any_; }
+  bool rows_apart() const { return any_ && !one_row_; }
+  std::uint64_t at(std::size_t row, std::size_t column = 0) const {
+    return one_row_ ? parameter_index(column, row) : parameter_index(row, column);
+  }
+  // The distance of indices from one row to the next.
+  std::uint64_t stride() const { return one_row_ ? 1 : parameter_index(1, 0); }
+
+ private:
+  bool any_ = false, ars_ = false, one_row_ = false;
+};
+
+// Checks that weight and states draw by the same mapping. Error operator.value.
+template <class Setting>
+void check_mappings(const Setting& setting) {
+  const auto is_ars = [](const Rounding& rounding) { return rounding.draws == DrawMapping::ars; };
+  if (draws(setting.weight) && draws(setting.state) &&
+      is_ars(setting.weight) != is_ars(setting.state))
+    fail(error_id::operator_value, "optimizer step", "state.draws", to_string(setting.state.draws),
+         std::string(to_string(setting.weight.draws)) + ", as the weight has");
+}
+
 // The rows of a sparse gradient, ascending; empty for a dense gradient. Error operator.value.
 inline std::span<const std::int64_t> touched_rows(const Tensor& weight, const Tensor& rows) {
   if (!rows.defined() || rows.elements() == 0) return {};
@@ -77,15 +115,17 @@ void for_step_runs(const OperatorCall& call, const Setting& setting, const Step&
   const std::size_t elements = weight.elements();
   const std::size_t columns =
       weight.rank() == 0 ? 1 : weight.elements() / (std::max)(weight.size(0), std::size_t{1});
-  const bool random = draws(setting.weight) || draws(setting.state);
+  const DrawPlaces places(setting, columns);
   const GradientRun gradient{.data = values.raw(),
                              .dtype = values.dtype(),
                              .factor = setting.gradient_factor,
                              .sparse = rows.defined()};
   const auto elements_from = [&](std::size_t element) { return values.raw() + element * width; };
-  if (!rows.defined() && !random) {
+  if (!rows.defined() && !places.rows_apart()) {
+    if (places.any()) static_cast<void>(places.at(setting.first_row + elements));
     for_ranges(context, elements, 16, [&](std::size_t begin, std::size_t end) {
       StepRun run{.begin = begin, .rows = {.columns = end - begin}, .gradient = gradient};
+      if (places.any()) run.draw_index = places.at(setting.first_row + begin);
       run.gradient.data = elements_from(begin);
       step(run);
     });
@@ -93,7 +133,7 @@ void for_step_runs(const OperatorCall& call, const Setting& setting, const Step&
   }
   if (columns == 0) return;
   static_cast<void>(parameter_index(setting.first_row + elements / columns, columns));
-  const std::uint64_t draw_stride = random ? parameter_index(1, 0) : columns;
+  const std::uint64_t draw_stride = places.any() ? places.stride() : columns;
   const std::span<const std::int64_t> touched = touched_rows(weight, rows);
   const auto before = [&](std::size_t row) {  // so many of them
     return static_cast<std::size_t>(
@@ -105,7 +145,7 @@ void for_step_runs(const OperatorCall& call, const Setting& setting, const Step&
                 .first_row = begin,
                 .rows = {end - begin, columns, draw_stride},
                 .gradient = gradient,
-                .draw_index = parameter_index(setting.first_row + begin, 0)};
+                .draw_index = places.at(setting.first_row + begin)};
     const std::size_t first = rows.defined() ? before(begin) : begin;
     run.gradient.data = elements_from(first * columns);
     if (rows.defined()) run.gradient.rows = touched.subspan(first, before(end) - first);
@@ -119,6 +159,7 @@ void step_shape(const ShapeCall& call) {
   const auto& setting = call.attributes.as<Setting>();
   check_random_bits("optimizer step", "weight.random_bits", setting.weight);
   check_random_bits("optimizer step", "state.random_bits", setting.state);
+  check_mappings(setting);
   const Tensor &weight = call.inputs[0], &gradient = call.inputs[1];
   const Tensor rows = input_or_none(call.inputs, 2);
   check_floating("optimizer step", "weight", weight);
@@ -233,7 +274,8 @@ inline void lamb_host(const OperatorCall& call) {
   const std::size_t elements = weight.elements();
   const std::size_t columns = weight.rank() == 0 || elements == 0 ? 1 : elements / weight.size(0);
   // Blocks are rows, or runs of many elements if rows have no meaning for the step.
-  const bool by_row = draws(setting.weight) || draws(setting.state);
+  const DrawPlaces places(setting, columns);
+  const bool by_row = places.rows_apart();
   const std::size_t block = by_row ? columns : 4096;
   const std::size_t blocks = (elements + block - 1) / block;
   const auto args_of = [&](std::size_t index) {
@@ -243,7 +285,7 @@ inline void lamb_host(const OperatorCall& call) {
         .gradient = {.data = gradient.raw() + index * block * size_of(gradient.dtype()),
                      .dtype = gradient.dtype(),
                      .factor = setting.gradient_factor},
-        .draw_index = by_row ? parameter_index(index, 0) : 0};
+        .draw_index = places.any() ? places.at(by_row ? index : index * block) : 0};
     LambArgs args{.count = run.rows.columns};
     args.weight = state_run(weight, weights, setting.weight, setting, StepSite::weight, run);
     args.m = state_run(m, firsts, setting.state, setting, StepSite::first, run);

@@ -230,7 +230,8 @@ inline std::uint32_t reference_quantize_word(const Sample& sample, std::size_t r
     if (row >= begin && row < begin + sample.lengths[i])
       draw.index = token_index(i, row - begin, column);
   const Quantizer& quantizer = setting.quantizer;
-  return rounding_word(draw, random_bits(quantizer.rounding, quantizer.format));
+  return rounding_word(draw, random_bits(quantizer.rounding, quantizer.format), 0,
+                       quantizer.rounding.draws);
 }
 
 inline std::vector<ReferenceTensor> quantize_reference(const Sample& sample,

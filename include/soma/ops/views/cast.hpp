@@ -125,9 +125,10 @@ inline void store_floats(Context& context, const std::int64_t* from, std::size_t
   }
   const int bits = random_bits(setting.rounding, format);
   for (std::size_t i = 0; i < count; ++i) {
-    const std::uint32_t random = setting.rounding.mode == RoundingMode::stochastic
-                                     ? rounding_word(setting.draw, bits, first + i)
-                                     : 0;
+    const std::uint32_t random =
+        setting.rounding.mode == RoundingMode::stochastic
+            ? rounding_word(setting.draw, bits, first + i, setting.rounding.draws)
+            : 0;
     const std::uint32_t code = encode(format, rounded_to_odd<53>(from[i]), setting.rounding, random)
                                << format.storage_shift();
     std::memcpy(to + i * size_of(setting.dtype), &code, size_of(setting.dtype));

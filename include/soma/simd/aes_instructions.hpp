@@ -1,0 +1,37 @@
+#pragma once
+// Which AES instructions this CPU has. They are asked for where they are used, not by a target: a
+// unit's flags, and so Highway's targets, seldom name them, though nearly all CPUs have them.
+
+#include <soma/base/config.hpp>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace soma {
+
+struct AesInstructions {
+  bool blocks = false;   // a round of one block (AES-NI, AArch64's)
+  bool vectors = false;  // of each block of a longer vector (VAES)
+};
+
+inline AesInstructions find_aes_instructions() {
+  AesInstructions found;
+#if defined(__x86_64__)
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid(1, &a, &b, &c, &d) != 0) found.blocks = (c >> 25 & 1) != 0;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) != 0)
+    found.vectors = found.blocks && (c >> 9 & 1) != 0;
+#else
+  found.blocks = true;  // code that holds the instructions was compiled for them
+#endif
+  return found;
+}
+
+// The same, asked for once.
+inline const AesInstructions& aes_instructions() {
+  static const AesInstructions found = find_aes_instructions();
+  return found;
+}
+
+}  // namespace soma
