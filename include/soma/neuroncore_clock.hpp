@@ -4,11 +4,19 @@
 
 #include <soma/io/atomic_file.hpp>
 #include <soma/neuroncore.hpp>
+#include <soma/neuroncore/clock/busy.hpp>
 #include <soma/neuroncore/clock/report.hpp>
 
+#include <span>
 #include <string_view>
 
 namespace soma::neuroncore {
+
+// For RunOptions::predict. Errors of timeline().
+inline PredictedTime predict_time(std::span<const Instruction> record, const Machine& machine) {
+  const Timeline timed = timeline(record, machine);
+  return {.ns = timed.ns, .busy_ns = busy_ns(record, timed, machine)};
+}
 
 // Of what the core recorded (CoreOptions::record), which it must not record further while the
 // report is in use. Errors neuroncore.record.

@@ -2,7 +2,8 @@
 // SBUF and PSUM: the bytes, who holds them, and which of them were ever written.
 //
 // Tiles are allocated like a stack: Scope (core.hpp) gives back everything that was allocated since
-// it began. A tile takes the same bytes of every partition, as the hardware's compiler lays out.
+// it began. The stack grows from either end of the memory. A tile takes the same bytes of every
+// partition, as the hardware's compiler lays out.
 
 #include <soma/neuroncore/machine.hpp>
 #include <soma/neuroncore/memory/tile.hpp>
@@ -23,6 +24,9 @@ namespace soma::neuroncore {
 // What memory that nobody wrote reads as: all bits set, which is NaN in every floating type and -1
 // in the integers; or Error neuroncore.undefined.
 enum class Uninitialised : std::uint8_t { nan, error };
+
+// The end of a memory that a stack of tiles grows from.
+enum class MemoryEnd : std::uint8_t { first, last };
 
 // Who wrote an element last. The array of the tensor engine may add only to what it wrote itself.
 enum class Written : std::uint8_t { nobody, somebody, matmul };
@@ -69,9 +73,11 @@ class OnChipMemory {
           std::to_string(wanted) + " bytes a partition with " + std::to_string(used_) + " in use",
           "at most " + std::to_string(capacity_) + " together");
     const std::uint64_t id = next_id();
+    const std::size_t begin =
+        end_ == MemoryEnd::first ? used_ : capacity_ / step_ * step_ - used_ - wanted;
     allocations_.push_back(
-        {id, used_, used_ + elements * size_of(dtype), partitions, Written::nobody});
-    const Tile tile(memory_, dtype, factor_ != 1, partitions, used_, used_ * factor_, elements, id);
+        {id, begin, begin + elements * size_of(dtype), partitions, Written::nobody});
+    const Tile tile(memory_, dtype, factor_ != 1, partitions, begin, begin * factor_, elements, id);
     for (std::size_t p = 0; p < partitions; ++p) {
       if (holds_numbers_ && uninitialised_ == Uninitialised::nan)
         std::memset(at(tile, p), 0xFF, elements * tile.width());
@@ -82,6 +88,10 @@ class OnChipMemory {
     return tile;
   }
 
+  // The end from which tiles are allocated from now on; nothing changes while there are any.
+  void allocate_from(MemoryEnd end) {
+    if (used_ == 0) end_ = end;
+  }
   Mark mark() const { return {allocations_.size(), used_}; }
   void release(const Mark& mark) {
     allocations_.resize(mark.allocations);
@@ -241,6 +251,7 @@ class OnChipMemory {
   HeapVector<Allocation> allocations_;
   Storage bytes_, written_;
   std::size_t used_ = 0, high_water_ = 0;
+  MemoryEnd end_ = MemoryEnd::first;
 };
 
 }  // namespace soma::neuroncore
