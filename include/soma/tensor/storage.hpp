@@ -28,9 +28,6 @@ class PendingCalls {
 
 namespace detail {
 
-// What pending calls do with a storage.
-enum class PendingUse : std::uint8_t { none, read, write };
-
 struct alignas(memory_alignment) StorageBlock {
   std::atomic<std::size_t> references{1};
   Heap* heap;
@@ -39,12 +36,10 @@ struct alignas(memory_alignment) StorageBlock {
   std::uint64_t version = 0;
   Owner owner;  // of adopted data
   bool writable = true;
-  // In the first cache line, beside what every access reads: it is looked at by each of them.
-  PendingUse pending_use = PendingUse::none;
+  bool pending_write = false;  // one of the pending calls writes it; otherwise they only read
   std::uint32_t pending_handles = 0;  // of the references, those that pending calls hold
   PendingCalls* pending = nullptr;    // nullptr: nobody waits for it
 };
-static_assert(offsetof(StorageBlock, pending_use) < 64);
 
 }  // namespace detail
 
@@ -99,26 +94,19 @@ class Storage {
   // Of whoever runs a recorded call: its write was counted when it was recorded.
   void set_version(std::uint64_t version) const { block().version = version; }
   // Before its bytes are read, and before they are written: pending calls that must come first run.
-  // Nothing where there are none, which costs one load and a branch.
+  // Nothing where there are none.
   void before_read() const {
-    if (block_ != nullptr && block_->pending_use == detail::PendingUse::write) [[unlikely]]
-      run_pending();
+    if (block_ != nullptr && block_->pending_write) block_->pending->run_pending(identity());
   }
   void before_write() const {
-    if (block_ != nullptr && block_->pending_use != detail::PendingUse::none) [[unlikely]]
-      run_pending();
+    if (block_ != nullptr && block_->pending != nullptr) block_->pending->run_pending(identity());
   }
   // Of whoever records calls: they write it (or only read it) from now on, and hold one more
   // handle; nullptr: they have run.
   void set_pending(PendingCalls* calls, bool write) const {
     block().pending = calls;
     block().pending_handles = calls == nullptr ? 0 : block().pending_handles + 1;
-    using Use = detail::PendingUse;
-    Use& use = block().pending_use;
-    if (calls == nullptr)
-      use = Use::none;
-    else if (use != Use::write)
-      use = write ? Use::write : Use::read;
+    block().pending_write = calls != nullptr && (write || block().pending_write);
   }
   const PendingCalls* pending() const { return block_ == nullptr ? nullptr : block_->pending; }
   // Equal for handles of one storage and for no others.
@@ -134,10 +122,6 @@ class Storage {
 
  private:
   explicit Storage(detail::StorageBlock* block) : block_(block) {}
-  // Out of line, so that the checks in front of it stay short.
-  [[gnu::cold, gnu::noinline]] void run_pending() const {
-    block_->pending->run_pending(identity());
-  }
   detail::StorageBlock& block() const {
     if (block_ == nullptr) refuse();
     return *block_;
