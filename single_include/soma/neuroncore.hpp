@@ -376,7 +376,8 @@ inline const Machine& checked(const Machine& machine) {
 // SBUF and PSUM: the bytes, who holds them, and which of them were ever written.
 //
 // Tiles are allocated like a stack: Scope (core.hpp) gives back everything that was allocated since
-// it began. A tile takes the same bytes of every partition, as the hardware's compiler lays out.
+// it began. The stack grows from either end of the memory. A tile takes the same bytes of every
+// partition, as the hardware's compiler lays out.
 
 // ---- soma/neuroncore/memory/tile.hpp
 // Tile: elements of SBUF or PSUM as an instruction sees them: consecutive partitions, and in each
@@ -586,6 +587,9 @@ namespace soma::neuroncore {
 // in the integers; or Error neuroncore.undefined.
 enum class Uninitialised : std::uint8_t { nan, error };
 
+// The end of a memory that a stack of tiles grows from.
+enum class MemoryEnd : std::uint8_t { first, last };
+
 // Who wrote an element last. The array of the tensor engine may add only to what it wrote itself.
 enum class Written : std::uint8_t { nobody, somebody, matmul };
 
@@ -631,9 +635,11 @@ class OnChipMemory {
           std::to_string(wanted) + " bytes a partition with " + std::to_string(used_) + " in use",
           "at most " + std::to_string(capacity_) + " together");
     const std::uint64_t id = next_id();
+    const std::size_t begin =
+        end_ == MemoryEnd::first ? used_ : capacity_ / step_ * step_ - used_ - wanted;
     allocations_.push_back(
-        {id, used_, used_ + elements * size_of(dtype), partitions, Written::nobody});
-    const Tile tile(memory_, dtype, factor_ != 1, partitions, used_, used_ * factor_, elements, id);
+        {id, begin, begin + elements * size_of(dtype), partitions, Written::nobody});
+    const Tile tile(memory_, dtype, factor_ != 1, partitions, begin, begin * factor_, elements, id);
     for (std::size_t p = 0; p < partitions; ++p) {
       if (holds_numbers_ && uninitialised_ == Uninitialised::nan)
         std::memset(at(tile, p), 0xFF, elements * tile.width());
@@ -644,6 +650,10 @@ class OnChipMemory {
     return tile;
   }
 
+  // The end from which tiles are allocated from now on; nothing changes while there are any.
+  void allocate_from(MemoryEnd end) {
+    if (used_ == 0) end_ = end;
+  }
   Mark mark() const { return {allocations_.size(), used_}; }
   void release(const Mark& mark) {
     allocations_.resize(mark.allocations);
@@ -803,6 +813,7 @@ class OnChipMemory {
   HeapVector<Allocation> allocations_;
   Storage bytes_, written_;
   std::size_t used_ = 0, high_water_ = 0;
+  MemoryEnd end_ = MemoryEnd::first;
 };
 
 }  // namespace soma::neuroncore
@@ -5154,6 +5165,28 @@ class Core {
   void finish() { state_.finish(); }
   // Instead of finish(), after an error: transfers under way are forgotten.
   void abandon() { state_.abandon(); }
+  // The end of both memories from which tiles are allocated from now on, while there are none.
+  // Programs that take turns at the two ends wait less for each other's tiles.
+  void allocate_from(MemoryEnd end) {
+    state_.sbuf.allocate_from(end);
+    state_.psum.allocate_from(end);
+  }
+  // Programs that take turns at the two ends, until it ends: turn() in front of each.
+  class Turns {
+   public:
+    explicit Turns(Core& core) : core_(core) {}
+    ~Turns() { core_.allocate_from(MemoryEnd::first); }
+    Turns(const Turns&) = delete;
+    Turns& operator=(const Turns&) = delete;
+    void turn() {
+      core_.allocate_from(next_);
+      next_ = next_ == MemoryEnd::first ? MemoryEnd::last : MemoryEnd::first;
+    }
+
+   private:
+    Core& core_;
+    MemoryEnd next_ = MemoryEnd::first;
+  };
   // high_water() of both memories counts from here.
   void start_high_water() {
     state_.sbuf.start_high_water();
@@ -5363,6 +5396,10 @@ StressResult stress(std::uint64_t seeds, const Run& run) {
 }
 
 }  // namespace soma::neuroncore
+// ---- soma/programs/device_scalars.hpp
+// DeviceScalars: what a NeuronCoreDevice did, as named numbers: curves over the steps of a run, as
+// event files keep them (io/tensorboard.hpp).
+
 // ---- soma/programs/neuroncore_device.hpp
 // NeuronCoreDevice: runs every operator of a context as its program on a core: one after the other,
 // or as graphs of many (RunMode). An operator without a program runs on the host in between; which
@@ -5723,6 +5760,65 @@ inline std::string first_difference(const GraphKey& key, const GraphKey::Names& 
 }
 
 }  // namespace soma
+// ---- soma/programs/run_mode.hpp
+// RunMode: when a device of the accelerator runs the operators that it is given. All modes run the
+// same programs in the same order and give the same bits; launches, barriers, removed work and
+// compilations differ.
+
+namespace soma {
+
+enum class RunMode : std::uint8_t {
+  eager,  // each operator at once: a launch and a barrier each
+  jit,    // the same, with an executable for each operator, its sizes and its settings
+  lazy,   // operators are recorded; mark_step(), or reading a result, runs them as one launch
+};
+
+// How long instructions take by the clock's rules, and how long each engine is busy meanwhile
+// (neuroncore::Engine); of dma, the mean of the DMA engines. Nanoseconds.
+struct PredictedTime {
+  double ns = 0;
+  std::array<double, neuroncore::engine_count> busy_ns{};
+
+  PredictedTime& operator+=(const PredictedTime& other) {
+    ns += other.ns;
+    for (std::size_t i = 0; i < busy_ns.size(); ++i) busy_ns[i] += other.busy_ns[i];
+    return *this;
+  }
+};
+
+struct RunOptions {
+  RunMode mode = RunMode::eager;
+  std::size_t cache_bytes = std::size_t{64} << 20;  // of executables
+  // false: a graph without an executable is Error executable.missing, for a run that was compiled
+  // ahead of time.
+  bool compile = true;
+  // Predicts the time of recorded instructions: predict_time() of soma/neuroncore_clock.hpp. Needs
+  // CoreOptions::record. Eager launches are predicted each, those of an executable when it is
+  // compiled. nullptr: nothing is predicted.
+  PredictedTime (*predict)(std::span<const neuroncore::Instruction>,
+                           const neuroncore::Machine&) = nullptr;
+  // false: the core's record is dropped behind each launch (behind after_program()), so that a long
+  // run that predicts does not keep all of its instructions.
+  bool keep_record = true;
+};
+
+struct RunCounts {
+  struct Cut {
+    // "mark_step"; "read by the host: " and the operator that made, or used, what was read or
+    // written; or the operator that cannot be part of a graph.
+    std::string cause;
+    std::uint64_t count = 0;
+  };
+  std::uint64_t launches = 0;
+  std::vector<Cut> cuts;  // of a lazy device, in the order in which their causes came up
+  // Calls of a device that is not eager: on the host; as launches of their own, since their sizes
+  // depend on data (Operator::row_inputs) or they have no key; and removed, since nobody needed
+  // their results.
+  std::uint64_t host = 0, apart = 0, removed = 0;
+  PredictedTime predicted{};  // of all launches, where RunOptions::predict predicts them
+};
+
+}  // namespace soma
 
 namespace soma {
 
@@ -5730,7 +5826,7 @@ struct Executable {
   GraphKey key;
   std::uint64_t calls = 0, instructions = 0;
   std::uint64_t stream = 0;              // stream_hash() of its instructions; 0: not recorded
-  double predicted_ns = 0;               // by the clock; 0: nobody asked
+  PredictedTime predicted{};             // by the clock; 0: nobody asked
   std::uint64_t peak_bytes = 0;          // peak_bytes() of its calls
   std::vector<std::string> operators{};  // that it calls, each once
   bool loaded = false;                   // from a file
@@ -5847,8 +5943,9 @@ class ExecutableCache {
     ++compilations_;
     if (reasons_.size() < most_misses) reasons_.push_back(std::move(miss));
   }
-  // Those that were not used for the longest time leave until there is room; the new one stays.
-  void add(Executable executable) {
+  // Those that were not used for the longest time leave until there is room; the new one stays, and
+  // is returned: valid until the next add().
+  const Executable& add(Executable executable) {
     bytes_ += executable.bytes();
     kept_.push_front(std::move(executable));
     while (bytes_ > most_bytes_ && kept_.size() > 1) {
@@ -5856,6 +5953,7 @@ class ExecutableCache {
       kept_.pop_back();
       ++evicted_;
     }
+    return kept_.front();
   }
 
   const std::list<Executable>& executables() const { return kept_; }
@@ -5871,46 +5969,6 @@ class ExecutableCache {
   std::list<Executable> kept_;  // the one used last in front
   std::vector<GraphMiss> reasons_;
   std::uint64_t hits_ = 0, compilations_ = 0, evicted_ = 0;
-};
-
-}  // namespace soma
-// ---- soma/programs/run_mode.hpp
-// RunMode: when a device of the accelerator runs the operators that it is given. All modes run the
-// same programs in the same order and give the same bits; launches, barriers, removed work and
-// compilations differ.
-
-namespace soma {
-
-enum class RunMode : std::uint8_t {
-  eager,  // each operator at once: a launch and a barrier each
-  jit,    // the same, with an executable for each operator, its sizes and its settings
-  lazy,   // operators are recorded; mark_step(), or reading a result, runs them as one launch
-};
-
-struct RunOptions {
-  RunMode mode = RunMode::eager;
-  std::size_t cache_bytes = std::size_t{64} << 20;  // of executables
-  // false: a graph without an executable is Error executable.missing, for a run that was compiled
-  // ahead of time.
-  bool compile = true;
-  // Predicts the nanoseconds of recorded instructions (neuroncore/clock/timeline.hpp); nullptr:
-  // nothing is predicted.
-  double (*predict)(std::span<const neuroncore::Instruction>, const neuroncore::Machine&) = nullptr;
-};
-
-struct RunCounts {
-  struct Cut {
-    // "mark_step"; "read by the host: " and the operator that made, or used, what was read or
-    // written; or the operator that cannot be part of a graph.
-    std::string cause;
-    std::uint64_t count = 0;
-  };
-  std::uint64_t launches = 0;
-  std::vector<Cut> cuts;  // of a lazy device, in the order in which their causes came up
-  // Calls of a device that is not eager: on the host; as launches of their own, since their sizes
-  // depend on data (Operator::row_inputs) or they have no key; and removed, since nobody needed
-  // their results.
-  std::uint64_t host = 0, apart = 0, removed = 0;
 };
 
 }  // namespace soma
@@ -6088,13 +6146,27 @@ class NeuronCoreDevice final : public Device {
     count.psum_high_water = (std::max)(count.psum_high_water, core_.psum.high_water());
   }
   void launch_one(const Operator& op, const OperatorCall& call, Count& count) {
+    const std::size_t recorded = core_.recorded().size();
     Launch launch(core_);
     run_program(op, call, count);
     launch.finish();
+    ended(op, call, recorded);
+  }
+  // A launch of one call, whose instructions are those of the record from `recorded` on.
+  void ended(const Operator& op, const OperatorCall& call, std::size_t recorded) {
     ++runs_.launches;
+    runs_.predicted += predict(core_.recorded().subspan(recorded));
     // Either may replace itself: the copies live until they return.
     if (const auto called = on_operator_) called(op, call);
     if (const auto called = after_program_) called(op.name);
+    end_record();
+  }
+  PredictedTime predict(std::span<const neuroncore::Instruction> record) const {
+    if (options_.predict == nullptr || record.empty()) return {};
+    return options_.predict(record, core_.machine());
+  }
+  void end_record() {
+    if (!options_.keep_record && !core_.recorded().empty()) (void)core_.take_recorded();
   }
 
   // What was recorded runs. Where a program fails, the results of those behind it cannot be read.
@@ -6123,7 +6195,9 @@ class NeuronCoreDevice final : public Device {
     if (known == nullptr) miss = reason_of_miss(key, calls);
     const std::size_t recorded = core_.recorded().size();
     Launch launch(core_);
+    neuroncore::Core::Turns turns(core_);  // a call's first transfers wait for no tile before it
     for (RecordedCall& call : calls) {
+      turns.turn();
       run_recorded(call);
       ++done;
     }
@@ -6131,13 +6205,15 @@ class NeuronCoreDevice final : public Device {
     ++runs_.launches;
     const auto record = core_.recorded().subspan(recorded);
     if (known == nullptr)
-      compile(std::move(key), std::move(miss), calls, record);
+      known = &compile(std::move(key), std::move(miss), calls, record);
     else
       check_stream(*known, record);
+    runs_.predicted += known->predicted;
     if (calls.size() == 1 && on_operator_)
       if (const auto called = on_operator_) called(*calls[0].op, call_of(calls[0]));
     if (const auto called = after_program_)
       called(calls.size() == 1 ? calls[0].op->name : std::string_view("graph"));
+    end_record();
   }
   OperatorCall call_of(RecordedCall& call) {
     return {core_.context(), call.attributes, call.inputs,
@@ -6167,8 +6243,8 @@ class NeuronCoreDevice final : public Device {
          miss.differs.empty() ? "executables: there are none"
                               : std::to_string(miss.known) + ", as the nearest executable has it");
   }
-  void compile(GraphKey key, GraphMiss miss, const std::vector<RecordedCall>& calls,
-               std::span<const neuroncore::Instruction> record) {
+  const Executable& compile(GraphKey key, GraphMiss miss, const std::vector<RecordedCall>& calls,
+                            std::span<const neuroncore::Instruction> record) {
     executables_.count_compilation(std::move(miss));
     Executable executable;
     for (const RecordedCall& call : calls)
@@ -6178,13 +6254,10 @@ class NeuronCoreDevice final : public Device {
     executable.key = std::move(key);
     executable.calls = calls.size();
     executable.instructions = record.size();
-    if (!record.empty()) {
-      executable.stream = stream_hash(record);
-      if (options_.predict != nullptr)
-        executable.predicted_ns = options_.predict(record, core_.machine());
-    }
+    if (!record.empty()) executable.stream = stream_hash(record);
+    executable.predicted = predict(record);
     executable.peak_bytes = peak_bytes(calls);
-    executables_.add(std::move(executable));
+    return executables_.add(std::move(executable));
   }
   // One key is one instruction stream: where instructions are recorded, each run shows it. Error
   // executable.stream.
@@ -6222,6 +6295,7 @@ class NeuronCoreDevice final : public Device {
   void run_on_processors(const Operator& op, const OperatorCall& call, Count& count) {
     cut(op.name);
     ++count.programs;
+    const std::size_t recorded = core_.recorded().size();
     Launch launch(core_);
     {
       const neuroncore::Core::Call named = core_.call(op.name);
@@ -6232,11 +6306,9 @@ class NeuronCoreDevice final : public Device {
       });
     }
     launch.finish();
-    ++runs_.launches;
     if (options_.mode != RunMode::eager) ++runs_.apart;
     ++count.instructions[static_cast<std::size_t>(neuroncore::Engine::gpsimd)];
-    if (const auto called = on_operator_) called(op, call);
-    if (const auto called = after_program_) called(op.name);
+    ended(op, call, recorded);
   }
 
   Count& count_of(const Operator& op) {
@@ -6260,6 +6332,55 @@ class NeuronCoreDevice final : public Device {
   std::uint64_t host_reads_ = 0;
   Callback<void(std::string_view)> after_program_;
   Callback<void(const Operator&, const OperatorCall&)> on_operator_;
+};
+
+}  // namespace soma
+
+namespace soma {
+
+class DeviceScalars {
+ public:
+  // The device outlives it.
+  explicit DeviceScalars(const NeuronCoreDevice& device)
+      : device_(device), before_(device.runs().predicted) {}
+
+  // Calls write(name, value). Counts are of all that ran so far: "device/launches", and of a device
+  // that is not eager "device/cuts", "device/compilations", "device/hits", "device/removed",
+  // "device/apart" and "device/host". Predicted times are of what ran since the last write() or
+  // skip(): "device/predicted_ms", and the busy share of each engine, "device/busy/tensor". They
+  // are left out where nothing was predicted.
+  template <class Write>
+  void write(const Write& write) {
+    const RunCounts runs = device_.runs();
+    const auto count = [&](const char* name, std::uint64_t number) {
+      write(std::string("device/") + name, static_cast<double>(number));
+    };
+    count("launches", runs.launches);
+    if (device_.options().mode != RunMode::eager) {
+      std::uint64_t cuts = 0;
+      for (const RunCounts::Cut& cut : runs.cuts) cuts += cut.count;
+      count("cuts", cuts);
+      count("compilations", device_.executables().compilations());
+      count("hits", device_.executables().hits());
+      count("removed", runs.removed);
+      count("apart", runs.apart);
+      count("host", runs.host);
+    }
+    const double ns = runs.predicted.ns - before_.ns;
+    if (ns > 0) {
+      write(std::string("device/predicted_ms"), ns * 1e-6);
+      for (std::size_t i = 0; i < neuroncore::engine_count; ++i)
+        write("device/busy/" + std::string(to_string(static_cast<neuroncore::Engine>(i))),
+              (runs.predicted.busy_ns[i] - before_.busy_ns[i]) / ns);
+    }
+    before_ = runs.predicted;
+  }
+  // What ran since the last time is no part of the next write(): an evaluation between two steps.
+  void skip() { before_ = device_.runs().predicted; }
+
+ private:
+  const NeuronCoreDevice& device_;
+  PredictedTime before_;
 };
 
 }  // namespace soma

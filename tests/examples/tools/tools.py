@@ -12,8 +12,7 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-import event_files  # noqa: E402
+import event_files
 
 
 def run(*command, **surroundings):
