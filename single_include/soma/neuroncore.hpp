@@ -5634,6 +5634,11 @@ class KeyFields final : public FieldVisitor {
  protected:
   void found(const Field& field) override {
     if (field.use == FieldUse::run_time) return;
+    if (field.use == FieldUse::factor) {
+      const bool one = field.bytes == sizeof(float) ? *static_cast<const float*>(field.value) == 1
+                                                    : *static_cast<const double*>(field.value) == 1;
+      return key_.number(field.name, one ? 1 : 0);
+    }
     std::uint64_t bits = 0;  // of a floating-point number: those of its code
     std::memcpy(&bits, field.value, field.bytes);
     key_.number(field.name, bits);

@@ -1,6 +1,9 @@
 // A training run on the NeuronCore model in each of its run modes: same weights, fewer launches.
 
 #include <soma/neuroncore_clock.hpp>
+#include <soma/ops/built_in.hpp>
+#include <soma/ops/run.hpp>
+#include <soma/ops/settings.hpp>
 #include <soma/train/callbacks/status_publisher.hpp>
 
 #include "train/small_run.hpp"
@@ -207,6 +210,26 @@ TEST_CASE("predicted times are those of all launches, whether compiled or known"
   const double eager = predicted(RunMode::eager, false).ns;
   CHECK(std::fabs(predicted(RunMode::jit, false).ns / eager - 1) < 1e-12);
   CHECK(predicted(RunMode::lazy, false).ns < eager);
+}
+
+TEST_CASE("a factor of gradients is part of a key only by whether it is 1", "[unit]") {
+  neuroncore::CoreOptions recorded = strict;
+  recorded.record = true;  // instructions of one key are compared
+  auto context = make_context({.threads = 1});
+  OnDevice on(context, recorded, {.mode = RunMode::lazy});
+  const Tensor weight = Tensor::full(context, {128, 4}, 1.0f);
+  const Tensor gradient = Tensor::full(context, {128, 4}, 1.0f);
+  const auto compiled = [&](float factor) {
+    const SgdSetting setting{.rate = 0.5f, .gradient_factor = factor};
+    (void)run(context, *context.built_in().sgd_step, setting, {weight, gradient});
+    on.device().mark_step();
+    return on.device().executables().compilations();
+  };
+  CHECK(compiled(1) == 1);
+  CHECK(compiled(0.5f) == 2);  // a multiplication more
+  CHECK(compiled(0.25f) == 2);
+  CHECK(compiled(1) == 2);
+  CHECK(weight.data<float>()[0] == 1 - 0.5f - 0.25f - 0.125f - 0.5f);
 }
 
 TEST_CASE("numbers for event files are of a step, counts of all that ran", "[unit]") {

@@ -23,6 +23,7 @@ namespace soma {
 enum class FieldUse : std::uint8_t {
   key,       // another value is another instruction stream
   run_time,  // may differ from step to step of one graph: steps of draws, rates, corrections
+  factor,    // the same, but a program leaves its multiplication out where it is 1
 };
 
 // A number that a field holds: `value` points at it.
@@ -53,6 +54,11 @@ class FieldVisitor {
   template <class T>
   void run_time(std::string_view name, T& value) {
     visit(name, value, FieldUse::run_time);
+  }
+  // A floating-point number: whether it is 1 is part of a key, its value is not.
+  template <std::floating_point T>
+  void factor(std::string_view name, T& value) {
+    visit(name, value, FieldUse::factor);
   }
   // Where something of the caller's lies: it means nothing after the call.
   void pointer(std::string_view name, const void* address) { found_pointer(name, address); }
