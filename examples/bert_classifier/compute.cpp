@@ -1,5 +1,10 @@
 #include "bert_classifier/compute.hpp"
 
+#include "bert_classifier/arguments.hpp"
+
+#include <soma/base/fixed.hpp>
+#include <soma/neuroncore_clock.hpp>
+
 #include <cstdint>
 #include <iostream>
 #include <string_view>
@@ -13,6 +18,12 @@ constexpr soma::LogSink warnings{nullptr,
                                      std::cerr << message << '\n';
                                  }};
 
+soma::RunMode mode_of(const std::string& name) {
+  return name == "lazy"  ? soma::RunMode::lazy
+         : name == "jit" ? soma::RunMode::jit
+                         : soma::RunMode::eager;
+}
+
 }  // namespace
 
 Compute::Compute(const ComputeOptions& options)
@@ -20,9 +31,19 @@ Compute::Compute(const ComputeOptions& options)
           {.log = warnings,
            .threads = options.threads,
            .math = options.math == "portable" ? soma::Math::portable : soma::Math::fast})) {
-  if (options.device != "neuroncore") return;
-  core_.reset(new soma::neuroncore::Core(soma::neuroncore::make_core(context_)));
-  device_.reset(new soma::NeuronCoreDevice(soma::neuroncore::make_device(*core_)));
+  if (options.device != "neuroncore") {
+    if (options.predict) throw UsageError("--predict needs --device neuroncore");
+    if (options.run_mode != "eager") throw UsageError("--run-mode needs --device neuroncore");
+    return;
+  }
+  namespace nc = soma::neuroncore;
+  core_.reset(new nc::Core(nc::make_core(context_, nc::trn1(), {.record = options.predict})));
+  soma::RunOptions run{.mode = mode_of(options.run_mode)};
+  if (options.predict) {
+    run.predict = &nc::predict_time;
+    run.keep_record = false;
+  }
+  device_.reset(new soma::NeuronCoreDevice(nc::make_device(*core_, run)));
   context_.set_device(device_.get());
 }
 
@@ -38,6 +59,14 @@ void Compute::report(std::ostream& out) const {
   }
   out << " instructions (" << instructions << "), " << (all.hbm_bytes_read >> 20) << " MiB read, "
       << (all.hbm_bytes_written >> 20) << " MiB written\n";
+  const soma::RunCounts runs = device_->runs();
+  if (device_->options().mode != soma::RunMode::eager)
+    out << "  launches          " << runs.launches << ", " << device_->executables().compilations()
+        << " compiled, " << device_->executables().hits() << " hits, " << runs.removed
+        << " calls removed\n";
+  if (runs.predicted.ns > 0)
+    out << "  predicted         " << soma::detail::fixed(runs.predicted.ns * 1e-6, 2)
+        << " ms of the accelerator, an estimate by published rules\n";
   for (const soma::NeuronCoreDevice::Count& count : device_->counts())
     if (count.host != 0)
       out << "  on the host       " << count.name << ", " << count.host << " times\n";

@@ -11,13 +11,15 @@
 
 class Compute {
  public:
-  // Errors of make_context.
+  // Errors of make_context; UsageError: an option of a device that is not asked for.
   explicit Compute(const ComputeOptions& options);
   ~Compute() { context_.set_device(nullptr); }
   Compute(const Compute&) = delete;
   Compute& operator=(const Compute&) = delete;
 
   soma::Context& context() { return context_; }
+  // The accelerator's device; nullptr if the host computes.
+  const soma::NeuronCoreDevice* device() const { return device_.get(); }
   // Prints a few lines about the accelerator's work; nothing on the host.
   void report(std::ostream& out) const;
 

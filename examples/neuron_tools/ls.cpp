@@ -2,6 +2,7 @@
 // real one, and the soma programs that train on this machine.
 //   0 done, 1 it failed, 2 it was called wrongly. Errors are one line that ends with an id.
 
+#include "neuron_tools/program.hpp"
 #include "neuron_tools/tables.hpp"
 
 #include <soma/base/fixed.hpp>
@@ -150,7 +151,7 @@ soma::RunsFound runs_of(const std::string& folder) {
   return soma::runs_in(soma::status_folder());
 }
 
-int run(const std::string& name, const std::string& folder, bool json, bool topology) {
+void run(const std::string& name, const std::string& folder, bool json, bool topology) {
   const nc::Instance& instance = nc::instance_of(name);
   const soma::RunsFound found = runs_of(folder);
   if (json) {
@@ -159,7 +160,7 @@ int run(const std::string& name, const std::string& folder, bool json, bool topo
     for (const soma::RunStatus& status : found.runs)
       all["processes"].push_back({{"pid", status.process}, {"command", status.command.data()}});
     std::cout << all.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
-    return 0;
+    return;
   }
   std::cout << "instance type: " << instance.name << ", " << instance.cores() << " cores\n";
   print_devices(instance);
@@ -174,7 +175,6 @@ int run(const std::string& name, const std::string& folder, bool json, bool topo
   for (const soma::RunStatus& status : found.runs)
     std::cout << "  " << status.process << "  " << tools::printable(status.command.data()) << '\n';
   for (const std::string& line : found.left_out) std::cerr << "left out: " << line << '\n';
-  return 0;
 }
 
 }  // namespace
@@ -190,19 +190,5 @@ int main(int argc, char** argv) {
   app.add_flag("--json", json, "everything with its sources, as one JSON object");
   app.add_flag("--topology", topology, "the links between chips as a map");
   app.add_option("--folder", folder, "of running programs' pages; default: $XDG_RUNTIME_DIR/soma");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    std::cout << app.help();
-    return 0;
-  } catch (const CLI::ParseError& error) {
-    std::cerr << error.what() << " (see soma-ls --help) [cli.usage]\n";
-    return 2;
-  }
-  try {
-    return run(instance, folder, json, topology);
-  } catch (const soma::Error& error) {
-    std::cerr << error.what() << '\n';
-    return error.id() == soma::error_id::neuroncore_instance ? 2 : 1;
-  }
+  return tools::run_program(app, argc, argv, [&] { run(instance, folder, json, topology); });
 }

@@ -2,10 +2,12 @@
 // bert_classifier --publish).
 //   0 done, 1 it failed, 2 it was called wrongly. Errors are one line that ends with an id.
 
+#include "neuron_tools/program.hpp"
 #include "neuron_tools/tables.hpp"
 
 #include <soma/base/fixed.hpp>
 #include <soma/io/status/status_page.hpp>
+#include <soma/neuroncore/order/instruction.hpp>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -14,6 +16,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
+#include <cstdint>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -45,6 +48,13 @@ std::string bar(double share) {
          soma::detail::fixed(share * 100, 0) + " %";
 }
 
+// Of a share that is an engine's, and not a thread's.
+std::string engine_name(const soma::RunStatus& status, std::size_t share) {
+  using soma::neuroncore::Engine;
+  if (status.predicted == 0 || share >= soma::neuroncore::engine_count) return {};
+  return std::string(to_string(static_cast<Engine>(share)));
+}
+
 std::string text_of(const soma::RunsFound& found) {
   std::vector<tools::Row> rows{
       {"PID", "MODEL", "STEP", "EPOCH", "IT/S", "LOSS", "MEMORY", "SEEN", "COMMAND"}};
@@ -63,9 +73,11 @@ std::string text_of(const soma::RunsFound& found) {
     text += "\n" + std::to_string(status.process) +
             (status.predicted != 0 ? " engines, predicted: " : " threads, measured: ") + "mean " +
             soma::detail::fixed(mean_busy(status) * 100, 0) + " %\n";
-    for (std::size_t i = 0; i < status.busy_count; ++i)
-      text += (i % 4 == 0 ? "  " : "   ") + bar(status.busy[i]) +
+    for (std::size_t i = 0; i < status.busy_count; ++i) {
+      const std::string name = engine_name(status, i);
+      text += (i % 4 == 0 ? "  " : "   ") + name + (name.empty() ? "" : " ") + bar(status.busy[i]) +
               (i % 4 == 3 || i + 1 == status.busy_count ? "\n" : "");
+    }
   }
   if (found.runs.empty()) text += "no run publishes a page\n";
   for (const std::string& line : found.left_out) text += "left out: " + line + "\n";
@@ -76,8 +88,11 @@ nlohmann::ordered_json json_of(const soma::RunsFound& found) {
   using Json = nlohmann::ordered_json;
   Json all{{"runs", Json::array()}, {"left_out", found.left_out}};
   for (const soma::RunStatus& status : found.runs) {
-    Json busy = Json::array();
-    for (std::size_t i = 0; i < status.busy_count; ++i) busy.push_back(status.busy[i]);
+    Json busy = Json::array(), engines = Json::array();
+    for (std::size_t i = 0; i < status.busy_count; ++i) {
+      busy.push_back(status.busy[i]);
+      if (status.predicted != 0) engines.push_back(engine_name(status, i));
+    }
     all["runs"].push_back({{"pid", status.process},
                            {"command", status.command.data()},
                            {"model", status.model.data()},
@@ -89,6 +104,7 @@ nlohmann::ordered_json json_of(const soma::RunsFound& found) {
                            {"resident_bytes", status.resident_bytes},
                            {"busy", busy},
                            {"busy_is", status.predicted != 0 ? "predicted" : "measured"},
+                           {"engines", engines},
                            {"seconds_ago", seconds_ago(status)}});
   }
   return all;
@@ -112,6 +128,20 @@ void show(const std::string& folder, bool json, bool clear) {
   std::cout << text << std::flush;
 }
 
+void watch(std::string folder, double every, bool once, bool json) {
+  for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { stopped = 1; });
+  if (folder.empty()) folder = soma::status_folder();
+  const bool clear = !once && !json && ::isatty(STDOUT_FILENO) != 0;
+  if (clear) std::cout << "\x1b[2J";
+  for (;;) {
+    show(folder, json, clear);
+    if (once || stopped != 0 || !std::cout) return;
+    const auto whole = static_cast<time_t>(every);
+    const timespec pause{whole, static_cast<long>((every - static_cast<double>(whole)) * 1e9)};
+    if (::nanosleep(&pause, nullptr) != 0 && errno == EINTR && stopped != 0) return;
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -125,30 +155,5 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--once", once, "show it once and end");
   app.add_flag("--json", json, "one JSON object a look, on a line");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    std::cout << app.help();
-    return 0;
-  } catch (const CLI::ParseError& error) {
-    std::cerr << error.what() << " (see soma-top --help) [cli.usage]\n";
-    return 2;
-  }
-  for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { stopped = 1; });
-  try {
-    if (folder.empty()) folder = soma::status_folder();
-    const bool clear = !once && !json && ::isatty(STDOUT_FILENO) != 0;
-    if (clear) std::cout << "\x1b[2J";
-    for (;;) {
-      show(folder, json, clear);
-      if (once || stopped != 0 || !std::cout) break;
-      const auto whole = static_cast<time_t>(every);
-      const timespec pause{whole, static_cast<long>((every - static_cast<double>(whole)) * 1e9)};
-      if (::nanosleep(&pause, nullptr) != 0 && errno == EINTR && stopped != 0) break;
-    }
-    return 0;
-  } catch (const soma::Error& error) {
-    std::cerr << error.what() << '\n';
-    return 1;
-  }
+  return tools::run_program(app, argc, argv, [&] { watch(folder, every, once, json); });
 }

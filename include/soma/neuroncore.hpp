@@ -5,6 +5,7 @@
 
 #include <soma/neuroncore/core.hpp>
 #include <soma/neuroncore/stress.hpp>
+#include <soma/programs/device_scalars.hpp>
 #include <soma/programs/neuroncore_device.hpp>
 #include <soma/soma.hpp>
 

@@ -5,11 +5,19 @@
 
 #include <soma/io/atomic_file.hpp>
 #include <soma/neuroncore.hpp>
+#include <soma/neuroncore/clock/busy.hpp>
 #include <soma/neuroncore/clock/report.hpp>
 
+#include <span>
 #include <string_view>
 
 namespace soma::neuroncore {
+
+// The function for RunOptions::predict. Errors as timeline().
+inline PredictedTime predict_time(std::span<const Instruction> record, const Machine& machine) {
+  const Timeline timed = timeline(record, machine);
+  return {.ns = timed.ns, .busy_ns = busy_ns(record, timed, machine)};
+}
 
 // A report on the core's recording (CoreOptions::record). The core must not record while the report
 // is in use. Errors neuroncore.record.

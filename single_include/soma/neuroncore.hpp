@@ -376,8 +376,8 @@ inline const Machine& checked(const Machine& machine) {
 // SBUF and PSUM: the bytes, their tiles, and marks of the elements that were written.
 //
 // Tiles are allocated like a stack: Scope (core.hpp) frees everything that was allocated since it
-// began. A tile takes the same bytes of every partition, as in the layout of the hardware's
-// compiler.
+// began. The stack grows from either end of the memory. A tile takes the same bytes of every
+// partition, as in the layout of the hardware's compiler.
 
 // ---- soma/neuroncore/memory/tile.hpp
 // Tile: elements of SBUF or PSUM as an instruction sees them: consecutive partitions, and in each
@@ -588,6 +588,9 @@ namespace soma::neuroncore {
 // and -1 in the integers; or Error neuroncore.undefined.
 enum class Uninitialised : std::uint8_t { nan, error };
 
+// The end of a memory that a stack of tiles grows from.
+enum class MemoryEnd : std::uint8_t { first, last };
+
 // The last writer of an element. The array of the tensor engine may add only to elements that it
 // wrote itself.
 enum class Written : std::uint8_t { nobody, somebody, matmul };
@@ -634,9 +637,11 @@ class OnChipMemory {
           std::to_string(wanted) + " bytes a partition with " + std::to_string(used_) + " in use",
           "at most " + std::to_string(capacity_) + " together");
     const std::uint64_t id = next_id();
+    const std::size_t begin =
+        end_ == MemoryEnd::first ? used_ : capacity_ / step_ * step_ - used_ - wanted;
     allocations_.push_back(
-        {id, used_, used_ + elements * size_of(dtype), partitions, Written::nobody});
-    const Tile tile(memory_, dtype, factor_ != 1, partitions, used_, used_ * factor_, elements, id);
+        {id, begin, begin + elements * size_of(dtype), partitions, Written::nobody});
+    const Tile tile(memory_, dtype, factor_ != 1, partitions, begin, begin * factor_, elements, id);
     for (std::size_t p = 0; p < partitions; ++p) {
       if (holds_numbers_ && uninitialised_ == Uninitialised::nan)
         std::memset(at(tile, p), 0xFF, elements * tile.width());
@@ -647,6 +652,10 @@ class OnChipMemory {
     return tile;
   }
 
+  // The end from which tiles are allocated from now on; nothing changes while there are any.
+  void allocate_from(MemoryEnd end) {
+    if (used_ == 0) end_ = end;
+  }
   Mark mark() const { return {allocations_.size(), used_}; }
   void release(const Mark& mark) {
     allocations_.resize(mark.allocations);
@@ -812,6 +821,7 @@ class OnChipMemory {
   HeapVector<Allocation> allocations_;
   Storage bytes_, written_;
   std::size_t used_ = 0, high_water_ = 0;
+  MemoryEnd end_ = MemoryEnd::first;
 };
 
 }  // namespace soma::neuroncore
@@ -5221,6 +5231,28 @@ class Core {
   void finish() { state_.finish(); }
   // Instead of finish(), after an error: drops transfers in progress.
   void abandon() { state_.abandon(); }
+  // The end of both memories from which tiles are allocated from now on, while there are none.
+  // Programs that take turns at the two ends wait less for each other's tiles.
+  void allocate_from(MemoryEnd end) {
+    state_.sbuf.allocate_from(end);
+    state_.psum.allocate_from(end);
+  }
+  // Programs that take turns at the two ends, until it ends: turn() in front of each.
+  class Turns {
+   public:
+    explicit Turns(Core& core) : core_(core) {}
+    ~Turns() { core_.allocate_from(MemoryEnd::first); }
+    Turns(const Turns&) = delete;
+    Turns& operator=(const Turns&) = delete;
+    void turn() {
+      core_.allocate_from(next_);
+      next_ = next_ == MemoryEnd::first ? MemoryEnd::last : MemoryEnd::first;
+    }
+
+   private:
+    Core& core_;
+    MemoryEnd next_ = MemoryEnd::first;
+  };
   // high_water() of both memories counts from here.
   void start_high_water() {
     state_.sbuf.start_high_water();
@@ -5433,6 +5465,10 @@ StressResult stress(std::uint64_t seeds, const Run& run) {
 }
 
 }  // namespace soma::neuroncore
+// ---- soma/programs/device_scalars.hpp
+// DeviceScalars: what a NeuronCoreDevice did, as named numbers: curves over the steps of a run, as
+// event files keep them (io/tensorboard.hpp).
+
 // ---- soma/programs/neuroncore_device.hpp
 // NeuronCoreDevice: runs every operator of a context as its program on a core: one after the other,
 // or as graphs of many (RunMode). An operator without a program runs on the host in between; which
@@ -5721,18 +5757,36 @@ enum class RunMode : std::uint8_t {
   lazy,   // operators are recorded; mark_step(), or reading a result, runs them as one launch
 };
 
+// How long instructions take by the clock's rules, and how long each engine is busy meanwhile
+// (neuroncore::Engine); of dma, the mean of the DMA engines. Nanoseconds.
+struct PredictedTime {
+  double ns = 0;
+  std::array<double, neuroncore::engine_count> busy_ns{};
+
+  PredictedTime& operator+=(const PredictedTime& other) {
+    ns += other.ns;
+    for (std::size_t i = 0; i < busy_ns.size(); ++i) busy_ns[i] += other.busy_ns[i];
+    return *this;
+  }
+};
+
 struct RunOptions {
   RunMode mode = RunMode::eager;
   std::size_t cache_bytes = std::size_t{64} << 20;  // memory for executables
   // false: a graph without an executable is Error executable.missing, for a run that was compiled
   // ahead of time.
   bool compile = true;
-  // Predicts the nanoseconds of recorded instructions (neuroncore/clock/timeline.hpp); nullptr:
-  // nothing is predicted.
-  double (*predict)(std::span<const neuroncore::Instruction>, const neuroncore::Machine&) = nullptr;
-  // Of an eager device that computes: the first operator whose result holds NaN or infinity is
+  // Predicts the time of recorded instructions: predict_time() of soma/neuroncore_clock.hpp. Needs
+  // CoreOptions::record. Every eager launch is predicted; an executable is predicted once, when it
+  // is compiled. nullptr: nothing is predicted.
+  PredictedTime (*predict)(std::span<const neuroncore::Instruction>,
+                           const neuroncore::Machine&) = nullptr;
+  // false: the core's record is dropped after each launch (after after_program()), so that a long
+  // run that predicts does not keep all of its instructions.
+  bool keep_record = true;
+  // For an eager device that computes: the first operator whose result holds NaN or infinity is
   // Error neuroncore.not_finite, which names the instruction that wrote it from finite numbers.
-  // Costs a look at all results and copies of what operators write in place.
+  // Costs a pass over all results and copies of the tensors that operators write in place.
   bool stop_at_non_finite = false;
 };
 
@@ -5749,6 +5803,18 @@ struct RunCounts {
   // depend on data (Operator::row_inputs) or they have no key; and removed, since nobody needed
   // their results.
   std::uint64_t host = 0, apart = 0, removed = 0;
+  PredictedTime predicted{};  // of all launches, where RunOptions::predict predicts them
+};
+
+// The work of one operator on a device: its calls, and where they ran.
+struct OperatorCount {
+  std::string_view name;
+  const Program* program = nullptr;  // nullptr: the operator has none
+  std::uint64_t programs = 0, host = 0;
+  std::array<std::uint64_t, neuroncore::engine_count> instructions{};
+  std::uint64_t hbm_bytes = 0;                           // read and written
+  std::uint64_t dma_buffers = 0;                         // contiguous pieces that transfers moved
+  std::size_t sbuf_high_water = 0, psum_high_water = 0;  // bytes a partition
 };
 
 }  // namespace soma
@@ -5936,6 +6002,11 @@ class KeyFields final : public FieldVisitor {
  protected:
   void found(const Field& field) override {
     if (field.use == FieldUse::run_time) return;
+    if (field.use == FieldUse::factor) {
+      const bool one = field.bytes == sizeof(float) ? *static_cast<const float*>(field.value) == 1
+                                                    : *static_cast<const double*>(field.value) == 1;
+      return key_.number(field.name, one ? 1 : 0);
+    }
     std::uint64_t bits = 0;  // for a floating-point number: the bits of its code
     std::memcpy(&bits, field.value, field.bytes);
     key_.number(field.name, bits);
@@ -6070,7 +6141,7 @@ struct Executable {
   GraphKey key;
   std::uint64_t calls = 0, instructions = 0;
   std::uint64_t stream = 0;              // stream_hash() of its instructions; 0: not recorded
-  double predicted_ns = 0;               // by the clock; 0: nobody asked
+  PredictedTime predicted{};             // by the clock; 0: nobody asked
   std::uint64_t peak_bytes = 0;          // peak_bytes() of its calls
   std::vector<std::string> operators{};  // that it calls, each once
   bool loaded = false;                   // from a file
@@ -6188,8 +6259,9 @@ class ExecutableCache {
     ++compilations_;
     if (reasons_.size() < most_misses) reasons_.push_back(std::move(miss));
   }
-  // Those that were not used for the longest time leave until there is room; the new one stays.
-  void add(Executable executable) {
+  // Those that were not used for the longest time leave until there is room; the new one stays, and
+  // is returned: valid until the next add().
+  const Executable& add(Executable executable) {
     bytes_ += executable.bytes();
     kept_.push_front(std::move(executable));
     while (bytes_ > most_bytes_ && kept_.size() > 1) {
@@ -6197,6 +6269,7 @@ class ExecutableCache {
       kept_.pop_back();
       ++evicted_;
     }
+    return kept_.front();
   }
 
   const std::list<Executable>& executables() const { return kept_; }
@@ -6255,16 +6328,7 @@ namespace soma {
 
 class NeuronCoreDevice final : public Device {
  public:
-  // How often an operator ran, and where.
-  struct Count {
-    std::string_view name;
-    const Program* program = nullptr;  // nullptr: it has none
-    std::uint64_t programs = 0, host = 0;
-    std::array<std::uint64_t, neuroncore::engine_count> instructions{};
-    std::uint64_t hbm_bytes = 0;    // read and written
-    std::uint64_t dma_buffers = 0;  // pieces side by side that transfers moved
-    std::size_t sbuf_high_water = 0, psum_high_water = 0;  // bytes a partition
-  };
+  using Count = OperatorCount;
 
   // Used by make_device(). Core and programs outlive the device. Error neuroncore.run_options.
   NeuronCoreDevice(neuroncore::Core& core, std::span<const OperatorProgram> programs,
@@ -6432,14 +6496,28 @@ class NeuronCoreDevice final : public Device {
   }
   void launch_one(const Operator& op, const OperatorCall& call, Count& count) {
     const FiniteCheck finite(core_, op, call, options_.stop_at_non_finite);
+    const std::size_t recorded = core_.recorded().size();
     Launch launch(core_);
     run_program(op, call, count);
     launch.finish();
-    ++runs_.launches;
     finite.check(count.program);
+    ended(op, call, recorded);
+  }
+  // Ends a launch of one call. Its instructions are in the record from `recorded` on.
+  void ended(const Operator& op, const OperatorCall& call, std::size_t recorded) {
+    ++runs_.launches;
+    runs_.predicted += predict(core_.recorded().subspan(recorded));
     // Either may replace itself: the copies live until they return.
     if (const auto called = on_operator_) called(op, call);
     if (const auto called = after_program_) called(op.name);
+    end_record();
+  }
+  PredictedTime predict(std::span<const neuroncore::Instruction> record) const {
+    if (options_.predict == nullptr || record.empty()) return {};
+    return options_.predict(record, core_.machine());
+  }
+  void end_record() {
+    if (!options_.keep_record && !core_.recorded().empty()) (void)core_.take_recorded();
   }
 
   // Runs the recorded calls. If a program fails, the results of all later calls cannot be read.
@@ -6469,7 +6547,9 @@ class NeuronCoreDevice final : public Device {
     if (known == nullptr) miss = reason_of_miss(key, calls);
     const std::size_t recorded = core_.recorded().size();
     Launch launch(core_);
+    neuroncore::Core::Turns turns(core_);  // a call's first transfers wait for no tile before it
     for (RecordedCall& call : calls) {
+      turns.turn();
       run_recorded(call);
       ++done;
     }
@@ -6477,13 +6557,15 @@ class NeuronCoreDevice final : public Device {
     ++runs_.launches;
     const auto record = core_.recorded().subspan(recorded);
     if (known == nullptr)
-      compile(std::move(key), std::move(miss), calls, record);
+      known = &compile(std::move(key), std::move(miss), calls, record);
     else
       check_stream(*known, record);
+    runs_.predicted += known->predicted;
     if (calls.size() == 1 && on_operator_)
       if (const auto called = on_operator_) called(*calls[0].op, call_of(calls[0]));
     if (const auto called = after_program_)
       called(calls.size() == 1 ? calls[0].op->name : std::string_view("graph"));
+    end_record();
   }
   OperatorCall call_of(RecordedCall& call) {
     return {core_.context(), call.attributes, call.inputs,
@@ -6513,8 +6595,8 @@ class NeuronCoreDevice final : public Device {
          miss.differs.empty() ? "executables: there are none"
                               : std::to_string(miss.known) + ", as the nearest executable has it");
   }
-  void compile(GraphKey key, GraphMiss miss, const std::vector<RecordedCall>& calls,
-               std::span<const neuroncore::Instruction> record) {
+  const Executable& compile(GraphKey key, GraphMiss miss, const std::vector<RecordedCall>& calls,
+                            std::span<const neuroncore::Instruction> record) {
     executables_.count_compilation(std::move(miss));
     Executable executable;
     for (const RecordedCall& call : calls)
@@ -6524,13 +6606,10 @@ class NeuronCoreDevice final : public Device {
     executable.key = std::move(key);
     executable.calls = calls.size();
     executable.instructions = record.size();
-    if (!record.empty()) {
-      executable.stream = stream_hash(record);
-      if (options_.predict != nullptr)
-        executable.predicted_ns = options_.predict(record, core_.machine());
-    }
+    if (!record.empty()) executable.stream = stream_hash(record);
+    executable.predicted = predict(record);
     executable.peak_bytes = peak_bytes(calls);
-    executables_.add(std::move(executable));
+    return executables_.add(std::move(executable));
   }
   // One key is one instruction stream: where instructions are recorded, each run shows it. Error
   // executable.stream.
@@ -6569,6 +6648,7 @@ class NeuronCoreDevice final : public Device {
     cut(op.name);
     ++count.programs;
     const FiniteCheck finite(core_, op, call, options_.stop_at_non_finite);
+    const std::size_t recorded = core_.recorded().size();
     Launch launch(core_);
     {
       const neuroncore::Core::Call named = core_.call(op.name);
@@ -6579,12 +6659,10 @@ class NeuronCoreDevice final : public Device {
       });
     }
     launch.finish();
-    ++runs_.launches;
     if (options_.mode != RunMode::eager) ++runs_.apart;
     ++count.instructions[static_cast<std::size_t>(neuroncore::Engine::gpsimd)];
     finite.check(nullptr);
-    if (const auto called = on_operator_) called(op, call);
-    if (const auto called = after_program_) called(op.name);
+    ended(op, call, recorded);
   }
 
   Count& count_of(const Operator& op) {
@@ -6609,6 +6687,55 @@ class NeuronCoreDevice final : public Device {
   std::uint64_t host_reads_ = 0;
   Callback<void(std::string_view)> after_program_;
   Callback<void(const Operator&, const OperatorCall&)> on_operator_;
+};
+
+}  // namespace soma
+
+namespace soma {
+
+class DeviceScalars {
+ public:
+  // The device outlives it.
+  explicit DeviceScalars(const NeuronCoreDevice& device)
+      : device_(device), before_(device.runs().predicted) {}
+
+  // Calls write(name, value). Counts are of all that ran so far: "device/launches", and of a device
+  // that is not eager "device/cuts", "device/compilations", "device/hits", "device/removed",
+  // "device/apart" and "device/host". Predicted times are of what ran since the last write() or
+  // skip(): "device/predicted_ms", and the busy share of each engine, "device/busy/tensor". They
+  // are left out where nothing was predicted.
+  template <class Write>
+  void write(const Write& write) {
+    const RunCounts runs = device_.runs();
+    const auto count = [&](const char* name, std::uint64_t number) {
+      write(std::string("device/") + name, static_cast<double>(number));
+    };
+    count("launches", runs.launches);
+    if (device_.options().mode != RunMode::eager) {
+      std::uint64_t cuts = 0;
+      for (const RunCounts::Cut& cut : runs.cuts) cuts += cut.count;
+      count("cuts", cuts);
+      count("compilations", device_.executables().compilations());
+      count("hits", device_.executables().hits());
+      count("removed", runs.removed);
+      count("apart", runs.apart);
+      count("host", runs.host);
+    }
+    const double ns = runs.predicted.ns - before_.ns;
+    if (ns > 0) {
+      write(std::string("device/predicted_ms"), ns * 1e-6);
+      for (std::size_t i = 0; i < neuroncore::engine_count; ++i)
+        write("device/busy/" + std::string(to_string(static_cast<neuroncore::Engine>(i))),
+              (runs.predicted.busy_ns[i] - before_.busy_ns[i]) / ns);
+    }
+    before_ = runs.predicted;
+  }
+  // What ran since the last time is no part of the next write(): an evaluation between two steps.
+  void skip() { before_ = device_.runs().predicted; }
+
+ private:
+  const NeuronCoreDevice& device_;
+  PredictedTime before_;
 };
 
 }  // namespace soma

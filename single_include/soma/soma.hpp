@@ -6323,6 +6323,7 @@ namespace soma {
 enum class FieldUse : std::uint8_t {
   key,       // another value is another instruction stream
   run_time,  // may differ from step to step of one graph: steps of draws, rates, corrections
+  factor,    // the same, but a program leaves its multiplication out where it is 1
 };
 
 // A number in a field: `value` points at it.
@@ -6353,6 +6354,11 @@ class FieldVisitor {
   template <class T>
   void run_time(std::string_view name, T& value) {
     visit(name, value, FieldUse::run_time);
+  }
+  // A floating-point factor: a key holds only if the factor is 1, not its value.
+  template <std::floating_point T>
+  void factor(std::string_view name, T& value) {
+    visit(name, value, FieldUse::factor);
   }
   // The address of an object of the caller's, which is valid during the call only.
   void pointer(std::string_view name, const void* address) { found_pointer(name, address); }
@@ -6701,7 +6707,7 @@ inline void fields(FieldVisitor& visitor, SgdSetting& setting) {
   visitor.key("momentum", setting.momentum);
   visitor.key("dampening", setting.dampening);
   visitor.key("weight_decay", setting.weight_decay);
-  visitor.run_time("gradient_factor", setting.gradient_factor);
+  visitor.factor("gradient_factor", setting.gradient_factor);
   visitor.key("nesterov", setting.nesterov);
   visitor.key("first_step", setting.first_step);
   visitor.key("first_row", setting.first_row);
@@ -6731,7 +6737,7 @@ inline void fields(FieldVisitor& visitor, AdamSetting& setting) {
   visitor.run_time("decay_factor", setting.decay_factor);
   visitor.run_time("step_size", setting.step_size);
   visitor.run_time("inverse_root_correction2", setting.inverse_root_correction2);
-  visitor.run_time("gradient_factor", setting.gradient_factor);
+  visitor.factor("gradient_factor", setting.gradient_factor);
   visitor.key("coupled_decay", setting.coupled_decay);
   visitor.key("first_row", setting.first_row);
   visitor.key("weight", setting.weight);
@@ -6759,7 +6765,7 @@ inline void fields(FieldVisitor& visitor, LambSetting& setting) {
   visitor.key("one_minus_beta2", setting.one_minus_beta2);
   visitor.run_time("inverse_correction1", setting.inverse_correction1);
   visitor.run_time("inverse_root_correction2", setting.inverse_root_correction2);
-  visitor.run_time("gradient_factor", setting.gradient_factor);
+  visitor.factor("gradient_factor", setting.gradient_factor);
   visitor.key("weight", setting.weight);
   visitor.key("state", setting.state);
   visitor.run_time("seed", setting.seed);
@@ -13919,7 +13925,7 @@ inline void fields(FieldVisitor& visitor, RmsSetting& setting) {
   visitor.key("epsilon", setting.epsilon);
   visitor.key("momentum", setting.momentum);
   visitor.key("weight_decay", setting.weight_decay);
-  visitor.run_time("gradient_factor", setting.gradient_factor);
+  visitor.factor("gradient_factor", setting.gradient_factor);
   visitor.key("first_row", setting.first_row);
   visitor.key("weight", setting.weight);
   visitor.key("state", setting.state);
@@ -13945,7 +13951,7 @@ inline void fields(FieldVisitor& visitor, AdafactorSetting& setting) {
   visitor.key("clip", setting.clip);
   visitor.run_time("relative_step", setting.relative_step);
   visitor.key("weight_decay", setting.weight_decay);
-  visitor.run_time("gradient_factor", setting.gradient_factor);
+  visitor.factor("gradient_factor", setting.gradient_factor);
   visitor.key("first_row", setting.first_row);
   visitor.key("weight", setting.weight);
   visitor.key("state", setting.state);

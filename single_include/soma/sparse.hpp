@@ -120,7 +120,7 @@ struct RowStepSetting {
 inline void fields(FieldVisitor& visitor, RowStepSetting& setting) {
   visitor.run_time("rate", setting.rate);
   visitor.key("epsilon", setting.epsilon);
-  visitor.run_time("gradient_factor", setting.gradient_factor);
+  visitor.factor("gradient_factor", setting.gradient_factor);
   visitor.key("beta1", setting.beta1);
   visitor.key("beta2", setting.beta2);
   visitor.key("one_minus_beta1", setting.one_minus_beta1);

@@ -6,6 +6,7 @@
 #include "catch.hpp"
 #include "support/errors.hpp"
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -42,7 +43,7 @@ ExecutableCache two_executables() {
     executable.calls = 2;
     executable.instructions = 17;
     executable.stream = 0x123456789abcdef0u;
-    executable.predicted_ns = 1234.5;
+    executable.predicted = {.ns = 1234.5, .busy_ns = {1, 2, 3, 4, 5.5}};
     executable.peak_bytes = 4096;
     executable.operators = {"add", "linear"};
     cache.add(std::move(executable));
@@ -76,7 +77,8 @@ TEST_CASE("executables are read back as they were written", "[io]") {
     CHECK(executable.calls == 2);
     CHECK(executable.instructions == 17);
     CHECK(executable.stream == 0x123456789abcdef0u);
-    CHECK(executable.predicted_ns == 1234.5);
+    CHECK(executable.predicted.ns == 1234.5);
+    CHECK(executable.predicted.busy_ns == std::array<double, 5>{1, 2, 3, 4, 5.5});
     CHECK(executable.peak_bytes == 4096);
     CHECK(executable.operators == std::vector<std::string>{"add", "linear"});
   }

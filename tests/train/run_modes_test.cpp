@@ -1,6 +1,11 @@
 // A training run on the NeuronCore model in each of its run modes: same weights, fewer launches.
 
 #include <soma/data/bucketed_source.hpp>
+#include <soma/neuroncore_clock.hpp>
+#include <soma/ops/built_in.hpp>
+#include <soma/ops/run.hpp>
+#include <soma/ops/settings.hpp>
+#include <soma/train/callbacks/status_publisher.hpp>
 
 #include "train/small_run.hpp"
 
@@ -11,11 +16,16 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
+#include <filesystem>
 #include <initializer_list>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <time.h>
 
 using namespace soma;
 using namespace soma_test;
@@ -251,4 +261,122 @@ TEST_CASE("executables of a dry run let a real one compile nothing", "[unit]") {
   CHECK(id_of([&] {
           train_small(Precision::bf16(), {.mode = RunMode::lazy, .ahead = ahead.executables});
         }) == "executable.missing");
+}
+
+TEST_CASE("predicted times are those of all launches, whether compiled or known", "[unit]") {
+  neuroncore::CoreOptions recorded = strict;
+  recorded.record = true;
+  // Calls of equal lengths, three times: in lazy mode only the first is compiled.
+  const auto predicted = [&](RunMode mode, bool keep) {
+    auto context = make_context({.threads = 1});
+    OnDevice on(context, recorded,
+                {.mode = mode, .predict = &neuroncore::predict_time, .keep_record = keep});
+    const Tensor x = Tensor::full(context, {256, 256}, 0.5f);
+    double of_reports = 0;
+    on.device().after_program([&](std::string_view) {
+      if (!keep) of_reports += neuroncore::report(on.device().core()).ns();
+    });
+    for (int i = 0; i < 3; ++i) {
+      Tape tape(context, {.record = false});
+      const Var a = tape.constant(x), sum = add(tape, matmul(tape, a, a), a);
+      on.device().mark_step();
+      CHECK(sum.value().data<float>()[0] == 64.5f);
+    }
+    const PredictedTime time = on.device().runs().predicted;
+    if (!keep) {
+      CHECK(on.device().core().recorded().empty());
+      CHECK(std::fabs(time.ns / of_reports - 1) < 1e-12);
+    }
+    for (const double busy : time.busy_ns) CHECK((busy >= 0 && busy <= time.ns));
+    CHECK(time.busy_ns[static_cast<std::size_t>(neuroncore::Engine::tensor)] > 0);
+    CHECK(time.busy_ns[static_cast<std::size_t>(neuroncore::Engine::dma)] > 0);
+    return time;
+  };
+  for (const RunMode mode : {RunMode::eager, RunMode::jit, RunMode::lazy}) {
+    INFO(static_cast<int>(mode));
+    CHECK(std::fabs(predicted(mode, true).ns / predicted(mode, false).ns - 1) < 1e-12);
+  }
+  const double eager = predicted(RunMode::eager, false).ns;
+  CHECK(std::fabs(predicted(RunMode::jit, false).ns / eager - 1) < 1e-12);
+  CHECK(predicted(RunMode::lazy, false).ns < eager);
+}
+
+TEST_CASE("a factor of gradients is part of a key only by whether it is 1", "[unit]") {
+  neuroncore::CoreOptions recorded = strict;
+  recorded.record = true;  // instructions of one key are compared
+  auto context = make_context({.threads = 1});
+  OnDevice on(context, recorded, {.mode = RunMode::lazy});
+  const Tensor weight = Tensor::full(context, {128, 4}, 1.0f);
+  const Tensor gradient = Tensor::full(context, {128, 4}, 1.0f);
+  const auto compiled = [&](float factor) {
+    const SgdSetting setting{.rate = 0.5f, .gradient_factor = factor};
+    (void)run(context, *context.built_in().sgd_step, setting, {weight, gradient});
+    on.device().mark_step();
+    return on.device().executables().compilations();
+  };
+  CHECK(compiled(1) == 1);
+  CHECK(compiled(0.5f) == 2);  // a multiplication more
+  CHECK(compiled(0.25f) == 2);
+  CHECK(compiled(1) == 2);
+  CHECK(weight.data<float>()[0] == 1 - 0.5f - 0.25f - 0.125f - 0.5f);
+}
+
+TEST_CASE("numbers for event files are of a step, counts of all that ran", "[unit]") {
+  neuroncore::CoreOptions recorded = strict;
+  recorded.record = true;
+  auto context = make_context({.threads = 1});
+  OnDevice on(context, recorded, {.mode = RunMode::lazy, .predict = &neuroncore::predict_time});
+  const Tensor x = Tensor::full(context, {128, 64}, 0.5f);
+  DeviceScalars scalars(on.device());
+  const auto ran = [&](bool skipped) {
+    Tape tape(context, {.record = false});
+    const Var sum = add(tape, tape.constant(x), tape.constant(x));
+    on.device().mark_step();
+    if (skipped) scalars.skip();
+    std::map<std::string, double> written;
+    scalars.write([&](const std::string& name, double value) { written[name] = value; });
+    return written;
+  };
+  const auto first = ran(false), second = ran(false), third = ran(true);
+  CHECK(first.at("device/launches") == 1);
+  CHECK(first.at("device/compilations") == 1);
+  CHECK(first.at("device/hits") == 0);
+  CHECK(second.at("device/hits") == 1);
+  CHECK(second.at("device/cuts") == 2);
+  CHECK(first.at("device/predicted_ms") > 0);
+  CHECK(std::fabs(second.at("device/predicted_ms") / first.at("device/predicted_ms") - 1) < 1e-9);
+  CHECK(first.at("device/busy/dma") > 0);
+  CHECK(first.at("device/busy/dma") <= 1);
+  CHECK(third.count("device/predicted_ms") == 0);
+  CHECK(third.at("device/launches") == 3);
+}
+
+TEST_CASE("a run publishes how busy the engines of its core are predicted to be", "[unit]") {
+  namespace fs = std::filesystem;
+  std::string folder = (fs::temp_directory_path() / "soma_engines.XXXXXX").string();
+  REQUIRE(::mkdtemp(folder.data()) != nullptr);
+  {
+    train::StatusPublisher page("test", "none", folder);
+    PredictedTime so_far{.ns = 1000, .busy_ns = {900, 0, 0, 0, 100}};  // before the run began
+    page.show_engines([&] { return so_far; });
+    page.on_start({});
+    const auto later = [&] {
+      const timespec pause{0, 210'000'000};  // pages are written every 0.2 s at most
+      ::nanosleep(&pause, nullptr);
+      page.on_step({.step = 1});
+      const RunsFound found = runs_in(folder);
+      REQUIRE(found.runs.size() == 1);
+      return found.runs[0];
+    };
+    so_far += {.ns = 200, .busy_ns = {100, 50, 20, 0, 150}};
+    const RunStatus engines = later();
+    CHECK(engines.predicted == 1);
+    REQUIRE(engines.busy_count == neuroncore::engine_count);
+    CHECK(engines.busy[0] == 0.5);
+    CHECK(engines.busy[1] == 0.25);
+    CHECK(engines.busy[4] == 0.75);
+    // Nothing ran on the core meanwhile: threads are shown.
+    CHECK(later().predicted == 0);
+  }
+  fs::remove_all(folder);
 }

@@ -116,7 +116,8 @@ int train_fast(const TrainOptions& given, const TrainOptions& options, Launch& l
   if (!options.log_json.empty())
     trainer.add(json_log.emplace(options.log_json, options.resume, launch.rank(), launch.size()));
   std::optional<Expendable<TensorBoardLog>> tensorboard;
-  if (!options.tensorboard.empty()) trainer.add(tensorboard.emplace(options.tensorboard));
+  if (!options.tensorboard.empty())
+    trainer.add(tensorboard.emplace(options.tensorboard, compute.device()));
   std::optional<Expendable<soma::train::StatusPublisher>> published;
   if (options.publish) trainer.add(published.emplace(soma::train::own_command(), "fast"));
   std::optional<Expendable<soma::train::RunCurves>> curves;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <soma/io/json_lines.hpp>
+#include <soma/programs/device_scalars.hpp>
 #include <soma/runtime/usage.hpp>
 #include <soma/tensorboard.hpp>
 #include <soma/train/events.hpp>
@@ -120,7 +121,11 @@ class JsonLog final : public soma::train::Callback {
 
 class TensorBoardLog final : public soma::train::Callback {
  public:
-  explicit TensorBoardLog(const std::string& folder) : file_(folder) {}
+  // With what the device does, where there is one, which outlives the log.
+  explicit TensorBoardLog(const std::string& folder, const soma::NeuronCoreDevice* device = nullptr)
+      : file_(folder) {
+    if (device != nullptr) device_.emplace(*device);
+  }
 
   // Points that an earlier run in that folder wrote after its last checkpoint are written again.
   void on_start(const soma::train::RunInfo& run) override {
@@ -140,14 +145,18 @@ class TensorBoardLog final : public soma::train::Callback {
     }
     file_.scalar("memory/peak_resident_bytes", at,
                  static_cast<double>(soma::peak_resident_bytes()));
+    if (device_)
+      device_->write([&](const std::string& name, double value) { file_.scalar(name, at, value); });
   }
   void on_evaluation(const soma::train::EvaluationInfo& info) override {
     const auto at = static_cast<std::int64_t>(info.step);
     file_.scalar("held_out/loss", at, info.loss);
     for (const soma::metrics::Value& value : *info.values)
       file_.scalar("held_out/" + value.name, at, value.value);
+    if (device_) device_->skip();
   }
 
  private:
   soma::EventFile file_;
+  std::optional<soma::DeviceScalars> device_;
 };

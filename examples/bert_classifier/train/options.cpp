@@ -26,6 +26,17 @@ void add_compute(CLI::App& command, ComputeOptions& options) {
       ->capture_default_str()
       ->group(compute_group);
   command
+      .add_option("--run-mode", options.run_mode,
+                  "of --device neuroncore: eager, jit or lazy (docs/run_modes.md); the same bits")
+      ->check(CLI::IsMember({"eager", "jit", "lazy"}))
+      ->capture_default_str()
+      ->group(compute_group);
+  command
+      .add_flag("--predict", options.predict,
+                "of --device neuroncore: estimate the accelerator's time, which the summary, "
+                "--tensorboard and --publish show")
+      ->group(compute_group);
+  command
       .add_option("--threads", options.threads,
                   "0: the cores this process may use; results do not depend on it")
       ->check(CLI::Range(0, soma::max_threads))

@@ -12,7 +12,8 @@
 #include <vector>
 
 struct ComputeOptions {
-  std::string math = "fast", device = "host";
+  std::string math = "fast", device = "host", run_mode = "eager";
+  bool predict = false;
   int threads = 0;
 };
 

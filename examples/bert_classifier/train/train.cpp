@@ -258,9 +258,14 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
   if (!options.log_json.empty())
     trainer.add(json_log.emplace(options.log_json, options.resume, launch.rank(), launch.size()));
   std::optional<Expendable<TensorBoardLog>> tensorboard;
-  if (!options.tensorboard.empty()) trainer.add(tensorboard.emplace(options.tensorboard));
+  if (!options.tensorboard.empty())
+    trainer.add(tensorboard.emplace(options.tensorboard, compute.device()));
   std::optional<Expendable<soma::train::StatusPublisher>> published;
   if (options.publish) trainer.add(published.emplace(soma::train::own_command(), "bert"));
+  if (published && options.compute.predict)
+    published->write([&](soma::train::StatusPublisher& page) {
+      page.show_engines([&] { return compute.device()->runs().predicted; });
+    });
   std::optional<Expendable<soma::train::RunCurves>> curves;
   if (!options.plot.empty() || !options.report.empty())
     trainer.add(curves.emplace(curves_options(options)));

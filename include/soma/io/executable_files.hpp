@@ -3,9 +3,10 @@
 // weights and no instructions: it holds the key of its graph, the predictions, and the hash of the
 // instructions that its programs made when the file was written.
 //
-//   8 bytes "somaexe1"; texts (8 bytes of length, then bytes): version, machine; numbers of 8
-//   bytes: calls, instructions, stream, predicted nanoseconds (the bits of a double), peak bytes,
-//   operators; a text for each operator; the text of the key; XXH64 of all before.
+//   8 bytes "somaexe2"; texts (8 bytes of length, then bytes): version, machine; numbers of 8
+//   bytes: calls, instructions, stream, predicted nanoseconds, and of these the busy ones of each
+//   engine (the bits of doubles), peak bytes, operators; a text for each operator; the text of the
+//   key; XXH64 of all before.
 
 #include <soma/base/version.hpp>
 #include <soma/io/atomic_file.hpp>
@@ -30,7 +31,7 @@ namespace soma {
 
 namespace detail {
 
-inline constexpr std::string_view executable_magic = "somaexe1";
+inline constexpr std::string_view executable_magic = "somaexe2";
 inline constexpr std::string_view executable_suffix = ".somaexe";
 
 inline std::string version_text() {
@@ -52,7 +53,8 @@ inline std::string executable_bytes(const Executable& executable, std::string_vi
   number(executable.calls);
   number(executable.instructions);
   number(executable.stream);
-  number(std::bit_cast<std::uint64_t>(executable.predicted_ns));
+  number(std::bit_cast<std::uint64_t>(executable.predicted.ns));
+  for (const double busy : executable.predicted.busy_ns) number(std::bit_cast<std::uint64_t>(busy));
   number(executable.peak_bytes);
   number(executable.operators.size());
   for (const std::string& name : executable.operators) text(name);
@@ -158,7 +160,8 @@ std::vector<Executable> load_executables(const std::string& folder, std::string_
     executable.calls = from.number();
     executable.instructions = from.number();
     executable.stream = from.number();
-    executable.predicted_ns = std::bit_cast<double>(from.number());
+    executable.predicted.ns = std::bit_cast<double>(from.number());
+    for (double& busy : executable.predicted.busy_ns) busy = std::bit_cast<double>(from.number());
     executable.peak_bytes = from.number();
     for (std::uint64_t count = from.number(); count > 0; --count) {
       executable.operators.push_back(from.text());

@@ -110,6 +110,28 @@ class Core {
   void finish() { state_.finish(); }
   // Instead of finish(), after an error: drops transfers in progress.
   void abandon() { state_.abandon(); }
+  // The end of both memories from which tiles are allocated from now on, while there are none.
+  // Programs that take turns at the two ends wait less for each other's tiles.
+  void allocate_from(MemoryEnd end) {
+    state_.sbuf.allocate_from(end);
+    state_.psum.allocate_from(end);
+  }
+  // Programs that take turns at the two ends, until it ends: turn() in front of each.
+  class Turns {
+   public:
+    explicit Turns(Core& core) : core_(core) {}
+    ~Turns() { core_.allocate_from(MemoryEnd::first); }
+    Turns(const Turns&) = delete;
+    Turns& operator=(const Turns&) = delete;
+    void turn() {
+      core_.allocate_from(next_);
+      next_ = next_ == MemoryEnd::first ? MemoryEnd::last : MemoryEnd::first;
+    }
+
+   private:
+    Core& core_;
+    MemoryEnd next_ = MemoryEnd::first;
+  };
   // high_water() of both memories counts from here.
   void start_high_water() {
     state_.sbuf.start_high_water();

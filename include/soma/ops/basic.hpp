@@ -155,7 +155,7 @@ inline void fields(FieldVisitor& visitor, RmsSetting& setting) {
   visitor.key("epsilon", setting.epsilon);
   visitor.key("momentum", setting.momentum);
   visitor.key("weight_decay", setting.weight_decay);
-  visitor.run_time("gradient_factor", setting.gradient_factor);
+  visitor.factor("gradient_factor", setting.gradient_factor);
   visitor.key("first_row", setting.first_row);
   visitor.key("weight", setting.weight);
   visitor.key("state", setting.state);
@@ -181,7 +181,7 @@ inline void fields(FieldVisitor& visitor, AdafactorSetting& setting) {
   visitor.key("clip", setting.clip);
   visitor.run_time("relative_step", setting.relative_step);
   visitor.key("weight_decay", setting.weight_decay);
-  visitor.run_time("gradient_factor", setting.gradient_factor);
+  visitor.factor("gradient_factor", setting.gradient_factor);
   visitor.key("first_row", setting.first_row);
   visitor.key("weight", setting.weight);
   visitor.key("state", setting.state);

@@ -23,6 +23,7 @@ namespace soma {
 enum class FieldUse : std::uint8_t {
   key,       // another value is another instruction stream
   run_time,  // may differ from step to step of one graph: steps of draws, rates, corrections
+  factor,    // the same, but a program leaves its multiplication out where it is 1
 };
 
 // A number in a field: `value` points at it.
@@ -53,6 +54,11 @@ class FieldVisitor {
   template <class T>
   void run_time(std::string_view name, T& value) {
     visit(name, value, FieldUse::run_time);
+  }
+  // A floating-point factor: a key holds only if the factor is 1, not its value.
+  template <std::floating_point T>
+  void factor(std::string_view name, T& value) {
+    visit(name, value, FieldUse::factor);
   }
   // The address of an object of the caller's, which is valid during the call only.
   void pointer(std::string_view name, const void* address) { found_pointer(name, address); }

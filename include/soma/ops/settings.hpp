@@ -270,7 +270,7 @@ inline void fields(FieldVisitor& visitor, SgdSetting& setting) {
   visitor.key("momentum", setting.momentum);
   visitor.key("dampening", setting.dampening);
   visitor.key("weight_decay", setting.weight_decay);
-  visitor.run_time("gradient_factor", setting.gradient_factor);
+  visitor.factor("gradient_factor", setting.gradient_factor);
   visitor.key("nesterov", setting.nesterov);
   visitor.key("first_step", setting.first_step);
   visitor.key("first_row", setting.first_row);
@@ -300,7 +300,7 @@ inline void fields(FieldVisitor& visitor, AdamSetting& setting) {
   visitor.run_time("decay_factor", setting.decay_factor);
   visitor.run_time("step_size", setting.step_size);
   visitor.run_time("inverse_root_correction2", setting.inverse_root_correction2);
-  visitor.run_time("gradient_factor", setting.gradient_factor);
+  visitor.factor("gradient_factor", setting.gradient_factor);
   visitor.key("coupled_decay", setting.coupled_decay);
   visitor.key("first_row", setting.first_row);
   visitor.key("weight", setting.weight);
@@ -328,7 +328,7 @@ inline void fields(FieldVisitor& visitor, LambSetting& setting) {
   visitor.key("one_minus_beta2", setting.one_minus_beta2);
   visitor.run_time("inverse_correction1", setting.inverse_correction1);
   visitor.run_time("inverse_root_correction2", setting.inverse_root_correction2);
-  visitor.run_time("gradient_factor", setting.gradient_factor);
+  visitor.factor("gradient_factor", setting.gradient_factor);
   visitor.key("weight", setting.weight);
   visitor.key("state", setting.state);
   visitor.run_time("seed", setting.seed);

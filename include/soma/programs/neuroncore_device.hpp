@@ -34,16 +34,7 @@ namespace soma {
 
 class NeuronCoreDevice final : public Device {
  public:
-  // How often an operator ran, and where.
-  struct Count {
-    std::string_view name;
-    const Program* program = nullptr;  // nullptr: it has none
-    std::uint64_t programs = 0, host = 0;
-    std::array<std::uint64_t, neuroncore::engine_count> instructions{};
-    std::uint64_t hbm_bytes = 0;    // read and written
-    std::uint64_t dma_buffers = 0;  // pieces side by side that transfers moved
-    std::size_t sbuf_high_water = 0, psum_high_water = 0;  // bytes a partition
-  };
+  using Count = OperatorCount;
 
   // Used by make_device(). Core and programs outlive the device. Error neuroncore.run_options.
   NeuronCoreDevice(neuroncore::Core& core, std::span<const OperatorProgram> programs,
@@ -211,14 +202,28 @@ class NeuronCoreDevice final : public Device {
   }
   void launch_one(const Operator& op, const OperatorCall& call, Count& count) {
     const FiniteCheck finite(core_, op, call, options_.stop_at_non_finite);
+    const std::size_t recorded = core_.recorded().size();
     Launch launch(core_);
     run_program(op, call, count);
     launch.finish();
-    ++runs_.launches;
     finite.check(count.program);
+    ended(op, call, recorded);
+  }
+  // Ends a launch of one call. Its instructions are in the record from `recorded` on.
+  void ended(const Operator& op, const OperatorCall& call, std::size_t recorded) {
+    ++runs_.launches;
+    runs_.predicted += predict(core_.recorded().subspan(recorded));
     // Either may replace itself: the copies live until they return.
     if (const auto called = on_operator_) called(op, call);
     if (const auto called = after_program_) called(op.name);
+    end_record();
+  }
+  PredictedTime predict(std::span<const neuroncore::Instruction> record) const {
+    if (options_.predict == nullptr || record.empty()) return {};
+    return options_.predict(record, core_.machine());
+  }
+  void end_record() {
+    if (!options_.keep_record && !core_.recorded().empty()) (void)core_.take_recorded();
   }
 
   // Runs the recorded calls. If a program fails, the results of all later calls cannot be read.
@@ -248,7 +253,9 @@ class NeuronCoreDevice final : public Device {
     if (known == nullptr) miss = reason_of_miss(key, calls);
     const std::size_t recorded = core_.recorded().size();
     Launch launch(core_);
+    neuroncore::Core::Turns turns(core_);  // a call's first transfers wait for no tile before it
     for (RecordedCall& call : calls) {
+      turns.turn();
       run_recorded(call);
       ++done;
     }
@@ -256,13 +263,15 @@ class NeuronCoreDevice final : public Device {
     ++runs_.launches;
     const auto record = core_.recorded().subspan(recorded);
     if (known == nullptr)
-      compile(std::move(key), std::move(miss), calls, record);
+      known = &compile(std::move(key), std::move(miss), calls, record);
     else
       check_stream(*known, record);
+    runs_.predicted += known->predicted;
     if (calls.size() == 1 && on_operator_)
       if (const auto called = on_operator_) called(*calls[0].op, call_of(calls[0]));
     if (const auto called = after_program_)
       called(calls.size() == 1 ? calls[0].op->name : std::string_view("graph"));
+    end_record();
   }
   OperatorCall call_of(RecordedCall& call) {
     return {core_.context(), call.attributes, call.inputs,
@@ -292,8 +301,8 @@ class NeuronCoreDevice final : public Device {
          miss.differs.empty() ? "executables: there are none"
                               : std::to_string(miss.known) + ", as the nearest executable has it");
   }
-  void compile(GraphKey key, GraphMiss miss, const std::vector<RecordedCall>& calls,
-               std::span<const neuroncore::Instruction> record) {
+  const Executable& compile(GraphKey key, GraphMiss miss, const std::vector<RecordedCall>& calls,
+                            std::span<const neuroncore::Instruction> record) {
     executables_.count_compilation(std::move(miss));
     Executable executable;
     for (const RecordedCall& call : calls)
@@ -303,13 +312,10 @@ class NeuronCoreDevice final : public Device {
     executable.key = std::move(key);
     executable.calls = calls.size();
     executable.instructions = record.size();
-    if (!record.empty()) {
-      executable.stream = stream_hash(record);
-      if (options_.predict != nullptr)
-        executable.predicted_ns = options_.predict(record, core_.machine());
-    }
+    if (!record.empty()) executable.stream = stream_hash(record);
+    executable.predicted = predict(record);
     executable.peak_bytes = peak_bytes(calls);
-    executables_.add(std::move(executable));
+    return executables_.add(std::move(executable));
   }
   // One key is one instruction stream: where instructions are recorded, each run shows it. Error
   // executable.stream.
@@ -348,6 +354,7 @@ class NeuronCoreDevice final : public Device {
     cut(op.name);
     ++count.programs;
     const FiniteCheck finite(core_, op, call, options_.stop_at_non_finite);
+    const std::size_t recorded = core_.recorded().size();
     Launch launch(core_);
     {
       const neuroncore::Core::Call named = core_.call(op.name);
@@ -358,12 +365,10 @@ class NeuronCoreDevice final : public Device {
       });
     }
     launch.finish();
-    ++runs_.launches;
     if (options_.mode != RunMode::eager) ++runs_.apart;
     ++count.instructions[static_cast<std::size_t>(neuroncore::Engine::gpsimd)];
     finite.check(nullptr);
-    if (const auto called = on_operator_) called(op, call);
-    if (const auto called = after_program_) called(op.name);
+    ended(op, call, recorded);
   }
 
   Count& count_of(const Operator& op) {

@@ -5,11 +5,14 @@
 
 #include <soma/neuroncore/machine.hpp>
 #include <soma/neuroncore/order/instruction.hpp>
+#include <soma/ops/program.hpp>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace soma {
@@ -20,18 +23,36 @@ enum class RunMode : std::uint8_t {
   lazy,   // operators are recorded; mark_step(), or reading a result, runs them as one launch
 };
 
+// How long instructions take by the clock's rules, and how long each engine is busy meanwhile
+// (neuroncore::Engine); of dma, the mean of the DMA engines. Nanoseconds.
+struct PredictedTime {
+  double ns = 0;
+  std::array<double, neuroncore::engine_count> busy_ns{};
+
+  PredictedTime& operator+=(const PredictedTime& other) {
+    ns += other.ns;
+    for (std::size_t i = 0; i < busy_ns.size(); ++i) busy_ns[i] += other.busy_ns[i];
+    return *this;
+  }
+};
+
 struct RunOptions {
   RunMode mode = RunMode::eager;
   std::size_t cache_bytes = std::size_t{64} << 20;  // memory for executables
   // false: a graph without an executable is Error executable.missing, for a run that was compiled
   // ahead of time.
   bool compile = true;
-  // Predicts the nanoseconds of recorded instructions (neuroncore/clock/timeline.hpp); nullptr:
-  // nothing is predicted.
-  double (*predict)(std::span<const neuroncore::Instruction>, const neuroncore::Machine&) = nullptr;
-  // Of an eager device that computes: the first operator whose result holds NaN or infinity is
+  // Predicts the time of recorded instructions: predict_time() of soma/neuroncore_clock.hpp. Needs
+  // CoreOptions::record. Every eager launch is predicted; an executable is predicted once, when it
+  // is compiled. nullptr: nothing is predicted.
+  PredictedTime (*predict)(std::span<const neuroncore::Instruction>,
+                           const neuroncore::Machine&) = nullptr;
+  // false: the core's record is dropped after each launch (after after_program()), so that a long
+  // run that predicts does not keep all of its instructions.
+  bool keep_record = true;
+  // For an eager device that computes: the first operator whose result holds NaN or infinity is
   // Error neuroncore.not_finite, which names the instruction that wrote it from finite numbers.
-  // Costs a look at all results and copies of what operators write in place.
+  // Costs a pass over all results and copies of the tensors that operators write in place.
   bool stop_at_non_finite = false;
 };
 
@@ -48,6 +69,18 @@ struct RunCounts {
   // depend on data (Operator::row_inputs) or they have no key; and removed, since nobody needed
   // their results.
   std::uint64_t host = 0, apart = 0, removed = 0;
+  PredictedTime predicted{};  // of all launches, where RunOptions::predict predicts them
+};
+
+// The work of one operator on a device: its calls, and where they ran.
+struct OperatorCount {
+  std::string_view name;
+  const Program* program = nullptr;  // nullptr: the operator has none
+  std::uint64_t programs = 0, host = 0;
+  std::array<std::uint64_t, neuroncore::engine_count> instructions{};
+  std::uint64_t hbm_bytes = 0;                           // read and written
+  std::uint64_t dma_buffers = 0;                         // contiguous pieces that transfers moved
+  std::size_t sbuf_high_water = 0, psum_high_water = 0;  // bytes a partition
 };
 
 }  // namespace soma

@@ -6,44 +6,86 @@ usage: tools.py SOMA_LS SOMA_TOP SOMA_PROFILE [BERT_CLASSIFIER]
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import time
 
+import event_files
+
 
 def run(*command, **surroundings):
     environment = {**os.environ, **surroundings}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
     return done.returncode, done.stdout, done.stderr
 
 
 def watch_a_run(top, classifier, folder):
     """A training run that is asked to shows up while it trains, and is gone behind it."""
     os.remove(os.path.join(folder, "soma", "17"))
+    watch(top, classifier, folder, (), "measured")
+    told = watch(top, classifier, folder, ("--device", "neuroncore", "--run-mode", "lazy", "--predict"), "predicted")
+    assert told["engines"] == ["tensor", "vector", "scalar", "gpsimd", "dma"] and len(told["busy"]) == 5, told
+
+
+def watch(top, classifier, folder, options, busy_is):
     training = subprocess.Popen([classifier, "train", "--reviews", "2000", "--epochs", "50",
-                                 "--threads", "1", "--quiet", "--publish"],
+                                 "--threads", "1", "--quiet", "--publish", *options],
                                 env={**os.environ, "XDG_RUNTIME_DIR": folder}, stdout=subprocess.DEVNULL)
     try:
         told = []
         for _ in range(600):
             _, out, _ = run(top, "--once", "--json", XDG_RUNTIME_DIR=folder)
             told = json.loads(out)["runs"]
-            if told and told[0]["step"] > 0 and told[0]["busy"]:
+            if told and told[0]["step"] > 0 and told[0]["busy"] and told[0]["busy_is"] == busy_is:
                 break
             time.sleep(0.1)
         assert told and told[0]["pid"] == training.pid, told
         assert " train --reviews 2000" in told[0]["command"] and told[0]["model"] == "bert", told
         assert told[0]["step"] > 0 and told[0]["steps_per_second"] > 0 and told[0]["resident_bytes"] > 0, told
         assert all(0 <= share <= 1 for share in told[0]["busy"]) and max(told[0]["busy"]) > 0, told
-        assert told[0]["busy_is"] == "measured", told
+        assert told[0]["busy_is"] == busy_is, told
         _, out, _ = run(top, "--once", XDG_RUNTIME_DIR=folder)
-        assert str(training.pid) in out and "threads, measured" in out, out
+        shown = "threads, measured" if busy_is == "measured" else "engines, predicted"
+        assert str(training.pid) in out and shown in out, out
+        assert busy_is == "measured" or "tensor [" in out, out
     finally:
         training.terminate()
         training.wait()
     _, out, _ = run(top, "--once", "--json", XDG_RUNTIME_DIR=folder)
     assert json.loads(out)["runs"] == [], out
+    return told[0]
+
+
+def counters_of_a_run(classifier, folder):
+    """A run on the accelerator's core leaves what the core did in its event files, step by step."""
+    events = os.path.join(folder, "events")
+    code, out, err = run(classifier, "train", "--reviews", "100", "--vocab-size", "300", "--max-length", "16",
+                         "--batch-size", "10", "--max-steps", "4", "--quiet", "--device", "neuroncore",
+                         "--run-mode", "lazy", "--predict", "--tensorboard", events)
+    assert code == 0 and " compiled, " in out and "predicted  " in out, (out, err)
+    told = event_files.scalars(events)
+    for name in ("launches", "cuts", "compilations", "hits", "predicted_ms", "busy/tensor", "busy/dma"):
+        points = told["device/" + name]
+        assert [step for step, _ in points] == [1, 2, 3, 4], (name, points)
+        if not name.startswith(("predicted", "busy")):
+            assert all(a <= b for (_, a), (_, b) in zip(points, points[1:])), (name, points)
+    assert told["device/compilations"][0][1] > 0 and told["device/launches"][0][1] > 0, told
+    assert all(value > 0 for _, value in told["device/predicted_ms"]), told
+    assert all(0 < value <= 1 for _, value in told["device/busy/tensor"]), told
+    code, out, err = run(classifier, "train", "--reviews", "100", "--predict")
+    assert code == 2 and err.rstrip().endswith("[cli.usage]") and "--device neuroncore" in err, (code, err)
+
+
+def published(profile):
+    """The published run stands beside the prediction of its own step, and of no other."""
+    code, out, err = run(profile, "bert-base", "--batch", "8", "--length", "128", "--instance", "trn1.32xlarge")
+    assert code == 0 and "No agreement is claimed" in out and "left out: the host" in out, (out, err)
+    assert "22 % faster, up to 50 % cheaper; its own figures give 22 and 40 %" in out, out
+    assert "6.64 steps a second" in out and "3915 are no steps" in out and "1797 if twice" in out, out
+    ratio = float(re.search(r"which is ([0-9.]+) times that", out)[1])
+    assert 1 <= ratio <= 4, ratio  # of the published step's time to the predicted one's
 
 
 def profiles(profile, folder):
@@ -57,16 +99,31 @@ def profiles(profile, folder):
     with open(page, encoding="utf-8") as file:
         assert file.read().startswith("<!DOCTYPE html>")
     step = ["bert-tiny", "--batch", "2", "--length", "16", "--instance", "trn1.32xlarge"]
-    launches = []
+    launches, told = [], []
+    has_events = "--tensorboard" in run(profile, "--help")[1]
     for mode in ("eager", "lazy"):
-        code, out, err = run(profile, *step, "--mode", mode)
-        assert code == 0 and "No agreement is claimed" in out and "left out: the host" in out, (out, err)
+        events = os.path.join(folder, "events of " + mode)
+        code, out, err = run(profile, *step, "--mode", mode, *(("--tensorboard", events) if has_events else ()))
+        assert code == 0 and "left out: the host" in out and "published fine-tuning" not in out, (out, err)
         launches.append(int(next(line for line in out.splitlines() if " launches in mode " in line).split()[0]))
+        if not has_events:  # built without protozero
+            continue
+        told.append(event_files.scalars(events))
+        assert told[-1]["device/launches"] == [(1, launches[-1])], told[-1]
+        assert 0 < told[-1]["device/busy/vector"][0][1] <= 1, told[-1]
+        assert any(name.startswith("operators/") and points[0][1] > 0 for name, points in told[-1].items()), told[-1]
     assert launches[0] > 10 * launches[1], launches
+    if has_events:
+        assert "device/compilations" not in told[0] and told[1]["device/compilations"][0][1] > 0, told
+        assert 0 < told[1]["device/predicted_ms"][0][1] <= told[0]["device/predicted_ms"][0][1], told
+    published(profile)
     for wrong in (["no_such_operator", "1"], ["matmul", "axb"], ["bert-tiny", "--length", "4096"],
-                  ["bert-tiny", "--mode", "fast"], ["matmul", "2x2", "2x2", "--type", "fp13"]):
+                  ["bert-tiny", "--mode", "fast"], ["matmul", "2x2", "2x2", "--type", "fp13"],
+                  ["matmul", "2x2", "2x2", "--instance", "trn1.32xlarge"]):
         code, out, err = run(profile, *wrong)
         assert code == 2 and len(err.splitlines()) == 1 and err.rstrip().endswith("[cli.usage]"), (wrong, code, err)
+    code, out, err = run(profile, "bert-tiny", "--instance", "trn7")
+    assert code == 2 and out == "" and err.rstrip().endswith("[neuroncore.instance]"), (code, out, err)
     code, out, err = run(profile, "matmul", "2x3", "2x3")
     assert code == 1 and len(err.splitlines()) == 1 and err.rstrip().endswith("]"), (code, err)
 
@@ -104,6 +161,7 @@ def main():
         assert code == 1 and err.rstrip().endswith("[file.write]"), err
         if len(sys.argv) > 4:
             watch_a_run(top, sys.argv[4], folder)
+            counters_of_a_run(sys.argv[4], folder)
         profiles(profile, folder)
         code, out, err = run(top, "--every", "0")
         assert code == 2 and err.rstrip().endswith("[cli.usage]"), err

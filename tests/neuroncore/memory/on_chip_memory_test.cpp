@@ -324,3 +324,29 @@ TEST_CASE("partitions start where the hardware allows it", "[unit][neuroncore]")
     }
   CHECK(allowed == 64 + 2 * 32 + 4 * 32);
 }
+
+TEST_CASE("tiles are allocated from either end of a memory, and hold what was written there",
+          "[unit][neuroncore]") {
+  TestCore test;
+  nc::Core& core = test.core;
+  core.allocate_from(nc::MemoryEnd::last);
+  {
+    nc::Core::Scope scope(core);
+    const Tile large = core.sbuf.tile(DType::fp32, 128, 100),
+               odd = core.sbuf.tile(DType::uint8, 2, 3);
+    CHECK(large.offset() == 192 * 1024 - 400);
+    CHECK(odd.offset() == 192 * 1024 - 404);
+    CHECK(core.psum.tile(128, 1).offset() == 7 * 2048);
+    CHECK(core.psum.tile(128, 512).offset() == 6 * 2048);
+    core.vector.memset(large, 7);
+    core.vector.memset(odd, 1);
+    CHECK(core.values(large)[12799] == 7);
+    core.allocate_from(nc::MemoryEnd::first);  // not while there are tiles
+    CHECK(core.sbuf.tile(DType::fp32, 1, 1).offset() == 192 * 1024 - 408);
+    CHECK(core.sbuf.used() == 408);
+    core.sbuf.tile(DType::uint8, 1, 192 * 1024 - 408);
+    CHECK(id_of([&] { core.sbuf.tile(DType::uint8, 1, 1); }) == "neuroncore.rule_broken");
+  }
+  core.allocate_from(nc::MemoryEnd::first);
+  CHECK(core.sbuf.tile(DType::fp32, 1, 1).offset() == 0);
+}

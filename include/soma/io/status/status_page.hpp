@@ -40,7 +40,8 @@ struct RunStatus {
   std::uint64_t step = 0, steps = 0, epoch = 0;  // steps 0: not known
   double steps_per_second = 0, loss = 0;
   std::uint64_t resident_bytes = 0;
-  // The busy shares of threads (measured), or of the engines of an accelerator's core (predicted).
+  // The busy shares of threads (measured), or of the engines of an accelerator's core in the order
+  // of neuroncore::Engine (predicted).
   std::uint64_t busy_count = 0;
   std::array<double, 64> busy{};
   std::uint64_t predicted = 0;  // 1: engines

@@ -2,8 +2,8 @@
 // SBUF and PSUM: the bytes, their tiles, and marks of the elements that were written.
 //
 // Tiles are allocated like a stack: Scope (core.hpp) frees everything that was allocated since it
-// began. A tile takes the same bytes of every partition, as in the layout of the hardware's
-// compiler.
+// began. The stack grows from either end of the memory. A tile takes the same bytes of every
+// partition, as in the layout of the hardware's compiler.
 
 #include <soma/neuroncore/machine.hpp>
 #include <soma/neuroncore/memory/tile.hpp>
@@ -24,6 +24,9 @@ namespace soma::neuroncore {
 // The result of reading memory that nobody wrote: all bits set, which is NaN in every floating type
 // and -1 in the integers; or Error neuroncore.undefined.
 enum class Uninitialised : std::uint8_t { nan, error };
+
+// The end of a memory that a stack of tiles grows from.
+enum class MemoryEnd : std::uint8_t { first, last };
 
 // The last writer of an element. The array of the tensor engine may add only to elements that it
 // wrote itself.
@@ -71,9 +74,11 @@ class OnChipMemory {
           std::to_string(wanted) + " bytes a partition with " + std::to_string(used_) + " in use",
           "at most " + std::to_string(capacity_) + " together");
     const std::uint64_t id = next_id();
+    const std::size_t begin =
+        end_ == MemoryEnd::first ? used_ : capacity_ / step_ * step_ - used_ - wanted;
     allocations_.push_back(
-        {id, used_, used_ + elements * size_of(dtype), partitions, Written::nobody});
-    const Tile tile(memory_, dtype, factor_ != 1, partitions, used_, used_ * factor_, elements, id);
+        {id, begin, begin + elements * size_of(dtype), partitions, Written::nobody});
+    const Tile tile(memory_, dtype, factor_ != 1, partitions, begin, begin * factor_, elements, id);
     for (std::size_t p = 0; p < partitions; ++p) {
       if (holds_numbers_ && uninitialised_ == Uninitialised::nan)
         std::memset(at(tile, p), 0xFF, elements * tile.width());
@@ -84,6 +89,10 @@ class OnChipMemory {
     return tile;
   }
 
+  // The end from which tiles are allocated from now on; nothing changes while there are any.
+  void allocate_from(MemoryEnd end) {
+    if (used_ == 0) end_ = end;
+  }
   Mark mark() const { return {allocations_.size(), used_}; }
   void release(const Mark& mark) {
     allocations_.resize(mark.allocations);
@@ -249,6 +258,7 @@ class OnChipMemory {
   HeapVector<Allocation> allocations_;
   Storage bytes_, written_;
   std::size_t used_ = 0, high_water_ = 0;
+  MemoryEnd end_ = MemoryEnd::first;
 };
 
 }  // namespace soma::neuroncore

@@ -5,6 +5,7 @@
 
 #include <soma/neuroncore/order/instruction.hpp>
 #include <soma/programs/graph/graph_key.hpp>
+#include <soma/programs/run_mode.hpp>
 
 #include <algorithm>
 #include <array>
@@ -22,7 +23,7 @@ struct Executable {
   GraphKey key;
   std::uint64_t calls = 0, instructions = 0;
   std::uint64_t stream = 0;              // stream_hash() of its instructions; 0: not recorded
-  double predicted_ns = 0;               // by the clock; 0: nobody asked
+  PredictedTime predicted{};             // by the clock; 0: nobody asked
   std::uint64_t peak_bytes = 0;          // peak_bytes() of its calls
   std::vector<std::string> operators{};  // that it calls, each once
   bool loaded = false;                   // from a file
@@ -140,8 +141,9 @@ class ExecutableCache {
     ++compilations_;
     if (reasons_.size() < most_misses) reasons_.push_back(std::move(miss));
   }
-  // Those that were not used for the longest time leave until there is room; the new one stays.
-  void add(Executable executable) {
+  // Those that were not used for the longest time leave until there is room; the new one stays, and
+  // is returned: valid until the next add().
+  const Executable& add(Executable executable) {
     bytes_ += executable.bytes();
     kept_.push_front(std::move(executable));
     while (bytes_ > most_bytes_ && kept_.size() > 1) {
@@ -149,6 +151,7 @@ class ExecutableCache {
       kept_.pop_back();
       ++evicted_;
     }
+    return kept_.front();
   }
 
   const std::list<Executable>& executables() const { return kept_; }

@@ -67,6 +67,11 @@ class KeyFields final : public FieldVisitor {
  protected:
   void found(const Field& field) override {
     if (field.use == FieldUse::run_time) return;
+    if (field.use == FieldUse::factor) {
+      const bool one = field.bytes == sizeof(float) ? *static_cast<const float*>(field.value) == 1
+                                                    : *static_cast<const double*>(field.value) == 1;
+      return key_.number(field.name, one ? 1 : 0);
+    }
     std::uint64_t bits = 0;  // for a floating-point number: the bits of its code
     std::memcpy(&bits, field.value, field.bytes);
     key_.number(field.name, bits);

@@ -4,6 +4,7 @@
 // <filesystem>.
 
 #include <soma/io/status/status_page.hpp>
+#include <soma/programs/run_mode.hpp>
 #include <soma/runtime/clock.hpp>
 #include <soma/train/events.hpp>
 
@@ -11,6 +12,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -44,6 +46,12 @@ class StatusPublisher final : public Callback {
                            std::string folder = status_folder())
       : page_(std::move(folder), command, model) {}
 
+  // `so_far` gives the predicted time of all that an accelerator's core ran (RunCounts::predicted).
+  // From here on the page shows how busy its engines are predicted to be, instead of how busy
+  // threads are, whenever the core ran something meanwhile. It is called from on_start() and
+  // on_step().
+  void show_engines(std::function<PredictedTime()> so_far) { predicted_ = std::move(so_far); }
+
   void on_start(const RunInfo& run) override {
     RunStatus& status = page_.status();
     status.steps = run.steps;
@@ -51,6 +59,7 @@ class StatusPublisher final : public Callback {
     last_ = monotonic_nanoseconds();
     busy_.clear();
     measure_threads(0);
+    if (predicted_) before_ = predicted_();
     tell();
   }
   // The page is written at most five times a second.
@@ -65,6 +74,7 @@ class StatusPublisher final : public Callback {
     if (seconds < 0.2) return;
     status.steps_per_second = static_cast<double>(steps_) / seconds;
     measure_threads(seconds);
+    predict_engines();
     last_ = now;
     steps_ = 0;
     tell();
@@ -112,7 +122,24 @@ class StatusPublisher final : public Callback {
     busy_ = std::move(now);
   }
 
+  // In place of the threads.
+  void predict_engines() {
+    if (!predicted_) return;
+    const PredictedTime now = predicted_();
+    const double ns = now.ns - before_.ns;
+    RunStatus& status = page_.status();
+    status.predicted = ns > 0 ? 1 : 0;
+    if (ns > 0) {
+      status.busy_count = now.busy_ns.size();
+      for (std::size_t i = 0; i < now.busy_ns.size(); ++i)
+        status.busy[i] = (now.busy_ns[i] - before_.busy_ns[i]) / ns;
+    }
+    before_ = now;
+  }
+
   StatusPage page_;
+  std::function<PredictedTime()> predicted_;
+  PredictedTime before_;
   std::int64_t last_ = 0;
   std::uint64_t steps_ = 0;
   std::map<std::string, unsigned long long> busy_;
