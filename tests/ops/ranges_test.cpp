@@ -64,3 +64,26 @@ TEST_CASE("there are no more parts than are worth it, and none of no work", "[un
   CHECK(parts_of({0, 0}, 1).empty());
   CHECK(parts_of({}, 1).empty());
 }
+
+TEST_CASE("long ranges are cut into more parts than threads", "[unit][ops]") {
+  auto context = make_context({.threads = 3});
+  const auto count_parts = [&](std::size_t count, std::size_t cost) {
+    Mutex mutex;
+    std::vector<Part> parts;
+    detail::for_ranges(context, count, cost, [&](std::size_t begin, std::size_t end) {
+      const Mutex::Lock lock(mutex);
+      parts.push_back({begin, end});
+    });
+    std::sort(parts.begin(), parts.end(),
+              [](const Part& a, const Part& b) { return a.begin < b.begin; });
+    CHECK(parts.front().begin == 0);
+    CHECK(parts.back().end == count);
+    for (std::size_t i = 1; i < parts.size(); ++i) CHECK(parts[i].begin == parts[i - 1].end);
+    return parts.size();
+  };
+  CHECK(count_parts(100, 1) == 1);
+  CHECK(count_parts(3 * detail::operations_worth_a_task, 1) == 3);
+  CHECK(count_parts(7 * detail::operations_worth_a_cut, 1) == 7);
+  CHECK(count_parts(1000 * detail::operations_worth_a_cut, 1) == 3 * detail::most_cuts);
+  CHECK(count_parts(5, std::size_t{1} << 24) == 5);
+}
