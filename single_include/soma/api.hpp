@@ -5950,6 +5950,19 @@ inline std::string describe(const OperatorRegistry& registry) {
 // Samples: inputs that an operator is tested with, and the plain reference that its results are
 // compared with. Read by soma/testing.hpp; nothing else calls them.
 
+// Records of built-in operators name their samples through this. Where a program compiles the
+// kernels itself (without soma::dispatch), the samples and their references would be a seventh of
+// what it compiles, and only tests ask for them: such a program defines SOMA_SAMPLES=1 in all its
+// units to have them.
+#if defined(SOMA_DISPATCH) && !defined(SOMA_SAMPLES)
+#define SOMA_SAMPLES 1
+#endif
+#if defined(SOMA_SAMPLES) && SOMA_SAMPLES
+#define SOMA_BUILT_IN_SAMPLES(function) (&function)
+#else
+#define SOMA_BUILT_IN_SAMPLES(function) nullptr
+#endif
+
 namespace soma {
 
 // A tensor of the reference: row-major doubles. Whole numbers and flags are doubles too.

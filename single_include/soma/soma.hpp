@@ -5958,6 +5958,19 @@ inline std::string describe(const OperatorRegistry& registry) {
 // Samples: inputs that an operator is tested with, and the plain reference that its results are
 // compared with. Read by soma/testing.hpp; nothing else calls them.
 
+// Records of built-in operators name their samples through this. Where a program compiles the
+// kernels itself (without soma::dispatch), the samples and their references would be a seventh of
+// what it compiles, and only tests ask for them: such a program defines SOMA_SAMPLES=1 in all its
+// units to have them.
+#if defined(SOMA_DISPATCH) && !defined(SOMA_SAMPLES)
+#define SOMA_SAMPLES 1
+#endif
+#if defined(SOMA_SAMPLES) && SOMA_SAMPLES
+#define SOMA_BUILT_IN_SAMPLES(function) (&function)
+#else
+#define SOMA_BUILT_IN_SAMPLES(function) nullptr
+#endif
+
 namespace soma {
 
 // A tensor of the reference: row-major doubles. Whole numbers and flags are doubles too.
@@ -30680,7 +30693,7 @@ inline constexpr Operator dropout{.name = "dropout",
                                   .shape = &detail::dropout_shape,
                                   .host = &detail::dropout_host,
                                   .gradient = &detail::dropout_gradient,
-                                  .samples = &detail::dropout_samples};
+                                  .samples = SOMA_BUILT_IN_SAMPLES(detail::dropout_samples)};
 
 }  // namespace ops
 
@@ -31151,7 +31164,7 @@ inline constexpr Operator attention{.name = "attention",
                                     .shape = &detail::attention_shape,
                                     .host = &detail::attention_host,
                                     .gradient = &detail::attention_gradient,
-                                    .samples = &detail::attention_samples,
+                                    .samples = SOMA_BUILT_IN_SAMPLES(detail::attention_samples),
                                     .operations = &detail::attention_forward_operations};
 
 }  // namespace ops
@@ -31565,7 +31578,7 @@ inline constexpr Operator unary{
     .shape = [](const ShapeCall& call) { detail::unary_shape(call, function); },
     .host = [](const OperatorCall& call) { detail::unary_host(call, function); },
     .gradient = &detail::unary_gradient<function>,
-    .samples = &detail::unary_samples<function>};
+    .samples = SOMA_BUILT_IN_SAMPLES(detail::unary_samples<function>)};
 
 }  // namespace ops
 
@@ -31787,7 +31800,7 @@ inline constexpr Operator reduce{.name = "reduce",
                                  .shape = &detail::reduce_shape,
                                  .host = &detail::reduce_host,
                                  .gradient = &detail::reduce_gradient,
-                                 .samples = &detail::reduce_samples};
+                                 .samples = SOMA_BUILT_IN_SAMPLES(detail::reduce_samples)};
 
 }  // namespace ops
 
@@ -31952,7 +31965,7 @@ inline constexpr Operator binary{
     .shape = &detail::binary_shape<function>,
     .host = &detail::binary_host<function>,
     .gradient = &detail::binary_gradient<function>,
-    .samples = &detail::binary_samples<function>};
+    .samples = SOMA_BUILT_IN_SAMPLES(detail::binary_samples<function>)};
 
 }  // namespace ops
 
@@ -32381,7 +32394,7 @@ inline constexpr Operator embedding{.name = "embedding",
                                     .shape = &detail::embedding_shape,
                                     .host = &detail::embedding_host,
                                     .gradient = &detail::embedding_gradient,
-                                    .samples = &detail::embedding_samples};
+                                    .samples = SOMA_BUILT_IN_SAMPLES(detail::embedding_samples)};
 
 }  // namespace ops
 
@@ -32532,7 +32545,7 @@ inline constexpr Operator gather{.name = "gather",
                                  .shape = &detail::gather_shape,
                                  .host = &detail::gather_host,
                                  .gradient = &detail::gather_gradient,
-                                 .samples = &detail::gather_samples};
+                                 .samples = SOMA_BUILT_IN_SAMPLES(detail::gather_samples)};
 
 }  // namespace ops
 }  // namespace soma
@@ -32633,7 +32646,7 @@ inline constexpr Operator pad{.name = "pad",
                               .shape = &detail::pad_shape,
                               .host = &detail::pad_host,
                               .gradient = &detail::pad_gradient,
-                              .samples = &detail::pad_samples};
+                              .samples = SOMA_BUILT_IN_SAMPLES(detail::pad_samples)};
 
 }  // namespace ops
 }  // namespace soma
@@ -32823,7 +32836,7 @@ inline constexpr Operator top_k{.name = "top_k",
                                 .shape = &detail::top_k_shape,
                                 .host = &detail::top_k_host,
                                 .gradient = &detail::top_k_gradient,
-                                .samples = &detail::top_k_samples};
+                                .samples = SOMA_BUILT_IN_SAMPLES(detail::top_k_samples)};
 
 }  // namespace ops
 }  // namespace soma
@@ -32917,7 +32930,7 @@ inline constexpr Operator where{.name = "where",
                                 .shape = &detail::where_shape,
                                 .host = &detail::where_host,
                                 .gradient = &detail::where_gradient,
-                                .samples = &detail::where_samples};
+                                .samples = SOMA_BUILT_IN_SAMPLES(detail::where_samples)};
 
 }  // namespace ops
 
@@ -33090,12 +33103,13 @@ inline constexpr Operator parametric_backward{.name = Function::backward_name,
                                               .host = &detail::parametric_backward_host<Function>};
 
 template <class Function>
-inline constexpr Operator parametric{.name = Function::name,
-                                     .keeps_inputs = 1,
-                                     .shape = &detail::parametric_shape<Function>,
-                                     .host = &detail::parametric_host<Function>,
-                                     .gradient = &detail::parametric_gradient<Function>,
-                                     .samples = &detail::parametric_samples<Function>};
+inline constexpr Operator parametric{
+    .name = Function::name,
+    .keeps_inputs = 1,
+    .shape = &detail::parametric_shape<Function>,
+    .host = &detail::parametric_host<Function>,
+    .gradient = &detail::parametric_gradient<Function>,
+    .samples = SOMA_BUILT_IN_SAMPLES(detail::parametric_samples<Function>)};
 
 }  // namespace ops
 
@@ -33327,7 +33341,7 @@ inline constexpr Operator cast{.name = "cast",
                                .shape = &detail::cast_shape,
                                .host = &detail::cast_host,
                                .gradient = &detail::cast_gradient,
-                               .samples = &detail::cast_samples};
+                               .samples = SOMA_BUILT_IN_SAMPLES(detail::cast_samples)};
 
 }  // namespace ops
 
@@ -33663,7 +33677,7 @@ inline constexpr Operator convolution{.name = "convolution",
                                       .shape = &detail::convolution_shape,
                                       .host = &detail::image_host<detail::convolution_host>,
                                       .gradient = &detail::convolution_gradient,
-                                      .samples = &detail::convolution_samples,
+                                      .samples = SOMA_BUILT_IN_SAMPLES(detail::convolution_samples),
                                       .operations = &detail::convolution_operations};
 
 }  // namespace ops
@@ -33861,11 +33875,12 @@ inline OperatorSamples average_pool_samples() {
 
 namespace ops {
 
-inline constexpr Operator average_pool{.name = "average_pool",
-                                       .shape = &detail::average_pool_shape,
-                                       .host = &detail::average_pool_host,
-                                       .gradient = &detail::average_pool_gradient,
-                                       .samples = &detail::average_pool_samples};
+inline constexpr Operator average_pool{
+    .name = "average_pool",
+    .shape = &detail::average_pool_shape,
+    .host = &detail::average_pool_host,
+    .gradient = &detail::average_pool_gradient,
+    .samples = SOMA_BUILT_IN_SAMPLES(detail::average_pool_samples)};
 
 }  // namespace ops
 }  // namespace soma
@@ -34000,15 +34015,16 @@ inline OperatorSamples convolution_transpose_samples() {
 
 namespace ops {
 
-inline constexpr Operator convolution_transpose{.name = "convolution_transpose",
-                                                .min_inputs = 2,
-                                                .max_inputs = 2,
-                                                .keeps_inputs = 3,
-                                                .composite = true,
-                                                .shape = &detail::convolution_transpose_shape,
-                                                .host = &detail::convolution_transpose_host,
-                                                .gradient = &detail::convolution_transpose_gradient,
-                                                .samples = &detail::convolution_transpose_samples};
+inline constexpr Operator convolution_transpose{
+    .name = "convolution_transpose",
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .keeps_inputs = 3,
+    .composite = true,
+    .shape = &detail::convolution_transpose_shape,
+    .host = &detail::convolution_transpose_host,
+    .gradient = &detail::convolution_transpose_gradient,
+    .samples = SOMA_BUILT_IN_SAMPLES(detail::convolution_transpose_samples)};
 
 }  // namespace ops
 }  // namespace soma
@@ -34137,7 +34153,7 @@ inline constexpr Operator max_pool{.name = "max_pool",
                                    .shape = &detail::max_pool_shape,
                                    .host = &detail::image_host<detail::max_pool_host>,
                                    .gradient = &detail::max_pool_gradient,
-                                   .samples = &detail::max_pool_samples};
+                                   .samples = SOMA_BUILT_IN_SAMPLES(detail::max_pool_samples)};
 
 }  // namespace ops
 
@@ -34347,7 +34363,7 @@ inline constexpr Operator cosine_loss{.name = "cosine_loss",
                                       .shape = &detail::cosine_shape,
                                       .host = &detail::cosine_host,
                                       .gradient = &detail::cosine_gradient,
-                                      .samples = &detail::cosine_samples};
+                                      .samples = SOMA_BUILT_IN_SAMPLES(detail::cosine_samples)};
 
 }  // namespace ops
 }  // namespace soma
@@ -34514,16 +34530,17 @@ inline constexpr Operator cross_entropy_backward{.name = "cross_entropy backward
                                                  .shape = &detail::cross_entropy_backward_shape,
                                                  .host = &detail::cross_entropy_backward_host};
 
-inline constexpr Operator cross_entropy{.name = "cross_entropy",
-                                        .min_inputs = 2,
-                                        .max_inputs = 2,
-                                        .outputs = 2,
-                                        .keeps_inputs = 3,
-                                        .keeps_outputs = 2,
-                                        .shape = &detail::cross_entropy_shape,
-                                        .host = &detail::cross_entropy_host,
-                                        .gradient = &detail::cross_entropy_gradient,
-                                        .samples = &detail::cross_entropy_samples};
+inline constexpr Operator cross_entropy{
+    .name = "cross_entropy",
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .outputs = 2,
+    .keeps_inputs = 3,
+    .keeps_outputs = 2,
+    .shape = &detail::cross_entropy_shape,
+    .host = &detail::cross_entropy_host,
+    .gradient = &detail::cross_entropy_gradient,
+    .samples = SOMA_BUILT_IN_SAMPLES(detail::cross_entropy_samples)};
 
 }  // namespace ops
 
@@ -34816,14 +34833,15 @@ inline constexpr Operator element_loss_backward{.name = "element_loss backward",
                                                 .shape = &detail::element_loss_backward_shape,
                                                 .host = &detail::element_loss_backward_host};
 
-inline constexpr Operator element_loss{.name = "element_loss",
-                                       .min_inputs = 2,
-                                       .max_inputs = 2,
-                                       .keeps_inputs = 3,
-                                       .shape = &detail::element_loss_shape,
-                                       .host = &detail::element_loss_host,
-                                       .gradient = &detail::element_loss_gradient,
-                                       .samples = &detail::element_loss_samples};
+inline constexpr Operator element_loss{
+    .name = "element_loss",
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .keeps_inputs = 3,
+    .shape = &detail::element_loss_shape,
+    .host = &detail::element_loss_host,
+    .gradient = &detail::element_loss_gradient,
+    .samples = SOMA_BUILT_IN_SAMPLES(detail::element_loss_samples)};
 
 }  // namespace ops
 
@@ -34958,7 +34976,7 @@ inline constexpr Operator nll_loss{.name = "nll_loss",
                                    .shape = &detail::nll_shape,
                                    .host = &detail::nll_host,
                                    .gradient = &detail::nll_gradient,
-                                   .samples = &detail::nll_samples};
+                                   .samples = SOMA_BUILT_IN_SAMPLES(detail::nll_samples)};
 
 }  // namespace ops
 }  // namespace soma
@@ -36200,7 +36218,7 @@ inline constexpr Operator matmul{.name = "matmul",
                                  .shape = &detail::matmul_shape,
                                  .host = &detail::matmul_host,
                                  .gradient = &detail::matmul_gradient,
-                                 .samples = &detail::matmul_samples,
+                                 .samples = SOMA_BUILT_IN_SAMPLES(detail::matmul_samples),
                                  .operations = &detail::matmul_operations};
 
 }  // namespace ops
@@ -36406,7 +36424,7 @@ inline constexpr Operator linear{.name = "linear",
                                  .shape = &detail::linear_shape,
                                  .host = &detail::linear_host,
                                  .gradient = &detail::linear_gradient,
-                                 .samples = &detail::linear_samples,
+                                 .samples = SOMA_BUILT_IN_SAMPLES(detail::linear_samples),
                                  .operations = &detail::linear_operations};
 
 }  // namespace ops
@@ -36829,7 +36847,7 @@ inline constexpr Operator quantize{.name = "quantize",
                                    .outputs = 3,
                                    .shape = &detail::quantize_shape,
                                    .host = &detail::quantize_host,
-                                   .samples = &detail::quantize_samples};
+                                   .samples = SOMA_BUILT_IN_SAMPLES(detail::quantize_samples)};
 
 }  // namespace ops
 }  // namespace soma
@@ -37127,17 +37145,18 @@ inline OperatorSamples quantized_linear_samples() {
 
 namespace ops {
 
-inline constexpr Operator quantized_linear{.name = "quantized_linear",
-                                           .min_inputs = 2,
-                                           .max_inputs = 4,
-                                           .outputs = 4,
-                                           .keeps_inputs = 2,
-                                           .keeps_outputs = 14,
-                                           .allocates_outputs = true,
-                                           .composite = true,
-                                           .host = &detail::quantized_linear_host,
-                                           .gradient = &detail::quantized_linear_gradient,
-                                           .samples = &detail::quantized_linear_samples};
+inline constexpr Operator quantized_linear{
+    .name = "quantized_linear",
+    .min_inputs = 2,
+    .max_inputs = 4,
+    .outputs = 4,
+    .keeps_inputs = 2,
+    .keeps_outputs = 14,
+    .allocates_outputs = true,
+    .composite = true,
+    .host = &detail::quantized_linear_host,
+    .gradient = &detail::quantized_linear_gradient,
+    .samples = SOMA_BUILT_IN_SAMPLES(detail::quantized_linear_samples)};
 
 }  // namespace ops
 }  // namespace soma
@@ -37438,7 +37457,7 @@ inline constexpr Operator batch_norm{.name = "batch_norm",
                                      .shape = &detail::batch_norm_shape,
                                      .host = &detail::batch_norm_host,
                                      .gradient = &detail::batch_norm_gradient,
-                                     .samples = &detail::batch_norm_samples};
+                                     .samples = SOMA_BUILT_IN_SAMPLES(detail::batch_norm_samples)};
 
 }  // namespace ops
 }  // namespace soma
@@ -37612,7 +37631,7 @@ inline constexpr Operator norm{.name = "norm",
                                .shape = &detail::norm_shape,
                                .host = &detail::norm_host,
                                .gradient = &detail::norm_gradient,
-                               .samples = &detail::norm_samples};
+                               .samples = SOMA_BUILT_IN_SAMPLES(detail::norm_samples)};
 
 }  // namespace ops
 
@@ -37717,7 +37736,7 @@ inline constexpr Operator softmax{.name = "softmax",
                                   .shape = &detail::softmax_shape,
                                   .host = &detail::softmax_host,
                                   .gradient = &detail::softmax_gradient,
-                                  .samples = &detail::softmax_samples};
+                                  .samples = SOMA_BUILT_IN_SAMPLES(detail::softmax_samples)};
 
 }  // namespace ops
 
@@ -38193,7 +38212,7 @@ inline constexpr Operator gru{.name = "gru",
                               .shape = &detail::gru_shape,
                               .host = &detail::gru_host,
                               .gradient = &detail::gru_gradient,
-                              .samples = &detail::gru_samples,
+                              .samples = SOMA_BUILT_IN_SAMPLES(detail::gru_samples),
                               .operations = &detail::gru_operations};
 
 }  // namespace ops
@@ -38384,7 +38403,7 @@ inline constexpr Operator lstm{.name = "lstm",
                                .shape = &detail::lstm_shape,
                                .host = &detail::lstm_host,
                                .gradient = &detail::lstm_gradient,
-                               .samples = &detail::lstm_samples,
+                               .samples = SOMA_BUILT_IN_SAMPLES(detail::lstm_samples),
                                .operations = &detail::lstm_operations};
 
 }  // namespace ops
@@ -38572,7 +38591,7 @@ inline constexpr Operator rotary{.name = "rotary",
                                  .shape = &detail::rotary_shape,
                                  .host = &detail::rotary_host,
                                  .gradient = &detail::rotary_gradient,
-                                 .samples = &detail::rotary_samples};
+                                 .samples = SOMA_BUILT_IN_SAMPLES(detail::rotary_samples)};
 
 }  // namespace ops
 
@@ -38823,30 +38842,32 @@ inline constexpr Operator reshape{.name = "reshape",
                                   .shape = &detail::view_shape,
                                   .host = &detail::reshape_host,
                                   .gradient = &detail::reshape_gradient,
-                                  .samples = &detail::reshape_samples};
+                                  .samples = SOMA_BUILT_IN_SAMPLES(detail::reshape_samples)};
 inline constexpr Operator transpose{.name = "transpose",
                                     .makes_views = true,
                                     .shape = &detail::view_shape,
                                     .host = &detail::transpose_host,
                                     .gradient = &detail::transpose_gradient,
-                                    .samples = &detail::transpose_samples};
+                                    .samples = SOMA_BUILT_IN_SAMPLES(detail::transpose_samples)};
 inline constexpr Operator slice{.name = "slice",
                                 .makes_views = true,
                                 .shape = &detail::view_shape,
                                 .host = &detail::slice_host,
                                 .gradient = &detail::slice_gradient,
-                                .samples = &detail::slice_samples};
-inline constexpr Operator sequence_first{.name = "sequence_first",
-                                         .shape = &detail::sequence_first_shape,
-                                         .host = &detail::sequence_first_host,
-                                         .gradient = &detail::sequence_first_gradient,
-                                         .samples = &detail::sequence_first_samples};
-inline constexpr Operator concatenate{.name = "concatenate",
-                                      .max_inputs = 32,
-                                      .shape = &detail::concatenate_shape,
-                                      .host = &detail::concatenate_host,
-                                      .gradient = &detail::concatenate_gradient,
-                                      .samples = &detail::concatenate_samples};
+                                .samples = SOMA_BUILT_IN_SAMPLES(detail::slice_samples)};
+inline constexpr Operator sequence_first{
+    .name = "sequence_first",
+    .shape = &detail::sequence_first_shape,
+    .host = &detail::sequence_first_host,
+    .gradient = &detail::sequence_first_gradient,
+    .samples = SOMA_BUILT_IN_SAMPLES(detail::sequence_first_samples)};
+inline constexpr Operator concatenate{
+    .name = "concatenate",
+    .max_inputs = 32,
+    .shape = &detail::concatenate_shape,
+    .host = &detail::concatenate_host,
+    .gradient = &detail::concatenate_gradient,
+    .samples = SOMA_BUILT_IN_SAMPLES(detail::concatenate_samples)};
 }  // namespace ops
 
 }  // namespace soma
