@@ -16,7 +16,8 @@ if(SOMA_INSTALL_CPS)
 endif()
 
 if(SOMA_USE_SINGLE_INCLUDE)
-  install(FILES "${PROJECT_SOURCE_DIR}/single_include/soma/soma.hpp"
+  install(FILES "${PROJECT_SOURCE_DIR}/single_include/soma/api.hpp"
+                "${PROJECT_SOURCE_DIR}/single_include/soma/soma.hpp"
                 "${PROJECT_SOURCE_DIR}/single_include/soma/neuroncore.hpp"
                 "${PROJECT_SOURCE_DIR}/single_include/soma/nn.hpp"
                 "${PROJECT_SOURCE_DIR}/single_include/soma/sparse.hpp"

@@ -5,11 +5,13 @@ project=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 usage() {
   cat <<'HELP'
-usage: bash tests/fresh_machine.sh [bookworm|trixie|both] [examples|tests|both|packaging] [options]
+usage: bash tests/fresh_machine.sh [bookworm|trixie|both] [examples|tests|both|packaging|first_step] [options]
 
 Makes a minimal Debian with debootstrap in a temporary folder, clones this checkout's HEAD into it, and runs
 examples/run.sh and/or tests/run.sh there as root, with no locale and an empty environment; then once more.
 "packaging" runs tests/packaging/environments.sh there, once: each way of using soma with the release's compilers.
+"first_step" runs, each on a machine of its own, tests/first_program.sh and examples/run.sh with one training step, and
+prints the seconds from cloning to the end of that step; more than --limit are a failure.
 Needs root and debootstrap. Default: both releases, both commands.
 
   --worktree     take the working tree instead of HEAD
@@ -17,6 +19,8 @@ Needs root and debootstrap. Default: both releases, both commands.
   --fresh        do not reuse build/fresh_machine/<release>.tar
   --mirror URL   mirror of Debian (default: debootstrap's own)
   --host-certs   let pip there trust the certificates that this machine trusts, for networks with their own
+  --limit N      seconds that first_step may take (default: 240, which is meant for two cores)
+  --skip         exit code 77 where no machine can be made: not root, no debootstrap, no mirror
   --folder DIR   where to put the machines (default: a temporary folder)
 
 resolv.conf and hosts are this machine's; PIP_* and *_proxy are passed on if they are set.
@@ -25,17 +29,21 @@ HELP
 
 releases=(bookworm trixie)
 commands=(examples tests)
+limit=240 skips=''
 worktree='' keep='' fresh='' mirror='' host_certs='' folder=''
 while [ $# -gt 0 ]; do
   case $1 in
     bookworm | trixie) releases=("$1") ;;
     examples | tests | packaging) commands=("$1") ;;
+    first_step) commands=(first_program first_example) ;;
     both) ;;
     --worktree) worktree=yes ;;
     --keep) keep=yes ;;
     --fresh) fresh=yes ;;
     --mirror) mirror=${2:?--mirror needs a URL} && shift ;;
     --host-certs) host_certs=yes ;;
+    --skip) skips=yes ;;
+    --limit) limit=${2:?--limit needs seconds} && shift ;;
     --folder) folder=${2:?--folder needs a folder} && shift ;;
     --help | -h) usage && exit 0 ;;
     *) usage >&2 && exit 2 ;;
@@ -44,6 +52,10 @@ while [ $# -gt 0 ]; do
 done
 
 stop() {
+  if [ -n "$skips" ]; then
+    printf 'SKIPPED: %s\n' "$*"
+    exit 77
+  fi
   printf 'stopped: %s\n' "$*" >&2
   exit 1
 }
@@ -83,12 +95,13 @@ put_checkout() {
   fi
 }
 
-# in_machine <machine> <script> : from / and with stdin closed, the least friendly way to start a command
+# in_machine <machine> <script> [arguments]: from / and with stdin closed, the least friendly way to start a command
 in_machine() {
   local machine=$1 script=$2 environment=()
+  shift 2
   mapfile -d '' environment < <(passed_on)
   env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root ${environment[@]+"${environment[@]}"} \
-    chroot "$machine" bash "/soma/$script" <&-
+    chroot "$machine" bash "/soma/$script" "$@" <&-
 }
 
 # The table of packages, with the compilers and libraries of the release.
@@ -114,7 +127,28 @@ make_table() {
   else
     sed -n '/^way .*result$/,$p' "$log"
   fi
-  results+=("$(printf '%-9s %-9s %-7s %4d  %5d s  %s' "$release" packaging once "$code" "$SECONDS" "$(tail -n 1 "$log" | cut -c1-70)")")
+  results+=("$(printf '%-9s %-13s %-7s %4d  %5d s  %s' "$release" packaging once "$code" "$SECONDS" "$(tail -n 1 "$log" | cut -c1-70)")")
+}
+
+# From cloning to the end of the first training step, once.
+time_first_step() {
+  local release=$1 machine=$2 command=$3 log=$work/$1.$3.log code=0 words=()
+  case $command in
+    first_program) words=(tests/first_program.sh) ;;
+    first_example) words=(examples/run.sh --reviews 1000 --max-steps 1 --output /root/model) ;;
+  esac
+  printf '==== %s: a clone, and bash %s\n' "$release" "${words[*]}"
+  SECONDS=0
+  put_checkout "$machine/soma"
+  in_machine "$machine" "${words[@]}" >"$log" 2>&1 || code=$?
+  local seconds=$SECONDS last
+  if [ "$code" -ne 0 ]; then tail -n 60 "$log"; fi
+  last="at most $limit s"
+  if [ "$code" -ne 0 ] || [ "$seconds" -gt "$limit" ]; then
+    last+="   MISSED"
+    failed=yes
+  fi
+  results+=("$(printf '%-9s %-13s %-7s %4d  %5d s  %s' "$release" "$command" once "$code" "$seconds" "$last")")
 }
 
 run_twice() {
@@ -128,7 +162,7 @@ run_twice() {
     seconds=$SECONDS
     last=$(grep 'tests passed' "$log" || tail -n 1 "$log")
     if [ "$code" -ne 0 ]; then tail -n 60 "$log"; fi
-    results+=("$(printf '%-9s %-9s %-7s %4d  %5d s  %s' "$release" "$command" "$round" "$code" "$seconds" \
+    results+=("$(printf '%-9s %-13s %-7s %4d  %5d s  %s' "$release" "$command" "$round" "$code" "$seconds" \
       "${last:0:70}")")
     if [ "$code" -ne 0 ]; then
       failed=yes
@@ -144,18 +178,23 @@ for release in "${releases[@]}"; do
     machine=$work/$release.$command
     printf '==== %s: making a minimal system\n' "$release"
     make_machine "$release" "$machine"
-    put_checkout "$machine/soma"
     connect "$machine"
-    if [ "$command" = packaging ]; then
-      make_table "$release" "$machine"
-    else
-      run_twice "$release" "$machine" "$command"
-    fi
+    case $command in
+      first_*) time_first_step "$release" "$machine" "$command" ;;
+      packaging)
+        put_checkout "$machine/soma"
+        make_table "$release" "$machine"
+        ;;
+      *)
+        put_checkout "$machine/soma"
+        run_twice "$release" "$machine" "$command"
+        ;;
+    esac
     unmount_all
     [ -n "$keep" ] || rm -rf --one-file-system "$machine"
   done
 done
 
-printf '\n%-9s %-9s %-7s %4s  %7s  %s\n' release command run code time 'last line'
+printf '\n%-9s %-13s %-7s %4s  %7s  %s\n' release command run code time 'last line'
 printf '%s\n' "${results[@]}"
 [ -z "$failed" ]

@@ -13,7 +13,6 @@
 #include <cmath>
 #include <compare>
 #include <concepts>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -26,7 +25,6 @@
 #include <iterator>
 #include <limits>
 #include <map>
-#include <mutex>
 #include <new>
 #include <numbers>
 #include <optional>
@@ -39,22 +37,89 @@
 #include <string_view>
 #include <sys/resource.h>
 #include <system_error>
-#include <thread>
 #include <time.h>
 #include <type_traits>
 #include <unistd.h>
 #include <utility>
 #include <vector>
 
-// ---- soma/train.hpp
-// The trainer and its surroundings: Trainer, sources of batches (in memory, by tokens),
-// checkpoints, reports. soma.hpp does not include it, so that units that only compute, or hold a
-// model, need not pay for it. Two headers that need threads or streams are apart:
-// soma/data/prefetch.hpp and soma/train/console_progress.hpp.
+#ifndef SOMA_SINGLE_API
+#define SOMA_SINGLE_API
+// ---- soma/api.hpp
+// The interface to compute and learn with soma, without the kernels behind it: no Highway, no
+// xtensor. make_context() (soma.hpp) makes a context; the trainer, which runs whole trainings, is
+// in train.hpp.
 
-// ---- soma/base/record.hpp
-// Record: a short list of named values, in the order in which they were set. Uses: the counters of
-// a checkpoint, the settings of a run, one line of a log.
+// ---- soma/autograd/custom.hpp
+// Custom operators: like a built-in operator, a function becomes callable on a tape,
+// differentiable, known by name, listed, saved by name in checkpoints and checked by
+// soma/testing.hpp. See docs/custom_operators.md.
+//
+//   auto leaky = soma::register_elementwise(
+//       context.operators(), "my::leaky", [](float x) { return x > 0 ? x : 0.1f * x; },
+//       [](float x, float dy) { return x > 0 ? dy : 0.1f * dy; });
+//   soma::Var y = leaky(tape, x);
+//
+// Functions capture nothing: an operator lives as long as its context, and a captured object might
+// end before. Settings of a call come in its attributes.
+
+// ---- soma/autograd/functions.hpp
+// The functions that models are written with: each function applies one operator on a tape. The
+// operator's file in ops/ has shapes, errors and formulas.
+
+// ---- soma/autograd/recompute.hpp
+// recompute(): keeps only the inputs and the result of a part of the computation, and runs the part
+// a second time when backward reaches it ("Training Deep Nets with Sublinear Memory Cost", arXiv
+// 1604.06174). The operator that made the result does not run again: if a layer ends with a
+// product, everything except that product does.
+//
+// Gradients are the same, bit by bit, as without it: random draws depend on their place, not on
+// time, and gradients are added in the same order.
+
+// ---- soma/autograd/tape.hpp
+// Tape: reverse-mode differentiation, in the open.
+//
+// A tape records each operator that is applied through it: a node with the operator, its settings,
+// the tensors that its gradient reads, and the destinations of its inputs' gradients. backward()
+// walks the nodes from the last to the first, asks each operator for its inputs' gradients and adds
+// them. There is no global state: several tapes may live at once, each used by one thread.
+//
+// Memory: a node keeps only the tensors that its operator asks for, and backward frees them as soon
+// as the node is done. A tape is reused for the next step. Forward, backward, clipping and
+// optimizer steps never use operator new: their memory comes from the context's heap, which asks
+// the host only when a step needs more than any before. (A second equal step needs more than the
+// first, which begins without optimizer states.)
+
+// ---- soma/autograd/replay.hpp
+// Replay: the outputs of the last operator that a recomputed function applied. Backward takes them
+// from here, so that this operator does not run a second time (autograd/recompute.hpp).
+
+// ---- soma/ops/run.hpp
+// run(): the only place that dispatches operators, forward and backward, with a tape or without.
+
+// ---- soma/ops/device.hpp
+// Device: runs operators instead of the host's kernels (Context::set_device). It sees every
+// operator of every tape, forward, backward and optimizer steps, so recording, simulating or timing
+// them is a property of the device and not of each operator.
+
+// ---- soma/ops/operator.hpp
+// Operator: the complete record of one operation: the shapes of its inputs and outputs, its host
+// kernel, its accelerator program, its gradient, and samples to test it with.
+//
+// A record consists of plain data and function pointers, so that built-in operators, the host's
+// operators and operators that were registered at run time are the same thing. Records are used by
+// address: they must outlive their users (inline constexpr variables, or a registry).
+//
+// autograd/custom.hpp makes such records for custom operators.
+
+// ---- soma/tensor/ragged.hpp
+// Ragged: a batch of sequences of different lengths without padding. It holds the concatenated
+// rows, and a Sequences object with the begin of each sequence.
+
+// ---- soma/numeric/logical_index.hpp
+// Logical indices: the keys of random draws. An index names a number of the model or of the global
+// batch, never the thread, rank, tile or padded position that happens to compute it, so the fields
+// below have fixed widths. A value that does not fit its field is Error random.index_range.
 
 // ---- soma/base/error.hpp
 // soma::Error: the exception for every mistake that a caller can make.
@@ -440,224 +505,48 @@ inline std::string quoted(std::string_view text) {
 
 namespace soma {
 
-// A value of one of five types; only the member that `kind` names has a meaning. (It is not a
-// std::variant, because every unit that uses soma would pay for that header.)
-struct RecordValue {
-  enum class Kind : std::uint8_t { boolean, integer, count, number, text };
+namespace detail {
 
-  Kind kind = Kind::boolean;
-  bool boolean = false;
-  std::int64_t integer = 0;
-  std::uint64_t count = 0;
-  double number = 0;
-  std::string text{};
-};
-
-// A number as JSON writes it: the fewest digits that read back the same; "1.0", so that it stays a
-// floating-point number; "NaN", "Infinity" and "-Infinity" stand in quotation marks.
-inline std::string to_text(double value) {
-  if (std::isnan(value)) return soma::quoted("NaN");
-  if (std::isinf(value)) return soma::quoted(value > 0 ? "Infinity" : "-Infinity");
-  std::array<char, 32> digits;
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
-  std::string text(digits.data(), end);
-  if (text.find_first_of(".e") == std::string::npos) text.append(".0");
-  return text;
+inline std::uint64_t index_field(std::uint64_t value, int bits, std::string_view operation,
+                                 std::string_view field) {
+  if (value >> bits != 0)
+    fail(error_id::index_range, operation, field, std::to_string(value),
+         "below 2^" + std::to_string(bits));
+  return value;
 }
 
-// A value as text, for messages: true, 12, 0.5, "text" (without escapes).
-inline std::string to_text(const RecordValue& value) {
-  switch (value.kind) {
-    case RecordValue::Kind::boolean:
-      return value.boolean ? "true" : "false";
-    case RecordValue::Kind::integer:
-      return std::to_string(value.integer);
-    case RecordValue::Kind::count:
-      return std::to_string(value.count);
-    case RecordValue::Kind::number:
-      return to_text(value.number);
-    case RecordValue::Kind::text:
-      break;
-  }
-  return soma::quoted(value.text);
+}  // namespace detail
+
+// An element of an activation: sequence of the global batch (24 bits), position in it (20), channel
+// (20).
+inline std::uint64_t token_index(std::uint64_t ordinal, std::uint64_t position,
+                                 std::uint64_t channel) {
+  return detail::index_field(ordinal, 24, "token_index", "ordinal") << 40 |
+         detail::index_field(position, 20, "token_index", "position") << 20 |
+         detail::index_field(channel, 20, "token_index", "channel");
 }
 
-// Getters take time linear in the number of entries, because a record is small.
-class Record {
- public:
-  using Entry = std::pair<std::string, RecordValue>;
+// An attention probability: sequence of the global batch (24 bits), head (8), query (16), key (16).
+inline std::uint64_t attention_index(std::uint64_t ordinal, std::uint64_t head, std::uint64_t query,
+                                     std::uint64_t key) {
+  return detail::index_field(ordinal, 24, "attention_index", "ordinal") << 40 |
+         detail::index_field(head, 8, "attention_index", "head") << 32 |
+         detail::index_field(query, 16, "attention_index", "query") << 16 |
+         detail::index_field(key, 16, "attention_index", "key");
+}
 
-  // `purpose` names the record in messages: "progress", "line 3 of \"log.jsonl\"".
-  explicit Record(std::string_view purpose = "record") : purpose_(purpose) {}
-
-  // A new name is added at the end; a known name keeps its place.
-  void set(std::string_view name, std::string_view text) {
-    put(name, {.kind = Kind::text, .text = std::string(text)});
-  }
-  template <class Number>
-  requires std::integral<Number> || std::floating_point<Number>
-  void set(std::string_view name, Number value) {
-    if constexpr (std::same_as<Number, bool>)
-      put(name, {.kind = Kind::boolean, .boolean = value});
-    else if constexpr (std::floating_point<Number>)
-      put(name, {.kind = Kind::number, .number = static_cast<double>(value)});
-    else if constexpr (std::signed_integral<Number>)
-      put(name, {.kind = Kind::integer, .integer = value});
-    else
-      put(name, {.kind = Kind::count, .count = value});
-  }
-
-  // The value of that name. A number may be read as any kind of number that holds it exactly,
-  // because a file does not store the kind; number() also accepts the three texts of
-  // to_text(double). Errors record.missing, record.type.
-  bool boolean(std::string_view name) const {
-    const RecordValue& value = at(name);
-    if (value.kind != Kind::boolean) wrong_type(name, value, "true or false");
-    return value.boolean;
-  }
-  std::int64_t integer(std::string_view name) const {
-    const RecordValue& value = at(name);
-    constexpr auto most = (std::numeric_limits<std::int64_t>::max)();
-    if (value.kind == Kind::count && value.count <= static_cast<std::uint64_t>(most))
-      return static_cast<std::int64_t>(value.count);
-    if (value.kind != Kind::integer) wrong_type(name, value, "an integer of 64 bits");
-    return value.integer;
-  }
-  std::uint64_t count(std::string_view name) const {
-    const RecordValue& value = at(name);
-    if (value.kind == Kind::integer && value.integer >= 0)
-      return static_cast<std::uint64_t>(value.integer);
-    if (value.kind != Kind::count)
-      wrong_type(name, value, "an integer of 64 bits that is not negative");
-    return value.count;
-  }
-  double number(std::string_view name) const {
-    const RecordValue& value = at(name);
-    if (const std::optional<double> known = as_number(value)) return *known;
-    wrong_type(name, value, "a number that a double holds");
-  }
-  const std::string& text(std::string_view name) const {
-    const RecordValue& value = at(name);
-    if (value.kind != Kind::text) wrong_type(name, value, "a text");
-    return value.text;
-  }
-
-  // The value of that name, of any type. Error record.missing, which lists the names.
-  const RecordValue& at(std::string_view name) const {
-    if (const RecordValue* value = find(name)) return *value;
-    std::string wanted = entries_.empty() ? "a name in a record that has none" : "one of";
-    for (const Entry& entry : entries_) wanted.append(" ").append(soma::quoted(entry.first));
-    fail(error_id::record_missing, purpose_, "name", soma::quoted(name), wanted);
-  }
-  // The same, or nullptr if there is no such name.
-  const RecordValue* find(std::string_view name) const {
-    for (const Entry& entry : entries_)
-      if (entry.first == name) return &entry.second;
-    return nullptr;
-  }
-  bool contains(std::string_view name) const { return find(name) != nullptr; }
-
-  const std::vector<Entry>& entries() const { return entries_; }
-  const std::string& purpose() const { return purpose_; }
-
- private:
-  using Kind = RecordValue::Kind;
-
-  void put(std::string_view name, RecordValue value) {
-    for (Entry& entry : entries_)
-      if (entry.first == name) {
-        entry.second = std::move(value);
-        return;
-      }
-    entries_.emplace_back(name, std::move(value));
-  }
-  static std::optional<double> as_number(const RecordValue& value) {
-    constexpr std::int64_t exact = std::int64_t{1} << std::numeric_limits<double>::digits;
-    constexpr double infinity = std::numeric_limits<double>::infinity();
-    if (value.kind == Kind::number) return value.number;
-    if (value.kind == Kind::integer && value.integer >= -exact && value.integer <= exact)
-      return static_cast<double>(value.integer);
-    if (value.kind == Kind::count && value.count <= static_cast<std::uint64_t>(exact))
-      return static_cast<double>(value.count);
-    if (value.kind == Kind::text && value.text == "NaN")
-      return std::numeric_limits<double>::quiet_NaN();
-    if (value.kind == Kind::text && value.text == "Infinity") return infinity;
-    if (value.kind == Kind::text && value.text == "-Infinity") return -infinity;
-    return std::nullopt;
-  }
-  [[noreturn]] void wrong_type(std::string_view name, const RecordValue& value,
-                               std::string_view wanted) const {
-    fail(error_id::record_type, purpose_, soma::quoted(name), to_text(value), wanted);
-  }
-
-  std::string purpose_;
-  std::vector<Entry> entries_;
-};
+// An element of a parameter seen as a matrix: row (32 bits), column (32).
+inline std::uint64_t parameter_index(std::uint64_t row, std::uint64_t column) {
+  return detail::index_field(row, 32, "parameter_index", "row") << 32 |
+         detail::index_field(column, 32, "parameter_index", "column");
+}
 
 }  // namespace soma
-// ---- soma/data/array_source.hpp
-// ArraySource: batches of the rows of a tensor, with a label or a target for each row.
+// ---- soma/runtime/heap_vector.hpp
+// HeapVector: a growing array on a context's heap, used by tapes and batches. A std::vector with an
+// allocator would do the same, but every unit would pay for it: compilers spend three times as long
+// on one.
 
-// ---- soma/data/indexed_source.hpp
-// IndexedSource: the common base of sources whose items lie in memory and can be visited in any
-// order. A subclass gives the number of items and their lengths, and makes a batch of some of them.
-
-// ---- soma/data/batch.hpp
-// Batches: the input of a training loop, epoch after epoch, from a source whose position can be
-// read and restored.
-//
-//   soma::data::Batch batch;
-//   for (std::uint64_t epoch = 0; epoch < epochs; ++epoch)
-//     while (source.next(batch)) step(batch);
-
-// ---- soma/data/labels.hpp
-// Labels of a batch, in the forms that losses and metrics read.
-
-// ---- soma/tensor/tensor.hpp
-// Tensor: shared storage with a shape, a dtype and strides. Copying a tensor shares its elements,
-// and so do slice, select, reshape, transpose and broadcast_to: a write through one tensor is
-// visible through all.
-// Not thread-safe while a thread writes. Memory comes from the context's heap, so a tensor must end
-// before its context.
-
-// ---- soma/runtime/context.hpp
-// Context: everything soma needs from its host, in one object that is passed explicitly. There is
-// no other state: two contexts in one program do not disturb each other, and every function that
-// takes no context is pure.
-//
-// make_context() (soma.hpp) makes one: it knows the kernels of this unit or of soma::dispatch.
-
-// ---- soma/runtime/executor.hpp
-// Executor: how a host lends its threads. Three members, so that any pool can be one; ThreadPool is
-// soma's own.
-
-namespace soma {
-
-// run(self, tasks, task, arg) calls task(arg, 0) ... task(arg, tasks - 1), each exactly once, on
-// any threads and in any order, and returns when all have returned. soma asks for at most `width`
-// tasks that it wants to run at the same time, never needs two tasks to make progress together, and
-// its tasks do not throw (parallel.hpp carries exceptions back). A task may call run again; the
-// executor may then run the inner tasks one after another on the calling thread.
-//
-// Whoever has done its task also does those that nobody has begun, as far as parallel.hpp knows, so
-// a task that starts late returns at once. run() still waits for it: where other threads compute on
-// the same cores, an executor whose threads take tasks as they come for them is not held up by one
-// that the system has taken away, as an executor that gives each thread its task beforehand is.
-struct Executor {
-  void* self = nullptr;
-  int width = 0;
-  void (*run)(void* self, int tasks, void (*task)(void* arg, int index), void* arg) = nullptr;
-};
-
-inline constexpr int max_threads = 4096;
-
-// An executor that owns its threads, and the function that ends them: end(executor.self).
-struct OwnedExecutor {
-  Executor executor{};
-  void (*end)(void* self) = nullptr;
-};
-
-}  // namespace soma
 // ---- soma/runtime/heap.hpp
 // Heap: memory that is allocated, freed in any order and reused. Tensors and tapes live here:
 // repeated work requests no more memory from the host after its first rounds. (Usually after the
@@ -824,8 +713,8 @@ class CountingResource {
 
 }  // namespace soma
 // ---- soma/runtime/mutex.hpp
-// Mutex: a POSIX mutex. Including <mutex> would cost every unit that includes soma a tenth of a
-// plain unit.
+// Mutex and Condition: a POSIX mutex and condition variable. Including <mutex> would cost every
+// unit that includes soma a tenth of a plain unit, and <condition_variable> more.
 
 namespace soma {
 
@@ -843,11 +732,35 @@ class Mutex {
     Lock& operator=(const Lock&) = delete;
 
    private:
+    friend class Condition;
+
     Mutex& mutex_;
   };
 
  private:
+  friend class Condition;
+
   pthread_mutex_t handle_ = PTHREAD_MUTEX_INITIALIZER;
+};
+
+// Lets threads wait for something that changes under a mutex.
+class Condition {
+ public:
+  Condition() = default;
+  Condition(const Condition&) = delete;
+  Condition& operator=(const Condition&) = delete;
+
+  // Returns when holds() is true. The lock is held whenever holds() is called, and on return; while
+  // the thread sleeps, others may take it.
+  template <class Holds>
+  void wait(Mutex::Lock& lock, const Holds& holds) {
+    while (!holds()) pthread_cond_wait(&handle_, &lock.mutex_.handle_);
+  }
+  // Wakes a thread that waits, if there is one: it looks at its condition again.
+  void notify_one() { pthread_cond_signal(&handle_); }
+
+ private:
+  pthread_cond_t handle_ = PTHREAD_COND_INITIALIZER;
 };
 
 }  // namespace soma
@@ -1118,6 +1031,210 @@ class Heap {
   std::array<std::uint64_t, (class_count + 63) / 64> bitmap_{};
   std::size_t blocks_ = 0, in_use_ = 0, peak_ = 0, capacity_ = 0;
   bool dry_ = false;
+};
+
+}  // namespace soma
+
+namespace soma {
+
+// Movable, not copyable. Members do the same as those of std::vector. Error memory.exhausted.
+template <class T>
+class HeapVector {
+ public:
+  using value_type = T;
+
+  explicit HeapVector(Heap& heap) : heap_(&heap) {}
+  // `count` value-initialised elements: numbers are 0.
+  HeapVector(std::size_t count, Heap& heap) : heap_(&heap) { resize(count); }
+  HeapVector(HeapVector&& other) noexcept
+      : heap_(other.heap_),
+        data_(std::exchange(other.data_, nullptr)),
+        size_(std::exchange(other.size_, 0)),
+        capacity_(std::exchange(other.capacity_, 0)) {}
+  HeapVector& operator=(HeapVector&& other) noexcept {
+    std::swap(heap_, other.heap_);
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    std::swap(capacity_, other.capacity_);
+    return *this;
+  }
+  ~HeapVector() {
+    clear();
+    release();
+  }
+
+  std::size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  T* data() { return data_; }
+  const T* data() const { return data_; }
+  T* begin() { return data_; }
+  T* end() { return data_ + size_; }
+  const T* begin() const { return data_; }
+  const T* end() const { return data_ + size_; }
+  T& operator[](std::size_t index) { return data_[index]; }
+  const T& operator[](std::size_t index) const { return data_[index]; }
+  T& back() { return data_[size_ - 1]; }
+  const T& back() const { return data_[size_ - 1]; }
+
+  void reserve(std::size_t count) {
+    if (count > capacity_) move_to(count);
+  }
+  void resize(std::size_t count) {
+    reserve(count);
+    while (size_ > count) pop_back();
+    for (; size_ < count; ++size_) ::new (static_cast<void*>(data_ + size_)) T();
+  }
+  // `value` is not an element of this vector: growing would move that element away.
+  T& push_back(T value) {
+    if (size_ == capacity_) move_to(size_ < 4 ? 8 : 2 * size_);
+    return *::new (static_cast<void*>(data_ + size_++)) T(std::move(value));
+  }
+  // Replaces the content. Trivially copyable types only.
+  void assign(std::span<const T> values) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    clear();
+    reserve(values.size());
+    if (!values.empty()) std::memcpy(data_, values.data(), values.size_bytes());
+    size_ = values.size();
+  }
+  void pop_back() { data_[--size_].~T(); }
+  void clear() {
+    while (size_ != 0) pop_back();
+  }
+
+ private:
+  void move_to(std::size_t capacity) {
+    static_assert(alignof(T) <= memory_alignment);
+    auto* moved =
+        static_cast<T*>(heap_->allocate(checked_multiply(capacity, sizeof(T), "HeapVector")));
+    if constexpr (std::is_trivially_copyable_v<T>) {
+      if (size_ != 0) std::memcpy(moved, data_, size_ * sizeof(T));
+    } else {
+      for (std::size_t i = 0; i < size_; ++i) {
+        ::new (static_cast<void*>(moved + i)) T(std::move(data_[i]));
+        data_[i].~T();
+      }
+    }
+    release();
+    data_ = moved;
+    capacity_ = capacity;
+  }
+  void release() {
+    if (data_ != nullptr) heap_->deallocate(data_);
+  }
+
+  Heap* heap_;
+  T* data_ = nullptr;
+  std::size_t size_ = 0, capacity_ = 0;
+};
+
+}  // namespace soma
+// ---- soma/runtime/shared.hpp
+// Shared: a handle to an object on a context's heap. Several handles share the object, and the last
+// handle destroys it. A handle is one pointer; the reference count lies in the object.
+
+namespace soma {
+
+// The first base class of every shared object.
+class Counted {
+ public:
+  explicit Counted(Heap& heap) : heap_(&heap) {}
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+
+ private:
+  template <class T>
+  friend class Shared;
+  Heap* heap_;
+  std::atomic<std::size_t> references_{1};
+};
+
+// Counting is thread-safe; the object itself is as thread-safe as its class. Empty by default.
+template <class T>
+class Shared {
+ public:
+  Shared() = default;
+  Shared(std::nullptr_t) {}
+  // Makes an object from the heap and the arguments. Error memory.exhausted.
+  template <class... Arguments>
+  static Shared make(Heap& heap, Arguments&&... arguments) {
+    static_assert(alignof(T) <= memory_alignment);
+    Shared made;
+    made.object_ = ::new (heap.allocate(sizeof(T))) T(heap, std::forward<Arguments>(arguments)...);
+    return made;
+  }
+  Shared(const Shared& other) : object_(other.object_) {
+    if (object_ != nullptr) object_->references_.fetch_add(1, std::memory_order_relaxed);
+  }
+  Shared(Shared&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  // A derived class has a virtual destructor, and T as its first base.
+  template <class Derived>
+  Shared(Shared<Derived> other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  Shared& operator=(Shared other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~Shared() {
+    if (object_ == nullptr || object_->references_.fetch_sub(1, std::memory_order_acq_rel) != 1)
+      return;
+    Heap* heap = object_->heap_;
+    object_->~T();
+    heap->deallocate(object_);
+  }
+
+  T* operator->() const { return object_; }
+  T& operator*() const { return *object_; }
+  friend bool operator==(const Shared& shared, std::nullptr_t) { return shared.object_ == nullptr; }
+
+ private:
+  template <class Other>
+  friend class Shared;
+  T* object_ = nullptr;
+};
+
+}  // namespace soma
+// ---- soma/tensor/tensor.hpp
+// Tensor: shared storage with a shape, a dtype and strides. Copying a tensor shares its elements,
+// and so do slice, select, reshape, transpose and broadcast_to: a write through one tensor is
+// visible through all.
+// Not thread-safe while a thread writes. Memory comes from the context's heap, so a tensor must end
+// before its context.
+
+// ---- soma/runtime/context.hpp
+// Context: everything soma needs from its host, in one object that is passed explicitly. There is
+// no other state: two contexts in one program do not disturb each other, and every function that
+// takes no context is pure.
+//
+// make_context() (soma.hpp) makes one: it knows the kernels of this unit or of soma::dispatch.
+
+// ---- soma/runtime/executor.hpp
+// Executor: how a host lends its threads. Three members, so that any pool can be one; ThreadPool is
+// soma's own.
+
+namespace soma {
+
+// run(self, tasks, task, arg) calls task(arg, 0) ... task(arg, tasks - 1), each exactly once, on
+// any threads and in any order, and returns when all have returned. soma asks for at most `width`
+// tasks that it wants to run at the same time, never needs two tasks to make progress together, and
+// its tasks do not throw (parallel.hpp carries exceptions back). A task may call run again; the
+// executor may then run the inner tasks one after another on the calling thread.
+//
+// Whoever has done its task also does those that nobody has begun, as far as parallel.hpp knows, so
+// a task that starts late returns at once. run() still waits for it: where other threads compute on
+// the same cores, an executor whose threads take tasks as they come for them is not held up by one
+// that the system has taken away, as an executor that gives each thread its task beforehand is.
+struct Executor {
+  void* self = nullptr;
+  int width = 0;
+  void (*run)(void* self, int tasks, void (*task)(void* arg, int index), void* arg) = nullptr;
+};
+
+inline constexpr int max_threads = 4096;
+
+// An executor that owns its threads, and the function that ends them: end(executor.self).
+struct OwnedExecutor {
+  Executor executor{};
+  void (*end)(void* self) = nullptr;
 };
 
 }  // namespace soma
@@ -2535,301 +2652,6 @@ inline Tensor contiguous(Context& context, const Tensor& tensor) {
 
 }  // namespace soma
 
-namespace soma::data {
-
-// The label of a sequence: one of several classes, any number of classes, or a number.
-enum class LabelKind : std::uint8_t { one, several, number };
-
-// Copies class labels, int32 or int64.
-inline std::vector<std::int64_t> class_labels(const Tensor& labels) {
-  std::vector<std::int64_t> classes(labels.elements());
-  const auto copy = [&](const auto* from) {
-    for (std::int64_t& label : classes) label = *from++;
-  };
-  if (labels.dtype() == DType::int32)
-    copy(labels.data<std::int32_t>());
-  else
-    copy(labels.data<std::int64_t>());
-  return classes;
-}
-
-// The lists of classes of a batch's sequences, in compressed rows: list i is ids[offsets[i]] up to
-// ids[offsets[i + 1]]. A list may be empty. Memory grows with the given labels, not with the number
-// of classes.
-struct LabelLists {
-  Tensor offsets{};  // int64 [sequences + 1], ascending from 0
-  Tensor ids{};      // int32 [all labels]; in a list ascending, each once
-
-  bool defined() const { return offsets.defined(); }
-  std::size_t count() const { return offsets.elements() - 1; }
-  std::span<const std::int32_t> list(std::size_t i) const {
-    const std::span<const std::int64_t> at = offsets.span<std::int64_t>();
-    return ids.span<std::int32_t>().subspan(static_cast<std::size_t>(at[i]),
-                                            static_cast<std::size_t>(at[i + 1] - at[i]));
-  }
-
-  // Lists first to end, as lists of their own: ids are a view.
-  LabelLists part(Context& context, std::size_t first, std::size_t end) const {
-    const std::span<const std::int64_t> at = offsets.span<std::int64_t>();
-    std::vector<std::int64_t> own;
-    for (std::size_t i = first; i <= end; ++i) own.push_back(at[i] - at[first]);
-    return {Tensor::from(context, std::span<const std::int64_t>(own), Shape{own.size()}),
-            ids.slice(0, static_cast<std::size_t>(at[first]), static_cast<std::size_t>(at[end]))};
-  }
-  // 1 for each class of a list, 0 for others: [sequences, classes], fp32. Error data.labels: a
-  // class that is not below `classes`.
-  Tensor dense(Context& context, std::size_t classes) const {
-    const Tensor all = Tensor::zeros(context, Shape{count(), classes}, DType::fp32);
-    auto* row = all.mutable_data<float>();
-    for (std::size_t i = 0; i < count(); ++i, row += classes)
-      for (const std::int32_t id : list(i)) {
-        if (id < 0 || static_cast<std::size_t>(id) >= classes)
-          fail(error_id::data_labels, "LabelLists::dense", "label of sequence " + std::to_string(i),
-               std::to_string(id), "a class below " + std::to_string(classes));
-        row[id] = 1;
-      }
-    return all;
-  }
-};
-
-// Lists of classes for rows in memory, one list behind the other.
-struct IdLists {
-  std::vector<std::size_t> offsets{};  // [rows + 1], from 0: where lists begin and end; or empty
-  std::vector<std::int32_t> ids{};     // in a list ascending, each once
-
-  bool empty() const { return offsets.empty(); }
-  std::size_t count() const { return offsets.empty() ? 0 : offsets.size() - 1; }
-  std::span<const std::int32_t> list(std::size_t row) const {
-    return std::span<const std::int32_t>(ids).subspan(offsets[row],
-                                                      offsets[row + 1] - offsets[row]);
-  }
-  void add(std::span<const std::int32_t> list) {
-    if (offsets.empty()) offsets.push_back(0);
-    for (const std::int32_t id : list) ids.push_back(id);
-    offsets.push_back(ids.size());
-  }
-};
-
-// Labels of rows in memory. Only one kind is filled; the others are empty.
-struct RowLabels {
-  std::vector<std::int64_t> classes{};  // [rows]
-  std::vector<float> numbers{};         // [rows]
-  IdLists lists{};                      // [rows]
-};
-
-}  // namespace soma::data
-// ---- soma/tensor/ragged.hpp
-// Ragged: a batch of sequences of different lengths without padding. It holds the concatenated
-// rows, and a Sequences object with the begin of each sequence.
-
-// ---- soma/numeric/logical_index.hpp
-// Logical indices: the keys of random draws. An index names a number of the model or of the global
-// batch, never the thread, rank, tile or padded position that happens to compute it, so the fields
-// below have fixed widths. A value that does not fit its field is Error random.index_range.
-
-namespace soma {
-
-namespace detail {
-
-inline std::uint64_t index_field(std::uint64_t value, int bits, std::string_view operation,
-                                 std::string_view field) {
-  if (value >> bits != 0)
-    fail(error_id::index_range, operation, field, std::to_string(value),
-         "below 2^" + std::to_string(bits));
-  return value;
-}
-
-}  // namespace detail
-
-// An element of an activation: sequence of the global batch (24 bits), position in it (20), channel
-// (20).
-inline std::uint64_t token_index(std::uint64_t ordinal, std::uint64_t position,
-                                 std::uint64_t channel) {
-  return detail::index_field(ordinal, 24, "token_index", "ordinal") << 40 |
-         detail::index_field(position, 20, "token_index", "position") << 20 |
-         detail::index_field(channel, 20, "token_index", "channel");
-}
-
-// An attention probability: sequence of the global batch (24 bits), head (8), query (16), key (16).
-inline std::uint64_t attention_index(std::uint64_t ordinal, std::uint64_t head, std::uint64_t query,
-                                     std::uint64_t key) {
-  return detail::index_field(ordinal, 24, "attention_index", "ordinal") << 40 |
-         detail::index_field(head, 8, "attention_index", "head") << 32 |
-         detail::index_field(query, 16, "attention_index", "query") << 16 |
-         detail::index_field(key, 16, "attention_index", "key");
-}
-
-// An element of a parameter seen as a matrix: row (32 bits), column (32).
-inline std::uint64_t parameter_index(std::uint64_t row, std::uint64_t column) {
-  return detail::index_field(row, 32, "parameter_index", "row") << 32 |
-         detail::index_field(column, 32, "parameter_index", "column");
-}
-
-}  // namespace soma
-// ---- soma/runtime/heap_vector.hpp
-// HeapVector: a growing array on a context's heap, used by tapes and batches. A std::vector with an
-// allocator would do the same, but every unit would pay for it: compilers spend three times as long
-// on one.
-
-namespace soma {
-
-// Movable, not copyable. Members do the same as those of std::vector. Error memory.exhausted.
-template <class T>
-class HeapVector {
- public:
-  using value_type = T;
-
-  explicit HeapVector(Heap& heap) : heap_(&heap) {}
-  // `count` value-initialised elements: numbers are 0.
-  HeapVector(std::size_t count, Heap& heap) : heap_(&heap) { resize(count); }
-  HeapVector(HeapVector&& other) noexcept
-      : heap_(other.heap_),
-        data_(std::exchange(other.data_, nullptr)),
-        size_(std::exchange(other.size_, 0)),
-        capacity_(std::exchange(other.capacity_, 0)) {}
-  HeapVector& operator=(HeapVector&& other) noexcept {
-    std::swap(heap_, other.heap_);
-    std::swap(data_, other.data_);
-    std::swap(size_, other.size_);
-    std::swap(capacity_, other.capacity_);
-    return *this;
-  }
-  ~HeapVector() {
-    clear();
-    release();
-  }
-
-  std::size_t size() const { return size_; }
-  bool empty() const { return size_ == 0; }
-  T* data() { return data_; }
-  const T* data() const { return data_; }
-  T* begin() { return data_; }
-  T* end() { return data_ + size_; }
-  const T* begin() const { return data_; }
-  const T* end() const { return data_ + size_; }
-  T& operator[](std::size_t index) { return data_[index]; }
-  const T& operator[](std::size_t index) const { return data_[index]; }
-  T& back() { return data_[size_ - 1]; }
-  const T& back() const { return data_[size_ - 1]; }
-
-  void reserve(std::size_t count) {
-    if (count > capacity_) move_to(count);
-  }
-  void resize(std::size_t count) {
-    reserve(count);
-    while (size_ > count) pop_back();
-    for (; size_ < count; ++size_) ::new (static_cast<void*>(data_ + size_)) T();
-  }
-  // `value` is not an element of this vector: growing would move that element away.
-  T& push_back(T value) {
-    if (size_ == capacity_) move_to(size_ < 4 ? 8 : 2 * size_);
-    return *::new (static_cast<void*>(data_ + size_++)) T(std::move(value));
-  }
-  // Replaces the content. Trivially copyable types only.
-  void assign(std::span<const T> values) {
-    static_assert(std::is_trivially_copyable_v<T>);
-    clear();
-    reserve(values.size());
-    if (!values.empty()) std::memcpy(data_, values.data(), values.size_bytes());
-    size_ = values.size();
-  }
-  void pop_back() { data_[--size_].~T(); }
-  void clear() {
-    while (size_ != 0) pop_back();
-  }
-
- private:
-  void move_to(std::size_t capacity) {
-    static_assert(alignof(T) <= memory_alignment);
-    auto* moved =
-        static_cast<T*>(heap_->allocate(checked_multiply(capacity, sizeof(T), "HeapVector")));
-    if constexpr (std::is_trivially_copyable_v<T>) {
-      if (size_ != 0) std::memcpy(moved, data_, size_ * sizeof(T));
-    } else {
-      for (std::size_t i = 0; i < size_; ++i) {
-        ::new (static_cast<void*>(moved + i)) T(std::move(data_[i]));
-        data_[i].~T();
-      }
-    }
-    release();
-    data_ = moved;
-    capacity_ = capacity;
-  }
-  void release() {
-    if (data_ != nullptr) heap_->deallocate(data_);
-  }
-
-  Heap* heap_;
-  T* data_ = nullptr;
-  std::size_t size_ = 0, capacity_ = 0;
-};
-
-}  // namespace soma
-// ---- soma/runtime/shared.hpp
-// Shared: a handle to an object on a context's heap. Several handles share the object, and the last
-// handle destroys it. A handle is one pointer; the reference count lies in the object.
-
-namespace soma {
-
-// The first base class of every shared object.
-class Counted {
- public:
-  explicit Counted(Heap& heap) : heap_(&heap) {}
-  Counted(const Counted&) = delete;
-  Counted& operator=(const Counted&) = delete;
-
- private:
-  template <class T>
-  friend class Shared;
-  Heap* heap_;
-  std::atomic<std::size_t> references_{1};
-};
-
-// Counting is thread-safe; the object itself is as thread-safe as its class. Empty by default.
-template <class T>
-class Shared {
- public:
-  Shared() = default;
-  Shared(std::nullptr_t) {}
-  // Makes an object from the heap and the arguments. Error memory.exhausted.
-  template <class... Arguments>
-  static Shared make(Heap& heap, Arguments&&... arguments) {
-    static_assert(alignof(T) <= memory_alignment);
-    Shared made;
-    made.object_ = ::new (heap.allocate(sizeof(T))) T(heap, std::forward<Arguments>(arguments)...);
-    return made;
-  }
-  Shared(const Shared& other) : object_(other.object_) {
-    if (object_ != nullptr) object_->references_.fetch_add(1, std::memory_order_relaxed);
-  }
-  Shared(Shared&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
-  // A derived class has a virtual destructor, and T as its first base.
-  template <class Derived>
-  Shared(Shared<Derived> other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
-  Shared& operator=(Shared other) noexcept {
-    std::swap(object_, other.object_);
-    return *this;
-  }
-  ~Shared() {
-    if (object_ == nullptr || object_->references_.fetch_sub(1, std::memory_order_acq_rel) != 1)
-      return;
-    Heap* heap = object_->heap_;
-    object_->~T();
-    heap->deallocate(object_);
-  }
-
-  T* operator->() const { return object_; }
-  T& operator*() const { return *object_; }
-  friend bool operator==(const Shared& shared, std::nullptr_t) { return shared.object_ == nullptr; }
-
- private:
-  template <class Other>
-  friend class Shared;
-  T* object_ = nullptr;
-};
-
-}  // namespace soma
-
 namespace soma {
 
 inline constexpr std::size_t default_shards = 8;
@@ -3108,1117 +2930,6 @@ Ragged make_ragged(Context& context, std::span<const std::vector<T>> lists,
 }
 
 }  // namespace soma
-
-namespace soma::data {
-
-struct Batch {
-  Ragged inputs;    // int32 token ids [rows], or features [rows, ...]
-  Tensor types;     // int32 token types [rows]; not defined: all are 0
-  Tensor values{};  // fp32 [rows] that sparse features have; not defined: all are 1
-  Tensor
-      labels;  // [sequences]: int64 classes, fp32 numbers, or what the source was given; may lack
-  LabelLists label_lists{};  // where sequences have any number of classes; else not defined
-  // The source's numbers of these sequences, in order; empty if the source does not number
-  // sequences.
-  std::vector<std::uint32_t> items{};
-  std::uint64_t epoch = 0;  // from 0
-  std::uint64_t index = 0;  // in its epoch, from 0
-  // True for a part of a batch's shards (part_of): a task's loss is then the sum, not the mean.
-  bool part = false;
-  // For a part: the lists of the whole batch, which tasks need that choose by all labels.
-  LabelLists whole_label_lists{};
-};
-
-// The place of the next batch. After the last batch of an epoch it names a batch that does not
-// exist: next() then returns false and continues with the next epoch.
-struct Position {
-  std::uint64_t epoch = 0, batch = 0;
-  friend constexpr bool operator==(const Position&, const Position&) = default;
-};
-
-// Sequences of a batch have the ordinals 0, 1, ... of their place in the batch. Not thread-safe.
-class BatchSource {
- public:
-  BatchSource() = default;
-  BatchSource(const BatchSource&) = delete;
-  BatchSource& operator=(const BatchSource&) = delete;
-  virtual ~BatchSource() = default;
-
-  // Reads the next batch. Returns false at the end of an epoch; the call after that begins the next
-  // epoch. `batch` gets tensors of its own, which later calls do not change.
-  virtual bool next(Batch& batch) = 0;
-
-  // The place where next() continues; seek(position()) changes nothing. After a seek the same
-  // batches follow as before, to the last bit. Error data.position: beyond the epoch's end.
-  virtual Position position() const = 0;
-  virtual void seek(Position position) = 0;
-
-  // The number of batches of an epoch; 0: not known before its end.
-  virtual std::uint64_t batches(std::uint64_t epoch) const = 0;
-
-  // A hash of the data and of the settings that decide the batches: a run is resumed with the same
-  // hash only. May cost a pass over the data.
-  virtual std::uint64_t hash() const = 0;
-  // The same as names and values, so that a run that is resumed with other data can report the
-  // difference: entries named "data.<name>".
-  virtual void describe(Record& record) const { record.set("data.content", hash()); }
-
-  // Upper bounds of a batch's size, to reserve memory. No batch need reach them.
-  virtual std::size_t largest_rows() const = 0;
-  virtual std::size_t largest_sequences() const = 0;
-};
-
-}  // namespace soma::data
-// ---- soma/data/batch_options.hpp
-// The division of an epoch into batches.
-
-// ---- soma/data/content_hash.hpp
-// ContentHash: a stable 64-bit hash of a batch source's data, so that a run is not resumed with
-// other data by mistake. It does not protect against deliberate deception.
-
-namespace soma::data {
-
-// Little-endian words of 64 bits, each mixed in by one multiplication and one shift. The mapping is
-// frozen (a test holds known answers). About 2 ns a word.
-class ContentHash {
- public:
-  // The number of bytes is not hashed: add it if several byte strings of different lengths follow
-  // each other.
-  void add_bytes(std::span<const std::byte> bytes) {
-    for (; !bytes.empty() && filled_ != 0; bytes = bytes.subspan(1)) add_byte(bytes.front());
-    for (; bytes.size() >= sizeof(std::uint64_t); bytes = bytes.subspan(sizeof(std::uint64_t))) {
-      std::uint64_t word = 0;
-      std::memcpy(&word, bytes.data(), sizeof word);
-      mix(word);
-    }
-    for (const std::byte byte : bytes) add_byte(byte);
-  }
-  void add(std::uint64_t number) { add_bytes(std::as_bytes(std::span(&number, 1))); }
-  void add_text(std::string_view text) {
-    add(text.size());
-    add_bytes(std::as_bytes(std::span(text.data(), text.size())));
-  }
-  // Adds the length, then the elements' bytes.
-  template <class T>
-  void add_list(std::span<const T> values) {
-    add(values.size());
-    add_bytes(std::as_bytes(values));
-  }
-
-  // The hash of everything added so far.
-  std::uint64_t value() const {
-    ContentHash finished = *this;
-    finished.mix(partial_);
-    finished.mix(filled_);
-    return finished.state_;
-  }
-
- private:
-  void mix(std::uint64_t word) {
-    state_ = (state_ ^ word) * 0x9E3779B97F4A7C15u;  // 2^64 by the golden ratio: odd, bits mixed
-    state_ ^= state_ >> 32;
-  }
-  void add_byte(std::byte byte) {
-    partial_ |= std::to_integer<std::uint64_t>(byte) << (8 * filled_);
-    if (++filled_ < sizeof partial_) return;
-    mix(partial_);
-    partial_ = filled_ = 0;
-  }
-
-  std::uint64_t state_ = 0x243F6A8885A308D3u;  // the first bits of pi's fraction
-  std::uint64_t partial_ = 0, filled_ = 0;     // bytes that make no word yet
-};
-
-}  // namespace soma::data
-
-namespace soma::data {
-
-// A batch takes sequences in order while it keeps both limits, and at least one sequence: a
-// sequence of more than batch_tokens tokens is a batch of its own. 0 means no limit; one limit must
-// be set.
-struct BatchOptions {
-  std::size_t batch_sequences = 32;
-  std::size_t batch_tokens = 0;  // rows, all sequences together
-  bool shuffle = true;           // each epoch in an order of its own
-  std::uint64_t seed = 0;        // for the random orders of the epochs
-  std::size_t shards = default_shards;
-  bool drop_last = false;  // leave out an epoch's last batch if it reaches neither limit
-};
-
-namespace detail {
-
-// Errors data.batch_size, ragged.shards.
-inline void check_batch_options(std::string_view operation, Context& context,
-                                const BatchOptions& options) {
-  if (options.batch_sequences == 0 && options.batch_tokens == 0)
-    fail(error_id::data_batch_size, operation, "batch_sequences and batch_tokens", "0",
-         "at least one of them");
-  Sequences::uniform(context, 0, options.shards);
-}
-
-// True if a batch of this size has no room for a sequence of `tokens` more tokens.
-inline bool batch_is_closed(const BatchOptions& options, std::size_t sequences, std::size_t held,
-                            std::size_t tokens) {
-  if (sequences == 0) return false;
-  if (options.batch_sequences != 0 && sequences >= options.batch_sequences) return true;
-  return options.batch_tokens != 0 &&
-         (held >= options.batch_tokens || tokens > options.batch_tokens - held);
-}
-
-// True if a batch of this size reaches a limit.
-inline bool batch_is_full(const BatchOptions& options, std::size_t sequences, std::size_t held) {
-  return (options.batch_sequences != 0 && sequences >= options.batch_sequences) ||
-         (options.batch_tokens != 0 && held >= options.batch_tokens);
-}
-
-inline void add_options(ContentHash& hash, const BatchOptions& options) {
-  hash.add(options.batch_sequences);
-  hash.add(options.batch_tokens);
-  hash.add(options.shuffle ? 1 : 0);
-  hash.add(options.shuffle ? options.seed : 0);
-  hash.add(options.shards);
-  hash.add(options.drop_last ? 1 : 0);
-}
-
-inline void describe_options(Record& record, const BatchOptions& options) {
-  record.set("data.batch_sequences", options.batch_sequences);
-  record.set("data.batch_tokens", options.batch_tokens);
-  record.set("data.shuffle", options.shuffle);
-  if (options.shuffle) record.set("data.seed", options.seed);
-  record.set("data.shards", options.shards);
-  record.set("data.drop_last", options.drop_last);
-}
-
-}  // namespace detail
-}  // namespace soma::data
-// ---- soma/data/order.hpp
-// The order in which an epoch visits its items: a pure function of (seed, epoch).
-
-// ---- soma/numeric/draw_sequence.hpp
-// DrawSequence: the words of one stream of draws in order, for sequential work such as a
-// permutation or a made-up text. Two sequences that start at the same Draw give the same words.
-
-// ---- soma/numeric/draw.hpp
-// Draw: names a random number. Every random number in soma is a pure function of (seed, stream,
-// step, index).
-//
-// The mapping is frozen (tests hold known answers): the cipher's key is the seed, the counter is
-//     { low and high word of the block number, stream, step }.
-// A block is 16 bytes. Element i of a stream of words is word i % 4 of block i / 4; of half-words,
-// half-word i % 8 of block i / 8, where half-word 2j is the low half of word j: both are the i-th
-// little-endian item of the stream of blocks. There are two versions of it: see DrawMapping.
-
-// ---- soma/numeric/ars.hpp
-// ARS 4x32-5: a counter-based generator, as Philox is one (numeric/philox.hpp), of five rounds of
-// AES with keys that are sums instead of AES's own. Most processors have a round as an instruction
-// (simd/ars-inl.hpp); here it is in tables, for all others. Five rounds are the fewest that pass
-// BigCrush. Source: Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3",
-// SC 2011; the round is that of FIPS 197. Not for secrets.
-
-// ---- soma/numeric/philox.hpp
-// Philox 4x32-10: a counter-based generator. A block of four random words is a pure function of a
-// 128-bit counter and a 64-bit key, so any element of any stream can be drawn alone, in any order,
-// on any thread. Source: Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3",
-// SC 2011.
-
-namespace soma {
-
-namespace philox {
-
-inline constexpr std::uint32_t multiplier_0 = 0xD2511F53;
-inline constexpr std::uint32_t multiplier_1 = 0xCD9E8D57;
-inline constexpr std::uint32_t weyl_0 = 0x9E3779B9;  // golden ratio
-inline constexpr std::uint32_t weyl_1 = 0xBB67AE85;  // sqrt(3) - 1
-inline constexpr int rounds = 10;
-
-}  // namespace philox
-
-using PhiloxCounter = std::array<std::uint32_t, 4>;
-using PhiloxKey = std::array<std::uint32_t, 2>;
-
-constexpr PhiloxCounter philox4x32_10(PhiloxCounter counter, PhiloxKey key) {
-  for (int round = 0; round < philox::rounds; ++round) {
-    const std::uint64_t product_0 = std::uint64_t{philox::multiplier_0} * counter[0];
-    const std::uint64_t product_1 = std::uint64_t{philox::multiplier_1} * counter[2];
-    counter = {static_cast<std::uint32_t>(product_1 >> 32) ^ counter[1] ^ key[0],
-               static_cast<std::uint32_t>(product_1),
-               static_cast<std::uint32_t>(product_0 >> 32) ^ counter[3] ^ key[1],
-               static_cast<std::uint32_t>(product_0)};
-    key[0] += philox::weyl_0;
-    key[1] += philox::weyl_1;
-  }
-  return counter;
-}
-
-}  // namespace soma
-
-namespace soma {
-
-using ArsCounter = PhiloxCounter;
-using ArsKey = std::array<std::uint32_t, 4>;
-
-namespace ars {
-
-inline constexpr std::uint64_t weyl_low = 0x9E3779B97F4A7C15;   // golden ratio
-inline constexpr std::uint64_t weyl_high = 0xBB67AE8584CAA73B;  // sqrt(3) - 1
-inline constexpr int rounds = 5;
-
-// What a byte becomes in a column of the state after SubBytes and MixColumns, if it is the first of
-// its column, in little-endian order: S times 2, 1, 1 and 3, in the field of 2^8 elements whose
-// polynomial is x^8 + x^4 + x^3 + x + 1.
-using ColumnTable = std::array<std::uint32_t, 256>;
-constexpr ColumnTable make_columns() {
-  const auto twice = [](std::uint32_t x) { return (x << 1) ^ ((x >> 7) * 0x11Bu); };
-  std::array<std::uint8_t, 256> power{}, logarithm{};  // of 3, which generates all but zero
-  std::uint32_t x = 1;
-  for (std::uint32_t i = 0; i < 255; ++i, x ^= twice(x)) {
-    power[i] = static_cast<std::uint8_t>(x);
-    logarithm[x] = static_cast<std::uint8_t>(i);
-  }
-  ColumnTable columns{};
-  for (std::uint32_t byte = 0; byte < 256; ++byte) {
-    const std::uint8_t inverse =
-        byte == 0 ? std::uint8_t{0} : power[(255u - logarithm[byte]) % 255];
-    std::uint32_t s = 0x63u ^ std::uint32_t{inverse};
-    for (int turn = 1; turn <= 4; ++turn) s ^= std::uint32_t{std::rotl(inverse, turn)};
-    columns[byte] = twice(s) | s << 8 | s << 16 | (s ^ twice(s)) << 24;
-  }
-  return columns;
-}
-inline constexpr ColumnTable columns = make_columns();
-
-// SubBytes, ShiftRows, MixColumns and the addition of the key, as the instructions do it.
-constexpr ArsCounter round(const ArsCounter& state, const ArsKey& key) {
-  const auto of = [&](std::size_t column, int shift) {
-    return std::rotl(columns[state[column % 4] >> shift & 0xFF], shift);
-  };
-  ArsCounter next{};
-  for (std::size_t c = 0; c < 4; ++c)
-    next[c] = of(c, 0) ^ of(c + 1, 8) ^ of(c + 2, 16) ^ of(c + 3, 24) ^ key[c];
-  return next;
-}
-// The last one, without MixColumns: the table's second byte is S itself.
-constexpr ArsCounter last_round(const ArsCounter& state, const ArsKey& key) {
-  const auto of = [&](std::size_t column, int shift) {
-    return (columns[state[column % 4] >> shift & 0xFF] >> 8 & 0xFF) << shift;
-  };
-  ArsCounter next{};
-  for (std::size_t c = 0; c < 4; ++c)
-    next[c] = (of(c, 0) | of(c + 1, 8) | of(c + 2, 16) | of(c + 3, 24)) ^ key[c];
-  return next;
-}
-
-// The key of the next round.
-constexpr void advance(ArsKey& key) {
-  const auto add = [&key](std::size_t at, std::uint64_t number) {
-    const std::uint64_t sum = (std::uint64_t{key[at + 1]} << 32 | key[at]) + number;
-    key[at] = static_cast<std::uint32_t>(sum);
-    key[at + 1] = static_cast<std::uint32_t>(sum >> 32);
-  };
-  add(0, weyl_low);
-  add(2, weyl_high);
-}
-
-// Known answers are published for 7 and 10 rounds.
-constexpr ArsCounter block(ArsCounter counter, ArsKey key, int how_many) {
-  for (std::size_t word = 0; word < 4; ++word) counter[word] ^= key[word];
-  for (int i = 1; i < how_many; ++i) {
-    advance(key);
-    counter = round(counter, key);
-  }
-  advance(key);
-  return last_round(counter, key);
-}
-
-}  // namespace ars
-
-constexpr ArsCounter ars4x32_5(const ArsCounter& counter, const ArsKey& key) {
-  return ars::block(counter, key, ars::rounds);
-}
-
-}  // namespace soma
-
-namespace soma {
-
-// The version of the mapping, which names the cipher. Stochastic rounding can have either
-// (Rounding::draws); all other draws are the first.
-enum class DrawMapping : std::uint8_t {
-  automatic = 0,  // philox, but ars in steps of optimizers (optim/optimizer.hpp)
-  philox = 1,     // Philox 4x32-10
-  ars = 2,        // ARS 4x32-5, whose key has zeros above the seed
-};
-
-constexpr std::string_view to_string(DrawMapping mapping) {
-  switch (mapping) {
-    case DrawMapping::automatic:
-      return "automatic";
-    case DrawMapping::philox:
-      return "philox";
-    case DrawMapping::ars:
-      return "ars";
-  }
-  return "unknown";
-}
-
-struct Draw {
-  std::uint64_t seed = 0;
-  std::uint32_t stream = 0;  // where the draw happens: stream_id()
-  std::uint32_t step = 0;    // which training step
-  std::uint64_t index = 0;   // logical index of the first element (numeric/logical_index.hpp)
-
-  friend constexpr bool operator==(const Draw&, const Draw&) = default;
-};
-
-// A stable name for a place that draws: FNV-1a (32 bits) of the module path, a zero byte and the
-// site, for example stream_id("encoder.layer.0.attention", "dropout").
-constexpr std::uint32_t stream_id(std::string_view path, std::string_view site) {
-  std::uint32_t hash = 0x811C9DC5u;
-  const auto add = [&hash](unsigned char byte) { hash = (hash ^ byte) * 0x01000193u; };
-  for (const char character : path) add(static_cast<unsigned char>(character));
-  add(0);
-  for (const char character : site) add(static_cast<unsigned char>(character));
-  return hash;
-}
-
-constexpr PhiloxKey philox_key(const Draw& draw) {
-  return {static_cast<std::uint32_t>(draw.seed), static_cast<std::uint32_t>(draw.seed >> 32)};
-}
-
-// The four words of one block of the stream that `draw` names (draw.index has no effect).
-constexpr PhiloxCounter random_block(const Draw& draw, std::uint64_t block,
-                                     DrawMapping mapping = DrawMapping::philox) {
-  const PhiloxCounter counter{static_cast<std::uint32_t>(block),
-                              static_cast<std::uint32_t>(block >> 32), draw.stream, draw.step};
-  const PhiloxKey key = philox_key(draw);
-  return mapping == DrawMapping::ars ? ars4x32_5(counter, {key[0], key[1], 0, 0})
-                                     : philox4x32_10(counter, key);
-}
-
-// The random word, or half-word, of element draw.index + offset.
-constexpr std::uint32_t random_word(const Draw& draw, std::uint64_t offset = 0,
-                                    DrawMapping mapping = DrawMapping::philox) {
-  const std::uint64_t index = draw.index + offset;
-  return random_block(draw, index / 4, mapping)[index % 4];
-}
-constexpr std::uint16_t random_half_word(const Draw& draw, std::uint64_t offset = 0,
-                                         DrawMapping mapping = DrawMapping::philox) {
-  const std::uint64_t index = draw.index + offset;
-  const std::uint32_t word = random_block(draw, index / 8, mapping)[(index % 8) / 2];
-  return static_cast<std::uint16_t>(index % 2 == 0 ? word : word >> 16);
-}
-
-// The random word in the form that encode() takes: random bits at the top. `bits` as from
-// random_bits(rounding, format), `mapping` as Rounding::draws.
-constexpr std::uint32_t rounding_word(const Draw& draw, int bits, std::uint64_t offset = 0,
-                                      DrawMapping mapping = DrawMapping::philox) {
-  return bits <= 16 ? static_cast<std::uint32_t>(random_half_word(draw, offset, mapping)) << 16
-                    : random_word(draw, offset, mapping);
-}
-
-}  // namespace soma
-
-namespace soma {
-
-class DrawSequence {
- public:
-  // Begins with word draw.index.
-  explicit DrawSequence(const Draw& draw) : draw_(draw) {}
-
-  std::uint32_t word() {
-    const std::uint64_t index = draw_.index++;
-    if (index / 4 != block_) {
-      block_ = index / 4;
-      words_ = random_block(draw_, block_);
-    }
-    return words_[index % 4];
-  }
-
-  // A number from 0 to bound - 1, all equally likely; bound 0 stands for 2^32. Takes one word,
-  // rarely more: words that would favour some numbers are skipped. Method: Lemire, "Fast Random
-  // Integer Generation in an Interval", 2019.
-  std::uint32_t below(std::uint32_t bound) {
-    if (bound == 0) return word();
-    std::uint64_t product = std::uint64_t{word()} * bound;
-    if (static_cast<std::uint32_t>(product) < bound) {
-      const std::uint32_t uneven = (0 - bound) % bound;  // 2^32 modulo bound
-      while (static_cast<std::uint32_t>(product) < uneven) product = std::uint64_t{word()} * bound;
-    }
-    return static_cast<std::uint32_t>(product >> 32);
-  }
-
-  // A number in [0, 1), in steps of 2^-32.
-  double unit() { return static_cast<double>(word()) * 0x1p-32; }
-
-  // The index of the next word.
-  std::uint64_t index() const { return draw_.index; }
-
- private:
-  Draw draw_;
-  std::uint64_t block_ = ~std::uint64_t{0};  // no block has that number
-  PhiloxCounter words_{};
-};
-
-}  // namespace soma
-
-namespace soma::data {
-
-// The draws that shuffle an epoch. `site` separates different uses. Error random.index_range: an
-// epoch of 2^32 or more.
-inline Draw epoch_draw(std::uint64_t seed, std::uint64_t epoch, std::string_view site) {
-  if (epoch >> 32 != 0)
-    fail(error_id::index_range, "epoch_draw", "epoch", std::to_string(epoch), "below 2^32");
-  return {.seed = seed,
-          .stream = stream_id("data", site),
-          .step = static_cast<std::uint32_t>(epoch),
-          .index = 0};
-}
-
-// The numbers 0 .. count - 1 in order.
-inline std::vector<std::uint32_t> identity_order(std::size_t count) {
-  if (count >> 32 != 0)
-    fail(error_id::index_range, "identity_order", "count", std::to_string(count), "below 2^32");
-  std::vector<std::uint32_t> order(count);
-  for (std::size_t i = 0; i < count; ++i) order[i] = static_cast<std::uint32_t>(i);
-  return order;
-}
-
-// The numbers 0 .. count - 1 shuffled (Fisher and Yates, from the last place down; every order is
-// equally likely): the same on every machine. O(count), some 10 ns an item. Error
-// random.index_range (count or epoch of 2^32 or more).
-inline std::vector<std::uint32_t> shuffled_order(std::size_t count, std::uint64_t seed,
-                                                 std::uint64_t epoch) {
-  std::vector<std::uint32_t> order = identity_order(count);
-  DrawSequence draws(epoch_draw(seed, epoch, "order"));
-  for (std::size_t i = count; i > 1; --i)
-    std::swap(order[i - 1], order[draws.below(static_cast<std::uint32_t>(i))]);
-  return order;
-}
-
-}  // namespace soma::data
-
-namespace soma::data {
-
-// Seeking costs one permutation, and so does the first batch of an epoch. Beside the data, a source
-// holds 4 bytes for each item and 8 for each batch.
-class IndexedSource : public BatchSource {
- public:
-  bool next(Batch& batch) final {
-    prepare();
-    const std::size_t index = static_cast<std::size_t>(position_.batch);
-    if (index >= plan_.batches()) {
-      position_ = {position_.epoch + 1, 0};
-      return false;
-    }
-    const auto items = plan_.items(index);
-    Batch made = make(items);
-    made.items.assign(items.begin(), items.end());
-    made.epoch = position_.epoch;
-    made.index = position_.batch;
-    batch = std::move(made);
-    ++position_.batch;
-    return true;
-  }
-
-  Position position() const final { return position_; }
-  void seek(Position position) final {
-    const std::uint64_t count = batches(position.epoch);
-    if (position.batch > count)
-      fail(error_id::data_position, operation_, "batch", std::to_string(position.batch),
-           "at most " + std::to_string(count) + ", which epoch " + std::to_string(position.epoch) +
-               " has");
-    position_ = position;
-  }
-
-  // Always known. For an epoch other than the current one it takes O(items) if batch_tokens limits
-  // batches.
-  std::uint64_t batches(std::uint64_t epoch) const final {
-    if (planned_ && epoch == planned_epoch_) return plan_.batches();
-    if (options_.batch_tokens == 0) {
-      const std::size_t size = options_.batch_sequences;
-      return options_.drop_last ? count_ / size : count_ / size + (count_ % size != 0 ? 1 : 0);
-    }
-    return make_plan(epoch).batches();
-  }
-
-  // Takes a pass over the data.
-  std::uint64_t hash() const final {
-    ContentHash hash;
-    add_content(hash);
-    detail::add_options(hash, options_);
-    return hash.value();
-  }
-  void describe(Record& record) const final {
-    ContentHash hash;
-    add_content(hash);
-    record.set("data.content", std::to_string(count_) + " sequences, " + std::to_string(rows_) +
-                                   " rows, hash " + std::to_string(hash.value()));
-    detail::describe_options(record, options_);
-  }
-
-  std::size_t largest_rows() const final { return largest_rows_; }
-  std::size_t largest_sequences() const final { return largest_sequences_; }
-
- protected:
-  // `operation` names the subclass in messages. Errors data.batch_size, ragged.shards.
-  IndexedSource(std::string_view operation, Context& context, const BatchOptions& options)
-      : operation_(operation), options_(options) {
-    detail::check_batch_options(operation, context, options);
-  }
-
-  // Called once, when the data are there. Errors data.empty (no items, or so few that drop_last
-  // leaves no batch), random.index_range (2^32 items).
-  void start(std::size_t count) {
-    count_ = count;
-    std::vector<std::size_t> lengths(count);
-    std::size_t rows = 0;
-    for (std::size_t i = 0; i < count; ++i)
-      rows = checked_add(rows, lengths[i] = length(i), operation_);
-    rows_ = rows;
-    const bool one_batch = (options_.batch_sequences == 0 || count <= options_.batch_sequences) &&
-                           (options_.batch_tokens == 0 || rows <= options_.batch_tokens);
-    if (count == 0 ||
-        (options_.drop_last && one_batch && !detail::batch_is_full(options_, count, rows)))
-      fail(error_id::data_empty, operation_, "data", std::to_string(count) + " sequences",
-           options_.drop_last ? "enough for a full batch, since drop_last is set" : "at least one");
-    if (count >> 32 != 0)
-      fail(error_id::index_range, operation_, "data", std::to_string(count) + " sequences",
-           "below 2^32");
-    find_bounds(std::move(lengths));
-  }
-
-  const BatchOptions& options() const { return options_; }
-
- private:
-  // The items of one epoch in order, and the ends of its batches.
-  struct Plan {
-    std::vector<std::uint32_t> order;
-    std::vector<std::size_t> bounds{0};
-    std::size_t batches() const { return bounds.size() - 1; }
-    std::span<const std::uint32_t> items(std::size_t batch) const {
-      return std::span(order).subspan(bounds[batch], bounds[batch + 1] - bounds[batch]);
-    }
-  };
-
-  virtual std::size_t length(std::size_t item) const = 0;
-  // Hashes all data that batches are made of.
-  virtual void add_content(ContentHash& hash) const = 0;
-  virtual Batch make(std::span<const std::uint32_t> items) const = 0;
-
-  Plan make_plan(std::uint64_t epoch) const {
-    Plan plan;
-    plan.order =
-        options_.shuffle ? shuffled_order(count_, options_.seed, epoch) : identity_order(count_);
-    std::size_t held = 0;
-    for (std::size_t i = 0; i < count_; ++i) {
-      const std::size_t rows = length(plan.order[i]);
-      if (detail::batch_is_closed(options_, i - plan.bounds.back(), held, rows)) {
-        plan.bounds.push_back(i);
-        held = 0;
-      }
-      held += rows;
-    }
-    if (!options_.drop_last || detail::batch_is_full(options_, count_ - plan.bounds.back(), held))
-      plan.bounds.push_back(count_);
-    return plan;
-  }
-  void prepare() {
-    if (planned_ && planned_epoch_ == position_.epoch) return;
-    plan_ = make_plan(position_.epoch);
-    planned_epoch_ = position_.epoch;
-    planned_ = true;
-  }
-
-  // The most rows are those of the longest sequences together; the most sequences are the shortest
-  // ones.
-  void find_bounds(std::vector<std::size_t> lengths) {
-    std::sort(lengths.begin(), lengths.end(), [](std::size_t a, std::size_t b) { return a > b; });
-    largest_sequences_ =
-        options_.batch_sequences == 0 ? count_ : (std::min)(count_, options_.batch_sequences);
-    largest_rows_ = 0;
-    for (std::size_t i = 0; i < largest_sequences_; ++i) largest_rows_ += lengths[i];
-    if (options_.batch_tokens == 0) return;
-    largest_rows_ = (std::min)(largest_rows_, (std::max)(options_.batch_tokens, lengths.front()));
-    std::size_t held = lengths.back(), most = 1;
-    while (most < largest_sequences_ && lengths[count_ - 1 - most] <= options_.batch_tokens &&
-           held <= options_.batch_tokens - lengths[count_ - 1 - most])
-      held += lengths[count_ - 1 - most++];
-    largest_sequences_ = most;
-  }
-
-  std::string_view operation_;
-  BatchOptions options_;
-  std::size_t count_ = 0, rows_ = 0, largest_rows_ = 0, largest_sequences_ = 0;
-  Position position_;
-  Plan plan_;
-  std::uint64_t planned_epoch_ = 0;
-  bool planned_ = false;
-};
-
-}  // namespace soma::data
-
-namespace soma::data {
-
-// A batch's inputs are [sequences, ...]: each row is a sequence of length 1, so batch_tokens and
-// batch_sequences mean the same.
-class ArraySource final : public IndexedSource {
- public:
-  // Features [n, ...] and labels [n, ...] of any dtype; labels may be undefined. Only tensors with
-  // gaps are copied: later changes to other elements change the batches. Errors tensor.undefined,
-  // tensor.rank (a scalar), data.labels (not n labels), data.empty, data.batch_size, ragged.shards,
-  // random.index_range.
-  ArraySource(Context& context, const Tensor& features, const Tensor& labels,
-              const BatchOptions& options = {})
-      : IndexedSource("ArraySource", context, options), context_(context) {
-    if (!features.defined())
-      fail(error_id::tensor_undefined, "ArraySource", "features", "not defined", "a tensor");
-    if (features.rank() == 0 || (labels.defined() && labels.rank() == 0))
-      fail(error_id::tensor_rank, "ArraySource", "features or labels", "a scalar",
-           "at least one dimension: rows");
-    if (labels.defined() && labels.size(0) != features.size(0))
-      fail(error_id::data_labels, "ArraySource", "labels", labels.describe(),
-           "one for each of " + std::to_string(features.size(0)) + " rows");
-    features_ = contiguous(context, features);
-    if (labels.defined()) labels_ = contiguous(context, labels);
-    start(features_.size(0));
-  }
-
-  const Tensor& features() const { return features_; }
-  const Tensor& labels() const { return labels_; }
-
- private:
-  void add_content(ContentHash& hash) const override {
-    for (const Tensor& tensor : {features_, labels_}) {
-      if (!tensor.defined()) continue;
-      hash.add_text(tensor.describe());
-      hash.add_bytes({tensor.raw(), tensor.bytes()});
-    }
-  }
-  std::size_t length(std::size_t) const override { return 1; }
-
-  Batch make(std::span<const std::uint32_t> items) const override {
-    Batch batch;
-    batch.inputs = {gather(features_, items),
-                    Sequences::uniform(context_, items.size(), options().shards)};
-    if (labels_.defined()) batch.labels = gather(labels_, items);
-    return batch;
-  }
-
-  // The rows with these numbers.
-  Tensor gather(const Tensor& from, std::span<const std::uint32_t> items) const {
-    Shape shape = from.shape();
-    shape = shape.with(0, items.size());
-    const Tensor rows = Tensor::empty(context_, shape, from.dtype());
-    if (rows.bytes() == 0) return rows;
-    const std::size_t bytes = from.bytes() / from.size(0);
-    std::byte* to = rows.mutable_raw();
-    for (const std::uint32_t item : items) {
-      std::memcpy(to, from.raw() + item * bytes, bytes);
-      to += bytes;
-    }
-    return rows;
-  }
-
-  Context& context_;
-  Tensor features_, labels_;
-};
-
-}  // namespace soma::data
-// ---- soma/data/token_source.hpp
-// TokenSource: batches of token lists in memory.
-
-namespace soma::data {
-
-// Token lists one behind the other. `types` may be empty: all types are 0. Labels are of one kind,
-// and the members of the other kinds stay empty; batches have no labels if all are empty.
-struct TokenLists {
-  std::vector<std::int32_t> ids{}, types{};  // [tokens]
-  std::vector<std::size_t> offsets{0};       // where lists begin, and the end of the last
-  std::vector<std::int64_t> labels{};        // [lists]: a class each
-  std::vector<float> numbers{};              // [lists]: a number each
-  IdLists label_lists{};                     // [lists]: any number of classes each
-
-  void add(std::span<const std::int32_t> list, std::int64_t label) {
-    ids.insert(ids.end(), list.begin(), list.end());
-    offsets.push_back(ids.size());
-    labels.push_back(label);
-  }
-  std::size_t count() const { return offsets.empty() ? 0 : offsets.size() - 1; }
-};
-
-namespace detail {
-
-// A batch of the lists that copy_list(i, ids, types) writes for i = 0, 1, ...; types is nullptr
-// without types. Labels may be empty.
-template <class CopyList>
-Batch token_batch(Context& context, std::span<const std::size_t> lengths, bool with_types,
-                  const RowLabels& labels, std::size_t shards, const CopyList& copy_list) {
-  Batch batch;
-  batch.inputs.sequences = Sequences::from_lengths(context, lengths, {.shards = shards});
-  const Shape rows{batch.inputs.sequences.rows()};
-  batch.inputs.rows = Tensor::empty(context, rows, DType::int32);
-  if (with_types) batch.types = Tensor::empty(context, rows, DType::int32);
-  auto* ids = batch.inputs.rows.mutable_data<std::int32_t>();
-  auto* types = with_types ? batch.types.mutable_data<std::int32_t>() : nullptr;
-  for (std::size_t i = 0; i < lengths.size(); ++i) {
-    copy_list(i, ids, types);
-    ids += lengths[i];
-    if (types != nullptr) types += lengths[i];
-  }
-  const auto tensor = [&]<class T>(const std::vector<T>& values) {
-    return Tensor::from(context, std::span<const T>(values), Shape{values.size()});
-  };
-  if (!labels.classes.empty()) batch.labels = tensor(labels.classes);
-  if (!labels.numbers.empty()) batch.labels = tensor(labels.numbers);
-  if (!labels.lists.empty())
-    batch.label_lists = {
-        tensor(std::vector<std::int64_t>(labels.lists.offsets.begin(), labels.lists.offsets.end())),
-        tensor(labels.lists.ids)};
-  return batch;
-}
-
-}  // namespace detail
-
-class TokenSource final : public IndexedSource {
- public:
-  // Errors data.offsets (offsets that do not ascend from 0 to the number of ids, or another number
-  // of types), ragged.empty_sequence (a list without tokens), data.labels (not one for each list),
-  // data.empty, data.batch_size, ragged.shards, random.index_range.
-  TokenSource(Context& context, TokenLists lists, const BatchOptions& options = {})
-      : IndexedSource("TokenSource", context, options),
-        context_(context),
-        lists_(std::move(lists)) {
-    check();
-    start(lists_.count());
-  }
-
-  const TokenLists& lists() const { return lists_; }
-
- private:
-  void add_content(ContentHash& hash) const override {
-    hash.add_list(std::span(lists_.ids));
-    hash.add_list(std::span(lists_.types));
-    for (const std::uint64_t offset : lists_.offsets) hash.add(offset);
-    hash.add_list(std::span(lists_.labels));
-    if (!lists_.numbers.empty()) hash.add_list(std::span(lists_.numbers));
-    for (const std::uint64_t offset : lists_.label_lists.offsets) hash.add(offset);
-    if (!lists_.label_lists.empty()) hash.add_list(std::span(lists_.label_lists.ids));
-  }
-  void check() const {
-    const auto& [ids, types, offsets, labels, numbers, label_lists] = lists_;
-    if (offsets.empty() || offsets.front() != 0 || offsets.back() != ids.size())
-      fail(error_id::data_offsets, "TokenSource", "offsets",
-           offsets.empty()
-               ? std::string("empty")
-               : std::to_string(offsets.front()) + " to " + std::to_string(offsets.back()),
-           "0 to the number of ids, " + std::to_string(ids.size()));
-    for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
-      if (offsets[i + 1] < offsets[i])
-        fail(error_id::data_offsets, "TokenSource", "offset " + std::to_string(i + 1),
-             std::to_string(offsets[i + 1]), "at least " + std::to_string(offsets[i]));
-      if (offsets[i + 1] == offsets[i])
-        fail(error_id::ragged_empty_sequence, "TokenSource", "list " + std::to_string(i), "empty",
-             "at least one token");
-    }
-    if (!types.empty() && types.size() != ids.size())
-      fail(error_id::data_offsets, "TokenSource", "types", std::to_string(types.size()),
-           "none, or one for each id: " + std::to_string(ids.size()));
-    const std::size_t count = lists_.count();
-    std::size_t kinds = 0;
-    for (const std::size_t labelled : {labels.size(), numbers.size(), label_lists.count()}) {
-      kinds += labelled != 0 ? 1 : 0;
-      if (labelled != 0 && (labelled != count || kinds > 1))
-        fail(error_id::data_labels, "TokenSource", "labels",
-             kinds > 1 ? "of several kinds" : std::to_string(labelled),
-             "none, or one for each list: " + std::to_string(count));
-    }
-    const std::vector<std::size_t>& ends = label_lists.offsets;
-    if (!ends.empty() && (!std::is_sorted(ends.begin(), ends.end()) || ends.front() != 0 ||
-                          ends.back() != label_lists.ids.size()))
-      fail(error_id::data_offsets, "TokenSource", "offsets of label_lists",
-           std::to_string(ends.front()) + " to " + std::to_string(ends.back()),
-           "ascending from 0 to the number of its ids, " + std::to_string(label_lists.ids.size()));
-  }
-
-  std::size_t length(std::size_t item) const override {
-    return lists_.offsets[item + 1] - lists_.offsets[item];
-  }
-
-  Batch make(std::span<const std::uint32_t> items) const override {
-    std::vector<std::size_t> lengths;
-    RowLabels labels;
-    for (const std::uint32_t item : items) {
-      lengths.push_back(length(item));
-      if (!lists_.labels.empty()) labels.classes.push_back(lists_.labels[item]);
-      if (!lists_.numbers.empty()) labels.numbers.push_back(lists_.numbers[item]);
-      if (!lists_.label_lists.empty()) labels.lists.add(lists_.label_lists.list(item));
-    }
-    const auto copy_list = [&](std::size_t i, std::int32_t* ids, std::int32_t* types) {
-      const std::size_t first = lists_.offsets[items[i]];
-      std::copy_n(lists_.ids.data() + first, lengths[i], ids);
-      if (types != nullptr) std::copy_n(lists_.types.data() + first, lengths[i], types);
-    };
-    return detail::token_batch(context_, lengths, !lists_.types.empty(), labels, options().shards,
-                               copy_list);
-  }
-
-  Context& context_;
-  TokenLists lists_;
-};
-
-}  // namespace soma::data
-// ---- soma/nn/number_tasks.hpp
-// Tasks whose labels are numbers: regression, and classification with several labels for each
-// sequence.
-
-// ---- soma/metrics/multi_label.hpp
-// Metrics of a classifier with several labels a case: F1 over all labels, and label by label.
-
-// ---- soma/metrics/metrics.hpp
-// Metrics: the numbers that an evaluation counts beside the loss. A task chooses them
-// (nn::Task::metrics()); cases are added batch by batch, and values are read at the end.
-
-namespace soma::metrics {
-
-class Classification;
-
-struct Value {
-  std::string name;   // as options and logs have it: "macro_f1"
-  std::string title;  // as a report prints it: "macro F1"
-  double value = 0;
-  bool higher_is_better = true;
-};
-using Values = std::vector<Value>;
-
-inline const Value* find(const Values& values, std::string_view name) {
-  for (const Value& value : values)
-    if (value.name == name) return &value;
-  return nullptr;
-}
-
-class Metrics {
- public:
-  virtual ~Metrics() = default;
-
-  // The number of scores of a case.
-  virtual std::size_t outputs() const = 0;
-  // Adds the cases of a batch: outputs() scores for each case, side by side, and the batch's
-  // labels. Error train.label.
-  virtual void add(std::span<const float> scores, const Tensor& labels) = 0;
-  virtual std::uint64_t cases() const = 0;
-  // The values in the order of a report. Names and their order do not depend on the cases.
-  virtual Values values() const = 0;
-  // The confusion matrix and its metrics, for a classifier; nullptr otherwise.
-  virtual const Classification* classification() const { return nullptr; }
-
- protected:
-  Metrics() = default;
-  Metrics(const Metrics&) = default;
-  Metrics& operator=(const Metrics&) = default;
-};
-
-}  // namespace soma::metrics
-
-namespace soma::metrics {
-
-// A label is predicted if its logit is above 0 (a probability above one half).
-class MultiLabel final : public Metrics {
- public:
-  explicit MultiLabel(std::size_t label_count = 0) : counts_(label_count) {}
-  // `names`: of the labels, for reports.
-  explicit MultiLabel(std::vector<std::string> names)
-      : counts_(names.size()), names_(std::move(names)) {}
-
-  std::size_t outputs() const override { return counts_.size(); }
-  // `labels`: 0 or 1 for each label of each case, fp32 or uint8.
-  void add(std::span<const float> scores, const Tensor& labels) override {
-    const bool bytes = labels.dtype() == DType::uint8;
-    if ((!bytes && labels.dtype() != DType::fp32) || labels.elements() != scores.size())
-      fail(error_id::train_label, "metrics::MultiLabel", "labels", labels.describe(),
-           std::to_string(scores.size()) + " numbers, fp32 or uint8");
-    for (std::size_t i = 0; i < scores.size(); ++i) {
-      const bool truth =
-          bytes ? labels.data<std::uint8_t>()[i] != 0 : labels.data<float>()[i] > 0.5f;
-      const bool predicted = scores[i] > 0;
-      Counts& counts = counts_[i % counts_.size()];
-      counts.hits += truth && predicted ? 1 : 0;
-      counts.true_labels += truth ? 1 : 0;
-      counts.predictions += predicted ? 1 : 0;
-    }
-    cases_ += counts_.empty() ? 0 : scores.size() / counts_.size();
-  }
-  std::uint64_t cases() const override { return cases_; }
-
-  // F1 of one label; 0 if the label is neither given nor predicted.
-  double f1(std::size_t label) const { return counts_[label].f1(); }
-  // F1 over all labels together.
-  double micro_f1() const {
-    Counts all;
-    for (const Counts& counts : counts_) {
-      all.hits += counts.hits;
-      all.true_labels += counts.true_labels;
-      all.predictions += counts.predictions;
-    }
-    return all.f1();
-  }
-  // The mean over the labels that are given or predicted somewhere: nothing is known of the others.
-  double macro_f1() const {
-    double sum = 0, met = 0;
-    for (const Counts& counts : counts_) {
-      sum += counts.f1();
-      met += counts.true_labels + counts.predictions != 0 ? 1 : 0;
-    }
-    return met == 0 ? 0 : sum / met;
-  }
-
-  // micro_f1, macro_f1, and f1_0, f1_1 ... label by label.
-  Values values() const override {
-    Values values{{"micro_f1", "micro F1", micro_f1()}, {"macro_f1", "macro F1", macro_f1()}};
-    for (std::size_t i = 0; i < counts_.size(); ++i)
-      values.push_back({"f1_" + std::to_string(i),
-                        "F1 of " + (names_.empty() ? "label " + std::to_string(i) : names_[i]),
-                        f1(i)});
-    return values;
-  }
-
- private:
-  struct Counts {
-    double f1() const {
-      const std::uint64_t sum = true_labels + predictions;
-      return sum == 0 ? 0 : 2 * static_cast<double>(hits) / static_cast<double>(sum);
-    }
-    std::uint64_t hits = 0, true_labels = 0, predictions = 0;
-  };
-
-  std::vector<Counts> counts_;
-  std::vector<std::string> names_;
-  std::uint64_t cases_ = 0;
-};
-
-}  // namespace soma::metrics
-// ---- soma/metrics/regression.hpp
-// Metrics of a regression: mean squared error, mean absolute error, and the coefficient of
-// determination R2 = 1 - (sum of squared errors) / (sum of squared distances from the mean).
-
-namespace soma::metrics {
-
-// For one or several numbers in each case. Errors are means over cases and outputs; R2 is the mean
-// over outputs, each relative to its own mean, as in scikit-learn. Sums are double, in the order of
-// the cases.
-class Regression final : public Metrics {
- public:
-  explicit Regression(std::size_t output_count = 1) : sums_(output_count) {}
-
-  std::size_t outputs() const override { return sums_.size(); }
-  // `labels`: fp32 targets, one for each score.
-  void add(std::span<const float> scores, const Tensor& labels) override {
-    if (labels.dtype() != DType::fp32 || labels.elements() != scores.size())
-      fail(error_id::train_label, "metrics::Regression", "labels", labels.describe(),
-           std::to_string(scores.size()) + " targets, fp32");
-    const std::span<const float> targets = labels.span<float>();
-    for (std::size_t i = 0; i < scores.size(); ++i)
-      sums_[i % sums_.size()].add(static_cast<double>(scores[i]), static_cast<double>(targets[i]));
-    cases_ += scores.size() / sums_.size();
-  }
-  std::uint64_t cases() const override { return cases_; }
-
-  double mse() const {
-    return mean([](const Sums& sums) { return sums.squared_error; });
-  }
-  double mae() const {
-    return mean([](const Sums& sums) { return sums.absolute_error; });
-  }
-  // If all targets of an output are equal: 1 if the predictions equal them, else 0.
-  double r2() const {
-    double sum = 0;
-    for (const Sums& sums : sums_)
-      sum += sums.spread > 0 ? 1 - sums.squared_error / sums.spread : sums.squared_error == 0;
-    return sums_.empty() ? 0 : sum / static_cast<double>(sums_.size());
-  }
-
-  Values values() const override {
-    return {{"mse", "MSE", mse(), false}, {"mae", "MAE", mae(), false}, {"r2", "R2", r2()}};
-  }
-
- private:
-  struct Sums {
-    void add(double score, double target) {
-      const double error = score - target;
-      squared_error += error * error;
-      absolute_error += std::fabs(error);
-      // Welford's update of mean and squared distances: no large numbers cancel.
-      count += 1;
-      const double before = target - target_mean;
-      target_mean += before / count;
-      spread += before * (target - target_mean);
-    }
-    double count = 0, squared_error = 0, absolute_error = 0, target_mean = 0, spread = 0;
-  };
-  template <class Of>
-  double mean(const Of& of) const {
-    double sum = 0, count = 0;
-    for (const Sums& sums : sums_) {
-      sum += of(sums);
-      count += sums.count;
-    }
-    return count == 0 ? 0 : sum / count;
-  }
-
-  std::vector<Sums> sums_;
-  std::uint64_t cases_ = 0;
-};
-
-}  // namespace soma::metrics
-// ---- soma/nn/task.hpp
-// Task: the object that a trainer trains: parameters, and a loss of a batch.
-
-// ---- soma/autograd/functions.hpp
-// The functions that models are written with: each function applies one operator on a tape. The
-// operator's file in ops/ has shapes, errors and formulas.
-
-// ---- soma/autograd/recompute.hpp
-// recompute(): keeps only the inputs and the result of a part of the computation, and runs the part
-// a second time when backward reaches it ("Training Deep Nets with Sublinear Memory Cost", arXiv
-// 1604.06174). The operator that made the result does not run again: if a layer ends with a
-// product, everything except that product does.
-//
-// Gradients are the same, bit by bit, as without it: random draws depend on their place, not on
-// time, and gradients are added in the same order.
-
-// ---- soma/autograd/tape.hpp
-// Tape: reverse-mode differentiation, in the open.
-//
-// A tape records each operator that is applied through it: a node with the operator, its settings,
-// the tensors that its gradient reads, and the destinations of its inputs' gradients. backward()
-// walks the nodes from the last to the first, asks each operator for its inputs' gradients and adds
-// them. There is no global state: several tapes may live at once, each used by one thread.
-//
-// Memory: a node keeps only the tensors that its operator asks for, and backward frees them as soon
-// as the node is done. A tape is reused for the next step. Forward, backward, clipping and
-// optimizer steps never use operator new: their memory comes from the context's heap, which asks
-// the host only when a step needs more than any before. (A second equal step needs more than the
-// first, which begins without optimizer states.)
-
-// ---- soma/autograd/replay.hpp
-// Replay: the outputs of the last operator that a recomputed function applied. Backward takes them
-// from here, so that this operator does not run a second time (autograd/recompute.hpp).
-
-// ---- soma/ops/run.hpp
-// run(): the only place that dispatches operators, forward and backward, with a tape or without.
-
-// ---- soma/ops/device.hpp
-// Device: runs operators instead of the host's kernels (Context::set_device). It sees every
-// operator of every tape, forward, backward and optimizer steps, so recording, simulating or timing
-// them is a property of the device and not of each operator.
-
-// ---- soma/ops/operator.hpp
-// Operator: the complete record of one operation: the shapes of its inputs and outputs, its host
-// kernel, its accelerator program, its gradient, and samples to test it with.
-//
-// A record consists of plain data and function pointers, so that built-in operators, the host's
-// operators and operators that were registered at run time are the same thing. Records are used by
-// address: they must outlive their users (inline constexpr variables, or a registry).
-//
-// autograd/custom.hpp makes such records for custom operators.
 
 namespace soma {
 
@@ -4926,6 +3637,224 @@ class GradientReceiver {
 // Strides express transpositions and slices, dtype the storage type; kernels convert to fp32 when
 // they load.
 
+// ---- soma/numeric/draw.hpp
+// Draw: names a random number. Every random number in soma is a pure function of (seed, stream,
+// step, index).
+//
+// The mapping is frozen (tests hold known answers): the cipher's key is the seed, the counter is
+//     { low and high word of the block number, stream, step }.
+// A block is 16 bytes. Element i of a stream of words is word i % 4 of block i / 4; of half-words,
+// half-word i % 8 of block i / 8, where half-word 2j is the low half of word j: both are the i-th
+// little-endian item of the stream of blocks. There are two versions of it: see DrawMapping.
+
+// ---- soma/numeric/ars.hpp
+// ARS 4x32-5: a counter-based generator, as Philox is one (numeric/philox.hpp), of five rounds of
+// AES with keys that are sums instead of AES's own. Most processors have a round as an instruction
+// (simd/ars-inl.hpp); here it is in tables, for all others. Five rounds are the fewest that pass
+// BigCrush. Source: Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3",
+// SC 2011; the round is that of FIPS 197. Not for secrets.
+
+// ---- soma/numeric/philox.hpp
+// Philox 4x32-10: a counter-based generator. A block of four random words is a pure function of a
+// 128-bit counter and a 64-bit key, so any element of any stream can be drawn alone, in any order,
+// on any thread. Source: Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3",
+// SC 2011.
+
+namespace soma {
+
+namespace philox {
+
+inline constexpr std::uint32_t multiplier_0 = 0xD2511F53;
+inline constexpr std::uint32_t multiplier_1 = 0xCD9E8D57;
+inline constexpr std::uint32_t weyl_0 = 0x9E3779B9;  // golden ratio
+inline constexpr std::uint32_t weyl_1 = 0xBB67AE85;  // sqrt(3) - 1
+inline constexpr int rounds = 10;
+
+}  // namespace philox
+
+using PhiloxCounter = std::array<std::uint32_t, 4>;
+using PhiloxKey = std::array<std::uint32_t, 2>;
+
+constexpr PhiloxCounter philox4x32_10(PhiloxCounter counter, PhiloxKey key) {
+  for (int round = 0; round < philox::rounds; ++round) {
+    const std::uint64_t product_0 = std::uint64_t{philox::multiplier_0} * counter[0];
+    const std::uint64_t product_1 = std::uint64_t{philox::multiplier_1} * counter[2];
+    counter = {static_cast<std::uint32_t>(product_1 >> 32) ^ counter[1] ^ key[0],
+               static_cast<std::uint32_t>(product_1),
+               static_cast<std::uint32_t>(product_0 >> 32) ^ counter[3] ^ key[1],
+               static_cast<std::uint32_t>(product_0)};
+    key[0] += philox::weyl_0;
+    key[1] += philox::weyl_1;
+  }
+  return counter;
+}
+
+}  // namespace soma
+
+namespace soma {
+
+using ArsCounter = PhiloxCounter;
+using ArsKey = std::array<std::uint32_t, 4>;
+
+namespace ars {
+
+inline constexpr std::uint64_t weyl_low = 0x9E3779B97F4A7C15;   // golden ratio
+inline constexpr std::uint64_t weyl_high = 0xBB67AE8584CAA73B;  // sqrt(3) - 1
+inline constexpr int rounds = 5;
+
+// What a byte becomes in a column of the state after SubBytes and MixColumns, if it is the first of
+// its column, in little-endian order: S times 2, 1, 1 and 3, in the field of 2^8 elements whose
+// polynomial is x^8 + x^4 + x^3 + x + 1.
+using ColumnTable = std::array<std::uint32_t, 256>;
+constexpr ColumnTable make_columns() {
+  const auto twice = [](std::uint32_t x) { return (x << 1) ^ ((x >> 7) * 0x11Bu); };
+  std::array<std::uint8_t, 256> power{}, logarithm{};  // of 3, which generates all but zero
+  std::uint32_t x = 1;
+  for (std::uint32_t i = 0; i < 255; ++i, x ^= twice(x)) {
+    power[i] = static_cast<std::uint8_t>(x);
+    logarithm[x] = static_cast<std::uint8_t>(i);
+  }
+  ColumnTable columns{};
+  for (std::uint32_t byte = 0; byte < 256; ++byte) {
+    const std::uint8_t inverse =
+        byte == 0 ? std::uint8_t{0} : power[(255u - logarithm[byte]) % 255];
+    std::uint32_t s = 0x63u ^ std::uint32_t{inverse};
+    for (int turn = 1; turn <= 4; ++turn) s ^= std::uint32_t{std::rotl(inverse, turn)};
+    columns[byte] = twice(s) | s << 8 | s << 16 | (s ^ twice(s)) << 24;
+  }
+  return columns;
+}
+inline constexpr ColumnTable columns = make_columns();
+
+// SubBytes, ShiftRows, MixColumns and the addition of the key, as the instructions do it.
+constexpr ArsCounter round(const ArsCounter& state, const ArsKey& key) {
+  const auto of = [&](std::size_t column, int shift) {
+    return std::rotl(columns[state[column % 4] >> shift & 0xFF], shift);
+  };
+  ArsCounter next{};
+  for (std::size_t c = 0; c < 4; ++c)
+    next[c] = of(c, 0) ^ of(c + 1, 8) ^ of(c + 2, 16) ^ of(c + 3, 24) ^ key[c];
+  return next;
+}
+// The last one, without MixColumns: the table's second byte is S itself.
+constexpr ArsCounter last_round(const ArsCounter& state, const ArsKey& key) {
+  const auto of = [&](std::size_t column, int shift) {
+    return (columns[state[column % 4] >> shift & 0xFF] >> 8 & 0xFF) << shift;
+  };
+  ArsCounter next{};
+  for (std::size_t c = 0; c < 4; ++c)
+    next[c] = (of(c, 0) | of(c + 1, 8) | of(c + 2, 16) | of(c + 3, 24)) ^ key[c];
+  return next;
+}
+
+// The key of the next round.
+constexpr void advance(ArsKey& key) {
+  const auto add = [&key](std::size_t at, std::uint64_t number) {
+    const std::uint64_t sum = (std::uint64_t{key[at + 1]} << 32 | key[at]) + number;
+    key[at] = static_cast<std::uint32_t>(sum);
+    key[at + 1] = static_cast<std::uint32_t>(sum >> 32);
+  };
+  add(0, weyl_low);
+  add(2, weyl_high);
+}
+
+// Known answers are published for 7 and 10 rounds.
+constexpr ArsCounter block(ArsCounter counter, ArsKey key, int how_many) {
+  for (std::size_t word = 0; word < 4; ++word) counter[word] ^= key[word];
+  for (int i = 1; i < how_many; ++i) {
+    advance(key);
+    counter = round(counter, key);
+  }
+  advance(key);
+  return last_round(counter, key);
+}
+
+}  // namespace ars
+
+constexpr ArsCounter ars4x32_5(const ArsCounter& counter, const ArsKey& key) {
+  return ars::block(counter, key, ars::rounds);
+}
+
+}  // namespace soma
+
+namespace soma {
+
+// The version of the mapping, which names the cipher. Stochastic rounding can have either
+// (Rounding::draws); all other draws are the first.
+enum class DrawMapping : std::uint8_t {
+  automatic = 0,  // philox, but ars in steps of optimizers (optim/optimizer.hpp)
+  philox = 1,     // Philox 4x32-10
+  ars = 2,        // ARS 4x32-5, whose key has zeros above the seed
+};
+
+constexpr std::string_view to_string(DrawMapping mapping) {
+  switch (mapping) {
+    case DrawMapping::automatic:
+      return "automatic";
+    case DrawMapping::philox:
+      return "philox";
+    case DrawMapping::ars:
+      return "ars";
+  }
+  return "unknown";
+}
+
+struct Draw {
+  std::uint64_t seed = 0;
+  std::uint32_t stream = 0;  // where the draw happens: stream_id()
+  std::uint32_t step = 0;    // which training step
+  std::uint64_t index = 0;   // logical index of the first element (numeric/logical_index.hpp)
+
+  friend constexpr bool operator==(const Draw&, const Draw&) = default;
+};
+
+// A stable name for a place that draws: FNV-1a (32 bits) of the module path, a zero byte and the
+// site, for example stream_id("encoder.layer.0.attention", "dropout").
+constexpr std::uint32_t stream_id(std::string_view path, std::string_view site) {
+  std::uint32_t hash = 0x811C9DC5u;
+  const auto add = [&hash](unsigned char byte) { hash = (hash ^ byte) * 0x01000193u; };
+  for (const char character : path) add(static_cast<unsigned char>(character));
+  add(0);
+  for (const char character : site) add(static_cast<unsigned char>(character));
+  return hash;
+}
+
+constexpr PhiloxKey philox_key(const Draw& draw) {
+  return {static_cast<std::uint32_t>(draw.seed), static_cast<std::uint32_t>(draw.seed >> 32)};
+}
+
+// The four words of one block of the stream that `draw` names (draw.index has no effect).
+constexpr PhiloxCounter random_block(const Draw& draw, std::uint64_t block,
+                                     DrawMapping mapping = DrawMapping::philox) {
+  const PhiloxCounter counter{static_cast<std::uint32_t>(block),
+                              static_cast<std::uint32_t>(block >> 32), draw.stream, draw.step};
+  const PhiloxKey key = philox_key(draw);
+  return mapping == DrawMapping::ars ? ars4x32_5(counter, {key[0], key[1], 0, 0})
+                                     : philox4x32_10(counter, key);
+}
+
+// The random word, or half-word, of element draw.index + offset.
+constexpr std::uint32_t random_word(const Draw& draw, std::uint64_t offset = 0,
+                                    DrawMapping mapping = DrawMapping::philox) {
+  const std::uint64_t index = draw.index + offset;
+  return random_block(draw, index / 4, mapping)[index % 4];
+}
+constexpr std::uint16_t random_half_word(const Draw& draw, std::uint64_t offset = 0,
+                                         DrawMapping mapping = DrawMapping::philox) {
+  const std::uint64_t index = draw.index + offset;
+  const std::uint32_t word = random_block(draw, index / 8, mapping)[(index % 8) / 2];
+  return static_cast<std::uint16_t>(index % 2 == 0 ? word : word >> 16);
+}
+
+// The random word in the form that encode() takes: random bits at the top. `bits` as from
+// random_bits(rounding, format), `mapping` as Rounding::draws.
+constexpr std::uint32_t rounding_word(const Draw& draw, int bits, std::uint64_t offset = 0,
+                                      DrawMapping mapping = DrawMapping::philox) {
+  return bits <= 16 ? static_cast<std::uint32_t>(random_half_word(draw, offset, mapping)) << 16
+                    : random_word(draw, offset, mapping);
+}
+
+}  // namespace soma
 // ---- soma/numeric/rounding.hpp
 // Rounding: the conversion of a value to a representable value. The caller always chooses it; no
 // type implies it.
@@ -6980,1450 +5909,311 @@ inline Var cast(Tape& tape, const Var& x, DType dtype, const Rounding& rounding 
 }
 
 }  // namespace soma
-// ---- soma/autograd/parameter.hpp
-// Parameter: a trained tensor under a name. Several parameters may share one variable, each with
-// some of its rows: a model may keep the projections of attention in one matrix and still give them
-// the names that checkpoints use.
+// ---- soma/ops/elementwise.hpp
+// Custom element-wise operators: y = f(x) of any floating type and any strides, computed in fp32
+// and rounded once, in parallel. Shape rule, samples and a second operator for the gradient are
+// derived. register_elementwise() makes them (autograd/custom.hpp, xtensor.hpp).
+
+// ---- soma/ops/registry.hpp
+// OperatorRegistry: the operators of a context by name. Context::operators() starts with the
+// built-in ones. Nothing is registered before main() or for all contexts: a program adds the
+// operators that it needs, from any thread.
 
 namespace soma {
 
-// The role of a parameter in its module, which the module sets when it registers the parameter.
-enum class ParameterRole : std::uint8_t {
-  unknown,  // not set: a matrix counts as a weight, a vector or a number does not
-  weight,
-  bias,
-  scale,  // the scale of a norm
+// A line of the program, for messages: the caller of a function that has here() as a default
+// argument. (clang 14 lacks std::source_location.)
+struct Place {
+  const char* file;
+  int line;
+  static constexpr Place here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return {file, line};
+  }
+  std::string text() const { return std::string(file).append(":").append(std::to_string(line)); }
 };
 
-struct Parameter {
-  std::string name;
-  Var var;
-  std::size_t first_row = 0, last_row = to_end;  // rows of the variable
-  ParameterRole role = ParameterRole::unknown;
-
-  // True if weight decay is usual for the parameter: for weights, but not for biases and the scales
-  // of norms.
-  bool decays() const {
-    return role == ParameterRole::weight ||
-           (role == ParameterRole::unknown && var.value().rank() >= 2);
-  }
-
-  bool whole() const { return first_row == 0 && last_row == to_end; }
-  // A view: writing to it writes to the variable.
-  Tensor value() const { return whole() ? var.value() : var.value().slice(0, first_row, last_row); }
-  // Not defined() if no gradient came. Sparse only if the parameter is the whole variable. The
-  // variable may have a gradient for adjacent rows only: this returns the parameter's share of
-  // these rows, which may be empty.
-  Gradient gradient() const {
-    const Gradient& all = var.gradient();
-    if (whole() || !all.defined()) return all;
-    if (all.sparse())
-      fail(error_id::operator_value, "Parameter::gradient", name, "some rows of a sparse gradient",
-           "a variable with a dense one");
-    const std::size_t last = all.first_row + all.values.size(0);
-    const std::size_t begin = (std::clamp)(first_row, all.first_row, last);
-    const std::size_t end = (std::clamp)(last_row, begin, last);
-    Gradient own{all.values.slice(0, begin - all.first_row, end - all.first_row), {}};
-    own.first_row = begin > first_row ? begin - first_row : 0;
-    return own;
-  }
+// A record for a registry, and the state that must live as long as the record.
+struct NewOperator {
+  Operator record;
+  Owner state{};
 };
 
-using Parameters = std::vector<Parameter>;
-
-inline void clear_gradients(const Parameters& parameters) {
-  for (const Parameter& parameter : parameters) parameter.var.clear_gradient();
-}
-
-}  // namespace soma
-// ---- soma/base/owned.hpp
-// Owned: the only owner of an object. It replaces std::unique_ptr, whose header every unit that
-// uses soma would pay for. T may be incomplete in code that only passes an Owned on.
-
-namespace soma {
-
-template <class T>
-class Owned {
+// Thread-safe.
+class OperatorRegistry {
  public:
-  Owned() = default;
-  // Makes the object with new; Derived derives from T.
-  template <class Derived, class... Arguments>
-  static Owned make(Arguments&&... arguments) {
-    Owned made;
-    made.object_ = new Derived(std::forward<Arguments>(arguments)...);
-    made.end_ = [](T* object) { delete static_cast<Derived*>(object); };
-    return made;
+  // The built-in operators must outlive the registry.
+  explicit OperatorRegistry(std::span<const Operator* const> built_in) {
+    operators_.reserve(built_in.size());
+    for (const Operator* one : built_in) operators_.push_back(one);
   }
-  Owned(Owned&& other) noexcept
-      : object_(std::exchange(other.object_, nullptr)), end_(other.end_) {}
-  Owned& operator=(Owned&& other) noexcept {
-    std::swap(object_, other.object_);
-    std::swap(end_, other.end_);
-    return *this;
-  }
-  ~Owned() {
-    if (object_ != nullptr) end_(object_);
-  }
-
-  explicit operator bool() const { return object_ != nullptr; }
-  T* get() const { return object_; }
-  T* operator->() const { return object_; }
-  T& operator*() const { return *object_; }
-
- private:
-  T* object_ = nullptr;
-  void (*end_)(T*) = nullptr;
-};
-
-}  // namespace soma
-// ---- soma/nn/class_weights.hpp
-// Cross entropy with class weights: the weighted mean
-//     sum over rows of w[label] * loss / sum over rows of w[label],
-// as in PyTorch's CrossEntropyLoss(weight=w). Large weights let rare classes count as much as
-// frequent ones.
-
-namespace soma::nn {
-
-// The reduction of the cross entropy: the mean for a whole batch, the sum for a part of a batch.
-inline CrossEntropySetting loss_of(const data::Batch& batch) {
-  return {.reduction = batch.part ? LossReduction::sum : LossReduction::mean};
-}
-inline bool is_ignored(std::int64_t label) { return label == CrossEntropySetting{}.ignore_index; }
-
-// Weights with which each class adds the same amount to the loss: a class with n of the N rows gets
-// N / (classes * n). A class without rows gets 0.
-inline std::vector<float> balanced_class_weights(std::span<const std::uint64_t> rows) {
-  double all = 0;
-  for (const std::uint64_t count : rows) all += static_cast<double>(count);
-  std::vector<float> weights;
-  for (const std::uint64_t count : rows)
-    weights.push_back(count == 0 ? 0.0f
-                                 : static_cast<float>(all / (static_cast<double>(rows.size()) *
-                                                             static_cast<double>(count))));
-  return weights;
-}
-
-// Error operator.value: a class without a weight, a weight that is negative or not finite, or all
-// weights 0.
-inline void check_class_weights(std::string_view operation, std::span<const float> weights,
-                                std::size_t classes) {
-  if (weights.empty()) return;
-  if (weights.size() != classes)
-    fail(error_id::operator_value, operation, "class_weights", std::to_string(weights.size()),
-         "none, or one for each of " + std::to_string(classes) + " classes");
-  bool any = false;
-  for (std::size_t i = 0; i < weights.size(); ++i) {
-    if (!(weights[i] >= 0) || std::isinf(weights[i]))
-      fail(error_id::operator_value, operation, "class_weights[" + std::to_string(i) + "]",
-           to_text(static_cast<double>(weights[i])), "a finite number from 0");
-    any = any || weights[i] > 0;
-  }
-  if (!any)
-    fail(error_id::operator_value, operation, "class_weights", "all 0", "one above 0 at least");
-}
-
-// Class weights change the results, so a run is resumed with the same weights only.
-inline void describe_class_weights(Record& identity, std::span<const float> weights) {
-  if (weights.empty()) return;
-  std::string all;
-  for (const float weight : weights)
-    all.append(all.empty() ? "" : " ").append(to_text(static_cast<double>(weight)));
-  identity.set("class_weights", all);
-}
-
-// The divisor of the mean loss of a batch: the sum of the weights of labels that are not ignored,
-// or their number if there are no weights. A sum in double, in the order of the batch.
-inline double counted_labels(const data::Batch& batch, std::span<const float> weights = {}) {
-  double counted = 0;
-  for (const std::int64_t label : data::class_labels(batch.labels))
-    if (!is_ignored(label))
-      counted +=
-          weights.empty() ? 1 : static_cast<double>(weights[static_cast<std::size_t>(label)]);
-  return counted;
-}
-
-// The loss of a batch of checked class labels: the mean for a whole batch, the sum for a part. The
-// sums run over the batch's shards, so that the bits do not depend on threads and ranks.
-inline Var class_loss(Tape& tape, const Var& logits, const data::Batch& batch,
-                      std::span<const float> weights = {}) {
-  if (weights.empty())
-    return cross_entropy(tape, logits, tape.constant(batch.labels), loss_of(batch));
-  Context& context = tape.context();
-  std::vector<float> factors;
-  for (const std::int64_t label : data::class_labels(batch.labels))
-    factors.push_back(is_ignored(label) ? 0 : weights[static_cast<std::size_t>(label)]);
-  const Var losses =
-      cross_entropy(tape, logits, tape.constant(batch.labels), {.reduction = LossReduction::none});
-  const Tensor factor = Tensor::from(context, std::span<const float>(factors), losses.shape());
-  const Var total = sum(tape, mul(tape, losses, tape.constant(factor)));
-  if (batch.part) return total;
-  const double weight = counted_labels(batch, weights);
-  const float divisor[] = {weight == 0 ? 1.0f : static_cast<float>(weight)};
-  return div(tape, total,
-             tape.constant(Tensor::from(context, std::span<const float>(divisor), Shape{})));
-}
-
-}  // namespace soma::nn
-// ---- soma/nn/pieces.hpp
-// Piece: a part of a model that can run apart from the other parts. A model that can be cut into
-// the stages of a pipeline has
-//     std::vector<nn::Piece> pieces() const;
-// in the order of computation; its call operator runs the same list.
-
-namespace soma::nn {
-
-class Piece {
- public:
-  // Piece `index` of a model, which must outlive the piece.
-  using Run = Var (*)(const void* model, std::size_t index, Tape& tape, const Var& x,
-                      const data::Batch& batch);
-  Piece(std::string piece_name, Parameters own, Run run_piece, const void* model, std::size_t index)
-      : name(std::move(piece_name)),
-        parameters(std::move(own)),
-        run_(run_piece),
-        model_(model),
-        index_(index) {}
-  // function(tape, x, batch) -> Var. The first piece gets an undefined x: it reads the batch. One
-  // variable goes from each piece to the next. Its first dimension counts the rows of the batch or
-  // its sequences; its other dimensions are the same for every batch. For a batch without sequences
-  // it has no rows. Objects that the function refers to must outlive the piece.
-  template <class Function>
-  Piece(std::string piece_name, Parameters own, Function function, bool mixes = false)
-      : name(std::move(piece_name)),
-        parameters(std::move(own)),
-        mixes_sequences(mixes),
-        body_(Owned<Body>::template make<Holder<Function>>(std::move(function))) {}
-
-  Var run(Tape& tape, const Var& x, const data::Batch& batch) const {
-    return body_ ? body_->run(tape, x, batch) : run_(model_, index_, tape, x, batch);
-  }
-
-  std::string name;       // in the model: "layer.3"
-  Parameters parameters;  // with the names of the model's task
-  // True if in training the result for one sequence depends on other sequences of the batch, as in
-  // batch norm. Then a batch cannot be computed in parts.
-  bool mixes_sequences = false;
-
- private:
-  struct Body {
-    virtual ~Body() = default;
-    virtual Var run(Tape& tape, const Var& x, const data::Batch& batch) = 0;
-  };
-  template <class Function>
-  struct Holder final : Body {
-    explicit Holder(Function f) : function(std::move(f)) {}
-    Var run(Tape& tape, const Var& x, const data::Batch& batch) override {
-      return function(tape, x, batch);
-    }
-    Function function;
-  };
-  Owned<Body> body_;
-  Run run_ = nullptr;
-  const void* model_ = nullptr;
-  std::size_t index_ = 0;
-};
-
-using Pieces = std::vector<Piece>;
-
-}  // namespace soma::nn
-// ---- soma/nn/scope.hpp
-// Scope: the path of a module in its model. Modules are made from a scope: its path names the
-// streams of random numbers that initialise their parameters and drive their dropout, so that
-// neither depends on the order in which modules are made.
-
-namespace soma::nn {
-
-class InitialStore;  // nn/initial.hpp
-
-struct Scope {
-  Context& context;
-  std::uint64_t seed = 0;  // for random initial values
-  std::string path{};
-  // If not nullptr: parameters have no elements until this object, a Later (nn/later.hpp), makes
-  // them. It must outlive the modules.
-  InitialStore* later = nullptr;
-
-  // The scope of a part: "encoder" / "layer" is "encoder.layer".
-  Scope operator/(std::string_view part) const {
-    Scope child{context, seed, path, later};
-    if (!path.empty()) child.path += '.';
-    child.path += part;
-    return child;
-  }
-  std::uint32_t stream(std::string_view site) const { return stream_id(path, site); }
-  Draw draw(std::string_view site) const { return {.seed = seed, .stream = stream(site)}; }
-};
-
-// The path of a layer in its model, for messages. Copies share the text, so that copying a layer
-// needs no memory.
-class LayerPath {
- public:
-  LayerPath() = default;  // no path
-  explicit LayerPath(const Scope& scope)
-      : text_(Shared<Text>::make(scope.context.heap(), scope.path)) {}
-  bool defined() const { return !(text_ == nullptr); }
-  std::string_view view() const { return text_ == nullptr ? "" : std::string_view(text_->path); }
-
- private:
-  struct Text : Counted {
-    Text(Heap& heap, std::string where) : Counted(heap), path(std::move(where)) {}
-    std::string path;
-  };
-  Shared<Text> text_;
-};
-
-// Gathers the parameters of a module: each module has a member
-//     void collect(Collector& collector) const;
-// that adds its own parameters and passes the collector on to its parts.
-class Collector {
- public:
-  explicit Collector(Parameters& parameters, std::string path = {})
-      : parameters_(parameters), path_(std::move(path)) {}
-
-  // `role` decides if weight decay is usual for the parameter.
-  void add(std::string_view name, const Var& var, ParameterRole role = ParameterRole::unknown) {
-    add_rows(name, var, 0, to_end, role);
-  }
-  // A parameter that is some rows of a variable.
-  void add_rows(std::string_view name, const Var& var, std::size_t first, std::size_t last,
-                ParameterRole role = ParameterRole::unknown) {
-    if (var.defined()) parameters_.push_back({joined(name), var, first, last, role});
-  }
-  template <class Module>
-  void part(std::string_view name, const Module& module) {
-    Collector collector(parameters_, joined(name));
-    module.collect(collector);
-  }
-
- private:
-  std::string joined(std::string_view name) const {
-    std::string result = path_;
-    if (!result.empty() && !name.empty()) result += '.';
-    return result.append(name);
-  }
-  Parameters& parameters_;
-  std::string path_;
-};
-
-namespace detail {
-
-// Errors nn.no_parameters, state.duplicate_name.
-inline void check_parameters(const Parameters& parameters) {
-  if (parameters.empty())
-    fail(error_id::no_parameters, "nn::parameters", "module", "a module without parameters",
-         "a module whose collect() adds its parameters");
-  std::vector<std::string_view> names;
-  for (const Parameter& parameter : parameters) names.push_back(parameter.name);
-  std::sort(names.begin(), names.end());
-  if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end())
-    fail(error_id::duplicate_name, "nn::parameters", "module",
-         "a module that registers " + soma::quoted(*twice) + " twice", "a name for each parameter");
-}
-
-// True if two matrices hold the same numbers, and the numbers are not all equal.
-inline bool same_random_values(const Tensor& a, const Tensor& b) {
-  if (!a.defined() || !b.defined() || a.rank() < 2 || a.shape() != b.shape() ||
-      a.dtype() != b.dtype() || a.bytes() == 0 || !a.contiguous() || !b.contiguous() ||
-      std::memcmp(a.raw(), b.raw(), a.bytes()) != 0)
-    return false;
-  const std::size_t element = size_of(a.dtype());
-  return std::memcmp(a.raw(), a.raw() + element, a.bytes() - element) != 0;
-}
-
-inline void warn_of_equal_layers(const Parameters& parameters) {
-  for (std::size_t i = 0; i < parameters.size(); ++i)
-    for (std::size_t j = 0; j < i; ++j)
-      if (!parameters[i].var.is(parameters[j].var) &&
-          same_random_values(parameters[i].value(), parameters[j].value()))
-        parameters[i].var.context().log(
-            LogLevel::warning,
-            "nn::parameters: " + soma::quoted(parameters[j].name) + " and " +
-                soma::quoted(parameters[i].name) +
-                " have equal initial values: each layer needs a scope of its own");
-}
-
-}  // namespace detail
-
-// All parameters of a module, in the module's order. Errors nn.no_parameters, state.duplicate_name
-// (two parameters with one name). Two matrices of equal random values come from two layers that
-// were made from one scope and would learn the same: the context's log gets a warning.
-template <class Module>
-Parameters parameters(const Module& module, std::string_view path = {}) {
-  Parameters result;
-  Collector collector(result, std::string(path));
-  module.collect(collector);
-  detail::check_parameters(result);
-  detail::warn_of_equal_layers(result);
-  return result;
-}
-
-}  // namespace soma::nn
-// ---- soma/state/state_dict.hpp
-// StateDict: the tensors that are saved and loaded, by name, in ascending order of the names'
-// bytes. The order is part of the meaning of a state hash.
-
-namespace soma {
-
-namespace detail {
-
-// The number of letters to insert, remove or replace (Levenshtein); long names are cut.
-inline std::size_t edit_distance(std::string_view a, std::string_view b) {
-  a = a.substr(0, 256);
-  b = b.substr(0, 256);
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = (std::min)({replaced, diagonal + 1, row[j] + 1});
+  ~OperatorRegistry() {
+    while (!owned_.empty()) {  // the last first: it may use an earlier one
+      Owned* last = owned_.back();
+      owned_.pop_back();
+      if (last->registries.fetch_sub(1, std::memory_order_acq_rel) == 1) delete last;
     }
   }
-  return row.back();
-}
+  OperatorRegistry(const OperatorRegistry&) = delete;
+  OperatorRegistry& operator=(const OperatorRegistry&) = delete;
 
-}  // namespace detail
-
-// Copies share the tensors.
-class StateDict {
- public:
-  using Entry = std::pair<std::string, Tensor>;
-
-  // Errors state.duplicate_name, tensor.undefined.
-  void set(std::string name, Tensor tensor) {
-    if (!tensor.defined())
-      fail(error_id::tensor_undefined, "StateDict::set", soma::quoted(name), "no tensor",
-           "one with elements");
-    const auto place = lower_bound(name);
-    if (place != entries_.end() && place->first == name)
-      fail(error_id::duplicate_name, "StateDict::set", "name", soma::quoted(name), "a new name");
-    // std::vector::insert of pairs would cost every unit more than the rest of this class.
-    std::size_t at = entries_.size();
-    const auto wanted = static_cast<std::size_t>(place - entries_.begin());
-    entries_.push_back({std::move(name), std::move(tensor)});
-    for (; at > wanted; --at) std::swap(entries_[at], entries_[at - 1]);
+  // Copies a record; the returned record lives as long as the contexts that have it. The name is
+  // "namespace::name": letters, digits and underscores. Pass the object behind the record's state
+  // pointer as NewOperator::state, or let it outlive the contexts. The state must hold no tensors
+  // or other memory of a context, which may end before the others. Errors operator.incomplete,
+  // operator.name, operator.duplicate_name (which names the places of both registrations).
+  const Operator& add(const Operator& record, Place place = Place::here()) {
+    NewOperator one{record, {}};
+    return add(std::move(one), place.text());
   }
-
-  // The tensor of that name. Error state.missing_name, which lists similar names.
-  const Tensor& at(std::string_view name) const {
-    const Tensor* tensor = find(name);
-    if (tensor == nullptr)
-      fail(error_id::missing_name, "StateDict::at", "name", soma::quoted(name), near_names(name));
-    return *tensor;
+  const Operator& add(NewOperator one, std::string_view place) {
+    return *add_all({&one, 1}, place).front();
   }
-  // The same, or nullptr.
-  const Tensor* find(std::string_view name) const {
-    const auto place = lower_bound(name);
-    return place != entries_.end() && place->first == name ? &place->second : nullptr;
-  }
-  bool contains(std::string_view name) const { return find(name) != nullptr; }
-  // Returns true if the name was there.
-  bool erase(std::string_view name) {
-    const auto place = lower_bound(name);
-    if (place == entries_.end() || place->first != name) return false;
-    entries_.erase(place);
-    return true;
-  }
-
-  std::size_t size() const { return entries_.size(); }
-  bool empty() const { return entries_.empty(); }
-  auto begin() const { return entries_.begin(); }
-  auto end() const { return entries_.end(); }
-
-  // "one of 12 names, such as \"a.weight\", \"b.weight\"": the three nearest, for messages.
-  std::string near_names(std::string_view name) const {
-    if (empty()) return "a name in a dictionary that has none";
-    std::string text = "one of " + std::to_string(size()) + " names, such as ";
-    const Entry* shown[3] = {};
-    for (std::size_t i = 0; i < 3 && i < size(); ++i) {
-      std::size_t least = ~std::size_t{0};
-      for (const Entry& entry : entries_) {
-        const std::size_t distance = detail::edit_distance(name, entry.first);
-        if (distance >= least || &entry == shown[0] || &entry == shown[1]) continue;
-        least = distance;
-        shown[i] = &entry;
-      }
-      text.append(i == 0 ? "" : ", ").append(soma::quoted(shown[i]->first));
+  // Adds several at once: all, or none if one of them is refused.
+  std::vector<const Operator*> add_all(std::span<NewOperator> several, std::string_view place) {
+    for (const NewOperator& one : several) {
+      check_name(one.record.name);
+      detail::check_complete("OperatorRegistry::add", one.record);
     }
-    return text;
-  }
-
- private:
-  std::vector<Entry>::const_iterator lower_bound(std::string_view name) const {
-    return std::lower_bound(entries_.begin(), entries_.end(), name,
-                            [](const Entry& entry, std::string_view wanted) {
-                              return std::string_view(entry.first) < wanted;
-                            });
-  }
-
-  std::vector<Entry> entries_;  // ascending; std::string compares bytes as unsigned
-};
-
-struct CopyIntoOptions {
-  bool extra_names_are_errors = false;
-};
-
-// Copies the elements of `source` into the tensors of `target`. Every name of the target has to be
-// in the source, with the same shape and dtype. Nothing is written before all is checked. Returns
-// the names that only the source has. Errors state.missing_name, state.shape, state.dtype,
-// tensor.read_only; state.extra_name if the options forbid further names.
-inline std::vector<std::string> copy_into(const StateDict& source, const StateDict& target,
-                                          const CopyIntoOptions& options = {}) {
-  for (const auto& [name, to] : target) {
-    const Tensor* from = source.find(name);
-    if (from == nullptr)
-      fail(error_id::missing_name, "copy_into", "name", soma::quoted(name) + ", which source lacks",
-           source.near_names(name));
-    if (from->shape() != to.shape())
-      fail(error_id::state_shape, "copy_into", soma::quoted(name), from->describe(), to.describe());
-    if (from->dtype() != to.dtype())
-      fail(error_id::state_dtype, "copy_into", soma::quoted(name), from->describe(), to.describe());
-    if (!to.storage().writable())
-      fail(error_id::tensor_read_only, "copy_into", soma::quoted(name),
-           to.describe() + " of constant elements", "a writable tensor");
-  }
-  std::vector<std::string> extra;
-  for (const auto& [name, from] : source)
-    if (!target.contains(name)) extra.push_back(name);
-  if (options.extra_names_are_errors && !extra.empty())
-    fail(error_id::extra_name, "copy_into", "name",
-         soma::quoted(extra.front()) + " (one of " + std::to_string(extra.size()) + " extra)",
-         "a name of the target, " + target.near_names(extra.front()));
-  for (const auto& [name, to] : target) copy(source.at(name), to);
-  return extra;
-}
-
-}  // namespace soma
-
-namespace soma::metrics {
-class Metrics;  // metrics/metrics.hpp
-}
-
-namespace soma::nn {
-
-class Task {
- public:
-  struct Forward {
-    Var loss;       // one element: the mean over loss_count(); for a part of a batch the sum
-    Tensor scores;  // [sequences, outputs] fp32, for metrics(); not defined: none
-  };
-
-  Task() = default;
-  Task(const Task&) = delete;
-  Task& operator=(const Task&) = delete;
-  virtual ~Task() = default;
-
-  virtual const Parameters& parameters() const = 0;
-  virtual Forward forward(Tape& tape, const data::Batch& batch) = 0;
-  // The pieces of the model, in order: forward() is finish() of the last piece's result. Empty: the
-  // task cannot be cut.
-  virtual Pieces pieces() const { return {}; }
-  // The loss for this batch of the last piece's result; errors as of forward().
-  virtual Forward finish(Tape& /*tape*/, const Var& /*result*/, const data::Batch& /*batch*/) {
-    return {};
-  }
-  // The number of logits of a sequence, for a classifier with one label; otherwise 0.
-  virtual std::size_t classes() const { return 0; }
-  // New metrics that an evaluation counts beside the loss. If empty: accuracy, F1 and so on if
-  // classes() is not 0, else the loss alone.
-  virtual Owned<metrics::Metrics> metrics() const { return {}; }
-  // The labels of a batch in the form that metrics() counts.
-  virtual Tensor labels_of(const data::Batch& batch) const { return batch.labels; }
-  // The learning rate if the trainer's schedule has none: Adam's usual rate. A task whose model
-  // needs another rate, such as a pretrained model, overrides it.
-  virtual double learning_rate() const { return 1e-3; }
-  // True if several ranks may share a batch: then forward() of a part (data::Batch::part) returns
-  // the sum of the losses, and accepts a part without sequences.
-  virtual bool takes_parts() const { return false; }
-  // The number of losses in the mean of this whole batch, which is the batch's weight beside other
-  // batches.
-  virtual double loss_count(const data::Batch& batch) const {
-    return static_cast<double>(batch.inputs.sequences.count());
-  }
-  // Floating-point operations of forward and backward without padding and recomputation; 0: not
-  // known.
-  virtual double useful_flops(const data::Batch&) const { return 0; }
-  // Records the settings that change the results beside parameters and data: checkpoints and other
-  // ranks must agree on them.
-  virtual void describe(Record&) const {}
-  // The state that steps leave in the task beside its parameters and that later steps depend on.
-  // Checkpoints keep it; a resumed run returns it once the parameters are those of that step.
-  virtual StateDict state() const { return {}; }
-  // Error state.extra_name: the task keeps no such state.
-  virtual void load_state(const StateDict& state) {
-    if (!state.empty())
-      fail(error_id::extra_name, "Task::load_state", "state", soma::quoted(state.begin()->first),
-           "no entries: this task has no state except its parameters");
-  }
-};
-
-// Checks that each class label is a class or ignored. Error train.label names the sequence by its
-// place in the data if the source numbers sequences, else by its place in the batch.
-inline void check_labels(std::string_view task, const data::Batch& batch, std::size_t classes) {
-  if (!batch.labels.defined())
-    fail(error_id::train_label, task, "labels", "not defined", "a class for each sequence");
-  const std::vector<std::int64_t> labels = data::class_labels(batch.labels);
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    if (is_ignored(labels[i]) || (labels[i] >= 0 && static_cast<std::size_t>(labels[i]) < classes))
-      continue;
-    const bool numbered = i < batch.items.size();
-    fail(error_id::train_label, task,
-         "label of sequence " + std::to_string(numbered ? batch.items[i] : i) + " of the " +
-             (numbered ? "data" : "batch"),
-         std::to_string(labels[i]), "0 to " + std::to_string(classes - 1));
-  }
-}
-
-// The pieces of a model; empty if the model has no pieces().
-template <class Model>
-Pieces pieces_of(const Model& model) {
-  if constexpr (requires { model.pieces(); })
-    return model.pieces();
-  else
-    return {};
-}
-
-// Trains a model by cross entropy, optionally with class weights. The model is called with (tape,
-// inputs) and returns logits. It may have describe(Record&), as a task has, and pieces().
-template <class Model>
-class ClassificationTask final : public Task {
- public:
-  // Error operator.value: the number of class_weights is not the number of classes.
-  ClassificationTask(const Model& model, std::size_t class_count,
-                     std::vector<float> class_weights = {})
-      : model_(model),
-        parameters_(nn::parameters(model)),
-        classes_(class_count),
-        weights_(std::move(class_weights)) {
-    check_class_weights("ClassificationTask", weights_, classes_);
-  }
-  // The model must outlive its task.
-  ClassificationTask(const Model&&, std::size_t, std::vector<float> = {}) = delete;
-
-  const Parameters& parameters() const override { return parameters_; }
-  std::size_t classes() const override { return classes_; }
-  Forward forward(Tape& tape, const data::Batch& batch) override {
-    check_labels("ClassificationTask", batch, classes_);
-    return loss(tape, model_(tape, tape.constant(batch.inputs)), batch);
-  }
-  Pieces pieces() const override { return pieces_of(model_); }
-  Forward finish(Tape& tape, const Var& logits, const data::Batch& batch) override {
-    check_labels("ClassificationTask", batch, classes_);
-    return loss(tape, logits, batch);
-  }
-  bool takes_parts() const override { return true; }
-  double loss_count(const data::Batch& batch) const override {
-    return counted_labels(batch, weights_);
-  }
-  void describe(Record& identity) const override {
-    describe_class_weights(identity, weights_);
-    if constexpr (requires { model_.describe(identity); }) model_.describe(identity);
-  }
-
- private:
-  Forward loss(Tape& tape, const Var& logits, const data::Batch& batch) const {
-    return {class_loss(tape, logits, batch, weights_), logits.value()};
-  }
-
-  const Model& model_;
-  Parameters parameters_;
-  std::size_t classes_;
-  std::vector<float> weights_;
-};
-
-}  // namespace soma::nn
-
-namespace soma::nn {
-
-namespace detail {
-
-// The labels of a batch in the shape of the model's outputs: labels [n] match outputs [n, 1]. Error
-// train.label: another number of labels.
-inline Tensor labels_like(std::string_view task, Context& context, const Var& outputs,
-                          const Tensor& labels, std::size_t width, std::size_t sequences) {
-  if (!labels.defined())
-    fail(error_id::train_label, task, "labels", "not defined", "a number for each output");
-  if (outputs.value().elements() != sequences * width)
-    fail(error_id::train_label, task, "outputs", outputs.value().describe(),
-         to_string(Shape{sequences, width}));
-  if (labels.elements() != sequences * width)
-    fail(error_id::train_label, task, "labels", labels.describe(),
-         to_string(Shape{sequences, width}));
-  return contiguous(context, labels).reshape(outputs.shape());
-}
-
-inline LossReduction reduction_of(const data::Batch& batch) {
-  return batch.part ? LossReduction::sum : LossReduction::mean;
-}
-
-}  // namespace detail
-
-// Trains a model by the mean squared error. The model is called with (tape, inputs) and returns
-// numbers [sequences, outputs]. Labels of a batch: fp32 [sequences] or [sequences, outputs]. The
-// model may have describe(Record&), as a task has, and pieces(). Metrics: mse, mae, r2.
-template <class Model>
-class RegressionTask final : public Task {
- public:
-  explicit RegressionTask(const Model& model, std::size_t output_count = 1)
-      : model_(model), parameters_(nn::parameters(model)), outputs_(output_count) {}
-  explicit RegressionTask(const Model&&, std::size_t = 1) = delete;  // the model outlives its task
-
-  const Parameters& parameters() const override { return parameters_; }
-  Forward forward(Tape& tape, const data::Batch& batch) override {
-    return finish(tape, model_(tape, tape.constant(batch.inputs)), batch);
-  }
-  Pieces pieces() const override { return pieces_of(model_); }
-  Forward finish(Tape& tape, const Var& y, const data::Batch& batch) override {
-    const Tensor targets = detail::labels_like("RegressionTask", tape.context(), y, batch.labels,
-                                               outputs_, batch.inputs.sequences.count());
-    return {mse_loss(tape, y, tape.constant(targets), detail::reduction_of(batch)), y.value()};
-  }
-  Owned<metrics::Metrics> metrics() const override {
-    return Owned<metrics::Metrics>::make<metrics::Regression>(outputs_);
-  }
-  bool takes_parts() const override { return true; }
-  double loss_count(const data::Batch& batch) const override {
-    return static_cast<double>(batch.labels.elements());
-  }
-  void describe(Record& identity) const override {
-    if constexpr (requires { model_.describe(identity); }) model_.describe(identity);
-  }
-
- private:
-  const Model& model_;
-  Parameters parameters_;
-  std::size_t outputs_;
-};
-
-// Trains a model by binary cross entropy for each label. The model is called with (tape, inputs)
-// and returns logits [sequences, labels]. Labels of a batch: fp32 [sequences, labels], 0 or 1. The
-// model may have describe(Record&), as a task has, and pieces(). Metrics: micro_f1, macro_f1, f1_0
-// and so on.
-template <class Model>
-class MultiLabelTask final : public Task {
- public:
-  MultiLabelTask(const Model& model, std::size_t label_count)
-      : model_(model), parameters_(nn::parameters(model)), labels_(label_count) {}
-  MultiLabelTask(const Model&&, std::size_t) = delete;  // the model outlives its task
-
-  const Parameters& parameters() const override { return parameters_; }
-  Forward forward(Tape& tape, const data::Batch& batch) override {
-    return finish(tape, model_(tape, tape.constant(batch.inputs)), batch);
-  }
-  Pieces pieces() const override { return pieces_of(model_); }
-  Forward finish(Tape& tape, const Var& logits, const data::Batch& batch) override {
-    const Tensor labels =
-        detail::labels_like("MultiLabelTask", tape.context(), logits, labels_of(batch), labels_,
-                            batch.inputs.sequences.count());
-    return {binary_cross_entropy_with_logits(tape, logits, tape.constant(labels),
-                                             detail::reduction_of(batch)),
-            logits.value()};
-  }
-  Owned<metrics::Metrics> metrics() const override {
-    return Owned<metrics::Metrics>::make<metrics::MultiLabel>(labels_);
-  }
-  bool takes_parts() const override { return true; }
-  double loss_count(const data::Batch& batch) const override {
-    return static_cast<double>(batch.labels.elements());
-  }
-  void describe(Record& identity) const override {
-    if constexpr (requires { model_.describe(identity); }) model_.describe(identity);
-  }
-
- private:
-  const Model& model_;
-  Parameters parameters_;
-  std::size_t labels_;
-};
-
-}  // namespace soma::nn
-// ---- soma/state/arithmetic.hpp
-// The part of a checkpoint's identity that does not come from a run's options.
-
-// ---- soma/base/version.hpp
-// The version, in one place: CMake, Conan and the single header read these three lines.
-
-#define SOMA_VERSION_MAJOR 0
-#define SOMA_VERSION_MINOR 2
-#define SOMA_VERSION_PATCH 0
-
-namespace soma {
-
-struct Version {
-  int major, minor, patch;
-};
-
-inline constexpr Version version{SOMA_VERSION_MAJOR, SOMA_VERSION_MINOR, SOMA_VERSION_PATCH};
-
-}  // namespace soma
-
-namespace soma {
-
-// Adds the facts that decide the bits of a run beside its settings: the library's version, the
-// device, the mode of arithmetic, fused multiply-add on the target, and the way of bf16 products on
-// this CPU, which also decides fp32 products. Two machines with the same five facts give the same
-// bits.
-inline void add_arithmetic(Record& identity, const Context& context) {
-  identity.set("soma.version", std::to_string(version.major) + "." + std::to_string(version.minor) +
-                                   "." + std::to_string(version.patch));
-  const Device* device = context.device();
-  identity.set("soma.device", device == nullptr ? "host" : device->name());
-  identity.set("soma.math", context.math() == Math::portable ? "portable" : "fast");
-  identity.set("soma.fused_multiply_add", context.target().fused_multiply_add);
-  identity.set("soma.bf16_products", to_string(context.bf16().products));
-}
-
-}  // namespace soma
-// ---- soma/state/checkpoint.hpp
-// The state that a training run saves in order to be resumed, and the interface to the place that
-// keeps it. io/checkpoint_folder.hpp keeps it in files; a host with another store derives its own.
-
-namespace soma {
-
-// The states of a checkpoint, in the order of their files.
-enum class CheckpointState : std::uint8_t {
-  weights,
-  optimizer,
-  precision,  // amax histories behind scales
-  task,       // the task's state beside weights; if it is empty, as for most tasks, there is no
-              // file
-};
-inline constexpr std::array all_checkpoint_states{
-    CheckpointState::weights, CheckpointState::optimizer, CheckpointState::precision,
-    CheckpointState::task};
-
-// A number of parts for each state; 0: the state is whole.
-struct CheckpointParts {
-  std::array<std::size_t, all_checkpoint_states.size()> counts{};
-
-  std::size_t& operator[](CheckpointState state) { return counts[static_cast<std::size_t>(state)]; }
-  std::size_t operator[](CheckpointState state) const {
-    return counts[static_cast<std::size_t>(state)];
-  }
-  bool any() const { return counts != decltype(counts){}; }
-};
-
-struct Checkpoint {
-  StateDict weights{}, optimizer{}, precision{}, task{};
-  Record progress{"progress"};  // step, epoch, position in the data, scale of the loss ...
-  // The facts that must be the same for a resumed run to give the same numbers: the model's shape,
-  // a hash of the data, options, the library's version, the mode of arithmetic.
-  Record identity{"identity"};
-  // For save() only: a state that save_part() has stored in this number of parts is empty here.
-  // Loaded states are whole.
-  CheckpointParts parts{};
-
-  const StateDict& state(CheckpointState which) const {
-    return which == CheckpointState::weights     ? weights
-           : which == CheckpointState::optimizer ? optimizer
-           : which == CheckpointState::precision ? precision
-                                                 : task;
-  }
-  StateDict& state(CheckpointState which) {
-    return const_cast<StateDict&>(std::as_const(*this).state(which));
-  }
-};
-
-// One of `count` parts of a state. Each tensor lies in one part as a whole, or its rows lie in
-// consecutive parts: part after part, the rows form the whole (join_parts() combines them).
-struct CheckpointPart {
-  std::size_t index = 0, count = 1;
-};
-
-// The entries of weights and optimizer that a rank needs.
-class CheckpointNames {
- public:
-  virtual ~CheckpointNames() = default;
-  virtual bool wants(std::string_view name) const = 0;
-
- protected:
-  CheckpointNames() = default;
-  CheckpointNames(const CheckpointNames&) = default;
-  CheckpointNames& operator=(const CheckpointNames&) = default;
-};
-
-class CheckpointStore {
- public:
-  virtual ~CheckpointStore() = default;
-
-  // Stores the checkpoint as the newest. When this returns, the checkpoint is safe; when it throws,
-  // the earlier ones are.
-  virtual void save(std::uint64_t step, const Checkpoint& checkpoint) = 0;
-  // Loads the newest complete checkpoint; returns false if there is none. Its tensors may be
-  // read-only.
-  virtual bool load_latest(Context& context, Checkpoint& checkpoint) = 0;
-
-  // The checkpoint with the best evaluation so far, beside the others: a new one replaces it.
-  virtual void save_best(const Checkpoint& checkpoint) = 0;
-  virtual bool load_best(Context& context, Checkpoint& checkpoint) = 0;
-
-  // If several ranks have a part of the states each, every rank writes its own part, with a store
-  // of its own. Rank 0 begins (`step`: not set for the best checkpoint) and gets a name for the
-  // place; all ranks save their parts there; when all are done, rank 0 calls save() or save_best(),
-  // which makes the parts a checkpoint. Until then the parts are invisible. Parts that were begun
-  // and not saved are dropped, at the latest with the store, and never get into another checkpoint.
-  // Error checkpoint.parts: a store without this ability.
-  virtual std::string begin_parts(std::optional<std::uint64_t> /*step*/) { no_parts(); }
-  virtual void save_part(const std::string& /*place*/, CheckpointState /*which*/,
-                         const CheckpointPart& /*part*/, const StateDict& /*state*/) {
-    no_parts();
-  }
-  virtual void drop_parts() {}
-
-  // And every rank reads its own entries: rank 0 finds the newest complete checkpoint, or the best
-  // one, and returns the name of its place (empty: there is none). With that name each rank loads
-  // the records, the precision, the task's state, and its entries of weights and optimizer,
-  // whichever rank wrote them.
-  virtual std::string find_latest(Context& /*context*/) { no_parts(); }
-  virtual std::string find_best() { no_parts(); }
-  virtual Checkpoint load_named(Context& /*context*/, const std::string& /*place*/,
-                                const CheckpointNames& /*names*/) {
-    no_parts();
-  }
-
- protected:
-  CheckpointStore() = default;
-  CheckpointStore(const CheckpointStore&) = default;
-  CheckpointStore& operator=(const CheckpointStore&) = default;
-
- private:
-  [[noreturn]] static void no_parts() {
-    fail(error_id::checkpoint_parts, "CheckpointStore", "store",
-         "a store that takes whole states only",
-         "a store that ranks can save parts to, such as CheckpointFolder");
-  }
-};
-
-// Checks that a run with the identity `current` may resume from a checkpoint with the identity
-// `saved`: the same names with the same values, in any order. Error checkpoint.identity names all
-// differences, with both values.
-inline void check_identity(const Record& saved, const Record& current) {
-  std::string names, given, wanted;
-  const auto differ = [&](std::string_view name, std::string_view now, std::string_view then) {
-    const std::string_view comma = names.empty() ? "" : ", ";
-    names.append(comma).append(soma::quoted(name));
-    given.append(comma).append(now);
-    wanted.append(comma).append(then);
-  };
-  constexpr std::string_view absent = "not there";
-  for (const auto& [name, value] : current.entries()) {
-    const RecordValue* then = saved.find(name);
-    // Compared as text, because a file does not store whether a 5 was signed.
-    if (then == nullptr)
-      differ(name, to_text(value), absent);
-    else if (to_text(value) != to_text(*then))
-      differ(name, to_text(value), to_text(*then));
-  }
-  for (const auto& [name, value] : saved.entries())
-    if (!current.contains(name)) differ(name, absent, to_text(value));
-  if (!names.empty())
-    fail(error_id::checkpoint_identity, "check_identity", names, given,
-         wanted.append(", as the checkpoint has it"));
-}
-
-}  // namespace soma
-// ---- soma/train/report.hpp
-// Reports and progress as text.
-
-// ---- soma/base/fixed.hpp
-// Numbers in decimal, for people and for files with columns.
-
-namespace soma::detail {
-
-// `digits` digits after the point, up to 16. The point is a point in every locale.
-inline std::string fixed(double value, int digits) {
-  std::array<char, 336> text;  // 309 digits before the point
-  const auto end =
-      std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed, digits)
-          .ptr;
-  return {text.data(), end};
-}
-
-// The fewest digits that read back as the same float.
-inline std::string float_text(float value) {
-  std::array<char, 32> text;
-  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
-}
-
-}  // namespace soma::detail
-// ---- soma/train/events.hpp
-// The events that a trainer reports to its callbacks, and the report that it returns.
-
-// ---- soma/train/evaluation.hpp
-// Evaluation: the results of a pass over a source without training.
-
-// ---- soma/metrics/classification.hpp
-// Metrics of a classifier of one label: accuracy, F1, area under the ROC curve, confusion matrix.
-
-namespace soma::metrics {
-
-struct Interval {
-  double low = 0, high = 0;
-};
-
-// The 95 % interval of a proportion, after Wilson (1927): sensible near 0 and 1 and for few cases.
-inline Interval wilson_interval(std::uint64_t successes, std::uint64_t cases) {
-  if (cases == 0) return {0, 1};
-  constexpr double z = 1.959963984540054;
-  const double n = static_cast<double>(cases), p = static_cast<double>(successes) / n;
-  const double center = (p + z * z / (2 * n)) / (1 + z * z / n);
-  const double half = z * std::sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n);
-  // The interval contains p even after rounding.
-  return {(std::min)((std::max)(center - half, 0.0), p),
-          (std::max)((std::min)(center + half, 1.0), p)};
-}
-
-// The area under the ROC curve of the scores of negatives and positives: the probability that a
-// positive scores higher than a negative. A tie counts half; so does a NaN score, which has no
-// place in the order. 0.5 if there are no negatives or no positives.
-inline double area_under_curve(std::vector<float> negatives, std::vector<float> positives) {
-  if (negatives.empty() || positives.empty()) return 0.5;
-  const auto pairs = [&] {
-    return static_cast<double>(negatives.size()) * static_cast<double>(positives.size());
-  };
-  const auto is_nan = [](float score) { return std::isnan(score); };
-  const double all = pairs();
-  std::erase_if(negatives, is_nan);
-  std::erase_if(positives, is_nan);
-  std::sort(negatives.begin(), negatives.end());
-  double below = 0.5 * (all - pairs());
-  for (const float score : positives) {
-    const auto [first, last] = std::equal_range(negatives.begin(), negatives.end(), score);
-    below +=
-        static_cast<double>(first - negatives.begin()) + 0.5 * static_cast<double>(last - first);
-  }
-  return below / all;
-}
-
-// The number of cases of class `label` that were predicted as class `prediction`.
-struct Confusion {
-  std::size_t label = 0, prediction = 0;
-  std::uint64_t cases = 0;
-  friend bool operator==(const Confusion&, const Confusion&) = default;
-};
-
-// Copies are independent. Memory grows with the classes and the cases, never with the square of
-// many classes.
-class Classification final : public Metrics {
- public:
-  // With more classes there is no matrix: a matrix of this many classes takes 32 MiB.
-  static constexpr std::size_t most_matrix_classes = 2048;
-
-  explicit Classification(std::size_t class_count = 0)
-      : classes_(class_count),
-        labels_(class_count),
-        predictions_(class_count),
-        right_(class_count),
-        confusion_(class_count <= most_matrix_classes ? class_count * class_count : 0) {}
-
-  std::size_t outputs() const override { return classes_; }
-  // Adds cases with class labels, int32 or int64. Cases whose labels cross entropy ignores are not
-  // counted.
-  void add(std::span<const float> scores, const Tensor& labels) override {
-    const std::vector<std::int64_t> list = data::class_labels(labels);
-    for (std::size_t i = 0; i < list.size(); ++i)
-      if (list[i] != CrossEntropySetting{}.ignore_index)
-        add(scores.subspan(i * classes_, classes_), list[i]);
-  }
-  // One case: its logits, one for each class, and its label. Error train.label.
-  void add(std::span<const float> scores, std::int64_t label) {
-    if (scores.size() != classes_ || label < 0 || static_cast<std::size_t>(label) >= classes_)
-      fail(error_id::train_label, "metrics::Classification", "label",
-           std::to_string(label) + " beside " + std::to_string(scores.size()) + " scores",
-           "a class below " + std::to_string(classes_));
-    const auto truth = static_cast<std::size_t>(label);
-    std::size_t best = 0;
-    for (std::size_t i = 1; i < classes_; ++i)
-      if (scores[i] > scores[best]) best = i;
-    const std::size_t place = truth * classes_ + best;
-    if (classes_ <= most_matrix_classes)
-      ++confusion_[place];
-    else
-      places_.push_back(place);
-    ++labels_[truth];
-    ++predictions_[best];
-    right_[truth] += best == truth ? 1 : 0;
-    ++cases_;
-    correct_ += best == truth ? 1 : 0;
-    if (classes_ == 2) (truth == 1 ? positives_ : negatives_).push_back(scores[1] - scores[0]);
-  }
-
-  std::size_t classes() const { return classes_; }
-  std::uint64_t cases() const override { return cases_; }
-  std::uint64_t correct() const { return correct_; }
-  // [label, prediction], row-major; empty with more than most_matrix_classes classes.
-  std::span<const std::uint64_t> confusion() const { return confusion_; }
-  // The entries of that matrix that are not 0, row by row, for any number of classes.
-  std::vector<Confusion> confusions() const {
-    std::vector<Confusion> cells;
-    for (std::size_t place = 0; place < confusion_.size(); ++place)
-      if (confusion_[place] != 0)
-        cells.push_back({place / classes_, place % classes_, confusion_[place]});
-    std::vector<std::size_t> places = places_;
-    std::sort(places.begin(), places.end());
-    for (std::size_t i = 0; i < places.size(); ++i) {
-      if (i == 0 || places[i] != places[i - 1])
-        cells.push_back({places[i] / classes_, places[i] % classes_, 0});
-      ++cells.back().cases;
+    const Mutex::Lock lock(mutex_);
+    for (std::size_t i = 0; i < several.size(); ++i) {
+      const std::string_view name = several[i].record.name;
+      if (const Operator* other = find_unlocked(name)) refuse_duplicate(*other, place);
+      for (std::size_t j = 0; j < i; ++j)
+        if (several[j].record.name == name)
+          fail(error_id::operator_duplicate, "OperatorRegistry::add", "name",
+               quoted(name).append(" twice in ").append(place), "each name once");
     }
-    return cells;
-  }
-  double accuracy() const { return ratio(correct_, cases_); }
-  Interval accuracy_interval() const { return wilson_interval(correct_, cases_); }
-  // Metrics of one class; 0 for 0 / 0.
-  double precision(std::size_t label) const { return ratio(right_[label], predictions_[label]); }
-  double recall(std::size_t label) const { return ratio(right_[label], labels_[label]); }
-  double f1(std::size_t label) const {
-    return ratio(2 * right_[label], labels_[label] + predictions_[label]);
-  }
-  // The mean over the classes that occur as a label or a prediction: nothing is known of the
-  // others.
-  double macro_f1() const {
-    double sum = 0, met = 0;
-    for (std::size_t i = 0; i < classes_; ++i) {
-      sum += f1(i);
-      met += labels_[i] + predictions_[i] != 0 ? 1 : 0;
+    std::vector<const Operator*> added;
+    added.reserve(several.size());
+    reserve(several.size());
+    for (NewOperator& one : several) {
+      auto* owned = new Owned{.registration = {.place = std::string(place)},
+                              .name = std::string(one.record.name),
+                              .state = std::move(one.state),
+                              .record = one.record};
+      owned->record.name = owned->name;
+      owned->record.registration = &owned->registration;
+      keep(owned);
+      added.push_back(&owned->record);
     }
-    return ratio(sum, met);
+    return added;
   }
-  // The class that was predicted for all cases; not set if there were several classes, or no cases.
-  std::optional<std::size_t> only_prediction() const {
-    for (std::size_t i = 0; i < classes_; ++i)
-      if (cases_ != 0 && predictions_[i] == cases_) return i;
-    return std::nullopt;
+  // Adds the operators that another registry owns, by address, and shares their ownership: all, or
+  // none if a name is already taken. For contexts of the same program, such as ranks.
+  void share(const OperatorRegistry& from) {
+    std::vector<Owned*> several;
+    {
+      const Mutex::Lock lock(from.mutex_);
+      several = from.owned_;
+    }
+    const Mutex::Lock lock(mutex_);
+    for (const Owned* one : several)
+      if (const Operator* other = find_unlocked(one->name))
+        refuse_duplicate(*other, one->registration.place);
+    reserve(several.size());
+    for (Owned* one : several) {
+      one->registries.fetch_add(1, std::memory_order_relaxed);
+      keep(one);
+    }
   }
-  // The share of the most frequent label: the accuracy of guessing it every time.
-  double majority_share() const {
-    std::uint64_t most = 0;
-    for (const std::uint64_t cases : labels_) most = (std::max)(most, cases);
-    return ratio(most, cases_);
-  }
-  // For two classes; otherwise 0.5.
-  double area_under_curve() const { return metrics::area_under_curve(negatives_, positives_); }
 
-  // accuracy, macro_f1 and, for two classes, auc.
-  Values values() const override {
-    Values values{{"accuracy", "accuracy", accuracy()}, {"macro_f1", "macro F1", macro_f1()}};
-    if (classes_ == 2) values.push_back({"auc", "AUC", area_under_curve()});
-    return values;
+  // Returns nullptr if there is no such operator.
+  const Operator* find(std::string_view name) const {
+    const Mutex::Lock lock(mutex_);
+    return find_unlocked(name);
   }
-  const Classification* classification() const override { return this; }
+  // Error operator.unknown.
+  const Operator& at(std::string_view name) const {
+    const Operator* op = find(name);
+    if (op == nullptr)
+      fail(error_id::operator_unknown, "OperatorRegistry::at", "name", quoted(name),
+           "one of the " + std::to_string(all().size()) + " registered operators");
+    return *op;
+  }
+  // All present operators, in the order of addition.
+  std::vector<const Operator*> all() const {
+    const Mutex::Lock lock(mutex_);
+    return operators_;
+  }
 
  private:
-  template <class Number>
-  static double ratio(Number a, Number b) {
-    return b == 0 ? 0 : static_cast<double>(a) / static_cast<double>(b);
-  }
-
-  std::size_t classes_;
-  // Of each class: cases with that label, with that prediction, and with both.
-  std::vector<std::uint64_t> labels_, predictions_, right_;
-  std::vector<std::uint64_t> confusion_;
-  std::vector<std::size_t> places_;  // in the matrix that is not there, of each case
-  std::uint64_t cases_ = 0, correct_ = 0;
-  std::vector<float> negatives_, positives_;
-};
-
-}  // namespace soma::metrics
-
-namespace soma::train {
-
-struct Evaluation {
-  double loss = 0;                    // mean, as the task counts (Task::loss_count)
-  metrics::Values values{};           // values of the task's metrics
-  metrics::Classification metrics{};  // for tasks with classes
-  std::uint64_t sequences = 0;
-  double seconds = 0;
-};
-
-// The value of an evaluation that is compared: "loss", or a metric's name.
-struct Comparison {
-  double value = 0;
-  bool higher_is_better = false;
-
-  // The value with a sign that makes more better.
-  double score() const { return higher_is_better ? value : -value; }
-};
-
-}  // namespace soma::train
-
-namespace soma::train {
-
-struct RunInfo {
-  std::uint64_t first_step = 0;  // 0, or where a resumed run goes on
-  std::uint64_t steps = 0;       // steps of the whole run; 0: not known
-  std::uint64_t parameters = 0;  // numbers that are trained
-  std::uint64_t epochs = 0;
-  int threads = 1;  // threads of this rank
-  int ranks = 1;
-};
-
-struct StepInfo {
-  std::uint64_t step = 0;   // from 1: how many are done
-  std::uint64_t epoch = 0;  // from 0
-  double loss = 0;          // mean, as the task counts (Task::loss_count); 0 where nothing counts
-  double gradient_norm = 0;
-  double learning_rate = 0;
-  std::uint64_t tokens = 0, sequences = 0;
-  std::uint64_t longest = 0;                  // tokens of the longest sequence
-  std::uint64_t classified = 0, correct = 0;  // sequences with scores and a label, and of these
-  double seconds = 0;                         // the time of the whole step, waiting included
-  double wait_seconds = 0;                    // for the batch
-  double useful_flops = 0;                    // 0: not known; of all ranks
-  // The seconds in which sums of gradients were travelling between ranks, and the part of them in
-  // which this rank had nothing else to do: the rest was hidden behind backward.
-  double reduction_seconds = 0, reduction_wait_seconds = 0;
-  bool skipped = false;  // its gradients were not finite
-};
-
-struct EvaluationInfo {
-  std::uint64_t step = 0, epoch = 0;
-  const metrics::Classification* metrics = nullptr;  // for tasks with classes
-  const metrics::Values* values = nullptr;           // values of the task's metrics
-  double loss = 0, seconds = 0;
-  bool best = false;  // so far
-};
-
-// The report of a whole run. Rates count the training steps of this call, not evaluations or
-// checkpoints.
-struct Report {
-  std::uint64_t steps = 0, first_step = 0, epochs = 0;
-  std::uint64_t tokens = 0, sequences = 0;
-  double train_seconds = 0;  // in steps
-  double total_seconds = 0;  // with evaluations and checkpoints
-  double wait_seconds = 0;   // for batches
-  double useful_flops = 0;
-  double reduction_seconds = 0, reduction_wait_seconds = 0;  // as in StepInfo
-  double loss = 0;                                           // the loss of the last step
-  bool interrupted = false, stopped_early = false;
-  bool complete = false;  // all steps were made; interrupted then: the last evaluation was not
-  std::uint64_t skipped_steps = 0;
-  bool evaluated = false;
-  // The evaluation of the weights at the end of the run, if they were evaluated.
-  double evaluation_loss = 0;
-  metrics::Values values{};
-  metrics::Classification metrics{};  // for tasks with classes
-  // The criterion that chose the weights, "loss" or a metric's name; empty: the weights of the last
-  // step.
-  std::string best_metric{};
-  std::uint64_t peak_resident_bytes = 0;
-  std::string pipeline{};  // a table of its stages, where there is one
-  double price_per_hour = 0;
-
-  void take(Evaluation evaluation) {
-    metrics = std::move(evaluation.metrics);
-    values = std::move(evaluation.values);
-    evaluation_loss = evaluation.loss;
-    evaluated = true;
-  }
-  // The value of a metric. Error train.options: the run's task has no metric of that name.
-  double metric(std::string_view name) const {
-    if (const metrics::Value* value = metrics::find(values, name)) return value->value;
-    std::string known;
-    for (const metrics::Value& value : values)
-      known.append(known.empty() ? "" : ", ").append(value.name);
-    fail(error_id::train_options, "Report::metric", "name", soma::quoted(name),
-         known.empty() ? "no name: there was no evaluation" : "one of " + known);
-  }
-
-  double steps_per_second() const { return per_second(static_cast<double>(steps - first_step)); }
-  double tokens_per_second() const { return per_second(static_cast<double>(tokens)); }
-  double useful_gflops() const { return per_second(useful_flops * 1e-9); }
-  // The share of the reduction that was hidden behind backward.
-  double reduction_hidden() const {
-    return reduction_seconds > 0 ? 1 - reduction_wait_seconds / reduction_seconds : 0;
-  }
-  double cost() const { return price_per_hour * total_seconds / 3600; }
-
- private:
-  double per_second(double amount) const { return train_seconds > 0 ? amount / train_seconds : 0; }
-};
-
-// Follows a run, and may end it, but cannot change the training otherwise. An exception of
-// on_step(), on_evaluation() or on_checkpoint() loses no work: the run ends after this step with a
-// checkpoint, as when it is stopped, and then fit() throws the exception.
-class Callback {
- public:
-  virtual ~Callback() = default;
-  virtual void on_start(const RunInfo&) {}
-  virtual void on_step(const StepInfo&) {}
-  virtual void on_evaluation(const EvaluationInfo&) {}
-  virtual void on_checkpoint(std::uint64_t /*step*/) {}
-  virtual void on_end(const Report&) {}
-
-  // For the trainer: true if stop_run() was called since the last call.
-  bool take_stop() { return std::exchange(stop_, false); }
-  bool take_save() { return std::exchange(save_, false); }
-
- protected:
-  // Call it from on_step() or on_evaluation(): the run ends after this step as by patience
-  // (Report::stopped_early), with its evaluation, checkpoint and best weights. On several ranks it
-  // is enough that one rank calls it.
-  void stop_run() { stop_ = true; }
-  // Call it from the same members: a checkpoint is written after this step, if the run has a store.
-  // On several ranks it is enough that one rank calls it.
-  void save_run() { save_ = true; }
-
- private:
-  bool stop_ = false, save_ = false;
-};
-
-}  // namespace soma::train
-
-namespace soma::train {
-
-namespace detail {
-
-// "1.23k", "45.6M": three digits.
-inline std::string short_number(double value) {
-  const char* const units[] = {"", "k", "M", "G", "T"};
-  int unit = 0;
-  while (value >= 999.5 && unit < 4) {
-    value /= 1000;
-    ++unit;
-  }
-  const int digits = value >= 99.95 || (unit == 0 && value == static_cast<int>(value)) ? 0
-                     : value >= 9.995                                                  ? 1
-                                                                                       : 2;
-  return soma::detail::fixed(value, digits) + units[unit];
-}
-
-// "1h 02m", "3m 07s", "12s".
-inline std::string duration(double seconds) {
-  const auto whole = static_cast<std::uint64_t>(seconds < 0 ? 0 : seconds + 0.5);
-  const auto two = [](std::uint64_t n) { return (n < 10 ? "0" : "") + std::to_string(n); };
-  if (whole >= 3600) return std::to_string(whole / 3600) + "h " + two(whole / 60 % 60) + "m";
-  if (whole >= 60) return std::to_string(whole / 60) + "m " + two(whole % 60) + "s";
-  return std::to_string(whole) + "s";
-}
-
-// A model that always predicts the most frequent class may have a good accuracy.
-inline std::string one_class_only(const metrics::Classification& metrics) {
-  return "one class only; always guessing the most frequent one gets " +
-         soma::detail::fixed(metrics.majority_share(), 4);
-}
-
-inline std::string title_of(std::string_view metric, const metrics::Values& values) {
-  const metrics::Value* value = metrics::find(values, metric);
-  return value == nullptr ? "validation loss" : value->title;
-}
-
-inline std::string bytes(std::uint64_t count) {
-  return soma::detail::fixed(static_cast<double>(count) / (1 << 20), 0) + " MiB";
-}
-
-}  // namespace detail
-
-// The results and costs of a run: names and values in the order of the table.
-inline std::vector<std::pair<std::string, std::string>> report_lines(const Report& report) {
-  using detail::short_number, soma::detail::fixed;
-  std::vector<std::pair<std::string, std::string>> lines;
-  const auto line = [&lines](std::string_view name, std::string value) {
-    lines.emplace_back(name, std::move(value));
+  struct Owned {
+    Registration registration;
+    std::string name;
+    Owner state;
+    Operator record;
+    std::atomic<std::size_t> registries{1};  // that own it; the last one ends it
   };
-  if (report.interrupted) line("interrupted", "after step " + std::to_string(report.steps));
-  if (report.evaluated) line("validation loss", fixed(report.evaluation_loss, 4));
-  if (report.evaluated && report.metrics.cases() != 0) {
-    const metrics::Interval interval = report.metrics.accuracy_interval();
-    line("accuracy", fixed(report.metrics.accuracy(), 4) + "  (95 %: " + fixed(interval.low, 4) +
-                         " to " + fixed(interval.high, 4) + ", " +
-                         std::to_string(report.metrics.cases()) + " held out)");
-    line("macro F1", fixed(report.metrics.macro_f1(), 4));
-    if (report.metrics.classes() == 2) line("AUC", fixed(report.metrics.area_under_curve(), 4));
-    if (report.metrics.only_prediction())
-      line("predictions", detail::one_class_only(report.metrics));
-  } else {
-    for (const metrics::Value& value : report.values) line(value.title, fixed(value.value, 4));
+
+  static void check_name(std::string_view name) {
+    const auto is_word = [](std::string_view part) {
+      for (const char c : part)
+        if (!(c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+              (c >= 'A' && c <= 'Z')))
+          return false;
+      return !part.empty();
+    };
+    bool good = name.find("::") != std::string_view::npos;
+    for (std::string_view rest = name; good;) {
+      const std::size_t end = rest.find("::");
+      good = is_word(rest.substr(0, end));
+      if (end == std::string_view::npos) break;
+      rest.remove_prefix(end + 2);
+    }
+    if (!good)
+      fail(error_id::operator_name, "OperatorRegistry::add", "name", quoted(name),
+           "\"namespace::name\" of letters, digits and underscores");
   }
-  if (!report.best_metric.empty())
-    line("weights",
-         "of the best evaluation, by " + detail::title_of(report.best_metric, report.values));
-  line("steps", std::to_string(report.steps) + "  (" + fixed(report.steps_per_second(), 2) + "/s)");
-  line("tokens", short_number(static_cast<double>(report.tokens)) + "  (" +
-                     short_number(report.tokens_per_second()) + "/s)");
-  if (report.useful_flops > 0) line("useful GFLOP/s", fixed(report.useful_gflops(), 1));
-  line("training time",
-       detail::duration(report.train_seconds) + "  (waiting for data " +
-           fixed(report.train_seconds > 0 ? 100 * report.wait_seconds / report.train_seconds : 0,
-                 2) +
-           " %)");
-  if (report.reduction_seconds > 0)
-    line("reduction", fixed(1e3 * report.reduction_seconds /
-                                static_cast<double>(report.steps - report.first_step),
-                            1) +
-                          " ms a step, " + fixed(100 * report.reduction_hidden(), 0) + " % hidden");
-  line("total time", detail::duration(report.total_seconds));
-  line("peak memory", detail::bytes(report.peak_resident_bytes));
-  if (report.price_per_hour > 0)
-    line("cost",
-         fixed(report.cost(), 4) + "  (at " + fixed(report.price_per_hour, 2) + " an hour)");
-  if (report.skipped_steps != 0)
-    line("skipped steps", std::to_string(report.skipped_steps) + "  (gradients not finite)");
-  return lines;
+  [[noreturn]] static void refuse_duplicate(const Operator& there, std::string_view place) {
+    std::string given = quoted(there.name);
+    given.append(" at ").append(place);
+    fail(error_id::operator_duplicate, "OperatorRegistry::add", "name", given,
+         there.registration == nullptr
+             ? "another one: it is built in"
+             : "another one: it was registered at " + there.registration->place);
+  }
+  const Operator* find_unlocked(std::string_view name) const {
+    for (const Operator* op : operators_)
+      if (op->name == name) return op;
+    return nullptr;
+  }
+
+  void reserve(std::size_t more) {
+    owned_.reserve(owned_.size() + more);
+    operators_.reserve(operators_.size() + more);
+  }
+  void keep(Owned* one) {
+    owned_.push_back(one);
+    operators_.push_back(&one->record);
+  }
+
+  mutable Mutex mutex_;
+  std::vector<const Operator*> operators_;
+  std::vector<Owned*> owned_;
+};
+
+// A line for each operator: name, inputs, outputs, its functions and its origin. (Programs of
+// built-in operators belong to the device that runs them and are not listed.)
+std::string describe(const OperatorRegistry& registry);
+
+inline OperatorRegistry& Context::operators() {
+  if (!operators_ready_.load(std::memory_order_acquire)) {
+    const Mutex::Lock lock(made_on_first_use_);
+    if (operators_ == nullptr) {
+      operators_ = new OperatorRegistry(built_in().all);
+      end_operators_ = [](OperatorRegistry* registry) { delete registry; };
+    }
+    operators_ready_.store(true, std::memory_order_release);
+  }
+  return *operators_;
 }
 
-// The table of report_lines(), followed by the table of a pipeline's stages, ending with a newline.
-inline std::string to_string(const Report& report) {
+inline std::string describe(const OperatorRegistry& registry) {
+  struct Line {
+    std::string name, inputs, outputs, parts, place;
+  };
+  std::vector<Line> lines{{"name", "inputs", "outputs", "has", "from"}};
+  for (const Operator* op : registry.all()) {
+    Line line{.name = std::string(op->name),
+              .inputs = std::to_string(op->min_inputs),
+              .outputs = std::to_string(op->outputs),
+              .parts = {},
+              .place = op->registration == nullptr ? "built in" : op->registration->place};
+    if (op->max_inputs != op->min_inputs)
+      line.inputs.append("-").append(std::to_string(op->max_inputs));
+    const auto part = [&](bool has, std::string_view name) {
+      if (has) line.parts.append(line.parts.empty() ? "" : ", ").append(name);
+    };
+    part(op->gradient != nullptr, "gradient");
+    part(op->samples != nullptr, "samples");
+    part(op->program != nullptr, "program");
+    lines.push_back(std::move(line));
+  }
+  const auto widest = [&](std::string Line::*column) {
+    std::size_t width = 0;
+    for (const Line& line : lines) width = (std::max)(width, (line.*column).size());
+    return width;
+  };
+  const std::size_t name = widest(&Line::name), inputs = widest(&Line::inputs),
+                    outputs = widest(&Line::outputs), parts = widest(&Line::parts);
   std::string text;
-  for (const auto& [name, value] : report_lines(report)) {
-    if (name == "total time") text.append(report.pipeline);
-    text.append("  ").append(name).append(name.size() < 18 ? 18 - name.size() : 1, ' ');
-    text.append(value).push_back('\n');
+  for (const Line& line : lines) {
+    const auto cell = [&text](const std::string& value, std::size_t width) {
+      text.append(value).append(width - value.size() + 2, ' ');
+    };
+    cell(line.name, name);
+    cell(line.inputs, inputs);
+    cell(line.outputs, outputs);
+    cell(line.parts, parts);
+    text.append(line.place).push_back('\n');
   }
   return text;
 }
 
-template <class Stream>
-requires requires(Stream& stream, const std::string& text) { stream << text; }
-Stream& operator<<(Stream& stream, const Report& report) {
-  stream << to_string(report);
-  return stream;
-}
+}  // namespace soma
+// ---- soma/ops/samples.hpp
+// Samples: inputs for tests of an operator, and the plain reference for its results. Only
+// soma/testing.hpp reads them.
 
-}  // namespace soma::train
-// ---- soma/train/trainer.hpp
-// Trainer: TrainerBase for a model that makes batches from its host's rows.
-
-// ---- soma/train/loop.hpp
-// The members of TrainerBase that make a run: construction, the loop, and one step.
-
-// ---- soma/optim/gradients.hpp
-// The norm of all gradients, clipping, and the test that all gradients are finite.
-
-// ---- soma/autograd/row_blocks.hpp
-// The rows of a parameter as a tree of blocks: rows are halved until a block is small. Ranks that
-// keep parts of a parameter can split a sum along this tree, and combine the parts with the same
-// bits.
+// Records of built-in operators name their samples through this. Where a program compiles the
+// kernels itself (without soma::dispatch), the samples and their references would be a seventh of
+// what it compiles, and only tests ask for them: such a program defines SOMA_SAMPLES=1 in all its
+// units to have them.
+#if defined(SOMA_DISPATCH) && !defined(SOMA_SAMPLES)
+#define SOMA_SAMPLES 1
+#endif
+#if defined(SOMA_SAMPLES) && SOMA_SAMPLES
+#define SOMA_BUILT_IN_SAMPLES(function) (&function)
+#else
+#define SOMA_BUILT_IN_SAMPLES(function) nullptr
+#endif
 
 namespace soma {
 
-// The size of the smallest blocks in elements, unless a single row has more. Small enough that
-// hundreds of ranks can share the matrices of a model evenly; the biases of a layer stay whole.
-inline constexpr std::size_t row_block_elements = 2048;
-
-// The number of rows of a shape, along its first dimension, and the elements of a row. A shape
-// without dimensions is one row.
-struct RowShape {
-  std::size_t rows, elements;
-
-  explicit RowShape(const Shape& shape)
-      : rows(shape.rank() == 0 ? 1 : shape[0]), elements(rows == 0 ? 0 : shape.elements() / rows) {}
+// A tensor of the reference: row-major doubles. Whole numbers and flags are doubles too.
+struct ReferenceTensor {
+  Shape shape;
+  std::vector<double> values;
+  bool defined = true;
 };
 
-struct RowBlock {
-  std::size_t begin = 0, rows = 0;
+struct SampleInput {
+  Shape shape{};
+  DType dtype = DType::fp32;
+  // Elements are drawn uniformly between these bounds, whole numbers for integer types; or they are
+  // `values`.
+  double low = -1, high = 1;
+  std::vector<double> values{};
+  bool left_out = false;
+  bool differentiable = true;  // for floating inputs: true: the gradient is checked
+};
 
-  std::size_t end() const { return begin + rows; }
-  bool splits(std::size_t row_elements) const {
-    return rows > 1 && rows * row_elements > row_block_elements;
-  }
-  // The lower half has one row more if the number of rows is odd.
-  RowBlock lower() const { return {begin, rows - rows / 2}; }
-  RowBlock upper() const { return {end() - rows / 2, rows / 2}; }
+struct Sample {
+  std::string name;
+  std::vector<SampleInput> inputs;
+  Attributes attributes{};
+  std::vector<std::size_t> lengths{};  // lengths of the sequences; empty: none
+  // The error that fp32 may make in a result, and in a gradient, relative to the largest magnitude
+  // of the reference (at least 1): a formula of sizes, times 2^-24.
+  double error = 0, gradient_error = 0;
+  // What bf16 inputs may add to the error of a result beside its own rounding, relative as above:
+  // of an operator that rounds in between.
+  double bf16_error = 0;
+};
+
+struct OperatorSamples {
+  std::vector<Sample> samples;
+  // Computes outputs from inputs, in double. nullptr: there is no plain formula. May return fewer
+  // outputs than the operator has: the rest are its notes for backward.
+  std::vector<ReferenceTensor> (*reference)(const Sample&,
+                                            const std::vector<ReferenceTensor>&) = nullptr;
 };
 
 }  // namespace soma
+// ---- soma/ops/support.hpp
+// Tools of operators: checks with good messages, tensors as matrices for kernels, and the division
+// of work for the executor.
+
 // ---- soma/kernels/table.hpp
 // The kernel table: all code that soma compiles for an instruction set, behind plain functions.
 //
@@ -9178,6 +6968,91 @@ struct Kernels {
 };
 
 }  // namespace soma
+// ---- soma/ops/checks.hpp
+// Checks that operators share, with good messages.
+
+namespace soma::detail {
+
+inline void check_floating(std::string_view operation, std::string_view argument,
+                           const Tensor& tensor) {
+  if (!is_floating(tensor.dtype()))
+    fail(error_id::tensor_dtype, operation, argument, tensor.describe(), "a floating type");
+}
+// Checks a result type that the caller chooses. Error operator.value.
+inline void check_output(std::string_view operation, DType dtype) {
+  if (!is_floating(dtype))
+    fail(error_id::operator_value, operation, "output", to_string(dtype), "a floating type");
+}
+inline void check_fp32(std::string_view operation, std::string_view argument,
+                       const Tensor& tensor) {
+  if (tensor.dtype() != DType::fp32)
+    fail(error_id::tensor_dtype, operation, argument, tensor.describe(), "fp32");
+}
+inline void check_index_type(std::string_view operation, std::string_view argument,
+                             const Tensor& tensor) {
+  if (tensor.dtype() != DType::int32 && tensor.dtype() != DType::int64)
+    fail(error_id::tensor_dtype, operation, argument, tensor.describe(), "int32 or int64");
+}
+inline void check_shape(std::string_view operation, std::string_view argument, const Tensor& tensor,
+                        const Shape& wanted) {
+  if (tensor.shape() != wanted)
+    fail(error_id::tensor_shape, operation, argument, tensor.describe(), to_string(wanted));
+}
+inline void check_min_rank(std::string_view operation, std::string_view argument,
+                           const Tensor& tensor, std::size_t rank) {
+  if (tensor.rank() < rank)
+    fail(error_id::tensor_rank, operation, argument, tensor.describe(),
+         "rank " + std::to_string(rank) + " or more");
+}
+inline void check_rank(std::string_view operation, std::string_view argument, const Tensor& tensor,
+                       std::size_t rank) {
+  if (tensor.rank() != rank)
+    fail(error_id::tensor_rank, operation, argument, tensor.describe(),
+         "rank " + std::to_string(rank));
+}
+// Error operator.value.
+inline void check_accumulation(std::string_view operation, const Accumulation& accumulation) {
+  const auto refuse = [&](const std::string& given, std::string_view wanted) {
+    fail(error_id::operator_value, operation, "accumulation", given, wanted);
+  };
+  const FloatFormat& format = accumulation.format;
+  if (const char* problem = format.problem()) refuse(to_string(format), problem);
+  if (!format.is_signed || !format.has_zero())
+    refuse(to_string(format), "a format with a sign and a zero");
+  constexpr std::uint64_t most = Accumulation::most_products;
+  if (accumulation.chunk == 0 || accumulation.chunk > most)
+    refuse("a chunk of " + std::to_string(accumulation.chunk),
+           "1 to " + std::to_string(most) + " products");
+  if (accumulation.promote > most)
+    refuse("promoted after " + std::to_string(accumulation.promote),
+           "at most " + std::to_string(most) + " products");
+}
+// Checks that the tensor's rows are the rows of the sequences. Error operator.sequences.
+inline void check_sequences(std::string_view operation, const Tensor& tensor,
+                            const Sequences& sequences) {
+  if (!sequences.defined() || tensor.rank() == 0 || sequences.rows() != tensor.size(0))
+    fail(error_id::operator_sequences, operation, "input",
+         tensor.describe() + (sequences.defined() ? " with sequences of " +
+                                                        std::to_string(sequences.rows()) + " rows"
+                                                  : " without sequences"),
+         "rows that form sequences (Tape::constant of a Ragged)");
+}
+// Checks the sequences of an operator that reads all rows of a sequence: none has padding. Error
+// operator.sequences.
+inline void check_no_padding(std::string_view operation, const Sequences& sequences) {
+  if (sequences.defined() && sequences.padded())
+    fail(error_id::operator_sequences, operation, "input", "sequences with padding",
+         "sequences without padding");
+}
+// Checks that each sequence has a first row. Error ragged.empty_sequence.
+inline void check_first_rows(std::string_view operation, const Sequences& sequences) {
+  for (std::size_t i = 0; i < sequences.count(); ++i)
+    if (sequences.length(i) == 0)
+      fail(error_id::ragged_empty_sequence, operation, "sequence " + std::to_string(i), "empty",
+           "at least one row in each sequence");
+}
+
+}  // namespace soma::detail
 // ---- soma/ops/ranges.hpp
 // Divides work over many items among threads.
 
@@ -9354,6 +7229,4007 @@ void for_elements(Context& context, const Shape& shape, bool adjacent, std::size
 
 }  // namespace soma::detail
 
+namespace soma::detail {
+
+// An optional input, which may also be missing at the end of the list.
+inline Tensor input_or_none(std::span<const Tensor> inputs, std::size_t index) {
+  return index < inputs.size() ? inputs[index] : Tensor();
+}
+
+// ---- tensors as matrices: all dimensions but the last are rows
+
+// The tensor itself if its leading dimensions have one regular stride, else a copy.
+inline Tensor regular(Context& context, const Tensor& tensor) {
+  if (tensor.rank() <= 2) return tensor;
+  for (std::size_t i = 0; i + 2 < tensor.rank(); ++i)
+    if (tensor.size(i) != 1 && tensor.strides()[i] != tensor.strides()[i + 1] * tensor.size(i + 1))
+      return contiguous(context, tensor);
+  return tensor;
+}
+
+// The tensor as rows of its last dimension, rank 2.
+inline Tensor as_rows(Context& context, const Tensor& tensor) {
+  if (tensor.rank() == 2) return tensor;
+  return contiguous(context, tensor)
+      .reshape(Shape{tensor.shape().rows(), tensor.shape().columns()});
+}
+
+// A regular tensor as an operand.
+inline MatrixOperand operand(const Tensor& tensor) {
+  const std::size_t rank = tensor.rank();
+  // The stride of a single column has no meaning, and such a tensor may count as one row.
+  return {.data = tensor.raw(),
+          .dtype = tensor.dtype(),
+          .row_stride = rank < 2 ? 0 : tensor.strides()[rank - 2],
+          .column_stride = tensor.shape().columns() == 1 ? 1 : tensor.strides()[rank - 1]};
+}
+// A matrix with rows and columns exchanged.
+inline MatrixOperand transposed(MatrixOperand matrix) {
+  std::swap(matrix.row_stride, matrix.column_stride);
+  return matrix;
+}
+// A new output, or a contiguous tensor, as the target of a write.
+inline MatrixTarget target(const Tensor& tensor) {
+  return {.data = tensor.mutable_raw(),
+          .dtype = tensor.dtype(),
+          .row_stride = tensor.shape().columns()};
+}
+
+// An fp32 vector for kernels that read plain floats. Undefined if the tensor is left out.
+inline Tensor plain_fp32(Context& context, const Tensor& tensor) {
+  if (!tensor.defined() || (tensor.dtype() == DType::fp32 && tensor.contiguous())) return tensor;
+  Tensor result = Tensor::empty(context, tensor.shape());
+  const Tensor source = contiguous(context, tensor);
+  parallel(context, 1, [&](int) {
+    context.kernels().element.unary({.function = Unary::copy,
+                                     .rows = 1,
+                                     .columns = source.elements(),
+                                     .x = {.data = source.raw(), .dtype = source.dtype()},
+                                     .y = target(result)});
+  });
+  return result;
+}
+inline const float* floats(const Tensor& tensor) {
+  return tensor.defined() ? tensor.data<float>() : nullptr;
+}
+
+// The cuts of a sum over rows: at the shards of the sequences, else evenly into the default number
+// of parts.
+class RowSegments {
+ public:
+  RowSegments(const Sequences& sequences, std::size_t rows) {
+    if (sequences.defined() && sequences.rows() == rows) {
+      segments_ = {sequences.row_bounds().data(), sequences.shards()};
+      return;
+    }
+    for (std::size_t i = 0; i <= default_shards; ++i)
+      even_[i] = rows / default_shards * i + rows % default_shards * i / default_shards;
+    segments_ = {even_.data(), default_shards};
+  }
+  RowSegments(const RowSegments&) = delete;
+  RowSegments& operator=(const RowSegments&) = delete;
+  const Segments& get() const { return segments_; }
+
+ private:
+  std::array<std::size_t, default_shards + 1> even_{};
+  Segments segments_;
+};
+
+}  // namespace soma::detail
+
+namespace soma::detail {
+
+// Adjacent elements in fp32: x, or x and dy.
+struct Chunk {
+  const Attributes& attributes;
+  std::array<const float*, 2> inputs;
+  float* output;
+  std::size_t count;
+};
+using ChunkFunction = void (*)(const Chunk&);
+
+struct Elementwise {
+  std::string name, backward_name;
+  ChunkFunction forward, gradient;
+  Operator backward{};  // inputs x, dy; output dx
+};
+
+inline const Elementwise& elementwise_of(const void* state) {
+  return *static_cast<const Elementwise*>(state);
+}
+
+// The cost of one element is unknown: it is taken as that of an exponential.
+inline void run_chunks(const OperatorCall& call, ChunkFunction function) {
+  constexpr std::size_t longest = 512;  // two inputs and the output stay in the first cache
+  const std::size_t inputs = call.inputs.size();
+  std::array<Tensor, 2> held;
+  std::array<MatrixOperand, 2> from;
+  bool adjacent = true;
+  for (std::size_t i = 0; i < inputs; ++i) {
+    held[i] = regular(call.context, call.inputs[i]);
+    from[i] = operand(held[i]);
+    adjacent = adjacent && held[i].contiguous();
+  }
+  const MatrixTarget to = target(call.outputs[0]);
+  const auto piece = [&](std::size_t row, std::size_t column, std::size_t count) {
+    alignas(64) std::array<std::array<float, longest>, 3> buffers;
+    Chunk chunk{call.attributes, {}, nullptr, count};
+    for (std::size_t i = 0; i < inputs; ++i) {
+      const MatrixOperand x = part(from[i], row, column);
+      if (x.dtype == DType::fp32 && x.column_stride == 1) {
+        chunk.inputs[i] = static_cast<const float*>(x.data);
+        continue;
+      }
+      call.context.kernels().element.unary({.function = Unary::copy,
+                                            .rows = 1,
+                                            .columns = count,
+                                            .x = x,
+                                            .y = {.data = buffers[i].data()}});
+      chunk.inputs[i] = buffers[i].data();
+    }
+    const MatrixTarget y = part(to, row, column);
+    const bool direct = y.dtype == DType::fp32;
+    chunk.output = direct ? static_cast<float*>(y.data) : buffers[2].data();
+    function(chunk);
+    if (!direct)
+      call.context.kernels().element.unary({.function = Unary::copy,
+                                            .rows = 1,
+                                            .columns = count,
+                                            .x = {.data = buffers[2].data()},
+                                            .y = y});
+  };
+  for_elements(call.context, call.outputs[0].shape(), adjacent, 16,
+               [&](std::size_t row, std::size_t column, std::size_t rows, std::size_t columns) {
+                 for (std::size_t r = 0; r < rows; ++r)
+                   for (std::size_t c = 0; c < columns; c += longest)
+                     piece(row + r, column + c, (std::min)(longest, columns - c));
+               });
+}
+
+inline OperatorSamples elementwise_inputs(const Attributes& attributes) {
+  OperatorSamples result;
+  for (const Shape& shape : {Shape{}, Shape{0, 3}, Shape{1}, Shape{7, 31}, Shape{2, 3, 17}})
+    result.samples.push_back({.name = to_string(shape),
+                              .inputs = {{.shape = shape, .low = -2, .high = 2}},
+                              .attributes = attributes});
+  return result;
+}
+
+// `gradient` may be nullptr. The name is copied.
+inline NewOperator make_elementwise(std::string_view name, ChunkFunction forward,
+                                    ChunkFunction gradient, OperatorSamples (*samples)()) {
+  Owner owner(Elementwise{std::string(name), std::string(name) + " backward", forward, gradient});
+  auto* state = static_cast<Elementwise*>(owner.get());
+  state->backward = {
+      .name = state->backward_name,
+      .min_inputs = 2,
+      .max_inputs = 2,
+      .shape =
+          [](const ShapeCall& call) {
+            check_shape(elementwise_of(call.state).backward_name, "dy", call.inputs[1],
+                        call.inputs[0].shape());
+            call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
+          },
+      .host =
+          [](const OperatorCall& call) { run_chunks(call, elementwise_of(call.state).gradient); },
+      .state = state};
+  Operator record{
+      .name = state->name,
+      .keeps_inputs = 1,
+      .shape =
+          [](const ShapeCall& call) {
+            check_floating(elementwise_of(call.state).name, "x", call.inputs[0]);
+            call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
+          },
+      .host =
+          [](const OperatorCall& call) { run_chunks(call, elementwise_of(call.state).forward); },
+      .samples = samples,
+      .state = state};
+  if (gradient != nullptr)
+    record.gradient = [](const GradientCall& call) {
+      call.input_gradients[0].values =
+          run(call.context, elementwise_of(call.state).backward, call.attributes,
+              {call.inputs[0], call.output_gradients[0]})[0];
+    };
+  return {record, std::move(owner)};
+}
+
+}  // namespace soma::detail
+// ---- soma/ops/plain_call.hpp
+// Calls with plain tensors, which a custom operator gets unless it asks for the caller's tensors.
+// Floating tensors are fp32, and all tensors are row-major without gaps; results are rounded once
+// to the wanted type.
+
+namespace soma::detail {
+
+inline bool widened(const Tensor& tensor) {
+  return is_floating(tensor.dtype()) && tensor.dtype() != DType::fp32;
+}
+// An outline has no elements to arrange.
+inline bool is_plain(const Tensor& tensor) {
+  return !widened(tensor) && (!tensor.defined() || tensor.contiguous());
+}
+inline bool all_plain(std::span<const Tensor> tensors) {
+  for (const Tensor& tensor : tensors)
+    if (!is_plain(tensor)) return false;
+  return true;
+}
+
+// A floating tensor in another floating type, row-major.
+inline Tensor in_type(Context& context, const Tensor& tensor, DType dtype) {
+  Tensor result = Tensor::empty(context, tensor.shape(), dtype);
+  const Tensor source = regular(context, tensor);
+  const MatrixOperand from = operand(source);
+  const MatrixTarget to = target(result);
+  for_elements(context, source.shape(), source.contiguous(), 2,
+               [&](std::size_t row, std::size_t column, std::size_t rows, std::size_t columns) {
+                 context.kernels().element.unary({.function = Unary::copy,
+                                                  .rows = rows,
+                                                  .columns = columns,
+                                                  .x = part(from, row, column),
+                                                  .y = part(to, row, column)});
+               });
+  return result;
+}
+
+inline Tensor plain(Context& context, const Tensor& tensor) {
+  if (is_plain(tensor)) return tensor;
+  if (!tensor.defined()) return tensor.outline(DType::fp32);
+  return widened(tensor) ? in_type(context, tensor, DType::fp32) : contiguous(context, tensor);
+}
+
+class PlainTensors {
+ public:
+  PlainTensors(Context& context, std::span<const Tensor> tensors) : tensors_(context.heap()) {
+    tensors_.reserve(tensors.size());
+    for (const Tensor& tensor : tensors) tensors_.push_back(plain(context, tensor));
+  }
+  operator std::span<const Tensor>() const { return tensors_; }
+  const Tensor& operator[](std::size_t i) const { return tensors_[i]; }
+
+ private:
+  HeapVector<Tensor> tensors_;
+};
+
+// Calls function(call) with the plain tensors of a call. `writes_inputs` as in the record.
+template <class Function>
+void with_plain_tensors(const OperatorCall& call, std::uint32_t writes_inputs,
+                        Function&& function) {
+  if (all_plain(call.inputs) && all_plain(call.outputs)) return function(call);
+  Context& context = call.context;
+  const PlainTensors inputs(context, call.inputs);
+  std::array<Tensor, max_outputs> outputs;
+  for (std::size_t i = 0; i < call.outputs.size(); ++i)
+    outputs[i] = is_plain(call.outputs[i])
+                     ? call.outputs[i]
+                     : Tensor::empty(context, call.outputs[i].shape(), DType::fp32);
+  function(OperatorCall{context, call.attributes, inputs,
+                        std::span(outputs).first(call.outputs.size()), call.sequences, call.state});
+  for (std::size_t i = 0; i < call.outputs.size(); ++i) {
+    const bool rounded = !is_plain(call.outputs[i]) && outputs[i].defined() &&
+                         outputs[i].dtype() == DType::fp32 &&
+                         outputs[i].shape() == call.outputs[i].shape();
+    if (rounded)
+      copy(in_type(context, outputs[i], call.outputs[i].dtype()), call.outputs[i]);
+    else  // made by the function, the same as before, or what run() will refuse
+      call.outputs[i] = std::move(outputs[i]);
+  }
+  for (std::size_t i = 0; i < call.inputs.size(); ++i)
+    if ((writes_inputs >> i & 1) != 0 && !is_plain(call.inputs[i]))
+      copy(
+          widened(call.inputs[i]) ? in_type(context, inputs[i], call.inputs[i].dtype()) : inputs[i],
+          call.inputs[i]);
+}
+
+// The same for a gradient: it reads plain tensors, and its results are rounded to the types of the
+// inputs.
+template <class Function>
+void with_plain_tensors(const GradientCall& call, Function&& function) {
+  Context& context = call.context;
+  if (all_plain(call.inputs) && all_plain(call.outputs) && all_plain(call.output_gradients)) {
+    function(call);
+  } else {
+    const PlainTensors inputs(context, call.inputs), outputs(context, call.outputs),
+        output_gradients(context, call.output_gradients);
+    function(GradientCall{context, call.attributes, inputs, outputs, output_gradients,
+                          call.sequences, call.wanted, call.input_gradients, call.state});
+  }
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    Tensor& values = call.input_gradients[i].values;
+    const DType wanted = call.inputs[i].dtype();
+    if (values.defined() && is_floating(wanted) && values.dtype() != wanted)
+      values = in_type(context, values, wanted);
+  }
+}
+
+}  // namespace soma::detail
+
+namespace soma {
+
+// The attributes of an operator without any.
+struct NoAttributes {};
+
+namespace detail {
+
+template <class A>
+inline constexpr bool has_attributes = !std::is_same_v<A, NoAttributes>;
+
+// R(Call...), or R(Call..., const A&) where there are attributes.
+template <class A, class R, class... Call>
+struct WithAttributes {
+  using Function = R (*)(Call..., const A&);
+};
+template <class R, class... Call>
+struct WithAttributes<NoAttributes, R, Call...> {
+  using Function = R (*)(Call...);
+};
+
+// The attributes of a call; a call without attributes gets the defaults.
+template <class A>
+A attributes_of(const Attributes& given) {
+  if constexpr (std::is_default_constructible_v<A>)
+    if (given.empty()) return A{};
+  return given.as<A>();
+}
+template <class A>
+Attributes to_attributes(const A& attributes) {
+  if constexpr (has_attributes<A>)
+    return Attributes(attributes);
+  else
+    return {};
+}
+template <class A, class Function, class Call>
+void call_with_attributes(Function function, const Call& call) {
+  if constexpr (has_attributes<A>)
+    function(call, attributes_of<A>(call.attributes));
+  else
+    function(call);
+}
+
+template <class Function>
+inline constexpr bool captures_nothing =
+    std::conjunction_v<std::is_empty<Function>, std::is_default_constructible<Function>>;
+
+}  // namespace detail
+
+// ---- calling
+
+// An operator as a function of a tape and variables; attributes come last. It lives as long as the
+// context in which the operator was registered. A call costs as much as Tape::apply: well below a
+// microsecond beyond the kernel. Errors as of Tape::apply_all.
+template <class A = NoAttributes>
+class OperatorFunction {
+ public:
+  explicit OperatorFunction(const Operator& op) : op_(&op) {}
+
+  Var operator()(Tape& tape, const Var& x, const A& attributes = {}) const {
+    return apply(tape, {x}, attributes);
+  }
+  Var operator()(Tape& tape, const Var& x, const Var& y, const A& attributes = {}) const {
+    return apply(tape, {x, y}, attributes);
+  }
+  Var operator()(Tape& tape, const Var& x, const Var& y, const Var& z,
+                 const A& attributes = {}) const {
+    return apply(tape, {x, y, z}, attributes);
+  }
+  // Takes any number of inputs; returns the first output.
+  Var apply(Tape& tape, std::initializer_list<Var> inputs, const A& attributes = {}) const {
+    return tape.apply(*op_, detail::to_attributes(attributes), inputs);
+  }
+  // Returns all outputs.
+  VarOutputs all(Tape& tape, std::initializer_list<Var> inputs, const A& attributes = {}) const {
+    return tape.apply_all(*op_, detail::to_attributes(attributes),
+                          std::span<const Var>(inputs.begin(), inputs.size()));
+  }
+  const Operator& record() const { return *op_; }
+
+ private:
+  const Operator* op_;
+};
+
+// Calls an operator by name; returns the first output, or all outputs. Error operator.unknown.
+inline Var apply(Tape& tape, std::string_view name, std::initializer_list<Var> inputs,
+                 const Attributes& attributes = {}) {
+  return tape.apply(tape.context().operators().at(name), attributes, inputs);
+}
+inline VarOutputs apply_all(Tape& tape, std::string_view name, std::initializer_list<Var> inputs,
+                            const Attributes& attributes = {}) {
+  return tape.apply_all(tape.context().operators().at(name), attributes,
+                        std::span<const Var>(inputs.begin(), inputs.size()));
+}
+
+// ---- a scalar function
+
+// y = f(x) and dx = df(x, dy), element by element; with attributes of type A both take a `const A&`
+// last. x may be of any floating type and any shape. Without df the operator has no gradient:
+// applying it to a variable with a gradient is error autograd.not_differentiable. Errors as of
+// OperatorRegistry::add.
+template <class A = NoAttributes, class Function, class Gradient = std::nullptr_t>
+OperatorFunction<A> register_elementwise(OperatorRegistry& registry, std::string_view name,
+                                         Function, Gradient = nullptr,
+                                         Place place = Place::here()) {
+  constexpr bool differentiable = !std::is_same_v<Gradient, std::nullptr_t>;
+  static_assert(detail::captures_nothing<Function>,
+                "register_elementwise: the function has to be a lambda without captures; what it "
+                "needs comes in attributes");
+  static_assert(!differentiable || detail::captures_nothing<Gradient>,
+                "register_elementwise: the gradient has to be a lambda without captures; what it "
+                "needs comes in attributes");
+  const detail::ChunkFunction forward = [](const detail::Chunk& chunk) {
+    const Function f{};
+    const float* x = chunk.inputs[0];
+    if constexpr (detail::has_attributes<A>) {
+      const A a = detail::attributes_of<A>(chunk.attributes);
+      for (std::size_t i = 0; i < chunk.count; ++i)
+        chunk.output[i] = static_cast<float>(f(x[i], a));
+    } else {
+      for (std::size_t i = 0; i < chunk.count; ++i) chunk.output[i] = static_cast<float>(f(x[i]));
+    }
+  };
+  detail::ChunkFunction backward = nullptr;
+  if constexpr (differentiable)
+    backward = [](const detail::Chunk& chunk) {
+      const Gradient df{};
+      const float *x = chunk.inputs[0], *dy = chunk.inputs[1];
+      if constexpr (detail::has_attributes<A>) {
+        const A a = detail::attributes_of<A>(chunk.attributes);
+        for (std::size_t i = 0; i < chunk.count; ++i)
+          chunk.output[i] = static_cast<float>(df(x[i], dy[i], a));
+      } else {
+        for (std::size_t i = 0; i < chunk.count; ++i)
+          chunk.output[i] = static_cast<float>(df(x[i], dy[i]));
+      }
+    };
+  OperatorSamples (*samples)() = nullptr;
+  if constexpr (std::is_default_constructible_v<A>)
+    samples = [] { return detail::elementwise_inputs(detail::to_attributes(A{})); };
+  return OperatorFunction<A>(
+      registry.add(detail::make_elementwise(name, forward, backward, samples), place.text()));
+}
+
+// ---- functions on tensors
+
+// The parts of an operator; all except `host` or `compose` may be left out. Functions take a `const
+// A&` last if there are attributes. They see the tensors of a call: the first `inputs` tensors are
+// always defined(), the next `optional_inputs` may not be.
+template <class A = NoAttributes>
+struct CustomOperator {
+  template <class Call>
+  using On = typename detail::WithAttributes<A, void, const Call&>::Function;
+
+  std::size_t inputs = 1, optional_inputs = 0;
+  std::size_t outputs = 1;  // the first is the result; others may hold notes for the gradient
+
+  // Sizes and types of the outputs. Required if `host` exists and does not allocate its outputs.
+  On<ShapeCall> shape = nullptr;
+  // Writes all elements of the outputs.
+  On<OperatorCall> host = nullptr;
+  // Instead of `host`: the operator as a formula of other differentiable operators, on a tape of
+  // its own; the result has the type of input 0. The gradient is derived: the formula runs again,
+  // recorded. dropout() on that tape does nothing: an operator that draws takes its Draw from the
+  // attributes.
+  typename detail::WithAttributes<A, Var, Tape&, std::span<const Var>>::Function compose = nullptr;
+  On<GradientCall> gradient = nullptr;
+  OperatorSamples (*samples)() = nullptr;  // the samples of soma::testing::check_operator
+  const Program* program = nullptr;        // lives as long as the context
+
+  // The tensors that `gradient` reads: bit i is input i, or output i. Fewer bits save memory on the
+  // tape.
+  std::uint32_t keeps_inputs = ~std::uint32_t{0}, keeps_outputs = ~std::uint32_t{0};
+  std::uint32_t writes_inputs = 0;  // bit i: `host` writes input i. Such an operator has no
+                                    // gradient
+  bool allocates_outputs = false;   // true: `host` allocates, because sizes depend on the data
+  // false: functions get floating tensors as fp32 and all tensors without gaps, whatever the caller
+  // passes; true: functions get the caller's types and strides.
+  bool as_given = false;
+};
+
+namespace detail {
+
+template <class A>
+struct NamedOperator : CustomOperator<A> {
+  NamedOperator(const CustomOperator<A>& custom, std::string_view own_name)
+      : CustomOperator<A>(custom), name(own_name) {}
+  std::string name;
+};
+
+template <class A>
+const NamedOperator<A>& custom_of(const void* state) {
+  return *static_cast<const NamedOperator<A>*>(state);
+}
+
+template <class A>
+Var run_composed(const CustomOperator<A>& custom, Tape& tape, std::span<const Var> inputs,
+                 const Attributes& attributes) {
+  Var result;
+  if constexpr (has_attributes<A>)
+    result = custom.compose(tape, inputs, attributes_of<A>(attributes));
+  else
+    result = custom.compose(tape, inputs);
+  if (!result.defined()) return result;
+  // An input returned unchanged would be no result of this tape.
+  return result.is_leaf() ? tape.apply(tape.operators().of(Unary::copy), {}, {result}) : result;
+}
+
+inline HeapVector<Var> composed_inputs(Tape& tape, std::span<const Tensor> tensors,
+                                       const Sequences& sequences, std::span<const bool> wanted) {
+  Context& context = tape.context();
+  HeapVector<Var> inputs(context.heap());
+  inputs.reserve(tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const Tensor& tensor = tensors[i];
+    const bool rows = tensor.defined() && sequences.defined() && tensor.rank() > 0 &&
+                      tensor.size(0) == sequences.rows();
+    Var input;
+    if (tensor.defined())
+      input = !wanted.empty() && wanted[i] ? Var::parameter(context, tensor)
+                                           : Var::constant(context, tensor);
+    inputs.push_back(rows ? tape.with_sequences(input, sequences) : input);
+  }
+  return inputs;
+}
+
+template <class A>
+void composed_host(const OperatorCall& call) {
+  const CustomOperator<A>& custom = custom_of<A>(call.state);
+  const auto host = [&](const OperatorCall& given) {
+    Tape tape(given.context, {.record = false, .training = false});
+    const HeapVector<Var> inputs = composed_inputs(tape, given.inputs, given.sequences, {});
+    const Var result = run_composed(custom, tape, inputs, given.attributes);
+    if (result.defined()) given.outputs[0] = result.value();  // else run() names the missing output
+  };
+  if (custom.as_given) return host(call);
+  with_plain_tensors(call, 0, host);
+  Tensor& result = call.outputs[0];
+  if (!call.inputs.empty() && call.inputs[0].defined() && widened(call.inputs[0]) &&
+      result.defined() && result.dtype() == DType::fp32)
+    result = in_type(call.context, result, call.inputs[0].dtype());
+}
+template <class A>
+void composed_gradient(const GradientCall& call) {
+  const CustomOperator<A>& custom = custom_of<A>(call.state);
+  const auto gradient = [&](const GradientCall& given) {
+    Tape tape(given.context, {.training = false});
+    const HeapVector<Var> inputs =
+        composed_inputs(tape, given.inputs, given.sequences, given.wanted);
+    const Var result = run_composed(custom, tape, inputs, given.attributes);
+    if (result.requires_gradient()) tape.backward(result, given.output_gradients[0]);
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      if (inputs[i].requires_gradient()) given.input_gradients[i] = inputs[i].gradient();
+  };
+  if (custom.as_given) return gradient(call);
+  with_plain_tensors(call, gradient);
+}
+
+}  // namespace detail
+
+// Registers an operator. Errors as of OperatorRegistry::add.
+template <class A = NoAttributes>
+OperatorFunction<A> register_operator(OperatorRegistry& registry, std::string_view name,
+                                      const CustomOperator<A>& custom,
+                                      Place place = Place::here()) {
+  Owner state(detail::NamedOperator<A>(custom, name));
+  Operator record{.name = name,
+                  .min_inputs = custom.inputs,
+                  .max_inputs = custom.inputs + custom.optional_inputs,
+                  .outputs = custom.outputs,
+                  .keeps_inputs = custom.keeps_inputs,
+                  .keeps_outputs = custom.keeps_outputs,
+                  .writes_inputs = custom.writes_inputs,
+                  .allocates_outputs = custom.allocates_outputs,
+                  .program = custom.program,
+                  .samples = custom.samples,
+                  .state = state.get()};
+  if (custom.shape != nullptr)
+    record.shape = [](const ShapeCall& call) {
+      detail::call_with_attributes<A>(detail::custom_of<A>(call.state).shape, call);
+    };
+  if (custom.compose != nullptr) {
+    if (custom.host != nullptr || custom.gradient != nullptr || custom.outputs != 1)
+      fail(error_id::operator_incomplete, "register_operator", "operator",
+           quoted(name).append(" with compose and host, gradient or several outputs"),
+           "compose alone: the others are derived");
+    record.keeps_inputs = ~std::uint32_t{0};
+    record.keeps_outputs = 0;
+    record.allocates_outputs = true;
+    record.host = &detail::composed_host<A>;
+    record.gradient = &detail::composed_gradient<A>;
+  } else if (custom.host != nullptr) {
+    record.host = [](const OperatorCall& call) {
+      const CustomOperator<A>& own = detail::custom_of<A>(call.state);
+      const auto host = [&](const OperatorCall& given) {
+        detail::call_with_attributes<A>(own.host, given);
+      };
+      if (own.as_given) return host(call);
+      detail::with_plain_tensors(call, own.writes_inputs, host);
+    };
+  }
+  if (custom.gradient != nullptr)
+    record.gradient = [](const GradientCall& call) {
+      const detail::NamedOperator<A>& own = detail::custom_of<A>(call.state);
+      const auto gradient = [&](const GradientCall& given) {
+        detail::call_with_attributes<A>(own.gradient, given);
+        detail::check_gradients(own.name, given);  // before conversion to other types
+      };
+      if (own.as_given) return gradient(call);
+      detail::with_plain_tensors(call, gradient);
+    };
+  return OperatorFunction<A>(registry.add(NewOperator{record, std::move(state)}, place.text()));
+}
+
+// A registered operator, to call with attributes of type A. Error operator.unknown.
+template <class A = NoAttributes>
+OperatorFunction<A> find_operator(const OperatorRegistry& registry, std::string_view name) {
+  return OperatorFunction<A>(registry.at(name));
+}
+
+}  // namespace soma
+// ---- soma/autograd/parameter.hpp
+// Parameter: a trained tensor under a name. Several parameters may share one variable, each with
+// some of its rows: a model may keep the projections of attention in one matrix and still give them
+// the names that checkpoints use.
+
+namespace soma {
+
+// The role of a parameter in its module, which the module sets when it registers the parameter.
+enum class ParameterRole : std::uint8_t {
+  unknown,  // not set: a matrix counts as a weight, a vector or a number does not
+  weight,
+  bias,
+  scale,  // the scale of a norm
+};
+
+struct Parameter {
+  std::string name;
+  Var var;
+  std::size_t first_row = 0, last_row = to_end;  // rows of the variable
+  ParameterRole role = ParameterRole::unknown;
+
+  // True if weight decay is usual for the parameter: for weights, but not for biases and the scales
+  // of norms.
+  bool decays() const {
+    return role == ParameterRole::weight ||
+           (role == ParameterRole::unknown && var.value().rank() >= 2);
+  }
+
+  bool whole() const { return first_row == 0 && last_row == to_end; }
+  // A view: writing to it writes to the variable.
+  Tensor value() const { return whole() ? var.value() : var.value().slice(0, first_row, last_row); }
+  // Not defined() if no gradient came. Sparse only if the parameter is the whole variable. The
+  // variable may have a gradient for adjacent rows only: this returns the parameter's share of
+  // these rows, which may be empty.
+  Gradient gradient() const {
+    const Gradient& all = var.gradient();
+    if (whole() || !all.defined()) return all;
+    if (all.sparse())
+      fail(error_id::operator_value, "Parameter::gradient", name, "some rows of a sparse gradient",
+           "a variable with a dense one");
+    const std::size_t last = all.first_row + all.values.size(0);
+    const std::size_t begin = (std::clamp)(first_row, all.first_row, last);
+    const std::size_t end = (std::clamp)(last_row, begin, last);
+    Gradient own{all.values.slice(0, begin - all.first_row, end - all.first_row), {}};
+    own.first_row = begin > first_row ? begin - first_row : 0;
+    return own;
+  }
+};
+
+using Parameters = std::vector<Parameter>;
+
+inline void clear_gradients(const Parameters& parameters) {
+  for (const Parameter& parameter : parameters) parameter.var.clear_gradient();
+}
+
+}  // namespace soma
+// ---- soma/base/version.hpp
+// The version, in one place: CMake, Conan and the single header read these three lines.
+
+#define SOMA_VERSION_MAJOR 0
+#define SOMA_VERSION_MINOR 2
+#define SOMA_VERSION_PATCH 0
+
+namespace soma {
+
+struct Version {
+  int major, minor, patch;
+};
+
+inline constexpr Version version{SOMA_VERSION_MAJOR, SOMA_VERSION_MINOR, SOMA_VERSION_PATCH};
+
+}  // namespace soma
+// ---- soma/kernels/convert/convert.hpp
+// convert(): many numbers from any format to any other, with rounding, scales and amax, over the
+// context's executor.
+//
+// Values are decoded exactly to fp32, scaled if asked, and encoded with one rounding. The result of
+// an element depends on its value, its scale, the options and its logical index: not on threads,
+// target, alignment, length or how a tensor is cut into calls. Cost: one pass over the data (two if
+// ScalePolicy::current has to find amax first); about memory speed for bf16, see docs/benchmarks.md
+// for other formats. Allocates nothing.
+
+// ---- soma/numeric/code_span.hpp
+// CodeSpan: bytes together with their format, which is chosen at run time. All conversions have an
+// overload that takes CodeSpan.
+
+namespace soma {
+
+// A matrix of codes, `rows` x `columns`, each code format.bytes() wide. Rows are `row_stride` bytes
+// apart, and the codes of a row are adjacent. A plain array is one row. The span does not own the
+// bytes; copies of the span see the same bytes.
+template <class Byte>
+struct BasicCodeSpan {
+  FloatFormat format;
+  Byte* data = nullptr;
+  std::size_t rows = 1, columns = 0;
+  std::size_t row_stride = 0;  // bytes; at least row_bytes() where there are several rows
+
+  constexpr std::size_t size() const { return rows * columns; }
+  constexpr std::size_t row_bytes() const {
+    return columns * static_cast<std::size_t>(format.bytes());
+  }
+  constexpr bool contiguous() const { return rows <= 1 || row_stride == row_bytes(); }
+  constexpr Byte* row(std::size_t index) const { return data + index * row_stride; }
+
+  constexpr operator BasicCodeSpan<const std::byte>() const requires(!std::is_const_v<Byte>) {
+    return {format, data, rows, columns, row_stride};
+  }
+};
+
+using CodeSpan = BasicCodeSpan<std::byte>;
+using ConstCodeSpan = BasicCodeSpan<const std::byte>;
+
+namespace detail {
+
+template <class Byte>
+BasicCodeSpan<Byte> code_span(const FloatFormat& format, std::span<Byte> bytes) {
+  validate(format, "code_span");
+  const auto width = static_cast<std::size_t>(format.bytes());
+  if (bytes.size() % width != 0)
+    fail(error_id::bad_layout, "code_span", "bytes", std::to_string(bytes.size()) + " bytes",
+         "a multiple of " + std::to_string(width) + " (" + to_string(format) + ")");
+  return {format, bytes.data(), 1, bytes.size() / width, bytes.size()};
+}
+
+}  // namespace detail
+
+// One row that fills `bytes`. Errors format.impossible, convert.layout (the size is no multiple of
+// the code width).
+inline CodeSpan code_span(const FloatFormat& format, std::span<std::byte> bytes) {
+  return detail::code_span(format, bytes);
+}
+inline ConstCodeSpan code_span(const FloatFormat& format, std::span<const std::byte> bytes) {
+  return detail::code_span(format, bytes);
+}
+
+}  // namespace soma
+// ---- soma/numeric/minifloat.hpp
+// minifloat<format>: a number in any FloatFormat, as small as the format allows (1, 2 or 4 bytes).
+//
+// Trivially copyable, no invariant: every bit pattern is a value. Arithmetic computes the exact
+// result and rounds it once to the format, nearest-even: through float where double rounding is
+// provably harmless, through double elsewhere.
+// std::numeric_limits, hashing, text: numeric/minifloat_traits.hpp; std::format:
+// numeric/minifloat_format.hpp. Many numbers at a time: kernels/convert/convert.hpp.
+
+namespace soma {
+
+template <FloatFormat Format>
+class minifloat {
+  static_assert(Format.problem() == nullptr,
+                "impossible FloatFormat record: see FloatFormat::problem() for what it lacks");
+
+ public:
+  static constexpr FloatFormat format = Format;
+  using Storage =
+      std::conditional_t<Format.bytes() == 1, std::uint8_t,
+                         std::conditional_t<Format.bytes() == 2, std::uint16_t, std::uint32_t>>;
+
+  minifloat() = default;  // uninitialised, as float
+
+  // Nearest-even unless another rounding is given; `random` is for stochastic rounding
+  // (rounding_word in draw.hpp).
+  constexpr explicit minifloat(float value, const Rounding& rounding = {}, std::uint32_t random = 0)
+      : storage_(store(encode(Format, value, rounding, random))) {}
+  constexpr explicit minifloat(double value, const Rounding& rounding = {},
+                               std::uint32_t random = 0)
+      : storage_(store(encode(Format, value, rounding, random))) {}
+  // Integers up to 2^53 in magnitude are exact before the one rounding; larger integers are rounded
+  // to double first.
+  template <std::integral Integer>
+  constexpr explicit minifloat(Integer value) : minifloat(static_cast<double>(value)) {}
+  // Conversion from another format, rounded once.
+  template <FloatFormat Other>
+  requires(Other != Format) constexpr explicit minifloat(minifloat<Other> other,
+                                                         const Rounding& rounding = {},
+                                                         std::uint32_t random = 0)
+      : minifloat(static_cast<float>(other), rounding, random) {}
+
+  // The exact value: every format's values are fp32 values.
+  constexpr operator float() const { return decode(Format, code()); }
+
+  // The stored bits (in 4 bytes: the code at the top, so a tf32's bits are an fp32's).
+  constexpr Storage bits() const { return storage_; }
+  static constexpr minifloat from_bits(Storage bits) {
+    minifloat value{};
+    value.storage_ = bits;
+    return value;
+  }
+  // The code: the format's bits as an integer.
+  constexpr std::uint32_t code() const {
+    return static_cast<std::uint32_t>(storage_) >> Format.storage_shift();
+  }
+  static constexpr minifloat from_code(std::uint32_t code) { return from_bits(store(code)); }
+
+  constexpr minifloat operator+() const { return *this; }
+  // Flips the sign bit, of NaN too. A zero or NaN without sign stays; an unsigned format negates by
+  // value.
+  constexpr minifloat operator-() const {
+    if constexpr (!Format.is_signed) return minifloat(-static_cast<float>(*this));
+    if constexpr (Format.specials == Specials::nan_negative_zero)
+      if ((code() & Format.magnitude_mask()) == 0) return *this;
+    return from_code(code() ^ Format.sign_mask());
+  }
+
+  friend constexpr minifloat operator+(minifloat a, minifloat b) {
+    return rounded(wide(a) + wide(b));
+  }
+  friend constexpr minifloat operator-(minifloat a, minifloat b) {
+    return rounded(wide(a) - wide(b));
+  }
+  friend constexpr minifloat operator*(minifloat a, minifloat b) {
+    return rounded(wide(a) * wide(b));
+  }
+  friend constexpr minifloat operator/(minifloat a, minifloat b) {
+    return rounded(divide(wide(a), wide(b)));
+  }
+  constexpr minifloat& operator+=(minifloat other) { return *this = *this + other; }
+  constexpr minifloat& operator-=(minifloat other) { return *this = *this - other; }
+  constexpr minifloat& operator*=(minifloat other) { return *this = *this * other; }
+  constexpr minifloat& operator/=(minifloat other) { return *this = *this / other; }
+
+  // Compares values as IEEE 754 does: NaN is unordered, -0 equals +0.
+  friend constexpr bool operator==(minifloat a, minifloat b) {
+    return static_cast<float>(a) == static_cast<float>(b);
+  }
+  friend constexpr std::partial_ordering operator<=>(minifloat a, minifloat b) {
+    return static_cast<float>(a) <=> static_cast<float>(b);
+  }
+
+ private:
+  // Rounding the float result of an operation on p-bit numbers again to p bits equals rounding once
+  // if float's 24 bits are at least 2p + 2 (Figueroa, "When is double rounding innocuous?", 1995),
+  // as long as no float result overflows or becomes subnormal: products reach twice the smallest
+  // and largest exponents, quotients their difference. double has 53 bits, enough for p = 24, and
+  // room for every exponent.
+  static constexpr int lowest = Format.min_spacing_exponent();
+  static constexpr int highest = Format.max_exponent() + 1;
+  static constexpr bool float_is_enough = 2 * (Format.mantissa_bits + 1) + 2 <= 24 &&
+                                          2 * lowest >= -126 && 2 * highest <= 127 &&
+                                          highest - lowest <= 126;
+  using Wide = std::conditional_t<float_is_enough, float, double>;
+
+  static constexpr Wide wide(minifloat value) {
+    return static_cast<Wide>(static_cast<float>(value));
+  }
+  static constexpr minifloat rounded(Wide value) { return minifloat(value); }
+  // x / 0 is no constant expression in C++; give it IEEE's result there as well.
+  static constexpr Wide divide(Wide a, Wide b) {
+    if (std::is_constant_evaluated() && b == 0) {
+      if (a == 0 || a != a) return std::bit_cast<float>(0x7FC00000u);
+      const bool negative = (a < 0) != unpack(b).negative;
+      return std::bit_cast<float>(negative ? 0xFF800000u : 0x7F800000u);
+    }
+    return a / b;
+  }
+  static constexpr Storage store(std::uint32_t code) {
+    return static_cast<Storage>(code << Format.storage_shift());
+  }
+
+  Storage storage_;
+};
+
+using tf32 = minifloat<formats::tf32>;
+using fp16 = minifloat<formats::fp16>;
+using bf16 = minifloat<formats::bf16>;
+using fp8_e3m4 = minifloat<formats::fp8_e3m4>;
+using fp8_e4m3 = minifloat<formats::fp8_e4m3>;
+using fp8_e5m2 = minifloat<formats::fp8_e5m2>;
+using fp8_e4m3fn = minifloat<formats::fp8_e4m3fn>;
+using fp8_e4m3fnuz = minifloat<formats::fp8_e4m3fnuz>;
+using fp8_e5m2fnuz = minifloat<formats::fp8_e5m2fnuz>;
+using e8m0 = minifloat<formats::e8m0>;
+using fp6_e2m3 = minifloat<formats::fp6_e2m3>;
+using fp6_e3m2 = minifloat<formats::fp6_e3m2>;
+using fp4_e2m1 = minifloat<formats::fp4_e2m1>;
+
+template <FloatFormat F>
+constexpr bool isnan(minifloat<F> value) {
+  const float x = value;
+  return x != x;
+}
+template <FloatFormat F>
+constexpr bool isinf(minifloat<F> value) {
+  return F.has_infinity() && (value.code() & F.magnitude_mask()) == F.infinity_code();
+}
+template <FloatFormat F>
+constexpr bool isfinite(minifloat<F> value) {
+  return !isnan(value) && !isinf(value);
+}
+// Neither zero, subnormal, infinite nor NaN.
+template <FloatFormat F>
+constexpr bool isnormal(minifloat<F> value) {
+  return isfinite(value) &&
+         (!F.has_zero() || (value.code() & F.magnitude_mask()) >> F.mantissa_bits != 0);
+}
+template <FloatFormat F>
+constexpr bool signbit(minifloat<F> value) {
+  return (value.code() & F.sign_mask()) != 0;
+}
+template <FloatFormat F>
+constexpr minifloat<F> abs(minifloat<F> value) {
+  return signbit(value) ? -value : value;
+}
+
+namespace detail {
+
+// Rounds to odd: the last bit of the double is set if digits follow it. Rounding this double to any
+// format gives the same result as rounding the long double once.
+constexpr double to_odd_double(long double value) {
+  const auto nearest = static_cast<double>(value);
+  const long double rest = value - static_cast<long double>(nearest);
+  const auto bits = std::bit_cast<std::uint64_t>(nearest);
+  if (rest == 0 || (bits & 1) != 0 || nearest - nearest != 0) return nearest;
+  const bool outward = (rest > 0) == (value > 0);
+  return std::bit_cast<double>(outward ? bits + 1 : bits - 1);
+}
+
+}  // namespace detail
+
+// 1.5_bf16 and similar literals, rounded once from the compiler's long double.
+namespace literals {
+
+constexpr tf32 operator""_tf32(long double value) { return tf32(detail::to_odd_double(value)); }
+constexpr fp16 operator""_fp16(long double value) { return fp16(detail::to_odd_double(value)); }
+constexpr bf16 operator""_bf16(long double value) { return bf16(detail::to_odd_double(value)); }
+constexpr fp8_e3m4 operator""_e3m4(long double value) {
+  return fp8_e3m4(detail::to_odd_double(value));
+}
+constexpr fp8_e4m3 operator""_e4m3(long double value) {
+  return fp8_e4m3(detail::to_odd_double(value));
+}
+constexpr fp8_e5m2 operator""_e5m2(long double value) {
+  return fp8_e5m2(detail::to_odd_double(value));
+}
+constexpr fp8_e4m3fn operator""_e4m3fn(long double value) {
+  return fp8_e4m3fn(detail::to_odd_double(value));
+}
+
+}  // namespace literals
+
+}  // namespace soma
+
+namespace soma {
+
+struct ConvertOptions {
+  Rounding rounding{};
+  // The random numbers: number draw.index and the following ones for the elements in row-major
+  // order; the k-th row starts at draw.index + k * draw_row_stride (0: the number of columns).
+  Draw draw{};
+  std::uint64_t draw_row_stride = 0;
+
+  // The target's scales, scale_grid() many, row-major. ScalePolicy::current writes them, delayed
+  // reads them.
+  Scaling scaling{};
+  std::span<float> scales{};
+  // The scales of the source, read whatever the policy; empty: none.
+  Granularity source_granularity = Granularity::tensor;
+  std::span<const float> source_scales{};
+  // Receives the largest finite magnitude of each granule of `scaling` (of the tensor if the policy
+  // is none), before scaling: one pass computes the codes and the next step's amax. It is 0 if a
+  // granule has no finite value. Empty: not wanted.
+  std::span<float> amax{};
+};
+
+// The matrix `from` into the matrix `to`, element by element. Conversion in place is allowed if
+// both start at the same byte and no target element lies above its source (codes as wide or
+// narrower; rows no farther apart); with narrower codes it then runs on one thread. On error
+// nothing is written. Errors:
+//   format.impossible       either format
+//   convert.size_mismatch   rows or columns differ
+//   convert.layout          a row stride shorter than a row, or no memory behind a matrix that is
+//                           not empty
+//   convert.overlap         the two overlap in another way
+//   rounding.random_bits    more than 32
+//   scaling.invalid         a field of the Scaling, or a delayed scale not positive and finite
+//   scaling.count           scales, source_scales or amax are not as many as the granules
+void convert(Context& context, const ConstCodeSpan& from, const CodeSpan& to,
+             const ConvertOptions& options = {});
+
+namespace detail {
+
+template <class T>
+struct FormatOf;
+template <>
+struct FormatOf<float> {
+  static constexpr FloatFormat value = formats::fp32;
+};
+template <FloatFormat F>
+struct FormatOf<minifloat<F>> {
+  static constexpr FloatFormat value = F;
+};
+
+template <class Span>
+using ElementOf = typename decltype(std::span(std::declval<Span&>()))::element_type;
+
+template <class Span>
+concept FloatSpan = requires(Span& span) {
+  std::span(span);
+  FormatOf<std::remove_const_t<ElementOf<Span>>>::value;
+};
+
+template <class T>
+auto typed_code_span(std::span<T> values) {
+  return code_span(FormatOf<std::remove_const_t<T>>::value, [&] {
+    if constexpr (std::is_const_v<T>)
+      return std::as_bytes(values);
+    else
+      return std::as_writable_bytes(values);
+  }());
+}
+
+}  // namespace detail
+
+// The same for arrays, vectors and spans of float and minifloat. Errors as above.
+template <class From, class To>
+requires detail::FloatSpan<const From> && detail::FloatSpan<To>
+void convert(Context& context, const From& from, To&& to, const ConvertOptions& options = {}) {
+  convert(context, ConstCodeSpan(detail::typed_code_span(std::span(from))),
+          detail::typed_code_span(std::span(to)), options);
+}
+
+}  // namespace soma
+
+// ---- soma/kernels/convert/plan.hpp
+// How convert() checks its arguments, cuts a matrix into items of work and runs them.
+//
+// An item is a band of rows by a segment of columns. Only the granule of a whole tensor spans
+// several items, so each item computes the scales and amax of its own granules. A tensor's single
+// amax is a maximum, which does not depend on order.
+
+namespace soma::detail {
+
+inline std::string describe(const ConstCodeSpan& span) {
+  return std::to_string(span.rows) + " x " + std::to_string(span.columns) + " " +
+         to_string(span.format);
+}
+
+inline void check_layout(const ConstCodeSpan& span, const char* argument) {
+  validate(span.format, "convert");
+  const std::size_t elements = checked_multiply(span.rows, span.columns, "convert");
+  const std::size_t row =
+      checked_multiply(span.columns, static_cast<std::size_t>(span.format.bytes()), "convert");
+  if (elements == 0) return;
+  if (span.data == nullptr)
+    fail(error_id::bad_layout, "convert", argument, describe(span) + " at a null pointer",
+         "memory");
+  if (span.rows > 1 && span.row_stride < row)
+    fail(error_id::bad_layout, "convert", argument,
+         describe(span) + " with rows " + std::to_string(span.row_stride) + " bytes apart",
+         "at least " + std::to_string(row));
+  static_cast<void>(
+      checked_add(checked_multiply(span.rows - 1, span.row_stride, "convert"), row, "convert"));
+}
+
+// The bytes from the start of the first element to the end of the last.
+inline std::size_t extent(const ConstCodeSpan& span) {
+  return span.size() == 0 ? 0 : (span.rows - 1) * span.row_stride + span.row_bytes();
+}
+
+inline bool overlaps(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
+  // Addresses as numbers: < on unrelated pointers is no order.
+  const auto before = [](const std::byte* p, const std::byte* q) {
+    return reinterpret_cast<std::uintptr_t>(p) < reinterpret_cast<std::uintptr_t>(q);
+  };
+  const auto *x = static_cast<const std::byte*>(a), *y = static_cast<const std::byte*>(b);
+  return a_bytes != 0 && b_bytes != 0 && before(x, y + b_bytes) && before(y, x + a_bytes);
+}
+
+inline void check_scale_count(const char* argument, std::size_t given, std::size_t wanted) {
+  if (given != wanted)
+    fail(error_id::scale_count, "convert", argument, std::to_string(given) + " numbers",
+         std::to_string(wanted) + ", one for each granule");
+}
+
+inline void check_convert(const ConstCodeSpan& from, const CodeSpan& to,
+                          const ConvertOptions& options) {
+  check_layout(from, "from");
+  check_layout(to, "to");
+  if (from.rows != to.rows || from.columns != to.columns)
+    fail(error_id::size_mismatch, "convert", "to", describe(to),
+         "the size of from, " + describe(from));
+  check_random_bits("convert", "rounding.random_bits", options.rounding);
+  validate(options.scaling, "convert");
+
+  const bool scaled = options.scaling.policy != ScalePolicy::none;
+  const Granularity granularity = scaled ? options.scaling.granularity : Granularity::tensor;
+  const std::size_t granules = scale_grid(granularity, to.rows, to.columns).size();
+  check_scale_count("scales", options.scales.size(), scaled ? granules : 0);
+  if (!options.amax.empty()) check_scale_count("amax", options.amax.size(), granules);
+  if (!options.source_scales.empty())
+    check_scale_count("source_scales", options.source_scales.size(),
+                      scale_grid(options.source_granularity, from.rows, from.columns).size());
+  if (options.scaling.policy == ScalePolicy::delayed)
+    for (const float scale : options.scales)
+      if (!(scale > 0 && scale <= (std::numeric_limits<float>::max)()))
+        fail(error_id::bad_scaling, "convert", "scales", std::to_string(scale),
+             "positive and finite");
+
+  const std::size_t from_bytes = extent(from), to_bytes = extent(to);
+  if (overlaps(from.data, from_bytes, to.data, to_bytes)) {
+    const bool in_place = from.data == to.data && to.format.bytes() <= from.format.bytes() &&
+                          (to.rows <= 1 || to.row_stride <= from.row_stride);
+    if (!in_place)
+      fail(error_id::forbidden_overlap, "convert", "to",
+           describe(to) + ", which overlaps from (" + describe(from) + ")",
+           "separate memory, or the same start with codes no wider and rows no farther apart");
+  }
+}
+
+// The largest of many floats that are not negative, from any thread. The bits of such floats ascend
+// with their values.
+class AtomicMaximum {
+ public:
+  void include(float value) {
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    std::uint32_t seen = bits_.load(std::memory_order_relaxed);
+    while (bits > seen && !bits_.compare_exchange_weak(seen, bits, std::memory_order_relaxed)) {
+    }
+  }
+  float value() const { return std::bit_cast<float>(bits_.load(std::memory_order_relaxed)); }
+
+ private:
+  std::atomic<std::uint32_t> bits_{0};
+};
+
+class ConvertPlan {
+ public:
+  ConvertPlan(Context& context, ConstCodeSpan from, CodeSpan to, const ConvertOptions& options)
+      : context_(context), from_(from), to_(to), options_(options) {
+    scaled_ = options.scaling.policy != ScalePolicy::none;
+    if (options_.draw_row_stride == 0) options_.draw_row_stride = to.columns;
+    const Granularity granularity = scaled_ ? options.scaling.granularity : Granularity::tensor;
+    const bool source_scaled = !options.source_scales.empty();
+    const bool whole = granularity == Granularity::tensor &&
+                       (!source_scaled || options.source_granularity == Granularity::tensor);
+    if (whole && from.contiguous() && to.contiguous() && options_.draw_row_stride == to.columns)
+      flatten();
+    granule_ = granule(granularity);
+    grid_ = scale_grid(granularity, to_.rows, to_.columns);
+    source_granule_ = granule(options.source_granularity);
+    source_grid_ = scale_grid(options.source_granularity, from_.rows, from_.columns);
+
+    // A row that shares one scale is one segment; otherwise segments are a whole number of
+    // 128-column granules.
+    segment_ =
+        granularity == Granularity::row ? (std::max)(to_.columns, std::size_t{1}) : item_elements;
+    segments_ = (to_.columns + segment_ - 1) / segment_;
+    const std::size_t rows_that_fit = item_elements / (std::min)(segment_, to_.columns);
+    band_ = granule_.rows == 128 ? 128 : (std::max)(std::size_t{1}, rows_that_fit);
+    bands_ = (to_.rows + band_ - 1) / band_;
+
+    args_.from_params = make_codec_params(from_.format);
+    args_.to_params = make_codec_params(to_.format, options.rounding);
+    args_.limit = decode(to_.format, to_.format.max_finite_code());
+    args_.draw = options.draw;
+    args_.stream =
+        extent(to_) >= streaming_bytes && static_cast<const std::byte*>(to_.data) != from_.data;
+  }
+
+  void run() {
+    const FloatEnvironment environment;  // a tensor's scale is computed here, not in a task
+    AtomicMaximum tensor_amax;
+    const bool one_granule = granule_.rows == 0;
+    const bool current = options_.scaling.policy == ScalePolicy::current;
+    if (current && one_granule) {
+      for_each_item([&](const Item& item) {
+        float amax = 0;
+        collect_amax(item, item.first_row, item.end_row, &amax);
+        tensor_amax.include(amax);
+      });
+      options_.scales[0] = scale_for(options_.scaling, to_.format, tensor_amax.value());
+    }
+    const bool late_amax = one_granule && !options_.amax.empty() && !current;
+    for_each_item(
+        [&](const Item& item) { convert_item(item, late_amax ? &tensor_amax : nullptr); });
+    if (one_granule && !options_.amax.empty()) options_.amax[0] = tensor_amax.value();
+  }
+
+ private:
+  // 128 KiB of floats: large compared with the cost of handing out work, small compared with a
+  // second-level cache.
+  static constexpr std::size_t item_elements = 32768;
+  // Half of a large last-level cache: the start of a longer target is evicted before it can be read
+  // from there.
+  static constexpr std::size_t streaming_bytes = std::size_t{16} << 20;
+  static constexpr std::size_t most_granules = item_elements / 32;
+
+  struct Item {
+    std::size_t first_row, end_row, first_column, columns;
+  };
+
+  void flatten() {
+    const std::size_t size = to_.size();
+    from_.rows = to_.rows = 1;
+    from_.columns = to_.columns = size;
+    options_.draw_row_stride = size;
+  }
+
+  template <class Function>
+  void for_each_item(const Function& function) {
+    const std::size_t items = bands_ * segments_;
+    const bool narrowing_in_place = static_cast<const std::byte*>(to_.data) == from_.data &&
+                                    (to_.format.bytes() != from_.format.bytes() ||
+                                     (to_.rows > 1 && to_.row_stride != from_.row_stride));
+    const std::size_t width =
+        items <= 1 || narrowing_in_place ? 1 : static_cast<std::size_t>(context_.executor().width);
+    const std::size_t tasks = (std::min)(items, width);
+    parallel(context_, static_cast<int>(tasks), [&](int task) {
+      const auto part = [&](std::size_t index) {
+        return items / tasks * index + (std::min)(index, items % tasks);
+      };
+      const auto index = static_cast<std::size_t>(task);
+      for (std::size_t i = part(index); i < part(index + 1); ++i) {
+        const std::size_t row = i / segments_ * band_, column = i % segments_ * segment_;
+        function(Item{row, (std::min)(row + band_, to_.rows), column,
+                      (std::min)(segment_, to_.columns - column)});
+      }
+    });
+  }
+
+  // The kernel arguments for a row of an item, without target scales.
+  ConvertArgs row_args(const Item& item, std::size_t row) const {
+    ConvertArgs args = args_;
+    args.from = from_.row(row) + item.first_column * static_cast<std::size_t>(from_.format.bytes());
+    args.to = to_.row(row) + item.first_column * static_cast<std::size_t>(to_.format.bytes());
+    args.count = item.columns;
+    args.draw.index += row * options_.draw_row_stride + item.first_column;
+    args.target_group = granule_.columns == 0 ? item.columns : granule_.columns;
+    if (!options_.source_scales.empty()) {
+      const Granule g = source_granule_;
+      const std::size_t grid_row = g.rows == 0 ? 0 : row / g.rows;
+      const std::size_t grid_column = g.columns == 0 ? 0 : item.first_column / g.columns;
+      args.source_scales =
+          options_.source_scales.data() + grid_row * source_grid_.columns + grid_column;
+      args.source_group = g.columns == 0 ? item.columns : g.columns;
+    }
+    return args;
+  }
+
+  // Adds the largest finite magnitudes of an item's rows to those in `amax`, one for each granule.
+  void collect_amax(const Item& item, std::size_t first, std::size_t end, float* amax) const {
+    for (std::size_t row = first; row < end; ++row) {
+      ConvertArgs args = row_args(item, row);
+      args.to = nullptr;
+      args.amax = amax;
+      context_.kernels().convert(args);
+    }
+  }
+
+  // Rows that share granules are converted together: first amax, if it determines the scale, then
+  // the codes.
+  void convert_item(const Item& item, AtomicMaximum* tensor_amax) {
+    std::array<float, most_granules> amax, inverse;
+    const std::size_t together = granule_.rows == 0 ? item.end_row - item.first_row : granule_.rows;
+    const std::size_t group = granule_.columns == 0 ? item.columns : granule_.columns;
+    const std::size_t granules = (item.columns + group - 1) / group;
+    const bool one_granule = granule_.rows == 0;
+    const bool current = options_.scaling.policy == ScalePolicy::current && !one_granule;
+    const bool wants_amax = one_granule ? tensor_amax != nullptr : !options_.amax.empty();
+
+    for (std::size_t first = item.first_row; first < item.end_row; first += together) {
+      const std::size_t end = (std::min)(first + together, item.end_row);
+      const std::size_t grid_row = one_granule ? 0 : first / granule_.rows;
+      const std::size_t at = grid_row * grid_.columns +
+                             (granule_.columns == 0 ? 0 : item.first_column / granule_.columns);
+      std::fill_n(amax.begin(), granules, 0.0f);
+      if (current) {
+        collect_amax(item, first, end, amax.data());
+        for (std::size_t g = 0; g < granules; ++g)
+          options_.scales[at + g] = scale_for(options_.scaling, to_.format, amax[g]);
+      }
+      if (scaled_)
+        for (std::size_t g = 0; g < granules; ++g) inverse[g] = 1.0f / options_.scales[at + g];
+      for (std::size_t row = first; row < end; ++row) {
+        ConvertArgs args = row_args(item, row);
+        if (scaled_) args.inverse_scales = inverse.data();
+        if (wants_amax && !current) args.amax = amax.data();
+        context_.kernels().convert(args);
+      }
+      if (wants_amax && one_granule) tensor_amax->include(amax[0]);
+      if (wants_amax && !one_granule)
+        std::copy_n(amax.begin(), granules, options_.amax.data() + at);
+    }
+  }
+
+  Context& context_;
+  ConstCodeSpan from_;
+  CodeSpan to_;
+  ConvertOptions options_;
+  bool scaled_ = false;
+  Granule granule_{}, source_granule_{};
+  ScaleGrid grid_{}, source_grid_{};
+  std::size_t segment_ = 0, segments_ = 0, band_ = 0, bands_ = 0;
+  ConvertArgs args_{};
+};
+
+}  // namespace soma::detail
+
+namespace soma {
+
+inline void convert(Context& context, const ConstCodeSpan& from, const CodeSpan& to,
+                    const ConvertOptions& options) {
+  detail::check_convert(from, to, options);
+  if (to.size() == 0) {
+    for (float& amax : options.amax) amax = 0;
+    if (options.scaling.policy == ScalePolicy::current)
+      for (float& scale : options.scales) scale = 1;
+    return;
+  }
+  detail::ConvertPlan(context, from, to, options).run();
+}
+
+}  // namespace soma
+// ---- soma/kernels/random/random.hpp
+// Uniform, normal and Bernoulli draws, over the context's executor. Element i gets the number of
+// logical index draw.index + i of its stream (numeric/draw.hpp), whatever the threads, the target
+// and the cut.
+
+namespace soma {
+
+namespace detail {
+
+inline void fill_random(Context& context, std::span<float> out, RandomArgs args) {
+  constexpr std::size_t block = 32768;  // 128 KiB: large beside the cost of handing out work
+  const std::size_t blocks = (out.size() + block - 1) / block;
+  const auto width = static_cast<std::size_t>(blocks <= 1 ? 1 : context.executor().width);
+  const std::size_t tasks = (std::min)(blocks, width);
+  parallel(context, static_cast<int>(tasks), [&](int task) {
+    const auto part = [&](std::size_t index) {
+      return (std::min)(out.size(),
+                        (blocks / tasks * index + (std::min)(index, blocks % tasks)) * block);
+    };
+    const std::size_t first = part(static_cast<std::size_t>(task));
+    RandomArgs own = args;
+    own.draw.index += first;
+    own.out = out.data() + first;
+    own.count = part(static_cast<std::size_t>(task) + 1) - first;
+    context.kernels().random(own);
+  });
+}
+
+}  // namespace detail
+
+// Multiples of 2^-24 from 0 to below 1.
+inline void fill_uniform(Context& context, std::span<float> out, const Draw& draw) {
+  detail::fill_random(context, out, {Distribution::uniform, draw, nullptr, 0, 0});
+}
+
+// Mean 0, variance 1, by Box and Muller from 31 and 24 random bits: magnitudes reach 6.55. The same
+// bits on every target; a few units in the last place from the exact transform.
+inline void fill_normal(Context& context, std::span<float> out, const Draw& draw) {
+  detail::fill_random(context, out, {Distribution::normal, draw, nullptr, 0, 0});
+}
+
+// 1 with that probability, to a multiple of 2^-32 below it, else 0. Error random.probability
+// outside 0 to 1.
+inline void fill_bernoulli(Context& context, std::span<float> out, const Draw& draw,
+                           double probability) {
+  if (!(probability >= 0 && probability <= 1))
+    fail(error_id::probability, "fill_bernoulli", "probability", std::to_string(probability),
+         "0 to 1");
+  const auto threshold = static_cast<std::uint64_t>(probability * 0x1p32);
+  detail::fill_random(context, out, {Distribution::bernoulli, draw, nullptr, 0, threshold});
+}
+
+}  // namespace soma
+// ---- soma/models/bert.hpp
+// BERT (arXiv 1810.04805) over ragged batches: embeddings, post-norm encoder, pooler, and a
+// classifier on top. DistilBERT (arXiv 1910.01108) is the same except for the differences at
+// BertKind. Parameters have the names of the usual checkpoints.
+
+// ---- soma/base/record.hpp
+// Record: a short list of named values, in the order in which they were set. Uses: the counters of
+// a checkpoint, the settings of a run, one line of a log.
+
+namespace soma {
+
+// A value of one of five types; only the member that `kind` names has a meaning. (It is not a
+// std::variant, because every unit that uses soma would pay for that header.)
+struct RecordValue {
+  enum class Kind : std::uint8_t { boolean, integer, count, number, text };
+
+  Kind kind = Kind::boolean;
+  bool boolean = false;
+  std::int64_t integer = 0;
+  std::uint64_t count = 0;
+  double number = 0;
+  std::string text{};
+};
+
+// A number as JSON writes it: the fewest digits that read back the same; "1.0", so that it stays a
+// floating-point number; "NaN", "Infinity" and "-Infinity" stand in quotation marks.
+inline std::string to_text(double value) {
+  if (std::isnan(value)) return soma::quoted("NaN");
+  if (std::isinf(value)) return soma::quoted(value > 0 ? "Infinity" : "-Infinity");
+  std::array<char, 32> digits;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+  std::string text(digits.data(), end);
+  if (text.find_first_of(".e") == std::string::npos) text.append(".0");
+  return text;
+}
+
+// A value as text, for messages: true, 12, 0.5, "text" (without escapes).
+inline std::string to_text(const RecordValue& value) {
+  switch (value.kind) {
+    case RecordValue::Kind::boolean:
+      return value.boolean ? "true" : "false";
+    case RecordValue::Kind::integer:
+      return std::to_string(value.integer);
+    case RecordValue::Kind::count:
+      return std::to_string(value.count);
+    case RecordValue::Kind::number:
+      return to_text(value.number);
+    case RecordValue::Kind::text:
+      break;
+  }
+  return soma::quoted(value.text);
+}
+
+// Getters take time linear in the number of entries, because a record is small.
+class Record {
+ public:
+  using Entry = std::pair<std::string, RecordValue>;
+
+  // `purpose` names the record in messages: "progress", "line 3 of \"log.jsonl\"".
+  explicit Record(std::string_view purpose = "record") : purpose_(purpose) {}
+
+  // A new name is added at the end; a known name keeps its place.
+  void set(std::string_view name, std::string_view text) {
+    put(name, {.kind = Kind::text, .text = std::string(text)});
+  }
+  template <class Number>
+  requires std::integral<Number> || std::floating_point<Number>
+  void set(std::string_view name, Number value) {
+    if constexpr (std::same_as<Number, bool>)
+      put(name, {.kind = Kind::boolean, .boolean = value});
+    else if constexpr (std::floating_point<Number>)
+      put(name, {.kind = Kind::number, .number = static_cast<double>(value)});
+    else if constexpr (std::signed_integral<Number>)
+      put(name, {.kind = Kind::integer, .integer = value});
+    else
+      put(name, {.kind = Kind::count, .count = value});
+  }
+
+  // The value of that name. A number may be read as any kind of number that holds it exactly,
+  // because a file does not store the kind; number() also accepts the three texts of
+  // to_text(double). Errors record.missing, record.type.
+  bool boolean(std::string_view name) const {
+    const RecordValue& value = at(name);
+    if (value.kind != Kind::boolean) wrong_type(name, value, "true or false");
+    return value.boolean;
+  }
+  std::int64_t integer(std::string_view name) const {
+    const RecordValue& value = at(name);
+    constexpr auto most = (std::numeric_limits<std::int64_t>::max)();
+    if (value.kind == Kind::count && value.count <= static_cast<std::uint64_t>(most))
+      return static_cast<std::int64_t>(value.count);
+    if (value.kind != Kind::integer) wrong_type(name, value, "an integer of 64 bits");
+    return value.integer;
+  }
+  std::uint64_t count(std::string_view name) const {
+    const RecordValue& value = at(name);
+    if (value.kind == Kind::integer && value.integer >= 0)
+      return static_cast<std::uint64_t>(value.integer);
+    if (value.kind != Kind::count)
+      wrong_type(name, value, "an integer of 64 bits that is not negative");
+    return value.count;
+  }
+  double number(std::string_view name) const {
+    const RecordValue& value = at(name);
+    if (const std::optional<double> known = as_number(value)) return *known;
+    wrong_type(name, value, "a number that a double holds");
+  }
+  const std::string& text(std::string_view name) const {
+    const RecordValue& value = at(name);
+    if (value.kind != Kind::text) wrong_type(name, value, "a text");
+    return value.text;
+  }
+
+  // The value of that name, of any type. Error record.missing, which lists the names.
+  const RecordValue& at(std::string_view name) const {
+    if (const RecordValue* value = find(name)) return *value;
+    std::string wanted = entries_.empty() ? "a name in a record that has none" : "one of";
+    for (const Entry& entry : entries_) wanted.append(" ").append(soma::quoted(entry.first));
+    fail(error_id::record_missing, purpose_, "name", soma::quoted(name), wanted);
+  }
+  // The same, or nullptr if there is no such name.
+  const RecordValue* find(std::string_view name) const {
+    for (const Entry& entry : entries_)
+      if (entry.first == name) return &entry.second;
+    return nullptr;
+  }
+  bool contains(std::string_view name) const { return find(name) != nullptr; }
+
+  const std::vector<Entry>& entries() const { return entries_; }
+  const std::string& purpose() const { return purpose_; }
+
+ private:
+  using Kind = RecordValue::Kind;
+
+  void put(std::string_view name, RecordValue value) {
+    for (Entry& entry : entries_)
+      if (entry.first == name) {
+        entry.second = std::move(value);
+        return;
+      }
+    entries_.emplace_back(name, std::move(value));
+  }
+  static std::optional<double> as_number(const RecordValue& value) {
+    constexpr std::int64_t exact = std::int64_t{1} << std::numeric_limits<double>::digits;
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    if (value.kind == Kind::number) return value.number;
+    if (value.kind == Kind::integer && value.integer >= -exact && value.integer <= exact)
+      return static_cast<double>(value.integer);
+    if (value.kind == Kind::count && value.count <= static_cast<std::uint64_t>(exact))
+      return static_cast<double>(value.count);
+    if (value.kind == Kind::text && value.text == "NaN")
+      return std::numeric_limits<double>::quiet_NaN();
+    if (value.kind == Kind::text && value.text == "Infinity") return infinity;
+    if (value.kind == Kind::text && value.text == "-Infinity") return -infinity;
+    return std::nullopt;
+  }
+  [[noreturn]] void wrong_type(std::string_view name, const RecordValue& value,
+                               std::string_view wanted) const {
+    fail(error_id::record_type, purpose_, soma::quoted(name), to_text(value), wanted);
+  }
+
+  std::string purpose_;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace soma
+// ---- soma/nn/pieces.hpp
+// Piece: a part of a model that can run apart from the other parts. A model that can be cut into
+// the stages of a pipeline has
+//     std::vector<nn::Piece> pieces() const;
+// in the order of computation; its call operator runs the same list.
+
+// ---- soma/base/owned.hpp
+// Owned: the only owner of an object. It replaces std::unique_ptr, whose header every unit that
+// uses soma would pay for. T may be incomplete in code that only passes an Owned on.
+
+namespace soma {
+
+template <class T>
+class Owned {
+ public:
+  Owned() = default;
+  // Makes the object with new; Derived derives from T.
+  template <class Derived, class... Arguments>
+  static Owned make(Arguments&&... arguments) {
+    Owned made;
+    made.object_ = new Derived(std::forward<Arguments>(arguments)...);
+    made.end_ = [](T* object) { delete static_cast<Derived*>(object); };
+    return made;
+  }
+  Owned(Owned&& other) noexcept
+      : object_(std::exchange(other.object_, nullptr)), end_(other.end_) {}
+  Owned& operator=(Owned&& other) noexcept {
+    std::swap(object_, other.object_);
+    std::swap(end_, other.end_);
+    return *this;
+  }
+  ~Owned() {
+    if (object_ != nullptr) end_(object_);
+  }
+
+  explicit operator bool() const { return object_ != nullptr; }
+  T* get() const { return object_; }
+  T* operator->() const { return object_; }
+  T& operator*() const { return *object_; }
+
+ private:
+  T* object_ = nullptr;
+  void (*end_)(T*) = nullptr;
+};
+
+}  // namespace soma
+// ---- soma/data/batch.hpp
+// Batches: the input of a training loop, epoch after epoch, from a source whose position can be
+// read and restored.
+//
+//   soma::data::Batch batch;
+//   for (std::uint64_t epoch = 0; epoch < epochs; ++epoch)
+//     while (source.next(batch)) step(batch);
+
+// ---- soma/data/labels.hpp
+// Labels of a batch, in the forms that losses and metrics read.
+
+namespace soma::data {
+
+// The label of a sequence: one of several classes, any number of classes, or a number.
+enum class LabelKind : std::uint8_t { one, several, number };
+
+// Copies class labels, int32 or int64.
+inline std::vector<std::int64_t> class_labels(const Tensor& labels) {
+  std::vector<std::int64_t> classes(labels.elements());
+  const auto copy = [&](const auto* from) {
+    for (std::int64_t& label : classes) label = *from++;
+  };
+  if (labels.dtype() == DType::int32)
+    copy(labels.data<std::int32_t>());
+  else
+    copy(labels.data<std::int64_t>());
+  return classes;
+}
+
+// The lists of classes of a batch's sequences, in compressed rows: list i is ids[offsets[i]] up to
+// ids[offsets[i + 1]]. A list may be empty. Memory grows with the given labels, not with the number
+// of classes.
+struct LabelLists {
+  Tensor offsets{};  // int64 [sequences + 1], ascending from 0
+  Tensor ids{};      // int32 [all labels]; in a list ascending, each once
+
+  bool defined() const { return offsets.defined(); }
+  std::size_t count() const { return offsets.elements() - 1; }
+  std::span<const std::int32_t> list(std::size_t i) const {
+    const std::span<const std::int64_t> at = offsets.span<std::int64_t>();
+    return ids.span<std::int32_t>().subspan(static_cast<std::size_t>(at[i]),
+                                            static_cast<std::size_t>(at[i + 1] - at[i]));
+  }
+
+  // Lists first to end, as lists of their own: ids are a view.
+  LabelLists part(Context& context, std::size_t first, std::size_t end) const {
+    const std::span<const std::int64_t> at = offsets.span<std::int64_t>();
+    std::vector<std::int64_t> own;
+    for (std::size_t i = first; i <= end; ++i) own.push_back(at[i] - at[first]);
+    return {Tensor::from(context, std::span<const std::int64_t>(own), Shape{own.size()}),
+            ids.slice(0, static_cast<std::size_t>(at[first]), static_cast<std::size_t>(at[end]))};
+  }
+  // 1 for each class of a list, 0 for others: [sequences, classes], fp32. Error data.labels: a
+  // class that is not below `classes`.
+  Tensor dense(Context& context, std::size_t classes) const {
+    const Tensor all = Tensor::zeros(context, Shape{count(), classes}, DType::fp32);
+    auto* row = all.mutable_data<float>();
+    for (std::size_t i = 0; i < count(); ++i, row += classes)
+      for (const std::int32_t id : list(i)) {
+        if (id < 0 || static_cast<std::size_t>(id) >= classes)
+          fail(error_id::data_labels, "LabelLists::dense", "label of sequence " + std::to_string(i),
+               std::to_string(id), "a class below " + std::to_string(classes));
+        row[id] = 1;
+      }
+    return all;
+  }
+};
+
+// Lists of classes for rows in memory, one list behind the other.
+struct IdLists {
+  std::vector<std::size_t> offsets{};  // [rows + 1], from 0: where lists begin and end; or empty
+  std::vector<std::int32_t> ids{};     // in a list ascending, each once
+
+  bool empty() const { return offsets.empty(); }
+  std::size_t count() const { return offsets.empty() ? 0 : offsets.size() - 1; }
+  std::span<const std::int32_t> list(std::size_t row) const {
+    return std::span<const std::int32_t>(ids).subspan(offsets[row],
+                                                      offsets[row + 1] - offsets[row]);
+  }
+  void add(std::span<const std::int32_t> list) {
+    if (offsets.empty()) offsets.push_back(0);
+    for (const std::int32_t id : list) ids.push_back(id);
+    offsets.push_back(ids.size());
+  }
+};
+
+// Labels of rows in memory. Only one kind is filled; the others are empty.
+struct RowLabels {
+  std::vector<std::int64_t> classes{};  // [rows]
+  std::vector<float> numbers{};         // [rows]
+  IdLists lists{};                      // [rows]
+};
+
+}  // namespace soma::data
+
+namespace soma::data {
+
+struct Batch {
+  Ragged inputs;    // int32 token ids [rows], or features [rows, ...]
+  Tensor types;     // int32 token types [rows]; not defined: all are 0
+  Tensor values{};  // fp32 [rows] that sparse features have; not defined: all are 1
+  Tensor
+      labels;  // [sequences]: int64 classes, fp32 numbers, or what the source was given; may lack
+  LabelLists label_lists{};  // where sequences have any number of classes; else not defined
+  // The source's numbers of these sequences, in order; empty if the source does not number
+  // sequences.
+  std::vector<std::uint32_t> items{};
+  std::uint64_t epoch = 0;  // from 0
+  std::uint64_t index = 0;  // in its epoch, from 0
+  // True for a part of a batch's shards (part_of): a task's loss is then the sum, not the mean.
+  bool part = false;
+  // For a part: the lists of the whole batch, which tasks need that choose by all labels.
+  LabelLists whole_label_lists{};
+};
+
+// The place of the next batch. After the last batch of an epoch it names a batch that does not
+// exist: next() then returns false and continues with the next epoch.
+struct Position {
+  std::uint64_t epoch = 0, batch = 0;
+  friend constexpr bool operator==(const Position&, const Position&) = default;
+};
+
+// Sequences of a batch have the ordinals 0, 1, ... of their place in the batch. Not thread-safe.
+class BatchSource {
+ public:
+  BatchSource() = default;
+  BatchSource(const BatchSource&) = delete;
+  BatchSource& operator=(const BatchSource&) = delete;
+  virtual ~BatchSource() = default;
+
+  // Reads the next batch. Returns false at the end of an epoch; the call after that begins the next
+  // epoch. `batch` gets tensors of its own, which later calls do not change.
+  virtual bool next(Batch& batch) = 0;
+
+  // The place where next() continues; seek(position()) changes nothing. After a seek the same
+  // batches follow as before, to the last bit. Error data.position: beyond the epoch's end.
+  virtual Position position() const = 0;
+  virtual void seek(Position position) = 0;
+
+  // The number of batches of an epoch; 0: not known before its end.
+  virtual std::uint64_t batches(std::uint64_t epoch) const = 0;
+
+  // A hash of the data and of the settings that decide the batches: a run is resumed with the same
+  // hash only. May cost a pass over the data.
+  virtual std::uint64_t hash() const = 0;
+  // The same as names and values, so that a run that is resumed with other data can report the
+  // difference: entries named "data.<name>".
+  virtual void describe(Record& record) const { record.set("data.content", hash()); }
+
+  // Upper bounds of a batch's size, to reserve memory. No batch need reach them.
+  virtual std::size_t largest_rows() const = 0;
+  virtual std::size_t largest_sequences() const = 0;
+};
+
+}  // namespace soma::data
+
+namespace soma::nn {
+
+class Piece {
+ public:
+  // Piece `index` of a model, which must outlive the piece.
+  using Run = Var (*)(const void* model, std::size_t index, Tape& tape, const Var& x,
+                      const data::Batch& batch);
+  Piece(std::string piece_name, Parameters own, Run run_piece, const void* model, std::size_t index)
+      : name(std::move(piece_name)),
+        parameters(std::move(own)),
+        run_(run_piece),
+        model_(model),
+        index_(index) {}
+  // function(tape, x, batch) -> Var. The first piece gets an undefined x: it reads the batch. One
+  // variable goes from each piece to the next. Its first dimension counts the rows of the batch or
+  // its sequences; its other dimensions are the same for every batch. For a batch without sequences
+  // it has no rows. Objects that the function refers to must outlive the piece.
+  template <class Function>
+  Piece(std::string piece_name, Parameters own, Function function, bool mixes = false)
+      : name(std::move(piece_name)),
+        parameters(std::move(own)),
+        mixes_sequences(mixes),
+        body_(Owned<Body>::template make<Holder<Function>>(std::move(function))) {}
+
+  Var run(Tape& tape, const Var& x, const data::Batch& batch) const {
+    return body_ ? body_->run(tape, x, batch) : run_(model_, index_, tape, x, batch);
+  }
+
+  std::string name;       // in the model: "layer.3"
+  Parameters parameters;  // with the names of the model's task
+  // True if in training the result for one sequence depends on other sequences of the batch, as in
+  // batch norm. Then a batch cannot be computed in parts.
+  bool mixes_sequences = false;
+
+ private:
+  struct Body {
+    virtual ~Body() = default;
+    virtual Var run(Tape& tape, const Var& x, const data::Batch& batch) = 0;
+  };
+  template <class Function>
+  struct Holder final : Body {
+    explicit Holder(Function f) : function(std::move(f)) {}
+    Var run(Tape& tape, const Var& x, const data::Batch& batch) override {
+      return function(tape, x, batch);
+    }
+    Function function;
+  };
+  Owned<Body> body_;
+  Run run_ = nullptr;
+  const void* model_ = nullptr;
+  std::size_t index_ = 0;
+};
+
+using Pieces = std::vector<Piece>;
+
+}  // namespace soma::nn
+// ---- soma/nn/transformer.hpp
+// MultiHeadAttention and TransformerEncoder (arXiv 1706.03762), over ragged batches and [B, T, C].
+
+// ---- soma/nn/layers.hpp
+// The small modules: Linear, Embedding, LayerNorm, Dropout, Conv2d. A module holds its parameters
+// as variables and is called with a tape; copies share parameters.
+
+// ---- soma/nn/initial.hpp
+// Initial values of parameters. They are made at once, or noted in a store (Scope::later) that
+// makes them on demand, with the same bits.
+
+// ---- soma/nn/init.hpp
+// Initial values of parameters. Element i of a tensor, row-major, is a pure function of the draw
+// and i.
+
+namespace soma::nn {
+
+// Normally distributed numbers with mean 0.
+inline Tensor normal(Context& context, const Shape& shape, float standard_deviation,
+                     const Draw& draw) {
+  Tensor tensor = Tensor::empty(context, shape);
+  const std::span<float> values = tensor.mutable_span<float>();
+  fill_normal(context, values, draw);
+  const FloatEnvironment environment;
+  for (float& value : values) value *= standard_deviation;
+  return tensor;
+}
+
+// Uniform distribution between -bound and bound.
+inline Tensor uniform(Context& context, const Shape& shape, float bound, const Draw& draw) {
+  Tensor tensor = Tensor::empty(context, shape);
+  const std::span<float> values = tensor.mutable_span<float>();
+  fill_uniform(context, values, draw);
+  const FloatEnvironment environment;
+  for (float& value : values) value = std::fma(2 * bound, value, -bound);
+  return tensor;
+}
+
+// The number of inputs and outputs of a unit, for a weight [out, in, ...].
+struct Fans {
+  std::size_t in, out;
+};
+inline Fans fans(const Shape& weight) {
+  std::size_t field = 1;
+  for (std::size_t i = 2; i < weight.rank(); ++i) field *= weight[i];
+  return {weight[1] * field, weight[0] * field};
+}
+
+namespace detail {
+
+// sqrt(numerator / denominator) in double, rounded once: IEEE operations, so the same everywhere.
+inline float root_of_ratio(double numerator, std::size_t denominator) {
+  return static_cast<float>(
+      std::sqrt(numerator / static_cast<double>(denominator == 0 ? 1 : denominator)));
+}
+
+}  // namespace detail
+
+// "Understanding the difficulty of training deep feedforward neural networks", Glorot and Bengio
+// 2010: uniform, variance 2 / (in + out).
+inline Tensor glorot_uniform(Context& context, const Shape& weight, const Draw& draw) {
+  const auto [in, out] = fans(weight);
+  return uniform(context, weight, detail::root_of_ratio(6, in + out), draw);
+}
+// "Delving Deep into Rectifiers", arXiv 1502.01852: variance 2 / in, for ReLU.
+inline Tensor he_normal(Context& context, const Shape& weight, const Draw& draw) {
+  return normal(context, weight, detail::root_of_ratio(2, fans(weight).in), draw);
+}
+inline Tensor he_uniform(Context& context, const Shape& weight, const Draw& draw) {
+  return uniform(context, weight, detail::root_of_ratio(6, fans(weight).in), draw);
+}
+// "Efficient BackProp", LeCun et al. 1998: uniform, variance 1 / (3 in). The usual default of
+// linear and convolution layers, and of their biases.
+inline Tensor lecun_uniform(Context& context, const Shape& shape, std::size_t in,
+                            const Draw& draw) {
+  return uniform(context, shape, detail::root_of_ratio(1, in), draw);
+}
+
+}  // namespace soma::nn
+// ---- soma/nn/scope.hpp
+// Scope: the path of a module in its model. Modules are made from a scope: its path names the
+// streams of random numbers that initialise their parameters and drive their dropout, so that
+// neither depends on the order in which modules are made.
+
+namespace soma::nn {
+
+class InitialStore;  // nn/initial.hpp
+
+struct Scope {
+  Context& context;
+  std::uint64_t seed = 0;  // for random initial values
+  std::string path{};
+  // If not nullptr: parameters have no elements until this object, a Later (nn/later.hpp), makes
+  // them. It must outlive the modules.
+  InitialStore* later = nullptr;
+
+  // The scope of a part: "encoder" / "layer" is "encoder.layer".
+  Scope operator/(std::string_view part) const {
+    Scope child{context, seed, path, later};
+    if (!path.empty()) child.path += '.';
+    child.path += part;
+    return child;
+  }
+  std::uint32_t stream(std::string_view site) const { return stream_id(path, site); }
+  Draw draw(std::string_view site) const { return {.seed = seed, .stream = stream(site)}; }
+};
+
+// The path of a layer in its model, for messages. Copies share the text, so that copying a layer
+// needs no memory.
+class LayerPath {
+ public:
+  LayerPath() = default;  // no path
+  explicit LayerPath(const Scope& scope)
+      : text_(Shared<Text>::make(scope.context.heap(), scope.path)) {}
+  bool defined() const { return !(text_ == nullptr); }
+  std::string_view view() const { return text_ == nullptr ? "" : std::string_view(text_->path); }
+
+ private:
+  struct Text : Counted {
+    Text(Heap& heap, std::string where) : Counted(heap), path(std::move(where)) {}
+    std::string path;
+  };
+  Shared<Text> text_;
+};
+
+// Gathers the parameters of a module: each module has a member
+//     void collect(Collector& collector) const;
+// that adds its own parameters and passes the collector on to its parts.
+class Collector {
+ public:
+  explicit Collector(Parameters& parameters, std::string path = {})
+      : parameters_(parameters), path_(std::move(path)) {}
+
+  // `role` decides if weight decay is usual for the parameter.
+  void add(std::string_view name, const Var& var, ParameterRole role = ParameterRole::unknown) {
+    add_rows(name, var, 0, to_end, role);
+  }
+  // A parameter that is some rows of a variable.
+  void add_rows(std::string_view name, const Var& var, std::size_t first, std::size_t last,
+                ParameterRole role = ParameterRole::unknown) {
+    if (var.defined()) parameters_.push_back({joined(name), var, first, last, role});
+  }
+  template <class Module>
+  void part(std::string_view name, const Module& module) {
+    Collector collector(parameters_, joined(name));
+    module.collect(collector);
+  }
+
+ private:
+  std::string joined(std::string_view name) const {
+    std::string result = path_;
+    if (!result.empty() && !name.empty()) result += '.';
+    return result.append(name);
+  }
+  Parameters& parameters_;
+  std::string path_;
+};
+
+namespace detail {
+
+// Errors nn.no_parameters, state.duplicate_name.
+inline void check_parameters(const Parameters& parameters) {
+  if (parameters.empty())
+    fail(error_id::no_parameters, "nn::parameters", "module", "a module without parameters",
+         "a module whose collect() adds its parameters");
+  std::vector<std::string_view> names;
+  for (const Parameter& parameter : parameters) names.push_back(parameter.name);
+  std::sort(names.begin(), names.end());
+  if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end())
+    fail(error_id::duplicate_name, "nn::parameters", "module",
+         "a module that registers " + soma::quoted(*twice) + " twice", "a name for each parameter");
+}
+
+// True if two matrices hold the same numbers, and the numbers are not all equal.
+inline bool same_random_values(const Tensor& a, const Tensor& b) {
+  if (!a.defined() || !b.defined() || a.rank() < 2 || a.shape() != b.shape() ||
+      a.dtype() != b.dtype() || a.bytes() == 0 || !a.contiguous() || !b.contiguous() ||
+      std::memcmp(a.raw(), b.raw(), a.bytes()) != 0)
+    return false;
+  const std::size_t element = size_of(a.dtype());
+  return std::memcmp(a.raw(), a.raw() + element, a.bytes() - element) != 0;
+}
+
+inline void warn_of_equal_layers(const Parameters& parameters) {
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (!parameters[i].var.is(parameters[j].var) &&
+          same_random_values(parameters[i].value(), parameters[j].value()))
+        parameters[i].var.context().log(
+            LogLevel::warning,
+            "nn::parameters: " + soma::quoted(parameters[j].name) + " and " +
+                soma::quoted(parameters[i].name) +
+                " have equal initial values: each layer needs a scope of its own");
+}
+
+}  // namespace detail
+
+// All parameters of a module, in the module's order. Errors nn.no_parameters, state.duplicate_name
+// (two parameters with one name). Two matrices of equal random values come from two layers that
+// were made from one scope and would learn the same: the context's log gets a warning.
+template <class Module>
+Parameters parameters(const Module& module, std::string_view path = {}) {
+  Parameters result;
+  Collector collector(result, std::string(path));
+  module.collect(collector);
+  detail::check_parameters(result);
+  detail::warn_of_equal_layers(result);
+  return result;
+}
+
+}  // namespace soma::nn
+
+namespace soma::nn {
+
+// The initial values of some rows of a parameter.
+struct Initial {
+  enum class Kind : std::uint8_t { constant, normal, uniform };
+
+  Kind kind = Kind::constant;
+  float number = 0;  // the constant, the standard deviation, the bound
+  Draw draw{};
+  std::size_t rows = to_end;  // to_end: all rows
+
+  static Initial full(float value) { return {.number = value}; }
+  static Initial normal(float standard_deviation, const Draw& draw, std::size_t rows = to_end) {
+    return {Kind::normal, standard_deviation, draw, rows};
+  }
+  static Initial uniform(float bound, const Draw& draw) { return {Kind::uniform, bound, draw}; }
+};
+
+namespace detail {
+
+inline Tensor make_rows(Context& context, const Shape& shape, const Initial& initial) {
+  switch (initial.kind) {
+    case Initial::Kind::normal:
+      return normal(context, shape, initial.number, initial.draw);
+    case Initial::Kind::uniform:
+      return uniform(context, shape, initial.number, initial.draw);
+    case Initial::Kind::constant:
+      break;
+  }
+  return Tensor::full(context, shape, initial.number);
+}
+
+inline Tensor make_initial(Context& context, const Shape& shape, const Initial* begin,
+                           const Initial* end) {
+  if (end - begin == 1 && begin->rows == to_end) return make_rows(context, shape, *begin);
+  const Tensor all = Tensor::empty(context, shape);
+  std::size_t row = 0;
+  for (; begin != end; ++begin) {
+    copy(make_rows(context, shape.with(0, begin->rows), *begin),
+         all.slice(0, row, row + begin->rows));
+    row += begin->rows;
+  }
+  return all;
+}
+
+}  // namespace detail
+
+// Notes parameters that are made later. Later (nn/later.hpp) implements it.
+class InitialStore {
+ public:
+  virtual ~InitialStore() = default;
+  virtual void add(const Var& parameter, const Initial* begin, const Initial* end) = 0;
+  // Replaces the initial values of a noted parameter, or of some of its rows: when the parameter is
+  // made, fill(context, from, to) writes these rows in fp32. Until then `from` is held and not
+  // read, so that it may lie in a file.
+  using Fill = void (*)(Context& context, const Tensor& from, const Tensor& to);
+  virtual void replace(const Parameter& rows, const Tensor& from, Fill fill) = 0;
+  // After that, row i of a whole parameter becomes its former row places[i].
+  virtual void order_rows(const Parameter& parameter, const std::vector<std::size_t>& places) = 0;
+
+ protected:
+  InitialStore() = default;
+  InitialStore(const InitialStore&) = default;
+  InitialStore& operator=(const InitialStore&) = default;
+};
+
+// A parameter with these initial values: made now, or noted in Scope::later if that is set.
+inline Var initial_parameter(const Scope& scope, const Shape& shape,
+                             std::initializer_list<Initial> initial) {
+  if (scope.later == nullptr)
+    return Var::parameter(
+        scope.context, detail::make_initial(scope.context, shape, initial.begin(), initial.end()));
+  const Var var = Var::parameter(scope.context, Tensor::outline_of(shape, DType::fp32));
+  scope.later->add(var, initial.begin(), initial.end());
+  return var;
+}
+
+}  // namespace soma::nn
+// ---- soma/nn/product_site.hpp
+// ProductSite: the place of a linear layer in a model, which selects the formats of its operands
+// and their history (ops/product_formats.hpp). Copies are the same place.
+
+// ---- soma/ops/product_formats.hpp
+// The number formats of products in linear layers. LinearFormats: the formats of one layer, with
+// the history of its operands from call to call. ProductFormats: the formats of a whole model.
+//
+// The path from an option to a product: TrainerOptions::precision, a Precision, becomes a
+// PrecisionState (nn/precision_state.hpp), which is the ProductFormats of a tape
+// (TapeOptions::precision). nn::linear_at() gets the layer's LinearFormats from it and passes them
+// to the operator quantized_linear (ops/product/quantized_linear.hpp).
+
+// ---- soma/numeric/inspect.hpp
+// inspect(): the effect of a format on numbers: the share that underflows, the share that
+// saturates, and the error of the others. For any tensor: ops/product/inspect.hpp.
+
+namespace soma::numeric {
+
+// Counts of elements, and sums over the finite elements. Two inspections can be added.
+struct Inspection {
+  std::uint64_t count = 0, zeros = 0, infinities = 0, nans = 0;
+  std::uint64_t exact = 0;           // finite, unchanged; zeros included
+  std::uint64_t underflow = 0;       // finite and beyond the largest number: became that number,
+                                     // infinity or NaN
+  std::uint64_t subnormal = 0;       // became a subnormal number of the format, not zero
+  std::uint64_t saturated = 0;       // squares of the numbers and of their errors
+  double largest = 0, smallest = 0;  // magnitudes of finite elements that are not zero; 0: none
+  double squares = 0, error_squares = 0;  // sums over the numbers, and over their rounding errors
+  // exponents[i] counts the numbers with a magnitude of 2^e to 2^(e + 1), e = i + least_exponent,
+  // up to 127, without zeros.
+  static constexpr int least_exponent = -150;
+  std::array<std::uint64_t, 278> exponents{};
+
+  // `some` as a share of all elements that are not zero.
+  double share(std::uint64_t some) const {
+    return count == zeros ? 0 : static_cast<double>(some) / static_cast<double>(count - zeros);
+  }
+  // Signal to quantization noise in decibels; infinite if no number changed.
+  double signal_to_noise() const { return 10 * std::log10(squares / error_squares); }
+
+  Inspection& operator+=(const Inspection& other) {
+    const bool none = largest == 0;
+    for (auto member : {&Inspection::count, &Inspection::zeros, &Inspection::infinities,
+                        &Inspection::nans, &Inspection::exact, &Inspection::underflow,
+                        &Inspection::subnormal, &Inspection::saturated})
+      this->*member += other.*member;
+    largest = (std::max)(largest, other.largest);
+    if (other.largest != 0) smallest = none ? other.smallest : (std::min)(smallest, other.smallest);
+    squares += other.squares;
+    error_squares += other.error_squares;
+    for (std::size_t i = 0; i < exponents.size(); ++i) exponents[i] += other.exponents[i];
+    return *this;
+  }
+};
+
+// Adds an element `from` that became `to`; `limit` and `normal` are the format's largest and
+// smallest normal number, times the scale.
+inline void inspect(Inspection& result, float from, float to, double limit, double normal) {
+  ++result.count;
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(from) & 0x7FFFFFFFu;
+  if (bits >= 0x7F800000u) {
+    ++(bits == 0x7F800000u ? result.infinities : result.nans);
+    return;
+  }
+  if (bits == 0) {
+    ++result.zeros;
+    ++result.exact;
+    return;
+  }
+  const double magnitude = std::abs(double{from}), became = std::abs(double{to});
+  result.largest = (std::max)(result.largest, magnitude);
+  result.smallest = result.smallest == 0 ? magnitude : (std::min)(result.smallest, magnitude);
+  // Every fp32 number is a normal number in double.
+  const auto exponent = static_cast<int>(std::bit_cast<std::uint64_t>(magnitude) >> 52) - 1023;
+  ++result.exponents[static_cast<std::size_t>(exponent - Inspection::least_exponent)];
+  result.squares += magnitude * magnitude;
+  if (became <= static_cast<double>((std::numeric_limits<float>::max)())) {
+    const double moved = double{to} - double{from};
+    result.error_squares += moved * moved;
+  }
+  if (to == from)
+    ++result.exact;
+  else if (to == 0)
+    ++result.underflow;
+  else if (magnitude > limit)
+    ++result.saturated;
+  if (to != 0 && became < normal) ++result.subnormal;
+}
+
+// The effect of `format` on values divided by `scale`, rounded to nearest, with finite values kept
+// within the format's range. One element at a time: for experiments.
+inline Inspection inspect(std::span<const float> values, const FloatFormat& format,
+                          float scale = 1) {
+  const double largest = decode(format, format.max_finite_code());
+  const double normal = std::ldexp(1.0, format.min_normal_exponent()) * double{scale};
+  const float inverse = 1 / scale;
+  Inspection result;
+  for (const float value : values) {
+    float scaled = value * inverse;
+    if (std::isfinite(value))
+      scaled = (std::clamp)(scaled, static_cast<float>(-largest), static_cast<float>(largest));
+    inspect(result, value, decode(format, encode(format, scaled)) * scale, largest * double{scale},
+            normal);
+  }
+  return result;
+}
+
+// The number of elements that an update left unchanged.
+inline std::uint64_t unmoved(std::span<const float> before, std::span<const float> after) {
+  std::uint64_t count = 0;
+  for (std::size_t i = 0; i < before.size() && i < after.size(); ++i)
+    count += before[i] == after[i] ? 1u : 0u;
+  return count;
+}
+
+}  // namespace soma::numeric
+
+namespace soma {
+
+struct LinearOperand {
+  Quantizer quantizer{};
+  Draw draw{};  // seed and stream of stochastic rounding
+  // Delayed: the scale of this step. 0: unknown, because every amax was 0; the operand's own amax
+  // then gives the scale.
+  float scale = 0;
+  float amax = 0;  // the largest magnitude since the last step, of delayed operands
+  numeric::Inspection* statistics = nullptr;  // collects what conversion does, where it is wanted
+};
+
+// Computes maxima over all ranks of a run, in place. Collective: all ranks must call it equally
+// often.
+struct GlobalMaximum {
+  void* self = nullptr;
+  void (*run)(void* self, std::span<float> values) = nullptr;
+};
+
+struct LinearFormats {
+  LinearOperand x{}, weight{}, gradient{};
+  std::optional<DType> input_gradient{};               // none: the input's type
+  std::optional<DType> weight_gradient = DType::fp32;  // none: the output gradient's type
+  // The batch is a part of a larger one: weight gradients stay unrounded fp32 sums, and carry their
+  // remaining steps (Gradient::stored).
+  bool part = false;
+  Accumulation accumulation{};
+  GlobalMaximum maximum{};
+
+  // The converted weight, valid until the weight or the scale changes.
+  struct Converted {
+    const std::byte* source = nullptr;
+    std::uint64_t version = 0;
+    float wanted_scale = 0;
+    Tensor values{};
+    float scale = 1;
+    float amax = 0;  // for delayed scales
+  };
+  Converted forward{}, backward{};  // with groups along the inputs, and along the outputs
+};
+
+class ProductFormats {
+ public:
+  virtual ~ProductFormats() = default;
+  ProductFormats(const ProductFormats&) = delete;
+  ProductFormats& operator=(const ProductFormats&) = delete;
+  // The formats of the layer at that path of the model; nullptr: the layer multiplies stored
+  // numbers. `edge`: true for the first and the last layer of a model, which most recipes do not
+  // convert.
+  virtual LinearFormats* formats(std::string_view layer, bool edge) = 0;
+
+ protected:
+  ProductFormats() = default;
+};
+
+}  // namespace soma
+
+namespace soma::nn {
+
+class ProductSite {
+ public:
+  ProductSite() = default;  // no place: such a layer reads stored numbers
+  // `edge`: true for the first and the last layer of a model, which most recipes do not convert.
+  explicit ProductSite(const Scope& scope, bool edge = false) : path_(scope), edge_(edge) {}
+
+  bool defined() const { return path_.defined(); }
+  // Empty: no place.
+  std::string_view path() const { return path_.view(); }
+  bool edge() const { return edge_; }
+
+ private:
+  LayerPath path_;
+  bool edge_ = false;
+};
+
+// linear() at a place: in the formats of the tape's precision for that place.
+inline Var linear_at(const ProductSite& place, Tape& tape, const Var& x, const Var& weight,
+                     const Var& bias = {}, const LinearSetting& setting = {},
+                     const Var& residual = {}) {
+  ProductFormats* known = tape.options().precision;
+  LinearFormats* formats =
+      known == nullptr || !place.defined() ? nullptr : known->formats(place.path(), place.edge());
+  if (formats == nullptr) return linear(tape, x, weight, bias, setting, residual);
+  return tape.apply(*tape.operators().quantized_linear,
+                    QuantizedLinearSetting{.activation = setting.activation,
+                                           .dropout = setting.dropout,
+                                           .formats = formats,
+                                           .step = tape.options().step,
+                                           .training = tape.options().training,
+                                           .record = tape.recording()},
+                    {x, weight, bias, residual});
+}
+
+}  // namespace soma::nn
+
+namespace soma::nn {
+
+struct LinearOptions {
+  bool bias = true;
+  // Standard deviation of normally distributed initial weights, with zero biases; not set:
+  // lecun_uniform for weights and biases.
+  std::optional<float> standard_deviation{};
+  bool edge = false;  // the first or the last layer of a model (nn/product_site.hpp)
+};
+
+// [..., in] to [..., out].
+class Linear {
+ public:
+  Linear() = default;
+  Linear(const Scope& scope, std::size_t in, std::size_t out, const LinearOptions& options = {})
+      : site(scope, options.edge) {
+    const Draw draw = scope.draw("weight");
+    const float bound = detail::root_of_ratio(1, in);  // lecun_uniform
+    weight = initial_parameter(
+        scope, Shape{out, in},
+        {options.standard_deviation ? Initial::normal(*options.standard_deviation, draw)
+                                    : Initial::uniform(bound, draw)});
+    if (options.bias)
+      bias = initial_parameter(
+          scope, Shape{out},
+          {options.standard_deviation ? Initial::full(0)
+                                      : Initial::uniform(bound, scope.draw("bias"))});
+  }
+  Var operator()(Tape& tape, const Var& x, const LinearSetting& setting = {},
+                 const Var& residual = {}) const {
+    const auto within = tape.within(site.path());
+    return linear_at(site, tape, x, weight, bias, setting, residual);
+  }
+  void collect(Collector& collector) const {
+    collector.add("weight", weight, ParameterRole::weight);
+    collector.add("bias", bias, ParameterRole::bias);
+  }
+
+  Var weight, bias;  // [out, in], [out]
+  ProductSite site;
+};
+
+// Ids of any shape to [..., width].
+class Embedding {
+ public:
+  Embedding() = default;
+  Embedding(const Scope& scope, std::size_t rows, std::size_t width, float standard_deviation = 1)
+      : weight(initial_parameter(scope, Shape{rows, width},
+                                 {Initial::normal(standard_deviation, scope.draw("weight"))})),
+        path(scope) {}
+  Var operator()(Tape& tape, const Var& ids) const {
+    const auto within = tape.within(path.view());
+    return embedding(tape, weight, ids);
+  }
+  void collect(Collector& collector) const {
+    collector.add("weight", weight, ParameterRole::weight);
+  }
+
+  Var weight;  // [rows, width]
+  LayerPath path{};
+};
+
+class LayerNorm {
+ public:
+  LayerNorm() = default;
+  LayerNorm(const Scope& scope, std::size_t width, float norm_epsilon = 1e-5f)
+      : weight(initial_parameter(scope, Shape{width}, {Initial::full(1)})),
+        bias(initial_parameter(scope, Shape{width}, {Initial::full(0)})),
+        epsilon(norm_epsilon),
+        path(scope) {}
+  Var operator()(Tape& tape, const Var& x) const {
+    const auto within = tape.within(path.view());
+    return layer_norm(tape, x, weight, bias, epsilon);
+  }
+  void collect(Collector& collector) const {
+    collector.add("weight", weight, ParameterRole::scale);
+    collector.add("bias", bias, ParameterRole::bias);
+  }
+
+  Var weight, bias;  // [width]
+  float epsilon = 1e-5f;
+  LayerPath path{};
+};
+
+class Dropout {
+ public:
+  Dropout() = default;
+  Dropout(const Scope& scope, float drop_probability)
+      : probability(drop_probability), stream(scope.stream("dropout")) {}
+  Var operator()(Tape& tape, const Var& x) const { return dropout(tape, x, probability, stream); }
+  // For operators that fuse dropout.
+  DropoutSetting setting(const Tape& tape) const {
+    return dropout_setting(tape, probability, stream);
+  }
+  void collect(Collector&) const {}
+
+  float probability = 0;
+  std::uint32_t stream = 0;
+};
+
+struct Conv2dOptions {
+  ConvolutionSetting setting{};
+  bool bias = true;
+};
+
+// Images [N, in, H, W] to [N, out, H', W'], kernel x kernel.
+class Conv2d {
+ public:
+  Conv2d() = default;
+  Conv2d(const Scope& scope, std::size_t in, std::size_t out, std::size_t kernel,
+         const Conv2dOptions& options = {})
+      : setting(options.setting), path(scope) {
+    const Shape shape{out, in, kernel, kernel};
+    const float bound = detail::root_of_ratio(1, fans(shape).in);  // lecun_uniform
+    weight = initial_parameter(scope, shape, {Initial::uniform(bound, scope.draw("weight"))});
+    if (options.bias)
+      bias = initial_parameter(scope, Shape{out}, {Initial::uniform(bound, scope.draw("bias"))});
+  }
+  Var operator()(Tape& tape, const Var& x) const {
+    const auto within = tape.within(path.view());
+    return conv2d(tape, x, weight, bias, setting);
+  }
+  void collect(Collector& collector) const {
+    collector.add("weight", weight, ParameterRole::weight);
+    collector.add("bias", bias, ParameterRole::bias);
+  }
+
+  Var weight, bias;  // [out, in, kernel, kernel], [out]
+  ConvolutionSetting setting;
+  LayerPath path{};
+};
+
+}  // namespace soma::nn
+// ---- soma/nn/sequence_rows.hpp
+// SequenceRows: a batch of sequences as rows, from a ragged batch or from [B, T, C].
+
+namespace soma::nn {
+
+class SequenceRows {
+ public:
+  // x is [rows, C], which stays as it is, or [B, T, C]: B sequences of T rows each. Errors
+  // tensor.rank, ragged.ordinals (the first dimension of [B, T, C] has sequences of several rows).
+  SequenceRows(Tape& tape, const Var& x) : rows_(x), shape_(x.shape()) {
+    if (shape_.rank() == 2) return;
+    if (shape_.rank() != 3)
+      fail(error_id::tensor_rank, "SequenceRows", "x", x.value().describe(),
+           "[rows, C] or [B, T, C]");
+    Context& context = tape.context();
+    batch_ = x.sequences();
+    const Sequences each = batch_.defined() ? batch_ : Sequences::uniform(context, shape_[0]);
+    rows_ = tape.with_sequences(reshape(tape, x, Shape{shape_[0] * shape_[1], shape_[2]}),
+                                each.lengthened(context, shape_[1]));
+  }
+
+  const Var& rows() const { return rows_; }
+  bool dense() const { return shape_.rank() == 3; }
+  // Gives [rows, D] the shape of x: [B, T, D] if x had three dimensions.
+  Var back(Tape& tape, const Var& y) const {
+    if (!dense()) return y;
+    return tape.with_sequences(reshape(tape, y, Shape{shape_[0], shape_[1], y.shape().columns()}),
+                               batch_);
+  }
+
+ private:
+  Var rows_;
+  Shape shape_;
+  Sequences batch_{};
+};
+
+}  // namespace soma::nn
+// ---- soma/ops/sequence/settings.hpp
+// The settings of operators over sequences.
+
+namespace soma {
+
+struct RecurrentSetting {
+  bool reverse = false;  // from the last row of each sequence to the first
+};
+inline void fields(FieldVisitor& visitor, RecurrentSetting& setting) {
+  visitor.key("reverse", setting.reverse);
+}
+
+struct RotarySetting {
+  std::size_t heads = 1;  // side by side in the columns that are turned
+  // The number of columns that are rotated, from the first on; the others are copied. 0: all.
+  std::size_t columns = 0;
+  float base = 10000;  // the slowest pair of a head of D columns turns by base^(2 / D - 1) a row
+  std::size_t first_position = 0;  // the position of the first row of each sequence
+};
+inline void fields(FieldVisitor& visitor, RotarySetting& setting) {
+  visitor.key("heads", setting.heads);
+  visitor.key("columns", setting.columns);
+  visitor.key("base", setting.base);
+  visitor.key("first_position", setting.first_position);
+}
+
+}  // namespace soma
+
+namespace soma::nn {
+
+struct TransformerOptions {
+  std::size_t width = 0, heads = 1, inner = 0;  // C, H, width of the feed-forward part
+  std::size_t layers = 1;
+  Activation activation = Activation::gelu;
+  float dropout = 0, attention_dropout = 0;
+  float epsilon = 1e-5f;
+  bool norm_first = false;           // norm before each part, as in arXiv 2002.04745, not after it
+  float standard_deviation = 0.02f;  // for initial weights
+  bool attention_output_dropout = true;  // `dropout` also after the attention's output
+  bool causal = false;                   // a row attends to itself and to earlier rows of its
+                                         // sequence
+  // Above 0: rotary positions (arXiv 2104.09864) with that base, usually 10000, turn queries and
+  // keys. The width of a head must then be even.
+  float rotary_base = 0;
+};
+
+// Queries, keys and values of all heads come from one matrix product: weight is [3 C, C], queries
+// first. With `queries_apart`, queries have a weight of their own, so that they can be computed for
+// some rows only, and the other weight is [2 C, C]. Either way they are named as three parameters.
+class MultiHeadAttention {
+ public:
+  MultiHeadAttention() = default;
+  // Error operator.value: the width is no multiple of the number of heads.
+  MultiHeadAttention(const Scope& scope, const TransformerOptions& options,
+                     bool queries_apart = false)
+      : heads(options.heads),
+        causal(options.causal),
+        rotary_base(options.rotary_base),
+        site(scope),
+        probabilities(scope / "probabilities", options.attention_dropout),
+        output_dropout(scope / "output", options.attention_output_dropout ? options.dropout : 0),
+        output(scope / "output", options.width, options.width,
+               {.standard_deviation = options.standard_deviation}) {
+    if (heads == 0 || options.width % heads != 0)
+      fail(error_id::operator_value, "MultiHeadAttention", "heads", std::to_string(heads),
+           "a divisor of the width, " + std::to_string(options.width));
+    const std::size_t width = options.width;
+    if (queries_apart)
+      query =
+          Linear(scope / "query", width, width, {.standard_deviation = options.standard_deviation});
+    const auto rows_of = [&](std::string_view name) {
+      return Initial::normal(options.standard_deviation, (scope / name).draw("weight"), width);
+    };
+    if (queries_apart)
+      weight =
+          initial_parameter(scope, Shape{2 * width, width}, {rows_of("key"), rows_of("value")});
+    else
+      weight = initial_parameter(scope, Shape{3 * width, width},
+                                 {rows_of("query"), rows_of("key"), rows_of("value")});
+    bias = initial_parameter(scope, Shape{weight.shape()[0]}, {Initial::full(0)});
+  }
+
+  // residual + dropout(output(attention(x))): the last product fuses the addition. Rows of x form
+  // sequences. With `first`, which holds the first row of each sequence, only these rows are
+  // queries and have a residual. `mask`: as for attention().
+  Var operator()(Tape& tape, const Var& x, const Var& residual, const Var& first = {},
+                 const Var& mask = {}) const {
+    Var all = linear_at(site, tape, x, weight, bias), queries;
+    if (query.weight.defined()) {
+      queries = query(tape, first.defined() ? first : x);
+    } else if (first.defined()) {
+      const std::size_t width = weight.shape()[1];
+      queries = sequence_first(tape, slice(tape, all, 1, 0, width));
+      all = slice(tape, all, 1, width);
+    }
+    if (rotary_base > 0) turn(tape, all, queries);
+    const AttentionSetting setting{heads, probabilities.setting(tape), first.defined(), causal};
+    return output(tape, attention(tape, all, setting, queries, mask),
+                  {.dropout = output_dropout.setting(tape)}, residual);
+  }
+  void collect(Collector& collector) const {
+    collect_projections(collector);
+    collector.part("output", output);
+  }
+  using ProjectionNames = std::array<const char*, 3>;
+  // `called`: the names of queries, keys and values.
+  void collect_projections(Collector& collector,
+                           const ProjectionNames& called = projection_names) const {
+    const std::size_t width = weight.shape()[1];
+    if (query.weight.defined()) collector.part(called[0], query);
+    const std::size_t apart = query.weight.defined() ? 1 : 0;
+    for (std::size_t i = 0; i + apart < called.size(); ++i) {
+      const std::string name = called[i + apart];
+      collector.add_rows(name + ".weight", weight, i * width, (i + 1) * width,
+                         ParameterRole::weight);
+      collector.add_rows(name + ".bias", bias, i * width, (i + 1) * width, ParameterRole::bias);
+    }
+  }
+
+  std::size_t heads = 1;
+  bool causal = false;
+  float rotary_base = 0;
+  ProductSite site;  // for the projections
+  Dropout probabilities, output_dropout;
+  Linear output;
+  Var weight, bias;  // [3 C, C], [3 C]; with queries apart [2 C, C], [2 C]
+  Linear query;      // if queries are apart
+
+ private:
+  // Turns queries and keys by their positions. A first row has position 0 and stays the same.
+  void turn(Tape& tape, Var& all, Var& queries) const {
+    const std::size_t width = weight.shape()[1], parts = queries.defined() ? 1 : 2;
+    const auto turned = [&](const Var& x, const RotarySetting& setting) {
+      return tape.apply(*tape.operators().rotary, setting, {x});
+    };
+    all = turned(all, {.heads = parts * heads, .columns = parts * width, .base = rotary_base});
+    if (queries.defined()) queries = turned(queries, {.heads = heads, .base = rotary_base});
+  }
+  static constexpr ProjectionNames projection_names = {"query", "key", "value"};
+  // The names of the projections that share a matrix.
+  std::span<const char* const> names_together() const {
+    return std::span(projection_names).subspan(query.weight.defined() ? 1 : 0);
+  }
+};
+
+class TransformerEncoderLayer {
+ public:
+  TransformerEncoderLayer() = default;
+  TransformerEncoderLayer(const Scope& scope, const TransformerOptions& options,
+                          bool queries_apart = false)
+      : attention(scope / "attention", options, queries_apart),
+        attention_norm(scope / "attention_norm", options.width, options.epsilon),
+        inner(scope / "inner", options.width, options.inner,
+              {.standard_deviation = options.standard_deviation}),
+        outer(scope / "outer", options.inner, options.width,
+              {.standard_deviation = options.standard_deviation}),
+        outer_dropout(scope / "outer", options.dropout),
+        outer_norm(scope / "outer_norm", options.width, options.epsilon),
+        activation(options.activation),
+        norm_first(options.norm_first) {}
+
+  // Maps the rows of x to the same number of rows, or with `first_rows` to the first rows of
+  // sequences, [sequences, C], with the same bits. For other rows only keys and values are then
+  // computed, and queries unless they are apart.
+  Var operator()(Tape& tape, const Var& x, bool first_rows = false, const Var& mask = {}) const {
+    return last_norm(tape, sum(tape, x, first_rows, mask));
+  }
+  // The same, but only x and the sum are kept: backward computes the rest again.
+  Var recomputed(Tape& tape, const Var& x, const Var& mask = {}) const {
+    return last_norm(tape,
+                     recompute(tape, std::span<const Var>(&x, 1),
+                               [layer = *this, mask](Tape& again, std::span<const Var> inputs) {
+                                 return layer.sum(again, inputs[0], false, mask);
+                               }));
+  }
+  void collect(Collector& collector) const {
+    collector.part("attention", attention);
+    collector.part("attention_norm", attention_norm);
+    collector.part("inner", inner);
+    collector.part("outer", outer);
+    collector.part("outer_norm", outer_norm);
+  }
+
+  MultiHeadAttention attention;
+  LayerNorm attention_norm;
+  Linear inner, outer;
+  Dropout outer_dropout;
+  LayerNorm outer_norm;
+  Activation activation = Activation::gelu;
+  bool norm_first = false;
+
+ private:
+  // The layer up to the last addition.
+  Var sum(Tape& tape, const Var& x, bool first_rows, const Var& mask) const {
+    const auto first_of = [&](const Var& rows) {
+      return first_rows ? sequence_first(tape, rows) : Var();
+    };
+    const Var first = first_of(x), residual = first_rows ? first : x;
+    if (norm_first) {
+      const Var rows = attention_norm(tape, x);
+      const Var h = attention(tape, rows, residual, first_of(rows), mask);
+      return feed_forward(tape, outer_norm(tape, h), h);
+    }
+    const Var h = attention_norm(tape, attention(tape, x, residual, first, mask));
+    return feed_forward(tape, h, h);
+  }
+  Var last_norm(Tape& tape, const Var& sum) const {
+    return norm_first ? sum : outer_norm(tape, sum);
+  }
+  Var feed_forward(Tape& tape, const Var& x, const Var& residual) const {
+    const Var h = inner(tape, x, {.activation = activation});
+    return outer(tape, h, {.dropout = outer_dropout.setting(tape)}, residual);
+  }
+};
+
+struct EncoderSetting {
+  // Keeps only the input of each layer and its last sum, and computes the rest again in backward,
+  // except for the last layer, whose backward follows at once. The same bits.
+  bool recompute = false;
+  // The result is the first row of each sequence, [sequences, C]. The last layer computes only what
+  // these rows need (TransformerEncoderLayer).
+  bool first_rows = false;
+  // A constant that marks which rows of a sequence attend to which, as for attention(). It applies
+  // to all layers, and cannot be combined with first_rows.
+  Var mask{};
+};
+
+// The last layer has its own query projection, because a classifier needs queries for the first
+// rows only. Rows of x form sequences, [rows, C]; or x is a batch [B, T, C]. The result has the
+// shape of x, or is [sequences, C] for first rows.
+class TransformerEncoder {
+ public:
+  TransformerEncoder() = default;
+  TransformerEncoder(const Scope& scope, const TransformerOptions& options) {
+    for (std::size_t i = 0; i < options.layers; ++i)
+      layers.emplace_back(scope / "layer" / std::to_string(i), options, i + 1 == options.layers);
+  }
+  Var operator()(Tape& tape, Var x, const EncoderSetting& setting = {}) const {
+    const SequenceRows batch(tape, x);
+    x = batch.rows();
+    for (std::size_t i = 0; i < layers.size(); ++i) x = run_layer(i, tape, x, setting);
+    if (setting.first_rows) return layers.empty() ? sequence_first(tape, x) : x;
+    return batch.back(tape, x);
+  }
+  // One layer of the encoder, for rows that form sequences.
+  Var run_layer(std::size_t i, Tape& tape, const Var& x, const EncoderSetting& setting = {}) const {
+    if (i + 1 == layers.size()) return layers[i](tape, x, setting.first_rows, setting.mask);
+    return setting.recompute ? layers[i].recomputed(tape, x, setting.mask)
+                             : layers[i](tape, x, false, setting.mask);
+  }
+  void collect(Collector& collector) const {
+    for (std::size_t i = 0; i < layers.size(); ++i)
+      collector.part("layer." + std::to_string(i), layers[i]);
+  }
+
+  std::vector<TransformerEncoderLayer> layers;
+};
+
+}  // namespace soma::nn
+
+namespace soma::models {
+
+// distilbert has no token types and no dropout after attention. Its layer between the encoder and
+// the classifier has relu instead of tanh, and belongs to the classifier.
+enum class BertKind : std::uint8_t { bert, distilbert };
+
+struct BertConfig {
+  std::size_t vocabulary = 30522, width = 768, layers = 12, heads = 12, inner = 3072;
+  std::size_t positions = 512, types = 2;
+  float dropout = 0.1f, attention_dropout = 0.1f;
+  float epsilon = 1e-12f, standard_deviation = 0.02f;
+  Activation activation = Activation::gelu;
+  std::optional<float> classifier_dropout{};  // none: as dropout
+  // Backward keeps only the input and the last sum of each layer and computes the rest again: less
+  // memory, about a fifth more products, the same bits.
+  bool recompute = false;
+  BertKind kind = BertKind::bert;
+
+  static BertConfig base() { return {}; }
+  static BertConfig minilm() { return {.width = 384, .layers = 6, .inner = 1536}; }
+  static BertConfig small() { return {.width = 512, .layers = 4, .heads = 8, .inner = 2048}; }
+  static BertConfig tiny() { return {.width = 128, .layers = 2, .heads = 2, .inner = 512}; }
+};
+
+// The floating-point operations of a classifier's training step on these sequences, forward and
+// backward (twice forward), without recomputation: products of the layers, attention, pooler. In
+// the last layer only keys and values are computed for all tokens, and everything else for first
+// tokens.
+inline double training_flops(const BertConfig& config, const Sequences& sequences) {
+  const auto width = static_cast<double>(config.width), inner = static_cast<double>(config.inner);
+  const auto rows = static_cast<double>(sequences.used_rows());
+  const auto count = static_cast<double>(sequences.count());
+  double pairs = 0;
+  for (std::size_t i = 0; i < sequences.count(); ++i)
+    pairs += static_cast<double>(sequences.used(i)) * static_cast<double>(sequences.used(i));
+  // `queries`: the number of queries; `scores`: the number of pairs of a query and a key.
+  const auto layer = [&](double queries, double scores) {
+    return rows * 4 * width * width + queries * 4 * width * (width + inner) + scores * 4 * width;
+  };
+  double forward = count * 2 * width * width;
+  if (config.layers != 0)
+    forward += static_cast<double>(config.layers - 1) * layer(rows, pairs) + layer(count, rows);
+  return 3 * forward;
+}
+
+class BertModel {
+ public:
+  BertModel() = default;
+  // Error operator.value: the width is no multiple of the number of heads. A DistilBERT has no
+  // types, whatever `settings.types` is.
+  BertModel(const nn::Scope& scope, const BertConfig& settings)
+      : config(settings),
+        words(scope / "embeddings.word_embeddings", settings.vocabulary, settings.width,
+              settings.standard_deviation),
+        positions(scope / "embeddings.position_embeddings", settings.positions, settings.width,
+                  settings.standard_deviation),
+        types(settings.kind == BertKind::distilbert
+                  ? nn::Embedding()
+                  : nn::Embedding(scope / "embeddings.token_type_embeddings", settings.types,
+                                  settings.width, settings.standard_deviation)),
+        norm(scope / "embeddings.LayerNorm", settings.width, settings.epsilon),
+        dropout(scope / "embeddings", settings.dropout),
+        encoder(scope / "encoder", {.width = settings.width,
+                                    .heads = settings.heads,
+                                    .inner = settings.inner,
+                                    .layers = settings.layers,
+                                    .activation = settings.activation,
+                                    .dropout = settings.dropout,
+                                    .attention_dropout = settings.attention_dropout,
+                                    .epsilon = settings.epsilon,
+                                    .standard_deviation = settings.standard_deviation,
+                                    .attention_output_dropout = settings.kind == BertKind::bert}),
+        pooler(scope / "pooler.dense", settings.width, settings.width,
+               {.standard_deviation = settings.standard_deviation, .edge = true}) {}
+
+  // Hidden states [rows, width] of token ids whose rows form sequences. Token types [rows] name the
+  // text of a pair that each token belongs to; without them all types are 0. Errors
+  // operator.inputs, tensor.rank, operator.sequences, tensor.shape (not a type for each id),
+  // models.sequence_length, operator.value (an id outside the vocabulary).
+  Var operator()(Tape& tape, const Var& ids, const Var& token_types = {}) const {
+    return encoder(tape, embed(tape, ids, token_types), {.recompute = config.recompute});
+  }
+
+  // The hidden state of each sequence's first token, [sequences, width]: the same bits as
+  // sequence_first() of all hidden states, but the last layer computes nothing for other tokens.
+  // Errors as above, and ragged.empty_sequence.
+  Var first(Tape& tape, const Var& ids, const Var& token_types = {}) const {
+    return encoder(tape, embed(tape, ids, token_types), first_setting());
+  }
+  // The same in steps: embed(), then run_layer() for each layer. (A model without layers needs
+  // sequence_first() at the end.)
+  Var embed(Tape& tape, const Var& ids, const Var& token_types = {}) const;
+  Var run_layer(std::size_t i, Tape& tape, const Var& x) const {
+    return encoder.run_layer(i, tape, x, first_setting());
+  }
+
+  // tanh, or relu for a DistilBERT, of a linear function of each sequence's first hidden state:
+  // [sequences, width].
+  Var pool(Tape& tape, const Var& first) const {
+    const bool distilled = config.kind == BertKind::distilbert;
+    return pooler(tape, first, {.activation = distilled ? Activation::relu : Activation::tanh});
+  }
+
+  // The classifier names a DistilBERT's pooler.
+  void collect(nn::Collector& collector) const {
+    collect_embeddings(collector);
+    for (std::size_t i = 0; i < encoder.layers.size(); ++i) collect_layer(collector, i);
+    if (config.kind != BertKind::distilbert) collect_pooler(collector);
+  }
+  void collect_embeddings(nn::Collector& collector) const {
+    collector.part("embeddings.word_embeddings", words);
+    collector.part("embeddings.position_embeddings", positions);
+    collector.part("embeddings.token_type_embeddings", types);
+    collector.part("embeddings.LayerNorm", norm);
+  }
+  void collect_layer(nn::Collector& collector, std::size_t i) const {
+    const bool distilled = config.kind == BertKind::distilbert;
+    collector.part((distilled ? "transformer.layer." : "encoder.layer.") + std::to_string(i),
+                   Layer{encoder.layers[i], config.kind});
+  }
+  void collect_pooler(nn::Collector& collector) const { collector.part("pooler.dense", pooler); }
+  // Records the settings that change the results but no shape.
+  void describe(Record& identity) const {
+    identity.set("heads", std::uint64_t{config.heads});
+    identity.set("epsilon", config.epsilon);
+    identity.set("activation", static_cast<std::uint64_t>(config.activation));
+    identity.set("dropout", config.dropout);
+    identity.set("attention_dropout", config.attention_dropout);
+    if (config.kind == BertKind::distilbert) identity.set("kind", "distilbert");
+  }
+
+  BertConfig config;
+  nn::Embedding words, positions, types;
+  nn::LayerNorm norm;
+  nn::Dropout dropout;
+  nn::TransformerEncoder encoder;
+  nn::Linear pooler;
+
+ private:
+  // The names of a layer's parameters in checkpoints.
+  struct Layer {
+    const nn::TransformerEncoderLayer& layer;
+    BertKind kind;
+    void collect(nn::Collector& collector) const {
+      if (kind == BertKind::distilbert) {
+        layer.attention.collect_projections(
+            collector, {"attention.q_lin", "attention.k_lin", "attention.v_lin"});
+        collector.part("attention.out_lin", layer.attention.output);
+        collector.part("sa_layer_norm", layer.attention_norm);
+        collector.part("ffn.lin1", layer.inner);
+        collector.part("ffn.lin2", layer.outer);
+        collector.part("output_layer_norm", layer.outer_norm);
+        return;
+      }
+      collector.part("attention.self", Projections{layer.attention});
+      collector.part("attention.output.dense", layer.attention.output);
+      collector.part("attention.output.LayerNorm", layer.attention_norm);
+      collector.part("intermediate.dense", layer.inner);
+      collector.part("output.dense", layer.outer);
+      collector.part("output.LayerNorm", layer.outer_norm);
+    }
+  };
+  struct Projections {
+    const nn::MultiHeadAttention& attention;
+    void collect(nn::Collector& collector) const { attention.collect_projections(collector); }
+  };
+
+  nn::EncoderSetting first_setting() const {
+    return {.recompute = config.recompute, .first_rows = true};
+  }
+};
+
+inline Var BertModel::embed(Tape& tape, const Var& ids, const Var& token_types) const {
+  if (!ids.defined())
+    fail(error_id::operator_inputs, "BertModel", "ids", "not defined", "token ids");
+  const Sequences& sequences = ids.sequences();
+  detail::check_rank("BertModel", "ids", ids.value(), 1);
+  detail::check_sequences("BertModel", ids.value(), sequences);
+  // Any other shape might still broadcast.
+  if (token_types.defined())
+    detail::check_shape("BertModel", "token types", token_types.value(), ids.shape());
+  if (sequences.longest() > config.positions)
+    fail(error_id::sequence_length, "BertModel", "ids",
+         "a sequence of " + std::to_string(sequences.longest()) + " tokens",
+         "at most " + std::to_string(config.positions));
+  Context& context = tape.context();
+  const Shape shape{sequences.rows()};
+  const Tensor position = Tensor::empty(context, shape, DType::int32);
+  auto* next = position.mutable_data<std::int32_t>();
+  for (std::size_t i = 0; i < sequences.count(); ++i)
+    for (std::size_t j = 0; j < sequences.length(i); ++j) *next++ = static_cast<std::int32_t>(j);
+  const Var place = tape.constant(position, sequences);
+  // The additions have the order of the usual implementation: (words + types) + positions. A model
+  // without a table of types ignores types.
+  Var sum = words(tape, ids);
+  if (types.weight.defined()) {
+    const Var type = token_types.defined()
+                         ? token_types
+                         : tape.constant(Tensor::zeros(context, shape, DType::int32), sequences);
+    sum = add(tape, sum, types(tape, type));
+  }
+  sum = add(tape, sum, positions(tape, place));
+  const Var embedded = dropout(tape, norm(tape, sum));
+  const DType activations = tape.options().activations;
+  return embedded.value().dtype() == activations ? embedded : cast(tape, embedded, activations);
+}
+
+class BertClassifier {
+ public:
+  BertClassifier() = default;
+  BertClassifier(const nn::Scope& scope, const BertConfig& config, std::size_t labels)
+      : bert(scope / name_of(config.kind), config),
+        dropout(scope / "classifier", config.classifier_dropout.value_or(config.dropout)),
+        classifier(scope / "classifier", config.width, labels,
+                   {.standard_deviation = config.standard_deviation, .edge = true}) {}
+
+  // Logits [sequences, labels], fp32. Errors as BertModel.
+  Var operator()(Tape& tape, const Var& ids, const Var& token_types = {}) const {
+    Var x = ids;
+    for (std::size_t i = 0; i < piece_count(); ++i) x = run_piece(i, tape, x, token_types);
+    return x;
+  }
+  // The pieces: embeddings, layers, head.
+  nn::Pieces pieces() const {
+    nn::Pieces result;
+    for (std::size_t i = 0; i < piece_count(); ++i) {
+      Parameters own;
+      nn::Collector(own).part("", Part{*this, i});
+      const bool last = i + 1 == piece_count();
+      std::string name = "embeddings";
+      if (i != 0) name = last ? "head" : "layer." + std::to_string(i - 1);
+      result.push_back(nn::Piece(std::move(name), std::move(own), &run_of, this, i));
+    }
+    return result;
+  }
+
+  void collect(nn::Collector& collector) const {
+    collector.part(name_of(bert.config.kind), bert);
+    if (bert.config.kind == BertKind::distilbert) collector.part("pre_classifier", bert.pooler);
+    collector.part("classifier", classifier);
+  }
+  // The prefix of the encoder's parameters, and the model_type in config.json.
+  static std::string_view name_of(BertKind kind) {
+    return kind == BertKind::bert ? "bert" : "distilbert";
+  }
+  void describe(Record& identity) const {
+    bert.describe(identity);
+    identity.set("classifier_dropout", dropout.probability);
+  }
+
+  BertModel bert;
+  nn::Dropout dropout;
+  nn::Linear classifier;
+
+ private:
+  // The parameters of one piece, with their names in the whole model.
+  struct Part {
+    const BertClassifier& model;
+    std::size_t piece;
+    struct OfBert {
+      const BertModel& bert;
+      std::size_t piece, last;
+      void collect(nn::Collector& collector) const {
+        if (piece == 0)
+          bert.collect_embeddings(collector);
+        else if (piece < last)
+          bert.collect_layer(collector, piece - 1);
+        else if (bert.config.kind != BertKind::distilbert)
+          bert.collect_pooler(collector);
+      }
+    };
+    void collect(nn::Collector& collector) const {
+      const std::size_t last = model.piece_count() - 1;
+      const BertKind kind = model.bert.config.kind;
+      collector.part(name_of(kind), OfBert{model.bert, piece, last});
+      if (piece != last) return;
+      if (kind == BertKind::distilbert) collector.part("pre_classifier", model.bert.pooler);
+      collector.part("classifier", model.classifier);
+    }
+  };
+
+  static Var run_of(const void* model, std::size_t i, Tape& tape, const Var& x,
+                    const data::Batch& batch) {
+    const auto* own = static_cast<const BertClassifier*>(model);
+    if (i != 0) return own->run_piece(i, tape, x, {});
+    const Sequences& sequences = batch.inputs.sequences;
+    return own->run_piece(i, tape, tape.constant(batch.inputs),
+                          batch.types.defined() ? tape.constant(batch.types, sequences) : Var());
+  }
+  std::size_t piece_count() const { return bert.encoder.layers.size() + 2; }
+  Var run_piece(std::size_t i, Tape& tape, const Var& x, const Var& token_types) const {
+    if (i == 0) return bert.embed(tape, x, token_types);
+    if (i + 1 < piece_count()) return bert.run_layer(i - 1, tape, x);
+    const Var first = bert.encoder.layers.empty() ? sequence_first(tape, x) : x;
+    const Var pooled = dropout(tape, bert.pool(tape, first));
+    return classifier(
+        tape, pooled.value().dtype() == DType::fp32 ? pooled : cast(tape, pooled, DType::fp32));
+  }
+};
+
+}  // namespace soma::models
+// ---- soma/models/conv_net.hpp
+// ConvNet: a small image classifier: blocks of 3 x 3 convolution, ReLU and 2 x 2 max pooling, then
+// two linear layers (after "Gradient-Based Learning Applied to Document Recognition", LeCun et al.
+// 1998).
+
+namespace soma::models {
+
+struct ConvNetConfig {
+  std::size_t channels = 1, height = 28, width = 28, labels = 10;
+  std::vector<std::size_t> blocks{16, 32};  // channels of each; each halves the image
+  std::size_t hidden = 128;
+};
+
+class ConvNet {
+ public:
+  ConvNet() = default;
+  // Error operator.value: the image is too small for this number of blocks.
+  ConvNet(const nn::Scope& scope, const ConvNetConfig& config) {
+    std::size_t channels = config.channels, height = config.height, width = config.width;
+    for (std::size_t i = 0; i < config.blocks.size(); ++i) {
+      if (height < 2 || width < 2)
+        fail(error_id::operator_value, "ConvNet", "blocks", std::to_string(config.blocks.size()),
+             "few enough that halving " + std::to_string(config.height) + " x " +
+                 std::to_string(config.width) + " leaves something");
+      convolutions.emplace_back(scope / "block" / std::to_string(i), channels, config.blocks[i],
+                                std::size_t{3},
+                                nn::Conv2dOptions{.setting = {.pad_height = 1, .pad_width = 1}});
+      channels = config.blocks[i];
+      height /= 2;
+      width /= 2;
+    }
+    hidden = nn::Linear(scope / "hidden", channels * height * width, config.hidden);
+    classifier = nn::Linear(scope / "classifier", config.hidden, config.labels, {.edge = true});
+  }
+  // Images [N, channels, height, width] to logits [N, labels].
+  Var operator()(Tape& tape, Var x) const {
+    for (std::size_t i = 0; i < convolutions.size() + 2; ++i) x = run_piece(i, tape, x);
+    return x;
+  }
+  // The pieces: blocks, hidden layer, classifier.
+  nn::Pieces pieces() const {
+    nn::Pieces result;
+    const std::size_t blocks = convolutions.size();
+    for (std::size_t i = 0; i < blocks + 2; ++i) {
+      const std::string name = i < blocks    ? "block." + std::to_string(i)
+                               : i == blocks ? "hidden"
+                                             : "classifier";
+      Parameters own;
+      nn::Collector collector(own);
+      if (i < blocks)
+        collector.part(name, convolutions[i]);
+      else
+        collector.part(name, i == blocks ? hidden : classifier);
+      result.push_back(nn::Piece(name, std::move(own), &run_of, this, i));
+    }
+    return result;
+  }
+  void collect(nn::Collector& collector) const {
+    for (std::size_t i = 0; i < convolutions.size(); ++i)
+      collector.part("block." + std::to_string(i), convolutions[i]);
+    collector.part("hidden", hidden);
+    collector.part("classifier", classifier);
+  }
+
+  std::vector<nn::Conv2d> convolutions;
+  nn::Linear hidden, classifier;
+
+ private:
+  static Var run_of(const void* model, std::size_t i, Tape& tape, const Var& x,
+                    const data::Batch& batch) {
+    const auto* own = static_cast<const ConvNet*>(model);
+    return own->run_piece(i, tape, i == 0 ? tape.constant(batch.inputs) : x);
+  }
+  Var run_piece(std::size_t i, Tape& tape, const Var& x) const {
+    if (i < convolutions.size()) return max_pool2d(tape, relu(tape, convolutions[i](tape, x)));
+    if (i > convolutions.size()) return classifier(tape, x);
+    const Var rows = reshape(tape, x, Shape{x.shape()[0], hidden.weight.shape()[1]});
+    return hidden(tape, rows, {.activation = Activation::relu});
+  }
+};
+
+}  // namespace soma::models
+// ---- soma/models/mlp.hpp
+// Mlp: linear layers with an activation between them.
+
+namespace soma::models {
+
+class Mlp {
+ public:
+  Mlp() = default;
+  // sizes: inputs, widths of the hidden layers, outputs; at least two. Error operator.value.
+  Mlp(const nn::Scope& scope, std::span<const std::size_t> sizes,
+      Activation between = Activation::relu)
+      : activation(between) {
+    if (sizes.size() < 2)
+      fail(error_id::operator_value, "Mlp", "sizes", std::to_string(sizes.size()) + " numbers",
+           "at least inputs and outputs");
+    for (std::size_t i = 0; i + 1 < sizes.size(); ++i)
+      layers.emplace_back(scope / "layer" / std::to_string(i), sizes[i], sizes[i + 1],
+                          nn::LinearOptions{.edge = i == 0 || i + 2 == sizes.size()});
+  }
+  // [..., inputs] to [..., outputs].
+  Var operator()(Tape& tape, Var x) const {
+    for (std::size_t i = 0; i < layers.size(); ++i) x = run_piece(i, tape, x);
+    return x;
+  }
+  // The pieces: one for each layer.
+  nn::Pieces pieces() const {
+    nn::Pieces result;
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      const std::string name = "layer." + std::to_string(i);
+      Parameters own;
+      nn::Collector(own).part(name, layers[i]);
+      result.push_back(nn::Piece(name, std::move(own), &run_of, this, i));
+    }
+    return result;
+  }
+  void collect(nn::Collector& collector) const {
+    for (std::size_t i = 0; i < layers.size(); ++i)
+      collector.part("layer." + std::to_string(i), layers[i]);
+  }
+  // Records the settings that change the results but no shape.
+  void describe(Record& identity) const {
+    identity.set("activation", static_cast<std::uint64_t>(activation));
+  }
+
+  std::vector<nn::Linear> layers;
+  Activation activation = Activation::relu;
+
+ private:
+  static Var run_of(const void* model, std::size_t i, Tape& tape, const Var& x,
+                    const data::Batch& batch) {
+    const auto* own = static_cast<const Mlp*>(model);
+    return own->run_piece(i, tape, i == 0 ? tape.constant(batch.inputs) : x);
+  }
+  Var run_piece(std::size_t i, Tape& tape, const Var& x) const {
+    return layers[i](tape, x,
+                     {.activation = i + 1 < layers.size() ? activation : Activation::none});
+  }
+};
+
+}  // namespace soma::models
+// ---- soma/nn/state.hpp
+// Parameters as a StateDict, and back.
+
+// ---- soma/state/state_dict.hpp
+// StateDict: the tensors that are saved and loaded, by name, in ascending order of the names'
+// bytes. The order is part of the meaning of a state hash.
+
+namespace soma {
+
+namespace detail {
+
+// The number of letters to insert, remove or replace (Levenshtein); long names are cut.
+inline std::size_t edit_distance(std::string_view a, std::string_view b) {
+  a = a.substr(0, 256);
+  b = b.substr(0, 256);
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = (std::min)({replaced, diagonal + 1, row[j] + 1});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace detail
+
+// Copies share the tensors.
+class StateDict {
+ public:
+  using Entry = std::pair<std::string, Tensor>;
+
+  // Errors state.duplicate_name, tensor.undefined.
+  void set(std::string name, Tensor tensor) {
+    if (!tensor.defined())
+      fail(error_id::tensor_undefined, "StateDict::set", soma::quoted(name), "no tensor",
+           "one with elements");
+    const auto place = lower_bound(name);
+    if (place != entries_.end() && place->first == name)
+      fail(error_id::duplicate_name, "StateDict::set", "name", soma::quoted(name), "a new name");
+    // std::vector::insert of pairs would cost every unit more than the rest of this class.
+    std::size_t at = entries_.size();
+    const auto wanted = static_cast<std::size_t>(place - entries_.begin());
+    entries_.push_back({std::move(name), std::move(tensor)});
+    for (; at > wanted; --at) std::swap(entries_[at], entries_[at - 1]);
+  }
+
+  // The tensor of that name. Error state.missing_name, which lists similar names.
+  const Tensor& at(std::string_view name) const {
+    const Tensor* tensor = find(name);
+    if (tensor == nullptr)
+      fail(error_id::missing_name, "StateDict::at", "name", soma::quoted(name), near_names(name));
+    return *tensor;
+  }
+  // The same, or nullptr.
+  const Tensor* find(std::string_view name) const {
+    const auto place = lower_bound(name);
+    return place != entries_.end() && place->first == name ? &place->second : nullptr;
+  }
+  bool contains(std::string_view name) const { return find(name) != nullptr; }
+  // Returns true if the name was there.
+  bool erase(std::string_view name) {
+    const auto place = lower_bound(name);
+    if (place == entries_.end() || place->first != name) return false;
+    entries_.erase(place);
+    return true;
+  }
+
+  std::size_t size() const { return entries_.size(); }
+  bool empty() const { return entries_.empty(); }
+  auto begin() const { return entries_.begin(); }
+  auto end() const { return entries_.end(); }
+
+  // "one of 12 names, such as \"a.weight\", \"b.weight\"": the three nearest, for messages.
+  std::string near_names(std::string_view name) const {
+    if (empty()) return "a name in a dictionary that has none";
+    std::string text = "one of " + std::to_string(size()) + " names, such as ";
+    const Entry* shown[3] = {};
+    for (std::size_t i = 0; i < 3 && i < size(); ++i) {
+      std::size_t least = ~std::size_t{0};
+      for (const Entry& entry : entries_) {
+        const std::size_t distance = detail::edit_distance(name, entry.first);
+        if (distance >= least || &entry == shown[0] || &entry == shown[1]) continue;
+        least = distance;
+        shown[i] = &entry;
+      }
+      text.append(i == 0 ? "" : ", ").append(soma::quoted(shown[i]->first));
+    }
+    return text;
+  }
+
+ private:
+  std::vector<Entry>::const_iterator lower_bound(std::string_view name) const {
+    return std::lower_bound(entries_.begin(), entries_.end(), name,
+                            [](const Entry& entry, std::string_view wanted) {
+                              return std::string_view(entry.first) < wanted;
+                            });
+  }
+
+  std::vector<Entry> entries_;  // ascending; std::string compares bytes as unsigned
+};
+
+struct CopyIntoOptions {
+  bool extra_names_are_errors = false;
+};
+
+// Copies the elements of `source` into the tensors of `target`. Every name of the target has to be
+// in the source, with the same shape and dtype. Nothing is written before all is checked. Returns
+// the names that only the source has. Errors state.missing_name, state.shape, state.dtype,
+// tensor.read_only; state.extra_name if the options forbid further names.
+inline std::vector<std::string> copy_into(const StateDict& source, const StateDict& target,
+                                          const CopyIntoOptions& options = {}) {
+  for (const auto& [name, to] : target) {
+    const Tensor* from = source.find(name);
+    if (from == nullptr)
+      fail(error_id::missing_name, "copy_into", "name", soma::quoted(name) + ", which source lacks",
+           source.near_names(name));
+    if (from->shape() != to.shape())
+      fail(error_id::state_shape, "copy_into", soma::quoted(name), from->describe(), to.describe());
+    if (from->dtype() != to.dtype())
+      fail(error_id::state_dtype, "copy_into", soma::quoted(name), from->describe(), to.describe());
+    if (!to.storage().writable())
+      fail(error_id::tensor_read_only, "copy_into", soma::quoted(name),
+           to.describe() + " of constant elements", "a writable tensor");
+  }
+  std::vector<std::string> extra;
+  for (const auto& [name, from] : source)
+    if (!target.contains(name)) extra.push_back(name);
+  if (options.extra_names_are_errors && !extra.empty())
+    fail(error_id::extra_name, "copy_into", "name",
+         soma::quoted(extra.front()) + " (one of " + std::to_string(extra.size()) + " extra)",
+         "a name of the target, " + target.near_names(extra.front()));
+  for (const auto& [name, to] : target) copy(source.at(name), to);
+  return extra;
+}
+
+}  // namespace soma
+
+namespace soma::nn {
+
+// The parameters' tensors under their names; views, nothing is copied. Error state.duplicate_name.
+inline StateDict state_dict(const Parameters& parameters) {
+  StateDict state;
+  for (const Parameter& parameter : parameters) state.set(parameter.name, parameter.value());
+  return state;
+}
+
+// Copies values into the parameters; the state must have every parameter. Returns the names in the
+// state that no parameter has. Errors as of copy_into; nothing is written before all is checked.
+inline std::vector<std::string> load(const Parameters& parameters, const StateDict& state,
+                                     const CopyIntoOptions& options = {}) {
+  return copy_into(state, state_dict(parameters), options);
+}
+
+}  // namespace soma::nn
+// ---- soma/nn/task.hpp
+// Task: the object that a trainer trains: parameters, and a loss of a batch.
+
+// ---- soma/nn/class_weights.hpp
+// Cross entropy with class weights: the weighted mean
+//     sum over rows of w[label] * loss / sum over rows of w[label],
+// as in PyTorch's CrossEntropyLoss(weight=w). Large weights let rare classes count as much as
+// frequent ones.
+
+namespace soma::nn {
+
+// The reduction of the cross entropy: the mean for a whole batch, the sum for a part of a batch.
+inline CrossEntropySetting loss_of(const data::Batch& batch) {
+  return {.reduction = batch.part ? LossReduction::sum : LossReduction::mean};
+}
+inline bool is_ignored(std::int64_t label) { return label == CrossEntropySetting{}.ignore_index; }
+
+// Weights with which each class adds the same amount to the loss: a class with n of the N rows gets
+// N / (classes * n). A class without rows gets 0.
+inline std::vector<float> balanced_class_weights(std::span<const std::uint64_t> rows) {
+  double all = 0;
+  for (const std::uint64_t count : rows) all += static_cast<double>(count);
+  std::vector<float> weights;
+  for (const std::uint64_t count : rows)
+    weights.push_back(count == 0 ? 0.0f
+                                 : static_cast<float>(all / (static_cast<double>(rows.size()) *
+                                                             static_cast<double>(count))));
+  return weights;
+}
+
+// Error operator.value: a class without a weight, a weight that is negative or not finite, or all
+// weights 0.
+inline void check_class_weights(std::string_view operation, std::span<const float> weights,
+                                std::size_t classes) {
+  if (weights.empty()) return;
+  if (weights.size() != classes)
+    fail(error_id::operator_value, operation, "class_weights", std::to_string(weights.size()),
+         "none, or one for each of " + std::to_string(classes) + " classes");
+  bool any = false;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    if (!(weights[i] >= 0) || std::isinf(weights[i]))
+      fail(error_id::operator_value, operation, "class_weights[" + std::to_string(i) + "]",
+           to_text(static_cast<double>(weights[i])), "a finite number from 0");
+    any = any || weights[i] > 0;
+  }
+  if (!any)
+    fail(error_id::operator_value, operation, "class_weights", "all 0", "one above 0 at least");
+}
+
+// Class weights change the results, so a run is resumed with the same weights only.
+inline void describe_class_weights(Record& identity, std::span<const float> weights) {
+  if (weights.empty()) return;
+  std::string all;
+  for (const float weight : weights)
+    all.append(all.empty() ? "" : " ").append(to_text(static_cast<double>(weight)));
+  identity.set("class_weights", all);
+}
+
+// The divisor of the mean loss of a batch: the sum of the weights of labels that are not ignored,
+// or their number if there are no weights. A sum in double, in the order of the batch.
+inline double counted_labels(const data::Batch& batch, std::span<const float> weights = {}) {
+  double counted = 0;
+  for (const std::int64_t label : data::class_labels(batch.labels))
+    if (!is_ignored(label))
+      counted +=
+          weights.empty() ? 1 : static_cast<double>(weights[static_cast<std::size_t>(label)]);
+  return counted;
+}
+
+// The loss of a batch of checked class labels: the mean for a whole batch, the sum for a part. The
+// sums run over the batch's shards, so that the bits do not depend on threads and ranks.
+inline Var class_loss(Tape& tape, const Var& logits, const data::Batch& batch,
+                      std::span<const float> weights = {}) {
+  if (weights.empty())
+    return cross_entropy(tape, logits, tape.constant(batch.labels), loss_of(batch));
+  Context& context = tape.context();
+  std::vector<float> factors;
+  for (const std::int64_t label : data::class_labels(batch.labels))
+    factors.push_back(is_ignored(label) ? 0 : weights[static_cast<std::size_t>(label)]);
+  const Var losses =
+      cross_entropy(tape, logits, tape.constant(batch.labels), {.reduction = LossReduction::none});
+  const Tensor factor = Tensor::from(context, std::span<const float>(factors), losses.shape());
+  const Var total = sum(tape, mul(tape, losses, tape.constant(factor)));
+  if (batch.part) return total;
+  const double weight = counted_labels(batch, weights);
+  const float divisor[] = {weight == 0 ? 1.0f : static_cast<float>(weight)};
+  return div(tape, total,
+             tape.constant(Tensor::from(context, std::span<const float>(divisor), Shape{})));
+}
+
+}  // namespace soma::nn
+
+namespace soma::metrics {
+class Metrics;  // metrics/metrics.hpp
+}
+
+namespace soma::nn {
+
+class Task {
+ public:
+  struct Forward {
+    Var loss;       // one element: the mean over loss_count(); for a part of a batch the sum
+    Tensor scores;  // [sequences, outputs] fp32, for metrics(); not defined: none
+  };
+
+  Task() = default;
+  Task(const Task&) = delete;
+  Task& operator=(const Task&) = delete;
+  virtual ~Task() = default;
+
+  virtual const Parameters& parameters() const = 0;
+  virtual Forward forward(Tape& tape, const data::Batch& batch) = 0;
+  // The pieces of the model, in order: forward() is finish() of the last piece's result. Empty: the
+  // task cannot be cut.
+  virtual Pieces pieces() const { return {}; }
+  // The loss for this batch of the last piece's result; errors as of forward().
+  virtual Forward finish(Tape& /*tape*/, const Var& /*result*/, const data::Batch& /*batch*/) {
+    return {};
+  }
+  // The number of logits of a sequence, for a classifier with one label; otherwise 0.
+  virtual std::size_t classes() const { return 0; }
+  // New metrics that an evaluation counts beside the loss. If empty: accuracy, F1 and so on if
+  // classes() is not 0, else the loss alone.
+  virtual Owned<metrics::Metrics> metrics() const { return {}; }
+  // The labels of a batch in the form that metrics() counts.
+  virtual Tensor labels_of(const data::Batch& batch) const { return batch.labels; }
+  // The learning rate if the trainer's schedule has none: Adam's usual rate. A task whose model
+  // needs another rate, such as a pretrained model, overrides it.
+  virtual double learning_rate() const { return 1e-3; }
+  // True if several ranks may share a batch: then forward() of a part (data::Batch::part) returns
+  // the sum of the losses, and accepts a part without sequences.
+  virtual bool takes_parts() const { return false; }
+  // The number of losses in the mean of this whole batch, which is the batch's weight beside other
+  // batches.
+  virtual double loss_count(const data::Batch& batch) const {
+    return static_cast<double>(batch.inputs.sequences.count());
+  }
+  // Floating-point operations of forward and backward without padding and recomputation; 0: not
+  // known.
+  virtual double useful_flops(const data::Batch&) const { return 0; }
+  // Records the settings that change the results beside parameters and data: checkpoints and other
+  // ranks must agree on them.
+  virtual void describe(Record&) const {}
+  // The state that steps leave in the task beside its parameters and that later steps depend on.
+  // Checkpoints keep it; a resumed run returns it once the parameters are those of that step.
+  virtual StateDict state() const { return {}; }
+  // Error state.extra_name: the task keeps no such state.
+  virtual void load_state(const StateDict& state) {
+    if (!state.empty())
+      fail(error_id::extra_name, "Task::load_state", "state", soma::quoted(state.begin()->first),
+           "no entries: this task has no state except its parameters");
+  }
+};
+
+// Checks that each class label is a class or ignored. Error train.label names the sequence by its
+// place in the data if the source numbers sequences, else by its place in the batch.
+inline void check_labels(std::string_view task, const data::Batch& batch, std::size_t classes) {
+  if (!batch.labels.defined())
+    fail(error_id::train_label, task, "labels", "not defined", "a class for each sequence");
+  const std::vector<std::int64_t> labels = data::class_labels(batch.labels);
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    if (is_ignored(labels[i]) || (labels[i] >= 0 && static_cast<std::size_t>(labels[i]) < classes))
+      continue;
+    const bool numbered = i < batch.items.size();
+    fail(error_id::train_label, task,
+         "label of sequence " + std::to_string(numbered ? batch.items[i] : i) + " of the " +
+             (numbered ? "data" : "batch"),
+         std::to_string(labels[i]), "0 to " + std::to_string(classes - 1));
+  }
+}
+
+// The pieces of a model; empty if the model has no pieces().
+template <class Model>
+Pieces pieces_of(const Model& model) {
+  if constexpr (requires { model.pieces(); })
+    return model.pieces();
+  else
+    return {};
+}
+
+// Trains a model by cross entropy, optionally with class weights. The model is called with (tape,
+// inputs) and returns logits. It may have describe(Record&), as a task has, and pieces().
+template <class Model>
+class ClassificationTask final : public Task {
+ public:
+  // Error operator.value: the number of class_weights is not the number of classes.
+  ClassificationTask(const Model& model, std::size_t class_count,
+                     std::vector<float> class_weights = {})
+      : model_(model),
+        parameters_(nn::parameters(model)),
+        classes_(class_count),
+        weights_(std::move(class_weights)) {
+    check_class_weights("ClassificationTask", weights_, classes_);
+  }
+  // The model must outlive its task.
+  ClassificationTask(const Model&&, std::size_t, std::vector<float> = {}) = delete;
+
+  const Parameters& parameters() const override { return parameters_; }
+  std::size_t classes() const override { return classes_; }
+  Forward forward(Tape& tape, const data::Batch& batch) override {
+    check_labels("ClassificationTask", batch, classes_);
+    return loss(tape, model_(tape, tape.constant(batch.inputs)), batch);
+  }
+  Pieces pieces() const override { return pieces_of(model_); }
+  Forward finish(Tape& tape, const Var& logits, const data::Batch& batch) override {
+    check_labels("ClassificationTask", batch, classes_);
+    return loss(tape, logits, batch);
+  }
+  bool takes_parts() const override { return true; }
+  double loss_count(const data::Batch& batch) const override {
+    return counted_labels(batch, weights_);
+  }
+  void describe(Record& identity) const override {
+    describe_class_weights(identity, weights_);
+    if constexpr (requires { model_.describe(identity); }) model_.describe(identity);
+  }
+
+ private:
+  Forward loss(Tape& tape, const Var& logits, const data::Batch& batch) const {
+    return {class_loss(tape, logits, batch, weights_), logits.value()};
+  }
+
+  const Model& model_;
+  Parameters parameters_;
+  std::size_t classes_;
+  std::vector<float> weights_;
+};
+
+}  // namespace soma::nn
+// ---- soma/numeric/draw_sequence.hpp
+// DrawSequence: the words of one stream of draws in order, for sequential work such as a
+// permutation or a made-up text. Two sequences that start at the same Draw give the same words.
+
+namespace soma {
+
+class DrawSequence {
+ public:
+  // Begins with word draw.index.
+  explicit DrawSequence(const Draw& draw) : draw_(draw) {}
+
+  std::uint32_t word() {
+    const std::uint64_t index = draw_.index++;
+    if (index / 4 != block_) {
+      block_ = index / 4;
+      words_ = random_block(draw_, block_);
+    }
+    return words_[index % 4];
+  }
+
+  // A number from 0 to bound - 1, all equally likely; bound 0 stands for 2^32. Takes one word,
+  // rarely more: words that would favour some numbers are skipped. Method: Lemire, "Fast Random
+  // Integer Generation in an Interval", 2019.
+  std::uint32_t below(std::uint32_t bound) {
+    if (bound == 0) return word();
+    std::uint64_t product = std::uint64_t{word()} * bound;
+    if (static_cast<std::uint32_t>(product) < bound) {
+      const std::uint32_t uneven = (0 - bound) % bound;  // 2^32 modulo bound
+      while (static_cast<std::uint32_t>(product) < uneven) product = std::uint64_t{word()} * bound;
+    }
+    return static_cast<std::uint32_t>(product >> 32);
+  }
+
+  // A number in [0, 1), in steps of 2^-32.
+  double unit() { return static_cast<double>(word()) * 0x1p-32; }
+
+  // The index of the next word.
+  std::uint64_t index() const { return draw_.index; }
+
+ private:
+  Draw draw_;
+  std::uint64_t block_ = ~std::uint64_t{0};  // no block has that number
+  PhiloxCounter words_{};
+};
+
+}  // namespace soma
+// ---- soma/numeric/minifloat_traits.hpp
+// Support for minifloat in the standard library: numeric_limits, hash, streams, text. For
+// std::format include numeric/minifloat_format.hpp.
+
+namespace soma {
+
+// The shortest decimal text that reads back as the same float: "0.1015625", "inf", "nan".
+template <FloatFormat F>
+std::string to_string(minifloat<F> value) {
+  char buffer[64];
+  const auto result = std::to_chars(buffer, buffer + sizeof buffer, static_cast<float>(value));
+  return std::string(buffer, result.ptr);
+}
+
+// Writes the number as a float, with the stream's own flags and precision.
+template <FloatFormat F, class Character, class Traits>
+std::basic_ostream<Character, Traits>& operator<<(std::basic_ostream<Character, Traits>& out,
+                                                  minifloat<F> value) {
+  return out << static_cast<float>(value);
+}
+
+}  // namespace soma
+
+template <soma::FloatFormat F>
+class std::numeric_limits<soma::minifloat<F>> {
+  using Number = soma::minifloat<F>;
+  // floor(digits * log10(2)) and friends in integers: 30103 / 100000 is log10(2) to five digits,
+  // enough below 2^16.
+  static constexpr int decimal(int binary) {
+    const int product = binary * 30103;
+    return product >= 0 ? product / 100000 : -((-product + 99999) / 100000);
+  }
+  // The magnitude code of min(); the code of max() where no number is normal (one exponent bit,
+  // taken by infinity).
+  static constexpr std::uint32_t smallest_normal =
+      (std::min)(F.has_zero() ? std::uint32_t{1} << F.mantissa_bits : 0, F.max_finite_code());
+
+ public:
+  static constexpr bool is_specialized = true;
+  static constexpr bool is_signed = F.is_signed;
+  static constexpr bool is_integer = false;
+  static constexpr bool is_exact = false;
+  static constexpr bool has_infinity = F.has_infinity();
+  static constexpr bool has_quiet_NaN = F.has_nan();
+  static constexpr bool has_signaling_NaN = false;  // payloads are kept, but no operation traps
+  static constexpr bool is_iec559 = F.specials == soma::Specials::ieee && F.is_signed &&
+                                    F.subnormals == soma::Subnormals::kept &&
+                                    F.resolved_overflow() == soma::Overflow::infinity;
+  static constexpr bool is_bounded = true;
+  static constexpr bool is_modulo = false;
+  static constexpr bool traps = false;
+  static constexpr bool tinyness_before = false;
+  static constexpr std::float_round_style round_style = std::round_to_nearest;
+  static constexpr std::float_denorm_style has_denorm =
+      F.subnormals == soma::Subnormals::kept ? std::denorm_present : std::denorm_absent;
+  static constexpr bool has_denorm_loss = false;
+  static constexpr int radix = 2;
+  static constexpr int digits = F.mantissa_bits + 1;
+  static constexpr int digits10 = decimal(digits - 1);
+  static constexpr int max_digits10 = decimal(digits) + 2;
+  static constexpr int min_exponent = F.min_normal_exponent() + 1;
+  static constexpr int max_exponent = F.max_exponent() + 1;
+  // The powers of ten between min() and max().
+  static constexpr int min_exponent10 = [] {
+    const double smallest =
+        std::bit_cast<double>(static_cast<std::uint64_t>(1022 + min_exponent) << 52);
+    int n = 0;
+    for (double power = 1; power / 10 >= smallest; power /= 10) --n;
+    for (double power = 1; power < smallest; power *= 10) ++n;
+    return n;
+  }();
+  static constexpr int max_exponent10 = [] {
+    const double largest = soma::decode(F, F.max_finite_code());
+    int n = 0;
+    for (double power = 1; power * 10 <= largest; power *= 10) ++n;
+    for (double power = 1; power > largest; power /= 10) --n;
+    return n;
+  }();
+
+  // Smallest positive normal number.
+  static constexpr Number(min)() noexcept { return Number::from_code(smallest_normal); }
+  static constexpr Number(max)() noexcept { return Number::from_code(F.max_finite_code()); }
+  static constexpr Number lowest() noexcept {
+    if constexpr (F.is_signed)
+      return Number::from_code(F.max_finite_code() | F.sign_mask());
+    else
+      return Number::from_code(0);
+  }
+  static constexpr Number epsilon() noexcept {
+    return Number(soma::detail::two_to(-F.mantissa_bits));
+  }
+  static constexpr Number round_error() noexcept { return Number(0.5f); }
+  static constexpr Number infinity() noexcept {
+    return Number::from_code(F.has_infinity() ? F.infinity_code() : 0);
+  }
+  static constexpr Number quiet_NaN() noexcept {
+    return Number::from_code(F.has_nan() ? F.quiet_nan_code() : 0);
+  }
+  static constexpr Number signaling_NaN() noexcept { return quiet_NaN(); }
+  static constexpr Number denorm_min() noexcept { return Number::from_code(F.min_positive_code()); }
+};
+
+// Equal numbers have equal hashes: -0 and +0 too.
+template <soma::FloatFormat F>
+struct std::hash<soma::minifloat<F>> {
+  std::size_t operator()(soma::minifloat<F> value) const noexcept {
+    return std::hash<float>{}(static_cast<float>(value));
+  }
+};
+// ---- soma/numeric/portable_math.hpp
+// A few functions of double with the same bits on every machine, from every compiler, with any
+// -ffp-contract: learning-rate schedules, bias corrections and initialisers must not depend on the
+// host's libm. Not for inner loops.
+//
+// Two rules ensure it. A product that is fused with a sum is written as std::fma. A product that
+// must not be fused passes through rounded(), which a compiler cannot look into; results pass
+// through it too, because a caller may add to them. Error bounds are in units in the last place of
+// the result; the tests measure against long double.
+
+namespace soma {
+
+// The same value, rounded to double, as an operand that cannot be fused with what comes next.
+inline double rounded(double value) {
+#if defined(__GNUC__) && defined(__x86_64__)
+  __asm__("" : "+x"(value));
+  return value;
+#elif defined(__GNUC__) && defined(__aarch64__)
+  __asm__("" : "+w"(value));
+  return value;
+#else
+  const volatile double stored = value;
+  return stored;
+#endif
+}
+
+namespace detail {
+
+// The unevaluated sum of a double and its error, which is below half a unit in its last place.
+struct DoublePair {
+  double high, low;
+};
+
+// high + low in normal form, for |high| >= |low|.
+inline DoublePair normal_pair(double high, double low) {
+  const double sum = high + low;
+  return {sum, low - (sum - high)};
+}
+
+// a * b. Relative error below 2^-102 while nothing underflows.
+inline DoublePair multiply(DoublePair a, DoublePair b) {
+  const double high = rounded(a.high * b.high);
+  if (!std::isfinite(high)) return {high, 0};
+  const double low = std::fma(a.high, b.high, -high);
+  return normal_pair(high, std::fma(a.high, b.low, std::fma(a.low, b.high, low)));
+}
+
+// c[0] + x c[1] + x^2 c[2] ...
+template <std::size_t count>
+double polynomial(const std::array<double, count>& c, double x) {
+  double sum = c[count - 1];
+  for (std::size_t i = count - 1; i-- > 0;) sum = std::fma(sum, x, c[i]);
+  return sum;
+}
+
+// Adding and subtracting this number rounds to the nearest integer, for magnitudes below 2^51: the
+// sum's last bit stands for 1.
+inline constexpr double to_integer = 0x1.8p52;
+
+// Leading doubles of ln 2 and of pi / 2; each is the rounded remainder after those before.
+inline constexpr std::array<double, 2> ln_2{0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56};
+inline constexpr std::array<double, 3> half_pi{0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54,
+                                               -0x1.f1976b7ed8fbcp-110};
+
+// 1 / n! from n = 2: e^r = 1 + r + r^2 times the series. Cut after r^14 / 14!: below 2^-63 for
+// |r| <= ln(2) / 2.
+inline constexpr std::array<double, 13> exp_series{
+    1.0 / 2,         1.0 / 6,          1.0 / 24,         1.0 / 120,     1.0 / 720,
+    1.0 / 5040,      1.0 / 40320,      1.0 / 362880,     1.0 / 3628800, 1.0 / 39916800,
+    1.0 / 479001600, 1.0 / 6227020800, 1.0 / 87178291200};
+
+// e^(x.high + x.low).
+inline double exp_of(DoublePair x) {
+  if (x.high != x.high) return x.high;
+  if (x.high > 710) return std::numeric_limits<double>::infinity();
+  if (x.high < -746) return 0;
+  // x = k ln 2 + r. The first difference is exact: both operands are multiples of 2^-54, and it is
+  // below 1/2.
+  const double k = std::fma(x.high, 0x1.71547652b82fep+0, to_integer) - to_integer;
+  const double first = std::fma(-k, ln_2[0], x.high);
+  const DoublePair r = normal_pair(first, std::fma(-k, ln_2[1], x.low));
+  // 1 + r.high, and the rounding error of this sum.
+  const double sum = 1 + r.high, lost = (1 - sum) + r.high;
+  const double square = rounded(r.high * r.high);
+  const double rest =
+      std::fma(square, polynomial(exp_series, r.high), std::fma(r.high, r.low, r.low));
+  const double value = sum + (lost + rest);
+  // 2^k by halves: one of 2^-1075 or 2^1024 does not exist. Only the second product can round.
+  const auto exponent = static_cast<int>(k), half = exponent / 2;
+  const auto power_of_two = [](int n) {
+    return std::bit_cast<double>(static_cast<std::uint64_t>(n + 1023) << 52);
+  };
+  return rounded(rounded(value * power_of_two(half)) * power_of_two(exponent - half));
+}
+
+// 2 / (2n + 1) from n = 2: 2 atanh(s) = 2 s + 2/3 s^3 + s^5 times the series in s^2. Cut after
+// s^25: below 2^-70 of the whole for |s| <= 0.1716.
+inline constexpr std::array<double, 11> atanh_series{2.0 / 5,  2.0 / 7,  2.0 / 9,  2.0 / 11,
+                                                     2.0 / 13, 2.0 / 15, 2.0 / 17, 2.0 / 19,
+                                                     2.0 / 21, 2.0 / 23, 2.0 / 25};
+
+// ln x for finite x > 0, to a relative error below 2^-63.
+inline DoublePair log_of(double x) {
+  int k = 0;
+  if (x < 0x1p-1022) {
+    x *= 0x1p54;  // exact
+    k = -54;
+  }
+  // x = 2^k m with m from sqrt(1/2) to sqrt(2). Subtracting the bits of sqrt(1/2) carries into the
+  // exponent where the significand is at least sqrt(2).
+  const auto bits = std::bit_cast<std::int64_t>(x);
+  const std::int64_t carried = (bits - 0x3FE6A09E667F3BCD) >> 52;
+  const auto m = std::bit_cast<double>(bits - carried * (std::int64_t{1} << 52));
+  k += static_cast<int>(carried);
+
+  // s = (m - 1) / (m + 1): the numerator is exact, the denominator has a low part.
+  const double numerator = m - 1, denominator = m + 1, low = m - (denominator - 1);
+  const double s = numerator / denominator;
+  const double s_low = std::fma(-s, low, std::fma(-s, denominator, numerator)) / denominator;
+  // s^3 times the series, whose first term needs its low part too.
+  const DoublePair square = multiply({s, s_low}, {s, s_low});
+  const double tail = rounded(square.high * polynomial(atanh_series, square.high));
+  const DoublePair series = normal_pair(0x1.5555555555555p-1, tail + 0x1.5555555555555p-55);
+  const DoublePair third = multiply(multiply({s, s_low}, square), series);
+  const DoublePair ln_m = normal_pair(2 * s, third.high);
+
+  const double high = rounded(k * ln_2[0]);
+  const double high_low = std::fma(k, ln_2[1], std::fma(k, ln_2[0], -high));
+  const DoublePair sum = normal_pair(high, ln_m.high);
+  const double rest = (sum.low + ln_m.low) + (high_low + (2 * s_low + third.low));
+  return normal_pair(sum.high, rest);
+}
+
+// sin and cos of r + low, for |r| <= pi / 4. Taylor series, cut below 2^-59.
+inline double sine_of(double r, double low) {
+  static constexpr std::array<double, 8> series{
+      -1.0 / 6,        1.0 / 120,        -1.0 / 5040,          1.0 / 362880,
+      -1.0 / 39916800, 1.0 / 6227020800, -1.0 / 1307674368000, 1.0 / 355687428096000};
+  const double z = rounded(r * r);
+  const double cube = rounded(z * r);
+  return r + std::fma(cube, polynomial(series, z), std::fma(-0.5 * z, low, low));
+}
+inline double cosine_of(double r, double low) {
+  static constexpr std::array<double, 7> series{
+      1.0 / 24,        -1.0 / 720,         1.0 / 40320,         -1.0 / 3628800,
+      1.0 / 479001600, -1.0 / 87178291200, 1.0 / 20922789888000};
+  const double z = rounded(r * r), z_low = std::fma(r, r, -z);
+  const double sum = std::fma(-0.5, z, 1.0), lost = std::fma(-0.5, z, 1 - sum);
+  const double correction = std::fma(r, low, 0.5 * z_low);
+  return sum + (lost + std::fma(rounded(z * z), polynomial(series, z), -correction));
+}
+
+// The sine of x plus `quarters` quarter turns.
+inline double sine_of_turned(double x, int quarters) {
+  if (!(std::fabs(x) <= 0x1p20)) return std::numeric_limits<double>::quiet_NaN();
+  const double k = std::fma(x, 0x1.45f306dc9c883p-1, to_integer) - to_integer;
+  // x - k pi / 2. The first difference is exact: both operands are multiples of 2^-53, and it is
+  // below 1 (where k is 0 it is x).
+  const double first = std::fma(-k, half_pi[0], x);
+  const double product = rounded(k * half_pi[1]);
+  const double product_low = std::fma(k, half_pi[2], std::fma(k, half_pi[1], -product));
+  const double r = first - product;
+  const double low = ((first - r) - product) - product_low;
+  const auto turn = (static_cast<std::int64_t>(k) + quarters) & 3;
+  const double value = (turn & 1) != 0 ? cosine_of(r, low) : sine_of(r, low);
+  return rounded((turn & 2) != 0 ? -value : value);
+}
+
+}  // namespace detail
+
+// base^exponent by repeated squaring in pairs of doubles. Below 0.6 units for exponents up to 2^40
+// where the result is a normal number.
+inline double portable_power(double base, std::uint64_t exponent) {
+  detail::DoublePair result{1, 0}, square{base, 0};
+  for (; exponent != 0; exponent >>= 1) {
+    if ((exponent & 1) != 0) result = detail::multiply(result, square);
+    if (exponent > 1) square = detail::multiply(square, square);
+  }
+  return rounded(result.high);
+}
+
+// cos x and sin x, for |x| up to 2^20; NaN beyond. Below 1 unit.
+inline double portable_cosine(double x) { return detail::sine_of_turned(x, 1); }
+inline double portable_sine(double x) { return x == 0 ? x : detail::sine_of_turned(x, 0); }
+
+// e^x. Below 1 unit.
+inline double portable_exp(double x) { return detail::exp_of({x, 0}); }
+
+// ln x; NaN below zero. Below 0.6 units.
+inline double portable_log(double x) {
+  if (x == 0) return -std::numeric_limits<double>::infinity();
+  if (x < 0) return std::numeric_limits<double>::quiet_NaN();
+  if (!std::isfinite(x)) return x;
+  return rounded(detail::log_of(x).high);
+}
+
+// base^exponent for base >= 0, NaN below; integers have portable_power. Below 1 unit where the
+// result is a normal number. Zeros and infinities as IEEE 754's pow.
+inline double portable_pow(double base, double exponent) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  if (exponent == 0 || base == 1) return 1;
+  if (base != base || exponent != exponent) return base + exponent;
+  if (base < 0) return std::numeric_limits<double>::quiet_NaN();
+  if (base == 0) return exponent > 0 ? 0 : infinity;
+  if (base == infinity) return exponent > 0 ? infinity : 0;
+  const detail::DoublePair logarithm = detail::log_of(base);
+  const double high = rounded(logarithm.high * exponent);
+  if (!(std::fabs(high) < 1000)) return high > 0 ? infinity : 0;
+  const double low = std::fma(logarithm.high, exponent, -high);
+  return detail::exp_of({high, std::fma(logarithm.low, exponent, low)});
+}
+
+}  // namespace soma
+// ---- soma/optim/adamw.hpp
+// AdamW (arXiv 1711.05101): Adam with decoupled weight decay.
+
+// ---- soma/optim/optimizer.hpp
+// Parts that optimizers share: groups of parameters, states stored in a type of their own, and the
+// draws of stochastic rounding.
+
+// ---- soma/optim/gradients.hpp
+// The norm of all gradients, clipping, and the test that all gradients are finite.
+
+// ---- soma/autograd/row_blocks.hpp
+// The rows of a parameter as a tree of blocks: rows are halved until a block is small. Ranks that
+// keep parts of a parameter can split a sum along this tree, and combine the parts with the same
+// bits.
+
+namespace soma {
+
+// The size of the smallest blocks in elements, unless a single row has more. Small enough that
+// hundreds of ranks can share the matrices of a model evenly; the biases of a layer stay whole.
+inline constexpr std::size_t row_block_elements = 2048;
+
+// The number of rows of a shape, along its first dimension, and the elements of a row. A shape
+// without dimensions is one row.
+struct RowShape {
+  std::size_t rows, elements;
+
+  explicit RowShape(const Shape& shape)
+      : rows(shape.rank() == 0 ? 1 : shape[0]), elements(rows == 0 ? 0 : shape.elements() / rows) {}
+};
+
+struct RowBlock {
+  std::size_t begin = 0, rows = 0;
+
+  std::size_t end() const { return begin + rows; }
+  bool splits(std::size_t row_elements) const {
+    return rows > 1 && rows * row_elements > row_block_elements;
+  }
+  // The lower half has one row more if the number of rows is odd.
+  RowBlock lower() const { return {begin, rows - rows / 2}; }
+  RowBlock upper() const { return {end() - rows / 2, rows / 2}; }
+};
+
+}  // namespace soma
+
 namespace soma::optim {
 
 namespace detail {
@@ -9505,271 +11381,757 @@ inline bool gradients_finite(Context& context, const Parameters& parameters) {
 }
 
 }  // namespace soma::optim
-// ---- soma/runtime/usage.hpp
-// Memory use of the process so far, and memory of the machine.
 
-namespace soma {
+namespace soma::optim {
 
-// The largest resident memory of this process so far, in bytes; 0 if the system does not report it.
-inline std::uint64_t peak_resident_bytes() {
-  rusage usage{};
-  if (::getrusage(RUSAGE_SELF, &usage) != 0) return 0;
-  return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;  // Linux counts in kibibytes
+// Parameters with the same settings.
+struct Group {
+  Parameters parameters;
+  float weight_decay = 0;
+  float rate_factor = 1;  // multiplies the optimizer's learning rate
+};
+
+// Two groups: the parameters that decays(parameter) chooses with weight decay, the others without.
+template <class Decays>
+std::vector<Group> decay_groups(const Parameters& parameters, float weight_decay,
+                                const Decays& decays) {
+  std::vector<Group> groups(2);
+  groups[0].weight_decay = weight_decay;
+  for (const Parameter& parameter : parameters)
+    groups[decays(parameter) ? 0 : 1].parameters.push_back(parameter);
+  return groups;
+}
+// The usual two groups: each parameter says by its kind (Parameter::decays) if it decays; names
+// play no role.
+inline std::vector<Group> decay_groups(const Parameters& parameters, float weight_decay) {
+  return decay_groups(parameters, weight_decay,
+                      [](const Parameter& parameter) { return parameter.decays(); });
 }
 
-// The memory of the machine, in bytes; 0 if the system does not report it.
-inline std::uint64_t physical_memory_bytes() {
-  const long pages = ::sysconf(_SC_PHYS_PAGES), bytes = ::sysconf(_SC_PAGESIZE);
-  return pages > 0 && bytes > 0
-             ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(bytes)
-             : 0;
-}
+// How states are stored, and how stored numbers are rounded when a step writes them. Stochastic
+// draws are keyed by seed, the parameter's name, the number of the step, and row and column. Those
+// whose mapping is automatic (Rounding::draws) have the second one, except in a run that goes on
+// from a checkpoint of the first (Optimizer::keep_mapping()); both roundings have the same.
+struct StepStorage {
+  DType state = DType::fp32;
+  Rounding state_rounding{};
+  Rounding weight_rounding{};  // for parameters that are not fp32
+  std::uint64_t seed = 0;
+};
 
-}  // namespace soma
-// ---- soma/train/checkpoints.hpp
-// The members of TrainerBase that save a run, and that resume a saved run.
+// The arguments of one call of step().
+struct Step {
+  double rate = 0;
+  // Multiplies gradients as they are read: clipping, 1 / loss scale, 1 / gradient accumulation
+  // steps.
+  float gradient_factor = 1;
+};
 
-// ---- soma/state/operators.hpp
-// The custom operators that a checkpoint needs. The checkpoint stores their names, not their code:
-// a context that lacks one of them cannot resume from it, and the error names the operator.
+namespace detail {
 
-// ---- soma/ops/registry.hpp
-// OperatorRegistry: the operators of a context by name. Context::operators() starts with the
-// built-in ones. Nothing is registered before main() or for all contexts: a program adds the
-// operators that it needs, from any thread.
+// A parameter with its states; a parameter that never had a gradient has no states.
+struct Slot {
+  Parameter parameter;
+  float weight_decay, rate_factor;
+  std::uint32_t stream;
+  std::uint64_t steps = 0;
+  Tensor first{}, second{};  // for the rows that are stepped here
+  Tensor live{};             // marks of these rows (AdamW); not defined: not made since states were
+                             // set
+  std::size_t first_row = 0, last_row = to_end;
 
-namespace soma {
-
-// A line of the program, for messages: the caller of a function that has here() as a default
-// argument. (clang 14 lacks std::source_location.)
-struct Place {
-  const char* file;
-  int line;
-  static constexpr Place here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-    return {file, line};
+  bool whole() const { return first_row == 0 && last_row == to_end; }
+  // A view of the rows that are stepped here.
+  Tensor rows_of(const Tensor& tensor) const {
+    if (whole()) return tensor;
+    // A tensor of rank 0 counts as one row.
+    return (tensor.rank() == 0 ? tensor.reshape(Shape{1}) : tensor).slice(0, first_row, last_row);
   }
-  std::string text() const { return std::string(file).append(":").append(std::to_string(line)); }
 };
 
-// A record for a registry, and the state that must live as long as the record.
-struct NewOperator {
-  Operator record;
-  Owner state{};
-};
+// Settings out of their range would turn weights into NaN. Error operator.value.
+inline void check_setting(bool in_range, std::string_view name, double value,
+                          std::string_view wanted) {
+  if (!in_range) fail(error_id::operator_value, "Optimizer", name, std::to_string(value), wanted);
+}
+inline void check_beta(std::string_view name, double beta) {
+  check_setting(beta >= 0 && beta < 1, name, beta, "0 to below 1");
+}
+inline void check_not_negative(std::string_view name, double value) {
+  check_setting(value >= 0 && std::isfinite(value), name, value, "a finite number, at least 0");
+}
+inline void check_finite(std::string_view name, double value) {
+  check_setting(std::isfinite(value), name, value, "a finite number");
+}
 
-// Thread-safe.
-class OperatorRegistry {
+// A variable, or some of its rows, that is listed twice would take two steps at once.
+inline void check_new(const std::vector<Slot>& before, const Parameter& parameter) {
+  for (const Slot& slot : before) {
+    const Parameter& other = slot.parameter;
+    if (other.var.is(parameter.var) && parameter.first_row < other.last_row &&
+        other.first_row < parameter.last_row)
+      fail(error_id::operator_value, "Optimizer", soma::quoted(parameter.name),
+           "of the variable of " + soma::quoted(other.name), "each variable once");
+  }
+}
+
+inline std::vector<Slot> make_slots(const std::vector<Group>& groups) {
+  std::vector<Slot> made;
+  for (const Group& group : groups) {
+    check_not_negative("weight_decay", static_cast<double>(group.weight_decay));
+    check_finite("rate_factor", static_cast<double>(group.rate_factor));
+    for (const Parameter& parameter : group.parameters) {
+      if (!parameter.var.defined())
+        fail(error_id::tensor_undefined, "Optimizer", soma::quoted(parameter.name),
+             "a variable that is not defined", "a parameter");
+      check_new(made, parameter);
+      made.push_back({parameter, group.weight_decay, group.rate_factor,
+                      stream_id(parameter.name, "optimizer")});
+    }
+  }
+  return made;
+}
+
+// A learning rate that is NaN or below 0 would spoil all weights at once. Error operator.value.
+inline void check_step(const Step& step) { check_not_negative("rate", step.rate); }
+
+inline void ensure_state(Context& context, Tensor& state, const Slot& slot, DType dtype) {
+  if (!state.defined())
+    state = Tensor::zeros(context, slot.rows_of(slot.parameter.value()).shape(), dtype);
+}
+
+}  // namespace detail
+
+// The base class of all optimizers: slots, and states that can be saved.
+class Optimizer {
  public:
-  // The built-in operators must outlive the registry.
-  explicit OperatorRegistry(std::span<const Operator* const> built_in) {
-    operators_.reserve(built_in.size());
-    for (const Operator* one : built_in) operators_.push_back(one);
-  }
-  ~OperatorRegistry() {
-    while (!owned_.empty()) {  // the last first: it may use an earlier one
-      Owned* last = owned_.back();
-      owned_.pop_back();
-      if (last->registries.fetch_sub(1, std::memory_order_acq_rel) == 1) delete last;
-    }
-  }
-  OperatorRegistry(const OperatorRegistry&) = delete;
-  OperatorRegistry& operator=(const OperatorRegistry&) = delete;
+  virtual ~Optimizer() = default;
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
 
-  // Copies a record; the returned record lives as long as the contexts that have it. The name is
-  // "namespace::name": letters, digits and underscores. Pass the object behind the record's state
-  // pointer as NewOperator::state, or let it outlive the contexts. The state must hold no tensors
-  // or other memory of a context, which may end before the others. Errors operator.incomplete,
-  // operator.name, operator.duplicate_name (which names the places of both registrations).
-  const Operator& add(const Operator& record, Place place = Place::here()) {
-    NewOperator one{record, {}};
-    return add(std::move(one), place.text());
+  // Updates the parameters that have a gradient; gradients stay.
+  virtual void step(const Step& step) = 0;
+
+  // Completes the work that steps have postponed. Call it before parameters are evaluated or saved.
+  virtual void settle() {}
+
+  // Records the optimizer's name and settings, which decide its steps beside gradients. A run is
+  // resumed with the same values only, and all ranks must have the same values.
+  virtual void describe(Record& record) const = 0;
+  // True if the step of a row depends on that row's gradient and states alone, so that ranks can
+  // share the rows of a parameter (keep_rows()). Norms of whole parameters make that impossible.
+  virtual bool steps_rows_alone() const { return false; }
+  // For a resumed run: `described` is the record of describe() in its checkpoint. Draws whose
+  // mapping is automatic keep the mapping of that run.
+  void keep_mapping(const Record& described) {
+    if (!chosen_)
+      mapping_ = described.contains(mapping_entry) ? DrawMapping::ars : DrawMapping::philox;
   }
-  const Operator& add(NewOperator one, std::string_view place) {
-    return *add_all({&one, 1}, place).front();
-  }
-  // Adds several at once: all, or none if one of them is refused.
-  std::vector<const Operator*> add_all(std::span<NewOperator> several, std::string_view place) {
-    for (const NewOperator& one : several) {
-      check_name(one.record.name);
-      detail::check_complete("OperatorRegistry::add", one.record);
-    }
-    const Mutex::Lock lock(mutex_);
-    for (std::size_t i = 0; i < several.size(); ++i) {
-      const std::string_view name = several[i].record.name;
-      if (const Operator* other = find_unlocked(name)) refuse_duplicate(*other, place);
-      for (std::size_t j = 0; j < i; ++j)
-        if (several[j].record.name == name)
-          fail(error_id::operator_duplicate, "OperatorRegistry::add", "name",
-               quoted(name).append(" twice in ").append(place), "each name once");
-    }
-    std::vector<const Operator*> added;
-    added.reserve(several.size());
-    reserve(several.size());
-    for (NewOperator& one : several) {
-      auto* owned = new Owned{.registration = {.place = std::string(place)},
-                              .name = std::string(one.record.name),
-                              .state = std::move(one.state),
-                              .record = one.record};
-      owned->record.name = owned->name;
-      owned->record.registration = &owned->registration;
-      keep(owned);
-      added.push_back(&owned->record);
-    }
-    return added;
-  }
-  // Adds the operators that another registry owns, by address, and shares their ownership: all, or
-  // none if a name is already taken. For contexts of the same program, such as ranks.
-  void share(const OperatorRegistry& from) {
-    std::vector<Owned*> several;
-    {
-      const Mutex::Lock lock(from.mutex_);
-      several = from.owned_;
-    }
-    const Mutex::Lock lock(mutex_);
-    for (const Owned* one : several)
-      if (const Operator* other = find_unlocked(one->name))
-        refuse_duplicate(*other, one->registration.place);
-    reserve(several.size());
-    for (Owned* one : several) {
-      one->registries.fetch_add(1, std::memory_order_relaxed);
-      keep(one);
+  // From now on, each parameter has steps, states and gradients (Gradient::first_row) only for the
+  // rows {begin, end} that rows_of(parameter) returns. Call it before the first step. Error
+  // operator.value: an optimizer whose rows are not stepped alone.
+  template <class RowsOf>
+  void keep_rows(const RowsOf& rows_of) {
+    if (!steps_rows_alone())
+      fail(error_id::operator_value, "Optimizer::keep_rows", "optimizer",
+           "an optimizer that needs whole parameters",
+           "an optimizer that steps rows alone (steps_rows_alone())");
+    for (detail::Slot& slot : slots_) {
+      const auto [begin, end] = rows_of(slot.parameter);
+      slot.first_row = begin;
+      slot.last_row = end;
     }
   }
 
-  // Returns nullptr if there is no such operator.
-  const Operator* find(std::string_view name) const {
-    const Mutex::Lock lock(mutex_);
-    return find_unlocked(name);
+  // The states of each parameter that has been stepped: "<name>.steps" (int64, one element), and
+  // its moments "<name>.first_moment" and "<name>.second_moment" if it has them. The tensors are
+  // shared and read-only: return changed tensors through load_state(). If an optimizer keeps some
+  // rows only, its states cover these rows. An optimizer with other states than these two moments
+  // overrides both functions.
+  virtual StateDict state() const {
+    StateDict state;
+    for (const detail::Slot& slot : slots_) {
+      if (slot.steps == 0) continue;
+      const std::string& name = slot.parameter.name;
+      state.set(name + ".steps", Tensor::scalar(context_, static_cast<std::int64_t>(slot.steps)));
+      if (slot.first.defined()) state.set(name + ".first_moment", slot.first);
+      if (slot.second.defined()) state.set(name + ".second_moment", slot.second);
+    }
+    return state;
   }
-  // Error operator.unknown.
-  const Operator& at(std::string_view name) const {
-    const Operator* op = find(name);
-    if (op == nullptr)
-      fail(error_id::operator_unknown, "OperatorRegistry::at", "name", quoted(name),
-           "one of the " + std::to_string(all().size()) + " registered operators");
-    return *op;
+  // Copies states of whole parameters; a parameter without an entry starts anew. Each entry has to
+  // be one that state() would return. Errors by the entry's name: state.missing_name,
+  // state.extra_name, state.shape, state.dtype, operator.value (an invalid number of steps);
+  // nothing is copied then.
+  virtual void load_state(const StateDict& state) {
+    constexpr std::string_view moments[] = {".first_moment", ".second_moment"};
+    std::vector<std::string> used;
+    std::vector<detail::Slot> loaded = slots_;
+    for (detail::Slot& slot : loaded) {
+      const std::string& name = slot.parameter.name;
+      slot.steps = 0;
+      slot.live = slot.first = slot.second = Tensor();
+      const auto is_named = [&](std::string_view end) {
+        return state.find(std::string(name).append(end)) != nullptr;
+      };
+      if (!is_named(".steps") && !is_named(moments[0]) && !is_named(moments[1])) continue;
+      slot.steps = steps_of(entry(state, name + ".steps", used), name);
+      for (std::size_t i = 0; i < moments_of(slot); ++i)
+        (i == 0 ? slot.first : slot.second) =
+            copy_moment(entry(state, std::string(name).append(moments[i]), used),
+                        std::string(name).append(moments[i]), slot, i);
+    }
+    for (const auto& [name, tensor] : state)
+      if (std::find(used.begin(), used.end(), name) == used.end())
+        fail(error_id::extra_name, "Optimizer::load_state", "state", soma::quoted(name),
+             "the names of this optimizer's states");
+    slots_ = std::move(loaded);
   }
-  // All present operators, in the order of addition.
-  std::vector<const Operator*> all() const {
-    const Mutex::Lock lock(mutex_);
-    return operators_;
+
+ protected:
+  // Errors tensor.undefined (a variable), operator.value (no parameters, a variable that is listed
+  // twice, a setting, two mappings of draws), rounding.random_bits.
+  Optimizer(Context& context, const std::vector<Group>& groups, const StepStorage& storage)
+      : context_(context), slots_(detail::make_slots(groups)), state_dtype_(storage.state) {
+    if (slots_.empty())
+      fail(error_id::operator_value, "Optimizer", "parameters", "none", "at least one");
+    check_random_bits("Optimizer", "weight_rounding.random_bits", storage.weight_rounding);
+    check_random_bits("Optimizer", "state_rounding.random_bits", storage.state_rounding);
+    for (const Rounding& rounding : {storage.weight_rounding, storage.state_rounding}) {
+      if (rounding.mode != RoundingMode::stochastic || rounding.draws == DrawMapping::automatic)
+        continue;
+      if (chosen_ && mapping_ != rounding.draws)
+        fail(error_id::operator_value, "Optimizer", "state_rounding.draws",
+             to_string(rounding.draws),
+             std::string(to_string(mapping_)) + ", as weight_rounding has");
+      mapping_ = rounding.draws;
+      chosen_ = true;
+    }
+  }
+  // The number of moments, at most two, of a parameter that has been stepped.
+  virtual std::size_t moments() const { return 0; }
+  // The number of moments of one parameter, and their shapes, where they differ from the
+  // parameter's.
+  virtual std::size_t moments_of(const detail::Slot&) const { return moments(); }
+  virtual Shape moment_shape(const detail::Slot& slot, std::size_t) const {
+    return slot.parameter.value().shape();
+  }
+  // Error operator.value: backward has left no gradient in any parameter. To be called by step().
+  void check_gradients() const {
+    for (const detail::Slot& slot : slots_)
+      if (slot.parameter.gradient().defined()) return;
+    fail(error_id::operator_value, "Optimizer::step", "gradients",
+         "none in " + std::to_string(slots_.size()) + " parameters",
+         "at least one: backward comes before a step, clear_gradients after it");
+  }
+
+  // Part of describe(): the storage of weights and states.
+  void describe_storage(Record& record, const StepStorage& storage) const {
+    record.set("optimizer.state", to_string(storage.state));
+    record.set("optimizer.state_rounding", to_string(storage.state_rounding.mode));
+    record.set("optimizer.weight_rounding", to_string(storage.weight_rounding.mode));
+    record.set("optimizer.seed", storage.seed);
+    // Runs with the first mapping record nothing, as before there was a second one.
+    for (const Rounding& rounding : {storage.weight_rounding, storage.state_rounding})
+      if (rounding.mode == RoundingMode::stochastic && mapping_ == DrawMapping::ars)
+        record.set(mapping_entry, to_string(mapping_));
+  }
+  // The rounding of a step: the mapping of its draws is no longer automatic.
+  Rounding drawn(Rounding rounding) const {
+    if (rounding.mode == RoundingMode::stochastic) rounding.draws = mapping_;
+    return rounding;
+  }
+  // Part of describe(): the weight decay and the rate factor of each parameter.
+  void describe_groups(Record& record) const {
+    std::string decays, rates;
+    for (const detail::Slot& slot : slots_) {
+      const std::string decay = to_text(static_cast<double>(slot.weight_decay));
+      const std::string rate = to_text(static_cast<double>(slot.rate_factor));
+      if (decays.find(decay) == decays.npos) decays.append(decays.empty() ? "" : " ").append(decay);
+      if (rates.find(rate) == rates.npos) rates.append(rates.empty() ? "" : " ").append(rate);
+    }
+    record.set("optimizer.weight_decay", decays);
+    record.set("optimizer.rate_factor", rates);
+  }
+  Context& context_;
+  std::vector<detail::Slot> slots_;
+
+ private:
+  static void check(const std::string& name, const Tensor& given, const Shape& shape, DType dtype) {
+    if (given.shape() != shape)
+      fail(error_id::state_shape, "Optimizer::load_state", soma::quoted(name), given.describe(),
+           to_string(shape));
+    if (given.dtype() != dtype)
+      fail(error_id::state_dtype, "Optimizer::load_state", soma::quoted(name), given.describe(),
+           to_string(dtype));
+  }
+  static const Tensor& entry(const StateDict& state, std::string name,
+                             std::vector<std::string>& used) {
+    const Tensor* found = state.find(name);
+    if (found == nullptr)
+      fail(error_id::missing_name, "Optimizer::load_state", soma::quoted(name), "not there",
+           "an entry beside the others of its parameter");
+    used.push_back(std::move(name));
+    return *found;
+  }
+  static std::uint64_t steps_of(const Tensor& steps, const std::string& parameter) {
+    const std::string name = parameter + ".steps";
+    check(name, steps, Shape{}, DType::int64);
+    const std::int64_t number = *steps.data<std::int64_t>();
+    if (number < 1)
+      fail(error_id::operator_value, "Optimizer::load_state", soma::quoted(name),
+           std::to_string(number), "at least 1");
+    return static_cast<std::uint64_t>(number);
+  }
+  Tensor copy_moment(const Tensor& saved, const std::string& name, const detail::Slot& slot,
+                     std::size_t moment) const {
+    const Shape shape = moment_shape(slot, moment);
+    // A scalar comes back as one row if ranks shared it (Slot::rows_of).
+    const bool as_row = shape.rank() == 0 && saved.shape() == Shape{1};
+    const Tensor whole = as_row ? saved.reshape(shape) : saved;
+    check(name, whole, shape, state_dtype_);
+    return clone(context_, slot.rows_of(whole));
+  }
+  static constexpr std::string_view mapping_entry = "optimizer.draws";
+  DType state_dtype_;
+  DrawMapping mapping_ = DrawMapping::ars;  // of all draws
+  bool chosen_ = false;                     // by a rounding
+};
+
+}  // namespace soma::optim
+
+namespace soma::optim {
+
+namespace detail {
+
+// Returns uint8 [rows]: 1 for each row in which a moment is not zero. Compares bytes, so a negative
+// zero counts as not zero. One pass.
+inline Tensor live_rows(Context& context, const Tensor& first, const Tensor& second) {
+  const std::size_t rows = first.size(0);
+  const Tensor live = Tensor::zeros(context, Shape{rows}, DType::uint8);
+  auto* marks = live.mutable_data<std::uint8_t>();
+  for (const Tensor& moment : {first, second}) {
+    const std::size_t bytes = rows == 0 ? 0 : moment.bytes() / rows;
+    if (bytes == 0) continue;
+    soma::detail::for_ranges(context, rows, bytes / 4, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t row = begin; row < end; ++row) {
+        const std::byte* at = moment.raw() + row * bytes;
+        // All bytes equal the first byte, and the first byte is zero.
+        if (at[0] != std::byte{0} || std::memcmp(at, at + 1, bytes - 1) != 0) marks[row] = 1;
+      }
+    });
+  }
+  return live;
+}
+
+}  // namespace detail
+
+struct AdamWOptions {
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  StepStorage storage{};
+};
+
+namespace detail {
+
+// The settings that Adam and AdamW share in a step; each adds its own weight decay and roundings.
+// Bias corrections are computed in double, the same on every machine, and rounded to fp32 once.
+inline AdamSetting adam_setting(const Slot& slot, const Step& step, const AdamWOptions& options) {
+  const double rate = step.rate * static_cast<double>(slot.rate_factor);
+  const double correction1 = 1 - portable_power(options.beta1, slot.steps + 1);
+  const double correction2 = 1 - portable_power(options.beta2, slot.steps + 1);
+  return {.beta1 = static_cast<float>(options.beta1),
+          .beta2 = static_cast<float>(options.beta2),
+          .epsilon = static_cast<float>(options.epsilon),
+          .one_minus_beta1 = static_cast<float>(1 - options.beta1),
+          .one_minus_beta2 = static_cast<float>(1 - options.beta2),
+          .step_size = static_cast<float>(rate / correction1),
+          .inverse_root_correction2 = static_cast<float>(1 / std::sqrt(correction2)),
+          .gradient_factor = step.gradient_factor,
+          .first_row = slot.first_row,
+          .seed = options.storage.seed,
+          .stream = slot.stream,
+          .step = static_cast<std::uint32_t>(slot.steps)};
+}
+
+}  // namespace detail
+
+class AdamW final : public Optimizer {
+ public:
+  AdamW(Context& context, const std::vector<Group>& groups, const AdamWOptions& options = {})
+      : Optimizer(context, groups, options.storage), options_(options) {
+    detail::check_beta("beta1", options.beta1);
+    detail::check_beta("beta2", options.beta2);
+    detail::check_not_negative("epsilon", options.epsilon);
+  }
+  AdamW(Context& context, Parameters parameters, float weight_decay = 0,
+        const AdamWOptions& options = {})
+      : AdamW(
+            context,
+            std::vector<Group>{{.parameters = std::move(parameters), .weight_decay = weight_decay}},
+            options) {}
+
+  void describe(Record& record) const override {
+    record.set("optimizer", "adamw");
+    record.set("optimizer.beta1", options_.beta1);
+    record.set("optimizer.beta2", options_.beta2);
+    record.set("optimizer.epsilon", options_.epsilon);
+    describe_groups(record);
+    describe_storage(record, options_.storage);
+  }
+  bool steps_rows_alone() const override { return true; }
+
+  // Updates the parameters that have a gradient; gradients stay.
+  void step(const Step& step) override {
+    detail::check_step(step);
+    check_gradients();
+    const FloatEnvironment environment;
+    for (detail::Slot& slot : slots_) {
+      const Gradient gradient = slot.parameter.gradient();
+      if (!gradient.defined()) continue;
+      const Tensor weight = slot.rows_of(slot.parameter.value());
+      detail::ensure_state(context_, slot.first, slot, options_.storage.state);
+      detail::ensure_state(context_, slot.second, slot, options_.storage.state);
+      const double rate = step.rate * static_cast<double>(slot.rate_factor);
+      AdamSetting setting = detail::adam_setting(slot, step, options_);
+      setting.weight = drawn(options_.storage.weight_rounding);
+      setting.state = drawn(options_.storage.state_rounding);
+      setting.decay_factor =
+          static_cast<float>(std::fma(-rate, static_cast<double>(slot.weight_decay), 1.0));
+      mark_live(slot, gradient);
+      if (weight.elements() != 0)
+        run(context_, *context_.built_in().adam_step, setting,
+            {weight, gradient.values, gradient.rows, slot.first, slot.second, slot.live});
+      ++slot.steps;
+    }
   }
 
  private:
-  struct Owned {
-    Registration registration;
-    std::string name;
-    Owner state;
-    Operator record;
-    std::atomic<std::size_t> registries{1};  // that own it; the last one ends it
-  };
+  std::size_t moments() const override { return 2; }
 
-  static void check_name(std::string_view name) {
-    const auto is_word = [](std::string_view part) {
-      for (const char c : part)
-        if (!(c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
-              (c >= 'A' && c <= 'Z')))
-          return false;
-      return !part.empty();
-    };
-    bool good = name.find("::") != std::string_view::npos;
-    for (std::string_view rest = name; good;) {
-      const std::size_t end = rest.find("::");
-      good = is_word(rest.substr(0, end));
-      if (end == std::string_view::npos) break;
-      rest.remove_prefix(end + 2);
+  // In a word embedding most rows never get a gradient. Their moments stay zero, so the step need
+  // not read them.
+  void mark_live(detail::Slot& slot, const Gradient& gradient) {
+    if (!gradient.sparse()) {
+      slot.live = Tensor();
+      return;
     }
-    if (!good)
-      fail(error_id::operator_name, "OperatorRegistry::add", "name", quoted(name),
-           "\"namespace::name\" of letters, digits and underscores");
-  }
-  [[noreturn]] static void refuse_duplicate(const Operator& there, std::string_view place) {
-    std::string given = quoted(there.name);
-    given.append(" at ").append(place);
-    fail(error_id::operator_duplicate, "OperatorRegistry::add", "name", given,
-         there.registration == nullptr
-             ? "another one: it is built in"
-             : "another one: it was registered at " + there.registration->place);
-  }
-  const Operator* find_unlocked(std::string_view name) const {
-    for (const Operator* op : operators_)
-      if (op->name == name) return op;
-    return nullptr;
+    if (!slot.live.defined()) slot.live = detail::live_rows(context_, slot.first, slot.second);
+    const std::span<std::uint8_t> marks = slot.live.mutable_span<std::uint8_t>();
+    for (const std::int64_t row : gradient.rows.span<std::int64_t>())
+      if (row >= 0 && static_cast<std::uint64_t>(row) < marks.size())  // the step refuses other row
+                                                                       // numbers
+        marks[static_cast<std::size_t>(row)] = 1;
   }
 
-  void reserve(std::size_t more) {
-    owned_.reserve(owned_.size() + more);
-    operators_.reserve(operators_.size() + more);
-  }
-  void keep(Owned* one) {
-    owned_.push_back(one);
-    operators_.push_back(&one->record);
-  }
-
-  mutable Mutex mutex_;
-  std::vector<const Operator*> operators_;
-  std::vector<Owned*> owned_;
+  AdamWOptions options_;
 };
 
-// A line for each operator: name, inputs, outputs, its functions and its origin. (Programs of
-// built-in operators belong to the device that runs them and are not listed.)
-std::string describe(const OperatorRegistry& registry);
+}  // namespace soma::optim
+// ---- soma/optim/lamb.hpp
+// LAMB (arXiv 1904.00962): Adam's direction, scaled for each parameter by the norm of the parameter
+// over the norm of the direction.
 
-inline OperatorRegistry& Context::operators() {
-  if (!operators_ready_.load(std::memory_order_acquire)) {
-    const Mutex::Lock lock(made_on_first_use_);
-    if (operators_ == nullptr) {
-      operators_ = new OperatorRegistry(built_in().all);
-      end_operators_ = [](OperatorRegistry* registry) { delete registry; };
+namespace soma::optim {
+
+struct LambOptions {
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6;
+  StepStorage storage{};
+};
+
+class Lamb final : public Optimizer {
+ public:
+  Lamb(Context& context, const std::vector<Group>& groups, const LambOptions& options = {})
+      : Optimizer(context, groups, options.storage), options_(options) {
+    detail::check_beta("beta1", options.beta1);
+    detail::check_beta("beta2", options.beta2);
+    detail::check_not_negative("epsilon", options.epsilon);
+  }
+
+  void describe(Record& record) const override {
+    record.set("optimizer", "lamb");
+    record.set("optimizer.beta1", options_.beta1);
+    record.set("optimizer.beta2", options_.beta2);
+    record.set("optimizer.epsilon", options_.epsilon);
+    describe_groups(record);
+    describe_storage(record, options_.storage);
+  }
+
+  // Updates the parameters that have a gradient; gradients stay.
+  void step(const Step& step) override {
+    detail::check_step(step);
+    check_gradients();
+    const FloatEnvironment environment;
+    for (detail::Slot& slot : slots_) {
+      const Gradient gradient = slot.parameter.gradient();
+      if (!gradient.defined()) continue;
+      detail::ensure_state(context_, slot.first, slot, options_.storage.state);
+      detail::ensure_state(context_, slot.second, slot, options_.storage.state);
+      const double correction1 = 1 - portable_power(options_.beta1, slot.steps + 1);
+      const double correction2 = 1 - portable_power(options_.beta2, slot.steps + 1);
+      const LambSetting setting{
+          .rate = static_cast<float>(step.rate * static_cast<double>(slot.rate_factor)),
+          .beta1 = static_cast<float>(options_.beta1),
+          .beta2 = static_cast<float>(options_.beta2),
+          .epsilon = static_cast<float>(options_.epsilon),
+          .weight_decay = slot.weight_decay,
+          .one_minus_beta1 = static_cast<float>(1 - options_.beta1),
+          .one_minus_beta2 = static_cast<float>(1 - options_.beta2),
+          .inverse_correction1 = static_cast<float>(1 / correction1),
+          .inverse_root_correction2 = static_cast<float>(1 / std::sqrt(correction2)),
+          .gradient_factor = step.gradient_factor,
+          .weight = drawn(options_.storage.weight_rounding),
+          .state = drawn(options_.storage.state_rounding),
+          .seed = options_.storage.seed,
+          .stream = slot.stream,
+          .step = static_cast<std::uint32_t>(slot.steps)};
+      run(context_, *context_.built_in().lamb_step, setting,
+          {slot.parameter.value(), gradient.values, gradient.rows, slot.first, slot.second});
+      ++slot.steps;
     }
-    operators_ready_.store(true, std::memory_order_release);
   }
-  return *operators_;
-}
 
-inline std::string describe(const OperatorRegistry& registry) {
-  struct Line {
-    std::string name, inputs, outputs, parts, place;
-  };
-  std::vector<Line> lines{{"name", "inputs", "outputs", "has", "from"}};
-  for (const Operator* op : registry.all()) {
-    Line line{.name = std::string(op->name),
-              .inputs = std::to_string(op->min_inputs),
-              .outputs = std::to_string(op->outputs),
-              .parts = {},
-              .place = op->registration == nullptr ? "built in" : op->registration->place};
-    if (op->max_inputs != op->min_inputs)
-      line.inputs.append("-").append(std::to_string(op->max_inputs));
-    const auto part = [&](bool has, std::string_view name) {
-      if (has) line.parts.append(line.parts.empty() ? "" : ", ").append(name);
-    };
-    part(op->gradient != nullptr, "gradient");
-    part(op->samples != nullptr, "samples");
-    part(op->program != nullptr, "program");
-    lines.push_back(std::move(line));
-  }
-  const auto widest = [&](std::string Line::*column) {
-    std::size_t width = 0;
-    for (const Line& line : lines) width = (std::max)(width, (line.*column).size());
-    return width;
-  };
-  const std::size_t name = widest(&Line::name), inputs = widest(&Line::inputs),
-                    outputs = widest(&Line::outputs), parts = widest(&Line::parts);
-  std::string text;
-  for (const Line& line : lines) {
-    const auto cell = [&text](const std::string& value, std::size_t width) {
-      text.append(value).append(width - value.size() + 2, ' ');
-    };
-    cell(line.name, name);
-    cell(line.inputs, inputs);
-    cell(line.outputs, outputs);
-    cell(line.parts, parts);
-    text.append(line.place).push_back('\n');
-  }
-  return text;
-}
+ private:
+  std::size_t moments() const override { return 2; }
 
-}  // namespace soma
+  LambOptions options_;
+};
+
+}  // namespace soma::optim
+// ---- soma/optim/loss_scaler.hpp
+// Dynamic loss scaling ("Mixed Precision Training", arXiv 1710.03740): the loss is multiplied by a
+// power of two so that small gradients survive a narrow format. The scale halves when a gradient
+// overflows, and doubles after many steps without an overflow.
+
+namespace soma::optim {
+
+struct LossScalerOptions {
+  float initial = 65536, smallest = 1, largest = 16777216;  // powers of two
+  std::uint32_t growth_interval = 2000;
+};
+
+class LossScaler {
+ public:
+  explicit LossScaler(const LossScalerOptions& options = {})
+      : options_(options), scale_(options.initial) {}
+
+  // scale() is for Tape::backward, inverse() for Step::gradient_factor.
+  float scale() const { return scale_; }
+  float inverse() const { return 1 / scale_; }
+
+  const LossScalerOptions& options() const { return options_; }
+  // The state that a resumed run continues from.
+  std::uint64_t good_steps() const { return good_steps_; }
+  void restore(float scale, std::uint64_t good_steps) {
+    scale_ = scale;
+    good_steps_ = static_cast<std::uint32_t>(good_steps);
+  }
+
+  // Call it after backward; `finite`: all gradients were finite. Returns true if the step should be
+  // taken.
+  bool update(bool finite) {
+    if (!finite) {
+      scale_ = scale_ / 2 < options_.smallest ? options_.smallest : scale_ / 2;
+      good_steps_ = 0;
+      return false;
+    }
+    if (++good_steps_ >= options_.growth_interval) {  // a resumed run may have a larger count
+      scale_ = scale_ * 2 > options_.largest ? options_.largest : scale_ * 2;
+      good_steps_ = 0;
+    }
+    return true;
+  }
+
+ private:
+  LossScalerOptions options_;
+  float scale_;
+  std::uint32_t good_steps_ = 0;
+};
+
+}  // namespace soma::optim
+// ---- soma/optim/schedule.hpp
+// Schedules: the learning rate of each step, as a value. It is computed in double with portable
+// functions, so it is the same on every machine.
+
+namespace soma::optim {
+
+// How the learning rate falls after the warm-up. t is the number of steps since the warm-up, and n
+// the number of steps from there to the end of the training:
+enum class Decay : std::uint8_t {
+  constant,     // rate
+  linear,       // rate (1 - t / n), down to rate * final_ratio
+  cosine,       // along half a cosine (arXiv 1608.03983), down to rate * final_ratio
+  step,         // rate * factor^floor(t / every)
+  exponential,  // rate * factor^(t / every)
+  plateau,      // rate * factor^k, where k counts how often the chosen metric stopped improving
+};
+inline constexpr std::string_view decay_names[] = {"constant", "linear",      "cosine",
+                                                   "step",     "exponential", "plateau"};
+
+// The learning rate rises linearly over the warm-up (step 0 has rate / warmup, step warmup - 1 has
+// rate), then follows `decay`. linear and cosine would reach their end in step number `steps`,
+// which is the step after the last, so that every step has an effect.
+struct Schedule {
+  std::optional<double> rate{};  // not set: the trainer takes the task's
+  Decay decay = Decay::constant;
+  std::uint64_t warmup = 0;
+  std::uint64_t steps = 0;     // steps of the whole training; linear and cosine need them
+  double final_ratio = 0;      // linear, cosine; the least share of the rate with plateau
+  std::uint64_t every = 1;     // linear, cosine; plateau: the smallest ratio
+  double factor = 0.1;         // step, exponential, plateau
+  std::uint64_t patience = 2;  // plateau: evaluations without improvement before a reduction
+
+  // True if a run of another length has other learning rates from its first step on.
+  bool depends_on_steps() const { return decay == Decay::linear || decay == Decay::cosine; }
+
+  // Error operator.value: linear or cosine without steps, a number out of its range.
+  void check() const {
+    if (depends_on_steps() && steps <= warmup)
+      fail(error_id::operator_value, "Schedule", "steps", std::to_string(steps),
+           "more than the warm-up, " + std::to_string(warmup));
+    check_settings();
+  }
+  // The same checks except `steps`, for a schedule that gets its length later.
+  void check_settings() const {
+    const auto demand = [](bool in_range, std::string_view name, double given,
+                           std::string_view wanted) {
+      if (!in_range)
+        fail(error_id::operator_value, "Schedule", name, std::to_string(given), wanted);
+    };
+    if (!rate) fail(error_id::operator_value, "Schedule", "rate", "none", "the learning rate");
+    demand(*rate >= 0 && std::isfinite(*rate), "rate", *rate, "a finite number from 0");
+    demand(final_ratio >= 0 && final_ratio <= 1, "final_ratio", final_ratio, "0 to 1");
+    demand(factor > 0 && factor <= 1, "factor", factor, "above 0, up to 1");
+    demand(every != 0, "every", 0, "at least 1");
+    demand(patience != 0, "patience", 0, "at least 1");
+  }
+
+  // The learning rate of step 0, 1 ...; `reductions`: those of Plateau so far. Errors of check().
+  double operator()(std::uint64_t step, std::uint64_t reductions = 0) const {
+    check();
+    if (step < warmup) return *rate * (static_cast<double>(step + 1) / static_cast<double>(warmup));
+    const std::uint64_t since = step - warmup;
+    switch (decay) {
+      case Decay::constant:
+        return *rate;
+      case Decay::linear:
+      case Decay::cosine:
+        break;
+      case Decay::step:
+        return rounded(*rate * portable_power(factor, since / every));
+      case Decay::exponential:
+        // Whole periods use multiplication, so that the rate at the end of a period is exact.
+        return rounded(*rate * rounded(portable_power(factor, since / every) *
+                                       portable_pow(factor, static_cast<double>(since % every) /
+                                                                static_cast<double>(every))));
+      case Decay::plateau: {
+        const double share = portable_power(factor, reductions);
+        return rounded(*rate * (share > final_ratio ? share : final_ratio));
+      }
+    }
+    const std::uint64_t at = step < steps ? step : steps;
+    const double progress = static_cast<double>(at - warmup) / static_cast<double>(steps - warmup);
+    const double share = decay == Decay::linear
+                             ? 1 - progress
+                             : (1 + portable_cosine(progress * 3.14159265358979323846)) / 2;
+    return rounded(*rate * std::fma(1 - final_ratio, share, final_ratio));
+  }
+};
+
+// The memory of a plateau schedule over evaluations. A value that equals the best is neither an
+// improvement nor a worsening.
+struct Plateau {
+  double best = 0;
+  bool known = false;
+  std::uint64_t worse = 0;       // evaluations since the best, or since the last reduction
+  std::uint64_t reductions = 0;  // reductions of the learning rate so far
+
+  // The value of an evaluation; higher is better. NaN is worse than anything.
+  void add(double value, std::uint64_t patience) {
+    if (known ? value > best : !std::isnan(value)) {
+      best = value;
+      known = true;
+      worse = 0;
+    } else if (!known || value != best) {
+      if (++worse < patience) return;
+      worse = 0;
+      ++reductions;
+    }
+  }
+};
+
+}  // namespace soma::optim
+// ---- soma/optim/sgd.hpp
+// Stochastic gradient descent with momentum, Nesterov's too.
+
+namespace soma::optim {
+
+struct SgdOptions {
+  float momentum = 0, dampening = 0;
+  bool nesterov = false;
+  StepStorage storage{};
+};
+
+class Sgd final : public Optimizer {
+ public:
+  Sgd(Context& context, const std::vector<Group>& groups, const SgdOptions& options = {})
+      : Optimizer(context, groups, options.storage), options_(options) {
+    detail::check_not_negative("momentum", static_cast<double>(options.momentum));
+    detail::check_finite("dampening", static_cast<double>(options.dampening));
+  }
+  Sgd(Context& context, Parameters parameters, const SgdOptions& options = {})
+      : Sgd(context, {Group{.parameters = std::move(parameters)}}, options) {}
+
+  void describe(Record& record) const override {
+    record.set("optimizer", "sgd");
+    record.set("optimizer.momentum", static_cast<double>(options_.momentum));
+    record.set("optimizer.dampening", static_cast<double>(options_.dampening));
+    record.set("optimizer.nesterov", options_.nesterov);
+    describe_groups(record);
+    describe_storage(record, options_.storage);
+  }
+  bool steps_rows_alone() const override { return true; }
+
+  // Updates the parameters that have a gradient; gradients stay.
+  void step(const Step& step) override {
+    detail::check_step(step);
+    check_gradients();
+    for (detail::Slot& slot : slots_) {
+      const Gradient gradient = slot.parameter.gradient();
+      if (!gradient.defined()) continue;
+      const Tensor weight = slot.rows_of(slot.parameter.value());
+      if (options_.momentum != 0)
+        detail::ensure_state(context_, slot.first, slot, options_.storage.state);
+      const SgdSetting setting{
+          .rate = static_cast<float>(step.rate * static_cast<double>(slot.rate_factor)),
+          .momentum = options_.momentum,
+          .dampening = options_.dampening,
+          .weight_decay = slot.weight_decay,
+          .gradient_factor = step.gradient_factor,
+          .nesterov = options_.nesterov,
+          .first_step = slot.steps == 0,
+          .first_row = slot.first_row,
+          .weight = drawn(options_.storage.weight_rounding),
+          .state = drawn(options_.storage.state_rounding),
+          .seed = options_.storage.seed,
+          .stream = slot.stream,
+          .step = static_cast<std::uint32_t>(slot.steps)};
+      if (weight.elements() != 0)
+        run(context_, *context_.built_in().sgd_step, setting,
+            {weight, gradient.values, gradient.rows, slot.first});
+      ++slot.steps;
+    }
+  }
+
+ private:
+  std::size_t moments() const override { return options_.momentum != 0 ? 1 : 0; }
+
+  SgdOptions options_;
+};
+
+}  // namespace soma::optim
+// ---- soma/state/operators.hpp
+// The custom operators that a checkpoint needs. The checkpoint stores their names, not their code:
+// a context that lacks one of them cannot resume from it, and the error names the operator.
 
 namespace soma {
 
@@ -9797,6 +12159,1515 @@ inline void check_operators(const Record& record, Context& context) {
 }
 
 }  // namespace soma
+#endif  // SOMA_SINGLE_API
+// ---- soma/train.hpp
+// The trainer and its surroundings: Trainer, sources of batches (in memory, by tokens),
+// checkpoints, reports. soma.hpp does not include it, so that units that only compute, or hold a
+// model, need not pay for it. Two headers that need threads or streams are apart:
+// soma/data/prefetch.hpp and soma/train/console_progress.hpp.
+
+// ---- soma/data/array_source.hpp
+// ArraySource: batches of the rows of a tensor, with a label or a target for each row.
+
+// ---- soma/data/indexed_source.hpp
+// IndexedSource: the common base of sources whose items lie in memory and can be visited in any
+// order. A subclass gives the number of items and their lengths, and makes a batch of some of them.
+
+// ---- soma/data/batch_options.hpp
+// The division of an epoch into batches.
+
+// ---- soma/data/content_hash.hpp
+// ContentHash: a stable 64-bit hash of a batch source's data, so that a run is not resumed with
+// other data by mistake. It does not protect against deliberate deception.
+
+namespace soma::data {
+
+// Little-endian words of 64 bits, each mixed in by one multiplication and one shift. The mapping is
+// frozen (a test holds known answers). About 2 ns a word.
+class ContentHash {
+ public:
+  // The number of bytes is not hashed: add it if several byte strings of different lengths follow
+  // each other.
+  void add_bytes(std::span<const std::byte> bytes) {
+    for (; !bytes.empty() && filled_ != 0; bytes = bytes.subspan(1)) add_byte(bytes.front());
+    for (; bytes.size() >= sizeof(std::uint64_t); bytes = bytes.subspan(sizeof(std::uint64_t))) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, bytes.data(), sizeof word);
+      mix(word);
+    }
+    for (const std::byte byte : bytes) add_byte(byte);
+  }
+  void add(std::uint64_t number) { add_bytes(std::as_bytes(std::span(&number, 1))); }
+  void add_text(std::string_view text) {
+    add(text.size());
+    add_bytes(std::as_bytes(std::span(text.data(), text.size())));
+  }
+  // Adds the length, then the elements' bytes.
+  template <class T>
+  void add_list(std::span<const T> values) {
+    add(values.size());
+    add_bytes(std::as_bytes(values));
+  }
+
+  // The hash of everything added so far.
+  std::uint64_t value() const {
+    ContentHash finished = *this;
+    finished.mix(partial_);
+    finished.mix(filled_);
+    return finished.state_;
+  }
+
+ private:
+  void mix(std::uint64_t word) {
+    state_ = (state_ ^ word) * 0x9E3779B97F4A7C15u;  // 2^64 by the golden ratio: odd, bits mixed
+    state_ ^= state_ >> 32;
+  }
+  void add_byte(std::byte byte) {
+    partial_ |= std::to_integer<std::uint64_t>(byte) << (8 * filled_);
+    if (++filled_ < sizeof partial_) return;
+    mix(partial_);
+    partial_ = filled_ = 0;
+  }
+
+  std::uint64_t state_ = 0x243F6A8885A308D3u;  // the first bits of pi's fraction
+  std::uint64_t partial_ = 0, filled_ = 0;     // bytes that make no word yet
+};
+
+}  // namespace soma::data
+
+namespace soma::data {
+
+// A batch takes sequences in order while it keeps both limits, and at least one sequence: a
+// sequence of more than batch_tokens tokens is a batch of its own. 0 means no limit; one limit must
+// be set.
+struct BatchOptions {
+  std::size_t batch_sequences = 32;
+  std::size_t batch_tokens = 0;  // rows, all sequences together
+  bool shuffle = true;           // each epoch in an order of its own
+  std::uint64_t seed = 0;        // for the random orders of the epochs
+  std::size_t shards = default_shards;
+  bool drop_last = false;  // leave out an epoch's last batch if it reaches neither limit
+};
+
+namespace detail {
+
+// Errors data.batch_size, ragged.shards.
+inline void check_batch_options(std::string_view operation, Context& context,
+                                const BatchOptions& options) {
+  if (options.batch_sequences == 0 && options.batch_tokens == 0)
+    fail(error_id::data_batch_size, operation, "batch_sequences and batch_tokens", "0",
+         "at least one of them");
+  Sequences::uniform(context, 0, options.shards);
+}
+
+// True if a batch of this size has no room for a sequence of `tokens` more tokens.
+inline bool batch_is_closed(const BatchOptions& options, std::size_t sequences, std::size_t held,
+                            std::size_t tokens) {
+  if (sequences == 0) return false;
+  if (options.batch_sequences != 0 && sequences >= options.batch_sequences) return true;
+  return options.batch_tokens != 0 &&
+         (held >= options.batch_tokens || tokens > options.batch_tokens - held);
+}
+
+// True if a batch of this size reaches a limit.
+inline bool batch_is_full(const BatchOptions& options, std::size_t sequences, std::size_t held) {
+  return (options.batch_sequences != 0 && sequences >= options.batch_sequences) ||
+         (options.batch_tokens != 0 && held >= options.batch_tokens);
+}
+
+inline void add_options(ContentHash& hash, const BatchOptions& options) {
+  hash.add(options.batch_sequences);
+  hash.add(options.batch_tokens);
+  hash.add(options.shuffle ? 1 : 0);
+  hash.add(options.shuffle ? options.seed : 0);
+  hash.add(options.shards);
+  hash.add(options.drop_last ? 1 : 0);
+}
+
+inline void describe_options(Record& record, const BatchOptions& options) {
+  record.set("data.batch_sequences", options.batch_sequences);
+  record.set("data.batch_tokens", options.batch_tokens);
+  record.set("data.shuffle", options.shuffle);
+  if (options.shuffle) record.set("data.seed", options.seed);
+  record.set("data.shards", options.shards);
+  record.set("data.drop_last", options.drop_last);
+}
+
+}  // namespace detail
+}  // namespace soma::data
+// ---- soma/data/order.hpp
+// The order in which an epoch visits its items: a pure function of (seed, epoch).
+
+namespace soma::data {
+
+// The draws that shuffle an epoch. `site` separates different uses. Error random.index_range: an
+// epoch of 2^32 or more.
+inline Draw epoch_draw(std::uint64_t seed, std::uint64_t epoch, std::string_view site) {
+  if (epoch >> 32 != 0)
+    fail(error_id::index_range, "epoch_draw", "epoch", std::to_string(epoch), "below 2^32");
+  return {.seed = seed,
+          .stream = stream_id("data", site),
+          .step = static_cast<std::uint32_t>(epoch),
+          .index = 0};
+}
+
+// The numbers 0 .. count - 1 in order.
+inline std::vector<std::uint32_t> identity_order(std::size_t count) {
+  if (count >> 32 != 0)
+    fail(error_id::index_range, "identity_order", "count", std::to_string(count), "below 2^32");
+  std::vector<std::uint32_t> order(count);
+  for (std::size_t i = 0; i < count; ++i) order[i] = static_cast<std::uint32_t>(i);
+  return order;
+}
+
+// The numbers 0 .. count - 1 shuffled (Fisher and Yates, from the last place down; every order is
+// equally likely): the same on every machine. O(count), some 10 ns an item. Error
+// random.index_range (count or epoch of 2^32 or more).
+inline std::vector<std::uint32_t> shuffled_order(std::size_t count, std::uint64_t seed,
+                                                 std::uint64_t epoch) {
+  std::vector<std::uint32_t> order = identity_order(count);
+  DrawSequence draws(epoch_draw(seed, epoch, "order"));
+  for (std::size_t i = count; i > 1; --i)
+    std::swap(order[i - 1], order[draws.below(static_cast<std::uint32_t>(i))]);
+  return order;
+}
+
+}  // namespace soma::data
+
+namespace soma::data {
+
+// Seeking costs one permutation, and so does the first batch of an epoch. Beside the data, a source
+// holds 4 bytes for each item and 8 for each batch.
+class IndexedSource : public BatchSource {
+ public:
+  bool next(Batch& batch) final {
+    prepare();
+    const std::size_t index = static_cast<std::size_t>(position_.batch);
+    if (index >= plan_.batches()) {
+      position_ = {position_.epoch + 1, 0};
+      return false;
+    }
+    const auto items = plan_.items(index);
+    Batch made = make(items);
+    made.items.assign(items.begin(), items.end());
+    made.epoch = position_.epoch;
+    made.index = position_.batch;
+    batch = std::move(made);
+    ++position_.batch;
+    return true;
+  }
+
+  Position position() const final { return position_; }
+  void seek(Position position) final {
+    const std::uint64_t count = batches(position.epoch);
+    if (position.batch > count)
+      fail(error_id::data_position, operation_, "batch", std::to_string(position.batch),
+           "at most " + std::to_string(count) + ", which epoch " + std::to_string(position.epoch) +
+               " has");
+    position_ = position;
+  }
+
+  // Always known. For an epoch other than the current one it takes O(items) if batch_tokens limits
+  // batches.
+  std::uint64_t batches(std::uint64_t epoch) const final {
+    if (planned_ && epoch == planned_epoch_) return plan_.batches();
+    if (options_.batch_tokens == 0) {
+      const std::size_t size = options_.batch_sequences;
+      return options_.drop_last ? count_ / size : count_ / size + (count_ % size != 0 ? 1 : 0);
+    }
+    return make_plan(epoch).batches();
+  }
+
+  // Takes a pass over the data.
+  std::uint64_t hash() const final {
+    ContentHash hash;
+    add_content(hash);
+    detail::add_options(hash, options_);
+    return hash.value();
+  }
+  void describe(Record& record) const final {
+    ContentHash hash;
+    add_content(hash);
+    record.set("data.content", std::to_string(count_) + " sequences, " + std::to_string(rows_) +
+                                   " rows, hash " + std::to_string(hash.value()));
+    detail::describe_options(record, options_);
+  }
+
+  std::size_t largest_rows() const final { return largest_rows_; }
+  std::size_t largest_sequences() const final { return largest_sequences_; }
+
+ protected:
+  // `operation` names the subclass in messages. Errors data.batch_size, ragged.shards.
+  IndexedSource(std::string_view operation, Context& context, const BatchOptions& options)
+      : operation_(operation), options_(options) {
+    detail::check_batch_options(operation, context, options);
+  }
+
+  // Called once, when the data are there. Errors data.empty (no items, or so few that drop_last
+  // leaves no batch), random.index_range (2^32 items).
+  void start(std::size_t count) {
+    count_ = count;
+    std::vector<std::size_t> lengths(count);
+    std::size_t rows = 0;
+    for (std::size_t i = 0; i < count; ++i)
+      rows = checked_add(rows, lengths[i] = length(i), operation_);
+    rows_ = rows;
+    const bool one_batch = (options_.batch_sequences == 0 || count <= options_.batch_sequences) &&
+                           (options_.batch_tokens == 0 || rows <= options_.batch_tokens);
+    if (count == 0 ||
+        (options_.drop_last && one_batch && !detail::batch_is_full(options_, count, rows)))
+      fail(error_id::data_empty, operation_, "data", std::to_string(count) + " sequences",
+           options_.drop_last ? "enough for a full batch, since drop_last is set" : "at least one");
+    if (count >> 32 != 0)
+      fail(error_id::index_range, operation_, "data", std::to_string(count) + " sequences",
+           "below 2^32");
+    find_bounds(std::move(lengths));
+  }
+
+  const BatchOptions& options() const { return options_; }
+
+ private:
+  // The items of one epoch in order, and the ends of its batches.
+  struct Plan {
+    std::vector<std::uint32_t> order;
+    std::vector<std::size_t> bounds{0};
+    std::size_t batches() const { return bounds.size() - 1; }
+    std::span<const std::uint32_t> items(std::size_t batch) const {
+      return std::span(order).subspan(bounds[batch], bounds[batch + 1] - bounds[batch]);
+    }
+  };
+
+  virtual std::size_t length(std::size_t item) const = 0;
+  // Hashes all data that batches are made of.
+  virtual void add_content(ContentHash& hash) const = 0;
+  virtual Batch make(std::span<const std::uint32_t> items) const = 0;
+
+  Plan make_plan(std::uint64_t epoch) const {
+    Plan plan;
+    plan.order =
+        options_.shuffle ? shuffled_order(count_, options_.seed, epoch) : identity_order(count_);
+    std::size_t held = 0;
+    for (std::size_t i = 0; i < count_; ++i) {
+      const std::size_t rows = length(plan.order[i]);
+      if (detail::batch_is_closed(options_, i - plan.bounds.back(), held, rows)) {
+        plan.bounds.push_back(i);
+        held = 0;
+      }
+      held += rows;
+    }
+    if (!options_.drop_last || detail::batch_is_full(options_, count_ - plan.bounds.back(), held))
+      plan.bounds.push_back(count_);
+    return plan;
+  }
+  void prepare() {
+    if (planned_ && planned_epoch_ == position_.epoch) return;
+    plan_ = make_plan(position_.epoch);
+    planned_epoch_ = position_.epoch;
+    planned_ = true;
+  }
+
+  // The most rows are those of the longest sequences together; the most sequences are the shortest
+  // ones.
+  void find_bounds(std::vector<std::size_t> lengths) {
+    std::sort(lengths.begin(), lengths.end(), [](std::size_t a, std::size_t b) { return a > b; });
+    largest_sequences_ =
+        options_.batch_sequences == 0 ? count_ : (std::min)(count_, options_.batch_sequences);
+    largest_rows_ = 0;
+    for (std::size_t i = 0; i < largest_sequences_; ++i) largest_rows_ += lengths[i];
+    if (options_.batch_tokens == 0) return;
+    largest_rows_ = (std::min)(largest_rows_, (std::max)(options_.batch_tokens, lengths.front()));
+    std::size_t held = lengths.back(), most = 1;
+    while (most < largest_sequences_ && lengths[count_ - 1 - most] <= options_.batch_tokens &&
+           held <= options_.batch_tokens - lengths[count_ - 1 - most])
+      held += lengths[count_ - 1 - most++];
+    largest_sequences_ = most;
+  }
+
+  std::string_view operation_;
+  BatchOptions options_;
+  std::size_t count_ = 0, rows_ = 0, largest_rows_ = 0, largest_sequences_ = 0;
+  Position position_;
+  Plan plan_;
+  std::uint64_t planned_epoch_ = 0;
+  bool planned_ = false;
+};
+
+}  // namespace soma::data
+
+namespace soma::data {
+
+// A batch's inputs are [sequences, ...]: each row is a sequence of length 1, so batch_tokens and
+// batch_sequences mean the same.
+class ArraySource final : public IndexedSource {
+ public:
+  // Features [n, ...] and labels [n, ...] of any dtype; labels may be undefined. Only tensors with
+  // gaps are copied: later changes to other elements change the batches. Errors tensor.undefined,
+  // tensor.rank (a scalar), data.labels (not n labels), data.empty, data.batch_size, ragged.shards,
+  // random.index_range.
+  ArraySource(Context& context, const Tensor& features, const Tensor& labels,
+              const BatchOptions& options = {})
+      : IndexedSource("ArraySource", context, options), context_(context) {
+    if (!features.defined())
+      fail(error_id::tensor_undefined, "ArraySource", "features", "not defined", "a tensor");
+    if (features.rank() == 0 || (labels.defined() && labels.rank() == 0))
+      fail(error_id::tensor_rank, "ArraySource", "features or labels", "a scalar",
+           "at least one dimension: rows");
+    if (labels.defined() && labels.size(0) != features.size(0))
+      fail(error_id::data_labels, "ArraySource", "labels", labels.describe(),
+           "one for each of " + std::to_string(features.size(0)) + " rows");
+    features_ = contiguous(context, features);
+    if (labels.defined()) labels_ = contiguous(context, labels);
+    start(features_.size(0));
+  }
+
+  const Tensor& features() const { return features_; }
+  const Tensor& labels() const { return labels_; }
+
+ private:
+  void add_content(ContentHash& hash) const override {
+    for (const Tensor& tensor : {features_, labels_}) {
+      if (!tensor.defined()) continue;
+      hash.add_text(tensor.describe());
+      hash.add_bytes({tensor.raw(), tensor.bytes()});
+    }
+  }
+  std::size_t length(std::size_t) const override { return 1; }
+
+  Batch make(std::span<const std::uint32_t> items) const override {
+    Batch batch;
+    batch.inputs = {gather(features_, items),
+                    Sequences::uniform(context_, items.size(), options().shards)};
+    if (labels_.defined()) batch.labels = gather(labels_, items);
+    return batch;
+  }
+
+  // The rows with these numbers.
+  Tensor gather(const Tensor& from, std::span<const std::uint32_t> items) const {
+    Shape shape = from.shape();
+    shape = shape.with(0, items.size());
+    const Tensor rows = Tensor::empty(context_, shape, from.dtype());
+    if (rows.bytes() == 0) return rows;
+    const std::size_t bytes = from.bytes() / from.size(0);
+    std::byte* to = rows.mutable_raw();
+    for (const std::uint32_t item : items) {
+      std::memcpy(to, from.raw() + item * bytes, bytes);
+      to += bytes;
+    }
+    return rows;
+  }
+
+  Context& context_;
+  Tensor features_, labels_;
+};
+
+}  // namespace soma::data
+// ---- soma/data/token_source.hpp
+// TokenSource: batches of token lists in memory.
+
+namespace soma::data {
+
+// Token lists one behind the other. `types` may be empty: all types are 0. Labels are of one kind,
+// and the members of the other kinds stay empty; batches have no labels if all are empty.
+struct TokenLists {
+  std::vector<std::int32_t> ids{}, types{};  // [tokens]
+  std::vector<std::size_t> offsets{0};       // where lists begin, and the end of the last
+  std::vector<std::int64_t> labels{};        // [lists]: a class each
+  std::vector<float> numbers{};              // [lists]: a number each
+  IdLists label_lists{};                     // [lists]: any number of classes each
+
+  void add(std::span<const std::int32_t> list, std::int64_t label) {
+    ids.insert(ids.end(), list.begin(), list.end());
+    offsets.push_back(ids.size());
+    labels.push_back(label);
+  }
+  std::size_t count() const { return offsets.empty() ? 0 : offsets.size() - 1; }
+};
+
+namespace detail {
+
+// A batch of the lists that copy_list(i, ids, types) writes for i = 0, 1, ...; types is nullptr
+// without types. Labels may be empty.
+template <class CopyList>
+Batch token_batch(Context& context, std::span<const std::size_t> lengths, bool with_types,
+                  const RowLabels& labels, std::size_t shards, const CopyList& copy_list) {
+  Batch batch;
+  batch.inputs.sequences = Sequences::from_lengths(context, lengths, {.shards = shards});
+  const Shape rows{batch.inputs.sequences.rows()};
+  batch.inputs.rows = Tensor::empty(context, rows, DType::int32);
+  if (with_types) batch.types = Tensor::empty(context, rows, DType::int32);
+  auto* ids = batch.inputs.rows.mutable_data<std::int32_t>();
+  auto* types = with_types ? batch.types.mutable_data<std::int32_t>() : nullptr;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    copy_list(i, ids, types);
+    ids += lengths[i];
+    if (types != nullptr) types += lengths[i];
+  }
+  const auto tensor = [&]<class T>(const std::vector<T>& values) {
+    return Tensor::from(context, std::span<const T>(values), Shape{values.size()});
+  };
+  if (!labels.classes.empty()) batch.labels = tensor(labels.classes);
+  if (!labels.numbers.empty()) batch.labels = tensor(labels.numbers);
+  if (!labels.lists.empty())
+    batch.label_lists = {
+        tensor(std::vector<std::int64_t>(labels.lists.offsets.begin(), labels.lists.offsets.end())),
+        tensor(labels.lists.ids)};
+  return batch;
+}
+
+}  // namespace detail
+
+class TokenSource final : public IndexedSource {
+ public:
+  // Errors data.offsets (offsets that do not ascend from 0 to the number of ids, or another number
+  // of types), ragged.empty_sequence (a list without tokens), data.labels (not one for each list),
+  // data.empty, data.batch_size, ragged.shards, random.index_range.
+  TokenSource(Context& context, TokenLists lists, const BatchOptions& options = {})
+      : IndexedSource("TokenSource", context, options),
+        context_(context),
+        lists_(std::move(lists)) {
+    check();
+    start(lists_.count());
+  }
+
+  const TokenLists& lists() const { return lists_; }
+
+ private:
+  void add_content(ContentHash& hash) const override {
+    hash.add_list(std::span(lists_.ids));
+    hash.add_list(std::span(lists_.types));
+    for (const std::uint64_t offset : lists_.offsets) hash.add(offset);
+    hash.add_list(std::span(lists_.labels));
+    if (!lists_.numbers.empty()) hash.add_list(std::span(lists_.numbers));
+    for (const std::uint64_t offset : lists_.label_lists.offsets) hash.add(offset);
+    if (!lists_.label_lists.empty()) hash.add_list(std::span(lists_.label_lists.ids));
+  }
+  void check() const {
+    const auto& [ids, types, offsets, labels, numbers, label_lists] = lists_;
+    if (offsets.empty() || offsets.front() != 0 || offsets.back() != ids.size())
+      fail(error_id::data_offsets, "TokenSource", "offsets",
+           offsets.empty()
+               ? std::string("empty")
+               : std::to_string(offsets.front()) + " to " + std::to_string(offsets.back()),
+           "0 to the number of ids, " + std::to_string(ids.size()));
+    for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
+      if (offsets[i + 1] < offsets[i])
+        fail(error_id::data_offsets, "TokenSource", "offset " + std::to_string(i + 1),
+             std::to_string(offsets[i + 1]), "at least " + std::to_string(offsets[i]));
+      if (offsets[i + 1] == offsets[i])
+        fail(error_id::ragged_empty_sequence, "TokenSource", "list " + std::to_string(i), "empty",
+             "at least one token");
+    }
+    if (!types.empty() && types.size() != ids.size())
+      fail(error_id::data_offsets, "TokenSource", "types", std::to_string(types.size()),
+           "none, or one for each id: " + std::to_string(ids.size()));
+    const std::size_t count = lists_.count();
+    std::size_t kinds = 0;
+    for (const std::size_t labelled : {labels.size(), numbers.size(), label_lists.count()}) {
+      kinds += labelled != 0 ? 1 : 0;
+      if (labelled != 0 && (labelled != count || kinds > 1))
+        fail(error_id::data_labels, "TokenSource", "labels",
+             kinds > 1 ? "of several kinds" : std::to_string(labelled),
+             "none, or one for each list: " + std::to_string(count));
+    }
+    const std::vector<std::size_t>& ends = label_lists.offsets;
+    if (!ends.empty() && (!std::is_sorted(ends.begin(), ends.end()) || ends.front() != 0 ||
+                          ends.back() != label_lists.ids.size()))
+      fail(error_id::data_offsets, "TokenSource", "offsets of label_lists",
+           std::to_string(ends.front()) + " to " + std::to_string(ends.back()),
+           "ascending from 0 to the number of its ids, " + std::to_string(label_lists.ids.size()));
+  }
+
+  std::size_t length(std::size_t item) const override {
+    return lists_.offsets[item + 1] - lists_.offsets[item];
+  }
+
+  Batch make(std::span<const std::uint32_t> items) const override {
+    std::vector<std::size_t> lengths;
+    RowLabels labels;
+    for (const std::uint32_t item : items) {
+      lengths.push_back(length(item));
+      if (!lists_.labels.empty()) labels.classes.push_back(lists_.labels[item]);
+      if (!lists_.numbers.empty()) labels.numbers.push_back(lists_.numbers[item]);
+      if (!lists_.label_lists.empty()) labels.lists.add(lists_.label_lists.list(item));
+    }
+    const auto copy_list = [&](std::size_t i, std::int32_t* ids, std::int32_t* types) {
+      const std::size_t first = lists_.offsets[items[i]];
+      std::copy_n(lists_.ids.data() + first, lengths[i], ids);
+      if (types != nullptr) std::copy_n(lists_.types.data() + first, lengths[i], types);
+    };
+    return detail::token_batch(context_, lengths, !lists_.types.empty(), labels, options().shards,
+                               copy_list);
+  }
+
+  Context& context_;
+  TokenLists lists_;
+};
+
+}  // namespace soma::data
+// ---- soma/nn/number_tasks.hpp
+// Tasks whose labels are numbers: regression, and classification with several labels for each
+// sequence.
+
+// ---- soma/metrics/multi_label.hpp
+// Metrics of a classifier with several labels a case: F1 over all labels, and label by label.
+
+// ---- soma/metrics/metrics.hpp
+// Metrics: the numbers that an evaluation counts beside the loss. A task chooses them
+// (nn::Task::metrics()); cases are added batch by batch, and values are read at the end.
+
+namespace soma::metrics {
+
+class Classification;
+
+struct Value {
+  std::string name;   // as options and logs have it: "macro_f1"
+  std::string title;  // as a report prints it: "macro F1"
+  double value = 0;
+  bool higher_is_better = true;
+};
+using Values = std::vector<Value>;
+
+inline const Value* find(const Values& values, std::string_view name) {
+  for (const Value& value : values)
+    if (value.name == name) return &value;
+  return nullptr;
+}
+
+class Metrics {
+ public:
+  virtual ~Metrics() = default;
+
+  // The number of scores of a case.
+  virtual std::size_t outputs() const = 0;
+  // Adds the cases of a batch: outputs() scores for each case, side by side, and the batch's
+  // labels. Error train.label.
+  virtual void add(std::span<const float> scores, const Tensor& labels) = 0;
+  virtual std::uint64_t cases() const = 0;
+  // The values in the order of a report. Names and their order do not depend on the cases.
+  virtual Values values() const = 0;
+  // The confusion matrix and its metrics, for a classifier; nullptr otherwise.
+  virtual const Classification* classification() const { return nullptr; }
+
+ protected:
+  Metrics() = default;
+  Metrics(const Metrics&) = default;
+  Metrics& operator=(const Metrics&) = default;
+};
+
+}  // namespace soma::metrics
+
+namespace soma::metrics {
+
+// A label is predicted if its logit is above 0 (a probability above one half).
+class MultiLabel final : public Metrics {
+ public:
+  explicit MultiLabel(std::size_t label_count = 0) : counts_(label_count) {}
+  // `names`: of the labels, for reports.
+  explicit MultiLabel(std::vector<std::string> names)
+      : counts_(names.size()), names_(std::move(names)) {}
+
+  std::size_t outputs() const override { return counts_.size(); }
+  // `labels`: 0 or 1 for each label of each case, fp32 or uint8.
+  void add(std::span<const float> scores, const Tensor& labels) override {
+    const bool bytes = labels.dtype() == DType::uint8;
+    if ((!bytes && labels.dtype() != DType::fp32) || labels.elements() != scores.size())
+      fail(error_id::train_label, "metrics::MultiLabel", "labels", labels.describe(),
+           std::to_string(scores.size()) + " numbers, fp32 or uint8");
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+      const bool truth =
+          bytes ? labels.data<std::uint8_t>()[i] != 0 : labels.data<float>()[i] > 0.5f;
+      const bool predicted = scores[i] > 0;
+      Counts& counts = counts_[i % counts_.size()];
+      counts.hits += truth && predicted ? 1 : 0;
+      counts.true_labels += truth ? 1 : 0;
+      counts.predictions += predicted ? 1 : 0;
+    }
+    cases_ += counts_.empty() ? 0 : scores.size() / counts_.size();
+  }
+  std::uint64_t cases() const override { return cases_; }
+
+  // F1 of one label; 0 if the label is neither given nor predicted.
+  double f1(std::size_t label) const { return counts_[label].f1(); }
+  // F1 over all labels together.
+  double micro_f1() const {
+    Counts all;
+    for (const Counts& counts : counts_) {
+      all.hits += counts.hits;
+      all.true_labels += counts.true_labels;
+      all.predictions += counts.predictions;
+    }
+    return all.f1();
+  }
+  // The mean over the labels that are given or predicted somewhere: nothing is known of the others.
+  double macro_f1() const {
+    double sum = 0, met = 0;
+    for (const Counts& counts : counts_) {
+      sum += counts.f1();
+      met += counts.true_labels + counts.predictions != 0 ? 1 : 0;
+    }
+    return met == 0 ? 0 : sum / met;
+  }
+
+  // micro_f1, macro_f1, and f1_0, f1_1 ... label by label.
+  Values values() const override {
+    Values values{{"micro_f1", "micro F1", micro_f1()}, {"macro_f1", "macro F1", macro_f1()}};
+    for (std::size_t i = 0; i < counts_.size(); ++i)
+      values.push_back({"f1_" + std::to_string(i),
+                        "F1 of " + (names_.empty() ? "label " + std::to_string(i) : names_[i]),
+                        f1(i)});
+    return values;
+  }
+
+ private:
+  struct Counts {
+    double f1() const {
+      const std::uint64_t sum = true_labels + predictions;
+      return sum == 0 ? 0 : 2 * static_cast<double>(hits) / static_cast<double>(sum);
+    }
+    std::uint64_t hits = 0, true_labels = 0, predictions = 0;
+  };
+
+  std::vector<Counts> counts_;
+  std::vector<std::string> names_;
+  std::uint64_t cases_ = 0;
+};
+
+}  // namespace soma::metrics
+// ---- soma/metrics/regression.hpp
+// Metrics of a regression: mean squared error, mean absolute error, and the coefficient of
+// determination R2 = 1 - (sum of squared errors) / (sum of squared distances from the mean).
+
+namespace soma::metrics {
+
+// For one or several numbers in each case. Errors are means over cases and outputs; R2 is the mean
+// over outputs, each relative to its own mean, as in scikit-learn. Sums are double, in the order of
+// the cases.
+class Regression final : public Metrics {
+ public:
+  explicit Regression(std::size_t output_count = 1) : sums_(output_count) {}
+
+  std::size_t outputs() const override { return sums_.size(); }
+  // `labels`: fp32 targets, one for each score.
+  void add(std::span<const float> scores, const Tensor& labels) override {
+    if (labels.dtype() != DType::fp32 || labels.elements() != scores.size())
+      fail(error_id::train_label, "metrics::Regression", "labels", labels.describe(),
+           std::to_string(scores.size()) + " targets, fp32");
+    const std::span<const float> targets = labels.span<float>();
+    for (std::size_t i = 0; i < scores.size(); ++i)
+      sums_[i % sums_.size()].add(static_cast<double>(scores[i]), static_cast<double>(targets[i]));
+    cases_ += scores.size() / sums_.size();
+  }
+  std::uint64_t cases() const override { return cases_; }
+
+  double mse() const {
+    return mean([](const Sums& sums) { return sums.squared_error; });
+  }
+  double mae() const {
+    return mean([](const Sums& sums) { return sums.absolute_error; });
+  }
+  // If all targets of an output are equal: 1 if the predictions equal them, else 0.
+  double r2() const {
+    double sum = 0;
+    for (const Sums& sums : sums_)
+      sum += sums.spread > 0 ? 1 - sums.squared_error / sums.spread : sums.squared_error == 0;
+    return sums_.empty() ? 0 : sum / static_cast<double>(sums_.size());
+  }
+
+  Values values() const override {
+    return {{"mse", "MSE", mse(), false}, {"mae", "MAE", mae(), false}, {"r2", "R2", r2()}};
+  }
+
+ private:
+  struct Sums {
+    void add(double score, double target) {
+      const double error = score - target;
+      squared_error += error * error;
+      absolute_error += std::fabs(error);
+      // Welford's update of mean and squared distances: no large numbers cancel.
+      count += 1;
+      const double before = target - target_mean;
+      target_mean += before / count;
+      spread += before * (target - target_mean);
+    }
+    double count = 0, squared_error = 0, absolute_error = 0, target_mean = 0, spread = 0;
+  };
+  template <class Of>
+  double mean(const Of& of) const {
+    double sum = 0, count = 0;
+    for (const Sums& sums : sums_) {
+      sum += of(sums);
+      count += sums.count;
+    }
+    return count == 0 ? 0 : sum / count;
+  }
+
+  std::vector<Sums> sums_;
+  std::uint64_t cases_ = 0;
+};
+
+}  // namespace soma::metrics
+
+namespace soma::nn {
+
+namespace detail {
+
+// The labels of a batch in the shape of the model's outputs: labels [n] match outputs [n, 1]. Error
+// train.label: another number of labels.
+inline Tensor labels_like(std::string_view task, Context& context, const Var& outputs,
+                          const Tensor& labels, std::size_t width, std::size_t sequences) {
+  if (!labels.defined())
+    fail(error_id::train_label, task, "labels", "not defined", "a number for each output");
+  if (outputs.value().elements() != sequences * width)
+    fail(error_id::train_label, task, "outputs", outputs.value().describe(),
+         to_string(Shape{sequences, width}));
+  if (labels.elements() != sequences * width)
+    fail(error_id::train_label, task, "labels", labels.describe(),
+         to_string(Shape{sequences, width}));
+  return contiguous(context, labels).reshape(outputs.shape());
+}
+
+inline LossReduction reduction_of(const data::Batch& batch) {
+  return batch.part ? LossReduction::sum : LossReduction::mean;
+}
+
+}  // namespace detail
+
+// Trains a model by the mean squared error. The model is called with (tape, inputs) and returns
+// numbers [sequences, outputs]. Labels of a batch: fp32 [sequences] or [sequences, outputs]. The
+// model may have describe(Record&), as a task has, and pieces(). Metrics: mse, mae, r2.
+template <class Model>
+class RegressionTask final : public Task {
+ public:
+  explicit RegressionTask(const Model& model, std::size_t output_count = 1)
+      : model_(model), parameters_(nn::parameters(model)), outputs_(output_count) {}
+  explicit RegressionTask(const Model&&, std::size_t = 1) = delete;  // the model outlives its task
+
+  const Parameters& parameters() const override { return parameters_; }
+  Forward forward(Tape& tape, const data::Batch& batch) override {
+    return finish(tape, model_(tape, tape.constant(batch.inputs)), batch);
+  }
+  Pieces pieces() const override { return pieces_of(model_); }
+  Forward finish(Tape& tape, const Var& y, const data::Batch& batch) override {
+    const Tensor targets = detail::labels_like("RegressionTask", tape.context(), y, batch.labels,
+                                               outputs_, batch.inputs.sequences.count());
+    return {mse_loss(tape, y, tape.constant(targets), detail::reduction_of(batch)), y.value()};
+  }
+  Owned<metrics::Metrics> metrics() const override {
+    return Owned<metrics::Metrics>::make<metrics::Regression>(outputs_);
+  }
+  bool takes_parts() const override { return true; }
+  double loss_count(const data::Batch& batch) const override {
+    return static_cast<double>(batch.labels.elements());
+  }
+  void describe(Record& identity) const override {
+    if constexpr (requires { model_.describe(identity); }) model_.describe(identity);
+  }
+
+ private:
+  const Model& model_;
+  Parameters parameters_;
+  std::size_t outputs_;
+};
+
+// Trains a model by binary cross entropy for each label. The model is called with (tape, inputs)
+// and returns logits [sequences, labels]. Labels of a batch: fp32 [sequences, labels], 0 or 1. The
+// model may have describe(Record&), as a task has, and pieces(). Metrics: micro_f1, macro_f1, f1_0
+// and so on.
+template <class Model>
+class MultiLabelTask final : public Task {
+ public:
+  MultiLabelTask(const Model& model, std::size_t label_count)
+      : model_(model), parameters_(nn::parameters(model)), labels_(label_count) {}
+  MultiLabelTask(const Model&&, std::size_t) = delete;  // the model outlives its task
+
+  const Parameters& parameters() const override { return parameters_; }
+  Forward forward(Tape& tape, const data::Batch& batch) override {
+    return finish(tape, model_(tape, tape.constant(batch.inputs)), batch);
+  }
+  Pieces pieces() const override { return pieces_of(model_); }
+  Forward finish(Tape& tape, const Var& logits, const data::Batch& batch) override {
+    const Tensor labels =
+        detail::labels_like("MultiLabelTask", tape.context(), logits, labels_of(batch), labels_,
+                            batch.inputs.sequences.count());
+    return {binary_cross_entropy_with_logits(tape, logits, tape.constant(labels),
+                                             detail::reduction_of(batch)),
+            logits.value()};
+  }
+  Owned<metrics::Metrics> metrics() const override {
+    return Owned<metrics::Metrics>::make<metrics::MultiLabel>(labels_);
+  }
+  bool takes_parts() const override { return true; }
+  double loss_count(const data::Batch& batch) const override {
+    return static_cast<double>(batch.labels.elements());
+  }
+  void describe(Record& identity) const override {
+    if constexpr (requires { model_.describe(identity); }) model_.describe(identity);
+  }
+
+ private:
+  const Model& model_;
+  Parameters parameters_;
+  std::size_t labels_;
+};
+
+}  // namespace soma::nn
+// ---- soma/state/arithmetic.hpp
+// The part of a checkpoint's identity that does not come from a run's options.
+
+namespace soma {
+
+// Adds the facts that decide the bits of a run beside its settings: the library's version, the
+// device, the mode of arithmetic, fused multiply-add on the target, and the way of bf16 products on
+// this CPU, which also decides fp32 products. Two machines with the same five facts give the same
+// bits.
+inline void add_arithmetic(Record& identity, const Context& context) {
+  identity.set("soma.version", std::to_string(version.major) + "." + std::to_string(version.minor) +
+                                   "." + std::to_string(version.patch));
+  const Device* device = context.device();
+  identity.set("soma.device", device == nullptr ? "host" : device->name());
+  identity.set("soma.math", context.math() == Math::portable ? "portable" : "fast");
+  identity.set("soma.fused_multiply_add", context.target().fused_multiply_add);
+  identity.set("soma.bf16_products", to_string(context.bf16().products));
+}
+
+}  // namespace soma
+// ---- soma/state/checkpoint.hpp
+// The state that a training run saves in order to be resumed, and the interface to the place that
+// keeps it. io/checkpoint_folder.hpp keeps it in files; a host with another store derives its own.
+
+namespace soma {
+
+// The states of a checkpoint, in the order of their files.
+enum class CheckpointState : std::uint8_t {
+  weights,
+  optimizer,
+  precision,  // amax histories behind scales
+  task,       // the task's state beside weights; if it is empty, as for most tasks, there is no
+              // file
+};
+inline constexpr std::array all_checkpoint_states{
+    CheckpointState::weights, CheckpointState::optimizer, CheckpointState::precision,
+    CheckpointState::task};
+
+// A number of parts for each state; 0: the state is whole.
+struct CheckpointParts {
+  std::array<std::size_t, all_checkpoint_states.size()> counts{};
+
+  std::size_t& operator[](CheckpointState state) { return counts[static_cast<std::size_t>(state)]; }
+  std::size_t operator[](CheckpointState state) const {
+    return counts[static_cast<std::size_t>(state)];
+  }
+  bool any() const { return counts != decltype(counts){}; }
+};
+
+struct Checkpoint {
+  StateDict weights{}, optimizer{}, precision{}, task{};
+  Record progress{"progress"};  // step, epoch, position in the data, scale of the loss ...
+  // The facts that must be the same for a resumed run to give the same numbers: the model's shape,
+  // a hash of the data, options, the library's version, the mode of arithmetic.
+  Record identity{"identity"};
+  // For save() only: a state that save_part() has stored in this number of parts is empty here.
+  // Loaded states are whole.
+  CheckpointParts parts{};
+
+  const StateDict& state(CheckpointState which) const {
+    return which == CheckpointState::weights     ? weights
+           : which == CheckpointState::optimizer ? optimizer
+           : which == CheckpointState::precision ? precision
+                                                 : task;
+  }
+  StateDict& state(CheckpointState which) {
+    return const_cast<StateDict&>(std::as_const(*this).state(which));
+  }
+};
+
+// One of `count` parts of a state. Each tensor lies in one part as a whole, or its rows lie in
+// consecutive parts: part after part, the rows form the whole (join_parts() combines them).
+struct CheckpointPart {
+  std::size_t index = 0, count = 1;
+};
+
+// The entries of weights and optimizer that a rank needs.
+class CheckpointNames {
+ public:
+  virtual ~CheckpointNames() = default;
+  virtual bool wants(std::string_view name) const = 0;
+
+ protected:
+  CheckpointNames() = default;
+  CheckpointNames(const CheckpointNames&) = default;
+  CheckpointNames& operator=(const CheckpointNames&) = default;
+};
+
+class CheckpointStore {
+ public:
+  virtual ~CheckpointStore() = default;
+
+  // Stores the checkpoint as the newest. When this returns, the checkpoint is safe; when it throws,
+  // the earlier ones are.
+  virtual void save(std::uint64_t step, const Checkpoint& checkpoint) = 0;
+  // Loads the newest complete checkpoint; returns false if there is none. Its tensors may be
+  // read-only.
+  virtual bool load_latest(Context& context, Checkpoint& checkpoint) = 0;
+
+  // The checkpoint with the best evaluation so far, beside the others: a new one replaces it.
+  virtual void save_best(const Checkpoint& checkpoint) = 0;
+  virtual bool load_best(Context& context, Checkpoint& checkpoint) = 0;
+
+  // If several ranks have a part of the states each, every rank writes its own part, with a store
+  // of its own. Rank 0 begins (`step`: not set for the best checkpoint) and gets a name for the
+  // place; all ranks save their parts there; when all are done, rank 0 calls save() or save_best(),
+  // which makes the parts a checkpoint. Until then the parts are invisible. Parts that were begun
+  // and not saved are dropped, at the latest with the store, and never get into another checkpoint.
+  // Error checkpoint.parts: a store without this ability.
+  virtual std::string begin_parts(std::optional<std::uint64_t> /*step*/) { no_parts(); }
+  virtual void save_part(const std::string& /*place*/, CheckpointState /*which*/,
+                         const CheckpointPart& /*part*/, const StateDict& /*state*/) {
+    no_parts();
+  }
+  virtual void drop_parts() {}
+
+  // And every rank reads its own entries: rank 0 finds the newest complete checkpoint, or the best
+  // one, and returns the name of its place (empty: there is none). With that name each rank loads
+  // the records, the precision, the task's state, and its entries of weights and optimizer,
+  // whichever rank wrote them.
+  virtual std::string find_latest(Context& /*context*/) { no_parts(); }
+  virtual std::string find_best() { no_parts(); }
+  virtual Checkpoint load_named(Context& /*context*/, const std::string& /*place*/,
+                                const CheckpointNames& /*names*/) {
+    no_parts();
+  }
+
+ protected:
+  CheckpointStore() = default;
+  CheckpointStore(const CheckpointStore&) = default;
+  CheckpointStore& operator=(const CheckpointStore&) = default;
+
+ private:
+  [[noreturn]] static void no_parts() {
+    fail(error_id::checkpoint_parts, "CheckpointStore", "store",
+         "a store that takes whole states only",
+         "a store that ranks can save parts to, such as CheckpointFolder");
+  }
+};
+
+// Checks that a run with the identity `current` may resume from a checkpoint with the identity
+// `saved`: the same names with the same values, in any order. Error checkpoint.identity names all
+// differences, with both values.
+inline void check_identity(const Record& saved, const Record& current) {
+  std::string names, given, wanted;
+  const auto differ = [&](std::string_view name, std::string_view now, std::string_view then) {
+    const std::string_view comma = names.empty() ? "" : ", ";
+    names.append(comma).append(soma::quoted(name));
+    given.append(comma).append(now);
+    wanted.append(comma).append(then);
+  };
+  constexpr std::string_view absent = "not there";
+  for (const auto& [name, value] : current.entries()) {
+    const RecordValue* then = saved.find(name);
+    // Compared as text, because a file does not store whether a 5 was signed.
+    if (then == nullptr)
+      differ(name, to_text(value), absent);
+    else if (to_text(value) != to_text(*then))
+      differ(name, to_text(value), to_text(*then));
+  }
+  for (const auto& [name, value] : saved.entries())
+    if (!current.contains(name)) differ(name, absent, to_text(value));
+  if (!names.empty())
+    fail(error_id::checkpoint_identity, "check_identity", names, given,
+         wanted.append(", as the checkpoint has it"));
+}
+
+}  // namespace soma
+// ---- soma/train/report.hpp
+// Reports and progress as text.
+
+// ---- soma/base/fixed.hpp
+// Numbers in decimal, for people and for files with columns.
+
+namespace soma::detail {
+
+// `digits` digits after the point, up to 16. The point is a point in every locale.
+inline std::string fixed(double value, int digits) {
+  std::array<char, 336> text;  // 309 digits before the point
+  const auto end =
+      std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed, digits)
+          .ptr;
+  return {text.data(), end};
+}
+
+// The fewest digits that read back as the same float.
+inline std::string float_text(float value) {
+  std::array<char, 32> text;
+  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
+}
+
+}  // namespace soma::detail
+// ---- soma/train/events.hpp
+// The events that a trainer reports to its callbacks, and the report that it returns.
+
+// ---- soma/train/evaluation.hpp
+// Evaluation: the results of a pass over a source without training.
+
+// ---- soma/metrics/classification.hpp
+// Metrics of a classifier of one label: accuracy, F1, area under the ROC curve, confusion matrix.
+
+namespace soma::metrics {
+
+struct Interval {
+  double low = 0, high = 0;
+};
+
+// The 95 % interval of a proportion, after Wilson (1927): sensible near 0 and 1 and for few cases.
+inline Interval wilson_interval(std::uint64_t successes, std::uint64_t cases) {
+  if (cases == 0) return {0, 1};
+  constexpr double z = 1.959963984540054;
+  const double n = static_cast<double>(cases), p = static_cast<double>(successes) / n;
+  const double center = (p + z * z / (2 * n)) / (1 + z * z / n);
+  const double half = z * std::sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n);
+  // The interval contains p even after rounding.
+  return {(std::min)((std::max)(center - half, 0.0), p),
+          (std::max)((std::min)(center + half, 1.0), p)};
+}
+
+// The area under the ROC curve of the scores of negatives and positives: the probability that a
+// positive scores higher than a negative. A tie counts half; so does a NaN score, which has no
+// place in the order. 0.5 if there are no negatives or no positives.
+inline double area_under_curve(std::vector<float> negatives, std::vector<float> positives) {
+  if (negatives.empty() || positives.empty()) return 0.5;
+  const auto pairs = [&] {
+    return static_cast<double>(negatives.size()) * static_cast<double>(positives.size());
+  };
+  const auto is_nan = [](float score) { return std::isnan(score); };
+  const double all = pairs();
+  std::erase_if(negatives, is_nan);
+  std::erase_if(positives, is_nan);
+  std::sort(negatives.begin(), negatives.end());
+  double below = 0.5 * (all - pairs());
+  for (const float score : positives) {
+    const auto [first, last] = std::equal_range(negatives.begin(), negatives.end(), score);
+    below +=
+        static_cast<double>(first - negatives.begin()) + 0.5 * static_cast<double>(last - first);
+  }
+  return below / all;
+}
+
+// The number of cases of class `label` that were predicted as class `prediction`.
+struct Confusion {
+  std::size_t label = 0, prediction = 0;
+  std::uint64_t cases = 0;
+  friend bool operator==(const Confusion&, const Confusion&) = default;
+};
+
+// Copies are independent. Memory grows with the classes and the cases, never with the square of
+// many classes.
+class Classification final : public Metrics {
+ public:
+  // With more classes there is no matrix: a matrix of this many classes takes 32 MiB.
+  static constexpr std::size_t most_matrix_classes = 2048;
+
+  explicit Classification(std::size_t class_count = 0)
+      : classes_(class_count),
+        labels_(class_count),
+        predictions_(class_count),
+        right_(class_count),
+        confusion_(class_count <= most_matrix_classes ? class_count * class_count : 0) {}
+
+  std::size_t outputs() const override { return classes_; }
+  // Adds cases with class labels, int32 or int64. Cases whose labels cross entropy ignores are not
+  // counted.
+  void add(std::span<const float> scores, const Tensor& labels) override {
+    const std::vector<std::int64_t> list = data::class_labels(labels);
+    for (std::size_t i = 0; i < list.size(); ++i)
+      if (list[i] != CrossEntropySetting{}.ignore_index)
+        add(scores.subspan(i * classes_, classes_), list[i]);
+  }
+  // One case: its logits, one for each class, and its label. Error train.label.
+  void add(std::span<const float> scores, std::int64_t label) {
+    if (scores.size() != classes_ || label < 0 || static_cast<std::size_t>(label) >= classes_)
+      fail(error_id::train_label, "metrics::Classification", "label",
+           std::to_string(label) + " beside " + std::to_string(scores.size()) + " scores",
+           "a class below " + std::to_string(classes_));
+    const auto truth = static_cast<std::size_t>(label);
+    std::size_t best = 0;
+    for (std::size_t i = 1; i < classes_; ++i)
+      if (scores[i] > scores[best]) best = i;
+    const std::size_t place = truth * classes_ + best;
+    if (classes_ <= most_matrix_classes)
+      ++confusion_[place];
+    else
+      places_.push_back(place);
+    ++labels_[truth];
+    ++predictions_[best];
+    right_[truth] += best == truth ? 1 : 0;
+    ++cases_;
+    correct_ += best == truth ? 1 : 0;
+    if (classes_ == 2) (truth == 1 ? positives_ : negatives_).push_back(scores[1] - scores[0]);
+  }
+
+  std::size_t classes() const { return classes_; }
+  std::uint64_t cases() const override { return cases_; }
+  std::uint64_t correct() const { return correct_; }
+  // [label, prediction], row-major; empty with more than most_matrix_classes classes.
+  std::span<const std::uint64_t> confusion() const { return confusion_; }
+  // The entries of that matrix that are not 0, row by row, for any number of classes.
+  std::vector<Confusion> confusions() const {
+    std::vector<Confusion> cells;
+    for (std::size_t place = 0; place < confusion_.size(); ++place)
+      if (confusion_[place] != 0)
+        cells.push_back({place / classes_, place % classes_, confusion_[place]});
+    std::vector<std::size_t> places = places_;
+    std::sort(places.begin(), places.end());
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      if (i == 0 || places[i] != places[i - 1])
+        cells.push_back({places[i] / classes_, places[i] % classes_, 0});
+      ++cells.back().cases;
+    }
+    return cells;
+  }
+  double accuracy() const { return ratio(correct_, cases_); }
+  Interval accuracy_interval() const { return wilson_interval(correct_, cases_); }
+  // Metrics of one class; 0 for 0 / 0.
+  double precision(std::size_t label) const { return ratio(right_[label], predictions_[label]); }
+  double recall(std::size_t label) const { return ratio(right_[label], labels_[label]); }
+  double f1(std::size_t label) const {
+    return ratio(2 * right_[label], labels_[label] + predictions_[label]);
+  }
+  // The mean over the classes that occur as a label or a prediction: nothing is known of the
+  // others.
+  double macro_f1() const {
+    double sum = 0, met = 0;
+    for (std::size_t i = 0; i < classes_; ++i) {
+      sum += f1(i);
+      met += labels_[i] + predictions_[i] != 0 ? 1 : 0;
+    }
+    return ratio(sum, met);
+  }
+  // The class that was predicted for all cases; not set if there were several classes, or no cases.
+  std::optional<std::size_t> only_prediction() const {
+    for (std::size_t i = 0; i < classes_; ++i)
+      if (cases_ != 0 && predictions_[i] == cases_) return i;
+    return std::nullopt;
+  }
+  // The share of the most frequent label: the accuracy of guessing it every time.
+  double majority_share() const {
+    std::uint64_t most = 0;
+    for (const std::uint64_t cases : labels_) most = (std::max)(most, cases);
+    return ratio(most, cases_);
+  }
+  // For two classes; otherwise 0.5.
+  double area_under_curve() const { return metrics::area_under_curve(negatives_, positives_); }
+
+  // accuracy, macro_f1 and, for two classes, auc.
+  Values values() const override {
+    Values values{{"accuracy", "accuracy", accuracy()}, {"macro_f1", "macro F1", macro_f1()}};
+    if (classes_ == 2) values.push_back({"auc", "AUC", area_under_curve()});
+    return values;
+  }
+  const Classification* classification() const override { return this; }
+
+ private:
+  template <class Number>
+  static double ratio(Number a, Number b) {
+    return b == 0 ? 0 : static_cast<double>(a) / static_cast<double>(b);
+  }
+
+  std::size_t classes_;
+  // Of each class: cases with that label, with that prediction, and with both.
+  std::vector<std::uint64_t> labels_, predictions_, right_;
+  std::vector<std::uint64_t> confusion_;
+  std::vector<std::size_t> places_;  // in the matrix that is not there, of each case
+  std::uint64_t cases_ = 0, correct_ = 0;
+  std::vector<float> negatives_, positives_;
+};
+
+}  // namespace soma::metrics
+
+namespace soma::train {
+
+struct Evaluation {
+  double loss = 0;                    // mean, as the task counts (Task::loss_count)
+  metrics::Values values{};           // values of the task's metrics
+  metrics::Classification metrics{};  // for tasks with classes
+  std::uint64_t sequences = 0;
+  double seconds = 0;
+};
+
+// The value of an evaluation that is compared: "loss", or a metric's name.
+struct Comparison {
+  double value = 0;
+  bool higher_is_better = false;
+
+  // The value with a sign that makes more better.
+  double score() const { return higher_is_better ? value : -value; }
+};
+
+}  // namespace soma::train
+
+namespace soma::train {
+
+struct RunInfo {
+  std::uint64_t first_step = 0;  // 0, or where a resumed run goes on
+  std::uint64_t steps = 0;       // steps of the whole run; 0: not known
+  std::uint64_t parameters = 0;  // numbers that are trained
+  std::uint64_t epochs = 0;
+  int threads = 1;  // threads of this rank
+  int ranks = 1;
+};
+
+struct StepInfo {
+  std::uint64_t step = 0;   // from 1: how many are done
+  std::uint64_t epoch = 0;  // from 0
+  double loss = 0;          // mean, as the task counts (Task::loss_count); 0 where nothing counts
+  double gradient_norm = 0;
+  double learning_rate = 0;
+  std::uint64_t tokens = 0, sequences = 0;
+  std::uint64_t longest = 0;                  // tokens of the longest sequence
+  std::uint64_t classified = 0, correct = 0;  // sequences with scores and a label, and of these
+  double seconds = 0;                         // the time of the whole step, waiting included
+  double wait_seconds = 0;                    // for the batch
+  double useful_flops = 0;                    // 0: not known; of all ranks
+  // The seconds in which sums of gradients were travelling between ranks, and the part of them in
+  // which this rank had nothing else to do: the rest was hidden behind backward.
+  double reduction_seconds = 0, reduction_wait_seconds = 0;
+  bool skipped = false;  // its gradients were not finite
+};
+
+struct EvaluationInfo {
+  std::uint64_t step = 0, epoch = 0;
+  const metrics::Classification* metrics = nullptr;  // for tasks with classes
+  const metrics::Values* values = nullptr;           // values of the task's metrics
+  double loss = 0, seconds = 0;
+  bool best = false;  // so far
+};
+
+// The report of a whole run. Rates count the training steps of this call, not evaluations or
+// checkpoints.
+struct Report {
+  std::uint64_t steps = 0, first_step = 0, epochs = 0;
+  std::uint64_t tokens = 0, sequences = 0;
+  double train_seconds = 0;  // in steps
+  double total_seconds = 0;  // with evaluations and checkpoints
+  double wait_seconds = 0;   // for batches
+  double useful_flops = 0;
+  double reduction_seconds = 0, reduction_wait_seconds = 0;  // as in StepInfo
+  double loss = 0;                                           // the loss of the last step
+  bool interrupted = false, stopped_early = false;
+  bool complete = false;  // all steps were made; interrupted then: the last evaluation was not
+  std::uint64_t skipped_steps = 0;
+  bool evaluated = false;
+  // The evaluation of the weights at the end of the run, if they were evaluated.
+  double evaluation_loss = 0;
+  metrics::Values values{};
+  metrics::Classification metrics{};  // for tasks with classes
+  // The criterion that chose the weights, "loss" or a metric's name; empty: the weights of the last
+  // step.
+  std::string best_metric{};
+  std::uint64_t peak_resident_bytes = 0;
+  std::string pipeline{};  // a table of its stages, where there is one
+  double price_per_hour = 0;
+
+  void take(Evaluation evaluation) {
+    metrics = std::move(evaluation.metrics);
+    values = std::move(evaluation.values);
+    evaluation_loss = evaluation.loss;
+    evaluated = true;
+  }
+  // The value of a metric. Error train.options: the run's task has no metric of that name.
+  double metric(std::string_view name) const {
+    if (const metrics::Value* value = metrics::find(values, name)) return value->value;
+    std::string known;
+    for (const metrics::Value& value : values)
+      known.append(known.empty() ? "" : ", ").append(value.name);
+    fail(error_id::train_options, "Report::metric", "name", soma::quoted(name),
+         known.empty() ? "no name: there was no evaluation" : "one of " + known);
+  }
+
+  double steps_per_second() const { return per_second(static_cast<double>(steps - first_step)); }
+  double tokens_per_second() const { return per_second(static_cast<double>(tokens)); }
+  double useful_gflops() const { return per_second(useful_flops * 1e-9); }
+  // The share of the reduction that was hidden behind backward.
+  double reduction_hidden() const {
+    return reduction_seconds > 0 ? 1 - reduction_wait_seconds / reduction_seconds : 0;
+  }
+  double cost() const { return price_per_hour * total_seconds / 3600; }
+
+ private:
+  double per_second(double amount) const { return train_seconds > 0 ? amount / train_seconds : 0; }
+};
+
+// Follows a run, and may end it, but cannot change the training otherwise. An exception of
+// on_step(), on_evaluation() or on_checkpoint() loses no work: the run ends after this step with a
+// checkpoint, as when it is stopped, and then fit() throws the exception.
+class Callback {
+ public:
+  virtual ~Callback() = default;
+  virtual void on_start(const RunInfo&) {}
+  virtual void on_step(const StepInfo&) {}
+  virtual void on_evaluation(const EvaluationInfo&) {}
+  virtual void on_checkpoint(std::uint64_t /*step*/) {}
+  virtual void on_end(const Report&) {}
+
+  // For the trainer: true if stop_run() was called since the last call.
+  bool take_stop() { return std::exchange(stop_, false); }
+  bool take_save() { return std::exchange(save_, false); }
+
+ protected:
+  // Call it from on_step() or on_evaluation(): the run ends after this step as by patience
+  // (Report::stopped_early), with its evaluation, checkpoint and best weights. On several ranks it
+  // is enough that one rank calls it.
+  void stop_run() { stop_ = true; }
+  // Call it from the same members: a checkpoint is written after this step, if the run has a store.
+  // On several ranks it is enough that one rank calls it.
+  void save_run() { save_ = true; }
+
+ private:
+  bool stop_ = false, save_ = false;
+};
+
+}  // namespace soma::train
+
+namespace soma::train {
+
+namespace detail {
+
+// "1.23k", "45.6M": three digits.
+inline std::string short_number(double value) {
+  const char* const units[] = {"", "k", "M", "G", "T"};
+  int unit = 0;
+  while (value >= 999.5 && unit < 4) {
+    value /= 1000;
+    ++unit;
+  }
+  const int digits = value >= 99.95 || (unit == 0 && value == static_cast<int>(value)) ? 0
+                     : value >= 9.995                                                  ? 1
+                                                                                       : 2;
+  return soma::detail::fixed(value, digits) + units[unit];
+}
+
+// "1h 02m", "3m 07s", "12s".
+inline std::string duration(double seconds) {
+  const auto whole = static_cast<std::uint64_t>(seconds < 0 ? 0 : seconds + 0.5);
+  const auto two = [](std::uint64_t n) { return (n < 10 ? "0" : "") + std::to_string(n); };
+  if (whole >= 3600) return std::to_string(whole / 3600) + "h " + two(whole / 60 % 60) + "m";
+  if (whole >= 60) return std::to_string(whole / 60) + "m " + two(whole % 60) + "s";
+  return std::to_string(whole) + "s";
+}
+
+// A model that always predicts the most frequent class may have a good accuracy.
+inline std::string one_class_only(const metrics::Classification& metrics) {
+  return "one class only; always guessing the most frequent one gets " +
+         soma::detail::fixed(metrics.majority_share(), 4);
+}
+
+inline std::string title_of(std::string_view metric, const metrics::Values& values) {
+  const metrics::Value* value = metrics::find(values, metric);
+  return value == nullptr ? "validation loss" : value->title;
+}
+
+inline std::string bytes(std::uint64_t count) {
+  return soma::detail::fixed(static_cast<double>(count) / (1 << 20), 0) + " MiB";
+}
+
+}  // namespace detail
+
+// The results and costs of a run: names and values in the order of the table.
+inline std::vector<std::pair<std::string, std::string>> report_lines(const Report& report) {
+  using detail::short_number, soma::detail::fixed;
+  std::vector<std::pair<std::string, std::string>> lines;
+  const auto line = [&lines](std::string_view name, std::string value) {
+    lines.emplace_back(name, std::move(value));
+  };
+  if (report.interrupted) line("interrupted", "after step " + std::to_string(report.steps));
+  if (report.evaluated) line("validation loss", fixed(report.evaluation_loss, 4));
+  if (report.evaluated && report.metrics.cases() != 0) {
+    const metrics::Interval interval = report.metrics.accuracy_interval();
+    line("accuracy", fixed(report.metrics.accuracy(), 4) + "  (95 %: " + fixed(interval.low, 4) +
+                         " to " + fixed(interval.high, 4) + ", " +
+                         std::to_string(report.metrics.cases()) + " held out)");
+    line("macro F1", fixed(report.metrics.macro_f1(), 4));
+    if (report.metrics.classes() == 2) line("AUC", fixed(report.metrics.area_under_curve(), 4));
+    if (report.metrics.only_prediction())
+      line("predictions", detail::one_class_only(report.metrics));
+  } else {
+    for (const metrics::Value& value : report.values) line(value.title, fixed(value.value, 4));
+  }
+  if (!report.best_metric.empty())
+    line("weights",
+         "of the best evaluation, by " + detail::title_of(report.best_metric, report.values));
+  line("steps", std::to_string(report.steps) + "  (" + fixed(report.steps_per_second(), 2) + "/s)");
+  line("tokens", short_number(static_cast<double>(report.tokens)) + "  (" +
+                     short_number(report.tokens_per_second()) + "/s)");
+  if (report.useful_flops > 0) line("useful GFLOP/s", fixed(report.useful_gflops(), 1));
+  line("training time",
+       detail::duration(report.train_seconds) + "  (waiting for data " +
+           fixed(report.train_seconds > 0 ? 100 * report.wait_seconds / report.train_seconds : 0,
+                 2) +
+           " %)");
+  if (report.reduction_seconds > 0)
+    line("reduction", fixed(1e3 * report.reduction_seconds /
+                                static_cast<double>(report.steps - report.first_step),
+                            1) +
+                          " ms a step, " + fixed(100 * report.reduction_hidden(), 0) + " % hidden");
+  line("total time", detail::duration(report.total_seconds));
+  line("peak memory", detail::bytes(report.peak_resident_bytes));
+  if (report.price_per_hour > 0)
+    line("cost",
+         fixed(report.cost(), 4) + "  (at " + fixed(report.price_per_hour, 2) + " an hour)");
+  if (report.skipped_steps != 0)
+    line("skipped steps", std::to_string(report.skipped_steps) + "  (gradients not finite)");
+  return lines;
+}
+
+// The table of report_lines(), followed by the table of a pipeline's stages, ending with a newline.
+inline std::string to_string(const Report& report) {
+  std::string text;
+  for (const auto& [name, value] : report_lines(report)) {
+    if (name == "total time") text.append(report.pipeline);
+    text.append("  ").append(name).append(name.size() < 18 ? 18 - name.size() : 1, ' ');
+    text.append(value).push_back('\n');
+  }
+  return text;
+}
+
+template <class Stream>
+requires requires(Stream& stream, const std::string& text) { stream << text; }
+Stream& operator<<(Stream& stream, const Report& report) {
+  stream << to_string(report);
+  return stream;
+}
+
+}  // namespace soma::train
+// ---- soma/train/trainer.hpp
+// Trainer: TrainerBase for a model that makes batches from its host's rows.
+
+// ---- soma/train/loop.hpp
+// The members of TrainerBase that make a run: construction, the loop, and one step.
+
+// ---- soma/runtime/usage.hpp
+// Memory use of the process so far, and memory of the machine.
+
+namespace soma {
+
+// The largest resident memory of this process so far, in bytes; 0 if the system does not report it.
+inline std::uint64_t peak_resident_bytes() {
+  rusage usage{};
+  if (::getrusage(RUSAGE_SELF, &usage) != 0) return 0;
+  return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;  // Linux counts in kibibytes
+}
+
+// The memory of the machine, in bytes; 0 if the system does not report it.
+inline std::uint64_t physical_memory_bytes() {
+  const long pages = ::sysconf(_SC_PHYS_PAGES), bytes = ::sysconf(_SC_PAGESIZE);
+  return pages > 0 && bytes > 0
+             ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(bytes)
+             : 0;
+}
+
+}  // namespace soma
+// ---- soma/train/checkpoints.hpp
+// The members of TrainerBase that save a run, and that resume a saved run.
+
 // ---- soma/train/evaluations.hpp
 // The members of TrainerBase that evaluate and report evaluations to callbacks.
 
@@ -10160,176 +14031,6 @@ inline const Precision& validate(const Precision& precision, std::string_view op
 }
 
 }  // namespace soma
-// ---- soma/ops/product_formats.hpp
-// The number formats of products in linear layers. LinearFormats: the formats of one layer, with
-// the history of its operands from call to call. ProductFormats: the formats of a whole model.
-//
-// The path from an option to a product: TrainerOptions::precision, a Precision, becomes a
-// PrecisionState (nn/precision_state.hpp), which is the ProductFormats of a tape
-// (TapeOptions::precision). nn::linear_at() gets the layer's LinearFormats from it and passes them
-// to the operator quantized_linear (ops/product/quantized_linear.hpp).
-
-// ---- soma/numeric/inspect.hpp
-// inspect(): the effect of a format on numbers: the share that underflows, the share that
-// saturates, and the error of the others. For any tensor: ops/product/inspect.hpp.
-
-namespace soma::numeric {
-
-// Counts of elements, and sums over the finite elements. Two inspections can be added.
-struct Inspection {
-  std::uint64_t count = 0, zeros = 0, infinities = 0, nans = 0;
-  std::uint64_t exact = 0;           // finite, unchanged; zeros included
-  std::uint64_t underflow = 0;       // finite and beyond the largest number: became that number,
-                                     // infinity or NaN
-  std::uint64_t subnormal = 0;       // became a subnormal number of the format, not zero
-  std::uint64_t saturated = 0;       // squares of the numbers and of their errors
-  double largest = 0, smallest = 0;  // magnitudes of finite elements that are not zero; 0: none
-  double squares = 0, error_squares = 0;  // sums over the numbers, and over their rounding errors
-  // exponents[i] counts the numbers with a magnitude of 2^e to 2^(e + 1), e = i + least_exponent,
-  // up to 127, without zeros.
-  static constexpr int least_exponent = -150;
-  std::array<std::uint64_t, 278> exponents{};
-
-  // `some` as a share of all elements that are not zero.
-  double share(std::uint64_t some) const {
-    return count == zeros ? 0 : static_cast<double>(some) / static_cast<double>(count - zeros);
-  }
-  // Signal to quantization noise in decibels; infinite if no number changed.
-  double signal_to_noise() const { return 10 * std::log10(squares / error_squares); }
-
-  Inspection& operator+=(const Inspection& other) {
-    const bool none = largest == 0;
-    for (auto member : {&Inspection::count, &Inspection::zeros, &Inspection::infinities,
-                        &Inspection::nans, &Inspection::exact, &Inspection::underflow,
-                        &Inspection::subnormal, &Inspection::saturated})
-      this->*member += other.*member;
-    largest = (std::max)(largest, other.largest);
-    if (other.largest != 0) smallest = none ? other.smallest : (std::min)(smallest, other.smallest);
-    squares += other.squares;
-    error_squares += other.error_squares;
-    for (std::size_t i = 0; i < exponents.size(); ++i) exponents[i] += other.exponents[i];
-    return *this;
-  }
-};
-
-// Adds an element `from` that became `to`; `limit` and `normal` are the format's largest and
-// smallest normal number, times the scale.
-inline void inspect(Inspection& result, float from, float to, double limit, double normal) {
-  ++result.count;
-  const std::uint32_t bits = std::bit_cast<std::uint32_t>(from) & 0x7FFFFFFFu;
-  if (bits >= 0x7F800000u) {
-    ++(bits == 0x7F800000u ? result.infinities : result.nans);
-    return;
-  }
-  if (bits == 0) {
-    ++result.zeros;
-    ++result.exact;
-    return;
-  }
-  const double magnitude = std::abs(double{from}), became = std::abs(double{to});
-  result.largest = (std::max)(result.largest, magnitude);
-  result.smallest = result.smallest == 0 ? magnitude : (std::min)(result.smallest, magnitude);
-  // Every fp32 number is a normal number in double.
-  const auto exponent = static_cast<int>(std::bit_cast<std::uint64_t>(magnitude) >> 52) - 1023;
-  ++result.exponents[static_cast<std::size_t>(exponent - Inspection::least_exponent)];
-  result.squares += magnitude * magnitude;
-  if (became <= static_cast<double>((std::numeric_limits<float>::max)())) {
-    const double moved = double{to} - double{from};
-    result.error_squares += moved * moved;
-  }
-  if (to == from)
-    ++result.exact;
-  else if (to == 0)
-    ++result.underflow;
-  else if (magnitude > limit)
-    ++result.saturated;
-  if (to != 0 && became < normal) ++result.subnormal;
-}
-
-// The effect of `format` on values divided by `scale`, rounded to nearest, with finite values kept
-// within the format's range. One element at a time: for experiments.
-inline Inspection inspect(std::span<const float> values, const FloatFormat& format,
-                          float scale = 1) {
-  const double largest = decode(format, format.max_finite_code());
-  const double normal = std::ldexp(1.0, format.min_normal_exponent()) * double{scale};
-  const float inverse = 1 / scale;
-  Inspection result;
-  for (const float value : values) {
-    float scaled = value * inverse;
-    if (std::isfinite(value))
-      scaled = (std::clamp)(scaled, static_cast<float>(-largest), static_cast<float>(largest));
-    inspect(result, value, decode(format, encode(format, scaled)) * scale, largest * double{scale},
-            normal);
-  }
-  return result;
-}
-
-// The number of elements that an update left unchanged.
-inline std::uint64_t unmoved(std::span<const float> before, std::span<const float> after) {
-  std::uint64_t count = 0;
-  for (std::size_t i = 0; i < before.size() && i < after.size(); ++i)
-    count += before[i] == after[i] ? 1u : 0u;
-  return count;
-}
-
-}  // namespace soma::numeric
-
-namespace soma {
-
-struct LinearOperand {
-  Quantizer quantizer{};
-  Draw draw{};  // seed and stream of stochastic rounding
-  // Delayed: the scale of this step. 0: unknown, because every amax was 0; the operand's own amax
-  // then gives the scale.
-  float scale = 0;
-  float amax = 0;  // the largest magnitude since the last step, of delayed operands
-  numeric::Inspection* statistics = nullptr;  // collects what conversion does, where it is wanted
-};
-
-// Computes maxima over all ranks of a run, in place. Collective: all ranks must call it equally
-// often.
-struct GlobalMaximum {
-  void* self = nullptr;
-  void (*run)(void* self, std::span<float> values) = nullptr;
-};
-
-struct LinearFormats {
-  LinearOperand x{}, weight{}, gradient{};
-  std::optional<DType> input_gradient{};               // none: the input's type
-  std::optional<DType> weight_gradient = DType::fp32;  // none: the output gradient's type
-  // The batch is a part of a larger one: weight gradients stay unrounded fp32 sums, and carry their
-  // remaining steps (Gradient::stored).
-  bool part = false;
-  Accumulation accumulation{};
-  GlobalMaximum maximum{};
-
-  // The converted weight, valid until the weight or the scale changes.
-  struct Converted {
-    const std::byte* source = nullptr;
-    std::uint64_t version = 0;
-    float wanted_scale = 0;
-    Tensor values{};
-    float scale = 1;
-    float amax = 0;  // for delayed scales
-  };
-  Converted forward{}, backward{};  // with groups along the inputs, and along the outputs
-};
-
-class ProductFormats {
- public:
-  virtual ~ProductFormats() = default;
-  ProductFormats(const ProductFormats&) = delete;
-  ProductFormats& operator=(const ProductFormats&) = delete;
-  // The formats of the layer at that path of the model; nullptr: the layer multiplies stored
-  // numbers. `edge`: true for the first and the last layer of a model, which most recipes do not
-  // convert.
-  virtual LinearFormats* formats(std::string_view layer, bool edge) = 0;
-
- protected:
-  ProductFormats() = default;
-};
-
-}  // namespace soma
 
 namespace soma {
 
@@ -10556,541 +14257,6 @@ class PrecisionState final : public ProductFormats {
 };
 
 }  // namespace soma
-// ---- soma/optim/optimizer.hpp
-// Parts that optimizers share: groups of parameters, states stored in a type of their own, and the
-// draws of stochastic rounding.
-
-// ---- soma/numeric/portable_math.hpp
-// A few functions of double with the same bits on every machine, from every compiler, with any
-// -ffp-contract: learning-rate schedules, bias corrections and initialisers must not depend on the
-// host's libm. Not for inner loops.
-//
-// Two rules ensure it. A product that is fused with a sum is written as std::fma. A product that
-// must not be fused passes through rounded(), which a compiler cannot look into; results pass
-// through it too, because a caller may add to them. Error bounds are in units in the last place of
-// the result; the tests measure against long double.
-
-namespace soma {
-
-// The same value, rounded to double, as an operand that cannot be fused with what comes next.
-inline double rounded(double value) {
-#if defined(__GNUC__) && defined(__x86_64__)
-  __asm__("" : "+x"(value));
-  return value;
-#elif defined(__GNUC__) && defined(__aarch64__)
-  __asm__("" : "+w"(value));
-  return value;
-#else
-  const volatile double stored = value;
-  return stored;
-#endif
-}
-
-namespace detail {
-
-// The unevaluated sum of a double and its error, which is below half a unit in its last place.
-struct DoublePair {
-  double high, low;
-};
-
-// high + low in normal form, for |high| >= |low|.
-inline DoublePair normal_pair(double high, double low) {
-  const double sum = high + low;
-  return {sum, low - (sum - high)};
-}
-
-// a * b. Relative error below 2^-102 while nothing underflows.
-inline DoublePair multiply(DoublePair a, DoublePair b) {
-  const double high = rounded(a.high * b.high);
-  if (!std::isfinite(high)) return {high, 0};
-  const double low = std::fma(a.high, b.high, -high);
-  return normal_pair(high, std::fma(a.high, b.low, std::fma(a.low, b.high, low)));
-}
-
-// c[0] + x c[1] + x^2 c[2] ...
-template <std::size_t count>
-double polynomial(const std::array<double, count>& c, double x) {
-  double sum = c[count - 1];
-  for (std::size_t i = count - 1; i-- > 0;) sum = std::fma(sum, x, c[i]);
-  return sum;
-}
-
-// Adding and subtracting this number rounds to the nearest integer, for magnitudes below 2^51: the
-// sum's last bit stands for 1.
-inline constexpr double to_integer = 0x1.8p52;
-
-// Leading doubles of ln 2 and of pi / 2; each is the rounded remainder after those before.
-inline constexpr std::array<double, 2> ln_2{0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56};
-inline constexpr std::array<double, 3> half_pi{0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54,
-                                               -0x1.f1976b7ed8fbcp-110};
-
-// 1 / n! from n = 2: e^r = 1 + r + r^2 times the series. Cut after r^14 / 14!: below 2^-63 for
-// |r| <= ln(2) / 2.
-inline constexpr std::array<double, 13> exp_series{
-    1.0 / 2,         1.0 / 6,          1.0 / 24,         1.0 / 120,     1.0 / 720,
-    1.0 / 5040,      1.0 / 40320,      1.0 / 362880,     1.0 / 3628800, 1.0 / 39916800,
-    1.0 / 479001600, 1.0 / 6227020800, 1.0 / 87178291200};
-
-// e^(x.high + x.low).
-inline double exp_of(DoublePair x) {
-  if (x.high != x.high) return x.high;
-  if (x.high > 710) return std::numeric_limits<double>::infinity();
-  if (x.high < -746) return 0;
-  // x = k ln 2 + r. The first difference is exact: both operands are multiples of 2^-54, and it is
-  // below 1/2.
-  const double k = std::fma(x.high, 0x1.71547652b82fep+0, to_integer) - to_integer;
-  const double first = std::fma(-k, ln_2[0], x.high);
-  const DoublePair r = normal_pair(first, std::fma(-k, ln_2[1], x.low));
-  // 1 + r.high, and the rounding error of this sum.
-  const double sum = 1 + r.high, lost = (1 - sum) + r.high;
-  const double square = rounded(r.high * r.high);
-  const double rest =
-      std::fma(square, polynomial(exp_series, r.high), std::fma(r.high, r.low, r.low));
-  const double value = sum + (lost + rest);
-  // 2^k by halves: one of 2^-1075 or 2^1024 does not exist. Only the second product can round.
-  const auto exponent = static_cast<int>(k), half = exponent / 2;
-  const auto power_of_two = [](int n) {
-    return std::bit_cast<double>(static_cast<std::uint64_t>(n + 1023) << 52);
-  };
-  return rounded(rounded(value * power_of_two(half)) * power_of_two(exponent - half));
-}
-
-// 2 / (2n + 1) from n = 2: 2 atanh(s) = 2 s + 2/3 s^3 + s^5 times the series in s^2. Cut after
-// s^25: below 2^-70 of the whole for |s| <= 0.1716.
-inline constexpr std::array<double, 11> atanh_series{2.0 / 5,  2.0 / 7,  2.0 / 9,  2.0 / 11,
-                                                     2.0 / 13, 2.0 / 15, 2.0 / 17, 2.0 / 19,
-                                                     2.0 / 21, 2.0 / 23, 2.0 / 25};
-
-// ln x for finite x > 0, to a relative error below 2^-63.
-inline DoublePair log_of(double x) {
-  int k = 0;
-  if (x < 0x1p-1022) {
-    x *= 0x1p54;  // exact
-    k = -54;
-  }
-  // x = 2^k m with m from sqrt(1/2) to sqrt(2). Subtracting the bits of sqrt(1/2) carries into the
-  // exponent where the significand is at least sqrt(2).
-  const auto bits = std::bit_cast<std::int64_t>(x);
-  const std::int64_t carried = (bits - 0x3FE6A09E667F3BCD) >> 52;
-  const auto m = std::bit_cast<double>(bits - carried * (std::int64_t{1} << 52));
-  k += static_cast<int>(carried);
-
-  // s = (m - 1) / (m + 1): the numerator is exact, the denominator has a low part.
-  const double numerator = m - 1, denominator = m + 1, low = m - (denominator - 1);
-  const double s = numerator / denominator;
-  const double s_low = std::fma(-s, low, std::fma(-s, denominator, numerator)) / denominator;
-  // s^3 times the series, whose first term needs its low part too.
-  const DoublePair square = multiply({s, s_low}, {s, s_low});
-  const double tail = rounded(square.high * polynomial(atanh_series, square.high));
-  const DoublePair series = normal_pair(0x1.5555555555555p-1, tail + 0x1.5555555555555p-55);
-  const DoublePair third = multiply(multiply({s, s_low}, square), series);
-  const DoublePair ln_m = normal_pair(2 * s, third.high);
-
-  const double high = rounded(k * ln_2[0]);
-  const double high_low = std::fma(k, ln_2[1], std::fma(k, ln_2[0], -high));
-  const DoublePair sum = normal_pair(high, ln_m.high);
-  const double rest = (sum.low + ln_m.low) + (high_low + (2 * s_low + third.low));
-  return normal_pair(sum.high, rest);
-}
-
-// sin and cos of r + low, for |r| <= pi / 4. Taylor series, cut below 2^-59.
-inline double sine_of(double r, double low) {
-  static constexpr std::array<double, 8> series{
-      -1.0 / 6,        1.0 / 120,        -1.0 / 5040,          1.0 / 362880,
-      -1.0 / 39916800, 1.0 / 6227020800, -1.0 / 1307674368000, 1.0 / 355687428096000};
-  const double z = rounded(r * r);
-  const double cube = rounded(z * r);
-  return r + std::fma(cube, polynomial(series, z), std::fma(-0.5 * z, low, low));
-}
-inline double cosine_of(double r, double low) {
-  static constexpr std::array<double, 7> series{
-      1.0 / 24,        -1.0 / 720,         1.0 / 40320,         -1.0 / 3628800,
-      1.0 / 479001600, -1.0 / 87178291200, 1.0 / 20922789888000};
-  const double z = rounded(r * r), z_low = std::fma(r, r, -z);
-  const double sum = std::fma(-0.5, z, 1.0), lost = std::fma(-0.5, z, 1 - sum);
-  const double correction = std::fma(r, low, 0.5 * z_low);
-  return sum + (lost + std::fma(rounded(z * z), polynomial(series, z), -correction));
-}
-
-// The sine of x plus `quarters` quarter turns.
-inline double sine_of_turned(double x, int quarters) {
-  if (!(std::fabs(x) <= 0x1p20)) return std::numeric_limits<double>::quiet_NaN();
-  const double k = std::fma(x, 0x1.45f306dc9c883p-1, to_integer) - to_integer;
-  // x - k pi / 2. The first difference is exact: both operands are multiples of 2^-53, and it is
-  // below 1 (where k is 0 it is x).
-  const double first = std::fma(-k, half_pi[0], x);
-  const double product = rounded(k * half_pi[1]);
-  const double product_low = std::fma(k, half_pi[2], std::fma(k, half_pi[1], -product));
-  const double r = first - product;
-  const double low = ((first - r) - product) - product_low;
-  const auto turn = (static_cast<std::int64_t>(k) + quarters) & 3;
-  const double value = (turn & 1) != 0 ? cosine_of(r, low) : sine_of(r, low);
-  return rounded((turn & 2) != 0 ? -value : value);
-}
-
-}  // namespace detail
-
-// base^exponent by repeated squaring in pairs of doubles. Below 0.6 units for exponents up to 2^40
-// where the result is a normal number.
-inline double portable_power(double base, std::uint64_t exponent) {
-  detail::DoublePair result{1, 0}, square{base, 0};
-  for (; exponent != 0; exponent >>= 1) {
-    if ((exponent & 1) != 0) result = detail::multiply(result, square);
-    if (exponent > 1) square = detail::multiply(square, square);
-  }
-  return rounded(result.high);
-}
-
-// cos x and sin x, for |x| up to 2^20; NaN beyond. Below 1 unit.
-inline double portable_cosine(double x) { return detail::sine_of_turned(x, 1); }
-inline double portable_sine(double x) { return x == 0 ? x : detail::sine_of_turned(x, 0); }
-
-// e^x. Below 1 unit.
-inline double portable_exp(double x) { return detail::exp_of({x, 0}); }
-
-// ln x; NaN below zero. Below 0.6 units.
-inline double portable_log(double x) {
-  if (x == 0) return -std::numeric_limits<double>::infinity();
-  if (x < 0) return std::numeric_limits<double>::quiet_NaN();
-  if (!std::isfinite(x)) return x;
-  return rounded(detail::log_of(x).high);
-}
-
-// base^exponent for base >= 0, NaN below; integers have portable_power. Below 1 unit where the
-// result is a normal number. Zeros and infinities as IEEE 754's pow.
-inline double portable_pow(double base, double exponent) {
-  constexpr double infinity = std::numeric_limits<double>::infinity();
-  if (exponent == 0 || base == 1) return 1;
-  if (base != base || exponent != exponent) return base + exponent;
-  if (base < 0) return std::numeric_limits<double>::quiet_NaN();
-  if (base == 0) return exponent > 0 ? 0 : infinity;
-  if (base == infinity) return exponent > 0 ? infinity : 0;
-  const detail::DoublePair logarithm = detail::log_of(base);
-  const double high = rounded(logarithm.high * exponent);
-  if (!(std::fabs(high) < 1000)) return high > 0 ? infinity : 0;
-  const double low = std::fma(logarithm.high, exponent, -high);
-  return detail::exp_of({high, std::fma(logarithm.low, exponent, low)});
-}
-
-}  // namespace soma
-
-namespace soma::optim {
-
-// Parameters with the same settings.
-struct Group {
-  Parameters parameters;
-  float weight_decay = 0;
-  float rate_factor = 1;  // multiplies the optimizer's learning rate
-};
-
-// Two groups: the parameters that decays(parameter) chooses with weight decay, the others without.
-template <class Decays>
-std::vector<Group> decay_groups(const Parameters& parameters, float weight_decay,
-                                const Decays& decays) {
-  std::vector<Group> groups(2);
-  groups[0].weight_decay = weight_decay;
-  for (const Parameter& parameter : parameters)
-    groups[decays(parameter) ? 0 : 1].parameters.push_back(parameter);
-  return groups;
-}
-// The usual two groups: each parameter says by its kind (Parameter::decays) if it decays; names
-// play no role.
-inline std::vector<Group> decay_groups(const Parameters& parameters, float weight_decay) {
-  return decay_groups(parameters, weight_decay,
-                      [](const Parameter& parameter) { return parameter.decays(); });
-}
-
-// How states are stored, and how stored numbers are rounded when a step writes them. Stochastic
-// draws are keyed by seed, the parameter's name, the number of the step, and row and column. Those
-// whose mapping is automatic (Rounding::draws) have the second one, except in a run that goes on
-// from a checkpoint of the first (Optimizer::keep_mapping()); both roundings have the same.
-struct StepStorage {
-  DType state = DType::fp32;
-  Rounding state_rounding{};
-  Rounding weight_rounding{};  // for parameters that are not fp32
-  std::uint64_t seed = 0;
-};
-
-// The arguments of one call of step().
-struct Step {
-  double rate = 0;
-  // Multiplies gradients as they are read: clipping, 1 / loss scale, 1 / gradient accumulation
-  // steps.
-  float gradient_factor = 1;
-};
-
-namespace detail {
-
-// A parameter with its states; a parameter that never had a gradient has no states.
-struct Slot {
-  Parameter parameter;
-  float weight_decay, rate_factor;
-  std::uint32_t stream;
-  std::uint64_t steps = 0;
-  Tensor first{}, second{};  // for the rows that are stepped here
-  Tensor live{};             // marks of these rows (AdamW); not defined: not made since states were
-                             // set
-  std::size_t first_row = 0, last_row = to_end;
-
-  bool whole() const { return first_row == 0 && last_row == to_end; }
-  // A view of the rows that are stepped here.
-  Tensor rows_of(const Tensor& tensor) const {
-    if (whole()) return tensor;
-    // A tensor of rank 0 counts as one row.
-    return (tensor.rank() == 0 ? tensor.reshape(Shape{1}) : tensor).slice(0, first_row, last_row);
-  }
-};
-
-// Settings out of their range would turn weights into NaN. Error operator.value.
-inline void check_setting(bool in_range, std::string_view name, double value,
-                          std::string_view wanted) {
-  if (!in_range) fail(error_id::operator_value, "Optimizer", name, std::to_string(value), wanted);
-}
-inline void check_beta(std::string_view name, double beta) {
-  check_setting(beta >= 0 && beta < 1, name, beta, "0 to below 1");
-}
-inline void check_not_negative(std::string_view name, double value) {
-  check_setting(value >= 0 && std::isfinite(value), name, value, "a finite number, at least 0");
-}
-inline void check_finite(std::string_view name, double value) {
-  check_setting(std::isfinite(value), name, value, "a finite number");
-}
-
-// A variable, or some of its rows, that is listed twice would take two steps at once.
-inline void check_new(const std::vector<Slot>& before, const Parameter& parameter) {
-  for (const Slot& slot : before) {
-    const Parameter& other = slot.parameter;
-    if (other.var.is(parameter.var) && parameter.first_row < other.last_row &&
-        other.first_row < parameter.last_row)
-      fail(error_id::operator_value, "Optimizer", soma::quoted(parameter.name),
-           "of the variable of " + soma::quoted(other.name), "each variable once");
-  }
-}
-
-inline std::vector<Slot> make_slots(const std::vector<Group>& groups) {
-  std::vector<Slot> made;
-  for (const Group& group : groups) {
-    check_not_negative("weight_decay", static_cast<double>(group.weight_decay));
-    check_finite("rate_factor", static_cast<double>(group.rate_factor));
-    for (const Parameter& parameter : group.parameters) {
-      if (!parameter.var.defined())
-        fail(error_id::tensor_undefined, "Optimizer", soma::quoted(parameter.name),
-             "a variable that is not defined", "a parameter");
-      check_new(made, parameter);
-      made.push_back({parameter, group.weight_decay, group.rate_factor,
-                      stream_id(parameter.name, "optimizer")});
-    }
-  }
-  return made;
-}
-
-// A learning rate that is NaN or below 0 would spoil all weights at once. Error operator.value.
-inline void check_step(const Step& step) { check_not_negative("rate", step.rate); }
-
-inline void ensure_state(Context& context, Tensor& state, const Slot& slot, DType dtype) {
-  if (!state.defined())
-    state = Tensor::zeros(context, slot.rows_of(slot.parameter.value()).shape(), dtype);
-}
-
-}  // namespace detail
-
-// The base class of all optimizers: slots, and states that can be saved.
-class Optimizer {
- public:
-  virtual ~Optimizer() = default;
-  Optimizer(const Optimizer&) = delete;
-  Optimizer& operator=(const Optimizer&) = delete;
-
-  // Updates the parameters that have a gradient; gradients stay.
-  virtual void step(const Step& step) = 0;
-
-  // Completes the work that steps have postponed. Call it before parameters are evaluated or saved.
-  virtual void settle() {}
-
-  // Records the optimizer's name and settings, which decide its steps beside gradients. A run is
-  // resumed with the same values only, and all ranks must have the same values.
-  virtual void describe(Record& record) const = 0;
-  // True if the step of a row depends on that row's gradient and states alone, so that ranks can
-  // share the rows of a parameter (keep_rows()). Norms of whole parameters make that impossible.
-  virtual bool steps_rows_alone() const { return false; }
-  // For a resumed run: `described` is the record of describe() in its checkpoint. Draws whose
-  // mapping is automatic keep the mapping of that run.
-  void keep_mapping(const Record& described) {
-    if (!chosen_)
-      mapping_ = described.contains(mapping_entry) ? DrawMapping::ars : DrawMapping::philox;
-  }
-  // From now on, each parameter has steps, states and gradients (Gradient::first_row) only for the
-  // rows {begin, end} that rows_of(parameter) returns. Call it before the first step. Error
-  // operator.value: an optimizer whose rows are not stepped alone.
-  template <class RowsOf>
-  void keep_rows(const RowsOf& rows_of) {
-    if (!steps_rows_alone())
-      fail(error_id::operator_value, "Optimizer::keep_rows", "optimizer",
-           "an optimizer that needs whole parameters",
-           "an optimizer that steps rows alone (steps_rows_alone())");
-    for (detail::Slot& slot : slots_) {
-      const auto [begin, end] = rows_of(slot.parameter);
-      slot.first_row = begin;
-      slot.last_row = end;
-    }
-  }
-
-  // The states of each parameter that has been stepped: "<name>.steps" (int64, one element), and
-  // its moments "<name>.first_moment" and "<name>.second_moment" if it has them. The tensors are
-  // shared and read-only: return changed tensors through load_state(). If an optimizer keeps some
-  // rows only, its states cover these rows. An optimizer with other states than these two moments
-  // overrides both functions.
-  virtual StateDict state() const {
-    StateDict state;
-    for (const detail::Slot& slot : slots_) {
-      if (slot.steps == 0) continue;
-      const std::string& name = slot.parameter.name;
-      state.set(name + ".steps", Tensor::scalar(context_, static_cast<std::int64_t>(slot.steps)));
-      if (slot.first.defined()) state.set(name + ".first_moment", slot.first);
-      if (slot.second.defined()) state.set(name + ".second_moment", slot.second);
-    }
-    return state;
-  }
-  // Copies states of whole parameters; a parameter without an entry starts anew. Each entry has to
-  // be one that state() would return. Errors by the entry's name: state.missing_name,
-  // state.extra_name, state.shape, state.dtype, operator.value (an invalid number of steps);
-  // nothing is copied then.
-  virtual void load_state(const StateDict& state) {
-    constexpr std::string_view moments[] = {".first_moment", ".second_moment"};
-    std::vector<std::string> used;
-    std::vector<detail::Slot> loaded = slots_;
-    for (detail::Slot& slot : loaded) {
-      const std::string& name = slot.parameter.name;
-      slot.steps = 0;
-      slot.live = slot.first = slot.second = Tensor();
-      const auto is_named = [&](std::string_view end) {
-        return state.find(std::string(name).append(end)) != nullptr;
-      };
-      if (!is_named(".steps") && !is_named(moments[0]) && !is_named(moments[1])) continue;
-      slot.steps = steps_of(entry(state, name + ".steps", used), name);
-      for (std::size_t i = 0; i < moments_of(slot); ++i)
-        (i == 0 ? slot.first : slot.second) =
-            copy_moment(entry(state, std::string(name).append(moments[i]), used),
-                        std::string(name).append(moments[i]), slot, i);
-    }
-    for (const auto& [name, tensor] : state)
-      if (std::find(used.begin(), used.end(), name) == used.end())
-        fail(error_id::extra_name, "Optimizer::load_state", "state", soma::quoted(name),
-             "the names of this optimizer's states");
-    slots_ = std::move(loaded);
-  }
-
- protected:
-  // Errors tensor.undefined (a variable), operator.value (no parameters, a variable that is listed
-  // twice, a setting, two mappings of draws), rounding.random_bits.
-  Optimizer(Context& context, const std::vector<Group>& groups, const StepStorage& storage)
-      : context_(context), slots_(detail::make_slots(groups)), state_dtype_(storage.state) {
-    if (slots_.empty())
-      fail(error_id::operator_value, "Optimizer", "parameters", "none", "at least one");
-    check_random_bits("Optimizer", "weight_rounding.random_bits", storage.weight_rounding);
-    check_random_bits("Optimizer", "state_rounding.random_bits", storage.state_rounding);
-    for (const Rounding& rounding : {storage.weight_rounding, storage.state_rounding}) {
-      if (rounding.mode != RoundingMode::stochastic || rounding.draws == DrawMapping::automatic)
-        continue;
-      if (chosen_ && mapping_ != rounding.draws)
-        fail(error_id::operator_value, "Optimizer", "state_rounding.draws",
-             to_string(rounding.draws),
-             std::string(to_string(mapping_)) + ", as weight_rounding has");
-      mapping_ = rounding.draws;
-      chosen_ = true;
-    }
-  }
-  // The number of moments, at most two, of a parameter that has been stepped.
-  virtual std::size_t moments() const { return 0; }
-  // The number of moments of one parameter, and their shapes, where they differ from the
-  // parameter's.
-  virtual std::size_t moments_of(const detail::Slot&) const { return moments(); }
-  virtual Shape moment_shape(const detail::Slot& slot, std::size_t) const {
-    return slot.parameter.value().shape();
-  }
-  // Error operator.value: backward has left no gradient in any parameter. To be called by step().
-  void check_gradients() const {
-    for (const detail::Slot& slot : slots_)
-      if (slot.parameter.gradient().defined()) return;
-    fail(error_id::operator_value, "Optimizer::step", "gradients",
-         "none in " + std::to_string(slots_.size()) + " parameters",
-         "at least one: backward comes before a step, clear_gradients after it");
-  }
-
-  // Part of describe(): the storage of weights and states.
-  void describe_storage(Record& record, const StepStorage& storage) const {
-    record.set("optimizer.state", to_string(storage.state));
-    record.set("optimizer.state_rounding", to_string(storage.state_rounding.mode));
-    record.set("optimizer.weight_rounding", to_string(storage.weight_rounding.mode));
-    record.set("optimizer.seed", storage.seed);
-    // Runs with the first mapping record nothing, as before there was a second one.
-    for (const Rounding& rounding : {storage.weight_rounding, storage.state_rounding})
-      if (rounding.mode == RoundingMode::stochastic && mapping_ == DrawMapping::ars)
-        record.set(mapping_entry, to_string(mapping_));
-  }
-  // The rounding of a step: the mapping of its draws is no longer automatic.
-  Rounding drawn(Rounding rounding) const {
-    if (rounding.mode == RoundingMode::stochastic) rounding.draws = mapping_;
-    return rounding;
-  }
-  // Part of describe(): the weight decay and the rate factor of each parameter.
-  void describe_groups(Record& record) const {
-    std::string decays, rates;
-    for (const detail::Slot& slot : slots_) {
-      const std::string decay = to_text(static_cast<double>(slot.weight_decay));
-      const std::string rate = to_text(static_cast<double>(slot.rate_factor));
-      if (decays.find(decay) == decays.npos) decays.append(decays.empty() ? "" : " ").append(decay);
-      if (rates.find(rate) == rates.npos) rates.append(rates.empty() ? "" : " ").append(rate);
-    }
-    record.set("optimizer.weight_decay", decays);
-    record.set("optimizer.rate_factor", rates);
-  }
-  Context& context_;
-  std::vector<detail::Slot> slots_;
-
- private:
-  static void check(const std::string& name, const Tensor& given, const Shape& shape, DType dtype) {
-    if (given.shape() != shape)
-      fail(error_id::state_shape, "Optimizer::load_state", soma::quoted(name), given.describe(),
-           to_string(shape));
-    if (given.dtype() != dtype)
-      fail(error_id::state_dtype, "Optimizer::load_state", soma::quoted(name), given.describe(),
-           to_string(dtype));
-  }
-  static const Tensor& entry(const StateDict& state, std::string name,
-                             std::vector<std::string>& used) {
-    const Tensor* found = state.find(name);
-    if (found == nullptr)
-      fail(error_id::missing_name, "Optimizer::load_state", soma::quoted(name), "not there",
-           "an entry beside the others of its parameter");
-    used.push_back(std::move(name));
-    return *found;
-  }
-  static std::uint64_t steps_of(const Tensor& steps, const std::string& parameter) {
-    const std::string name = parameter + ".steps";
-    check(name, steps, Shape{}, DType::int64);
-    const std::int64_t number = *steps.data<std::int64_t>();
-    if (number < 1)
-      fail(error_id::operator_value, "Optimizer::load_state", soma::quoted(name),
-           std::to_string(number), "at least 1");
-    return static_cast<std::uint64_t>(number);
-  }
-  Tensor copy_moment(const Tensor& saved, const std::string& name, const detail::Slot& slot,
-                     std::size_t moment) const {
-    const Shape shape = moment_shape(slot, moment);
-    // A scalar comes back as one row if ranks shared it (Slot::rows_of).
-    const bool as_row = shape.rank() == 0 && saved.shape() == Shape{1};
-    const Tensor whole = as_row ? saved.reshape(shape) : saved;
-    check(name, whole, shape, state_dtype_);
-    return clone(context_, slot.rows_of(whole));
-  }
-  static constexpr std::string_view mapping_entry = "optimizer.draws";
-  DType state_dtype_;
-  DrawMapping mapping_ = DrawMapping::ars;  // of all draws
-  bool chosen_ = false;                     // by a rounding
-};
-
-}  // namespace soma::optim
 // ---- soma/parallel/gradient_reducer.hpp
 // GradientReducer: adds the gradients of all ranks while backward continues.
 //
@@ -11863,649 +15029,6 @@ inline void broadcast(Communicator& communicator, std::span<std::byte> bytes, in
 
 // ---- soma/parallel/gradient_rounding.hpp
 // GradientRounding: rounds sums of gradients to a narrow format for transit.
-
-// ---- soma/kernels/convert/convert.hpp
-// convert(): many numbers from any format to any other, with rounding, scales and amax, over the
-// context's executor.
-//
-// Values are decoded exactly to fp32, scaled if asked, and encoded with one rounding. The result of
-// an element depends on its value, its scale, the options and its logical index: not on threads,
-// target, alignment, length or how a tensor is cut into calls. Cost: one pass over the data (two if
-// ScalePolicy::current has to find amax first); about memory speed for bf16, see docs/benchmarks.md
-// for other formats. Allocates nothing.
-
-// ---- soma/numeric/code_span.hpp
-// CodeSpan: bytes together with their format, which is chosen at run time. All conversions have an
-// overload that takes CodeSpan.
-
-namespace soma {
-
-// A matrix of codes, `rows` x `columns`, each code format.bytes() wide. Rows are `row_stride` bytes
-// apart, and the codes of a row are adjacent. A plain array is one row. The span does not own the
-// bytes; copies of the span see the same bytes.
-template <class Byte>
-struct BasicCodeSpan {
-  FloatFormat format;
-  Byte* data = nullptr;
-  std::size_t rows = 1, columns = 0;
-  std::size_t row_stride = 0;  // bytes; at least row_bytes() where there are several rows
-
-  constexpr std::size_t size() const { return rows * columns; }
-  constexpr std::size_t row_bytes() const {
-    return columns * static_cast<std::size_t>(format.bytes());
-  }
-  constexpr bool contiguous() const { return rows <= 1 || row_stride == row_bytes(); }
-  constexpr Byte* row(std::size_t index) const { return data + index * row_stride; }
-
-  constexpr operator BasicCodeSpan<const std::byte>() const requires(!std::is_const_v<Byte>) {
-    return {format, data, rows, columns, row_stride};
-  }
-};
-
-using CodeSpan = BasicCodeSpan<std::byte>;
-using ConstCodeSpan = BasicCodeSpan<const std::byte>;
-
-namespace detail {
-
-template <class Byte>
-BasicCodeSpan<Byte> code_span(const FloatFormat& format, std::span<Byte> bytes) {
-  validate(format, "code_span");
-  const auto width = static_cast<std::size_t>(format.bytes());
-  if (bytes.size() % width != 0)
-    fail(error_id::bad_layout, "code_span", "bytes", std::to_string(bytes.size()) + " bytes",
-         "a multiple of " + std::to_string(width) + " (" + to_string(format) + ")");
-  return {format, bytes.data(), 1, bytes.size() / width, bytes.size()};
-}
-
-}  // namespace detail
-
-// One row that fills `bytes`. Errors format.impossible, convert.layout (the size is no multiple of
-// the code width).
-inline CodeSpan code_span(const FloatFormat& format, std::span<std::byte> bytes) {
-  return detail::code_span(format, bytes);
-}
-inline ConstCodeSpan code_span(const FloatFormat& format, std::span<const std::byte> bytes) {
-  return detail::code_span(format, bytes);
-}
-
-}  // namespace soma
-// ---- soma/numeric/minifloat.hpp
-// minifloat<format>: a number in any FloatFormat, as small as the format allows (1, 2 or 4 bytes).
-//
-// Trivially copyable, no invariant: every bit pattern is a value. Arithmetic computes the exact
-// result and rounds it once to the format, nearest-even: through float where double rounding is
-// provably harmless, through double elsewhere.
-// std::numeric_limits, hashing, text: numeric/minifloat_traits.hpp; std::format:
-// numeric/minifloat_format.hpp. Many numbers at a time: kernels/convert/convert.hpp.
-
-namespace soma {
-
-template <FloatFormat Format>
-class minifloat {
-  static_assert(Format.problem() == nullptr,
-                "impossible FloatFormat record: see FloatFormat::problem() for what it lacks");
-
- public:
-  static constexpr FloatFormat format = Format;
-  using Storage =
-      std::conditional_t<Format.bytes() == 1, std::uint8_t,
-                         std::conditional_t<Format.bytes() == 2, std::uint16_t, std::uint32_t>>;
-
-  minifloat() = default;  // uninitialised, as float
-
-  // Nearest-even unless another rounding is given; `random` is for stochastic rounding
-  // (rounding_word in draw.hpp).
-  constexpr explicit minifloat(float value, const Rounding& rounding = {}, std::uint32_t random = 0)
-      : storage_(store(encode(Format, value, rounding, random))) {}
-  constexpr explicit minifloat(double value, const Rounding& rounding = {},
-                               std::uint32_t random = 0)
-      : storage_(store(encode(Format, value, rounding, random))) {}
-  // Integers up to 2^53 in magnitude are exact before the one rounding; larger integers are rounded
-  // to double first.
-  template <std::integral Integer>
-  constexpr explicit minifloat(Integer value) : minifloat(static_cast<double>(value)) {}
-  // Conversion from another format, rounded once.
-  template <FloatFormat Other>
-  requires(Other != Format) constexpr explicit minifloat(minifloat<Other> other,
-                                                         const Rounding& rounding = {},
-                                                         std::uint32_t random = 0)
-      : minifloat(static_cast<float>(other), rounding, random) {}
-
-  // The exact value: every format's values are fp32 values.
-  constexpr operator float() const { return decode(Format, code()); }
-
-  // The stored bits (in 4 bytes: the code at the top, so a tf32's bits are an fp32's).
-  constexpr Storage bits() const { return storage_; }
-  static constexpr minifloat from_bits(Storage bits) {
-    minifloat value{};
-    value.storage_ = bits;
-    return value;
-  }
-  // The code: the format's bits as an integer.
-  constexpr std::uint32_t code() const {
-    return static_cast<std::uint32_t>(storage_) >> Format.storage_shift();
-  }
-  static constexpr minifloat from_code(std::uint32_t code) { return from_bits(store(code)); }
-
-  constexpr minifloat operator+() const { return *this; }
-  // Flips the sign bit, of NaN too. A zero or NaN without sign stays; an unsigned format negates by
-  // value.
-  constexpr minifloat operator-() const {
-    if constexpr (!Format.is_signed) return minifloat(-static_cast<float>(*this));
-    if constexpr (Format.specials == Specials::nan_negative_zero)
-      if ((code() & Format.magnitude_mask()) == 0) return *this;
-    return from_code(code() ^ Format.sign_mask());
-  }
-
-  friend constexpr minifloat operator+(minifloat a, minifloat b) {
-    return rounded(wide(a) + wide(b));
-  }
-  friend constexpr minifloat operator-(minifloat a, minifloat b) {
-    return rounded(wide(a) - wide(b));
-  }
-  friend constexpr minifloat operator*(minifloat a, minifloat b) {
-    return rounded(wide(a) * wide(b));
-  }
-  friend constexpr minifloat operator/(minifloat a, minifloat b) {
-    return rounded(divide(wide(a), wide(b)));
-  }
-  constexpr minifloat& operator+=(minifloat other) { return *this = *this + other; }
-  constexpr minifloat& operator-=(minifloat other) { return *this = *this - other; }
-  constexpr minifloat& operator*=(minifloat other) { return *this = *this * other; }
-  constexpr minifloat& operator/=(minifloat other) { return *this = *this / other; }
-
-  // Compares values as IEEE 754 does: NaN is unordered, -0 equals +0.
-  friend constexpr bool operator==(minifloat a, minifloat b) {
-    return static_cast<float>(a) == static_cast<float>(b);
-  }
-  friend constexpr std::partial_ordering operator<=>(minifloat a, minifloat b) {
-    return static_cast<float>(a) <=> static_cast<float>(b);
-  }
-
- private:
-  // Rounding the float result of an operation on p-bit numbers again to p bits equals rounding once
-  // if float's 24 bits are at least 2p + 2 (Figueroa, "When is double rounding innocuous?", 1995),
-  // as long as no float result overflows or becomes subnormal: products reach twice the smallest
-  // and largest exponents, quotients their difference. double has 53 bits, enough for p = 24, and
-  // room for every exponent.
-  static constexpr int lowest = Format.min_spacing_exponent();
-  static constexpr int highest = Format.max_exponent() + 1;
-  static constexpr bool float_is_enough = 2 * (Format.mantissa_bits + 1) + 2 <= 24 &&
-                                          2 * lowest >= -126 && 2 * highest <= 127 &&
-                                          highest - lowest <= 126;
-  using Wide = std::conditional_t<float_is_enough, float, double>;
-
-  static constexpr Wide wide(minifloat value) {
-    return static_cast<Wide>(static_cast<float>(value));
-  }
-  static constexpr minifloat rounded(Wide value) { return minifloat(value); }
-  // x / 0 is no constant expression in C++; give it IEEE's result there as well.
-  static constexpr Wide divide(Wide a, Wide b) {
-    if (std::is_constant_evaluated() && b == 0) {
-      if (a == 0 || a != a) return std::bit_cast<float>(0x7FC00000u);
-      const bool negative = (a < 0) != unpack(b).negative;
-      return std::bit_cast<float>(negative ? 0xFF800000u : 0x7F800000u);
-    }
-    return a / b;
-  }
-  static constexpr Storage store(std::uint32_t code) {
-    return static_cast<Storage>(code << Format.storage_shift());
-  }
-
-  Storage storage_;
-};
-
-using tf32 = minifloat<formats::tf32>;
-using fp16 = minifloat<formats::fp16>;
-using bf16 = minifloat<formats::bf16>;
-using fp8_e3m4 = minifloat<formats::fp8_e3m4>;
-using fp8_e4m3 = minifloat<formats::fp8_e4m3>;
-using fp8_e5m2 = minifloat<formats::fp8_e5m2>;
-using fp8_e4m3fn = minifloat<formats::fp8_e4m3fn>;
-using fp8_e4m3fnuz = minifloat<formats::fp8_e4m3fnuz>;
-using fp8_e5m2fnuz = minifloat<formats::fp8_e5m2fnuz>;
-using e8m0 = minifloat<formats::e8m0>;
-using fp6_e2m3 = minifloat<formats::fp6_e2m3>;
-using fp6_e3m2 = minifloat<formats::fp6_e3m2>;
-using fp4_e2m1 = minifloat<formats::fp4_e2m1>;
-
-template <FloatFormat F>
-constexpr bool isnan(minifloat<F> value) {
-  const float x = value;
-  return x != x;
-}
-template <FloatFormat F>
-constexpr bool isinf(minifloat<F> value) {
-  return F.has_infinity() && (value.code() & F.magnitude_mask()) == F.infinity_code();
-}
-template <FloatFormat F>
-constexpr bool isfinite(minifloat<F> value) {
-  return !isnan(value) && !isinf(value);
-}
-// Neither zero, subnormal, infinite nor NaN.
-template <FloatFormat F>
-constexpr bool isnormal(minifloat<F> value) {
-  return isfinite(value) &&
-         (!F.has_zero() || (value.code() & F.magnitude_mask()) >> F.mantissa_bits != 0);
-}
-template <FloatFormat F>
-constexpr bool signbit(minifloat<F> value) {
-  return (value.code() & F.sign_mask()) != 0;
-}
-template <FloatFormat F>
-constexpr minifloat<F> abs(minifloat<F> value) {
-  return signbit(value) ? -value : value;
-}
-
-namespace detail {
-
-// Rounds to odd: the last bit of the double is set if digits follow it. Rounding this double to any
-// format gives the same result as rounding the long double once.
-constexpr double to_odd_double(long double value) {
-  const auto nearest = static_cast<double>(value);
-  const long double rest = value - static_cast<long double>(nearest);
-  const auto bits = std::bit_cast<std::uint64_t>(nearest);
-  if (rest == 0 || (bits & 1) != 0 || nearest - nearest != 0) return nearest;
-  const bool outward = (rest > 0) == (value > 0);
-  return std::bit_cast<double>(outward ? bits + 1 : bits - 1);
-}
-
-}  // namespace detail
-
-// 1.5_bf16 and similar literals, rounded once from the compiler's long double.
-namespace literals {
-
-constexpr tf32 operator""_tf32(long double value) { return tf32(detail::to_odd_double(value)); }
-constexpr fp16 operator""_fp16(long double value) { return fp16(detail::to_odd_double(value)); }
-constexpr bf16 operator""_bf16(long double value) { return bf16(detail::to_odd_double(value)); }
-constexpr fp8_e3m4 operator""_e3m4(long double value) {
-  return fp8_e3m4(detail::to_odd_double(value));
-}
-constexpr fp8_e4m3 operator""_e4m3(long double value) {
-  return fp8_e4m3(detail::to_odd_double(value));
-}
-constexpr fp8_e5m2 operator""_e5m2(long double value) {
-  return fp8_e5m2(detail::to_odd_double(value));
-}
-constexpr fp8_e4m3fn operator""_e4m3fn(long double value) {
-  return fp8_e4m3fn(detail::to_odd_double(value));
-}
-
-}  // namespace literals
-
-}  // namespace soma
-
-namespace soma {
-
-struct ConvertOptions {
-  Rounding rounding{};
-  // The random numbers: number draw.index and the following ones for the elements in row-major
-  // order; the k-th row starts at draw.index + k * draw_row_stride (0: the number of columns).
-  Draw draw{};
-  std::uint64_t draw_row_stride = 0;
-
-  // The target's scales, scale_grid() many, row-major. ScalePolicy::current writes them, delayed
-  // reads them.
-  Scaling scaling{};
-  std::span<float> scales{};
-  // The scales of the source, read whatever the policy; empty: none.
-  Granularity source_granularity = Granularity::tensor;
-  std::span<const float> source_scales{};
-  // Receives the largest finite magnitude of each granule of `scaling` (of the tensor if the policy
-  // is none), before scaling: one pass computes the codes and the next step's amax. It is 0 if a
-  // granule has no finite value. Empty: not wanted.
-  std::span<float> amax{};
-};
-
-// The matrix `from` into the matrix `to`, element by element. Conversion in place is allowed if
-// both start at the same byte and no target element lies above its source (codes as wide or
-// narrower; rows no farther apart); with narrower codes it then runs on one thread. On error
-// nothing is written. Errors:
-//   format.impossible       either format
-//   convert.size_mismatch   rows or columns differ
-//   convert.layout          a row stride shorter than a row, or no memory behind a matrix that is
-//                           not empty
-//   convert.overlap         the two overlap in another way
-//   rounding.random_bits    more than 32
-//   scaling.invalid         a field of the Scaling, or a delayed scale not positive and finite
-//   scaling.count           scales, source_scales or amax are not as many as the granules
-void convert(Context& context, const ConstCodeSpan& from, const CodeSpan& to,
-             const ConvertOptions& options = {});
-
-namespace detail {
-
-template <class T>
-struct FormatOf;
-template <>
-struct FormatOf<float> {
-  static constexpr FloatFormat value = formats::fp32;
-};
-template <FloatFormat F>
-struct FormatOf<minifloat<F>> {
-  static constexpr FloatFormat value = F;
-};
-
-template <class Span>
-using ElementOf = typename decltype(std::span(std::declval<Span&>()))::element_type;
-
-template <class Span>
-concept FloatSpan = requires(Span& span) {
-  std::span(span);
-  FormatOf<std::remove_const_t<ElementOf<Span>>>::value;
-};
-
-template <class T>
-auto typed_code_span(std::span<T> values) {
-  return code_span(FormatOf<std::remove_const_t<T>>::value, [&] {
-    if constexpr (std::is_const_v<T>)
-      return std::as_bytes(values);
-    else
-      return std::as_writable_bytes(values);
-  }());
-}
-
-}  // namespace detail
-
-// The same for arrays, vectors and spans of float and minifloat. Errors as above.
-template <class From, class To>
-requires detail::FloatSpan<const From> && detail::FloatSpan<To>
-void convert(Context& context, const From& from, To&& to, const ConvertOptions& options = {}) {
-  convert(context, ConstCodeSpan(detail::typed_code_span(std::span(from))),
-          detail::typed_code_span(std::span(to)), options);
-}
-
-}  // namespace soma
-
-// ---- soma/kernels/convert/plan.hpp
-// How convert() checks its arguments, cuts a matrix into items of work and runs them.
-//
-// An item is a band of rows by a segment of columns. Only the granule of a whole tensor spans
-// several items, so each item computes the scales and amax of its own granules. A tensor's single
-// amax is a maximum, which does not depend on order.
-
-namespace soma::detail {
-
-inline std::string describe(const ConstCodeSpan& span) {
-  return std::to_string(span.rows) + " x " + std::to_string(span.columns) + " " +
-         to_string(span.format);
-}
-
-inline void check_layout(const ConstCodeSpan& span, const char* argument) {
-  validate(span.format, "convert");
-  const std::size_t elements = checked_multiply(span.rows, span.columns, "convert");
-  const std::size_t row =
-      checked_multiply(span.columns, static_cast<std::size_t>(span.format.bytes()), "convert");
-  if (elements == 0) return;
-  if (span.data == nullptr)
-    fail(error_id::bad_layout, "convert", argument, describe(span) + " at a null pointer",
-         "memory");
-  if (span.rows > 1 && span.row_stride < row)
-    fail(error_id::bad_layout, "convert", argument,
-         describe(span) + " with rows " + std::to_string(span.row_stride) + " bytes apart",
-         "at least " + std::to_string(row));
-  static_cast<void>(
-      checked_add(checked_multiply(span.rows - 1, span.row_stride, "convert"), row, "convert"));
-}
-
-// The bytes from the start of the first element to the end of the last.
-inline std::size_t extent(const ConstCodeSpan& span) {
-  return span.size() == 0 ? 0 : (span.rows - 1) * span.row_stride + span.row_bytes();
-}
-
-inline bool overlaps(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
-  // Addresses as numbers: < on unrelated pointers is no order.
-  const auto before = [](const std::byte* p, const std::byte* q) {
-    return reinterpret_cast<std::uintptr_t>(p) < reinterpret_cast<std::uintptr_t>(q);
-  };
-  const auto *x = static_cast<const std::byte*>(a), *y = static_cast<const std::byte*>(b);
-  return a_bytes != 0 && b_bytes != 0 && before(x, y + b_bytes) && before(y, x + a_bytes);
-}
-
-inline void check_scale_count(const char* argument, std::size_t given, std::size_t wanted) {
-  if (given != wanted)
-    fail(error_id::scale_count, "convert", argument, std::to_string(given) + " numbers",
-         std::to_string(wanted) + ", one for each granule");
-}
-
-inline void check_convert(const ConstCodeSpan& from, const CodeSpan& to,
-                          const ConvertOptions& options) {
-  check_layout(from, "from");
-  check_layout(to, "to");
-  if (from.rows != to.rows || from.columns != to.columns)
-    fail(error_id::size_mismatch, "convert", "to", describe(to),
-         "the size of from, " + describe(from));
-  check_random_bits("convert", "rounding.random_bits", options.rounding);
-  validate(options.scaling, "convert");
-
-  const bool scaled = options.scaling.policy != ScalePolicy::none;
-  const Granularity granularity = scaled ? options.scaling.granularity : Granularity::tensor;
-  const std::size_t granules = scale_grid(granularity, to.rows, to.columns).size();
-  check_scale_count("scales", options.scales.size(), scaled ? granules : 0);
-  if (!options.amax.empty()) check_scale_count("amax", options.amax.size(), granules);
-  if (!options.source_scales.empty())
-    check_scale_count("source_scales", options.source_scales.size(),
-                      scale_grid(options.source_granularity, from.rows, from.columns).size());
-  if (options.scaling.policy == ScalePolicy::delayed)
-    for (const float scale : options.scales)
-      if (!(scale > 0 && scale <= (std::numeric_limits<float>::max)()))
-        fail(error_id::bad_scaling, "convert", "scales", std::to_string(scale),
-             "positive and finite");
-
-  const std::size_t from_bytes = extent(from), to_bytes = extent(to);
-  if (overlaps(from.data, from_bytes, to.data, to_bytes)) {
-    const bool in_place = from.data == to.data && to.format.bytes() <= from.format.bytes() &&
-                          (to.rows <= 1 || to.row_stride <= from.row_stride);
-    if (!in_place)
-      fail(error_id::forbidden_overlap, "convert", "to",
-           describe(to) + ", which overlaps from (" + describe(from) + ")",
-           "separate memory, or the same start with codes no wider and rows no farther apart");
-  }
-}
-
-// The largest of many floats that are not negative, from any thread. The bits of such floats ascend
-// with their values.
-class AtomicMaximum {
- public:
-  void include(float value) {
-    const auto bits = std::bit_cast<std::uint32_t>(value);
-    std::uint32_t seen = bits_.load(std::memory_order_relaxed);
-    while (bits > seen && !bits_.compare_exchange_weak(seen, bits, std::memory_order_relaxed)) {
-    }
-  }
-  float value() const { return std::bit_cast<float>(bits_.load(std::memory_order_relaxed)); }
-
- private:
-  std::atomic<std::uint32_t> bits_{0};
-};
-
-class ConvertPlan {
- public:
-  ConvertPlan(Context& context, ConstCodeSpan from, CodeSpan to, const ConvertOptions& options)
-      : context_(context), from_(from), to_(to), options_(options) {
-    scaled_ = options.scaling.policy != ScalePolicy::none;
-    if (options_.draw_row_stride == 0) options_.draw_row_stride = to.columns;
-    const Granularity granularity = scaled_ ? options.scaling.granularity : Granularity::tensor;
-    const bool source_scaled = !options.source_scales.empty();
-    const bool whole = granularity == Granularity::tensor &&
-                       (!source_scaled || options.source_granularity == Granularity::tensor);
-    if (whole && from.contiguous() && to.contiguous() && options_.draw_row_stride == to.columns)
-      flatten();
-    granule_ = granule(granularity);
-    grid_ = scale_grid(granularity, to_.rows, to_.columns);
-    source_granule_ = granule(options.source_granularity);
-    source_grid_ = scale_grid(options.source_granularity, from_.rows, from_.columns);
-
-    // A row that shares one scale is one segment; otherwise segments are a whole number of
-    // 128-column granules.
-    segment_ =
-        granularity == Granularity::row ? (std::max)(to_.columns, std::size_t{1}) : item_elements;
-    segments_ = (to_.columns + segment_ - 1) / segment_;
-    const std::size_t rows_that_fit = item_elements / (std::min)(segment_, to_.columns);
-    band_ = granule_.rows == 128 ? 128 : (std::max)(std::size_t{1}, rows_that_fit);
-    bands_ = (to_.rows + band_ - 1) / band_;
-
-    args_.from_params = make_codec_params(from_.format);
-    args_.to_params = make_codec_params(to_.format, options.rounding);
-    args_.limit = decode(to_.format, to_.format.max_finite_code());
-    args_.draw = options.draw;
-    args_.stream =
-        extent(to_) >= streaming_bytes && static_cast<const std::byte*>(to_.data) != from_.data;
-  }
-
-  void run() {
-    const FloatEnvironment environment;  // a tensor's scale is computed here, not in a task
-    AtomicMaximum tensor_amax;
-    const bool one_granule = granule_.rows == 0;
-    const bool current = options_.scaling.policy == ScalePolicy::current;
-    if (current && one_granule) {
-      for_each_item([&](const Item& item) {
-        float amax = 0;
-        collect_amax(item, item.first_row, item.end_row, &amax);
-        tensor_amax.include(amax);
-      });
-      options_.scales[0] = scale_for(options_.scaling, to_.format, tensor_amax.value());
-    }
-    const bool late_amax = one_granule && !options_.amax.empty() && !current;
-    for_each_item(
-        [&](const Item& item) { convert_item(item, late_amax ? &tensor_amax : nullptr); });
-    if (one_granule && !options_.amax.empty()) options_.amax[0] = tensor_amax.value();
-  }
-
- private:
-  // 128 KiB of floats: large compared with the cost of handing out work, small compared with a
-  // second-level cache.
-  static constexpr std::size_t item_elements = 32768;
-  // Half of a large last-level cache: the start of a longer target is evicted before it can be read
-  // from there.
-  static constexpr std::size_t streaming_bytes = std::size_t{16} << 20;
-  static constexpr std::size_t most_granules = item_elements / 32;
-
-  struct Item {
-    std::size_t first_row, end_row, first_column, columns;
-  };
-
-  void flatten() {
-    const std::size_t size = to_.size();
-    from_.rows = to_.rows = 1;
-    from_.columns = to_.columns = size;
-    options_.draw_row_stride = size;
-  }
-
-  template <class Function>
-  void for_each_item(const Function& function) {
-    const std::size_t items = bands_ * segments_;
-    const bool narrowing_in_place = static_cast<const std::byte*>(to_.data) == from_.data &&
-                                    (to_.format.bytes() != from_.format.bytes() ||
-                                     (to_.rows > 1 && to_.row_stride != from_.row_stride));
-    const std::size_t width =
-        items <= 1 || narrowing_in_place ? 1 : static_cast<std::size_t>(context_.executor().width);
-    const std::size_t tasks = (std::min)(items, width);
-    parallel(context_, static_cast<int>(tasks), [&](int task) {
-      const auto part = [&](std::size_t index) {
-        return items / tasks * index + (std::min)(index, items % tasks);
-      };
-      const auto index = static_cast<std::size_t>(task);
-      for (std::size_t i = part(index); i < part(index + 1); ++i) {
-        const std::size_t row = i / segments_ * band_, column = i % segments_ * segment_;
-        function(Item{row, (std::min)(row + band_, to_.rows), column,
-                      (std::min)(segment_, to_.columns - column)});
-      }
-    });
-  }
-
-  // The kernel arguments for a row of an item, without target scales.
-  ConvertArgs row_args(const Item& item, std::size_t row) const {
-    ConvertArgs args = args_;
-    args.from = from_.row(row) + item.first_column * static_cast<std::size_t>(from_.format.bytes());
-    args.to = to_.row(row) + item.first_column * static_cast<std::size_t>(to_.format.bytes());
-    args.count = item.columns;
-    args.draw.index += row * options_.draw_row_stride + item.first_column;
-    args.target_group = granule_.columns == 0 ? item.columns : granule_.columns;
-    if (!options_.source_scales.empty()) {
-      const Granule g = source_granule_;
-      const std::size_t grid_row = g.rows == 0 ? 0 : row / g.rows;
-      const std::size_t grid_column = g.columns == 0 ? 0 : item.first_column / g.columns;
-      args.source_scales =
-          options_.source_scales.data() + grid_row * source_grid_.columns + grid_column;
-      args.source_group = g.columns == 0 ? item.columns : g.columns;
-    }
-    return args;
-  }
-
-  // Adds the largest finite magnitudes of an item's rows to those in `amax`, one for each granule.
-  void collect_amax(const Item& item, std::size_t first, std::size_t end, float* amax) const {
-    for (std::size_t row = first; row < end; ++row) {
-      ConvertArgs args = row_args(item, row);
-      args.to = nullptr;
-      args.amax = amax;
-      context_.kernels().convert(args);
-    }
-  }
-
-  // Rows that share granules are converted together: first amax, if it determines the scale, then
-  // the codes.
-  void convert_item(const Item& item, AtomicMaximum* tensor_amax) {
-    std::array<float, most_granules> amax, inverse;
-    const std::size_t together = granule_.rows == 0 ? item.end_row - item.first_row : granule_.rows;
-    const std::size_t group = granule_.columns == 0 ? item.columns : granule_.columns;
-    const std::size_t granules = (item.columns + group - 1) / group;
-    const bool one_granule = granule_.rows == 0;
-    const bool current = options_.scaling.policy == ScalePolicy::current && !one_granule;
-    const bool wants_amax = one_granule ? tensor_amax != nullptr : !options_.amax.empty();
-
-    for (std::size_t first = item.first_row; first < item.end_row; first += together) {
-      const std::size_t end = (std::min)(first + together, item.end_row);
-      const std::size_t grid_row = one_granule ? 0 : first / granule_.rows;
-      const std::size_t at = grid_row * grid_.columns +
-                             (granule_.columns == 0 ? 0 : item.first_column / granule_.columns);
-      std::fill_n(amax.begin(), granules, 0.0f);
-      if (current) {
-        collect_amax(item, first, end, amax.data());
-        for (std::size_t g = 0; g < granules; ++g)
-          options_.scales[at + g] = scale_for(options_.scaling, to_.format, amax[g]);
-      }
-      if (scaled_)
-        for (std::size_t g = 0; g < granules; ++g) inverse[g] = 1.0f / options_.scales[at + g];
-      for (std::size_t row = first; row < end; ++row) {
-        ConvertArgs args = row_args(item, row);
-        if (scaled_) args.inverse_scales = inverse.data();
-        if (wants_amax && !current) args.amax = amax.data();
-        context_.kernels().convert(args);
-      }
-      if (wants_amax && one_granule) tensor_amax->include(amax[0]);
-      if (wants_amax && !one_granule)
-        std::copy_n(amax.begin(), granules, options_.amax.data() + at);
-    }
-  }
-
-  Context& context_;
-  ConstCodeSpan from_;
-  CodeSpan to_;
-  ConvertOptions options_;
-  bool scaled_ = false;
-  Granule granule_{}, source_granule_{};
-  ScaleGrid grid_{}, source_grid_{};
-  std::size_t segment_ = 0, segments_ = 0, band_ = 0, bands_ = 0;
-  ConvertArgs args_{};
-};
-
-}  // namespace soma::detail
-
-namespace soma {
-
-inline void convert(Context& context, const ConstCodeSpan& from, const CodeSpan& to,
-                    const ConvertOptions& options) {
-  detail::check_convert(from, to, options);
-  if (to.size() == 0) {
-    for (float& amax : options.amax) amax = 0;
-    if (options.scaling.policy == ScalePolicy::current)
-      for (float& scale : options.scales) scale = 1;
-    return;
-  }
-  detail::ConvertPlan(context, from, to, options).run();
-}
-
-}  // namespace soma
 
 namespace soma {
 
@@ -13308,327 +15831,13 @@ class StoppableSource final : public data::BatchSource {
 // the interface to gradients; ranks.hpp, other ranks; progress.hpp and identity.hpp, the numbers
 // that a checkpoint stores and compares; best_weights.hpp; events.hpp, the events for callbacks.
 
-// ---- soma/optim/adamw.hpp
-// AdamW (arXiv 1711.05101): Adam with decoupled weight decay.
-
-namespace soma::optim {
-
-namespace detail {
-
-// Returns uint8 [rows]: 1 for each row in which a moment is not zero. Compares bytes, so a negative
-// zero counts as not zero. One pass.
-inline Tensor live_rows(Context& context, const Tensor& first, const Tensor& second) {
-  const std::size_t rows = first.size(0);
-  const Tensor live = Tensor::zeros(context, Shape{rows}, DType::uint8);
-  auto* marks = live.mutable_data<std::uint8_t>();
-  for (const Tensor& moment : {first, second}) {
-    const std::size_t bytes = rows == 0 ? 0 : moment.bytes() / rows;
-    if (bytes == 0) continue;
-    soma::detail::for_ranges(context, rows, bytes / 4, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t row = begin; row < end; ++row) {
-        const std::byte* at = moment.raw() + row * bytes;
-        // All bytes equal the first byte, and the first byte is zero.
-        if (at[0] != std::byte{0} || std::memcmp(at, at + 1, bytes - 1) != 0) marks[row] = 1;
-      }
-    });
-  }
-  return live;
-}
-
-}  // namespace detail
-
-struct AdamWOptions {
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
-  StepStorage storage{};
-};
-
-namespace detail {
-
-// The settings that Adam and AdamW share in a step; each adds its own weight decay and roundings.
-// Bias corrections are computed in double, the same on every machine, and rounded to fp32 once.
-inline AdamSetting adam_setting(const Slot& slot, const Step& step, const AdamWOptions& options) {
-  const double rate = step.rate * static_cast<double>(slot.rate_factor);
-  const double correction1 = 1 - portable_power(options.beta1, slot.steps + 1);
-  const double correction2 = 1 - portable_power(options.beta2, slot.steps + 1);
-  return {.beta1 = static_cast<float>(options.beta1),
-          .beta2 = static_cast<float>(options.beta2),
-          .epsilon = static_cast<float>(options.epsilon),
-          .one_minus_beta1 = static_cast<float>(1 - options.beta1),
-          .one_minus_beta2 = static_cast<float>(1 - options.beta2),
-          .step_size = static_cast<float>(rate / correction1),
-          .inverse_root_correction2 = static_cast<float>(1 / std::sqrt(correction2)),
-          .gradient_factor = step.gradient_factor,
-          .first_row = slot.first_row,
-          .seed = options.storage.seed,
-          .stream = slot.stream,
-          .step = static_cast<std::uint32_t>(slot.steps)};
-}
-
-}  // namespace detail
-
-class AdamW final : public Optimizer {
- public:
-  AdamW(Context& context, const std::vector<Group>& groups, const AdamWOptions& options = {})
-      : Optimizer(context, groups, options.storage), options_(options) {
-    detail::check_beta("beta1", options.beta1);
-    detail::check_beta("beta2", options.beta2);
-    detail::check_not_negative("epsilon", options.epsilon);
-  }
-  AdamW(Context& context, Parameters parameters, float weight_decay = 0,
-        const AdamWOptions& options = {})
-      : AdamW(
-            context,
-            std::vector<Group>{{.parameters = std::move(parameters), .weight_decay = weight_decay}},
-            options) {}
-
-  void describe(Record& record) const override {
-    record.set("optimizer", "adamw");
-    record.set("optimizer.beta1", options_.beta1);
-    record.set("optimizer.beta2", options_.beta2);
-    record.set("optimizer.epsilon", options_.epsilon);
-    describe_groups(record);
-    describe_storage(record, options_.storage);
-  }
-  bool steps_rows_alone() const override { return true; }
-
-  // Updates the parameters that have a gradient; gradients stay.
-  void step(const Step& step) override {
-    detail::check_step(step);
-    check_gradients();
-    const FloatEnvironment environment;
-    for (detail::Slot& slot : slots_) {
-      const Gradient gradient = slot.parameter.gradient();
-      if (!gradient.defined()) continue;
-      const Tensor weight = slot.rows_of(slot.parameter.value());
-      detail::ensure_state(context_, slot.first, slot, options_.storage.state);
-      detail::ensure_state(context_, slot.second, slot, options_.storage.state);
-      const double rate = step.rate * static_cast<double>(slot.rate_factor);
-      AdamSetting setting = detail::adam_setting(slot, step, options_);
-      setting.weight = drawn(options_.storage.weight_rounding);
-      setting.state = drawn(options_.storage.state_rounding);
-      setting.decay_factor =
-          static_cast<float>(std::fma(-rate, static_cast<double>(slot.weight_decay), 1.0));
-      mark_live(slot, gradient);
-      if (weight.elements() != 0)
-        run(context_, *context_.built_in().adam_step, setting,
-            {weight, gradient.values, gradient.rows, slot.first, slot.second, slot.live});
-      ++slot.steps;
-    }
-  }
-
- private:
-  std::size_t moments() const override { return 2; }
-
-  // In a word embedding most rows never get a gradient. Their moments stay zero, so the step need
-  // not read them.
-  void mark_live(detail::Slot& slot, const Gradient& gradient) {
-    if (!gradient.sparse()) {
-      slot.live = Tensor();
-      return;
-    }
-    if (!slot.live.defined()) slot.live = detail::live_rows(context_, slot.first, slot.second);
-    const std::span<std::uint8_t> marks = slot.live.mutable_span<std::uint8_t>();
-    for (const std::int64_t row : gradient.rows.span<std::int64_t>())
-      if (row >= 0 && static_cast<std::uint64_t>(row) < marks.size())  // the step refuses other row
-                                                                       // numbers
-        marks[static_cast<std::size_t>(row)] = 1;
-  }
-
-  AdamWOptions options_;
-};
-
-}  // namespace soma::optim
-// ---- soma/optim/loss_scaler.hpp
-// Dynamic loss scaling ("Mixed Precision Training", arXiv 1710.03740): the loss is multiplied by a
-// power of two so that small gradients survive a narrow format. The scale halves when a gradient
-// overflows, and doubles after many steps without an overflow.
-
-namespace soma::optim {
-
-struct LossScalerOptions {
-  float initial = 65536, smallest = 1, largest = 16777216;  // powers of two
-  std::uint32_t growth_interval = 2000;
-};
-
-class LossScaler {
- public:
-  explicit LossScaler(const LossScalerOptions& options = {})
-      : options_(options), scale_(options.initial) {}
-
-  // scale() is for Tape::backward, inverse() for Step::gradient_factor.
-  float scale() const { return scale_; }
-  float inverse() const { return 1 / scale_; }
-
-  const LossScalerOptions& options() const { return options_; }
-  // The state that a resumed run continues from.
-  std::uint64_t good_steps() const { return good_steps_; }
-  void restore(float scale, std::uint64_t good_steps) {
-    scale_ = scale;
-    good_steps_ = static_cast<std::uint32_t>(good_steps);
-  }
-
-  // Call it after backward; `finite`: all gradients were finite. Returns true if the step should be
-  // taken.
-  bool update(bool finite) {
-    if (!finite) {
-      scale_ = scale_ / 2 < options_.smallest ? options_.smallest : scale_ / 2;
-      good_steps_ = 0;
-      return false;
-    }
-    if (++good_steps_ >= options_.growth_interval) {  // a resumed run may have a larger count
-      scale_ = scale_ * 2 > options_.largest ? options_.largest : scale_ * 2;
-      good_steps_ = 0;
-    }
-    return true;
-  }
-
- private:
-  LossScalerOptions options_;
-  float scale_;
-  std::uint32_t good_steps_ = 0;
-};
-
-}  // namespace soma::optim
 // ---- soma/train/best_weights.hpp
 // BestWeights: the weights with the best evaluation so far, in the store of checkpoints if there is
 // one, else in memory.
 
-// ---- soma/nn/state.hpp
-// Parameters as a StateDict, and back.
-
-namespace soma::nn {
-
-// The parameters' tensors under their names; views, nothing is copied. Error state.duplicate_name.
-inline StateDict state_dict(const Parameters& parameters) {
-  StateDict state;
-  for (const Parameter& parameter : parameters) state.set(parameter.name, parameter.value());
-  return state;
-}
-
-// Copies values into the parameters; the state must have every parameter. Returns the names in the
-// state that no parameter has. Errors as of copy_into; nothing is written before all is checked.
-inline std::vector<std::string> load(const Parameters& parameters, const StateDict& state,
-                                     const CopyIntoOptions& options = {}) {
-  return copy_into(state, state_dict(parameters), options);
-}
-
-}  // namespace soma::nn
 // ---- soma/train/progress.hpp
 // Progress: the numbers that a resumed run continues from, beside weights and moments. One visitor
 // both writes and reads them, so that no number can be saved and not loaded.
-
-// ---- soma/optim/schedule.hpp
-// Schedules: the learning rate of each step, as a value. It is computed in double with portable
-// functions, so it is the same on every machine.
-
-namespace soma::optim {
-
-// How the learning rate falls after the warm-up. t is the number of steps since the warm-up, and n
-// the number of steps from there to the end of the training:
-enum class Decay : std::uint8_t {
-  constant,     // rate
-  linear,       // rate (1 - t / n), down to rate * final_ratio
-  cosine,       // along half a cosine (arXiv 1608.03983), down to rate * final_ratio
-  step,         // rate * factor^floor(t / every)
-  exponential,  // rate * factor^(t / every)
-  plateau,      // rate * factor^k, where k counts how often the chosen metric stopped improving
-};
-inline constexpr std::string_view decay_names[] = {"constant", "linear",      "cosine",
-                                                   "step",     "exponential", "plateau"};
-
-// The learning rate rises linearly over the warm-up (step 0 has rate / warmup, step warmup - 1 has
-// rate), then follows `decay`. linear and cosine would reach their end in step number `steps`,
-// which is the step after the last, so that every step has an effect.
-struct Schedule {
-  std::optional<double> rate{};  // not set: the trainer takes the task's
-  Decay decay = Decay::constant;
-  std::uint64_t warmup = 0;
-  std::uint64_t steps = 0;     // steps of the whole training; linear and cosine need them
-  double final_ratio = 0;      // linear, cosine; the least share of the rate with plateau
-  std::uint64_t every = 1;     // linear, cosine; plateau: the smallest ratio
-  double factor = 0.1;         // step, exponential, plateau
-  std::uint64_t patience = 2;  // plateau: evaluations without improvement before a reduction
-
-  // True if a run of another length has other learning rates from its first step on.
-  bool depends_on_steps() const { return decay == Decay::linear || decay == Decay::cosine; }
-
-  // Error operator.value: linear or cosine without steps, a number out of its range.
-  void check() const {
-    if (depends_on_steps() && steps <= warmup)
-      fail(error_id::operator_value, "Schedule", "steps", std::to_string(steps),
-           "more than the warm-up, " + std::to_string(warmup));
-    check_settings();
-  }
-  // The same checks except `steps`, for a schedule that gets its length later.
-  void check_settings() const {
-    const auto demand = [](bool in_range, std::string_view name, double given,
-                           std::string_view wanted) {
-      if (!in_range)
-        fail(error_id::operator_value, "Schedule", name, std::to_string(given), wanted);
-    };
-    if (!rate) fail(error_id::operator_value, "Schedule", "rate", "none", "the learning rate");
-    demand(*rate >= 0 && std::isfinite(*rate), "rate", *rate, "a finite number from 0");
-    demand(final_ratio >= 0 && final_ratio <= 1, "final_ratio", final_ratio, "0 to 1");
-    demand(factor > 0 && factor <= 1, "factor", factor, "above 0, up to 1");
-    demand(every != 0, "every", 0, "at least 1");
-    demand(patience != 0, "patience", 0, "at least 1");
-  }
-
-  // The learning rate of step 0, 1 ...; `reductions`: those of Plateau so far. Errors of check().
-  double operator()(std::uint64_t step, std::uint64_t reductions = 0) const {
-    check();
-    if (step < warmup) return *rate * (static_cast<double>(step + 1) / static_cast<double>(warmup));
-    const std::uint64_t since = step - warmup;
-    switch (decay) {
-      case Decay::constant:
-        return *rate;
-      case Decay::linear:
-      case Decay::cosine:
-        break;
-      case Decay::step:
-        return rounded(*rate * portable_power(factor, since / every));
-      case Decay::exponential:
-        // Whole periods use multiplication, so that the rate at the end of a period is exact.
-        return rounded(*rate * rounded(portable_power(factor, since / every) *
-                                       portable_pow(factor, static_cast<double>(since % every) /
-                                                                static_cast<double>(every))));
-      case Decay::plateau: {
-        const double share = portable_power(factor, reductions);
-        return rounded(*rate * (share > final_ratio ? share : final_ratio));
-      }
-    }
-    const std::uint64_t at = step < steps ? step : steps;
-    const double progress = static_cast<double>(at - warmup) / static_cast<double>(steps - warmup);
-    const double share = decay == Decay::linear
-                             ? 1 - progress
-                             : (1 + portable_cosine(progress * 3.14159265358979323846)) / 2;
-    return rounded(*rate * std::fma(1 - final_ratio, share, final_ratio));
-  }
-};
-
-// The memory of a plateau schedule over evaluations. A value that equals the best is neither an
-// improvement nor a worsening.
-struct Plateau {
-  double best = 0;
-  bool known = false;
-  std::uint64_t worse = 0;       // evaluations since the best, or since the last reduction
-  std::uint64_t reductions = 0;  // reductions of the learning rate so far
-
-  // The value of an evaluation; higher is better. NaN is worse than anything.
-  void add(double value, std::uint64_t patience) {
-    if (known ? value > best : !std::isnan(value)) {
-      best = value;
-      known = true;
-      worse = 0;
-    } else if (!known || value != best) {
-      if (++worse < patience) return;
-      worse = 0;
-      ++reductions;
-    }
-  }
-};
-
-}  // namespace soma::optim
 
 namespace soma::train {
 
@@ -15882,39 +18091,28 @@ class Prefetch final : public BatchSource {
       : source_(source),
         places_(std::clamp(ahead, std::size_t{1}, most_ahead)),
         position_(source.position()) {
-#if SOMA_HAS_EXCEPTIONS
-    try {
-      thread_ = std::thread([this] { work(); });
-    } catch (const std::system_error& error) {
+    const auto begin = [](void* self) -> void* {
+      static_cast<Prefetch*>(self)->work();
+      return nullptr;
+    };
+    const int error = pthread_create(&thread_, nullptr, begin, this);
+    if (error != 0)
       fail(error_id::thread_start, "Prefetch", "thread",
-           std::string("refused by the system (") + error.what() + ")", "one thread");
-    }
-#else
-    thread_ = std::thread([this] { work(); });
-#endif
+           std::string("refused by the system (").append(std::strerror(error)).append(")"),
+           "one thread");
   }
   // Leaves the source somewhere ahead of position().
   ~Prefetch() override {
     {
-      const std::lock_guard lock(mutex_);
+      const Mutex::Lock lock(mutex_);
       stopping_ = true;
     }
     room_.notify_one();
-    thread_.join();
+    pthread_join(thread_, nullptr);
   }
 
   bool next(Batch& batch) override {
-    std::unique_lock lock(mutex_);
-    if (ready_ == 0) {
-      const std::int64_t start = monotonic_nanoseconds();
-      filled_.wait(lock, [this] { return ready_ != 0; });
-      waited_ += monotonic_nanoseconds() - start;
-    }
-    Made made = std::move(places_[first_]);
-    first_ = (first_ + 1) % places_.size();
-    --ready_;
-    position_ = made.next;
-    lock.unlock();
+    Made made = take();
     room_.notify_one();
     if (made.exception) std::rethrow_exception(made.exception);
     if (made.is_batch) batch = std::move(made.batch);
@@ -15923,12 +18121,12 @@ class Prefetch final : public BatchSource {
 
   // The position after the batches that were delivered, not after those that were made.
   Position position() const override {
-    const std::lock_guard lock(mutex_);
+    const Mutex::Lock lock(mutex_);
     return position_;
   }
   // Drops the waiting batches. Errors as of the source, which then stays where it was.
   void seek(Position position) override {
-    std::unique_lock lock(mutex_);
+    Mutex::Lock lock(mutex_);
     paused_ = true;
     idle_.wait(lock, [this] { return !working_; });
     struct Resume {
@@ -15945,15 +18143,15 @@ class Prefetch final : public BatchSource {
   }
 
   std::uint64_t batches(std::uint64_t epoch) const override {
-    const std::lock_guard lock(source_mutex_);
+    const Mutex::Lock lock(source_mutex_);
     return source_.batches(epoch);
   }
   std::uint64_t hash() const override {
-    const std::lock_guard lock(source_mutex_);
+    const Mutex::Lock lock(source_mutex_);
     return source_.hash();
   }
   void describe(Record& record) const override {
-    const std::lock_guard lock(source_mutex_);
+    const Mutex::Lock lock(source_mutex_);
     source_.describe(record);
   }
   std::size_t largest_rows() const override { return source_.largest_rows(); }
@@ -15961,7 +18159,7 @@ class Prefetch final : public BatchSource {
 
   // The seconds that next() has waited for batches that were not ready, over all calls.
   double waited_seconds() const {
-    const std::lock_guard lock(mutex_);
+    const Mutex::Lock lock(mutex_);
     return static_cast<double>(waited_) * 1e-9;
   }
 
@@ -15974,8 +18172,23 @@ class Prefetch final : public BatchSource {
     std::exception_ptr exception;
   };
 
+  // The next that was made, when there is one.
+  Made take() {
+    Mutex::Lock lock(mutex_);
+    if (ready_ == 0) {
+      const std::int64_t start = monotonic_nanoseconds();
+      filled_.wait(lock, [this] { return ready_ != 0; });
+      waited_ += monotonic_nanoseconds() - start;
+    }
+    Made made = std::move(places_[first_]);
+    first_ = (first_ + 1) % places_.size();
+    --ready_;
+    position_ = made.next;
+    return made;
+  }
+
   Made make() {
-    const std::lock_guard lock(source_mutex_);
+    const Mutex::Lock lock(source_mutex_);
     Made made;
 #if SOMA_HAS_EXCEPTIONS
     try {
@@ -15991,25 +18204,30 @@ class Prefetch final : public BatchSource {
   }
 
   void work() {
-    std::unique_lock lock(mutex_);
-    while (true) {
-      room_.wait(lock, [this] { return stopping_ || (!paused_ && ready_ < places_.size()); });
-      if (stopping_) return;
-      working_ = true;
-      lock.unlock();
+    while (wait_for_room()) {
       Made made = make();
-      lock.lock();
-      working_ = false;
-      places_[(first_ + ready_++) % places_.size()] = std::move(made);
+      {
+        const Mutex::Lock lock(mutex_);
+        working_ = false;
+        places_[(first_ + ready_++) % places_.size()] = std::move(made);
+      }
       filled_.notify_one();
       idle_.notify_one();
     }
   }
 
+  // Waits until there is room for a batch; returns false if the thread should end.
+  bool wait_for_room() {
+    Mutex::Lock lock(mutex_);
+    room_.wait(lock, [this] { return stopping_ || (!paused_ && ready_ < places_.size()); });
+    working_ = !stopping_;
+    return working_;
+  }
+
   BatchSource& source_;
-  mutable std::mutex mutex_;         // protects everything below
-  mutable std::mutex source_mutex_;  // held while the source is at work
-  std::condition_variable filled_, room_, idle_;
+  mutable Mutex mutex_;         // protects everything below
+  mutable Mutex source_mutex_;  // held while the source is at work
+  Condition filled_, room_, idle_;
   // A ring of fixed size: the thread, which could not report an error, needs no memory to store a
   // batch.
   std::vector<Made> places_;
@@ -16017,7 +18235,7 @@ class Prefetch final : public BatchSource {
   Position position_;
   std::int64_t waited_ = 0;
   bool working_ = false, paused_ = false, stopping_ = false;
-  std::thread thread_;
+  pthread_t thread_{};
 };
 
 }  // namespace soma::data
@@ -16029,2179 +18247,6 @@ class Prefetch final : public BatchSource {
 // SOMA_DISPATCH) the kernels are compiled once for every target and this header is as cheap as
 // api.hpp.
 
-// ---- soma/api.hpp
-// The interface to compute and learn with soma, without the kernels behind it: no Highway, no
-// xtensor. make_context() (soma.hpp) makes a context; the trainer, which runs whole trainings, is
-// in train.hpp.
-
-// ---- soma/autograd/custom.hpp
-// Custom operators: like a built-in operator, a function becomes callable on a tape,
-// differentiable, known by name, listed, saved by name in checkpoints and checked by
-// soma/testing.hpp. See docs/custom_operators.md.
-//
-//   auto leaky = soma::register_elementwise(
-//       context.operators(), "my::leaky", [](float x) { return x > 0 ? x : 0.1f * x; },
-//       [](float x, float dy) { return x > 0 ? dy : 0.1f * dy; });
-//   soma::Var y = leaky(tape, x);
-//
-// Functions capture nothing: an operator lives as long as its context, and a captured object might
-// end before. Settings of a call come in its attributes.
-
-// ---- soma/ops/elementwise.hpp
-// Custom element-wise operators: y = f(x) of any floating type and any strides, computed in fp32
-// and rounded once, in parallel. Shape rule, samples and a second operator for the gradient are
-// derived. register_elementwise() makes them (autograd/custom.hpp, xtensor.hpp).
-
-// ---- soma/ops/samples.hpp
-// Samples: inputs for tests of an operator, and the plain reference for its results. Only
-// soma/testing.hpp reads them.
-
-namespace soma {
-
-// A tensor of the reference: row-major doubles. Whole numbers and flags are doubles too.
-struct ReferenceTensor {
-  Shape shape;
-  std::vector<double> values;
-  bool defined = true;
-};
-
-struct SampleInput {
-  Shape shape{};
-  DType dtype = DType::fp32;
-  // Elements are drawn uniformly between these bounds, whole numbers for integer types; or they are
-  // `values`.
-  double low = -1, high = 1;
-  std::vector<double> values{};
-  bool left_out = false;
-  bool differentiable = true;  // for floating inputs: true: the gradient is checked
-};
-
-struct Sample {
-  std::string name;
-  std::vector<SampleInput> inputs;
-  Attributes attributes{};
-  std::vector<std::size_t> lengths{};  // lengths of the sequences; empty: none
-  // The error that fp32 may make in a result, and in a gradient, relative to the largest magnitude
-  // of the reference (at least 1): a formula of sizes, times 2^-24.
-  double error = 0, gradient_error = 0;
-  // What bf16 inputs may add to the error of a result beside its own rounding, relative as above:
-  // of an operator that rounds in between.
-  double bf16_error = 0;
-};
-
-struct OperatorSamples {
-  std::vector<Sample> samples;
-  // Computes outputs from inputs, in double. nullptr: there is no plain formula. May return fewer
-  // outputs than the operator has: the rest are its notes for backward.
-  std::vector<ReferenceTensor> (*reference)(const Sample&,
-                                            const std::vector<ReferenceTensor>&) = nullptr;
-};
-
-}  // namespace soma
-// ---- soma/ops/support.hpp
-// Tools of operators: checks with good messages, tensors as matrices for kernels, and the division
-// of work for the executor.
-
-// ---- soma/ops/checks.hpp
-// Checks that operators share, with good messages.
-
-namespace soma::detail {
-
-inline void check_floating(std::string_view operation, std::string_view argument,
-                           const Tensor& tensor) {
-  if (!is_floating(tensor.dtype()))
-    fail(error_id::tensor_dtype, operation, argument, tensor.describe(), "a floating type");
-}
-// Checks a result type that the caller chooses. Error operator.value.
-inline void check_output(std::string_view operation, DType dtype) {
-  if (!is_floating(dtype))
-    fail(error_id::operator_value, operation, "output", to_string(dtype), "a floating type");
-}
-inline void check_fp32(std::string_view operation, std::string_view argument,
-                       const Tensor& tensor) {
-  if (tensor.dtype() != DType::fp32)
-    fail(error_id::tensor_dtype, operation, argument, tensor.describe(), "fp32");
-}
-inline void check_index_type(std::string_view operation, std::string_view argument,
-                             const Tensor& tensor) {
-  if (tensor.dtype() != DType::int32 && tensor.dtype() != DType::int64)
-    fail(error_id::tensor_dtype, operation, argument, tensor.describe(), "int32 or int64");
-}
-inline void check_shape(std::string_view operation, std::string_view argument, const Tensor& tensor,
-                        const Shape& wanted) {
-  if (tensor.shape() != wanted)
-    fail(error_id::tensor_shape, operation, argument, tensor.describe(), to_string(wanted));
-}
-inline void check_min_rank(std::string_view operation, std::string_view argument,
-                           const Tensor& tensor, std::size_t rank) {
-  if (tensor.rank() < rank)
-    fail(error_id::tensor_rank, operation, argument, tensor.describe(),
-         "rank " + std::to_string(rank) + " or more");
-}
-inline void check_rank(std::string_view operation, std::string_view argument, const Tensor& tensor,
-                       std::size_t rank) {
-  if (tensor.rank() != rank)
-    fail(error_id::tensor_rank, operation, argument, tensor.describe(),
-         "rank " + std::to_string(rank));
-}
-// Error operator.value.
-inline void check_accumulation(std::string_view operation, const Accumulation& accumulation) {
-  const auto refuse = [&](const std::string& given, std::string_view wanted) {
-    fail(error_id::operator_value, operation, "accumulation", given, wanted);
-  };
-  const FloatFormat& format = accumulation.format;
-  if (const char* problem = format.problem()) refuse(to_string(format), problem);
-  if (!format.is_signed || !format.has_zero())
-    refuse(to_string(format), "a format with a sign and a zero");
-  constexpr std::uint64_t most = Accumulation::most_products;
-  if (accumulation.chunk == 0 || accumulation.chunk > most)
-    refuse("a chunk of " + std::to_string(accumulation.chunk),
-           "1 to " + std::to_string(most) + " products");
-  if (accumulation.promote > most)
-    refuse("promoted after " + std::to_string(accumulation.promote),
-           "at most " + std::to_string(most) + " products");
-}
-// Checks that the tensor's rows are the rows of the sequences. Error operator.sequences.
-inline void check_sequences(std::string_view operation, const Tensor& tensor,
-                            const Sequences& sequences) {
-  if (!sequences.defined() || tensor.rank() == 0 || sequences.rows() != tensor.size(0))
-    fail(error_id::operator_sequences, operation, "input",
-         tensor.describe() + (sequences.defined() ? " with sequences of " +
-                                                        std::to_string(sequences.rows()) + " rows"
-                                                  : " without sequences"),
-         "rows that form sequences (Tape::constant of a Ragged)");
-}
-// Checks the sequences of an operator that reads all rows of a sequence: none has padding. Error
-// operator.sequences.
-inline void check_no_padding(std::string_view operation, const Sequences& sequences) {
-  if (sequences.defined() && sequences.padded())
-    fail(error_id::operator_sequences, operation, "input", "sequences with padding",
-         "sequences without padding");
-}
-// Checks that each sequence has a first row. Error ragged.empty_sequence.
-inline void check_first_rows(std::string_view operation, const Sequences& sequences) {
-  for (std::size_t i = 0; i < sequences.count(); ++i)
-    if (sequences.length(i) == 0)
-      fail(error_id::ragged_empty_sequence, operation, "sequence " + std::to_string(i), "empty",
-           "at least one row in each sequence");
-}
-
-}  // namespace soma::detail
-
-namespace soma::detail {
-
-// An optional input, which may also be missing at the end of the list.
-inline Tensor input_or_none(std::span<const Tensor> inputs, std::size_t index) {
-  return index < inputs.size() ? inputs[index] : Tensor();
-}
-
-// ---- tensors as matrices: all dimensions but the last are rows
-
-// The tensor itself if its leading dimensions have one regular stride, else a copy.
-inline Tensor regular(Context& context, const Tensor& tensor) {
-  if (tensor.rank() <= 2) return tensor;
-  for (std::size_t i = 0; i + 2 < tensor.rank(); ++i)
-    if (tensor.size(i) != 1 && tensor.strides()[i] != tensor.strides()[i + 1] * tensor.size(i + 1))
-      return contiguous(context, tensor);
-  return tensor;
-}
-
-// The tensor as rows of its last dimension, rank 2.
-inline Tensor as_rows(Context& context, const Tensor& tensor) {
-  if (tensor.rank() == 2) return tensor;
-  return contiguous(context, tensor)
-      .reshape(Shape{tensor.shape().rows(), tensor.shape().columns()});
-}
-
-// A regular tensor as an operand.
-inline MatrixOperand operand(const Tensor& tensor) {
-  const std::size_t rank = tensor.rank();
-  // The stride of a single column has no meaning, and such a tensor may count as one row.
-  return {.data = tensor.raw(),
-          .dtype = tensor.dtype(),
-          .row_stride = rank < 2 ? 0 : tensor.strides()[rank - 2],
-          .column_stride = tensor.shape().columns() == 1 ? 1 : tensor.strides()[rank - 1]};
-}
-// A matrix with rows and columns exchanged.
-inline MatrixOperand transposed(MatrixOperand matrix) {
-  std::swap(matrix.row_stride, matrix.column_stride);
-  return matrix;
-}
-// A new output, or a contiguous tensor, as the target of a write.
-inline MatrixTarget target(const Tensor& tensor) {
-  return {.data = tensor.mutable_raw(),
-          .dtype = tensor.dtype(),
-          .row_stride = tensor.shape().columns()};
-}
-
-// An fp32 vector for kernels that read plain floats. Undefined if the tensor is left out.
-inline Tensor plain_fp32(Context& context, const Tensor& tensor) {
-  if (!tensor.defined() || (tensor.dtype() == DType::fp32 && tensor.contiguous())) return tensor;
-  Tensor result = Tensor::empty(context, tensor.shape());
-  const Tensor source = contiguous(context, tensor);
-  parallel(context, 1, [&](int) {
-    context.kernels().element.unary({.function = Unary::copy,
-                                     .rows = 1,
-                                     .columns = source.elements(),
-                                     .x = {.data = source.raw(), .dtype = source.dtype()},
-                                     .y = target(result)});
-  });
-  return result;
-}
-inline const float* floats(const Tensor& tensor) {
-  return tensor.defined() ? tensor.data<float>() : nullptr;
-}
-
-// The cuts of a sum over rows: at the shards of the sequences, else evenly into the default number
-// of parts.
-class RowSegments {
- public:
-  RowSegments(const Sequences& sequences, std::size_t rows) {
-    if (sequences.defined() && sequences.rows() == rows) {
-      segments_ = {sequences.row_bounds().data(), sequences.shards()};
-      return;
-    }
-    for (std::size_t i = 0; i <= default_shards; ++i)
-      even_[i] = rows / default_shards * i + rows % default_shards * i / default_shards;
-    segments_ = {even_.data(), default_shards};
-  }
-  RowSegments(const RowSegments&) = delete;
-  RowSegments& operator=(const RowSegments&) = delete;
-  const Segments& get() const { return segments_; }
-
- private:
-  std::array<std::size_t, default_shards + 1> even_{};
-  Segments segments_;
-};
-
-}  // namespace soma::detail
-
-namespace soma::detail {
-
-// Adjacent elements in fp32: x, or x and dy.
-struct Chunk {
-  const Attributes& attributes;
-  std::array<const float*, 2> inputs;
-  float* output;
-  std::size_t count;
-};
-using ChunkFunction = void (*)(const Chunk&);
-
-struct Elementwise {
-  std::string name, backward_name;
-  ChunkFunction forward, gradient;
-  Operator backward{};  // inputs x, dy; output dx
-};
-
-inline const Elementwise& elementwise_of(const void* state) {
-  return *static_cast<const Elementwise*>(state);
-}
-
-// The cost of one element is unknown: it is taken as that of an exponential.
-inline void run_chunks(const OperatorCall& call, ChunkFunction function) {
-  constexpr std::size_t longest = 512;  // two inputs and the output stay in the first cache
-  const std::size_t inputs = call.inputs.size();
-  std::array<Tensor, 2> held;
-  std::array<MatrixOperand, 2> from;
-  bool adjacent = true;
-  for (std::size_t i = 0; i < inputs; ++i) {
-    held[i] = regular(call.context, call.inputs[i]);
-    from[i] = operand(held[i]);
-    adjacent = adjacent && held[i].contiguous();
-  }
-  const MatrixTarget to = target(call.outputs[0]);
-  const auto piece = [&](std::size_t row, std::size_t column, std::size_t count) {
-    alignas(64) std::array<std::array<float, longest>, 3> buffers;
-    Chunk chunk{call.attributes, {}, nullptr, count};
-    for (std::size_t i = 0; i < inputs; ++i) {
-      const MatrixOperand x = part(from[i], row, column);
-      if (x.dtype == DType::fp32 && x.column_stride == 1) {
-        chunk.inputs[i] = static_cast<const float*>(x.data);
-        continue;
-      }
-      call.context.kernels().element.unary({.function = Unary::copy,
-                                            .rows = 1,
-                                            .columns = count,
-                                            .x = x,
-                                            .y = {.data = buffers[i].data()}});
-      chunk.inputs[i] = buffers[i].data();
-    }
-    const MatrixTarget y = part(to, row, column);
-    const bool direct = y.dtype == DType::fp32;
-    chunk.output = direct ? static_cast<float*>(y.data) : buffers[2].data();
-    function(chunk);
-    if (!direct)
-      call.context.kernels().element.unary({.function = Unary::copy,
-                                            .rows = 1,
-                                            .columns = count,
-                                            .x = {.data = buffers[2].data()},
-                                            .y = y});
-  };
-  for_elements(call.context, call.outputs[0].shape(), adjacent, 16,
-               [&](std::size_t row, std::size_t column, std::size_t rows, std::size_t columns) {
-                 for (std::size_t r = 0; r < rows; ++r)
-                   for (std::size_t c = 0; c < columns; c += longest)
-                     piece(row + r, column + c, (std::min)(longest, columns - c));
-               });
-}
-
-inline OperatorSamples elementwise_inputs(const Attributes& attributes) {
-  OperatorSamples result;
-  for (const Shape& shape : {Shape{}, Shape{0, 3}, Shape{1}, Shape{7, 31}, Shape{2, 3, 17}})
-    result.samples.push_back({.name = to_string(shape),
-                              .inputs = {{.shape = shape, .low = -2, .high = 2}},
-                              .attributes = attributes});
-  return result;
-}
-
-// `gradient` may be nullptr. The name is copied.
-inline NewOperator make_elementwise(std::string_view name, ChunkFunction forward,
-                                    ChunkFunction gradient, OperatorSamples (*samples)()) {
-  Owner owner(Elementwise{std::string(name), std::string(name) + " backward", forward, gradient});
-  auto* state = static_cast<Elementwise*>(owner.get());
-  state->backward = {
-      .name = state->backward_name,
-      .min_inputs = 2,
-      .max_inputs = 2,
-      .shape =
-          [](const ShapeCall& call) {
-            check_shape(elementwise_of(call.state).backward_name, "dy", call.inputs[1],
-                        call.inputs[0].shape());
-            call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
-          },
-      .host =
-          [](const OperatorCall& call) { run_chunks(call, elementwise_of(call.state).gradient); },
-      .state = state};
-  Operator record{
-      .name = state->name,
-      .keeps_inputs = 1,
-      .shape =
-          [](const ShapeCall& call) {
-            check_floating(elementwise_of(call.state).name, "x", call.inputs[0]);
-            call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
-          },
-      .host =
-          [](const OperatorCall& call) { run_chunks(call, elementwise_of(call.state).forward); },
-      .samples = samples,
-      .state = state};
-  if (gradient != nullptr)
-    record.gradient = [](const GradientCall& call) {
-      call.input_gradients[0].values =
-          run(call.context, elementwise_of(call.state).backward, call.attributes,
-              {call.inputs[0], call.output_gradients[0]})[0];
-    };
-  return {record, std::move(owner)};
-}
-
-}  // namespace soma::detail
-// ---- soma/ops/plain_call.hpp
-// Calls with plain tensors, which a custom operator gets unless it asks for the caller's tensors.
-// Floating tensors are fp32, and all tensors are row-major without gaps; results are rounded once
-// to the wanted type.
-
-namespace soma::detail {
-
-inline bool widened(const Tensor& tensor) {
-  return is_floating(tensor.dtype()) && tensor.dtype() != DType::fp32;
-}
-// An outline has no elements to arrange.
-inline bool is_plain(const Tensor& tensor) {
-  return !widened(tensor) && (!tensor.defined() || tensor.contiguous());
-}
-inline bool all_plain(std::span<const Tensor> tensors) {
-  for (const Tensor& tensor : tensors)
-    if (!is_plain(tensor)) return false;
-  return true;
-}
-
-// A floating tensor in another floating type, row-major.
-inline Tensor in_type(Context& context, const Tensor& tensor, DType dtype) {
-  Tensor result = Tensor::empty(context, tensor.shape(), dtype);
-  const Tensor source = regular(context, tensor);
-  const MatrixOperand from = operand(source);
-  const MatrixTarget to = target(result);
-  for_elements(context, source.shape(), source.contiguous(), 2,
-               [&](std::size_t row, std::size_t column, std::size_t rows, std::size_t columns) {
-                 context.kernels().element.unary({.function = Unary::copy,
-                                                  .rows = rows,
-                                                  .columns = columns,
-                                                  .x = part(from, row, column),
-                                                  .y = part(to, row, column)});
-               });
-  return result;
-}
-
-inline Tensor plain(Context& context, const Tensor& tensor) {
-  if (is_plain(tensor)) return tensor;
-  if (!tensor.defined()) return tensor.outline(DType::fp32);
-  return widened(tensor) ? in_type(context, tensor, DType::fp32) : contiguous(context, tensor);
-}
-
-class PlainTensors {
- public:
-  PlainTensors(Context& context, std::span<const Tensor> tensors) : tensors_(context.heap()) {
-    tensors_.reserve(tensors.size());
-    for (const Tensor& tensor : tensors) tensors_.push_back(plain(context, tensor));
-  }
-  operator std::span<const Tensor>() const { return tensors_; }
-  const Tensor& operator[](std::size_t i) const { return tensors_[i]; }
-
- private:
-  HeapVector<Tensor> tensors_;
-};
-
-// Calls function(call) with the plain tensors of a call. `writes_inputs` as in the record.
-template <class Function>
-void with_plain_tensors(const OperatorCall& call, std::uint32_t writes_inputs,
-                        Function&& function) {
-  if (all_plain(call.inputs) && all_plain(call.outputs)) return function(call);
-  Context& context = call.context;
-  const PlainTensors inputs(context, call.inputs);
-  std::array<Tensor, max_outputs> outputs;
-  for (std::size_t i = 0; i < call.outputs.size(); ++i)
-    outputs[i] = is_plain(call.outputs[i])
-                     ? call.outputs[i]
-                     : Tensor::empty(context, call.outputs[i].shape(), DType::fp32);
-  function(OperatorCall{context, call.attributes, inputs,
-                        std::span(outputs).first(call.outputs.size()), call.sequences, call.state});
-  for (std::size_t i = 0; i < call.outputs.size(); ++i) {
-    const bool rounded = !is_plain(call.outputs[i]) && outputs[i].defined() &&
-                         outputs[i].dtype() == DType::fp32 &&
-                         outputs[i].shape() == call.outputs[i].shape();
-    if (rounded)
-      copy(in_type(context, outputs[i], call.outputs[i].dtype()), call.outputs[i]);
-    else  // made by the function, the same as before, or what run() will refuse
-      call.outputs[i] = std::move(outputs[i]);
-  }
-  for (std::size_t i = 0; i < call.inputs.size(); ++i)
-    if ((writes_inputs >> i & 1) != 0 && !is_plain(call.inputs[i]))
-      copy(
-          widened(call.inputs[i]) ? in_type(context, inputs[i], call.inputs[i].dtype()) : inputs[i],
-          call.inputs[i]);
-}
-
-// The same for a gradient: it reads plain tensors, and its results are rounded to the types of the
-// inputs.
-template <class Function>
-void with_plain_tensors(const GradientCall& call, Function&& function) {
-  Context& context = call.context;
-  if (all_plain(call.inputs) && all_plain(call.outputs) && all_plain(call.output_gradients)) {
-    function(call);
-  } else {
-    const PlainTensors inputs(context, call.inputs), outputs(context, call.outputs),
-        output_gradients(context, call.output_gradients);
-    function(GradientCall{context, call.attributes, inputs, outputs, output_gradients,
-                          call.sequences, call.wanted, call.input_gradients, call.state});
-  }
-  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
-    Tensor& values = call.input_gradients[i].values;
-    const DType wanted = call.inputs[i].dtype();
-    if (values.defined() && is_floating(wanted) && values.dtype() != wanted)
-      values = in_type(context, values, wanted);
-  }
-}
-
-}  // namespace soma::detail
-
-namespace soma {
-
-// The attributes of an operator without any.
-struct NoAttributes {};
-
-namespace detail {
-
-template <class A>
-inline constexpr bool has_attributes = !std::is_same_v<A, NoAttributes>;
-
-// R(Call...), or R(Call..., const A&) where there are attributes.
-template <class A, class R, class... Call>
-struct WithAttributes {
-  using Function = R (*)(Call..., const A&);
-};
-template <class R, class... Call>
-struct WithAttributes<NoAttributes, R, Call...> {
-  using Function = R (*)(Call...);
-};
-
-// The attributes of a call; a call without attributes gets the defaults.
-template <class A>
-A attributes_of(const Attributes& given) {
-  if constexpr (std::is_default_constructible_v<A>)
-    if (given.empty()) return A{};
-  return given.as<A>();
-}
-template <class A>
-Attributes to_attributes(const A& attributes) {
-  if constexpr (has_attributes<A>)
-    return Attributes(attributes);
-  else
-    return {};
-}
-template <class A, class Function, class Call>
-void call_with_attributes(Function function, const Call& call) {
-  if constexpr (has_attributes<A>)
-    function(call, attributes_of<A>(call.attributes));
-  else
-    function(call);
-}
-
-template <class Function>
-inline constexpr bool captures_nothing =
-    std::conjunction_v<std::is_empty<Function>, std::is_default_constructible<Function>>;
-
-}  // namespace detail
-
-// ---- calling
-
-// An operator as a function of a tape and variables; attributes come last. It lives as long as the
-// context in which the operator was registered. A call costs as much as Tape::apply: well below a
-// microsecond beyond the kernel. Errors as of Tape::apply_all.
-template <class A = NoAttributes>
-class OperatorFunction {
- public:
-  explicit OperatorFunction(const Operator& op) : op_(&op) {}
-
-  Var operator()(Tape& tape, const Var& x, const A& attributes = {}) const {
-    return apply(tape, {x}, attributes);
-  }
-  Var operator()(Tape& tape, const Var& x, const Var& y, const A& attributes = {}) const {
-    return apply(tape, {x, y}, attributes);
-  }
-  Var operator()(Tape& tape, const Var& x, const Var& y, const Var& z,
-                 const A& attributes = {}) const {
-    return apply(tape, {x, y, z}, attributes);
-  }
-  // Takes any number of inputs; returns the first output.
-  Var apply(Tape& tape, std::initializer_list<Var> inputs, const A& attributes = {}) const {
-    return tape.apply(*op_, detail::to_attributes(attributes), inputs);
-  }
-  // Returns all outputs.
-  VarOutputs all(Tape& tape, std::initializer_list<Var> inputs, const A& attributes = {}) const {
-    return tape.apply_all(*op_, detail::to_attributes(attributes),
-                          std::span<const Var>(inputs.begin(), inputs.size()));
-  }
-  const Operator& record() const { return *op_; }
-
- private:
-  const Operator* op_;
-};
-
-// Calls an operator by name; returns the first output, or all outputs. Error operator.unknown.
-inline Var apply(Tape& tape, std::string_view name, std::initializer_list<Var> inputs,
-                 const Attributes& attributes = {}) {
-  return tape.apply(tape.context().operators().at(name), attributes, inputs);
-}
-inline VarOutputs apply_all(Tape& tape, std::string_view name, std::initializer_list<Var> inputs,
-                            const Attributes& attributes = {}) {
-  return tape.apply_all(tape.context().operators().at(name), attributes,
-                        std::span<const Var>(inputs.begin(), inputs.size()));
-}
-
-// ---- a scalar function
-
-// y = f(x) and dx = df(x, dy), element by element; with attributes of type A both take a `const A&`
-// last. x may be of any floating type and any shape. Without df the operator has no gradient:
-// applying it to a variable with a gradient is error autograd.not_differentiable. Errors as of
-// OperatorRegistry::add.
-template <class A = NoAttributes, class Function, class Gradient = std::nullptr_t>
-OperatorFunction<A> register_elementwise(OperatorRegistry& registry, std::string_view name,
-                                         Function, Gradient = nullptr,
-                                         Place place = Place::here()) {
-  constexpr bool differentiable = !std::is_same_v<Gradient, std::nullptr_t>;
-  static_assert(detail::captures_nothing<Function>,
-                "register_elementwise: the function has to be a lambda without captures; what it "
-                "needs comes in attributes");
-  static_assert(!differentiable || detail::captures_nothing<Gradient>,
-                "register_elementwise: the gradient has to be a lambda without captures; what it "
-                "needs comes in attributes");
-  const detail::ChunkFunction forward = [](const detail::Chunk& chunk) {
-    const Function f{};
-    const float* x = chunk.inputs[0];
-    if constexpr (detail::has_attributes<A>) {
-      const A a = detail::attributes_of<A>(chunk.attributes);
-      for (std::size_t i = 0; i < chunk.count; ++i)
-        chunk.output[i] = static_cast<float>(f(x[i], a));
-    } else {
-      for (std::size_t i = 0; i < chunk.count; ++i) chunk.output[i] = static_cast<float>(f(x[i]));
-    }
-  };
-  detail::ChunkFunction backward = nullptr;
-  if constexpr (differentiable)
-    backward = [](const detail::Chunk& chunk) {
-      const Gradient df{};
-      const float *x = chunk.inputs[0], *dy = chunk.inputs[1];
-      if constexpr (detail::has_attributes<A>) {
-        const A a = detail::attributes_of<A>(chunk.attributes);
-        for (std::size_t i = 0; i < chunk.count; ++i)
-          chunk.output[i] = static_cast<float>(df(x[i], dy[i], a));
-      } else {
-        for (std::size_t i = 0; i < chunk.count; ++i)
-          chunk.output[i] = static_cast<float>(df(x[i], dy[i]));
-      }
-    };
-  OperatorSamples (*samples)() = nullptr;
-  if constexpr (std::is_default_constructible_v<A>)
-    samples = [] { return detail::elementwise_inputs(detail::to_attributes(A{})); };
-  return OperatorFunction<A>(
-      registry.add(detail::make_elementwise(name, forward, backward, samples), place.text()));
-}
-
-// ---- functions on tensors
-
-// The parts of an operator; all except `host` or `compose` may be left out. Functions take a `const
-// A&` last if there are attributes. They see the tensors of a call: the first `inputs` tensors are
-// always defined(), the next `optional_inputs` may not be.
-template <class A = NoAttributes>
-struct CustomOperator {
-  template <class Call>
-  using On = typename detail::WithAttributes<A, void, const Call&>::Function;
-
-  std::size_t inputs = 1, optional_inputs = 0;
-  std::size_t outputs = 1;  // the first is the result; others may hold notes for the gradient
-
-  // Sizes and types of the outputs. Required if `host` exists and does not allocate its outputs.
-  On<ShapeCall> shape = nullptr;
-  // Writes all elements of the outputs.
-  On<OperatorCall> host = nullptr;
-  // Instead of `host`: the operator as a formula of other differentiable operators, on a tape of
-  // its own; the result has the type of input 0. The gradient is derived: the formula runs again,
-  // recorded. dropout() on that tape does nothing: an operator that draws takes its Draw from the
-  // attributes.
-  typename detail::WithAttributes<A, Var, Tape&, std::span<const Var>>::Function compose = nullptr;
-  On<GradientCall> gradient = nullptr;
-  OperatorSamples (*samples)() = nullptr;  // the samples of soma::testing::check_operator
-  const Program* program = nullptr;        // lives as long as the context
-
-  // The tensors that `gradient` reads: bit i is input i, or output i. Fewer bits save memory on the
-  // tape.
-  std::uint32_t keeps_inputs = ~std::uint32_t{0}, keeps_outputs = ~std::uint32_t{0};
-  std::uint32_t writes_inputs = 0;  // bit i: `host` writes input i. Such an operator has no
-                                    // gradient
-  bool allocates_outputs = false;   // true: `host` allocates, because sizes depend on the data
-  // false: functions get floating tensors as fp32 and all tensors without gaps, whatever the caller
-  // passes; true: functions get the caller's types and strides.
-  bool as_given = false;
-};
-
-namespace detail {
-
-template <class A>
-struct NamedOperator : CustomOperator<A> {
-  NamedOperator(const CustomOperator<A>& custom, std::string_view own_name)
-      : CustomOperator<A>(custom), name(own_name) {}
-  std::string name;
-};
-
-template <class A>
-const NamedOperator<A>& custom_of(const void* state) {
-  return *static_cast<const NamedOperator<A>*>(state);
-}
-
-template <class A>
-Var run_composed(const CustomOperator<A>& custom, Tape& tape, std::span<const Var> inputs,
-                 const Attributes& attributes) {
-  Var result;
-  if constexpr (has_attributes<A>)
-    result = custom.compose(tape, inputs, attributes_of<A>(attributes));
-  else
-    result = custom.compose(tape, inputs);
-  if (!result.defined()) return result;
-  // An input returned unchanged would be no result of this tape.
-  return result.is_leaf() ? tape.apply(tape.operators().of(Unary::copy), {}, {result}) : result;
-}
-
-inline HeapVector<Var> composed_inputs(Tape& tape, std::span<const Tensor> tensors,
-                                       const Sequences& sequences, std::span<const bool> wanted) {
-  Context& context = tape.context();
-  HeapVector<Var> inputs(context.heap());
-  inputs.reserve(tensors.size());
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const Tensor& tensor = tensors[i];
-    const bool rows = tensor.defined() && sequences.defined() && tensor.rank() > 0 &&
-                      tensor.size(0) == sequences.rows();
-    Var input;
-    if (tensor.defined())
-      input = !wanted.empty() && wanted[i] ? Var::parameter(context, tensor)
-                                           : Var::constant(context, tensor);
-    inputs.push_back(rows ? tape.with_sequences(input, sequences) : input);
-  }
-  return inputs;
-}
-
-template <class A>
-void composed_host(const OperatorCall& call) {
-  const CustomOperator<A>& custom = custom_of<A>(call.state);
-  const auto host = [&](const OperatorCall& given) {
-    Tape tape(given.context, {.record = false, .training = false});
-    const HeapVector<Var> inputs = composed_inputs(tape, given.inputs, given.sequences, {});
-    const Var result = run_composed(custom, tape, inputs, given.attributes);
-    if (result.defined()) given.outputs[0] = result.value();  // else run() names the missing output
-  };
-  if (custom.as_given) return host(call);
-  with_plain_tensors(call, 0, host);
-  Tensor& result = call.outputs[0];
-  if (!call.inputs.empty() && call.inputs[0].defined() && widened(call.inputs[0]) &&
-      result.defined() && result.dtype() == DType::fp32)
-    result = in_type(call.context, result, call.inputs[0].dtype());
-}
-template <class A>
-void composed_gradient(const GradientCall& call) {
-  const CustomOperator<A>& custom = custom_of<A>(call.state);
-  const auto gradient = [&](const GradientCall& given) {
-    Tape tape(given.context, {.training = false});
-    const HeapVector<Var> inputs =
-        composed_inputs(tape, given.inputs, given.sequences, given.wanted);
-    const Var result = run_composed(custom, tape, inputs, given.attributes);
-    if (result.requires_gradient()) tape.backward(result, given.output_gradients[0]);
-    for (std::size_t i = 0; i < inputs.size(); ++i)
-      if (inputs[i].requires_gradient()) given.input_gradients[i] = inputs[i].gradient();
-  };
-  if (custom.as_given) return gradient(call);
-  with_plain_tensors(call, gradient);
-}
-
-}  // namespace detail
-
-// Registers an operator. Errors as of OperatorRegistry::add.
-template <class A = NoAttributes>
-OperatorFunction<A> register_operator(OperatorRegistry& registry, std::string_view name,
-                                      const CustomOperator<A>& custom,
-                                      Place place = Place::here()) {
-  Owner state(detail::NamedOperator<A>(custom, name));
-  Operator record{.name = name,
-                  .min_inputs = custom.inputs,
-                  .max_inputs = custom.inputs + custom.optional_inputs,
-                  .outputs = custom.outputs,
-                  .keeps_inputs = custom.keeps_inputs,
-                  .keeps_outputs = custom.keeps_outputs,
-                  .writes_inputs = custom.writes_inputs,
-                  .allocates_outputs = custom.allocates_outputs,
-                  .program = custom.program,
-                  .samples = custom.samples,
-                  .state = state.get()};
-  if (custom.shape != nullptr)
-    record.shape = [](const ShapeCall& call) {
-      detail::call_with_attributes<A>(detail::custom_of<A>(call.state).shape, call);
-    };
-  if (custom.compose != nullptr) {
-    if (custom.host != nullptr || custom.gradient != nullptr || custom.outputs != 1)
-      fail(error_id::operator_incomplete, "register_operator", "operator",
-           quoted(name).append(" with compose and host, gradient or several outputs"),
-           "compose alone: the others are derived");
-    record.keeps_inputs = ~std::uint32_t{0};
-    record.keeps_outputs = 0;
-    record.allocates_outputs = true;
-    record.host = &detail::composed_host<A>;
-    record.gradient = &detail::composed_gradient<A>;
-  } else if (custom.host != nullptr) {
-    record.host = [](const OperatorCall& call) {
-      const CustomOperator<A>& own = detail::custom_of<A>(call.state);
-      const auto host = [&](const OperatorCall& given) {
-        detail::call_with_attributes<A>(own.host, given);
-      };
-      if (own.as_given) return host(call);
-      detail::with_plain_tensors(call, own.writes_inputs, host);
-    };
-  }
-  if (custom.gradient != nullptr)
-    record.gradient = [](const GradientCall& call) {
-      const detail::NamedOperator<A>& own = detail::custom_of<A>(call.state);
-      const auto gradient = [&](const GradientCall& given) {
-        detail::call_with_attributes<A>(own.gradient, given);
-        detail::check_gradients(own.name, given);  // before conversion to other types
-      };
-      if (own.as_given) return gradient(call);
-      detail::with_plain_tensors(call, gradient);
-    };
-  return OperatorFunction<A>(registry.add(NewOperator{record, std::move(state)}, place.text()));
-}
-
-// A registered operator, to call with attributes of type A. Error operator.unknown.
-template <class A = NoAttributes>
-OperatorFunction<A> find_operator(const OperatorRegistry& registry, std::string_view name) {
-  return OperatorFunction<A>(registry.at(name));
-}
-
-}  // namespace soma
-// ---- soma/kernels/random/random.hpp
-// Uniform, normal and Bernoulli draws, over the context's executor. Element i gets the number of
-// logical index draw.index + i of its stream (numeric/draw.hpp), whatever the threads, the target
-// and the cut.
-
-namespace soma {
-
-namespace detail {
-
-inline void fill_random(Context& context, std::span<float> out, RandomArgs args) {
-  constexpr std::size_t block = 32768;  // 128 KiB: large beside the cost of handing out work
-  const std::size_t blocks = (out.size() + block - 1) / block;
-  const auto width = static_cast<std::size_t>(blocks <= 1 ? 1 : context.executor().width);
-  const std::size_t tasks = (std::min)(blocks, width);
-  parallel(context, static_cast<int>(tasks), [&](int task) {
-    const auto part = [&](std::size_t index) {
-      return (std::min)(out.size(),
-                        (blocks / tasks * index + (std::min)(index, blocks % tasks)) * block);
-    };
-    const std::size_t first = part(static_cast<std::size_t>(task));
-    RandomArgs own = args;
-    own.draw.index += first;
-    own.out = out.data() + first;
-    own.count = part(static_cast<std::size_t>(task) + 1) - first;
-    context.kernels().random(own);
-  });
-}
-
-}  // namespace detail
-
-// Multiples of 2^-24 from 0 to below 1.
-inline void fill_uniform(Context& context, std::span<float> out, const Draw& draw) {
-  detail::fill_random(context, out, {Distribution::uniform, draw, nullptr, 0, 0});
-}
-
-// Mean 0, variance 1, by Box and Muller from 31 and 24 random bits: magnitudes reach 6.55. The same
-// bits on every target; a few units in the last place from the exact transform.
-inline void fill_normal(Context& context, std::span<float> out, const Draw& draw) {
-  detail::fill_random(context, out, {Distribution::normal, draw, nullptr, 0, 0});
-}
-
-// 1 with that probability, to a multiple of 2^-32 below it, else 0. Error random.probability
-// outside 0 to 1.
-inline void fill_bernoulli(Context& context, std::span<float> out, const Draw& draw,
-                           double probability) {
-  if (!(probability >= 0 && probability <= 1))
-    fail(error_id::probability, "fill_bernoulli", "probability", std::to_string(probability),
-         "0 to 1");
-  const auto threshold = static_cast<std::uint64_t>(probability * 0x1p32);
-  detail::fill_random(context, out, {Distribution::bernoulli, draw, nullptr, 0, threshold});
-}
-
-}  // namespace soma
-// ---- soma/models/bert.hpp
-// BERT (arXiv 1810.04805) over ragged batches: embeddings, post-norm encoder, pooler, and a
-// classifier on top. DistilBERT (arXiv 1910.01108) is the same except for the differences at
-// BertKind. Parameters have the names of the usual checkpoints.
-
-// ---- soma/nn/transformer.hpp
-// MultiHeadAttention and TransformerEncoder (arXiv 1706.03762), over ragged batches and [B, T, C].
-
-// ---- soma/nn/layers.hpp
-// The small modules: Linear, Embedding, LayerNorm, Dropout, Conv2d. A module holds its parameters
-// as variables and is called with a tape; copies share parameters.
-
-// ---- soma/nn/initial.hpp
-// Initial values of parameters. They are made at once, or noted in a store (Scope::later) that
-// makes them on demand, with the same bits.
-
-// ---- soma/nn/init.hpp
-// Initial values of parameters. Element i of a tensor, row-major, is a pure function of the draw
-// and i.
-
-namespace soma::nn {
-
-// Normally distributed numbers with mean 0.
-inline Tensor normal(Context& context, const Shape& shape, float standard_deviation,
-                     const Draw& draw) {
-  Tensor tensor = Tensor::empty(context, shape);
-  const std::span<float> values = tensor.mutable_span<float>();
-  fill_normal(context, values, draw);
-  const FloatEnvironment environment;
-  for (float& value : values) value *= standard_deviation;
-  return tensor;
-}
-
-// Uniform distribution between -bound and bound.
-inline Tensor uniform(Context& context, const Shape& shape, float bound, const Draw& draw) {
-  Tensor tensor = Tensor::empty(context, shape);
-  const std::span<float> values = tensor.mutable_span<float>();
-  fill_uniform(context, values, draw);
-  const FloatEnvironment environment;
-  for (float& value : values) value = std::fma(2 * bound, value, -bound);
-  return tensor;
-}
-
-// The number of inputs and outputs of a unit, for a weight [out, in, ...].
-struct Fans {
-  std::size_t in, out;
-};
-inline Fans fans(const Shape& weight) {
-  std::size_t field = 1;
-  for (std::size_t i = 2; i < weight.rank(); ++i) field *= weight[i];
-  return {weight[1] * field, weight[0] * field};
-}
-
-namespace detail {
-
-// sqrt(numerator / denominator) in double, rounded once: IEEE operations, so the same everywhere.
-inline float root_of_ratio(double numerator, std::size_t denominator) {
-  return static_cast<float>(
-      std::sqrt(numerator / static_cast<double>(denominator == 0 ? 1 : denominator)));
-}
-
-}  // namespace detail
-
-// "Understanding the difficulty of training deep feedforward neural networks", Glorot and Bengio
-// 2010: uniform, variance 2 / (in + out).
-inline Tensor glorot_uniform(Context& context, const Shape& weight, const Draw& draw) {
-  const auto [in, out] = fans(weight);
-  return uniform(context, weight, detail::root_of_ratio(6, in + out), draw);
-}
-// "Delving Deep into Rectifiers", arXiv 1502.01852: variance 2 / in, for ReLU.
-inline Tensor he_normal(Context& context, const Shape& weight, const Draw& draw) {
-  return normal(context, weight, detail::root_of_ratio(2, fans(weight).in), draw);
-}
-inline Tensor he_uniform(Context& context, const Shape& weight, const Draw& draw) {
-  return uniform(context, weight, detail::root_of_ratio(6, fans(weight).in), draw);
-}
-// "Efficient BackProp", LeCun et al. 1998: uniform, variance 1 / (3 in). The usual default of
-// linear and convolution layers, and of their biases.
-inline Tensor lecun_uniform(Context& context, const Shape& shape, std::size_t in,
-                            const Draw& draw) {
-  return uniform(context, shape, detail::root_of_ratio(1, in), draw);
-}
-
-}  // namespace soma::nn
-
-namespace soma::nn {
-
-// The initial values of some rows of a parameter.
-struct Initial {
-  enum class Kind : std::uint8_t { constant, normal, uniform };
-
-  Kind kind = Kind::constant;
-  float number = 0;  // the constant, the standard deviation, the bound
-  Draw draw{};
-  std::size_t rows = to_end;  // to_end: all rows
-
-  static Initial full(float value) { return {.number = value}; }
-  static Initial normal(float standard_deviation, const Draw& draw, std::size_t rows = to_end) {
-    return {Kind::normal, standard_deviation, draw, rows};
-  }
-  static Initial uniform(float bound, const Draw& draw) { return {Kind::uniform, bound, draw}; }
-};
-
-namespace detail {
-
-inline Tensor make_rows(Context& context, const Shape& shape, const Initial& initial) {
-  switch (initial.kind) {
-    case Initial::Kind::normal:
-      return normal(context, shape, initial.number, initial.draw);
-    case Initial::Kind::uniform:
-      return uniform(context, shape, initial.number, initial.draw);
-    case Initial::Kind::constant:
-      break;
-  }
-  return Tensor::full(context, shape, initial.number);
-}
-
-inline Tensor make_initial(Context& context, const Shape& shape, const Initial* begin,
-                           const Initial* end) {
-  if (end - begin == 1 && begin->rows == to_end) return make_rows(context, shape, *begin);
-  const Tensor all = Tensor::empty(context, shape);
-  std::size_t row = 0;
-  for (; begin != end; ++begin) {
-    copy(make_rows(context, shape.with(0, begin->rows), *begin),
-         all.slice(0, row, row + begin->rows));
-    row += begin->rows;
-  }
-  return all;
-}
-
-}  // namespace detail
-
-// Notes parameters that are made later. Later (nn/later.hpp) implements it.
-class InitialStore {
- public:
-  virtual ~InitialStore() = default;
-  virtual void add(const Var& parameter, const Initial* begin, const Initial* end) = 0;
-  // Replaces the initial values of a noted parameter, or of some of its rows: when the parameter is
-  // made, fill(context, from, to) writes these rows in fp32. Until then `from` is held and not
-  // read, so that it may lie in a file.
-  using Fill = void (*)(Context& context, const Tensor& from, const Tensor& to);
-  virtual void replace(const Parameter& rows, const Tensor& from, Fill fill) = 0;
-  // After that, row i of a whole parameter becomes its former row places[i].
-  virtual void order_rows(const Parameter& parameter, const std::vector<std::size_t>& places) = 0;
-
- protected:
-  InitialStore() = default;
-  InitialStore(const InitialStore&) = default;
-  InitialStore& operator=(const InitialStore&) = default;
-};
-
-// A parameter with these initial values: made now, or noted in Scope::later if that is set.
-inline Var initial_parameter(const Scope& scope, const Shape& shape,
-                             std::initializer_list<Initial> initial) {
-  if (scope.later == nullptr)
-    return Var::parameter(
-        scope.context, detail::make_initial(scope.context, shape, initial.begin(), initial.end()));
-  const Var var = Var::parameter(scope.context, Tensor::outline_of(shape, DType::fp32));
-  scope.later->add(var, initial.begin(), initial.end());
-  return var;
-}
-
-}  // namespace soma::nn
-// ---- soma/nn/product_site.hpp
-// ProductSite: the place of a linear layer in a model, which selects the formats of its operands
-// and their history (ops/product_formats.hpp). Copies are the same place.
-
-namespace soma::nn {
-
-class ProductSite {
- public:
-  ProductSite() = default;  // no place: such a layer reads stored numbers
-  // `edge`: true for the first and the last layer of a model, which most recipes do not convert.
-  explicit ProductSite(const Scope& scope, bool edge = false) : path_(scope), edge_(edge) {}
-
-  bool defined() const { return path_.defined(); }
-  // Empty: no place.
-  std::string_view path() const { return path_.view(); }
-  bool edge() const { return edge_; }
-
- private:
-  LayerPath path_;
-  bool edge_ = false;
-};
-
-// linear() at a place: in the formats of the tape's precision for that place.
-inline Var linear_at(const ProductSite& place, Tape& tape, const Var& x, const Var& weight,
-                     const Var& bias = {}, const LinearSetting& setting = {},
-                     const Var& residual = {}) {
-  ProductFormats* known = tape.options().precision;
-  LinearFormats* formats =
-      known == nullptr || !place.defined() ? nullptr : known->formats(place.path(), place.edge());
-  if (formats == nullptr) return linear(tape, x, weight, bias, setting, residual);
-  return tape.apply(*tape.operators().quantized_linear,
-                    QuantizedLinearSetting{.activation = setting.activation,
-                                           .dropout = setting.dropout,
-                                           .formats = formats,
-                                           .step = tape.options().step,
-                                           .training = tape.options().training,
-                                           .record = tape.recording()},
-                    {x, weight, bias, residual});
-}
-
-}  // namespace soma::nn
-
-namespace soma::nn {
-
-struct LinearOptions {
-  bool bias = true;
-  // Standard deviation of normally distributed initial weights, with zero biases; not set:
-  // lecun_uniform for weights and biases.
-  std::optional<float> standard_deviation{};
-  bool edge = false;  // the first or the last layer of a model (nn/product_site.hpp)
-};
-
-// [..., in] to [..., out].
-class Linear {
- public:
-  Linear() = default;
-  Linear(const Scope& scope, std::size_t in, std::size_t out, const LinearOptions& options = {})
-      : site(scope, options.edge) {
-    const Draw draw = scope.draw("weight");
-    const float bound = detail::root_of_ratio(1, in);  // lecun_uniform
-    weight = initial_parameter(
-        scope, Shape{out, in},
-        {options.standard_deviation ? Initial::normal(*options.standard_deviation, draw)
-                                    : Initial::uniform(bound, draw)});
-    if (options.bias)
-      bias = initial_parameter(
-          scope, Shape{out},
-          {options.standard_deviation ? Initial::full(0)
-                                      : Initial::uniform(bound, scope.draw("bias"))});
-  }
-  Var operator()(Tape& tape, const Var& x, const LinearSetting& setting = {},
-                 const Var& residual = {}) const {
-    const auto within = tape.within(site.path());
-    return linear_at(site, tape, x, weight, bias, setting, residual);
-  }
-  void collect(Collector& collector) const {
-    collector.add("weight", weight, ParameterRole::weight);
-    collector.add("bias", bias, ParameterRole::bias);
-  }
-
-  Var weight, bias;  // [out, in], [out]
-  ProductSite site;
-};
-
-// Ids of any shape to [..., width].
-class Embedding {
- public:
-  Embedding() = default;
-  Embedding(const Scope& scope, std::size_t rows, std::size_t width, float standard_deviation = 1)
-      : weight(initial_parameter(scope, Shape{rows, width},
-                                 {Initial::normal(standard_deviation, scope.draw("weight"))})),
-        path(scope) {}
-  Var operator()(Tape& tape, const Var& ids) const {
-    const auto within = tape.within(path.view());
-    return embedding(tape, weight, ids);
-  }
-  void collect(Collector& collector) const {
-    collector.add("weight", weight, ParameterRole::weight);
-  }
-
-  Var weight;  // [rows, width]
-  LayerPath path{};
-};
-
-class LayerNorm {
- public:
-  LayerNorm() = default;
-  LayerNorm(const Scope& scope, std::size_t width, float norm_epsilon = 1e-5f)
-      : weight(initial_parameter(scope, Shape{width}, {Initial::full(1)})),
-        bias(initial_parameter(scope, Shape{width}, {Initial::full(0)})),
-        epsilon(norm_epsilon),
-        path(scope) {}
-  Var operator()(Tape& tape, const Var& x) const {
-    const auto within = tape.within(path.view());
-    return layer_norm(tape, x, weight, bias, epsilon);
-  }
-  void collect(Collector& collector) const {
-    collector.add("weight", weight, ParameterRole::scale);
-    collector.add("bias", bias, ParameterRole::bias);
-  }
-
-  Var weight, bias;  // [width]
-  float epsilon = 1e-5f;
-  LayerPath path{};
-};
-
-class Dropout {
- public:
-  Dropout() = default;
-  Dropout(const Scope& scope, float drop_probability)
-      : probability(drop_probability), stream(scope.stream("dropout")) {}
-  Var operator()(Tape& tape, const Var& x) const { return dropout(tape, x, probability, stream); }
-  // For operators that fuse dropout.
-  DropoutSetting setting(const Tape& tape) const {
-    return dropout_setting(tape, probability, stream);
-  }
-  void collect(Collector&) const {}
-
-  float probability = 0;
-  std::uint32_t stream = 0;
-};
-
-struct Conv2dOptions {
-  ConvolutionSetting setting{};
-  bool bias = true;
-};
-
-// Images [N, in, H, W] to [N, out, H', W'], kernel x kernel.
-class Conv2d {
- public:
-  Conv2d() = default;
-  Conv2d(const Scope& scope, std::size_t in, std::size_t out, std::size_t kernel,
-         const Conv2dOptions& options = {})
-      : setting(options.setting), path(scope) {
-    const Shape shape{out, in, kernel, kernel};
-    const float bound = detail::root_of_ratio(1, fans(shape).in);  // lecun_uniform
-    weight = initial_parameter(scope, shape, {Initial::uniform(bound, scope.draw("weight"))});
-    if (options.bias)
-      bias = initial_parameter(scope, Shape{out}, {Initial::uniform(bound, scope.draw("bias"))});
-  }
-  Var operator()(Tape& tape, const Var& x) const {
-    const auto within = tape.within(path.view());
-    return conv2d(tape, x, weight, bias, setting);
-  }
-  void collect(Collector& collector) const {
-    collector.add("weight", weight, ParameterRole::weight);
-    collector.add("bias", bias, ParameterRole::bias);
-  }
-
-  Var weight, bias;  // [out, in, kernel, kernel], [out]
-  ConvolutionSetting setting;
-  LayerPath path{};
-};
-
-}  // namespace soma::nn
-// ---- soma/nn/sequence_rows.hpp
-// SequenceRows: a batch of sequences as rows, from a ragged batch or from [B, T, C].
-
-namespace soma::nn {
-
-class SequenceRows {
- public:
-  // x is [rows, C], which stays as it is, or [B, T, C]: B sequences of T rows each. Errors
-  // tensor.rank, ragged.ordinals (the first dimension of [B, T, C] has sequences of several rows).
-  SequenceRows(Tape& tape, const Var& x) : rows_(x), shape_(x.shape()) {
-    if (shape_.rank() == 2) return;
-    if (shape_.rank() != 3)
-      fail(error_id::tensor_rank, "SequenceRows", "x", x.value().describe(),
-           "[rows, C] or [B, T, C]");
-    Context& context = tape.context();
-    batch_ = x.sequences();
-    const Sequences each = batch_.defined() ? batch_ : Sequences::uniform(context, shape_[0]);
-    rows_ = tape.with_sequences(reshape(tape, x, Shape{shape_[0] * shape_[1], shape_[2]}),
-                                each.lengthened(context, shape_[1]));
-  }
-
-  const Var& rows() const { return rows_; }
-  bool dense() const { return shape_.rank() == 3; }
-  // Gives [rows, D] the shape of x: [B, T, D] if x had three dimensions.
-  Var back(Tape& tape, const Var& y) const {
-    if (!dense()) return y;
-    return tape.with_sequences(reshape(tape, y, Shape{shape_[0], shape_[1], y.shape().columns()}),
-                               batch_);
-  }
-
- private:
-  Var rows_;
-  Shape shape_;
-  Sequences batch_{};
-};
-
-}  // namespace soma::nn
-// ---- soma/ops/sequence/settings.hpp
-// The settings of operators over sequences.
-
-namespace soma {
-
-struct RecurrentSetting {
-  bool reverse = false;  // from the last row of each sequence to the first
-};
-inline void fields(FieldVisitor& visitor, RecurrentSetting& setting) {
-  visitor.key("reverse", setting.reverse);
-}
-
-struct RotarySetting {
-  std::size_t heads = 1;  // side by side in the columns that are turned
-  // The number of columns that are rotated, from the first on; the others are copied. 0: all.
-  std::size_t columns = 0;
-  float base = 10000;  // the slowest pair of a head of D columns turns by base^(2 / D - 1) a row
-  std::size_t first_position = 0;  // the position of the first row of each sequence
-};
-inline void fields(FieldVisitor& visitor, RotarySetting& setting) {
-  visitor.key("heads", setting.heads);
-  visitor.key("columns", setting.columns);
-  visitor.key("base", setting.base);
-  visitor.key("first_position", setting.first_position);
-}
-
-}  // namespace soma
-
-namespace soma::nn {
-
-struct TransformerOptions {
-  std::size_t width = 0, heads = 1, inner = 0;  // C, H, width of the feed-forward part
-  std::size_t layers = 1;
-  Activation activation = Activation::gelu;
-  float dropout = 0, attention_dropout = 0;
-  float epsilon = 1e-5f;
-  bool norm_first = false;           // norm before each part, as in arXiv 2002.04745, not after it
-  float standard_deviation = 0.02f;  // for initial weights
-  bool attention_output_dropout = true;  // `dropout` also after the attention's output
-  bool causal = false;                   // a row attends to itself and to earlier rows of its
-                                         // sequence
-  // Above 0: rotary positions (arXiv 2104.09864) with that base, usually 10000, turn queries and
-  // keys. The width of a head must then be even.
-  float rotary_base = 0;
-};
-
-// Queries, keys and values of all heads come from one matrix product: weight is [3 C, C], queries
-// first. With `queries_apart`, queries have a weight of their own, so that they can be computed for
-// some rows only, and the other weight is [2 C, C]. Either way they are named as three parameters.
-class MultiHeadAttention {
- public:
-  MultiHeadAttention() = default;
-  // Error operator.value: the width is no multiple of the number of heads.
-  MultiHeadAttention(const Scope& scope, const TransformerOptions& options,
-                     bool queries_apart = false)
-      : heads(options.heads),
-        causal(options.causal),
-        rotary_base(options.rotary_base),
-        site(scope),
-        probabilities(scope / "probabilities", options.attention_dropout),
-        output_dropout(scope / "output", options.attention_output_dropout ? options.dropout : 0),
-        output(scope / "output", options.width, options.width,
-               {.standard_deviation = options.standard_deviation}) {
-    if (heads == 0 || options.width % heads != 0)
-      fail(error_id::operator_value, "MultiHeadAttention", "heads", std::to_string(heads),
-           "a divisor of the width, " + std::to_string(options.width));
-    const std::size_t width = options.width;
-    if (queries_apart)
-      query =
-          Linear(scope / "query", width, width, {.standard_deviation = options.standard_deviation});
-    const auto rows_of = [&](std::string_view name) {
-      return Initial::normal(options.standard_deviation, (scope / name).draw("weight"), width);
-    };
-    if (queries_apart)
-      weight =
-          initial_parameter(scope, Shape{2 * width, width}, {rows_of("key"), rows_of("value")});
-    else
-      weight = initial_parameter(scope, Shape{3 * width, width},
-                                 {rows_of("query"), rows_of("key"), rows_of("value")});
-    bias = initial_parameter(scope, Shape{weight.shape()[0]}, {Initial::full(0)});
-  }
-
-  // residual + dropout(output(attention(x))): the last product fuses the addition. Rows of x form
-  // sequences. With `first`, which holds the first row of each sequence, only these rows are
-  // queries and have a residual. `mask`: as for attention().
-  Var operator()(Tape& tape, const Var& x, const Var& residual, const Var& first = {},
-                 const Var& mask = {}) const {
-    Var all = linear_at(site, tape, x, weight, bias), queries;
-    if (query.weight.defined()) {
-      queries = query(tape, first.defined() ? first : x);
-    } else if (first.defined()) {
-      const std::size_t width = weight.shape()[1];
-      queries = sequence_first(tape, slice(tape, all, 1, 0, width));
-      all = slice(tape, all, 1, width);
-    }
-    if (rotary_base > 0) turn(tape, all, queries);
-    const AttentionSetting setting{heads, probabilities.setting(tape), first.defined(), causal};
-    return output(tape, attention(tape, all, setting, queries, mask),
-                  {.dropout = output_dropout.setting(tape)}, residual);
-  }
-  void collect(Collector& collector) const {
-    collect_projections(collector);
-    collector.part("output", output);
-  }
-  using ProjectionNames = std::array<const char*, 3>;
-  // `called`: the names of queries, keys and values.
-  void collect_projections(Collector& collector,
-                           const ProjectionNames& called = projection_names) const {
-    const std::size_t width = weight.shape()[1];
-    if (query.weight.defined()) collector.part(called[0], query);
-    const std::size_t apart = query.weight.defined() ? 1 : 0;
-    for (std::size_t i = 0; i + apart < called.size(); ++i) {
-      const std::string name = called[i + apart];
-      collector.add_rows(name + ".weight", weight, i * width, (i + 1) * width,
-                         ParameterRole::weight);
-      collector.add_rows(name + ".bias", bias, i * width, (i + 1) * width, ParameterRole::bias);
-    }
-  }
-
-  std::size_t heads = 1;
-  bool causal = false;
-  float rotary_base = 0;
-  ProductSite site;  // for the projections
-  Dropout probabilities, output_dropout;
-  Linear output;
-  Var weight, bias;  // [3 C, C], [3 C]; with queries apart [2 C, C], [2 C]
-  Linear query;      // if queries are apart
-
- private:
-  // Turns queries and keys by their positions. A first row has position 0 and stays the same.
-  void turn(Tape& tape, Var& all, Var& queries) const {
-    const std::size_t width = weight.shape()[1], parts = queries.defined() ? 1 : 2;
-    const auto turned = [&](const Var& x, const RotarySetting& setting) {
-      return tape.apply(*tape.operators().rotary, setting, {x});
-    };
-    all = turned(all, {.heads = parts * heads, .columns = parts * width, .base = rotary_base});
-    if (queries.defined()) queries = turned(queries, {.heads = heads, .base = rotary_base});
-  }
-  static constexpr ProjectionNames projection_names = {"query", "key", "value"};
-  // The names of the projections that share a matrix.
-  std::span<const char* const> names_together() const {
-    return std::span(projection_names).subspan(query.weight.defined() ? 1 : 0);
-  }
-};
-
-class TransformerEncoderLayer {
- public:
-  TransformerEncoderLayer() = default;
-  TransformerEncoderLayer(const Scope& scope, const TransformerOptions& options,
-                          bool queries_apart = false)
-      : attention(scope / "attention", options, queries_apart),
-        attention_norm(scope / "attention_norm", options.width, options.epsilon),
-        inner(scope / "inner", options.width, options.inner,
-              {.standard_deviation = options.standard_deviation}),
-        outer(scope / "outer", options.inner, options.width,
-              {.standard_deviation = options.standard_deviation}),
-        outer_dropout(scope / "outer", options.dropout),
-        outer_norm(scope / "outer_norm", options.width, options.epsilon),
-        activation(options.activation),
-        norm_first(options.norm_first) {}
-
-  // Maps the rows of x to the same number of rows, or with `first_rows` to the first rows of
-  // sequences, [sequences, C], with the same bits. For other rows only keys and values are then
-  // computed, and queries unless they are apart.
-  Var operator()(Tape& tape, const Var& x, bool first_rows = false, const Var& mask = {}) const {
-    return last_norm(tape, sum(tape, x, first_rows, mask));
-  }
-  // The same, but only x and the sum are kept: backward computes the rest again.
-  Var recomputed(Tape& tape, const Var& x, const Var& mask = {}) const {
-    return last_norm(tape,
-                     recompute(tape, std::span<const Var>(&x, 1),
-                               [layer = *this, mask](Tape& again, std::span<const Var> inputs) {
-                                 return layer.sum(again, inputs[0], false, mask);
-                               }));
-  }
-  void collect(Collector& collector) const {
-    collector.part("attention", attention);
-    collector.part("attention_norm", attention_norm);
-    collector.part("inner", inner);
-    collector.part("outer", outer);
-    collector.part("outer_norm", outer_norm);
-  }
-
-  MultiHeadAttention attention;
-  LayerNorm attention_norm;
-  Linear inner, outer;
-  Dropout outer_dropout;
-  LayerNorm outer_norm;
-  Activation activation = Activation::gelu;
-  bool norm_first = false;
-
- private:
-  // The layer up to the last addition.
-  Var sum(Tape& tape, const Var& x, bool first_rows, const Var& mask) const {
-    const auto first_of = [&](const Var& rows) {
-      return first_rows ? sequence_first(tape, rows) : Var();
-    };
-    const Var first = first_of(x), residual = first_rows ? first : x;
-    if (norm_first) {
-      const Var rows = attention_norm(tape, x);
-      const Var h = attention(tape, rows, residual, first_of(rows), mask);
-      return feed_forward(tape, outer_norm(tape, h), h);
-    }
-    const Var h = attention_norm(tape, attention(tape, x, residual, first, mask));
-    return feed_forward(tape, h, h);
-  }
-  Var last_norm(Tape& tape, const Var& sum) const {
-    return norm_first ? sum : outer_norm(tape, sum);
-  }
-  Var feed_forward(Tape& tape, const Var& x, const Var& residual) const {
-    const Var h = inner(tape, x, {.activation = activation});
-    return outer(tape, h, {.dropout = outer_dropout.setting(tape)}, residual);
-  }
-};
-
-struct EncoderSetting {
-  // Keeps only the input of each layer and its last sum, and computes the rest again in backward,
-  // except for the last layer, whose backward follows at once. The same bits.
-  bool recompute = false;
-  // The result is the first row of each sequence, [sequences, C]. The last layer computes only what
-  // these rows need (TransformerEncoderLayer).
-  bool first_rows = false;
-  // A constant that marks which rows of a sequence attend to which, as for attention(). It applies
-  // to all layers, and cannot be combined with first_rows.
-  Var mask{};
-};
-
-// The last layer has its own query projection, because a classifier needs queries for the first
-// rows only. Rows of x form sequences, [rows, C]; or x is a batch [B, T, C]. The result has the
-// shape of x, or is [sequences, C] for first rows.
-class TransformerEncoder {
- public:
-  TransformerEncoder() = default;
-  TransformerEncoder(const Scope& scope, const TransformerOptions& options) {
-    for (std::size_t i = 0; i < options.layers; ++i)
-      layers.emplace_back(scope / "layer" / std::to_string(i), options, i + 1 == options.layers);
-  }
-  Var operator()(Tape& tape, Var x, const EncoderSetting& setting = {}) const {
-    const SequenceRows batch(tape, x);
-    x = batch.rows();
-    for (std::size_t i = 0; i < layers.size(); ++i) x = run_layer(i, tape, x, setting);
-    if (setting.first_rows) return layers.empty() ? sequence_first(tape, x) : x;
-    return batch.back(tape, x);
-  }
-  // One layer of the encoder, for rows that form sequences.
-  Var run_layer(std::size_t i, Tape& tape, const Var& x, const EncoderSetting& setting = {}) const {
-    if (i + 1 == layers.size()) return layers[i](tape, x, setting.first_rows, setting.mask);
-    return setting.recompute ? layers[i].recomputed(tape, x, setting.mask)
-                             : layers[i](tape, x, false, setting.mask);
-  }
-  void collect(Collector& collector) const {
-    for (std::size_t i = 0; i < layers.size(); ++i)
-      collector.part("layer." + std::to_string(i), layers[i]);
-  }
-
-  std::vector<TransformerEncoderLayer> layers;
-};
-
-}  // namespace soma::nn
-
-namespace soma::models {
-
-// distilbert has no token types and no dropout after attention. Its layer between the encoder and
-// the classifier has relu instead of tanh, and belongs to the classifier.
-enum class BertKind : std::uint8_t { bert, distilbert };
-
-struct BertConfig {
-  std::size_t vocabulary = 30522, width = 768, layers = 12, heads = 12, inner = 3072;
-  std::size_t positions = 512, types = 2;
-  float dropout = 0.1f, attention_dropout = 0.1f;
-  float epsilon = 1e-12f, standard_deviation = 0.02f;
-  Activation activation = Activation::gelu;
-  std::optional<float> classifier_dropout{};  // none: as dropout
-  // Backward keeps only the input and the last sum of each layer and computes the rest again: less
-  // memory, about a fifth more products, the same bits.
-  bool recompute = false;
-  BertKind kind = BertKind::bert;
-
-  static BertConfig base() { return {}; }
-  static BertConfig minilm() { return {.width = 384, .layers = 6, .inner = 1536}; }
-  static BertConfig small() { return {.width = 512, .layers = 4, .heads = 8, .inner = 2048}; }
-  static BertConfig tiny() { return {.width = 128, .layers = 2, .heads = 2, .inner = 512}; }
-};
-
-// The floating-point operations of a classifier's training step on these sequences, forward and
-// backward (twice forward), without recomputation: products of the layers, attention, pooler. In
-// the last layer only keys and values are computed for all tokens, and everything else for first
-// tokens.
-inline double training_flops(const BertConfig& config, const Sequences& sequences) {
-  const auto width = static_cast<double>(config.width), inner = static_cast<double>(config.inner);
-  const auto rows = static_cast<double>(sequences.used_rows());
-  const auto count = static_cast<double>(sequences.count());
-  double pairs = 0;
-  for (std::size_t i = 0; i < sequences.count(); ++i)
-    pairs += static_cast<double>(sequences.used(i)) * static_cast<double>(sequences.used(i));
-  // `queries`: the number of queries; `scores`: the number of pairs of a query and a key.
-  const auto layer = [&](double queries, double scores) {
-    return rows * 4 * width * width + queries * 4 * width * (width + inner) + scores * 4 * width;
-  };
-  double forward = count * 2 * width * width;
-  if (config.layers != 0)
-    forward += static_cast<double>(config.layers - 1) * layer(rows, pairs) + layer(count, rows);
-  return 3 * forward;
-}
-
-class BertModel {
- public:
-  BertModel() = default;
-  // Error operator.value: the width is no multiple of the number of heads. A DistilBERT has no
-  // types, whatever `settings.types` is.
-  BertModel(const nn::Scope& scope, const BertConfig& settings)
-      : config(settings),
-        words(scope / "embeddings.word_embeddings", settings.vocabulary, settings.width,
-              settings.standard_deviation),
-        positions(scope / "embeddings.position_embeddings", settings.positions, settings.width,
-                  settings.standard_deviation),
-        types(settings.kind == BertKind::distilbert
-                  ? nn::Embedding()
-                  : nn::Embedding(scope / "embeddings.token_type_embeddings", settings.types,
-                                  settings.width, settings.standard_deviation)),
-        norm(scope / "embeddings.LayerNorm", settings.width, settings.epsilon),
-        dropout(scope / "embeddings", settings.dropout),
-        encoder(scope / "encoder", {.width = settings.width,
-                                    .heads = settings.heads,
-                                    .inner = settings.inner,
-                                    .layers = settings.layers,
-                                    .activation = settings.activation,
-                                    .dropout = settings.dropout,
-                                    .attention_dropout = settings.attention_dropout,
-                                    .epsilon = settings.epsilon,
-                                    .standard_deviation = settings.standard_deviation,
-                                    .attention_output_dropout = settings.kind == BertKind::bert}),
-        pooler(scope / "pooler.dense", settings.width, settings.width,
-               {.standard_deviation = settings.standard_deviation, .edge = true}) {}
-
-  // Hidden states [rows, width] of token ids whose rows form sequences. Token types [rows] name the
-  // text of a pair that each token belongs to; without them all types are 0. Errors
-  // operator.inputs, tensor.rank, operator.sequences, tensor.shape (not a type for each id),
-  // models.sequence_length, operator.value (an id outside the vocabulary).
-  Var operator()(Tape& tape, const Var& ids, const Var& token_types = {}) const {
-    return encoder(tape, embed(tape, ids, token_types), {.recompute = config.recompute});
-  }
-
-  // The hidden state of each sequence's first token, [sequences, width]: the same bits as
-  // sequence_first() of all hidden states, but the last layer computes nothing for other tokens.
-  // Errors as above, and ragged.empty_sequence.
-  Var first(Tape& tape, const Var& ids, const Var& token_types = {}) const {
-    return encoder(tape, embed(tape, ids, token_types), first_setting());
-  }
-  // The same in steps: embed(), then run_layer() for each layer. (A model without layers needs
-  // sequence_first() at the end.)
-  Var embed(Tape& tape, const Var& ids, const Var& token_types = {}) const;
-  Var run_layer(std::size_t i, Tape& tape, const Var& x) const {
-    return encoder.run_layer(i, tape, x, first_setting());
-  }
-
-  // tanh, or relu for a DistilBERT, of a linear function of each sequence's first hidden state:
-  // [sequences, width].
-  Var pool(Tape& tape, const Var& first) const {
-    const bool distilled = config.kind == BertKind::distilbert;
-    return pooler(tape, first, {.activation = distilled ? Activation::relu : Activation::tanh});
-  }
-
-  // The classifier names a DistilBERT's pooler.
-  void collect(nn::Collector& collector) const {
-    collect_embeddings(collector);
-    for (std::size_t i = 0; i < encoder.layers.size(); ++i) collect_layer(collector, i);
-    if (config.kind != BertKind::distilbert) collect_pooler(collector);
-  }
-  void collect_embeddings(nn::Collector& collector) const {
-    collector.part("embeddings.word_embeddings", words);
-    collector.part("embeddings.position_embeddings", positions);
-    collector.part("embeddings.token_type_embeddings", types);
-    collector.part("embeddings.LayerNorm", norm);
-  }
-  void collect_layer(nn::Collector& collector, std::size_t i) const {
-    const bool distilled = config.kind == BertKind::distilbert;
-    collector.part((distilled ? "transformer.layer." : "encoder.layer.") + std::to_string(i),
-                   Layer{encoder.layers[i], config.kind});
-  }
-  void collect_pooler(nn::Collector& collector) const { collector.part("pooler.dense", pooler); }
-  // Records the settings that change the results but no shape.
-  void describe(Record& identity) const {
-    identity.set("heads", std::uint64_t{config.heads});
-    identity.set("epsilon", config.epsilon);
-    identity.set("activation", static_cast<std::uint64_t>(config.activation));
-    identity.set("dropout", config.dropout);
-    identity.set("attention_dropout", config.attention_dropout);
-    if (config.kind == BertKind::distilbert) identity.set("kind", "distilbert");
-  }
-
-  BertConfig config;
-  nn::Embedding words, positions, types;
-  nn::LayerNorm norm;
-  nn::Dropout dropout;
-  nn::TransformerEncoder encoder;
-  nn::Linear pooler;
-
- private:
-  // The names of a layer's parameters in checkpoints.
-  struct Layer {
-    const nn::TransformerEncoderLayer& layer;
-    BertKind kind;
-    void collect(nn::Collector& collector) const {
-      if (kind == BertKind::distilbert) {
-        layer.attention.collect_projections(
-            collector, {"attention.q_lin", "attention.k_lin", "attention.v_lin"});
-        collector.part("attention.out_lin", layer.attention.output);
-        collector.part("sa_layer_norm", layer.attention_norm);
-        collector.part("ffn.lin1", layer.inner);
-        collector.part("ffn.lin2", layer.outer);
-        collector.part("output_layer_norm", layer.outer_norm);
-        return;
-      }
-      collector.part("attention.self", Projections{layer.attention});
-      collector.part("attention.output.dense", layer.attention.output);
-      collector.part("attention.output.LayerNorm", layer.attention_norm);
-      collector.part("intermediate.dense", layer.inner);
-      collector.part("output.dense", layer.outer);
-      collector.part("output.LayerNorm", layer.outer_norm);
-    }
-  };
-  struct Projections {
-    const nn::MultiHeadAttention& attention;
-    void collect(nn::Collector& collector) const { attention.collect_projections(collector); }
-  };
-
-  nn::EncoderSetting first_setting() const {
-    return {.recompute = config.recompute, .first_rows = true};
-  }
-};
-
-inline Var BertModel::embed(Tape& tape, const Var& ids, const Var& token_types) const {
-  if (!ids.defined())
-    fail(error_id::operator_inputs, "BertModel", "ids", "not defined", "token ids");
-  const Sequences& sequences = ids.sequences();
-  detail::check_rank("BertModel", "ids", ids.value(), 1);
-  detail::check_sequences("BertModel", ids.value(), sequences);
-  // Any other shape might still broadcast.
-  if (token_types.defined())
-    detail::check_shape("BertModel", "token types", token_types.value(), ids.shape());
-  if (sequences.longest() > config.positions)
-    fail(error_id::sequence_length, "BertModel", "ids",
-         "a sequence of " + std::to_string(sequences.longest()) + " tokens",
-         "at most " + std::to_string(config.positions));
-  Context& context = tape.context();
-  const Shape shape{sequences.rows()};
-  const Tensor position = Tensor::empty(context, shape, DType::int32);
-  auto* next = position.mutable_data<std::int32_t>();
-  for (std::size_t i = 0; i < sequences.count(); ++i)
-    for (std::size_t j = 0; j < sequences.length(i); ++j) *next++ = static_cast<std::int32_t>(j);
-  const Var place = tape.constant(position, sequences);
-  // The additions have the order of the usual implementation: (words + types) + positions. A model
-  // without a table of types ignores types.
-  Var sum = words(tape, ids);
-  if (types.weight.defined()) {
-    const Var type = token_types.defined()
-                         ? token_types
-                         : tape.constant(Tensor::zeros(context, shape, DType::int32), sequences);
-    sum = add(tape, sum, types(tape, type));
-  }
-  sum = add(tape, sum, positions(tape, place));
-  const Var embedded = dropout(tape, norm(tape, sum));
-  const DType activations = tape.options().activations;
-  return embedded.value().dtype() == activations ? embedded : cast(tape, embedded, activations);
-}
-
-class BertClassifier {
- public:
-  BertClassifier() = default;
-  BertClassifier(const nn::Scope& scope, const BertConfig& config, std::size_t labels)
-      : bert(scope / name_of(config.kind), config),
-        dropout(scope / "classifier", config.classifier_dropout.value_or(config.dropout)),
-        classifier(scope / "classifier", config.width, labels,
-                   {.standard_deviation = config.standard_deviation, .edge = true}) {}
-
-  // Logits [sequences, labels], fp32. Errors as BertModel.
-  Var operator()(Tape& tape, const Var& ids, const Var& token_types = {}) const {
-    Var x = ids;
-    for (std::size_t i = 0; i < piece_count(); ++i) x = run_piece(i, tape, x, token_types);
-    return x;
-  }
-  // The pieces: embeddings, layers, head.
-  nn::Pieces pieces() const {
-    nn::Pieces result;
-    for (std::size_t i = 0; i < piece_count(); ++i) {
-      Parameters own;
-      nn::Collector(own).part("", Part{*this, i});
-      const bool last = i + 1 == piece_count();
-      std::string name = "embeddings";
-      if (i != 0) name = last ? "head" : "layer." + std::to_string(i - 1);
-      result.push_back(nn::Piece(std::move(name), std::move(own), &run_of, this, i));
-    }
-    return result;
-  }
-
-  void collect(nn::Collector& collector) const {
-    collector.part(name_of(bert.config.kind), bert);
-    if (bert.config.kind == BertKind::distilbert) collector.part("pre_classifier", bert.pooler);
-    collector.part("classifier", classifier);
-  }
-  // The prefix of the encoder's parameters, and the model_type in config.json.
-  static std::string_view name_of(BertKind kind) {
-    return kind == BertKind::bert ? "bert" : "distilbert";
-  }
-  void describe(Record& identity) const {
-    bert.describe(identity);
-    identity.set("classifier_dropout", dropout.probability);
-  }
-
-  BertModel bert;
-  nn::Dropout dropout;
-  nn::Linear classifier;
-
- private:
-  // The parameters of one piece, with their names in the whole model.
-  struct Part {
-    const BertClassifier& model;
-    std::size_t piece;
-    struct OfBert {
-      const BertModel& bert;
-      std::size_t piece, last;
-      void collect(nn::Collector& collector) const {
-        if (piece == 0)
-          bert.collect_embeddings(collector);
-        else if (piece < last)
-          bert.collect_layer(collector, piece - 1);
-        else if (bert.config.kind != BertKind::distilbert)
-          bert.collect_pooler(collector);
-      }
-    };
-    void collect(nn::Collector& collector) const {
-      const std::size_t last = model.piece_count() - 1;
-      const BertKind kind = model.bert.config.kind;
-      collector.part(name_of(kind), OfBert{model.bert, piece, last});
-      if (piece != last) return;
-      if (kind == BertKind::distilbert) collector.part("pre_classifier", model.bert.pooler);
-      collector.part("classifier", model.classifier);
-    }
-  };
-
-  static Var run_of(const void* model, std::size_t i, Tape& tape, const Var& x,
-                    const data::Batch& batch) {
-    const auto* own = static_cast<const BertClassifier*>(model);
-    if (i != 0) return own->run_piece(i, tape, x, {});
-    const Sequences& sequences = batch.inputs.sequences;
-    return own->run_piece(i, tape, tape.constant(batch.inputs),
-                          batch.types.defined() ? tape.constant(batch.types, sequences) : Var());
-  }
-  std::size_t piece_count() const { return bert.encoder.layers.size() + 2; }
-  Var run_piece(std::size_t i, Tape& tape, const Var& x, const Var& token_types) const {
-    if (i == 0) return bert.embed(tape, x, token_types);
-    if (i + 1 < piece_count()) return bert.run_layer(i - 1, tape, x);
-    const Var first = bert.encoder.layers.empty() ? sequence_first(tape, x) : x;
-    const Var pooled = dropout(tape, bert.pool(tape, first));
-    return classifier(
-        tape, pooled.value().dtype() == DType::fp32 ? pooled : cast(tape, pooled, DType::fp32));
-  }
-};
-
-}  // namespace soma::models
-// ---- soma/models/conv_net.hpp
-// ConvNet: a small image classifier: blocks of 3 x 3 convolution, ReLU and 2 x 2 max pooling, then
-// two linear layers (after "Gradient-Based Learning Applied to Document Recognition", LeCun et al.
-// 1998).
-
-namespace soma::models {
-
-struct ConvNetConfig {
-  std::size_t channels = 1, height = 28, width = 28, labels = 10;
-  std::vector<std::size_t> blocks{16, 32};  // channels of each; each halves the image
-  std::size_t hidden = 128;
-};
-
-class ConvNet {
- public:
-  ConvNet() = default;
-  // Error operator.value: the image is too small for this number of blocks.
-  ConvNet(const nn::Scope& scope, const ConvNetConfig& config) {
-    std::size_t channels = config.channels, height = config.height, width = config.width;
-    for (std::size_t i = 0; i < config.blocks.size(); ++i) {
-      if (height < 2 || width < 2)
-        fail(error_id::operator_value, "ConvNet", "blocks", std::to_string(config.blocks.size()),
-             "few enough that halving " + std::to_string(config.height) + " x " +
-                 std::to_string(config.width) + " leaves something");
-      convolutions.emplace_back(scope / "block" / std::to_string(i), channels, config.blocks[i],
-                                std::size_t{3},
-                                nn::Conv2dOptions{.setting = {.pad_height = 1, .pad_width = 1}});
-      channels = config.blocks[i];
-      height /= 2;
-      width /= 2;
-    }
-    hidden = nn::Linear(scope / "hidden", channels * height * width, config.hidden);
-    classifier = nn::Linear(scope / "classifier", config.hidden, config.labels, {.edge = true});
-  }
-  // Images [N, channels, height, width] to logits [N, labels].
-  Var operator()(Tape& tape, Var x) const {
-    for (std::size_t i = 0; i < convolutions.size() + 2; ++i) x = run_piece(i, tape, x);
-    return x;
-  }
-  // The pieces: blocks, hidden layer, classifier.
-  nn::Pieces pieces() const {
-    nn::Pieces result;
-    const std::size_t blocks = convolutions.size();
-    for (std::size_t i = 0; i < blocks + 2; ++i) {
-      const std::string name = i < blocks    ? "block." + std::to_string(i)
-                               : i == blocks ? "hidden"
-                                             : "classifier";
-      Parameters own;
-      nn::Collector collector(own);
-      if (i < blocks)
-        collector.part(name, convolutions[i]);
-      else
-        collector.part(name, i == blocks ? hidden : classifier);
-      result.push_back(nn::Piece(name, std::move(own), &run_of, this, i));
-    }
-    return result;
-  }
-  void collect(nn::Collector& collector) const {
-    for (std::size_t i = 0; i < convolutions.size(); ++i)
-      collector.part("block." + std::to_string(i), convolutions[i]);
-    collector.part("hidden", hidden);
-    collector.part("classifier", classifier);
-  }
-
-  std::vector<nn::Conv2d> convolutions;
-  nn::Linear hidden, classifier;
-
- private:
-  static Var run_of(const void* model, std::size_t i, Tape& tape, const Var& x,
-                    const data::Batch& batch) {
-    const auto* own = static_cast<const ConvNet*>(model);
-    return own->run_piece(i, tape, i == 0 ? tape.constant(batch.inputs) : x);
-  }
-  Var run_piece(std::size_t i, Tape& tape, const Var& x) const {
-    if (i < convolutions.size()) return max_pool2d(tape, relu(tape, convolutions[i](tape, x)));
-    if (i > convolutions.size()) return classifier(tape, x);
-    const Var rows = reshape(tape, x, Shape{x.shape()[0], hidden.weight.shape()[1]});
-    return hidden(tape, rows, {.activation = Activation::relu});
-  }
-};
-
-}  // namespace soma::models
-// ---- soma/models/mlp.hpp
-// Mlp: linear layers with an activation between them.
-
-namespace soma::models {
-
-class Mlp {
- public:
-  Mlp() = default;
-  // sizes: inputs, widths of the hidden layers, outputs; at least two. Error operator.value.
-  Mlp(const nn::Scope& scope, std::span<const std::size_t> sizes,
-      Activation between = Activation::relu)
-      : activation(between) {
-    if (sizes.size() < 2)
-      fail(error_id::operator_value, "Mlp", "sizes", std::to_string(sizes.size()) + " numbers",
-           "at least inputs and outputs");
-    for (std::size_t i = 0; i + 1 < sizes.size(); ++i)
-      layers.emplace_back(scope / "layer" / std::to_string(i), sizes[i], sizes[i + 1],
-                          nn::LinearOptions{.edge = i == 0 || i + 2 == sizes.size()});
-  }
-  // [..., inputs] to [..., outputs].
-  Var operator()(Tape& tape, Var x) const {
-    for (std::size_t i = 0; i < layers.size(); ++i) x = run_piece(i, tape, x);
-    return x;
-  }
-  // The pieces: one for each layer.
-  nn::Pieces pieces() const {
-    nn::Pieces result;
-    for (std::size_t i = 0; i < layers.size(); ++i) {
-      const std::string name = "layer." + std::to_string(i);
-      Parameters own;
-      nn::Collector(own).part(name, layers[i]);
-      result.push_back(nn::Piece(name, std::move(own), &run_of, this, i));
-    }
-    return result;
-  }
-  void collect(nn::Collector& collector) const {
-    for (std::size_t i = 0; i < layers.size(); ++i)
-      collector.part("layer." + std::to_string(i), layers[i]);
-  }
-  // Records the settings that change the results but no shape.
-  void describe(Record& identity) const {
-    identity.set("activation", static_cast<std::uint64_t>(activation));
-  }
-
-  std::vector<nn::Linear> layers;
-  Activation activation = Activation::relu;
-
- private:
-  static Var run_of(const void* model, std::size_t i, Tape& tape, const Var& x,
-                    const data::Batch& batch) {
-    const auto* own = static_cast<const Mlp*>(model);
-    return own->run_piece(i, tape, i == 0 ? tape.constant(batch.inputs) : x);
-  }
-  Var run_piece(std::size_t i, Tape& tape, const Var& x) const {
-    return layers[i](tape, x,
-                     {.activation = i + 1 < layers.size() ? activation : Activation::none});
-  }
-};
-
-}  // namespace soma::models
-// ---- soma/numeric/minifloat_traits.hpp
-// Support for minifloat in the standard library: numeric_limits, hash, streams, text. For
-// std::format include numeric/minifloat_format.hpp.
-
-namespace soma {
-
-// The shortest decimal text that reads back as the same float: "0.1015625", "inf", "nan".
-template <FloatFormat F>
-std::string to_string(minifloat<F> value) {
-  char buffer[64];
-  const auto result = std::to_chars(buffer, buffer + sizeof buffer, static_cast<float>(value));
-  return std::string(buffer, result.ptr);
-}
-
-// Writes the number as a float, with the stream's own flags and precision.
-template <FloatFormat F, class Character, class Traits>
-std::basic_ostream<Character, Traits>& operator<<(std::basic_ostream<Character, Traits>& out,
-                                                  minifloat<F> value) {
-  return out << static_cast<float>(value);
-}
-
-}  // namespace soma
-
-template <soma::FloatFormat F>
-class std::numeric_limits<soma::minifloat<F>> {
-  using Number = soma::minifloat<F>;
-  // floor(digits * log10(2)) and friends in integers: 30103 / 100000 is log10(2) to five digits,
-  // enough below 2^16.
-  static constexpr int decimal(int binary) {
-    const int product = binary * 30103;
-    return product >= 0 ? product / 100000 : -((-product + 99999) / 100000);
-  }
-  // The magnitude code of min(); the code of max() where no number is normal (one exponent bit,
-  // taken by infinity).
-  static constexpr std::uint32_t smallest_normal =
-      (std::min)(F.has_zero() ? std::uint32_t{1} << F.mantissa_bits : 0, F.max_finite_code());
-
- public:
-  static constexpr bool is_specialized = true;
-  static constexpr bool is_signed = F.is_signed;
-  static constexpr bool is_integer = false;
-  static constexpr bool is_exact = false;
-  static constexpr bool has_infinity = F.has_infinity();
-  static constexpr bool has_quiet_NaN = F.has_nan();
-  static constexpr bool has_signaling_NaN = false;  // payloads are kept, but no operation traps
-  static constexpr bool is_iec559 = F.specials == soma::Specials::ieee && F.is_signed &&
-                                    F.subnormals == soma::Subnormals::kept &&
-                                    F.resolved_overflow() == soma::Overflow::infinity;
-  static constexpr bool is_bounded = true;
-  static constexpr bool is_modulo = false;
-  static constexpr bool traps = false;
-  static constexpr bool tinyness_before = false;
-  static constexpr std::float_round_style round_style = std::round_to_nearest;
-  static constexpr std::float_denorm_style has_denorm =
-      F.subnormals == soma::Subnormals::kept ? std::denorm_present : std::denorm_absent;
-  static constexpr bool has_denorm_loss = false;
-  static constexpr int radix = 2;
-  static constexpr int digits = F.mantissa_bits + 1;
-  static constexpr int digits10 = decimal(digits - 1);
-  static constexpr int max_digits10 = decimal(digits) + 2;
-  static constexpr int min_exponent = F.min_normal_exponent() + 1;
-  static constexpr int max_exponent = F.max_exponent() + 1;
-  // The powers of ten between min() and max().
-  static constexpr int min_exponent10 = [] {
-    const double smallest =
-        std::bit_cast<double>(static_cast<std::uint64_t>(1022 + min_exponent) << 52);
-    int n = 0;
-    for (double power = 1; power / 10 >= smallest; power /= 10) --n;
-    for (double power = 1; power < smallest; power *= 10) ++n;
-    return n;
-  }();
-  static constexpr int max_exponent10 = [] {
-    const double largest = soma::decode(F, F.max_finite_code());
-    int n = 0;
-    for (double power = 1; power * 10 <= largest; power *= 10) ++n;
-    for (double power = 1; power > largest; power /= 10) --n;
-    return n;
-  }();
-
-  // Smallest positive normal number.
-  static constexpr Number(min)() noexcept { return Number::from_code(smallest_normal); }
-  static constexpr Number(max)() noexcept { return Number::from_code(F.max_finite_code()); }
-  static constexpr Number lowest() noexcept {
-    if constexpr (F.is_signed)
-      return Number::from_code(F.max_finite_code() | F.sign_mask());
-    else
-      return Number::from_code(0);
-  }
-  static constexpr Number epsilon() noexcept {
-    return Number(soma::detail::two_to(-F.mantissa_bits));
-  }
-  static constexpr Number round_error() noexcept { return Number(0.5f); }
-  static constexpr Number infinity() noexcept {
-    return Number::from_code(F.has_infinity() ? F.infinity_code() : 0);
-  }
-  static constexpr Number quiet_NaN() noexcept {
-    return Number::from_code(F.has_nan() ? F.quiet_nan_code() : 0);
-  }
-  static constexpr Number signaling_NaN() noexcept { return quiet_NaN(); }
-  static constexpr Number denorm_min() noexcept { return Number::from_code(F.min_positive_code()); }
-};
-
-// Equal numbers have equal hashes: -0 and +0 too.
-template <soma::FloatFormat F>
-struct std::hash<soma::minifloat<F>> {
-  std::size_t operator()(soma::minifloat<F> value) const noexcept {
-    return std::hash<float>{}(static_cast<float>(value));
-  }
-};
-// ---- soma/optim/lamb.hpp
-// LAMB (arXiv 1904.00962): Adam's direction, scaled for each parameter by the norm of the parameter
-// over the norm of the direction.
-
-namespace soma::optim {
-
-struct LambOptions {
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6;
-  StepStorage storage{};
-};
-
-class Lamb final : public Optimizer {
- public:
-  Lamb(Context& context, const std::vector<Group>& groups, const LambOptions& options = {})
-      : Optimizer(context, groups, options.storage), options_(options) {
-    detail::check_beta("beta1", options.beta1);
-    detail::check_beta("beta2", options.beta2);
-    detail::check_not_negative("epsilon", options.epsilon);
-  }
-
-  void describe(Record& record) const override {
-    record.set("optimizer", "lamb");
-    record.set("optimizer.beta1", options_.beta1);
-    record.set("optimizer.beta2", options_.beta2);
-    record.set("optimizer.epsilon", options_.epsilon);
-    describe_groups(record);
-    describe_storage(record, options_.storage);
-  }
-
-  // Updates the parameters that have a gradient; gradients stay.
-  void step(const Step& step) override {
-    detail::check_step(step);
-    check_gradients();
-    const FloatEnvironment environment;
-    for (detail::Slot& slot : slots_) {
-      const Gradient gradient = slot.parameter.gradient();
-      if (!gradient.defined()) continue;
-      detail::ensure_state(context_, slot.first, slot, options_.storage.state);
-      detail::ensure_state(context_, slot.second, slot, options_.storage.state);
-      const double correction1 = 1 - portable_power(options_.beta1, slot.steps + 1);
-      const double correction2 = 1 - portable_power(options_.beta2, slot.steps + 1);
-      const LambSetting setting{
-          .rate = static_cast<float>(step.rate * static_cast<double>(slot.rate_factor)),
-          .beta1 = static_cast<float>(options_.beta1),
-          .beta2 = static_cast<float>(options_.beta2),
-          .epsilon = static_cast<float>(options_.epsilon),
-          .weight_decay = slot.weight_decay,
-          .one_minus_beta1 = static_cast<float>(1 - options_.beta1),
-          .one_minus_beta2 = static_cast<float>(1 - options_.beta2),
-          .inverse_correction1 = static_cast<float>(1 / correction1),
-          .inverse_root_correction2 = static_cast<float>(1 / std::sqrt(correction2)),
-          .gradient_factor = step.gradient_factor,
-          .weight = drawn(options_.storage.weight_rounding),
-          .state = drawn(options_.storage.state_rounding),
-          .seed = options_.storage.seed,
-          .stream = slot.stream,
-          .step = static_cast<std::uint32_t>(slot.steps)};
-      run(context_, *context_.built_in().lamb_step, setting,
-          {slot.parameter.value(), gradient.values, gradient.rows, slot.first, slot.second});
-      ++slot.steps;
-    }
-  }
-
- private:
-  std::size_t moments() const override { return 2; }
-
-  LambOptions options_;
-};
-
-}  // namespace soma::optim
-// ---- soma/optim/sgd.hpp
-// Stochastic gradient descent with momentum, Nesterov's too.
-
-namespace soma::optim {
-
-struct SgdOptions {
-  float momentum = 0, dampening = 0;
-  bool nesterov = false;
-  StepStorage storage{};
-};
-
-class Sgd final : public Optimizer {
- public:
-  Sgd(Context& context, const std::vector<Group>& groups, const SgdOptions& options = {})
-      : Optimizer(context, groups, options.storage), options_(options) {
-    detail::check_not_negative("momentum", static_cast<double>(options.momentum));
-    detail::check_finite("dampening", static_cast<double>(options.dampening));
-  }
-  Sgd(Context& context, Parameters parameters, const SgdOptions& options = {})
-      : Sgd(context, {Group{.parameters = std::move(parameters)}}, options) {}
-
-  void describe(Record& record) const override {
-    record.set("optimizer", "sgd");
-    record.set("optimizer.momentum", static_cast<double>(options_.momentum));
-    record.set("optimizer.dampening", static_cast<double>(options_.dampening));
-    record.set("optimizer.nesterov", options_.nesterov);
-    describe_groups(record);
-    describe_storage(record, options_.storage);
-  }
-  bool steps_rows_alone() const override { return true; }
-
-  // Updates the parameters that have a gradient; gradients stay.
-  void step(const Step& step) override {
-    detail::check_step(step);
-    check_gradients();
-    for (detail::Slot& slot : slots_) {
-      const Gradient gradient = slot.parameter.gradient();
-      if (!gradient.defined()) continue;
-      const Tensor weight = slot.rows_of(slot.parameter.value());
-      if (options_.momentum != 0)
-        detail::ensure_state(context_, slot.first, slot, options_.storage.state);
-      const SgdSetting setting{
-          .rate = static_cast<float>(step.rate * static_cast<double>(slot.rate_factor)),
-          .momentum = options_.momentum,
-          .dampening = options_.dampening,
-          .weight_decay = slot.weight_decay,
-          .gradient_factor = step.gradient_factor,
-          .nesterov = options_.nesterov,
-          .first_step = slot.steps == 0,
-          .first_row = slot.first_row,
-          .weight = drawn(options_.storage.weight_rounding),
-          .state = drawn(options_.storage.state_rounding),
-          .seed = options_.storage.seed,
-          .stream = slot.stream,
-          .step = static_cast<std::uint32_t>(slot.steps)};
-      if (weight.elements() != 0)
-        run(context_, *context_.built_in().sgd_step, setting,
-            {weight, gradient.values, gradient.rows, slot.first});
-      ++slot.steps;
-    }
-  }
-
- private:
-  std::size_t moments() const override { return options_.momentum != 0 ? 1 : 0; }
-
-  SgdOptions options_;
-};
-
-}  // namespace soma::optim
 // ---- soma/tensor/print.hpp
 // Tensors as text, for people, by PyTorch's rules: one notation for all elements (integers with a
 // point, a fixed number of decimals, or scientific where values are very large, very small or far
@@ -32095,7 +32140,7 @@ inline constexpr Operator dropout{.name = "dropout",
                                   .shape = &detail::dropout_shape,
                                   .host = &detail::dropout_host,
                                   .gradient = &detail::dropout_gradient,
-                                  .samples = &detail::dropout_samples};
+                                  .samples = SOMA_BUILT_IN_SAMPLES(detail::dropout_samples)};
 
 }  // namespace ops
 
@@ -32588,7 +32633,7 @@ inline constexpr Operator attention{.name = "attention",
                                     .shape = &detail::attention_shape,
                                     .host = &detail::attention_host,
                                     .gradient = &detail::attention_gradient,
-                                    .samples = &detail::attention_samples,
+                                    .samples = SOMA_BUILT_IN_SAMPLES(detail::attention_samples),
                                     .operations = &detail::attention_forward_operations};
 
 }  // namespace ops
@@ -33003,7 +33048,7 @@ inline constexpr Operator unary{
     .shape = [](const ShapeCall& call) { detail::unary_shape(call, function); },
     .host = [](const OperatorCall& call) { detail::unary_host(call, function); },
     .gradient = &detail::unary_gradient<function>,
-    .samples = &detail::unary_samples<function>};
+    .samples = SOMA_BUILT_IN_SAMPLES(detail::unary_samples<function>)};
 
 }  // namespace ops
 
@@ -33227,7 +33272,7 @@ inline constexpr Operator reduce{.name = "reduce",
                                  .shape = &detail::reduce_shape,
                                  .host = &detail::reduce_host,
                                  .gradient = &detail::reduce_gradient,
-                                 .samples = &detail::reduce_samples};
+                                 .samples = SOMA_BUILT_IN_SAMPLES(detail::reduce_samples)};
 
 }  // namespace ops
 
@@ -33393,7 +33438,7 @@ inline constexpr Operator binary{
     .shape = &detail::binary_shape<function>,
     .host = &detail::binary_host<function>,
     .gradient = &detail::binary_gradient<function>,
-    .samples = &detail::binary_samples<function>};
+    .samples = SOMA_BUILT_IN_SAMPLES(detail::binary_samples<function>)};
 
 }  // namespace ops
 
@@ -33822,7 +33867,7 @@ inline constexpr Operator embedding{.name = "embedding",
                                     .shape = &detail::embedding_shape,
                                     .host = &detail::embedding_host,
                                     .gradient = &detail::embedding_gradient,
-                                    .samples = &detail::embedding_samples};
+                                    .samples = SOMA_BUILT_IN_SAMPLES(detail::embedding_samples)};
 
 }  // namespace ops
 
@@ -33974,7 +34019,7 @@ inline constexpr Operator gather{.name = "gather",
                                  .shape = &detail::gather_shape,
                                  .host = &detail::gather_host,
                                  .gradient = &detail::gather_gradient,
-                                 .samples = &detail::gather_samples};
+                                 .samples = SOMA_BUILT_IN_SAMPLES(detail::gather_samples)};
 
 }  // namespace ops
 }  // namespace soma
@@ -34077,7 +34122,7 @@ inline constexpr Operator pad{.name = "pad",
                               .shape = &detail::pad_shape,
                               .host = &detail::pad_host,
                               .gradient = &detail::pad_gradient,
-                              .samples = &detail::pad_samples};
+                              .samples = SOMA_BUILT_IN_SAMPLES(detail::pad_samples)};
 
 }  // namespace ops
 }  // namespace soma
@@ -34267,7 +34312,7 @@ inline constexpr Operator top_k{.name = "top_k",
                                 .shape = &detail::top_k_shape,
                                 .host = &detail::top_k_host,
                                 .gradient = &detail::top_k_gradient,
-                                .samples = &detail::top_k_samples};
+                                .samples = SOMA_BUILT_IN_SAMPLES(detail::top_k_samples)};
 
 }  // namespace ops
 }  // namespace soma
@@ -34361,7 +34406,7 @@ inline constexpr Operator where{.name = "where",
                                 .shape = &detail::where_shape,
                                 .host = &detail::where_host,
                                 .gradient = &detail::where_gradient,
-                                .samples = &detail::where_samples};
+                                .samples = SOMA_BUILT_IN_SAMPLES(detail::where_samples)};
 
 }  // namespace ops
 
@@ -34534,12 +34579,13 @@ inline constexpr Operator parametric_backward{.name = Function::backward_name,
                                               .host = &detail::parametric_backward_host<Function>};
 
 template <class Function>
-inline constexpr Operator parametric{.name = Function::name,
-                                     .keeps_inputs = 1,
-                                     .shape = &detail::parametric_shape<Function>,
-                                     .host = &detail::parametric_host<Function>,
-                                     .gradient = &detail::parametric_gradient<Function>,
-                                     .samples = &detail::parametric_samples<Function>};
+inline constexpr Operator parametric{
+    .name = Function::name,
+    .keeps_inputs = 1,
+    .shape = &detail::parametric_shape<Function>,
+    .host = &detail::parametric_host<Function>,
+    .gradient = &detail::parametric_gradient<Function>,
+    .samples = SOMA_BUILT_IN_SAMPLES(detail::parametric_samples<Function>)};
 
 }  // namespace ops
 
@@ -34773,7 +34819,7 @@ inline constexpr Operator cast{.name = "cast",
                                .shape = &detail::cast_shape,
                                .host = &detail::cast_host,
                                .gradient = &detail::cast_gradient,
-                               .samples = &detail::cast_samples};
+                               .samples = SOMA_BUILT_IN_SAMPLES(detail::cast_samples)};
 
 }  // namespace ops
 
@@ -35109,7 +35155,7 @@ inline constexpr Operator convolution{.name = "convolution",
                                       .shape = &detail::convolution_shape,
                                       .host = &detail::image_host<detail::convolution_host>,
                                       .gradient = &detail::convolution_gradient,
-                                      .samples = &detail::convolution_samples,
+                                      .samples = SOMA_BUILT_IN_SAMPLES(detail::convolution_samples),
                                       .operations = &detail::convolution_operations};
 
 }  // namespace ops
@@ -35307,11 +35353,12 @@ inline OperatorSamples average_pool_samples() {
 
 namespace ops {
 
-inline constexpr Operator average_pool{.name = "average_pool",
-                                       .shape = &detail::average_pool_shape,
-                                       .host = &detail::average_pool_host,
-                                       .gradient = &detail::average_pool_gradient,
-                                       .samples = &detail::average_pool_samples};
+inline constexpr Operator average_pool{
+    .name = "average_pool",
+    .shape = &detail::average_pool_shape,
+    .host = &detail::average_pool_host,
+    .gradient = &detail::average_pool_gradient,
+    .samples = SOMA_BUILT_IN_SAMPLES(detail::average_pool_samples)};
 
 }  // namespace ops
 }  // namespace soma
@@ -35446,15 +35493,16 @@ inline OperatorSamples convolution_transpose_samples() {
 
 namespace ops {
 
-inline constexpr Operator convolution_transpose{.name = "convolution_transpose",
-                                                .min_inputs = 2,
-                                                .max_inputs = 2,
-                                                .keeps_inputs = 3,
-                                                .composite = true,
-                                                .shape = &detail::convolution_transpose_shape,
-                                                .host = &detail::convolution_transpose_host,
-                                                .gradient = &detail::convolution_transpose_gradient,
-                                                .samples = &detail::convolution_transpose_samples};
+inline constexpr Operator convolution_transpose{
+    .name = "convolution_transpose",
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .keeps_inputs = 3,
+    .composite = true,
+    .shape = &detail::convolution_transpose_shape,
+    .host = &detail::convolution_transpose_host,
+    .gradient = &detail::convolution_transpose_gradient,
+    .samples = SOMA_BUILT_IN_SAMPLES(detail::convolution_transpose_samples)};
 
 }  // namespace ops
 }  // namespace soma
@@ -35583,7 +35631,7 @@ inline constexpr Operator max_pool{.name = "max_pool",
                                    .shape = &detail::max_pool_shape,
                                    .host = &detail::image_host<detail::max_pool_host>,
                                    .gradient = &detail::max_pool_gradient,
-                                   .samples = &detail::max_pool_samples};
+                                   .samples = SOMA_BUILT_IN_SAMPLES(detail::max_pool_samples)};
 
 }  // namespace ops
 
@@ -35794,7 +35842,7 @@ inline constexpr Operator cosine_loss{.name = "cosine_loss",
                                       .shape = &detail::cosine_shape,
                                       .host = &detail::cosine_host,
                                       .gradient = &detail::cosine_gradient,
-                                      .samples = &detail::cosine_samples};
+                                      .samples = SOMA_BUILT_IN_SAMPLES(detail::cosine_samples)};
 
 }  // namespace ops
 }  // namespace soma
@@ -35961,16 +36009,17 @@ inline constexpr Operator cross_entropy_backward{.name = "cross_entropy backward
                                                  .shape = &detail::cross_entropy_backward_shape,
                                                  .host = &detail::cross_entropy_backward_host};
 
-inline constexpr Operator cross_entropy{.name = "cross_entropy",
-                                        .min_inputs = 2,
-                                        .max_inputs = 2,
-                                        .outputs = 2,
-                                        .keeps_inputs = 3,
-                                        .keeps_outputs = 2,
-                                        .shape = &detail::cross_entropy_shape,
-                                        .host = &detail::cross_entropy_host,
-                                        .gradient = &detail::cross_entropy_gradient,
-                                        .samples = &detail::cross_entropy_samples};
+inline constexpr Operator cross_entropy{
+    .name = "cross_entropy",
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .outputs = 2,
+    .keeps_inputs = 3,
+    .keeps_outputs = 2,
+    .shape = &detail::cross_entropy_shape,
+    .host = &detail::cross_entropy_host,
+    .gradient = &detail::cross_entropy_gradient,
+    .samples = SOMA_BUILT_IN_SAMPLES(detail::cross_entropy_samples)};
 
 }  // namespace ops
 
@@ -36263,14 +36312,15 @@ inline constexpr Operator element_loss_backward{.name = "element_loss backward",
                                                 .shape = &detail::element_loss_backward_shape,
                                                 .host = &detail::element_loss_backward_host};
 
-inline constexpr Operator element_loss{.name = "element_loss",
-                                       .min_inputs = 2,
-                                       .max_inputs = 2,
-                                       .keeps_inputs = 3,
-                                       .shape = &detail::element_loss_shape,
-                                       .host = &detail::element_loss_host,
-                                       .gradient = &detail::element_loss_gradient,
-                                       .samples = &detail::element_loss_samples};
+inline constexpr Operator element_loss{
+    .name = "element_loss",
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .keeps_inputs = 3,
+    .shape = &detail::element_loss_shape,
+    .host = &detail::element_loss_host,
+    .gradient = &detail::element_loss_gradient,
+    .samples = SOMA_BUILT_IN_SAMPLES(detail::element_loss_samples)};
 
 }  // namespace ops
 
@@ -36405,7 +36455,7 @@ inline constexpr Operator nll_loss{.name = "nll_loss",
                                    .shape = &detail::nll_shape,
                                    .host = &detail::nll_host,
                                    .gradient = &detail::nll_gradient,
-                                   .samples = &detail::nll_samples};
+                                   .samples = SOMA_BUILT_IN_SAMPLES(detail::nll_samples)};
 
 }  // namespace ops
 }  // namespace soma
@@ -37692,7 +37742,7 @@ inline constexpr Operator matmul{.name = "matmul",
                                  .shape = &detail::matmul_shape,
                                  .host = &detail::matmul_host,
                                  .gradient = &detail::matmul_gradient,
-                                 .samples = &detail::matmul_samples,
+                                 .samples = SOMA_BUILT_IN_SAMPLES(detail::matmul_samples),
                                  .operations = &detail::matmul_operations};
 
 }  // namespace ops
@@ -37898,7 +37948,7 @@ inline constexpr Operator linear{.name = "linear",
                                  .shape = &detail::linear_shape,
                                  .host = &detail::linear_host,
                                  .gradient = &detail::linear_gradient,
-                                 .samples = &detail::linear_samples,
+                                 .samples = SOMA_BUILT_IN_SAMPLES(detail::linear_samples),
                                  .operations = &detail::linear_operations};
 
 }  // namespace ops
@@ -38325,7 +38375,7 @@ inline constexpr Operator quantize{.name = "quantize",
                                    .outputs = 3,
                                    .shape = &detail::quantize_shape,
                                    .host = &detail::quantize_host,
-                                   .samples = &detail::quantize_samples};
+                                   .samples = SOMA_BUILT_IN_SAMPLES(detail::quantize_samples)};
 
 }  // namespace ops
 }  // namespace soma
@@ -38625,17 +38675,18 @@ inline OperatorSamples quantized_linear_samples() {
 
 namespace ops {
 
-inline constexpr Operator quantized_linear{.name = "quantized_linear",
-                                           .min_inputs = 2,
-                                           .max_inputs = 4,
-                                           .outputs = 4,
-                                           .keeps_inputs = 2,
-                                           .keeps_outputs = 14,
-                                           .allocates_outputs = true,
-                                           .composite = true,
-                                           .host = &detail::quantized_linear_host,
-                                           .gradient = &detail::quantized_linear_gradient,
-                                           .samples = &detail::quantized_linear_samples};
+inline constexpr Operator quantized_linear{
+    .name = "quantized_linear",
+    .min_inputs = 2,
+    .max_inputs = 4,
+    .outputs = 4,
+    .keeps_inputs = 2,
+    .keeps_outputs = 14,
+    .allocates_outputs = true,
+    .composite = true,
+    .host = &detail::quantized_linear_host,
+    .gradient = &detail::quantized_linear_gradient,
+    .samples = SOMA_BUILT_IN_SAMPLES(detail::quantized_linear_samples)};
 
 }  // namespace ops
 }  // namespace soma
@@ -38938,7 +38989,7 @@ inline constexpr Operator batch_norm{.name = "batch_norm",
                                      .shape = &detail::batch_norm_shape,
                                      .host = &detail::batch_norm_host,
                                      .gradient = &detail::batch_norm_gradient,
-                                     .samples = &detail::batch_norm_samples};
+                                     .samples = SOMA_BUILT_IN_SAMPLES(detail::batch_norm_samples)};
 
 }  // namespace ops
 }  // namespace soma
@@ -39180,7 +39231,7 @@ inline constexpr Operator norm{.name = "norm",
                                .shape = &detail::norm_shape,
                                .host = &detail::norm_host,
                                .gradient = &detail::norm_gradient,
-                               .samples = &detail::norm_samples};
+                               .samples = SOMA_BUILT_IN_SAMPLES(detail::norm_samples)};
 
 }  // namespace ops
 
@@ -39285,7 +39336,7 @@ inline constexpr Operator softmax{.name = "softmax",
                                   .shape = &detail::softmax_shape,
                                   .host = &detail::softmax_host,
                                   .gradient = &detail::softmax_gradient,
-                                  .samples = &detail::softmax_samples};
+                                  .samples = SOMA_BUILT_IN_SAMPLES(detail::softmax_samples)};
 
 }  // namespace ops
 
@@ -39763,7 +39814,7 @@ inline constexpr Operator gru{.name = "gru",
                               .shape = &detail::gru_shape,
                               .host = &detail::gru_host,
                               .gradient = &detail::gru_gradient,
-                              .samples = &detail::gru_samples,
+                              .samples = SOMA_BUILT_IN_SAMPLES(detail::gru_samples),
                               .operations = &detail::gru_operations};
 
 }  // namespace ops
@@ -39954,7 +40005,7 @@ inline constexpr Operator lstm{.name = "lstm",
                                .shape = &detail::lstm_shape,
                                .host = &detail::lstm_host,
                                .gradient = &detail::lstm_gradient,
-                               .samples = &detail::lstm_samples,
+                               .samples = SOMA_BUILT_IN_SAMPLES(detail::lstm_samples),
                                .operations = &detail::lstm_operations};
 
 }  // namespace ops
@@ -40142,7 +40193,7 @@ inline constexpr Operator rotary{.name = "rotary",
                                  .shape = &detail::rotary_shape,
                                  .host = &detail::rotary_host,
                                  .gradient = &detail::rotary_gradient,
-                                 .samples = &detail::rotary_samples};
+                                 .samples = SOMA_BUILT_IN_SAMPLES(detail::rotary_samples)};
 
 }  // namespace ops
 
@@ -40393,30 +40444,32 @@ inline constexpr Operator reshape{.name = "reshape",
                                   .shape = &detail::view_shape,
                                   .host = &detail::reshape_host,
                                   .gradient = &detail::reshape_gradient,
-                                  .samples = &detail::reshape_samples};
+                                  .samples = SOMA_BUILT_IN_SAMPLES(detail::reshape_samples)};
 inline constexpr Operator transpose{.name = "transpose",
                                     .makes_views = true,
                                     .shape = &detail::view_shape,
                                     .host = &detail::transpose_host,
                                     .gradient = &detail::transpose_gradient,
-                                    .samples = &detail::transpose_samples};
+                                    .samples = SOMA_BUILT_IN_SAMPLES(detail::transpose_samples)};
 inline constexpr Operator slice{.name = "slice",
                                 .makes_views = true,
                                 .shape = &detail::view_shape,
                                 .host = &detail::slice_host,
                                 .gradient = &detail::slice_gradient,
-                                .samples = &detail::slice_samples};
-inline constexpr Operator sequence_first{.name = "sequence_first",
-                                         .shape = &detail::sequence_first_shape,
-                                         .host = &detail::sequence_first_host,
-                                         .gradient = &detail::sequence_first_gradient,
-                                         .samples = &detail::sequence_first_samples};
-inline constexpr Operator concatenate{.name = "concatenate",
-                                      .max_inputs = 32,
-                                      .shape = &detail::concatenate_shape,
-                                      .host = &detail::concatenate_host,
-                                      .gradient = &detail::concatenate_gradient,
-                                      .samples = &detail::concatenate_samples};
+                                .samples = SOMA_BUILT_IN_SAMPLES(detail::slice_samples)};
+inline constexpr Operator sequence_first{
+    .name = "sequence_first",
+    .shape = &detail::sequence_first_shape,
+    .host = &detail::sequence_first_host,
+    .gradient = &detail::sequence_first_gradient,
+    .samples = SOMA_BUILT_IN_SAMPLES(detail::sequence_first_samples)};
+inline constexpr Operator concatenate{
+    .name = "concatenate",
+    .max_inputs = 32,
+    .shape = &detail::concatenate_shape,
+    .host = &detail::concatenate_host,
+    .gradient = &detail::concatenate_gradient,
+    .samples = SOMA_BUILT_IN_SAMPLES(detail::concatenate_samples)};
 }  // namespace ops
 
 }  // namespace soma

@@ -1898,14 +1898,15 @@ inline OperatorSamples embedding_bag_samples() {
 
 namespace ops {
 
-inline constexpr Operator embedding_bag{.name = detail::bag_name,
-                                        .min_inputs = 2,
-                                        .max_inputs = 3,
-                                        .keeps_inputs = 6,
-                                        .shape = &detail::embedding_bag_shape,
-                                        .host = &detail::embedding_bag_host,
-                                        .gradient = &detail::embedding_bag_gradient,
-                                        .samples = &detail::embedding_bag_samples};
+inline constexpr Operator embedding_bag{
+    .name = detail::bag_name,
+    .min_inputs = 2,
+    .max_inputs = 3,
+    .keeps_inputs = 6,
+    .shape = &detail::embedding_bag_shape,
+    .host = &detail::embedding_bag_host,
+    .gradient = &detail::embedding_bag_gradient,
+    .samples = SOMA_BUILT_IN_SAMPLES(detail::embedding_bag_samples)};
 
 inline constexpr Operator embedding_bag_backward{.name = "sparse::embedding_bag_backward",
                                                  .min_inputs = 3,
@@ -2050,7 +2051,7 @@ inline constexpr Operator bag_logits{.name = detail::bag_logits_name,
                                      .shape = &detail::bag_logits_shape,
                                      .host = &detail::bag_logits_host,
                                      .gradient = &detail::bag_logits_gradient,
-                                     .samples = &detail::bag_logits_samples};
+                                     .samples = SOMA_BUILT_IN_SAMPLES(detail::bag_logits_samples)};
 
 }  // namespace ops
 }  // namespace soma
@@ -2297,7 +2298,7 @@ inline constexpr Operator list_loss{.name = detail::list_loss_name,
                                     .shape = &detail::list_loss_shape,
                                     .host = &detail::list_loss_host,
                                     .gradient = &detail::list_loss_gradient,
-                                    .samples = &detail::list_loss_samples};
+                                    .samples = SOMA_BUILT_IN_SAMPLES(detail::list_loss_samples)};
 
 }  // namespace ops
 }  // namespace soma
@@ -2445,7 +2446,7 @@ inline constexpr Operator bag_loss{.name = detail::bag_loss_name,
                                    .shape = &detail::bag_loss_shape,
                                    .host = &detail::bag_loss_host,
                                    .gradient = &detail::bag_loss_gradient,
-                                   .samples = &detail::bag_loss_samples};
+                                   .samples = SOMA_BUILT_IN_SAMPLES(detail::bag_loss_samples)};
 
 }  // namespace ops
 }  // namespace soma
@@ -2660,17 +2661,18 @@ inline OperatorSamples full_softmax_samples() {
 
 namespace ops {
 
-inline constexpr Operator full_softmax{.name = detail::full_softmax_name,
-                                       .min_inputs = 5,
-                                       .max_inputs = 5,
-                                       .outputs = 2,
-                                       .keeps_inputs = 31,
-                                       .keeps_outputs = 2,
-                                       .composite = true,
-                                       .shape = &detail::full_softmax_shape,
-                                       .host = &detail::full_softmax_host,
-                                       .gradient = &detail::full_softmax_gradient,
-                                       .samples = &detail::full_softmax_samples};
+inline constexpr Operator full_softmax{
+    .name = detail::full_softmax_name,
+    .min_inputs = 5,
+    .max_inputs = 5,
+    .outputs = 2,
+    .keeps_inputs = 31,
+    .keeps_outputs = 2,
+    .composite = true,
+    .shape = &detail::full_softmax_shape,
+    .host = &detail::full_softmax_host,
+    .gradient = &detail::full_softmax_gradient,
+    .samples = SOMA_BUILT_IN_SAMPLES(detail::full_softmax_samples)};
 
 }  // namespace ops
 }  // namespace soma

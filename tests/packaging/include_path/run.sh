@@ -8,6 +8,15 @@ for flags in -O0 "-O2 -march=native"; do
   run ./consumer
 done
 
+# Samples of the built-in operators, which only tests want, are left out unless the program asks for them.
+if nm --demangle consumer | grep -q 'soma::detail::linear_samples'; then
+  fail "a program that checks no operators compiles their samples"
+fi
+printf '%s\n' '#include <soma/soma.hpp>' \
+  'static_assert((soma::ops::linear.samples != nullptr) == (SOMA_WANTED == 1));' >samples.cpp
+run "$CXX" -std=c++20 -DSOMA_WANTED=0 -I "$include" -fsyntax-only samples.cpp
+run "$CXX" -std=c++20 -DSOMA_WANTED=1 -DSOMA_SAMPLES=1 -I "$include" -fsyntax-only samples.cpp
+
 # For a part of a CPU's instructions too, without a warning.
 if [ "$(uname -m)" = x86_64 ]; then
   for level in x86-64-v2 x86-64-v3; do

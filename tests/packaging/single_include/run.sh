@@ -17,6 +17,17 @@ cp "$SOMA_SOURCE/single_include/soma/neuroncore.hpp" copy/soma/neuroncore.hpp
 run "$CXX" -std=c++20 -O0 "${strict[@]}" -I copy "$consumer/core.cpp" -pthread -o core
 run ./core
 
+# Units beside the one with the kernels include the interface alone: its declarations are those of the single soma.hpp, so
+# a unit may include both in any order, under any name, and objects of a tensor cross from one unit to the other.
+cp "$SOMA_SOURCE/single_include/soma/api.hpp" copy/soma/
+if "$CXX" -std=c++20 -I copy -M "$here/beside.cpp" | grep -q -e hwy/highway.h -e soma/soma.hpp; then
+  fail "the single api.hpp brings kernels along"
+fi
+printf '#include %s\n' '<soma/api.hpp>' '"one_file.hpp"' >both.cpp
+run "$CXX" -std=c++20 -DSOMA_DISPATCH=1 "${strict[@]}" -I copy -I renamed -fsyntax-only both.cpp
+printf '#include %s\n' '"one_file.hpp"' '<soma/api.hpp>' >both.cpp
+run "$CXX" -std=c++20 -DSOMA_DISPATCH=1 "${strict[@]}" -I copy -I renamed -fsyntax-only both.cpp
+
 # With SOMA_DISPATCH it is the light interface: Highway must not be behind it.
 if "$CXX" -std=c++20 -DSOMA_DISPATCH=1 -I copy -M "$consumer/main.cpp" | grep -q hwy/highway.h; then
   fail "the single header includes Highway although SOMA_DISPATCH is defined"
@@ -25,5 +36,10 @@ library=$SOMA_BUILD/libsoma_dispatch.a
 [ -f "$library" ] || skip "no libsoma_dispatch.a in the build folder (the static part passed)"
 run "$CXX" -std=c++20 -O2 -DSOMA_DISPATCH=1 -I copy "$consumer/main.cpp" "$library" -lhwy -pthread -o consumer
 run ./consumer
+for unit in main beside; do
+  run "$CXX" -std=c++20 -O0 -DSOMA_DISPATCH=1 "${strict[@]}" -I copy -c "$here/$unit.cpp" -o "$unit.o"
+done
+run "$CXX" main.o beside.o "$library" -lhwy -pthread -o beside
+run ./beside
 run "$CXX" -std=c++20 -O2 -DSOMA_DISPATCH=1 -I copy "$consumer/core.cpp" "$library" -lhwy -pthread -o core
 run ./core

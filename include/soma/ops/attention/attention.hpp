@@ -185,7 +185,7 @@ inline constexpr Operator attention{.name = "attention",
                                     .shape = &detail::attention_shape,
                                     .host = &detail::attention_host,
                                     .gradient = &detail::attention_gradient,
-                                    .samples = &detail::attention_samples,
+                                    .samples = SOMA_BUILT_IN_SAMPLES(detail::attention_samples),
                                     .operations = &detail::attention_forward_operations};
 
 }  // namespace ops

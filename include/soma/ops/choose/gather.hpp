@@ -151,7 +151,7 @@ inline constexpr Operator gather{.name = "gather",
                                  .shape = &detail::gather_shape,
                                  .host = &detail::gather_host,
                                  .gradient = &detail::gather_gradient,
-                                 .samples = &detail::gather_samples};
+                                 .samples = SOMA_BUILT_IN_SAMPLES(detail::gather_samples)};
 
 }  // namespace ops
 }  // namespace soma

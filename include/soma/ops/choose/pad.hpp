@@ -109,7 +109,7 @@ inline constexpr Operator pad{.name = "pad",
                               .shape = &detail::pad_shape,
                               .host = &detail::pad_host,
                               .gradient = &detail::pad_gradient,
-                              .samples = &detail::pad_samples};
+                              .samples = SOMA_BUILT_IN_SAMPLES(detail::pad_samples)};
 
 }  // namespace ops
 }  // namespace soma

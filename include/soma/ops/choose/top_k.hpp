@@ -198,7 +198,7 @@ inline constexpr Operator top_k{.name = "top_k",
                                 .shape = &detail::top_k_shape,
                                 .host = &detail::top_k_host,
                                 .gradient = &detail::top_k_gradient,
-                                .samples = &detail::top_k_samples};
+                                .samples = SOMA_BUILT_IN_SAMPLES(detail::top_k_samples)};
 
 }  // namespace ops
 }  // namespace soma

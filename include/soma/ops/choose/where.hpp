@@ -98,7 +98,7 @@ inline constexpr Operator where{.name = "where",
                                 .shape = &detail::where_shape,
                                 .host = &detail::where_host,
                                 .gradient = &detail::where_gradient,
-                                .samples = &detail::where_samples};
+                                .samples = SOMA_BUILT_IN_SAMPLES(detail::where_samples)};
 
 }  // namespace ops
 

@@ -156,7 +156,7 @@ inline constexpr Operator binary{
     .shape = &detail::binary_shape<function>,
     .host = &detail::binary_host<function>,
     .gradient = &detail::binary_gradient<function>,
-    .samples = &detail::binary_samples<function>};
+    .samples = SOMA_BUILT_IN_SAMPLES(detail::binary_samples<function>)};
 
 }  // namespace ops
 

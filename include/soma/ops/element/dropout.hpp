@@ -121,7 +121,7 @@ inline constexpr Operator dropout{.name = "dropout",
                                   .shape = &detail::dropout_shape,
                                   .host = &detail::dropout_host,
                                   .gradient = &detail::dropout_gradient,
-                                  .samples = &detail::dropout_samples};
+                                  .samples = SOMA_BUILT_IN_SAMPLES(detail::dropout_samples)};
 
 }  // namespace ops
 

@@ -164,12 +164,13 @@ inline constexpr Operator parametric_backward{.name = Function::backward_name,
                                               .host = &detail::parametric_backward_host<Function>};
 
 template <class Function>
-inline constexpr Operator parametric{.name = Function::name,
-                                     .keeps_inputs = 1,
-                                     .shape = &detail::parametric_shape<Function>,
-                                     .host = &detail::parametric_host<Function>,
-                                     .gradient = &detail::parametric_gradient<Function>,
-                                     .samples = &detail::parametric_samples<Function>};
+inline constexpr Operator parametric{
+    .name = Function::name,
+    .keeps_inputs = 1,
+    .shape = &detail::parametric_shape<Function>,
+    .host = &detail::parametric_host<Function>,
+    .gradient = &detail::parametric_gradient<Function>,
+    .samples = SOMA_BUILT_IN_SAMPLES(detail::parametric_samples<Function>)};
 
 }  // namespace ops
 

@@ -125,7 +125,7 @@ inline constexpr Operator unary{
     .shape = [](const ShapeCall& call) { detail::unary_shape(call, function); },
     .host = [](const OperatorCall& call) { detail::unary_host(call, function); },
     .gradient = &detail::unary_gradient<function>,
-    .samples = &detail::unary_samples<function>};
+    .samples = SOMA_BUILT_IN_SAMPLES(detail::unary_samples<function>)};
 
 }  // namespace ops
 

@@ -197,11 +197,12 @@ inline OperatorSamples average_pool_samples() {
 
 namespace ops {
 
-inline constexpr Operator average_pool{.name = "average_pool",
-                                       .shape = &detail::average_pool_shape,
-                                       .host = &detail::average_pool_host,
-                                       .gradient = &detail::average_pool_gradient,
-                                       .samples = &detail::average_pool_samples};
+inline constexpr Operator average_pool{
+    .name = "average_pool",
+    .shape = &detail::average_pool_shape,
+    .host = &detail::average_pool_host,
+    .gradient = &detail::average_pool_gradient,
+    .samples = SOMA_BUILT_IN_SAMPLES(detail::average_pool_samples)};
 
 }  // namespace ops
 }  // namespace soma

@@ -298,7 +298,7 @@ inline constexpr Operator convolution{.name = "convolution",
                                       .shape = &detail::convolution_shape,
                                       .host = &detail::image_host<detail::convolution_host>,
                                       .gradient = &detail::convolution_gradient,
-                                      .samples = &detail::convolution_samples,
+                                      .samples = SOMA_BUILT_IN_SAMPLES(detail::convolution_samples),
                                       .operations = &detail::convolution_operations};
 
 }  // namespace ops

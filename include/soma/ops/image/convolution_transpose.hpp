@@ -138,15 +138,16 @@ inline OperatorSamples convolution_transpose_samples() {
 
 namespace ops {
 
-inline constexpr Operator convolution_transpose{.name = "convolution_transpose",
-                                                .min_inputs = 2,
-                                                .max_inputs = 2,
-                                                .keeps_inputs = 3,
-                                                .composite = true,
-                                                .shape = &detail::convolution_transpose_shape,
-                                                .host = &detail::convolution_transpose_host,
-                                                .gradient = &detail::convolution_transpose_gradient,
-                                                .samples = &detail::convolution_transpose_samples};
+inline constexpr Operator convolution_transpose{
+    .name = "convolution_transpose",
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .keeps_inputs = 3,
+    .composite = true,
+    .shape = &detail::convolution_transpose_shape,
+    .host = &detail::convolution_transpose_host,
+    .gradient = &detail::convolution_transpose_gradient,
+    .samples = SOMA_BUILT_IN_SAMPLES(detail::convolution_transpose_samples)};
 
 }  // namespace ops
 }  // namespace soma

@@ -137,7 +137,7 @@ inline constexpr Operator max_pool{.name = "max_pool",
                                    .shape = &detail::max_pool_shape,
                                    .host = &detail::image_host<detail::max_pool_host>,
                                    .gradient = &detail::max_pool_gradient,
-                                   .samples = &detail::max_pool_samples};
+                                   .samples = SOMA_BUILT_IN_SAMPLES(detail::max_pool_samples)};
 
 }  // namespace ops
 

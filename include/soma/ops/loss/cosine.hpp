@@ -180,7 +180,7 @@ inline constexpr Operator cosine_loss{.name = "cosine_loss",
                                       .shape = &detail::cosine_shape,
                                       .host = &detail::cosine_host,
                                       .gradient = &detail::cosine_gradient,
-                                      .samples = &detail::cosine_samples};
+                                      .samples = SOMA_BUILT_IN_SAMPLES(detail::cosine_samples)};
 
 }  // namespace ops
 }  // namespace soma

@@ -175,16 +175,17 @@ inline constexpr Operator cross_entropy_backward{.name = "cross_entropy backward
                                                  .shape = &detail::cross_entropy_backward_shape,
                                                  .host = &detail::cross_entropy_backward_host};
 
-inline constexpr Operator cross_entropy{.name = "cross_entropy",
-                                        .min_inputs = 2,
-                                        .max_inputs = 2,
-                                        .outputs = 2,
-                                        .keeps_inputs = 3,
-                                        .keeps_outputs = 2,
-                                        .shape = &detail::cross_entropy_shape,
-                                        .host = &detail::cross_entropy_host,
-                                        .gradient = &detail::cross_entropy_gradient,
-                                        .samples = &detail::cross_entropy_samples};
+inline constexpr Operator cross_entropy{
+    .name = "cross_entropy",
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .outputs = 2,
+    .keeps_inputs = 3,
+    .keeps_outputs = 2,
+    .shape = &detail::cross_entropy_shape,
+    .host = &detail::cross_entropy_host,
+    .gradient = &detail::cross_entropy_gradient,
+    .samples = SOMA_BUILT_IN_SAMPLES(detail::cross_entropy_samples)};
 
 }  // namespace ops
 

@@ -141,14 +141,15 @@ inline constexpr Operator element_loss_backward{.name = "element_loss backward",
                                                 .shape = &detail::element_loss_backward_shape,
                                                 .host = &detail::element_loss_backward_host};
 
-inline constexpr Operator element_loss{.name = "element_loss",
-                                       .min_inputs = 2,
-                                       .max_inputs = 2,
-                                       .keeps_inputs = 3,
-                                       .shape = &detail::element_loss_shape,
-                                       .host = &detail::element_loss_host,
-                                       .gradient = &detail::element_loss_gradient,
-                                       .samples = &detail::element_loss_samples};
+inline constexpr Operator element_loss{
+    .name = "element_loss",
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .keeps_inputs = 3,
+    .shape = &detail::element_loss_shape,
+    .host = &detail::element_loss_host,
+    .gradient = &detail::element_loss_gradient,
+    .samples = SOMA_BUILT_IN_SAMPLES(detail::element_loss_samples)};
 
 }  // namespace ops
 

@@ -132,7 +132,7 @@ inline constexpr Operator nll_loss{.name = "nll_loss",
                                    .shape = &detail::nll_shape,
                                    .host = &detail::nll_host,
                                    .gradient = &detail::nll_gradient,
-                                   .samples = &detail::nll_samples};
+                                   .samples = SOMA_BUILT_IN_SAMPLES(detail::nll_samples)};
 
 }  // namespace ops
 }  // namespace soma

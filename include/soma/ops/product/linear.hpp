@@ -184,7 +184,7 @@ inline constexpr Operator linear{.name = "linear",
                                  .shape = &detail::linear_shape,
                                  .host = &detail::linear_host,
                                  .gradient = &detail::linear_gradient,
-                                 .samples = &detail::linear_samples,
+                                 .samples = SOMA_BUILT_IN_SAMPLES(detail::linear_samples),
                                  .operations = &detail::linear_operations};
 
 }  // namespace ops

@@ -198,7 +198,7 @@ inline constexpr Operator matmul{.name = "matmul",
                                  .shape = &detail::matmul_shape,
                                  .host = &detail::matmul_host,
                                  .gradient = &detail::matmul_gradient,
-                                 .samples = &detail::matmul_samples,
+                                 .samples = SOMA_BUILT_IN_SAMPLES(detail::matmul_samples),
                                  .operations = &detail::matmul_operations};
 
 }  // namespace ops

@@ -339,7 +339,7 @@ inline constexpr Operator quantize{.name = "quantize",
                                    .outputs = 3,
                                    .shape = &detail::quantize_shape,
                                    .host = &detail::quantize_host,
-                                   .samples = &detail::quantize_samples};
+                                   .samples = SOMA_BUILT_IN_SAMPLES(detail::quantize_samples)};
 
 }  // namespace ops
 }  // namespace soma

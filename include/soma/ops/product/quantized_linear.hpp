@@ -235,17 +235,18 @@ inline OperatorSamples quantized_linear_samples() {
 
 namespace ops {
 
-inline constexpr Operator quantized_linear{.name = "quantized_linear",
-                                           .min_inputs = 2,
-                                           .max_inputs = 4,
-                                           .outputs = 4,
-                                           .keeps_inputs = 2,
-                                           .keeps_outputs = 14,
-                                           .allocates_outputs = true,
-                                           .composite = true,
-                                           .host = &detail::quantized_linear_host,
-                                           .gradient = &detail::quantized_linear_gradient,
-                                           .samples = &detail::quantized_linear_samples};
+inline constexpr Operator quantized_linear{
+    .name = "quantized_linear",
+    .min_inputs = 2,
+    .max_inputs = 4,
+    .outputs = 4,
+    .keeps_inputs = 2,
+    .keeps_outputs = 14,
+    .allocates_outputs = true,
+    .composite = true,
+    .host = &detail::quantized_linear_host,
+    .gradient = &detail::quantized_linear_gradient,
+    .samples = SOMA_BUILT_IN_SAMPLES(detail::quantized_linear_samples)};
 
 }  // namespace ops
 }  // namespace soma

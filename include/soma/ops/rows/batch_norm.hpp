@@ -312,7 +312,7 @@ inline constexpr Operator batch_norm{.name = "batch_norm",
                                      .shape = &detail::batch_norm_shape,
                                      .host = &detail::batch_norm_host,
                                      .gradient = &detail::batch_norm_gradient,
-                                     .samples = &detail::batch_norm_samples};
+                                     .samples = SOMA_BUILT_IN_SAMPLES(detail::batch_norm_samples)};
 
 }  // namespace ops
 }  // namespace soma

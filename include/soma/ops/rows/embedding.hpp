@@ -230,7 +230,7 @@ inline constexpr Operator embedding{.name = "embedding",
                                     .shape = &detail::embedding_shape,
                                     .host = &detail::embedding_host,
                                     .gradient = &detail::embedding_gradient,
-                                    .samples = &detail::embedding_samples};
+                                    .samples = SOMA_BUILT_IN_SAMPLES(detail::embedding_samples)};
 
 }  // namespace ops
 

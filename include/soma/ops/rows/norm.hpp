@@ -247,7 +247,7 @@ inline constexpr Operator norm{.name = "norm",
                                .shape = &detail::norm_shape,
                                .host = &detail::norm_host,
                                .gradient = &detail::norm_gradient,
-                               .samples = &detail::norm_samples};
+                               .samples = SOMA_BUILT_IN_SAMPLES(detail::norm_samples)};
 
 }  // namespace ops
 

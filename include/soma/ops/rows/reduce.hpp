@@ -208,7 +208,7 @@ inline constexpr Operator reduce{.name = "reduce",
                                  .shape = &detail::reduce_shape,
                                  .host = &detail::reduce_host,
                                  .gradient = &detail::reduce_gradient,
-                                 .samples = &detail::reduce_samples};
+                                 .samples = SOMA_BUILT_IN_SAMPLES(detail::reduce_samples)};
 
 }  // namespace ops
 

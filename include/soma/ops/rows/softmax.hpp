@@ -98,7 +98,7 @@ inline constexpr Operator softmax{.name = "softmax",
                                   .shape = &detail::softmax_shape,
                                   .host = &detail::softmax_host,
                                   .gradient = &detail::softmax_gradient,
-                                  .samples = &detail::softmax_samples};
+                                  .samples = SOMA_BUILT_IN_SAMPLES(detail::softmax_samples)};
 
 }  // namespace ops
 

@@ -166,7 +166,7 @@ inline constexpr Operator gru{.name = "gru",
                               .shape = &detail::gru_shape,
                               .host = &detail::gru_host,
                               .gradient = &detail::gru_gradient,
-                              .samples = &detail::gru_samples,
+                              .samples = SOMA_BUILT_IN_SAMPLES(detail::gru_samples),
                               .operations = &detail::gru_operations};
 
 }  // namespace ops

@@ -180,7 +180,7 @@ inline constexpr Operator lstm{.name = "lstm",
                                .shape = &detail::lstm_shape,
                                .host = &detail::lstm_host,
                                .gradient = &detail::lstm_gradient,
-                               .samples = &detail::lstm_samples,
+                               .samples = SOMA_BUILT_IN_SAMPLES(detail::lstm_samples),
                                .operations = &detail::lstm_operations};
 
 }  // namespace ops

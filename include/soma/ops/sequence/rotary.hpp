@@ -182,7 +182,7 @@ inline constexpr Operator rotary{.name = "rotary",
                                  .shape = &detail::rotary_shape,
                                  .host = &detail::rotary_host,
                                  .gradient = &detail::rotary_gradient,
-                                 .samples = &detail::rotary_samples};
+                                 .samples = SOMA_BUILT_IN_SAMPLES(detail::rotary_samples)};
 
 }  // namespace ops
 

@@ -146,7 +146,7 @@ inline constexpr Operator bag_logits{.name = detail::bag_logits_name,
                                      .shape = &detail::bag_logits_shape,
                                      .host = &detail::bag_logits_host,
                                      .gradient = &detail::bag_logits_gradient,
-                                     .samples = &detail::bag_logits_samples};
+                                     .samples = SOMA_BUILT_IN_SAMPLES(detail::bag_logits_samples)};
 
 }  // namespace ops
 }  // namespace soma

@@ -159,7 +159,7 @@ inline constexpr Operator bag_loss{.name = detail::bag_loss_name,
                                    .shape = &detail::bag_loss_shape,
                                    .host = &detail::bag_loss_host,
                                    .gradient = &detail::bag_loss_gradient,
-                                   .samples = &detail::bag_loss_samples};
+                                   .samples = SOMA_BUILT_IN_SAMPLES(detail::bag_loss_samples)};
 
 }  // namespace ops
 }  // namespace soma

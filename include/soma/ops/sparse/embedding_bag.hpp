@@ -246,14 +246,15 @@ inline OperatorSamples embedding_bag_samples() {
 
 namespace ops {
 
-inline constexpr Operator embedding_bag{.name = detail::bag_name,
-                                        .min_inputs = 2,
-                                        .max_inputs = 3,
-                                        .keeps_inputs = 6,
-                                        .shape = &detail::embedding_bag_shape,
-                                        .host = &detail::embedding_bag_host,
-                                        .gradient = &detail::embedding_bag_gradient,
-                                        .samples = &detail::embedding_bag_samples};
+inline constexpr Operator embedding_bag{
+    .name = detail::bag_name,
+    .min_inputs = 2,
+    .max_inputs = 3,
+    .keeps_inputs = 6,
+    .shape = &detail::embedding_bag_shape,
+    .host = &detail::embedding_bag_host,
+    .gradient = &detail::embedding_bag_gradient,
+    .samples = SOMA_BUILT_IN_SAMPLES(detail::embedding_bag_samples)};
 
 inline constexpr Operator embedding_bag_backward{.name = "sparse::embedding_bag_backward",
                                                  .min_inputs = 3,

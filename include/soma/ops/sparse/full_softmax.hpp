@@ -220,17 +220,18 @@ inline OperatorSamples full_softmax_samples() {
 
 namespace ops {
 
-inline constexpr Operator full_softmax{.name = detail::full_softmax_name,
-                                       .min_inputs = 5,
-                                       .max_inputs = 5,
-                                       .outputs = 2,
-                                       .keeps_inputs = 31,
-                                       .keeps_outputs = 2,
-                                       .composite = true,
-                                       .shape = &detail::full_softmax_shape,
-                                       .host = &detail::full_softmax_host,
-                                       .gradient = &detail::full_softmax_gradient,
-                                       .samples = &detail::full_softmax_samples};
+inline constexpr Operator full_softmax{
+    .name = detail::full_softmax_name,
+    .min_inputs = 5,
+    .max_inputs = 5,
+    .outputs = 2,
+    .keeps_inputs = 31,
+    .keeps_outputs = 2,
+    .composite = true,
+    .shape = &detail::full_softmax_shape,
+    .host = &detail::full_softmax_host,
+    .gradient = &detail::full_softmax_gradient,
+    .samples = SOMA_BUILT_IN_SAMPLES(detail::full_softmax_samples)};
 
 }  // namespace ops
 }  // namespace soma

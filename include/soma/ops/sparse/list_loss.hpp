@@ -254,7 +254,7 @@ inline constexpr Operator list_loss{.name = detail::list_loss_name,
                                     .shape = &detail::list_loss_shape,
                                     .host = &detail::list_loss_host,
                                     .gradient = &detail::list_loss_gradient,
-                                    .samples = &detail::list_loss_samples};
+                                    .samples = SOMA_BUILT_IN_SAMPLES(detail::list_loss_samples)};
 
 }  // namespace ops
 }  // namespace soma

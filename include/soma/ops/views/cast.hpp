@@ -223,7 +223,7 @@ inline constexpr Operator cast{.name = "cast",
                                .shape = &detail::cast_shape,
                                .host = &detail::cast_host,
                                .gradient = &detail::cast_gradient,
-                               .samples = &detail::cast_samples};
+                               .samples = SOMA_BUILT_IN_SAMPLES(detail::cast_samples)};
 
 }  // namespace ops
 

@@ -253,30 +253,32 @@ inline constexpr Operator reshape{.name = "reshape",
                                   .shape = &detail::view_shape,
                                   .host = &detail::reshape_host,
                                   .gradient = &detail::reshape_gradient,
-                                  .samples = &detail::reshape_samples};
+                                  .samples = SOMA_BUILT_IN_SAMPLES(detail::reshape_samples)};
 inline constexpr Operator transpose{.name = "transpose",
                                     .makes_views = true,
                                     .shape = &detail::view_shape,
                                     .host = &detail::transpose_host,
                                     .gradient = &detail::transpose_gradient,
-                                    .samples = &detail::transpose_samples};
+                                    .samples = SOMA_BUILT_IN_SAMPLES(detail::transpose_samples)};
 inline constexpr Operator slice{.name = "slice",
                                 .makes_views = true,
                                 .shape = &detail::view_shape,
                                 .host = &detail::slice_host,
                                 .gradient = &detail::slice_gradient,
-                                .samples = &detail::slice_samples};
-inline constexpr Operator sequence_first{.name = "sequence_first",
-                                         .shape = &detail::sequence_first_shape,
-                                         .host = &detail::sequence_first_host,
-                                         .gradient = &detail::sequence_first_gradient,
-                                         .samples = &detail::sequence_first_samples};
-inline constexpr Operator concatenate{.name = "concatenate",
-                                      .max_inputs = 32,
-                                      .shape = &detail::concatenate_shape,
-                                      .host = &detail::concatenate_host,
-                                      .gradient = &detail::concatenate_gradient,
-                                      .samples = &detail::concatenate_samples};
+                                .samples = SOMA_BUILT_IN_SAMPLES(detail::slice_samples)};
+inline constexpr Operator sequence_first{
+    .name = "sequence_first",
+    .shape = &detail::sequence_first_shape,
+    .host = &detail::sequence_first_host,
+    .gradient = &detail::sequence_first_gradient,
+    .samples = SOMA_BUILT_IN_SAMPLES(detail::sequence_first_samples)};
+inline constexpr Operator concatenate{
+    .name = "concatenate",
+    .max_inputs = 32,
+    .shape = &detail::concatenate_shape,
+    .host = &detail::concatenate_host,
+    .gradient = &detail::concatenate_gradient,
+    .samples = SOMA_BUILT_IN_SAMPLES(detail::concatenate_samples)};
 }  // namespace ops
 
 }  // namespace soma
