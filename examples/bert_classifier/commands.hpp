@@ -1,4 +1,4 @@
-// The commands. Each returns the program's exit code; what goes wrong is thrown.
+// The commands. Each command returns the program's exit code and throws its errors.
 #pragma once
 
 #include "bert_classifier/launch/launch.hpp"
@@ -10,15 +10,15 @@
 #include <string>
 #include <vector>
 
-// Set by the program's signal handlers: finish what is accepted, and end.
+// The program's signal handlers set this flag: finish accepted work, then end.
 extern soma::train::StopFlag stop_requested;
 
-// A signal has ended a command before it had done all. Exit code 1.
+// A signal ended a command before all its work was done. Exit code 1.
 struct Interrupted : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// `command` is what was typed: program, command, options.
+// `command` is the command line as typed: program, command, options.
 int train(const TrainOptions& options, Launch& launch, const std::vector<std::string>& command);
 int evaluate(const EvaluateOptions& options);
 int predict(const PredictOptions& options);

@@ -1,5 +1,5 @@
-// Who computes: a context on the host's cores, and where asked a NeuronCore model that runs its
-// operators.
+// The context on the host's cores and, if the options ask for one, a NeuronCore model that runs the
+// context's operators.
 #pragma once
 
 #include "bert_classifier/train/options.hpp"
@@ -18,7 +18,7 @@ class Compute {
   Compute& operator=(const Compute&) = delete;
 
   soma::Context& context() { return context_; }
-  // What the accelerator did, a few lines; nothing on the host.
+  // Prints a few lines about the NeuronCore model's work; prints nothing on the host.
   void report(std::ostream& out) const;
 
  private:

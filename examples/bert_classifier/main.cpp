@@ -41,8 +41,9 @@ Examples
 Any option may stand in a JSON file: bert_classifier train --config options.json
 Exit code: 0 done, 1 the run failed, 2 the command line cannot be understood.)";
 
-// A file that is opened later would take the place of a stream that was closed, and get what is
-// printed. Opened the wrong way round, so that using it is the error that it was.
+// A file opened later would get the number of a closed standard stream and receive the printed
+// text. Occupies a closed descriptor with /dev/null opened in the opposite mode, so that reading or
+// writing it still fails.
 void keep_streams_apart() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF)
@@ -55,12 +56,13 @@ void flush_output() {
                "closed, or has no room", "one that takes what is printed");
 }
 
-// Where a job says why it ended; the end of the program by a second signal has to say it as well.
+// The file for the reason of a failure. It is global because the signal handler writes it, too.
 std::string failure_file;
 
-std::array<volatile std::sig_atomic_t, 65> seen{};  // by the numbers of signals
+std::array<volatile std::sig_atomic_t, 65> seen{};  // index: the number of the signal
 
-// The first asks for an orderly end; a second one of the same kind ends the program at once.
+// The first signal asks for an orderly end; a second signal of the same kind ends the program at
+// once.
 void on_signal(int number) {
   const auto at = static_cast<std::size_t>(number);
   if (at < seen.size() && seen[at] == 0) {
@@ -72,7 +74,8 @@ void on_signal(int number) {
     const int file = ::open(failure_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
     static_cast<void>(!::write(file, reason.data(), reason.size()));
   }
-  // What the system does by default, it does not do to the first process of a container.
+  // Linux ignores a signal's default action in the first process of a container, so that process
+  // exits.
   if (::getpid() == 1) ::_exit(128 + number);
   std::signal(number, SIG_DFL);
   ::raise(number);
@@ -130,7 +133,7 @@ struct Program {
     }
   }
 
-  // A word in front that is no command.
+  // Refuses a first word that is no command.
   void refuse_unknown(const std::string& command) const {
     if (command.empty() || command.starts_with("-")) return;
     std::vector<std::string> known;
@@ -146,11 +149,12 @@ struct Program {
                      " (see --help)");
   }
 
-  // False: all that was asked for is help or the version, which is printed.
+  // Returns false if the user asked for help or the version, which parse() prints.
   bool parse(std::vector<std::string> arguments) {
     const std::string command = arguments.empty() ? "" : arguments.front();
     refuse_unknown(command);
-    // Before CLI11 takes the next word for an empty value, and says less about an unknown option.
+    // Checked here, because CLI11 would take the next word for an empty value, and its message
+    // about an unknown option says less.
     refuse_empty(arguments);
     for (const std::string& argument : arguments) {
       if (!argument.starts_with("--") || argument == "--") continue;
@@ -162,7 +166,7 @@ struct Program {
                        (nearest.empty() ? "" : "; is " + nearest + " meant?") + " (see " + command +
                        " --help)");
     }
-    std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
+    std::reverse(arguments.begin(), arguments.end());  // CLI11 wants the arguments in reverse
     try {
       app.parse(arguments);
     } catch (const CLI::Success& asked) {
@@ -172,7 +176,7 @@ struct Program {
     return true;
   }
 
-  // Of a job, as far as the options still are what it says.
+  // Takes a training job's files, unless the options name other data than the job does.
   void take_files(Job job) {
     DataOptions& data = train.data;
     if (job.files.train.empty() || data.data != job.data) return;
@@ -202,9 +206,9 @@ int main(int count, char** given) {
   keep_streams_apart();
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
-  std::signal(SIGUSR1, on_signal);  // mpirun passes it on; to SIGTERM it adds a SIGKILL soon after
-  std::signal(SIGPIPE, SIG_IGN);    // a reader that went away is an error of writing
-  std::signal(SIGXFSZ, SIG_IGN);    // as is a file that may not become so large
+  std::signal(SIGUSR1, on_signal);  // mpirun forwards SIGUSR1, and follows a SIGTERM with a SIGKILL
+  std::signal(SIGPIPE, SIG_IGN);    // writing reports a closed reader
+  std::signal(SIGXFSZ, SIG_IGN);    // writing reports the limit of a file's size
   Launch launch;
   try {
     Program program;
@@ -212,12 +216,12 @@ int main(int count, char** given) {
     Job job;
     std::vector<std::string> command;
     if (is_training_job(arguments)) {
-      // Where to write a failure is known before anything can fail.
+      // Set first, so that every later failure is written.
       failure_file = failure_file_of_job();
       launch.set_failure_file(failure_file);
       job = read_job(arguments, program.options_of("train", true));
       arguments = job.arguments;
-      // Several files have no word on a command line.
+      // Several files cannot be one word of a command line.
       command = job.files.train.size() == 1 ? arguments : std::vector<std::string>{"train"};
     } else {
       arguments = arguments_of_server(arguments);

@@ -1,4 +1,5 @@
-// The lines of a file or of standard input, as they come. A signal ends the wait for the next.
+// Reads the lines of a file or of standard input as they arrive. A signal ends the wait for the
+// next line.
 #pragma once
 
 #include <soma/base/error.hpp>
@@ -18,7 +19,8 @@ class LineReader {
  public:
   // "-" is standard input. Error file.read.
   explicit LineReader(std::string name) : name_(std::move(name)) {
-    // Not blocking: opening a pipe would wait for its writer, whatever the signal.
+    // Opens without blocking: opening a pipe would otherwise wait for its writer, even after a
+    // signal.
     if (name_ != "-") file_ = ::open(name_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file_ < 0) failed();
   }
@@ -28,8 +30,8 @@ class LineReader {
   LineReader(const LineReader&) = delete;
   LineReader& operator=(const LineReader&) = delete;
 
-  // The next line without its end; false at the end, or if `stop()` while it waits. Error
-  // file.read.
+  // Reads the next line without its end. Returns false at the end of the file, or if `stop()`
+  // returns true while it waits. Error file.read.
   template <class Stop>
   bool next(std::string& line, const Stop& stop) {
     line.clear();
@@ -48,21 +50,21 @@ class LineReader {
     }
     return false;
   }
-  // Whether the rest of the next line has to be waited for.
+  // True if reading the next line would block.
   bool must_wait() {
     if (buffered().find('\n') != std::string_view::npos || ended_) return false;
     return !readable(0);
   }
 
  private:
-  static constexpr int wait_milliseconds = 50;  // until stop() is asked again
+  static constexpr int wait_milliseconds = 50;  // between two calls of stop()
 
   std::string_view buffered() const { return {buffer_.data() + at_, size_ - at_}; }
   bool readable(int milliseconds) {
     pollfd waiting{.fd = file_, .events = POLLIN, .revents = 0};
     return ::poll(&waiting, 1, milliseconds) > 0;
   }
-  // Behind what was taken, all of it. A wait that was cut short is repeated by the caller.
+  // Refills the buffer. The caller repeats a read that a signal interrupted.
   void read() {
     const auto count = ::read(file_, buffer_.data(), buffer_.size());
     if (count < 0 && errno != EINTR && errno != EAGAIN) failed();

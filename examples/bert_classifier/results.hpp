@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-// The counts of each pair of classes, as a file; an empty path: nothing. Error file.write.
+// Writes the confusion matrix to a file; does nothing for an empty path. Error file.write.
 void write_confusion(const char* operation, const std::string& path,
                      const std::vector<std::string>& labels,
                      const soma::metrics::Classification& metrics);
@@ -17,10 +17,10 @@ void write_confusion(const char* operation, const std::string& path,
 std::string weights_hash(soma::TensorSource& weights);
 std::string weights_hash(const soma::Parameters& parameters);
 
-// A line of one JSON object: what was counted, the loss, then what `more` has.
+// Prints one JSON object on a line: the counts, the loss, then the members of `more`.
 void print_json(const soma::metrics::Classification& metrics, double loss,
                 const soma::Record& more);
-// The lines that sum up, and a table with a line for each class.
+// Prints the summary, and a table with a line for each class.
 void print_summary(const soma::metrics::Classification& metrics,
                    const std::vector<std::string>& labels, double loss);
 void print_classes(const soma::metrics::Classification& metrics,

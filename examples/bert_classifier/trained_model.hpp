@@ -1,4 +1,4 @@
-// A model that can answer: all of it was learnt.
+// Refuses a model whose weights are not all trained.
 #pragma once
 
 #include <soma/models/text_classifier.hpp>
@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-// Error state.missing_name: a folder without a classifier of texts, such as that of a model to
-// start from, would answer from random weights.
+// Error state.missing_name: the folder has no trained text classifier. A pretrained model without a
+// classifier, for example, would predict from random weights.
 inline void check_trained(const soma::models::TextClassifier& model, const std::string& folder,
                           std::string_view operation) {
   if (!model.fresh().empty())

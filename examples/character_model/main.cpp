@@ -1,5 +1,5 @@
-// character_model: a causal transformer that learns which character follows, and writes text of its
-// own, one character after the other: the same whatever the number of threads.
+// character_model: a causal transformer that learns to predict the next character, and writes text
+// one character at a time. The text is the same for any number of threads.
 //   character_model --text book.txt --save book.safetensors
 //   character_model --load book.safetensors --steps 0 --begin "It was"
 
@@ -19,7 +19,7 @@
 
 namespace {
 
-// Numbers a character, characters seen at once, windows of a step.
+// Numbers per character, characters of context, windows per step.
 constexpr std::size_t width = 64, window = 64, windows = 16;
 
 struct Options {
@@ -37,7 +37,7 @@ std::string text_of(const Options& options) {
   return text;
 }
 
-// Places of characters in the alphabet, which is ascending; others are left out.
+// Converts characters to their positions in the sorted alphabet; other characters are skipped.
 std::vector<std::int32_t> ids_of(const std::string& alphabet, const std::string& text) {
   std::vector<std::int32_t> ids;
   for (const char letter : text)
@@ -46,7 +46,7 @@ std::vector<std::int32_t> ids_of(const std::string& alphabet, const std::string&
   return ids;
 }
 
-// Sequences of as many ids each.
+// Cuts the ids into sequences of equal length.
 soma::Ragged ragged(soma::Context& context, const std::vector<std::int32_t>& ids,
                     std::size_t length) {
   const std::vector<std::size_t> lengths(ids.size() / length, length);
@@ -54,7 +54,8 @@ soma::Ragged ragged(soma::Context& context, const std::vector<std::int32_t>& ids
           soma::Sequences::from_lengths(context, lengths)};
 }
 
-// Scores of what may follow each character: [rows] to [rows, letters]. It sees none behind it.
+// Scores of the next character after each position: [rows] to [rows, letters]. A position does not
+// see later positions.
 struct Model {
   soma::Var operator()(soma::Tape& tape, const soma::Ragged& ids) const {
     const std::size_t length = ids.sequences.longest();
@@ -74,7 +75,7 @@ struct Model {
   }
 
   soma::nn::Scope scope;
-  std::size_t count;  // of letters
+  std::size_t count;  // number of letters
   soma::nn::TransformerOptions options{.width = width,
                                        .heads = 4,
                                        .inner = 4 * width,
@@ -88,7 +89,7 @@ struct Model {
   soma::nn::Linear head{scope / "head", width, count, {.deviation = 0.05f}};
 };
 
-// Windows one behind the other through the text, and again from its beginning.
+// Takes windows one after the other through the text, and starts over at its end.
 void learn(soma::Context& context, const Model& model, const Options& options,
            const std::vector<std::int32_t>& text) {
   const soma::Parameters parameters = soma::nn::parameters(model);
@@ -122,7 +123,7 @@ void learn(soma::Context& context, const Model& model, const Options& options,
   curves.on_end({});
 }
 
-// Writes on from where the options begin: each character is drawn by its probability.
+// Continues the text that the options begin with: draws each character by its probability.
 std::string write(soma::Context& context, const Model& model, const std::string& alphabet,
                   const Options& options) {
   soma::Tape tape(context, {.record = false, .training = false});

@@ -1,12 +1,13 @@
-// A custom ReLU from two expressions: a bend, x^2 (2 - x) between 0 and 1, instead of the corner.
+// A custom ReLU from two expressions: instead of a corner, the function bends as x^2 (2 - x)
+// between 0 and 1.
 #pragma once
 
 #include <soma/api.hpp>
 
 namespace example {
 
-// "example::bent_line". Shape rule, all floating types, strides, threads and samples for
-// soma::testing::check_operator are derived.
+// Registers "example::bent_line". The library derives the shape rule, all floating types, strides,
+// threads, and the samples for soma::testing::check_operator.
 inline soma::OperatorFunction<> register_bent_line(soma::Context& context) {
   return soma::register_elementwise(
       context.operators(), "example::bent_line",

@@ -1,7 +1,8 @@
-// Four operators of one's own in a classifier of digits: one from two expressions (bent_line.hpp),
-// one on tensors with attributes and saved values (standard_rows.hpp), one from a shared library
-// (soft_limit.c), and one whose kernels are written for the accelerator's processors (relu.cpp).
-// Each is checked, then all learn together.
+// Four custom operators in a classifier of digits: an operator from two expressions
+// (bent_line.hpp), an operator on tensors with attributes and saved values (standard_rows.hpp), an
+// operator from a shared library (soft_limit.c), and an operator whose kernels are written for the
+// accelerator's processors (relu.cpp). The program checks each operator, then trains the whole
+// network.
 
 #include "bent_line.hpp"
 #include "standard_rows.hpp"
@@ -27,7 +28,7 @@ namespace {
 
 constexpr std::size_t side = 28, pixels = side * side;
 
-// 784-120-84-10. Operators are found by name: whoever made them is no concern of the model.
+// 784-120-84-10. The model finds operators by name, so that it need not know who registered them.
 class Classifier {
  public:
   explicit Classifier(const soma::nn::Scope& scope)
@@ -125,7 +126,7 @@ int run(const std::string& library, const std::string& kernels, std::size_t coun
     reached = accuracy(context, classifier, held_out);
     std::printf("epoch %u: %.4f of 1000 held-out digits\n", epoch, reached);
   }
-  // The last call was that of all held-out digits.
+  // The counts are those of the last call, with all held-out digits.
   const double modelled =
       soma::processor_report(context.operators().at("kernels::relu")).nanoseconds;
   std::printf("relu of [1000, 84] on eight modelled processors: %.0f microseconds\n",
@@ -135,7 +136,7 @@ int run(const std::string& library, const std::string& kernels, std::size_t coun
 
 }  // namespace
 
-// custom_operator [library kernels [training images [accuracy that it has to reach]]]
+// custom_operator [library kernels [training images [least accuracy]]]
 int main(int argc, char** argv) {
   try {
     const bool given = argc > 2;

@@ -1,5 +1,5 @@
-// A function on tensors with attributes and a value that is saved for the gradient: each row with
-// mean 0 and deviation 1, whatever the paper and the ink of an image.
+// A function on tensors with attributes and with a value that is saved for the gradient. Each row
+// gets mean 0 and standard deviation 1, however dark the ink and the paper of an image are.
 #pragma once
 
 #include <soma/api.hpp>
@@ -12,7 +12,7 @@ struct Standard {
   float epsilon = 1e-3f;  // added to the variance
 };
 
-// x [R, C] to y [R, C], and 1 / deviation [R] as a note for the gradient.
+// Maps x [R, C] to y [R, C], and saves 1 / standard deviation [R] for the gradient.
 inline void standard_shape(const soma::ShapeCall& call, const Standard&) {
   const soma::Tensor& x = call.inputs[0];
   if (x.rank() != 2)

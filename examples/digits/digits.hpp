@@ -1,12 +1,12 @@
-// Pictures of digits, 16 x 16 grey values (or finer), to learn from: strokes of a pen with a random
-// hand.
+// Generated pictures of digits to learn from: 16 x 16 grey values (or more), strokes of a pen with
+// a random hand.
 //
-// An image is a function of (seed, index) and nothing else, to the last bit on every machine (see
-// product()), so a training set and a test set are two seeds, and neither has to be stored. Its
-// digit is index % 10. Shift, size, slant, turn, bend, width of the pen, contrast and noise are
-// random, and every other image on average is bright on dark: a weighted sum of grey values that
-// rises with a digit falls with its negative, so a linear classifier gets a third right at best,
-// while a small network learns the task from some thousand images.
+// An image is a pure function of (seed, index), to the last bit on every machine (see product()). A
+// training set and a test set are therefore two seeds, and neither set has to be stored. The digit
+// is index % 10. Shift, size, slant, turn, bend, width of the pen, contrast and noise are random.
+// Every other image on average is bright on dark: a weighted sum of grey values that rises with a
+// digit falls with the digit's negative, so a linear classifier gets a third right at best. A small
+// network learns the task from some thousand images.
 #pragma once
 
 #include <soma/numeric/draw.hpp>
@@ -25,9 +25,10 @@ namespace digits {
 inline constexpr std::size_t side = 16, pixels = side * side;
 inline constexpr int classes = 10;
 
-// Two floats multiplied without rounding: a double holds all 48 bits. Whether a compiler fuses such
-// a product with the sum around it (-ffp-contract) makes no difference then, so the sum is the same
-// everywhere. The formulas below add products in double and round to float where they store.
+// Multiplies two floats without rounding: a double holds all 48 bits. The sum around the product is
+// then the same everywhere, because it does not matter whether a compiler fuses product and sum
+// (-ffp-contract). The formulas below add products in double and round once to float when they
+// store.
 constexpr double product(float a, float b) {
   return static_cast<double>(a) * static_cast<double>(b);
 }
@@ -75,10 +76,10 @@ struct Point {
   float x, y;
 };
 
-// How one image is drawn. Lengths are pixels, grey values 0 to 1.
+// The parameters of one image. Lengths are pixels, grey values 0 to 1.
 struct Hand {
-  float shift_x, shift_y;       // of the centre
-  float width, height;          // half of the glyph's
+  float shift_x, shift_y;       // the shift of the centre
+  float width, height;          // half of the glyph's width and height
   float slant, turn;            // x moved by y, and y by x
   float bend_x, bend_y, taper;  // the rest of a smooth bend
   float pen;                    // half of a stroke's width
@@ -135,7 +136,7 @@ inline double squared_distance(Point pixel, Point from, Point to) {
   return product(x, x) + product(y, y);
 }
 
-// The strokes as a chain of short lines for each curve.
+// Turns each curve of the strokes into a chain of short lines.
 inline std::vector<std::array<Point, 2>> strokes(const Hand& hand, int digit) {
   constexpr int parts = 5;
   std::vector<std::array<Point, 2>> lines;
@@ -160,7 +161,7 @@ constexpr std::int32_t label(std::uint64_t index) {
   return static_cast<std::int32_t>(index % classes);
 }
 
-// Image `index` of the stream `seed`, row by row: size * size grey values.
+// Draws image `index` of the stream `seed`, row by row: size * size grey values.
 template <std::size_t size = side>
 void draw_image(std::uint64_t seed, std::uint64_t index, std::span<float, size * size> image) {
   constexpr float step = static_cast<float>(side) / static_cast<float>(size);
@@ -174,10 +175,10 @@ void draw_image(std::uint64_t seed, std::uint64_t index, std::span<float, size *
     double nearest = 1e9;
     for (const auto& [from, to] : lines)
       nearest = std::min(nearest, squared_distance(pixel, from, to));
-    // A pixel that the stroke's edge halves is grey.
+    // A pixel becomes grey if the stroke's edge halves the pixel.
     const auto distance = static_cast<float>(std::sqrt(nearest));
     const float cover = std::clamp(hand.pen + 0.5f - distance, 0.0f, 1.0f);
-    // The sum of four bytes: nearly normal, of mean 510 and deviation 147.8.
+    // The sum of four bytes: nearly normal, with mean 510 and standard deviation 147.8.
     const std::uint32_t word = soma::random_word(noise, i);
     const auto bytes = (word & 255u) + (word >> 8 & 255u) + (word >> 16 & 255u) + (word >> 24);
     const float grain = (static_cast<float>(bytes) - 510.0f) / 147.8f;
@@ -192,8 +193,8 @@ struct Digits {
   std::vector<std::int32_t> labels;  // [count]
 };
 
-// Images first .. first + count - 1 of the stream; as many of each digit when count is a multiple
-// of ten.
+// Images first .. first + count - 1 of the stream. Each digit occurs equally often if count is a
+// multiple of ten.
 template <std::size_t size = side>
 Digits make_digits(std::size_t count, std::uint64_t seed, std::uint64_t first = 0) {
   constexpr std::size_t each = size * size;

@@ -1,6 +1,6 @@
-// Learns to read digits that it draws itself (digits.hpp): with a multi-layer perceptron, then with
-// a convolutional network. The loop to copy is train(); around it are the data, the networks and
-// what is printed. Whatever the number of threads, the weights come out the same to the last bit.
+// Learns to read generated digits (digits.hpp), first with a multi-layer perceptron, then with a
+// convolutional network. Copy the training loop train(); the rest of the file is data, networks and
+// output. The final weights are the same to the last bit for any number of threads.
 
 #include "digits.hpp"
 
@@ -49,7 +49,7 @@ struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The text as a whole number from `least` to `most`. Error UsageError.
+// Parses a whole number from `least` to `most`. Error UsageError.
 template <class Number>
 Number number(std::string_view option, std::string_view text, Number least, Number most) {
   Number value{};
@@ -138,7 +138,7 @@ Network make_convnet(soma::Context& context, std::uint64_t seed) {
 
 // ---- training
 
-// The digit that the network takes each image for.
+// Returns the most likely digit of each image.
 std::vector<int> classify(soma::Context& context, const Network& network, const Dataset& data) {
   constexpr std::size_t batch = 250;
   soma::Tape tape(context, {.record = false, .training = false});
@@ -163,7 +163,7 @@ double accuracy(const std::vector<int>& answers, const Dataset& data) {
 
 struct Result {
   std::string name;
-  std::vector<int> answers{};  // to the held-out images
+  std::vector<int> answers{};  // the answers for the held-out images
   double loss = 0, accuracy = 0, seconds = 0;
 };
 
@@ -188,8 +188,8 @@ Result train(soma::Context& context, Network& network, const Dataset& training,
     const auto start = std::chrono::steady_clock::now();
     double total_loss = 0;
     for (soma::data::Batch batch; source.next(batch); ++step) {
-      // What every step is: forward, backward, and the weights moved along the gradients. Its
-      // number is what dropout draws by, in networks that have it.
+      // One training step: forward, backward, and an update of the weights. Dropout draws by the
+      // number of the step.
       tape.reset(step);
       const soma::Var logits = network.logits(tape, tape.constant(batch.inputs.rows));
       const soma::Var loss = cross_entropy(tape, logits, tape.constant(batch.labels));
@@ -216,9 +216,9 @@ Result train(soma::Context& context, Network& network, const Dataset& training,
   return result;
 }
 
-// ---- what came out
+// ---- results
 
-// One number for all weights (FNV-1a, 64 bits), to compare runs by.
+// Returns a hash of all weights (FNV-1a, 64 bits), to compare runs.
 std::uint64_t hash(const soma::Parameters& parameters) {
   std::uint64_t state = 0xCBF29CE484222325u;
   for (const soma::Parameter& parameter : parameters)
@@ -227,7 +227,8 @@ std::uint64_t hash(const soma::Parameters& parameters) {
   return state;
 }
 
-// Images side by side, two rows of pixels in one of text, and below each what the networks say.
+// Prints images side by side, two rows of pixels per line of text, and the networks' answers below
+// each image.
 void print_images(const Dataset& data, std::size_t first, std::size_t last,
                   const std::vector<Result>& results) {
   constexpr std::string_view shades = " .-+*#@";
@@ -250,7 +251,7 @@ void print_images(const Dataset& data, std::size_t first, std::size_t last,
 
 void run(const Options& options) {
   auto context = soma::make_context({.threads = options.threads});
-  // Two seeds: no image is in both.
+  // The seeds differ, so that no image is in both sets.
   const Dataset training = make_dataset(context, options.images, 2 * options.seed);
   const Dataset held_out = make_dataset(context, 2000, 2 * options.seed + 1);
 

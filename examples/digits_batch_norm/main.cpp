@@ -1,6 +1,6 @@
-// digits_batch_norm: the same small convolutional net with and without batch normalisation learns
-// to read drawn digits (digits/digits.hpp), with the trainer. The statistics of the layers are
-// those of whole batches, so the weights are the same for every number of threads and of ranks.
+// digits_batch_norm: trains the same small convolutional net with and without batch normalisation
+// to read drawn digits (digits/digits.hpp). The layers' statistics are those of whole batches, so
+// that the weights are the same for every number of threads and of ranks.
 
 #include "digits/digits.hpp"
 
@@ -26,14 +26,14 @@ Trains a net with batch normalisation and one without on 16 x 16 images of digit
   --plot FILE   curves of the run with batch normalisation as an SVG picture
 )";
 
-// Images [N, 1, 16, 16] to scores [N, 10]: twice a convolution, a norm, the positive part, and the
-// largest of four neighbours.
+// Maps images [N, 1, 16, 16] to scores [N, 10]: twice a convolution, a norm, ReLU, and max pooling
+// over 2 x 2 pixels.
 soma::nn::Sequential make_net(const soma::nn::Scope& scope, bool norms) {
   soma::nn::Sequential net;
   std::size_t channels = 1;
   for (const std::size_t next : {16, 32}) {
     const std::string block = std::to_string(next);
-    // A norm has a bias of its own.
+    // The norm has a bias, so that the convolution needs none.
     net.add("conv" + block,
             soma::nn::Conv2d(scope / ("conv" + block), channels, next, 3,
                              {.setting = {.pad_height = 1, .pad_width = 1}, .bias = !norms}));

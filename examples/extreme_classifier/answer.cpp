@@ -37,7 +37,7 @@ soma::nn::ClassSearch search_of(const AnswerOptions& options, const ExtremeClass
   return model.search(settings);
 }
 
-// From a point's features to its likeliest classes, one point at a time.
+// Returns the likeliest classes of one point.
 class OneByOne {
  public:
   OneByOne(const ExtremeClassifier& model, const soma::data::SparsePoints& points,
@@ -59,7 +59,7 @@ class OneByOne {
   std::vector<float> h_{};
 };
 
-// Microseconds of each of some calls, in order.
+// The sorted times of some calls, in microseconds.
 class Latencies {
  public:
   template <class Call>
@@ -101,7 +101,7 @@ int evaluate(const AnswerOptions& options) {
     sparse.measure([&] { best = answer(i, 5); });
     precision.add(best, points.labels.list(i));
   }
-  // A point through all classes takes long where there are many of them.
+  // Only a few points, because a point takes long with very many classes.
   soma::data::PointSource one(context, points, {.batch_sequences = 1, .shuffle = false});
   soma::data::Batch batch;
   for (std::size_t i = 0; i < 30 && one.next(batch); ++i)

@@ -1,7 +1,7 @@
-// extreme_classifier: learns which of very many classes points of few features have, from files as
-// repositories of extreme classification write them, or from points that are made up.
-//   0 done, 1 the run failed or was interrupted, 2 it was called wrongly. Errors are one line that
-//   ends with an id.
+// extreme_classifier: learns which of very many classes a sparse point has. Reads files in the
+// format of the Extreme Classification Repository, or generates points.
+//   0 done, 1 the run failed or was interrupted, 2 wrong usage. Errors are one line that ends with
+//   an id.
 
 #include "extreme_classifier/options.hpp"
 

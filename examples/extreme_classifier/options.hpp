@@ -1,4 +1,4 @@
-// What extreme_classifier is told, and its commands. Each returns the exit code of the program.
+// The options and commands of extreme_classifier. Each command returns the program's exit code.
 #pragma once
 
 #include <soma/data/point_source.hpp>
@@ -9,14 +9,14 @@
 #include <cstdint>
 #include <string>
 
-// Set by SIGINT and SIGTERM.
+// SIGINT and SIGTERM set this flag.
 inline soma::StopFlag stop_requested;
 
 struct TrainOptions {
-  std::string data, test;  // XMC files; without data points are made up
+  std::string data, test;  // XMC files; without data, points are generated
   std::size_t classes = 50000, features = 135909, points = 61440, test_points = 2000;
-  std::string sampler;                         // empty: by the number of classes
-  std::size_t set = 0, tables = 0, codes = 0;  // 0: by the rules
+  std::string sampler;                         // empty: chosen by the number of classes
+  std::size_t set = 0, tables = 0, codes = 0;  // 0: chosen by rules
   std::size_t width = 128, batch_size = 256, index_mib = 256;
   std::uint64_t epochs = 1, max_steps = 0, seed = 1, refresh_every = 50, checkpoint_every = 0;
   double learning_rate = 1e-3;
@@ -26,23 +26,23 @@ struct TrainOptions {
 };
 int train(const TrainOptions& options);
 
-// Answers of a model that was saved, by all classes or by hashes.
+// Options of predictions of a saved model, which compute all classes or use hashes.
 struct AnswerOptions {
-  std::string model, data;  // no data: made-up points, of evaluate alone
+  std::string model, data;  // without data, evaluate generates points
   std::size_t top = 5, batch_size = 256, test_points = 2000;
   std::uint64_t seed = 1;
   bool sparse = false;
-  std::size_t tables = 0, codes = 0, head = 2048, candidates = 4096;  // of hashes; 0: by the rules
+  std::size_t tables = 0, codes = 0, head = 2048, candidates = 4096;  // 0: chosen by rules
   int threads = 0;
 };
 int evaluate(const AnswerOptions& options);
 int predict(const AnswerOptions& options);
 
-// ---- what the commands share
+// ---- shared by the commands
 
-// Seconds of all threads of this process.
+// The CPU time of all threads of this process, in seconds.
 double cpu_seconds();
-// Of the likeliest five classes, how many of the first one, three and five are labels.
+// Counts how many of the first one, three and five of the likeliest five classes are labels.
 class Precision {
  public:
   void add(std::span<const soma::nn::FoundClass> best, std::span<const std::int32_t> labels);
@@ -52,13 +52,13 @@ class Precision {
  private:
   double right_[3] = {}, count_ = 0;
 };
-// By all classes.
+// Ranks all classes.
 Precision precision_of(const soma::models::ExtremeClassifier& model, soma::Context& context,
                        const soma::data::SparsePoints& points, std::size_t batch_size);
 
-// The settings of a training run: what the rules choose, but for what was given.
+// The settings of a training run: the given options; rules choose the others.
 soma::models::ExtremeOptions model_options(const TrainOptions& options,
                                            const soma::data::SparsePoints& points);
-// Tries samplers and sizes of sets for two seconds together, and says what it would choose.
+// Tries samplers and set sizes for two seconds in all and prints the best choice.
 void tune(soma::Context& context, const TrainOptions& options,
           const soma::data::SparsePoints& points);

@@ -1,5 +1,5 @@
-// --report: where the time of a run goes, which rows it touches, what an index would find, and how
-// much memory there is of what.
+// --report: where the time of a run goes, which rows the run touches, which classes an index would
+// find, and what needs how much memory.
 #pragma once
 
 #include "extreme_classifier/options.hpp"
@@ -38,8 +38,8 @@ class RunReport final : public soma::train::Callback {
   std::uint64_t steps_ = 0, touched_ = 0;
 };
 
-// Of the classes that are really the likeliest 1, 10 and 100 of up to 200 points, which share lies
-// in the buckets of an index with these settings.
+// Prints the recall of an index with the sampler's settings: the share of the truly likeliest 1, 10
+// and 100 classes that lie in the buckets, over up to 200 points.
 void print_recall(std::ostream& out, soma::Context& context,
                   const soma::models::ExtremeClassifier& model,
                   const soma::data::SparsePoints& points);

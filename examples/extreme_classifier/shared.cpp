@@ -1,4 +1,4 @@
-// What the commands of extreme_classifier share.
+// Functions that the commands of extreme_classifier share.
 
 #include "extreme_classifier/options.hpp"
 

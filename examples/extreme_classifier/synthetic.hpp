@@ -1,6 +1,6 @@
-// Points that are made up: labels whose frequencies fall as 1 / rank, each with 20 to 40 features
-// of its own among all, and points of 75 features, of which seven in ten are their labels' and the
-// others noise.
+// Generates points. The frequencies of labels fall as 1 / rank. Each label has 20 to 40 features of
+// its own. Each point has 75 features: seven in ten are features of its labels, the others are
+// noise.
 #pragma once
 
 #include <soma/data/point_source.hpp>
@@ -14,13 +14,13 @@
 
 namespace synthetic {
 
-// Draws of a rank below n with probability about 1 / rank: the inverse of the logarithm.
+// Draws a rank below n with probability about 1 / rank: the inverse of the logarithm.
 inline std::uint32_t zipf(soma::DrawSequence& draws, std::size_t n) {
   const double rank = std::exp(draws.unit() * std::log(static_cast<double>(n) + 1)) - 1;
   return static_cast<std::uint32_t>((std::min)(rank, static_cast<double>(n - 1)));
 }
 
-// A feature of a label: a function of both numbers.
+// A feature of a label: a pure function of both numbers.
 inline std::int32_t signature(std::uint64_t label, std::uint64_t place, std::size_t features) {
   std::uint64_t x = (label * 64 + place + 1) * 0x9E3779B97F4A7C15u;
   x = (x ^ x >> 32) * 0xD6E8FEB86659FD93u;

@@ -30,7 +30,7 @@ void print_choice(const soma::models::ExtremeOptions& chosen) {
   std::cout << std::endl;
 }
 
-// Two runs would mix in a folder that has checkpoints: without --resume it is refused.
+// Refuses a folder that has checkpoints unless --resume is given, because two runs would mix.
 std::optional<soma::CheckpointFolder>& open_checkpoints(
     const TrainOptions& options, std::optional<soma::CheckpointFolder>& folder) {
   if (options.checkpoint.empty()) return folder;
@@ -95,7 +95,7 @@ int train(const TrainOptions& options) {
             << " a CPU second; loss " << soma::detail::fixed(report.loss, 4) << ", memory "
             << (soma::peak_resident_bytes() >> 20) << " MiB" << std::endl;
   if (details) details->print(std::cout);
-  details.reset();  // and with it the profiler
+  details.reset();  // also ends the profiler
   if (report.interrupted) {
     std::cerr << "train: interrupted at step " << report.steps
               << (checkpoints ? "; go on with --resume\n"

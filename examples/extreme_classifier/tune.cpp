@@ -19,10 +19,10 @@ double seconds_since(std::int64_t start) {
 
 struct Trial {
   soma::nn::SamplerOptions sampler{};
-  double rate = 0;  // points a second
+  double rate = 0;  // points per second
 };
 
-// Which set is worth its time: the largest that keeps seven tenths of the fastest one's rate.
+// Returns the largest set whose speed is at least seven tenths of the fastest set's speed.
 const Trial* worthwhile(const std::vector<Trial>& trials, soma::nn::Sampler kind) {
   double most = 0;
   for (const Trial& trial : trials)
@@ -66,7 +66,7 @@ void tune(soma::Context& context, const TrainOptions& options,
     const bool fits =
         !soma::nn::uses_index(kind) ||
         soma::nn::class_index_bytes(points.classes, tables, codes) <= options.index_mib << 20;
-    // Of few classes several sizes are the same.
+    // With few classes, several set sizes are the same.
     const bool known = std::any_of(trials.begin(), trials.end(), [&](const Trial& other) {
       return other.sampler.kind == kind && other.sampler.set == sampler.set &&
              other.sampler.index.tables == tables && other.sampler.index.codes == codes;
@@ -95,14 +95,14 @@ void tune(soma::Context& context, const TrainOptions& options,
     optimizer.step({.rate = options.learning_rate});
     return static_cast<double>(batch.inputs.sequences.count());
   };
-  // The optimizer's states are made by the first step that needs them.
+  // The first step is not timed, because it allocates the optimizer's states.
   model.use_sampler(trials[1].sampler);
   step(0);
   const double share = seconds / static_cast<double>(trials.size());
   for (Trial& trial : trials) {
     soma::check_stop(&stop_requested, "train --tune");
     model.use_sampler(trial.sampler);
-    // The step at which an index is built: its time is that of a refresh, which others share.
+    // This step builds the index. Its time is not counted, because many steps share one refresh.
     const std::uint64_t first = trial.sampler.refresh_every;
     if (soma::nn::uses_index(trial.sampler.kind)) step(first);
     const double refresh = model.sampler().times().refreshing;
@@ -118,7 +118,8 @@ void tune(soma::Context& context, const TrainOptions& options,
     std::cout << words_of(trial) << ": " << soma::detail::fixed(trial.rate, 0) << " points a second"
               << std::endl;
   }
-  // A point tells the exact loss more, so half of the rate is enough; hashes have to be asked for.
+  // The exact loss learns more from a point, so half of the speed is enough. Hashes are never
+  // recommended by default.
   const Trial* const full = worthwhile(trials, Sampler::full);
   const Trial* const uniform = worthwhile(trials, Sampler::uniform);
   std::cout << "recommended: " << words_of(full->rate >= 0.5 * uniform->rate ? *full : *uniform)

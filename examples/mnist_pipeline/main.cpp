@@ -1,7 +1,7 @@
-// A small convolutional net that learns digits as a pipeline: cut into two partitions, each batch
-// into two micro-batches, interleaved, optimised for memory. Started by mpirun its processes are
-// the ranks; started alone it trains three times, by itself and with threads as ranks, and shows
-// that the weights are the same to the last bit.
+// A small convolutional net that learns digits as a pipeline: two partitions, two micro-batches per
+// batch, an interleaved schedule, optimised for memory. Under mpirun each process is a rank.
+// Without mpirun the program trains three times, once in one thread and twice with threads as
+// ranks, and shows that the weights are the same to the last bit.
 
 #include <soma/data/idx.hpp>
 #include <soma/io/state_hash.hpp>
@@ -122,7 +122,7 @@ Dataset load(soma::Context& context, const Options& options) {
           soma::Tensor::from(context, labels, {count})};
 }
 
-// Three pieces; the model's call runs the same ones.
+// The model has three pieces, and its call runs the same pieces.
 class DigitNet {
  public:
   DigitNet(const soma::nn::Scope& scope, std::size_t height, std::size_t width)
@@ -172,11 +172,11 @@ struct Result {
   soma::train::Report report{};
 };
 
-// One rank; nullptr: one process.
+// Trains as one rank; nullptr: one process without ranks.
 Result train(const Options& given, soma::Communicator* ranks, soma::train::Pipeline schedule) {
   auto context = soma::make_context({.threads = 1});
   const Dataset data = load(context, given);
-  soma::nn::Later later;  // a rank makes the parameters of its stage only
+  soma::nn::Later later;  // a rank makes only the parameters of its stage
   const soma::nn::Scope scope{context, 1, "", ranks == nullptr ? nullptr : &later};
   const DigitNet net(scope, data.images.size(2), data.images.size(3));
   soma::nn::ClassificationTask task(net, 10);
@@ -199,7 +199,7 @@ Result train(const Options& given, soma::Communicator* ranks, soma::train::Pipel
                       .later = &later};
   soma::train::PipelineTrainer trainer(context, task, options);
   Result result{0, trainer.fit(batches, &test)};
-  // The first rank hashes the whole net, whose stages give it one tensor at a time.
+  // The first rank hashes the whole net; stages send it one tensor at a time.
   trainer.on_first([&](soma::TensorSource& tensors) { result.hash = soma::state_hash(tensors); });
   return result;
 }

@@ -1,6 +1,6 @@
-// soma-ls: what a rented instance has, as the vendor's neuron-ls shows it of a real one, and which
-// soma programs train on this machine.
-//   0 done, 1 it failed, 2 it was called wrongly. Errors are one line that ends with an id.
+// soma-ls: shows the accelerators of a cloud instance, as the vendor's neuron-ls does on the
+// instance itself, and the soma programs that are training on this machine.
+//   0 done, 1 it failed, 2 wrong usage. Errors are one line that ends with an id.
 
 #include "neuron_tools/tables.hpp"
 
@@ -21,7 +21,7 @@ namespace {
 namespace nc = soma::neuroncore;
 using Json = nlohmann::ordered_json;
 
-// Without zeros at its end.
+// A number without trailing zeros.
 std::string number(double value) {
   std::string text = soma::detail::fixed(value, 3);
   text.erase(text.find_last_not_of('0') + 1);
@@ -143,7 +143,7 @@ Json json_of(const nc::Instance& it) {
           {"dollars_per_hour", json_of(it.dollars_per_hour)}};
 }
 
-// Pages may lie nowhere yet, or this session may have no folder for them: then there are none.
+// Without a folder for status pages, no runs are listed.
 soma::RunsFound runs_of(const std::string& folder) {
   if (!folder.empty()) return soma::runs_in(folder);
   if (std::getenv("XDG_RUNTIME_DIR") == nullptr) return {};

@@ -1,8 +1,8 @@
-// soma-profile: how long an operator, or a training step of BERT, takes on a core of the
-// accelerator by published rules, and what holds it up. Nothing is computed: a dry run.
+// soma-profile: estimates by published rules how long an operator, or a training step of BERT,
+// takes on a core of the accelerator, and which resource limits it. A dry run: nothing is computed.
 //   soma-profile matmul 512x512 512x512 --type bf16
 //   soma-profile bert-base --batch 16 --length 128 --mode lazy --instance trn1.32xlarge
-//   0 done, 1 it failed, 2 it was called wrongly. Errors are one line that ends with an id.
+//   0 done, 1 it failed, 2 wrong usage. Errors are one line that ends with an id.
 
 #include "neuron_tools/tables.hpp"
 
@@ -35,7 +35,7 @@ struct Options {
   bool json = false;
 };
 
-// Called wrongly: what main() says and ends with 2.
+// Wrong usage: main() prints the message and returns 2.
 struct Usage {
   std::string message;
 };
@@ -81,7 +81,7 @@ void write_files(const nc::Report& report, const Options& options) {
   if (!options.page.empty()) nc::write_page(options.page, report);
 }
 
-// Settings are those of the operator's first sample, which the tests use.
+// The operator's settings are those of its first sample, which the tests use.
 int profile_operator(soma::Context& context, nc::Core& core, soma::NeuronCoreDevice& device,
                      const Options& options) {
   const soma::Operator* op = context.operators().find(options.what);
@@ -114,7 +114,7 @@ int profile_operator(soma::Context& context, nc::Core& core, soma::NeuronCoreDev
   return 0;
 }
 
-// One training step as the trainer makes it, and when backward has each gradient.
+// Records one training step of the trainer, and the time at which backward has each gradient.
 struct Step {
   double ns = 0, backward_ns = 0;
   std::vector<nc::GradientReady> gradients;
@@ -171,7 +171,7 @@ int profile_model(soma::Context& context, nc::Core& core, soma::NeuronCoreDevice
     lists.add(ids, 1);
   }
   soma::data::TokenSource source(context, lists, {.batch_sequences = options.batch});
-  // Launch by launch: what has run so far, and which gradients are there.
+  // Takes the launches one by one: the time so far, and the gradients that are ready.
   Step step;
   std::vector<bool> there(task.parameters().size());
   std::vector<nc::Instruction> all;

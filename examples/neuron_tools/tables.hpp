@@ -10,7 +10,7 @@ namespace tools {
 
 using Row = std::vector<std::string>;
 
-// The first row is the head. Cells that begin with a digit stand to the right.
+// The first row is the header. Cells that begin with a digit are aligned to the right.
 inline std::string table(const std::vector<Row>& rows) {
   std::vector<std::size_t> widths;
   for (const Row& row : rows) {
@@ -36,7 +36,7 @@ inline std::string table(const std::vector<Row>& rows) {
   return text;
 }
 
-// Text of a terminal: bytes that could steer one are shown as '?'.
+// Replaces bytes that could control a terminal by '?'.
 inline std::string printable(std::string text) {
   for (char& c : text)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';

@@ -1,6 +1,6 @@
-// soma-top: how the runs that publish a page (StatusPublisher, bert_classifier --publish) are
-// doing, again and again.
-//   0 done, 1 it failed, 2 it was called wrongly. Errors are one line that ends with an id.
+// soma-top: shows again and again the progress of the runs that publish a status page
+// (StatusPublisher, bert_classifier --publish).
+//   0 done, 1 it failed, 2 wrong usage. Errors are one line that ends with an id.
 
 #include "neuron_tools/tables.hpp"
 
@@ -102,7 +102,7 @@ void show(const std::string& folder, bool json, bool clear) {
               << std::flush;
     return;
   }
-  // Home, the text, and whatever an earlier, longer one left below it.
+  // Moves the cursor home, prints the text, and clears the rest of a longer earlier text.
   std::string text = text_of(found);
   if (clear) {
     for (std::size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 4)

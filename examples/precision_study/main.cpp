@@ -1,9 +1,10 @@
 // precision_study: trains the same task under several precisions with several seeds each, and
-// writes a table and a picture of what that did.
+// writes a table and a picture of the results.
 //
 //   precision_study --pretrained minilm --data train.tsv --dev dev.tsv --seeds 5
 //
-// Every run is a line of runs.jsonl as soon as it is done: the same command goes on from there.
+// Each finished run is appended to runs.jsonl at once, so that the same command continues an
+// interrupted study.
 
 #include "study.hpp"
 #include "summary.hpp"
@@ -95,7 +96,7 @@ std::vector<soma::Precision> find_policies(const std::string& list) {
   return found;
 }
 
-// What is there already of these policies, under the same conditions.
+// Returns earlier results of these policies under the same conditions.
 std::vector<RunResult> earlier_runs(const std::string& path, const std::string& conditions,
                                     const std::vector<soma::Precision>& policies) {
   std::vector<RunResult> results;

@@ -1,4 +1,4 @@
-// Results as lines of a file, so that a study can be stopped and go on.
+// Stores results as lines of a file, so that an interrupted study can continue.
 
 #include "study.hpp"
 

@@ -1,4 +1,4 @@
-// One run of a study, and what is measured beside the loss.
+// One run of a study, and its measurements beside the loss.
 
 #include "bert_classifier/train/reviews.hpp"
 #include "study.hpp"
@@ -19,13 +19,14 @@ using soma::models::TextClassifier;
 
 constexpr std::size_t curve_points = 60;
 
-// Watches every so many steps: what conversions did, and which weights stayed where they were.
+// Samples every `every` steps: counts the effects of conversions, and the weights that an update
+// left unchanged.
 class Watch final : public soma::train::Callback {
  public:
   Watch(soma::Context& context, const soma::Parameters& parameters, soma::PrecisionState& state,
         std::uint64_t every)
       : context_(context), state_(state), every_(every) {
-    // Rows of embeddings move only where their token was seen: that is no matter of formats.
+    // Embeddings are left out: most of their rows do not change because their token did not occur.
     for (const soma::Parameter& parameter : parameters)
       if (parameter.value().rank() == 2 && parameter.name.find("embeddings") == std::string::npos)
         weights_.push_back(parameter);
@@ -46,7 +47,7 @@ class Watch final : public soma::train::Callback {
       before_.push_back(soma::clone(context_, numbers(weight)));
   }
 
-  // Of steps that nobody looked into, but for the first.
+  // Leaves out sampled steps, which are slower, and the first step.
   double tokens_per_second() const { return seconds_ == 0 ? 0 : tokens_ / seconds_; }
   double unmoved_share() const {
     return compared_ == 0 ? -1 : static_cast<double>(unmoved_) / static_cast<double>(compared_);

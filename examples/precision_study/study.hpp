@@ -26,25 +26,25 @@ struct StudyData {
   std::vector<std::string> labels;
 };
 
-// What one run came to.
+// The results of one run.
 struct RunResult {
-  std::string policy, formats;  // name, and the whole of it in words
-  std::string conditions;       // what else results depend on, but for the seed
+  std::string policy, formats;  // the policy's name and its description
+  std::string conditions;       // the other settings that change results, without the seed
   std::uint64_t seed = 0;
   double accuracy = 0, evaluation_loss = 0;
   double train_loss = 0;  // mean over the last tenth of the steps
-  double peak_bytes = 0;  // of all that soma asked for
+  double peak_bytes = 0;  // all memory that soma allocated
   double tokens_per_second = 0;
-  double skipped = 0;  // steps
-  // Of the first seed only, whose run takes more time and memory for it; below 0: not counted.
-  // Shares of what products read, over all sampled steps and layers, without zeros; and of the
-  // weights of linear layers that an update left where they were.
+  double skipped = 0;  // number of skipped steps
+  // Only the first seed's run counts these, because counting takes time and memory; below 0: not
+  // counted. The first three describe the operands of products, over all sampled steps and layers,
+  // without zeros. `unmoved` is the share of linear layers' weights that an update left unchanged.
   double underflow = -1, saturated = -1, signal_to_noise = -1, unmoved = -1;
   std::vector<double> curve;  // training loss, means over equal parts of the run
 };
 
 soma::Record to_record(const RunResult& result);
-// Error record.* where it is not one of those.
+// Error record.* if the record is not a result.
 RunResult to_result(const soma::Record& record);
 
 StudyData study_data(const StudyOptions& options);

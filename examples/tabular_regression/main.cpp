@@ -1,5 +1,5 @@
-// tabular_regression: a CSV file of numbers and categories in, a net that predicts one of its
-// columns out: split, standardisation, early stop, save, load, predict.
+// tabular_regression: reads a CSV file of numbers and categories and trains a net that predicts one
+// of its columns. Shows splitting, standardisation, early stopping, saving, loading and predicting.
 //
 //   tabular_regression                                           learns from made-up houses
 //   tabular_regression --data houses.csv --target price --save price.safetensors
@@ -32,7 +32,7 @@ struct Options {
   int threads = 0;
 };
 
-// Houses whose price is no linear function of what is known of them, some of it missing.
+// Generates houses. The price is not a linear function of the columns, and some values are missing.
 std::string made_up_houses(std::size_t count) {
   constexpr const char* kinds[] = {"flat", "house", "castle"};
   std::string text = "area,rooms,kind,age,price\n";
@@ -53,7 +53,7 @@ std::string made_up_houses(std::size_t count) {
   return text;
 }
 
-// What a file holds: the net's weights, and in its metadata how rows become numbers.
+// A saved file has the net's weights and, under this key of its metadata, the encoder of rows.
 constexpr const char* encoder_key = "table";
 
 soma::models::Mlp make_net(soma::Context& context, const TableEncoder& encoder,
@@ -80,7 +80,7 @@ Loaded load(soma::Context& context, const std::string& path) {
              "without a table", "a file that tabular_regression wrote");
 }
 
-// In the target's own unit, one for each row.
+// Predictions in the target's own unit, one for each row.
 std::vector<double> predict(soma::Context& context, const Loaded& model, const Table& table,
                             std::span<const std::uint32_t> rows) {
   soma::Tape tape(context, {.record = false, .training = false});
@@ -123,7 +123,7 @@ void train(soma::Context& context, const Options& options) {
   soma::save_safetensors(options.save, soma::nn::state_dict(task.parameters()),
                          {{encoder_key, encoder.to_json()}});
 
-  // The file alone is enough to predict with.
+  // The saved file is all that a prediction needs.
   const Loaded saved = load(context, options.save);
   const std::vector<double> answers = predict(context, saved, table, split.held_out);
   double squares = 0;

@@ -1,5 +1,6 @@
-// A whole training in a program of one's own: labelled text and a model in, a model and a
-// prediction out.  first reviews.tsv model_folder output_folder "some text"
+// A complete training in your own program: reads labelled text and a model, writes a model, prints
+// a prediction.
+//   first reviews.tsv model_folder output_folder "some text"
 #include <soma/models.hpp>
 #include <soma/soma.hpp>
 

@@ -1,5 +1,5 @@
-// evaluate, of a model of the fast kind: each text goes the way that serve and predict take it, and
-// the time of that is measured.
+// evaluate for models of the fast kind. Each text takes the same path as in serve and predict, and
+// the time per text is measured.
 
 #include "bert_classifier/commands.hpp"
 #include "bert_classifier/compute.hpp"
@@ -20,7 +20,7 @@
 
 namespace {
 
-// Seconds that a share of the texts took at most.
+// A quantile of the seconds per text.
 double percentile(const std::vector<std::int64_t>& sorted, double share) {
   const auto last = static_cast<double>(sorted.size() - 1);
   return static_cast<double>(sorted[static_cast<std::size_t>(share * last)]) * 1e-9;
@@ -52,7 +52,7 @@ int evaluate_fast(const EvaluateOptions& options) {
     times.push_back(soma::monotonic_nanoseconds() - start);
     seconds += static_cast<double>(times.back()) * 1e-9;
     const auto label = static_cast<std::size_t>(row.label);
-    // Probabilities and logits have the same order.
+    // metrics.add() takes logits; probabilities rank the classes in the same order.
     metrics.add(answer.probabilities,
                 soma::Tensor::scalar(context, row.label).reshape(soma::Shape{1}));
     loss -= std::log((std::max)(static_cast<double>(answer.probabilities[label]), 1e-38));

@@ -1,10 +1,11 @@
-// The kind of model that is trained in seconds: hashed words and pairs of words, the mean of their
-// rows, one linear layer (soma/models/fast_classifier.hpp).
+// The fast kind of model, which trains in seconds: hashed words and word pairs, the mean of their
+// embedding rows, and one linear layer (soma/models/fast_classifier.hpp).
 #pragma once
 
 #include "bert_classifier/launch/launch.hpp"
 #include "bert_classifier/train/options.hpp"
 
-// `options` are those that were given, of ranks but 0 without outputs.
+// `given` are the options of the command line; `options` are the same without outputs on ranks
+// other than 0.
 int train_fast(const TrainOptions& given, const TrainOptions& options, Launch& launch);
 int evaluate_fast(const EvaluateOptions& options);

@@ -28,7 +28,7 @@
 
 namespace {
 
-// Options of the other kind would do nothing.
+// Refuses options of the BERT kind, which the fast kind would ignore.
 void check_options(const TrainOptions& options) {
   const TrainOptions usual;
   for (const auto& [name, given] : {std::pair("--pretrained", !options.pretrained.empty()),

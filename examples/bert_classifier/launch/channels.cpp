@@ -24,7 +24,7 @@ bool is_one_of(std::string_view name, std::span<const std::string_view> names) {
   return std::ranges::find(names, name) != names.end();
 }
 
-// Nullptr: there is none.
+// Returns nullptr if there is no such channel.
 const Channel* find(const std::vector<Channel>& channels, std::span<const std::string_view> names) {
   const Channel* found = nullptr;
   for (const Channel& channel : channels) {
@@ -37,7 +37,7 @@ const Channel* find(const std::vector<Channel>& channels, std::span<const std::s
   return found;
 }
 
-// Markers, checksums and what is hidden, such as _SUCCESS, .part-00000.crc and _temporary/.
+// Markers, checksums and hidden files, such as _SUCCESS, .part-00000.crc and _temporary/.
 bool is_marker(const std::string& name) {
   return name.starts_with('.') || name.starts_with('_') || name.ends_with(".crc");
 }
@@ -47,7 +47,7 @@ void add_files(const files::path& folder, int depth, std::vector<std::string>& f
   for (files::directory_iterator at(folder, problem), end; !problem && at != end;
        at.increment(problem)) {
     if (is_marker(at->path().filename().string())) continue;
-    std::error_code ignored;  // of a link to nothing
+    std::error_code ignored;  // ignored: a link may be broken
     if (at->is_directory(ignored) && depth > 0)
       add_files(at->path(), depth - 1, found);
     else if (at->is_regular_file(ignored))
@@ -59,18 +59,18 @@ void add_files(const files::path& folder, int depth, std::vector<std::string>& f
                "a folder that can be listed");
 }
 
-// Keeps those that are good, unless none is.
+// Removes all paths that are not good, unless no path is good.
 template <class Good>
 void prefer(std::vector<std::string>& paths, const Good& good) {
   if (std::ranges::any_of(paths, good))
     std::erase_if(paths, [&](const std::string& path) { return !good(path); });
 }
 
-// The parts of one set of rows, in the order of their paths. A job that writes its rows in parts
-// leaves empty ones as well, and parts whose names have no ending.
+// The files of one data set, in the order of their paths. Jobs that write rows in parts also leave
+// empty parts, and parts whose names have no extension.
 std::vector<std::string> parts_of(const std::string& folder) {
   if (std::error_code problem; !files::is_directory(folder, problem)) return {folder};
-  constexpr int deepest = 16;  // links may lead in circles
+  constexpr int deepest = 16;  // links may form a cycle
   std::vector<std::string> found;
   add_files(folder, deepest, found);
   std::ranges::sort(found);
@@ -87,7 +87,7 @@ std::vector<std::string> parts_of(const std::string& folder) {
   return found;
 }
 
-// A channel that is a whole data set, with one file or folder train among others.
+// True if the channel is a whole data set: one file or folder named train, beside other files.
 bool is_data_set(const std::string& folder, const std::vector<std::string>& parts) {
   if (parts.size() < 2) return false;
   int count = 0;

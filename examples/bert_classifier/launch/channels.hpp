@@ -1,4 +1,4 @@
-// The channels of a training job: folders with the rows to train on, to choose by, to measure by.
+// The channels of a training job: folders with the rows for training, validation and test.
 #pragma once
 
 #include <soma/text/data_files.hpp>
@@ -17,6 +17,6 @@ struct ChannelFiles {
   std::vector<std::string> unused;  // names of the other channels
 };
 
-// By the names that people give them. Errors UsageError (none to train on, two of one kind),
-// text.folder (no data in one).
+// Finds the channels by their usual names. Errors UsageError (no channel to train on, two channels
+// of one kind), text.folder (a channel without data).
 ChannelFiles files_of_channels(const std::vector<Channel>& channels);

@@ -48,7 +48,7 @@ std::vector<Channel> channels_of_environment() {
   return channels;
 }
 
-// A folder each; the file of settings also has the names of those without.
+// Each channel is a folder; the settings file also names channels without a folder.
 std::vector<Channel> channels_of_layout() {
   const std::string data = root + "/input/data", list = settings_folder + "/inputdataconfig.json";
   std::vector<std::string> names;
@@ -80,8 +80,8 @@ bool is_of_service(std::string_view key) {
   return key.starts_with("sagemaker_") || key.starts_with("_tuning_");
 }
 
-// The service keeps every value as a text, in which its tools write JSON: "\"tiny\"", "1", "true".
-// Numbers stay as they are written. False: null, which is as if it were not there.
+// The service stores every value as a text, which its tools fill with JSON: "\"tiny\"", "1",
+// "true". Numbers keep their spelling. Returns false for null, which counts as not given.
 bool take_out_of_text(Json& value) {
   if (!value.is_string()) return !value.is_null();
   const auto& text = value.get_ref<const std::string&>();
@@ -125,7 +125,7 @@ bool names(const std::vector<std::string>& words, std::string_view option) {
                              [&](const std::string& word) { return option_name(word) == option; });
 }
 
-// As the toolkit writes them: --batch_size 16 --quiet True.
+// Accepts options in the toolkit's spelling: --batch_size 16 --quiet True.
 std::vector<std::string> typed_options(const std::vector<std::string>& typed,
                                        const std::vector<std::string>& flags) {
   std::vector<std::string> words;
@@ -148,7 +148,7 @@ std::vector<std::string> typed_options(const std::vector<std::string>& typed,
   return words;
 }
 
-// Empty: there is no place for it.
+// Returns an empty string if there is no folder for the log.
 std::string log_folder() {
   std::string folder = environment("SM_OUTPUT_DATA_DIR");
   if (folder.empty() && has_layout()) folder = root + "/output/data";
@@ -180,7 +180,7 @@ bool is_training_job(const std::vector<std::string>& typed) {
 std::string failure_file_of_job() {
   const std::string output = environment("SM_OUTPUT_DATA_DIR");
   if (output.empty()) return root + "/output/failure";
-  // The folder may be given with a / at its end.
+  // The path may end with a slash.
   return (files::path(output) / "").parent_path().parent_path() / "failure";
 }
 
@@ -206,7 +206,7 @@ Job read_job(const std::vector<std::string>& typed, const std::vector<std::strin
     job.arguments.push_back("--output=" + folder);
   if (const std::string folder = log_folder(); !folder.empty())
     job.arguments.push_back("--log-json=" + folder + "/log.jsonl");
-  // A channel of held-out or test rows chooses the best model, unless the job says otherwise.
+  // With validation or test rows, the best model is kept unless the job says otherwise.
   const auto says = [&](const std::string& option) {
     return names(words, "--" + option) ||
            std::ranges::any_of(wanted.items(),
@@ -224,7 +224,7 @@ std::vector<std::string> arguments_of_server(std::vector<std::string> typed) {
   std::string folder = environment("SM_MODEL_DIR");
   if (folder.empty()) folder = root + "/model";
   if (!is_folder(folder)) return typed;
-  // Several containers behind one endpoint each get a port of their own.
+  // Each of several containers behind one endpoint has its own port.
   const std::string port = environment("SAGEMAKER_BIND_TO_PORT");
   const std::vector<std::string> defaults = {"--model=" + folder, "--host=0.0.0.0",
                                              "--port=" + (port.empty() ? "8080" : port)};

@@ -1,7 +1,7 @@
-// The container of a hosting service: what a training job, and a server, find there instead of a
-// command line. The service starts the image with the argument "train" or "serve" and a layout of
-// folders below /opt/ml; its toolkit for Python sets variables SM_... as well, and starts the
-// program with options alone.
+// Settings that a training job or a server finds in the container of a hosting service, instead of
+// a command line. The service starts the image with the argument "train" or "serve" and with
+// folders below /opt/ml. The service's Python toolkit also sets variables SM_... and starts the
+// program with options only.
 #pragma once
 
 #include <soma/text/data_files.hpp>
@@ -10,28 +10,28 @@
 #include <vector>
 
 struct Job {
-  std::vector<std::string> arguments;  // the command line that it amounts to
-  // The files of the channels, and --data and --dev among the arguments that stand for them.
+  std::vector<std::string> arguments;  // the equivalent command line
+  // The files of the channels, and the values of --data and --dev in `arguments` that stand for
+  // these files.
   soma::text::DataFiles files;
   std::string data, dev;
 };
 
-// Tells whether the command line starts a training job: it has no --data, and it is the argument
-// "train" or options alone where channels are (SM_CHANNEL_...), or the argument "train" where the
-// service's folder of settings is.
+// True if the command line starts a training job: it is the argument "train" or options only, has
+// no --data, and the container has channels (SM_CHANNEL_...) or the service's settings folder.
 bool is_training_job(const std::vector<std::string>& typed);
-// The file that gets the reason when it fails.
+// The file that receives the reason of a failure.
 std::string failure_file_of_job();
-// The command line wins over the hyperparameters, and these win over the job's other settings.
-// `flags` are the options of train without a value. Settings that are left out are named on
+// The command line overrides the hyperparameters, and the hyperparameters override the job's other
+// settings. `flags` are the options of train without a value. Ignored settings are listed on
 // standard error. Errors UsageError, file.read, text.folder.
 Job read_job(const std::vector<std::string>& typed, const std::vector<std::string>& flags);
 
-// The command line of a server in the service's container: "serve" without --model gets the
-// container's model, host and port; other command lines come back as they are.
+// Completes the command line of a server in the service's container: "serve" without --model gets
+// the container's model, host and port. Other command lines are returned unchanged.
 std::vector<std::string> arguments_of_server(std::vector<std::string> typed);
 
-// The hosts that a job runs on, and who says so; none outside of jobs. Error UsageError.
+// The hosts of a job, and the source of their names; empty outside of jobs. Error UsageError.
 struct JobHosts {
   std::vector<std::string> names;
   std::string source;

@@ -35,7 +35,8 @@ namespace {
                     "; start them with: " + mpirun_line(around, command));
 }
 
-// A signal that ends ranks: rank 0 says so and ends the others, which wait so long for it.
+// After a signal, rank 0 prints the message and ends the other ranks; the other ranks wait this
+// long for rank 0.
 constexpr std::chrono::seconds time_of_rank_0{3};
 
 }  // namespace
@@ -49,8 +50,8 @@ struct Silence final : std::streambuf {
   std::streamsize xsputn(const char*, std::streamsize count) override { return count; }
 };
 
-// The cores that a process may use; 0 is this one. The set holds 1024: on a larger machine the call
-// fails, and then these count as all there are.
+// The cores that a process may use; process 0 is this process. A cpu_set_t holds 1024 cores. On a
+// larger machine sched_getaffinity() fails, and then all online cores up to 1024 count.
 cpu_set_t allowed_cores(pid_t process) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -61,11 +62,12 @@ cpu_set_t allowed_cores(pid_t process) {
 }
 
 struct Share {
-  int threads = 1;  // of this rank
+  int threads = 1;  // this rank's share
   int used = 0;     // cores that any rank on this machine may use
 };
 
-// Ranks that may use the same core share it. Bound to cores of their own, each has all of those.
+// Ranks that may use the same core share the core. A rank that is bound to cores of its own gets
+// all of these cores.
 Share share_of(const cpu_set_t& own, const std::vector<cpu_set_t>& local) {
   double cores = 0;
   Share share;
@@ -80,11 +82,12 @@ Share share_of(const cpu_set_t& own, const std::vector<cpu_set_t>& local) {
   return share;
 }
 
-// Ends the process, and so all ranks, unless it is destroyed within the time limit; at once when a
-// signal asks for it. MPI_Init waits for ranks that never come, and knows neither.
+// Ends the process, and with it all ranks, unless the watchdog is destroyed within the time limit.
+// A stop signal ends the process at once. MPI_Init itself has no time limit, ignores signals, and
+// waits for missing ranks for ever.
 class Watchdog {
  public:
-  // `last_words` gets the message of the error.
+  // `last_words` receives the error message.
   Watchdog(double seconds, bool first, std::function<void(const std::string&)> last_words)
       : seconds_(seconds), first_(first), last_words_(std::move(last_words)) {
     thread_ = std::thread([this] { watch(); });
@@ -136,7 +139,8 @@ struct Launch::World {
   soma::mpi::Communicator communicator;
   Silence silence{};
 
-  // What ends all ranks is written before it does: MPI_Abort does not return.
+  // The log receives a fatal message before the communicator ends all ranks, because MPI_Abort does
+  // not return.
   explicit World(Launch& launch)
       : communicator({.log = {&launch, [](void* self, soma::LogLevel, std::string_view message) {
                                 static_cast<Launch*>(self)->write(message);
@@ -182,7 +186,8 @@ void Launch::join(const RankOptions& options, std::size_t shards,
   if (around.launcher) {
     const Share share = share_of(own, local);
     threads_ = share.threads;
-    // mpirun binds each rank to one core, or to a part of the machine, and is not bound itself.
+    // mpirun binds each rank to one core or to some cores. mpirun itself is not bound, so its mask
+    // shows all cores.
     if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr) {
       const cpu_set_t all = allowed_cores(getppid());
       idle_cores_ = CPU_COUNT(&all) - share.used;
@@ -190,9 +195,9 @@ void Launch::join(const RankOptions& options, std::size_t shards,
   }
   if (size_ == 1) return;
   world_->communicator.set_time_limit(options.time_limit);
-  // All ranks know it; rank 0 says it, and ends the others while they wait.
+  // All ranks find the error. Rank 0 prints the message and ends the other ranks, which wait here.
   try {
-    if (!options.has_pipeline()) soma::check_ranks(size_, shards);  // else as train() says
+    if (!options.has_pipeline()) soma::check_ranks(size_, shards);  // train() checks pipelines
   } catch (const soma::Error&) {
     if (rank_ != 0) world_->communicator.barrier();
     throw;
@@ -261,14 +266,14 @@ void Launch::leave() {
 }
 
 void Launch::write(std::string_view message) {
-  std::string line;  // one, whatever a library's message has in it
+  std::string line;  // a library's message may have line breaks
   for (const char letter : message) line += letter == '\n' || letter == '\r' ? ' ' : letter;
   line.erase(line.find_last_not_of(' ') + 1);
   line += '\n';
   if (error_ != nullptr) std::cerr.rdbuf(error_);
-  std::cerr << line << std::flush;  // in one piece, beside those of other ranks
+  std::cerr << line << std::flush;  // in one piece, because other ranks write, too
   if (failure_file_.empty()) return;
-  std::error_code problem;  // then opening the file fails as well
+  std::error_code problem;  // ignored: opening the file reports the error
   std::filesystem::create_directory(std::filesystem::path(failure_file_).parent_path(), problem);
   std::ofstream(failure_file_) << line;
 }

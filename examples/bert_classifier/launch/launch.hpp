@@ -1,4 +1,5 @@
-// How the program was started: alone, or by an MPI launcher (mpirun) as one of several ranks.
+// Detects how the program was started: alone, or by an MPI launcher (mpirun) as one of several
+// ranks.
 #pragma once
 
 #include "bert_classifier/train/options.hpp"
@@ -12,17 +13,17 @@
 #include <string_view>
 #include <vector>
 
-// The environment speaks of several processes, and they cannot reach each other. The message ends
-// with the command that would work. Exit code 2.
+// The environment describes several processes, but the processes cannot reach each other. The
+// message ends with a command that would work. Exit code 2.
 struct LaunchError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// For commands that several processes would do several times: error LaunchError where the
-// environment speaks of them.
+// Refuses commands that several processes would each do: error LaunchError if the environment
+// describes several processes.
 void check_alone(const std::string& command);
 
-// One for the whole program: it outlives what fails. A plain run never touches MPI.
+// The program has one Launch, which outlives every error. A run without a launcher never calls MPI.
 class Launch {
  public:
   Launch();
@@ -30,36 +31,37 @@ class Launch {
   Launch(const Launch&) = delete;
   Launch& operator=(const Launch&) = delete;
 
-  // Meets the other ranks. From here on only rank 0 is heard: what others write to std::cout and
-  // std::cerr is dropped. `command` is what was typed, for the message of an error. Where the
-  // others do not come within the time limit, the process ends with exit code 1 and
+  // Connects to the other ranks. From then on only rank 0 prints: output of other ranks to
+  // std::cout and std::cerr is dropped. Error messages quote `command`, the command line as typed.
+  // If a rank is missing after the time limit, the process ends with exit code 1 and
   // parallel.timeout. Errors LaunchError, parallel.ranks, parallel.transport, parallel.argument.
   void join(const RankOptions& options, std::size_t shards,
             const std::vector<std::string>& command);
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  // nullptr: this process trains alone.
+  // Returns nullptr if this process trains alone.
   soma::Communicator* communicator();
-  // The cores that are this rank's, shared with nobody: at least 1. Not known before join().
+  // The number of cores that belong to this rank alone: at least 1. Only known after join().
   int threads() const { return threads_; }
-  // A line where the launcher's binding leaves cores of this machine to no rank.
+  // Prints a line if the launcher's binding leaves cores of this machine unused.
   void warn(std::ostream& out) const;
 
-  // The end of a good run: waits for the other ranks, within the time limit, which MPI's own end
-  // does not have. Errors of Communicator::barrier().
+  // Ends a successful run. Waits for the other ranks within the time limit, because MPI_Finalize
+  // has no time limit. Errors of Communicator::barrier().
   void leave();
 
-  // A file that also gets the message of an error.
+  // Error messages are also written to this file.
   void set_failure_file(const std::string& path) { failure_file_ = path; }
-  // Writes the message of an error, one line, to standard error. With other ranks it begins with
-  // "rank 3: ", and all end with the exit code: then this does not return.
+  // Writes an error message as one line to standard error. With several ranks the line begins with
+  // "rank 3: ", all ranks end with the exit code, and the call does not return.
   void fail(const std::string& message, int code);
-  // The same with exit code 1 for a signal, which all ranks get: rank 0 says it, unless it does not
-  // get to it. A launcher that ends all ranks, as it does when one has failed, sends signals too.
+  // Ends all ranks after a signal, which every rank receives, with exit code 1. Rank 0 writes the
+  // message; another rank writes it only if rank 0 does not end in time. A launcher also sends
+  // signals when one rank has failed.
   void give_up(const std::string& message);
-  // The same for an end that all ranks know of and come to by themselves: nobody is ended. Rank 0
-  // writes it.
+  // Writes the message on rank 0, for an end that all ranks know of and reach by themselves: no
+  // rank ends another rank.
   void tell(const std::string& message);
 
  private:
@@ -70,6 +72,6 @@ class Launch {
   int idle_cores_ = 0;
   std::unique_ptr<World> world_;
   std::string failure_file_;
-  // Where std::cout and std::cerr went before they were silenced.
+  // The buffers of std::cout and std::cerr before their output was dropped.
   std::streambuf *out_ = nullptr, *error_ = nullptr;
 };

@@ -13,7 +13,7 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// 0: not there, or no number.
+// Returns 0 if the variable is not set or is no number.
 int number(const char* name) {
   const std::string text = variable(name);
   int value = 0;
@@ -21,7 +21,7 @@ int number(const char* name) {
   return error == std::errc() && end == text.data() + text.size() && value > 0 ? value : 0;
 }
 
-// As a shell reads it back.
+// Quotes a word for a shell.
 std::string shell_word(const std::string& text) {
   constexpr std::string_view plain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
@@ -59,7 +59,7 @@ Surroundings look_around() {
     const int local = number("LOCAL_WORLD_SIZE");
     found.other_hosts = local != 0 && local < number("WORLD_SIZE");
   }
-  // srun's own: a batch script has SLURM_NTASKS as well, and is one process.
+  // SLURM_NTASKS alone is not enough: a batch script has it as well, but is one process.
   if (!variable("SLURM_STEP_ID").empty() && !variable("SLURM_PROCID").empty()) {
     const char* name =
         number("SLURM_STEP_NUM_TASKS") != 0 ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";

@@ -1,4 +1,4 @@
-// What the environment variables of launchers and hosting services say about other processes.
+// Reads the environment variables in which launchers and hosting services describe other processes.
 #pragma once
 
 #include <string>
@@ -6,16 +6,16 @@
 
 struct Surroundings {
   bool launcher = false;     // an MPI launcher has started this process
-  bool first = true;         // as its rank 0, or nobody has
-  int processes = 1;         // that work together, as whoever names most of them says
-  std::string source;        // who says so, "WORLD_SIZE=2 of torchrun"; empty: nobody
-  std::string hosts;         // "algo-1,algo-2"; empty: not said
-  bool other_hosts = false;  // some run on hosts whose names are not said
+  bool first = true;         // this process is rank 0, or no launcher started it
+  int processes = 1;         // the largest number of processes that a variable names
+  std::string source;        // the variable, "WORLD_SIZE=2 of torchrun"; empty: none
+  std::string hosts;         // "algo-1,algo-2"; empty: unknown
+  bool other_hosts = false;  // some processes run on hosts with unknown names
 };
 
-// Error UsageError: a job whose hosts are no list of names.
+// Error UsageError: the job's hosts are not a list of names.
 Surroundings look_around();
 
-// The command that starts so many processes, for a shell: "mpirun -n 2 --host a,b PROGRAM ...".
-// Where hosts are not named: --hostfile HOSTS, which the user writes.
+// The shell command that starts this number of processes: "mpirun -n 2 --host a,b PROGRAM ...".
+// Without host names the command has --hostfile HOSTS, a file that the user writes.
 std::string mpirun_line(const Surroundings& around, const std::vector<std::string>& command);

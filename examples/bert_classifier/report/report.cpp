@@ -24,8 +24,8 @@ std::string joined(const std::vector<std::string>& names) {
   return text;
 }
 
-// Each of several labels is right or wrong by itself. The result names the wrong label of which
-// the model was most certain.
+// Each of several labels is right or wrong by itself. The confidence of the result is that of the
+// wrong label of which the model was most certain.
 WrongText several_wrong(const LabelledRow& row, const Prediction& answer,
                         const std::vector<std::string>& labels) {
   WrongText wrong;
@@ -42,7 +42,7 @@ WrongText several_wrong(const LabelledRow& row, const Prediction& answer,
   return wrong;
 }
 
-// Confidence 0: the answer is right.
+// A confidence of 0 marks a correct answer.
 WrongText compared(const LabelledRow& row, const Prediction& answer, const ReportParts& parts) {
   WrongText wrong;
   if (parts.kind == LabelKind::several) {
@@ -61,7 +61,8 @@ WrongText compared(const LabelledRow& row, const Prediction& answer, const Repor
   return wrong;
 }
 
-// The wrong answers to all texts; those of so many in one batch. A signal ends it.
+// Returns all wrong answers; the model gets one batch of texts at a time. Returns nothing after a
+// stop signal.
 std::vector<WrongText> wrong_texts(const ReportParts& parts) {
   constexpr std::size_t batch = 128;
   std::vector<WrongText> wrong;

@@ -15,11 +15,11 @@
 #include <string_view>
 #include <vector>
 
-// Answers of a model to texts and, of pairs, their second texts.
+// Returns a model's predictions for texts and, for pairs, their second texts.
 using AskModel = std::function<std::vector<soma::models::Prediction>(
     std::span<const std::string_view> texts, std::span<const std::string_view> pairs)>;
 
-// The contents of a page; the options give the rest.
+// The contents of a page, besides the options.
 struct ReportParts {
   const soma::train::Report& run;
   const std::optional<soma::train::Evaluation>& tested;
@@ -31,8 +31,9 @@ struct ReportParts {
 };
 
 soma::train::RunCurvesOptions curves_options(const TrainOptions& options);
-// The picture of a run that has ended; empty: none was asked for, or a full disk has ended it
-// (train/logs.hpp). A line on standard error where it lacks steps of an earlier call.
+// The curves of a finished run as SVG. Empty if no picture was asked for, or if a full disk ended
+// the curves (train/logs.hpp). Prints a line on standard error if the curves lack the steps of an
+// earlier run.
 template <class ExpendableCurves>
 std::string end_curves(std::optional<ExpendableCurves>& curves, const TrainOptions& options) {
   std::string picture;
@@ -45,5 +46,6 @@ std::string end_curves(std::optional<ExpendableCurves>& curves, const TrainOptio
   });
   return picture;
 }
-// Writes the page of --report; asks the model about each held-out text for it. Error file.write.
+// Writes the page of --report. Asks the model for a prediction of each held-out text. Error
+// file.write.
 void write_report(const TrainOptions& options, const ReportParts& parts);

@@ -1,4 +1,4 @@
-// Texts of many requests, answered in batches by one thread.
+// Collects texts of many requests; one thread answers them in batches.
 #pragma once
 
 #include <soma/models/text_classifier.hpp>
@@ -20,12 +20,11 @@ class Batcher {
  public:
   using Predictions = std::vector<soma::models::Prediction>;
 
-  // From any thread; returns when all texts are answered, in their order. Throws what the batch of
-  // one of them ended in. Not after close().
+  // Called by any thread. Returns the answers to all texts, in the order of the texts. Throws the
+  // error of a batch that held one of the texts. Not allowed after close().
   Predictions predict(std::span<const std::string> texts) {
     Request request{.texts = texts};
-    request.answers.reserve(
-        texts.size());  // here, where the want of memory is this request's alone
+    request.answers.reserve(texts.size());  // a lack of memory here fails only this request
     std::unique_lock lock(mutex_);
     waiting_.push_back(&request);
     some_.notify_one();
@@ -35,16 +34,17 @@ class Batcher {
     return std::move(request.answers);
   }
 
-  // The thread that computes: takes what waits, at most `batch_size` texts at a time, until
-  // close() and nothing waits. What is left of a long request goes behind the others. Whatever
-  // fails, memory for a round included, is an error of the requests of that round.
+  // Called by the computing thread. Answers the waiting texts, at most `batch_size` texts at a
+  // time, until close() was called and no text waits. The rest of a long request goes to the end of
+  // the queue. An error, also of allocating memory for the batch, is an error of all requests of
+  // the batch.
   template <class Model>
   void run(const Model& model, std::size_t batch_size) {
     std::unique_lock lock(mutex_);
     while (true) {
       some_.wait(lock, [&] { return closed_ || !waiting_.empty(); });
       if (waiting_.empty()) return;
-      std::size_t requests = 0, count = 0;  // from the first on, and of their texts
+      std::size_t requests = 0, count = 0;  // the batch's requests and texts
       Predictions answers;
       std::exception_ptr error;
       try {
@@ -74,7 +74,7 @@ class Batcher {
     some_.notify_one();
   }
 
-  // Read once run() has returned.
+  // Only valid after run() has returned.
   std::uint64_t batches() const { return batches_; }
   std::uint64_t texts() const { return texts_; }
 
@@ -86,7 +86,7 @@ class Batcher {
     std::condition_variable answered{};
   };
 
-  // To so many requests, from the first on. Allocates nothing.
+  // Gives the answers to the first `requests` requests. Allocates nothing.
   void hand_out(std::size_t requests, Predictions& answers, const std::exception_ptr& error) {
     auto next = answers.begin();
     for (; requests > 0; --requests) {

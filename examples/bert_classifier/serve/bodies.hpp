@@ -1,4 +1,4 @@
-// What the bodies of POST /invocations hold, and those of the answers.
+// The formats of the bodies of POST /invocations, and of the bodies of the answers.
 #pragma once
 
 #include <soma/models/text_classifier.hpp>
@@ -29,7 +29,7 @@ inline constexpr std::string_view name_of(Type type) {
   return names[static_cast<std::size_t>(type)];
 }
 
-// Of the ASCII letters, as names compare.
+// Media types and parameter names compare without regard to the case of ASCII letters.
 inline std::string lower_case(std::string_view name) {
   std::string result(name);
   for (char& letter : result)
@@ -37,7 +37,7 @@ inline std::string lower_case(std::string_view name) {
   return result;
 }
 
-// Of the header Content-Type, whatever its parameters.
+// Returns the type that the header Content-Type names; parameters are ignored.
 inline std::optional<Type> find_type(std::string_view header) {
   const std::string name = lower_case(soma::text::trimmed(header.substr(0, header.find(';'))));
   for (const Type type : types)
@@ -46,7 +46,8 @@ inline std::optional<Type> find_type(std::string_view header) {
     if (name == other) return Type::json_lines;
   return std::nullopt;
 }
-// The value of a parameter behind a type, in lower case and without quotes; empty: it has none.
+// The value of a parameter behind a type, in lower case and without quotes; empty without the
+// parameter.
 inline std::string parameter(std::string_view header, std::string_view name) {
   for (std::size_t at = header.find(';'); at != header.npos; at = header.find(';')) {
     header.remove_prefix(at + 1);
@@ -61,8 +62,8 @@ inline std::string parameter(std::string_view header, std::string_view name) {
   }
   return {};
 }
-// How much a client wants answers of the type, 0 to 1, by its header Accept (RFC 9110, 12.5.1): the
-// closest of its names counts.
+// The weight, 0 to 1, that the client's header Accept gives to answers of the type (RFC 9110,
+// 12.5.1): the most specific matching range decides.
 inline double wish_for(std::string_view header, std::string_view type) {
   const std::string group = std::string(type.substr(0, type.find('/'))) + "/*";
   int closest = -1;
@@ -80,8 +81,8 @@ inline double wish_for(std::string_view header, std::string_view type) {
     header.remove_prefix(part.size() + 1);
   }
 }
-// Of the answer to a body of the type: the same, where the client does not want another one more.
-// Nothing: it wants none of them.
+// Returns the type of the answer: the body's type, unless the client prefers another type. Returns
+// nothing if the client accepts none of the types.
 inline std::optional<Type> find_answer_type(std::string_view accept, Type body) {
   if (soma::text::trimmed(accept).empty()) return body;
   Type best = body;
@@ -99,7 +100,7 @@ inline std::optional<Type> find_answer_type(std::string_view accept, Type body) 
   soma::fail(soma::ErrorId{"serve.body"}, "POST /invocations", "the body", given, wanted);
 }
 
-// A text a line, also an empty one; the end of the last line may be left out.
+// Each line is a text, also an empty line; the last line may lack its end.
 inline std::vector<std::string> plain_texts(std::string_view body, std::size_t most) {
   std::vector<std::string> texts;
   while (!body.empty() && texts.size() < most) {
@@ -111,8 +112,8 @@ inline std::vector<std::string> plain_texts(std::string_view body, std::size_t m
   return texts;
 }
 
-// {"text": "..."} or {"inputs": "..."}, or a list under "inputs" or "instances". Receives the
-// events of the parser: a tree of the body would be many times as large.
+// Accepts {"text": "..."}, {"inputs": "..."}, or a list under "inputs" or "instances". Reads the
+// parser's events, because a tree would need many times the memory of the body.
 class JsonTexts {
  public:
   using Json = nlohmann::json;
@@ -131,7 +132,7 @@ class JsonTexts {
     return std::move(reader.texts_);
   }
 
-  // Called by the parser.
+  // The parser calls these functions.
   bool start_object(std::size_t) { return depth_ == 0 ? enter() : other_value() && enter(); }
   bool end_object() { return leave(); }
   bool start_array(std::size_t) {
@@ -178,7 +179,7 @@ class JsonTexts {
     --depth_;
     return true;
   }
-  // One that is no text, which others of the object may be.
+  // A value that is no text: an error under one of the three keys, ignored under other keys.
   bool other_value() {
     if (depth_ == 0) return refuse("no JSON object");
     if (key_.empty()) return true;
@@ -189,13 +190,13 @@ class JsonTexts {
 
   std::size_t most_;
   std::vector<std::string> texts_;
-  std::string problem_;  // of the first event that was refused
-  std::string key_;      // of the object, where it is one of the three
+  std::string problem_;  // the first refused event's
+  std::string key_;      // the current key, if it is text, inputs or instances
   std::size_t depth_ = 0;
   int found_ = 0;
 };
 
-// An object with one text in each line; blank lines are none.
+// Each line is an object with one text; blank lines are skipped.
 inline std::vector<std::string> json_lines_texts(std::string_view body, std::size_t most) {
   std::vector<std::string> texts;
   for (std::size_t line = 1; !body.empty() && texts.size() < most; ++line) {
@@ -215,7 +216,8 @@ inline std::vector<std::string> json_lines_texts(std::string_view body, std::siz
   return texts;
 }
 
-// RFC 4180: the first column, or the one that a header calls a text. Blank lines are no rows.
+// CSV as in RFC 4180. Texts are in the first column, or in the column that a header names as text.
+// Blank lines are skipped.
 inline std::vector<std::string> csv_texts(std::string_view body, std::size_t most, bool header) {
   std::vector<std::string> texts;
   std::size_t column = 0;
@@ -242,7 +244,8 @@ inline std::vector<std::string> csv_texts(std::string_view body, std::size_t mos
   return texts;
 }
 
-// At least one. `header`: whether rows of CSV begin with names of columns. Error serve.body.
+// Returns at least one text. `header`: true if the first row of CSV has the names of columns. Error
+// serve.body.
 inline std::vector<std::string> texts(Type type, std::string_view body, std::size_t most,
                                       bool header = false) {
   if (body.empty()) refuse("empty", "at least one text");
@@ -256,8 +259,8 @@ inline std::vector<std::string> texts(Type type, std::string_view body, std::siz
   return found;
 }
 
-// Of a string or a number. What holds others is put together by hand, as a tree needs memory even
-// to be taken away.
+// Accepts a string or a number only. Arrays and objects are written by hand, because destroying a
+// JSON tree needs memory, too.
 template <class Value>
 std::string json_value(const Value& value) {
   return nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -270,7 +273,8 @@ inline std::string csv_field(const std::string& text) {
   return field += '"';
 }
 
-// A number; the labels that a text has; or its class. Labels with the probability of each.
+// Appends a number, or the labels of a text, or the class of a text. Labels come with their
+// probabilities.
 inline void append_json(std::string& body, const soma::models::Prediction& prediction,
                         const std::vector<std::string>& labels) {
   if (prediction.kind == soma::data::LabelKind::number) {
@@ -307,7 +311,7 @@ inline std::string csv_row(const soma::models::Prediction& prediction) {
   return fields;
 }
 
-// In the order of the texts.
+// Answers are in the order of the texts.
 inline std::string answer(Type type, const std::vector<soma::models::Prediction>& predictions,
                           const std::vector<std::string>& labels) {
   std::string body;

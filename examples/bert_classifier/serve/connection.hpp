@@ -1,4 +1,5 @@
-// One connection of a client, with a time for a request to arrive in, whatever its pace.
+// One connection of a client. A request has to arrive within a time limit, however fast the client
+// sends.
 #pragma once
 
 #include <algorithm>
@@ -17,13 +18,13 @@
 class Connection {
  public:
   using Clock = std::chrono::steady_clock;
-  // Why a read came to nothing: no time or no bytes were left, or the client sends no more.
+  // Why a read failed: time was up, the byte limit was reached, or the client sends no more.
   enum class Failure : unsigned char { none, deadline, limit, end };
 
-  // Bytes a second that a client takes of an answer, at least: one that reads slowly gets all of
-  // it, and none holds a thread for ever.
+  // The least number of bytes a second that a client has to read of an answer. A slow client gets
+  // the whole answer, but no client holds a thread for ever.
   static constexpr std::size_t least_rate = std::size_t{1} << 16;
-  // What has come and is not consumed: room for the longest line of a request.
+  // The size of the buffer of received bytes: room for the longest line of a request.
   static constexpr std::size_t buffer_bytes = std::size_t{1} << 16;
 
   // Owns the socket.
@@ -35,40 +36,42 @@ class Connection {
     ::close(socket_);
   }
 
-  // Whether there is something to read within that time; the end of the stream is something.
+  // True if there is something to read within the time; the end of the stream counts.
   bool wait(std::chrono::milliseconds time) const {
     return buffer_.size() > 0 || poll_for(POLLIN, Clock::now() + time);
   }
-  // Of the head of the request that begins now, as many bytes are read at most.
+  // Begins the time limit of a request and the byte limit of its head.
   void begin_request(std::size_t bytes) {
     deadline_ = Clock::now() + timeout_;
     left_ = bytes;
   }
-  // And of its body, in the same time.
+  // Begins the byte limit of the body; the request's time limit goes on.
   void begin_body(std::size_t bytes) { left_ = bytes; }
   Failure failure() const { return failure_; }
-  // Whether a read or a write came to nothing: what comes next is no beginning of a request.
+  // True if a read or a write failed. The next bytes then do not begin a request.
   bool broken() const { return broken_ || failure_ != Failure::none; }
-  // Of a request whose body was not read to the end, the same.
+  // Marks the connection as broken because a body was not read to the end.
   void give_up() { broken_ = true; }
-  // Closing with bytes that were not read takes the answer from the client: read them first.
+  // Reads the client's remaining bytes before closing: closing with unread bytes would make the
+  // system discard the answer.
   void linger() { linger_ = true; }
 
-  // What has come and is not consumed, in one piece.
+  // The received bytes that are not consumed yet, in one piece.
   boost::asio::const_buffer unread() const { return buffer_.cdata(); }
   void consume(std::size_t bytes) { buffer_.consume(bytes); }
-  // Waits for more of it. False: failure() says why none came; nothing: there is no room for more.
+  // Waits for more bytes. Returns false if none came: failure() says why, or is `none` if the
+  // buffer is full.
   bool fill() {
     if (buffer_.size() == buffer_.max_size()) return false;
     return (failure_ = receive()) == Failure::none;
   }
 
-  // Of the answer that begins now, all bytes have one time.
+  // Begins the time limit of an answer.
   void begin_answer() {
     answer_begin_ = Clock::now();
     sent_ = 0;
   }
-  // How many bytes of the buffers the client has taken; 0: it takes no more.
+  // Returns how many bytes of the buffers the client has taken; 0: the client takes no more.
   template <class Buffers>
   std::size_t write_some(const Buffers& buffers) {
     std::array<iovec, 16> pieces;
@@ -81,8 +84,8 @@ class Connection {
       pieces[message.msg_iovlen++] = {const_cast<void*>(piece.data()), piece.size()};
     }
     while (true) {
-      // What the system has taken for the client counts, and it asks for more only once much of
-      // that is gone: the time is one for all, not one since the last piece.
+      // The system accepts bytes into its own buffer and reports room only after much of the buffer
+      // was sent. Therefore the time limit covers the whole answer instead of each piece.
       const std::chrono::milliseconds earned(sent_ * 1000 / least_rate);
       if (!poll_for(POLLOUT, answer_begin_ + timeout_ + earned)) break;
       const ssize_t count = ::sendmsg(socket_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);

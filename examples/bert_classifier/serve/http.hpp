@@ -1,5 +1,5 @@
-// An HTTP server on the system's sockets: connections that wait cannot starve others, requests have
-// a time to arrive in, and a stop answers whoever was accepted.
+// An HTTP server on the system's sockets. Waiting connections cannot starve others, requests have a
+// time limit, and a stopping server still answers every accepted connection.
 #pragma once
 
 #include "bert_classifier/serve/connection.hpp"
@@ -47,15 +47,15 @@ class HttpServer {
  public:
   struct Limits {
     std::chrono::milliseconds read_timeout;
-    std::size_t head_bytes, body_bytes;  // of a request, as they are sent
+    std::size_t head_bytes, body_bytes;  // limits of a request, as sent
   };
-  // Called by the threads of connections, several at once.
+  // Connection threads call these functions, several at once.
   struct Handlers {
-    // Whether answer() reads the body of a request with this head to its end; after all others the
-    // connection is closed.
+    // True if answer() will read the body of a request with this head to its end. Otherwise the
+    // connection is closed after the answer.
     std::function<bool(const Request&)> expected;
     std::function<void(Connection&, Request&, Response&)> answer;
-    // Of a request whose head could not be read.
+    // Answers a request whose head could not be read.
     std::function<void(const Connection&, int status, Response&)> refuse;
   };
 
@@ -68,7 +68,7 @@ class HttpServer {
     if (socket_ >= 0) ::close(socket_);
   }
 
-  // Clients can connect from now on. Returns the port that was taken. Error serve.port.
+  // Opens the port: clients can connect afterwards. Returns the port's number. Error serve.port.
   int bind(const std::string& host, int port) {
     addrinfo wanted{};
     wanted.ai_family = AF_UNSPEC;
@@ -93,15 +93,15 @@ class HttpServer {
                                            : reinterpret_cast<const sockaddr_in&>(own).sin_port);
   }
 
-  // Accepts connections until stop(); returns when all is answered that was accepted, also where
-  // the system takes the port away.
+  // Accepts connections until stop() returns true or the system closes the port. Returns when all
+  // accepted connections have their answers.
   template <class Stop>
   void listen(const Stop& stop) {
     while (!stop() && accept_next(look) != Accepted::never) {
     }
     stopping_ = true;
-    // Those that have connected but are not accepted yet, however slow the machine; they are the
-    // next in the queue, so no stream of new ones can put off the end.
+    // Also accept clients that are connected but still in the system's queue. The queue has a
+    // limited length, so that new clients cannot put off the end.
     for (int left = backlog + 1; left > 0 && can_accept(std::chrono::milliseconds(0));) {
       const Accepted accepted = accept_next(std::chrono::milliseconds(0));
       if (accepted == Accepted::never) break;
@@ -112,17 +112,18 @@ class HttpServer {
   }
 
  private:
-  // A thread a connection. Where that is not enough, connections are closed after an answer.
+  // The most threads, one for each connection. With more connections than threads, a connection is
+  // closed after its answer.
   static constexpr std::size_t max_connections = 256;
-  static constexpr int backlog = 512;  // connections that the system keeps until they are accepted
+  static constexpr int backlog = 512;  // connections that the system queues before accept()
   static constexpr std::chrono::milliseconds keep_alive{15000}, look{50}, last_look{100};
 
-  // Starts a thread where a connection has none. Where the system gives no more, connections wait
-  // for those that it gave. What waits has its place from the beginning: no memory is asked for
-  // where a connection would be lost without it.
+  // Starts a thread for each connection. If the system refuses more threads, connections wait for a
+  // thread that is free. The queue has a fixed size, so that a lack of memory cannot lose a
+  // connection.
   class Threads {
    public:
-    // With one thread. Error executor.thread_start.
+    // Starts the first thread. Error executor.thread_start.
     explicit Threads(HttpServer& server) : server_(server) {
       threads_.reserve(max_connections);
       threads_.push_back(start_thread([this] { work(); }));
@@ -131,7 +132,7 @@ class HttpServer {
     Threads(const Threads&) = delete;
     Threads& operator=(const Threads&) = delete;
 
-    // Waits for a place.
+    // Waits until the queue has room.
     void serve(int socket) {
       std::unique_lock lock(mutex_);
       room_.wait(lock, [&] { return count_ < waiting_.size(); });
@@ -153,13 +154,13 @@ class HttpServer {
     }
 
    private:
-    // How many connections this process may have files for, with as many left for itself.
+    // The most connections: half of the file descriptors of this process.
     static std::size_t descriptors() {
       rlimit limit{};
       if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return max_connections;
       return static_cast<std::size_t>((std::min)(rlim_t{max_connections}, limit.rlim_cur / 2));
     }
-    // A thread for each connection, as far as the system gives them.
+    // Starts a thread for each connection until the system refuses.
     void grow() {
       try {
         while (threads_.size() < (std::min)(connections_, max_connections))
@@ -190,12 +191,12 @@ class HttpServer {
     std::condition_variable some_, room_;
     std::array<int, backlog> waiting_{};  // a ring of sockets
     std::size_t first_ = 0, count_ = 0;
-    std::size_t connections_ = 0, most_ = descriptors();  // that have threads, or could have
+    std::size_t connections_ = 0, most_ = descriptors();  // open connections, and their limit
     bool ended_ = false;
     std::vector<std::thread> threads_;
   };
 
-  // -1, and errno: it cannot be had.
+  // Returns -1 and sets errno if the address cannot be used.
   static int open_socket(const addrinfo& address) {
     const int socket =
         ::socket(address.ai_family, address.ai_socktype | SOCK_CLOEXEC, address.ai_protocol);
@@ -216,7 +217,7 @@ class HttpServer {
     pollfd entry{socket_, POLLIN, 0};
     return ::poll(&entry, 1, static_cast<int>(time.count())) > 0;
   }
-  // Waits so long for a connection. `never`: the port is closed.
+  // Waits for a connection for at most the given time. Returns `never` if the port is closed.
   enum class Accepted : unsigned char { one, none, never };
   Accepted accept_next(std::chrono::milliseconds time) {
     if (!can_accept(time)) return Accepted::none;
@@ -233,7 +234,7 @@ class HttpServer {
       case ENOTSOCK:
       case EOPNOTSUPP:
         return Accepted::never;
-      default:  // no file or memory for it now, or a client that is gone already
+      default:  // no descriptor or memory now, or the client has left
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
         return Accepted::none;
     }
@@ -245,10 +246,10 @@ class HttpServer {
       while (another(connection) && answer_one(connection)) {
       }
     } catch (const std::exception&) {
-      // There is no memory even to say so: the client sees the connection end.
+      // No memory is left even for an error message: the client only sees the connection end.
     }
   }
-  // Whether the connection goes on.
+  // Returns true if the connection stays open.
   bool answer_one(Connection& connection) {
     connection.begin_request(limits_.head_bytes);
     const bool close = leave();
@@ -267,7 +268,8 @@ class HttpServer {
     const bool last = close || !understood || connection.broken() || !request.keep_alive();
     return send(connection, response, request.method() != http::verb::head, last);
   }
-  // Whether the connection goes on: for so long, or for as many requests as come.
+  // Returns true if the connection stays open. Keep-Alive names the idle time; the number of
+  // requests is not limited.
   static bool send(Connection& connection, Response& response, bool with_body, bool last) {
     constexpr auto idle = std::chrono::duration_cast<std::chrono::seconds>(keep_alive);
     response.set(http::field::connection, last ? "close" : "keep-alive");
@@ -292,5 +294,5 @@ class HttpServer {
   Handlers handlers_;
   int socket_ = -1;
   std::atomic<bool> stopping_{false}, crowded_{false};
-  Threads threads_;  // the last: its threads use all others
+  Threads threads_;  // last member: the threads use all other members
 };

@@ -28,7 +28,7 @@ namespace http = boost::beast::http;
 
 using Response = http::response<http::string_body>;
 
-// What stands before a query; a proxy's form of a target, with the host, is the same.
+// The path of a request target: without the query, and without scheme and host, which a proxy adds.
 inline std::string_view path_of(std::string_view target) {
   if (constexpr std::string_view scheme = "http://"; target.starts_with(scheme)) {
     const std::size_t slash = target.find('/', scheme.size());
@@ -37,7 +37,8 @@ inline std::string_view path_of(std::string_view target) {
   return target.substr(0, target.find_first_of("?#"));
 }
 
-// False: the client did not take all of it. An answer to HEAD is written without its body.
+// Returns false if the client did not take the whole response. An answer to HEAD is written without
+// its body.
 template <class Body>
 bool write_message(Connection& connection, http::response<Body>& response, bool with_body) {
   http::response_serializer<Body> serializer(response);
@@ -55,27 +56,27 @@ bool write_message(Connection& connection, http::response<Body>& response, bool 
   return !error;
 }
 
-// A request as it comes: first its head, then its body piece by piece.
+// Reads a request as it arrives: first its head, then its body piece by piece.
 class Request {
  public:
   static constexpr std::size_t longest_target = 8192;
 
   explicit Request(Connection& connection) : connection_(connection) {
-    // How much is read in all is limited by the connection. No limit at all (boost::none) refuses
-    // every body with a length in Boost 1.74.
+    // The connection limits how many bytes are read. Boost 1.74 without a limit (boost::none)
+    // refuses every body with a length.
     parser_.header_limit(Connection::buffer_bytes);
     parser_.body_limit((std::numeric_limits<std::uint64_t>::max)());
   }
 
-  // The status that says what is wrong with it; 0: nothing. A connection that ends or is too late
-  // is 400, and knows why.
+  // Returns the HTTP status that describes the error, or 0. A closed or late connection gives 400;
+  // the connection knows the reason.
   int read_head() {
     while (!parser_.is_header_done())
       if (read_some()) return 400;
     return parser_.get().target().size() > longest_target ? 414 : 0;
   }
-  // Calls take(piece) until it returns false. Whether all of the body was read, and none of its
-  // chunks was bad; the connection says what else has ended it.
+  // Calls take(piece) until it returns false. Returns true if the whole body was read and every
+  // chunk was well formed; otherwise the connection may know the reason.
   bool read_body(const std::function<bool(std::string_view)>& take) {
     if (!parser_.is_done() && parser_.get().version() == 11 &&
         beast::iequals(parser_.get()[http::field::expect], "100-continue")) {
@@ -95,10 +96,10 @@ class Request {
     return true;
   }
 
-  // Of a head that was read.
+  // These need a head that was read.
   http::verb method() const { return parser_.get().method(); }
   std::string_view path() const { return path_of(view(parser_.get().target())); }
-  // Of several, the first; empty: there is none.
+  // The first header of this name; empty if there is none.
   std::string_view header(http::field name) const { return view(parser_.get()[name]); }
   std::size_t count(http::field name) const { return parser_.get().count(name); }
   bool keep_alive() const { return parser_.keep_alive(); }
@@ -106,10 +107,10 @@ class Request {
  private:
   static std::string_view view(beast::string_view text) { return {text.data(), text.size()}; }
 
-  // Until the parser has taken one more part of the message.
+  // Reads until the parser has taken one more part of the message.
   beast::error_code read_some() {
     do {
-      // An empty line in front of a request is passed over (RFC 9112, 2.2).
+      // Skips an empty line in front of a request (RFC 9112, 2.2).
       if (!parser_.got_some()) connection_.consume(line_ends(connection_.unread()));
       if (connection_.unread().size() == 0) continue;
       beast::error_code error;

@@ -1,5 +1,5 @@
-// serve: predictions over HTTP. Each connection has a thread that reads and writes; the main thread
-// loads the model and is the only one that computes.
+// serve: predictions over HTTP. Each connection has a thread that reads and writes. The main thread
+// loads the model, and only the main thread computes.
 
 #include "bert_classifier/commands.hpp"
 #include "bert_classifier/compute.hpp"
@@ -34,19 +34,20 @@ using soma::ErrorId;
 
 constexpr const char* path = "/invocations";
 constexpr std::string_view post = "POST /invocations";
-constexpr std::size_t head_bytes = std::size_t{1} << 16;  // of a request, ample
-constexpr std::size_t chunk_bytes = 6;                    // that a chunk of one byte is sent in
-// A short text costs far more than its bytes: as many as --max-body has room for with so many each.
+constexpr std::size_t head_bytes = std::size_t{1} << 16;  // ample for a request
+constexpr std::size_t chunk_bytes = 6;                    // bytes sent for a chunk of one byte
+// A short text needs far more memory than its bytes: --max-body also limits the number of texts, at
+// this many bytes for each text.
 constexpr std::size_t text_bytes = 16, always_texts = 1024;
-constexpr std::size_t bodies_at_once = 64;  // of --max-body bytes; more small ones
+constexpr std::size_t bodies_at_once = 64;  // of --max-body bytes; more smaller bodies
 
 struct Service {
   std::size_t max_body = 0;
   Batcher batcher{};
-  std::atomic<std::size_t> held_bytes{0};  // of bodies that are not answered yet
+  std::atomic<std::size_t> held_bytes{0};  // bytes of bodies that are not answered yet
   Statistics statistics{};
   std::atomic<bool> loaded{false};
-  std::vector<std::string> labels{};  // once loaded
+  std::vector<std::string> labels{};  // empty until the model is loaded
 };
 
 int status_of(ErrorId id) {
@@ -70,7 +71,8 @@ void set_error(Response& response, int status, std::string_view message, std::st
              "at most " + std::to_string(service.max_body) + " (--max-body)");
 }
 
-// By the head alone: the type of a body that is worth reading. Errors serve.body, serve.body_size.
+// Checks the head before the body is read. Returns the body's type. Errors serve.body,
+// serve.body_size.
 bodies::Type check_head(const Service& service, const Request& request) {
   const std::string_view type_name = request.header(field::content_type);
   const auto type = bodies::find_type(type_name);
@@ -95,10 +97,10 @@ bodies::Type check_head(const Service& service, const Request& request) {
   return *type;
 }
 
-// What a request holds and what its answer is, by its head alone.
+// The formats of a request's body and of its answer, which the head alone determines.
 struct Kinds {
   bodies::Type body, answer;
-  bool header;  // of a table
+  bool header;  // the CSV table has a header
 };
 
 // Errors of check_head, and serve.accept.
@@ -115,13 +117,14 @@ Kinds check_kinds(const Service& service, const Request& request) {
   return {body, *answer, body == bodies::Type::csv && header == "present"};
 }
 
-// Whether the connection can go on after this request: its body is read as far as it goes.
+// True if the body is read to its end, so that the connection can take another request.
 bool is_expected(const Service& service, const Request& request) {
   if (request.method() == http::verb::get || request.method() == http::verb::head)
     return request.count(field::content_length) == 0 &&
            request.count(field::transfer_encoding) == 0;
   if (request.method() != http::verb::post || request.path() != path) return false;
-  if (request.count(field::transfer_encoding) != 0) return false;  // may be longer than is read
+  if (request.count(field::transfer_encoding) != 0)
+    return false;  // a chunked body may be longer than the limit
   try {
     check_kinds(service, request);
     return true;
@@ -130,7 +133,7 @@ bool is_expected(const Service& service, const Request& request) {
   }
 }
 
-// The bytes of a body, counted until it is answered.
+// The bytes of a body. They count as held memory until the request is answered.
 class Body {
  public:
   explicit Body(Service& service) : service_(service) {}
@@ -158,7 +161,7 @@ class Body {
   }
 
  private:
-  // What there is no room for is read nevertheless: the next request comes behind it.
+  // A busy server still reads the body, because the next request follows it on the connection.
   bool add(std::string_view bytes) {
     size_ += bytes.size();
     if (size_ > service_.max_body) return false;
@@ -193,7 +196,7 @@ void predict(Service& service, Connection& connection, Request& request, Respons
     const Kinds kinds = check_kinds(service, request);
     Body body(service);
     const std::string_view text = body.read(connection, request);
-    begin = soma::monotonic_nanoseconds();  // how long the client took to send is its own affair
+    begin = soma::monotonic_nanoseconds();  // leaves out the time that the client took to send
     if (!service.loaded)
       soma::fail(ErrorId{"serve.loading"}, post, "the model", "being loaded", "one that is loaded");
     const std::vector<std::string> texts = read_texts(service, kinds, text);
@@ -238,7 +241,8 @@ HttpServer::Handlers handlers_of(Service& service) {
               }};
 }
 
-// The thread that accepts connections; it ends, with all answered, before its object does.
+// Runs the thread that accepts connections. The destructor waits until all connections are
+// answered.
 class Listening {
  public:
   // Error executor.thread_start.

@@ -1,4 +1,4 @@
-// How long requests took, in a fixed amount of memory.
+// The distribution of the times of requests, in a fixed amount of memory.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ class Statistics {
     ++requests_;
     if (failed) ++failures_;
   }
-  // Seconds that this share of the requests did not exceed, within 2 %; 0 of none.
+  // A quantile of the seconds per request, within 2 %; 0 without requests.
   double percentile(double share) const {
     const std::lock_guard lock(mutex_);
     std::uint64_t left =

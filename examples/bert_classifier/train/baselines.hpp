@@ -1,5 +1,5 @@
-// How far one gets with a review without reading it: by its length, by its words, by its pairs of
-// neighbouring words. What a network is worth is what it adds to these.
+// Baselines that do not read a review: they know its length, its words, or its pairs of
+// neighbouring words. The value of a network is its improvement over these baselines.
 #pragma once
 
 #include <soma/data/content_hash.hpp>
@@ -22,14 +22,14 @@ struct Text {
 };
 
 struct Accuracies {
-  double length = 0, words = 0, pairs = 0;  // on the held-out texts, 0 to 1
+  double length = 0, words = 0, pairs = 0;  // accuracy on the held-out texts, 0 to 1
 };
 
 namespace detail {
 
 inline constexpr std::size_t buckets = std::size_t{1} << 18;
 
-using Features = std::vector<std::uint32_t>;  // ascending, each once
+using Features = std::vector<std::uint32_t>;  // ascending, without duplicates
 
 // Words in lower case; punctuation marks are words.
 inline std::vector<std::string> words_of(std::string_view text) {
@@ -57,7 +57,7 @@ inline std::uint32_t bucket(std::string_view first, std::string_view second = {}
 
 enum class Kind : std::uint8_t { length, words, pairs };
 
-// Which features a text has. A length is one feature of 64; pairs are words as well.
+// The features of a text. A length is one of 64 features; pairs include the single words.
 inline Features features_of(std::string_view text, Kind kind) {
   const std::vector<std::string> words = words_of(text);
   if (kind == Kind::length)
@@ -72,7 +72,7 @@ inline Features features_of(std::string_view text, Kind kind) {
   return features;
 }
 
-// Logistic regression by Adagrad in double, one text at a time, five times over.
+// Logistic regression by Adagrad in double precision, one text at a time, for five epochs.
 class LogisticRegression {
  public:
   template <class Look>
@@ -125,8 +125,8 @@ double accuracy(std::span<const Text> train, std::span<const Text> held_out, Kin
 
 }  // namespace detail
 
-// Trains the three on one set and measures them on the other: about a second for 20,000 reviews.
-// Calls look() before each text, which may throw.
+// Trains the three baselines on one set and measures them on the other set: about a second for
+// 20,000 reviews. Calls look() before each text; look() may throw.
 template <class Look>
 Accuracies measure(std::span<const Text> train, std::span<const Text> held_out, const Look& look) {
   return {.length = detail::accuracy(train, held_out, detail::Kind::length, look),

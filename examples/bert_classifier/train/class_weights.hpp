@@ -1,4 +1,4 @@
-// --class-weights: how much each class counts in the loss.
+// --class-weights: the weight of each class in the loss.
 #pragma once
 
 #include "bert_classifier/train/options.hpp"
@@ -6,5 +6,6 @@
 
 #include <vector>
 
-// One for each class; empty: all count the same. Errors UsageError, and file.read.
+// Returns one weight for each class; empty if all classes have the same weight. Errors UsageError,
+// and file.read.
 std::vector<float> class_weights(const TrainOptions& options, const TrainingRows& rows);

@@ -1,4 +1,4 @@
-// What a run leaves for other tools: JSON lines and TensorBoard's event files.
+// Writes a run's progress for other tools: JSON lines and TensorBoard's event files.
 #pragma once
 
 #include <soma/io/json_lines.hpp>
@@ -13,8 +13,8 @@
 #include <string_view>
 #include <utility>
 
-// A log that cannot be written any more, as on a full disk, is left out from then on: a line says
-// so, a checkpoint is written, and the run goes on. `Log` is a Callback.
+// Stops a log that cannot be written any more, for example on a full disk: prints a line, writes a
+// checkpoint, and lets the run go on. `Log` is a Callback.
 template <class Log>
 class Expendable final : public soma::train::Callback {
  public:
@@ -39,7 +39,7 @@ class Expendable final : public soma::train::Callback {
     write([&](Log& log) { log.on_end(report); });
   }
 
-  // Calls write(log), unless an earlier call has failed.
+  // Calls write(log) unless an earlier call failed.
   template <class Write>
   void write(const Write& write) {
     if (log_) attempt([&] { write(*log_); });
@@ -58,12 +58,12 @@ class Expendable final : public soma::train::Callback {
     }
   }
 
-  std::optional<Log> log_;  // none: it cannot be written
+  std::optional<Log> log_;  // empty: the log cannot be written
 };
 
 class JsonLog final : public soma::train::Callback {
  public:
-  // Lines carry the rank where there are several.
+  // With several ranks, each line has its rank.
   JsonLog(const std::string& path, bool resumes, int rank, int ranks)
       : file_(path, resumes ? soma::ExistingFile::append : soma::ExistingFile::replace),
         rank_(rank),
@@ -122,7 +122,8 @@ class TensorBoardLog final : public soma::train::Callback {
  public:
   explicit TensorBoardLog(const std::string& folder) : file_(folder) {}
 
-  // What an earlier run in that folder wrote behind its last checkpoint comes once more.
+  // Makes TensorBoard drop the events that an earlier run wrote behind its last checkpoint, because
+  // this run writes them again.
   void on_start(const soma::train::RunInfo& run) override {
     file_.start(static_cast<std::int64_t>(run.first_step) + 1);
   }

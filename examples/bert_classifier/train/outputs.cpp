@@ -19,8 +19,8 @@ struct Place {
   const std::string& path;  // empty: not given
 };
 
-// Without links, and without a / at the end; empty: it cannot be followed, which is an error of
-// whoever writes there.
+// The path without links and without a slash at its end. Empty if the path cannot be resolved,
+// which becomes an error when the file is written.
 std::filesystem::path resolved(const std::string& path) {
   std::error_code problem;
   std::filesystem::path found =
@@ -28,7 +28,7 @@ std::filesystem::path resolved(const std::string& path) {
   return found.has_filename() ? found : found.parent_path();
 }
 
-// The folder of a model is replaced in whole: nothing else may be written there.
+// Saving a model replaces its whole folder, so that no other output may be inside.
 void refuse_inside_output(const TrainOptions& options) {
   if (options.output.empty()) return;
   const std::filesystem::path model = resolved(options.output);
@@ -48,8 +48,8 @@ void refuse_inside_output(const TrainOptions& options) {
   }
 }
 
-// A file that is written may not be what another option writes, nor have the rows. Of the places,
-// the first so many are written files.
+// Refuses an output that is the same file as another output or as the input rows. The first
+// `written` places are outputs.
 void refuse_same(const std::vector<Place>& places, std::size_t written) {
   for (std::size_t i = 0; i < written; ++i)
     for (std::size_t j = i + 1; j < places.size(); ++j) {
@@ -57,7 +57,7 @@ void refuse_same(const std::vector<Place>& places, std::size_t written) {
       const auto& [other_name, other] = places[j];
       if (path.empty() || other.empty()) continue;
       const std::filesystem::path place = resolved(path);
-      std::error_code problem;  // as of files that are not there
+      std::error_code problem;  // ignored: files need not exist
       if ((!place.empty() && place == resolved(other)) ||
           std::filesystem::equivalent(path, other, problem))
         throw UsageError(std::string(name) + " " + soma::quoted(path) + " is the same file as " +
@@ -69,7 +69,7 @@ void try_whole_file(const char* operation, const std::string& path) {
   if (!path.empty()) const soma::AtomicFile file(operation, path);
 }
 
-// One that grows need not be in a folder where others can be made.
+// A log that grows may be in a folder in which new files cannot be created.
 void try_growing_file(const char* operation, const std::string& path) {
   std::error_code problem;
   if (!path.empty() && std::filesystem::exists(path, problem))
@@ -78,7 +78,7 @@ void try_growing_file(const char* operation, const std::string& path) {
     try_whole_file(operation, path);
 }
 
-// Whether it can be made, or files in it.
+// Checks that the folder, or files in it, can be created.
 void try_folder(const char* operation, const std::string& path) {
   if (path.empty()) return;
   std::filesystem::path there = path;

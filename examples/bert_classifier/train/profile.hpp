@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-// Profiles a few steps of a run, the first of which are left to warm up. Their operators are
-// printed, the trace of the first of them is written. What comes between steps, as evaluations and
-// checkpoints, is in neither: each step has a profiler of its own.
+// Profiles a few steps of a run after some steps of warm-up. Prints the operators of the profiled
+// steps and writes the trace of the first of these steps. Each step has its own profiler, so that
+// evaluations and checkpoints between steps are not counted.
 class StepProfile final : public soma::train::Callback {
  public:
   StepProfile(soma::Context& context, std::string path, std::ostream& out)
@@ -38,13 +38,13 @@ class StepProfile final : public soma::train::Callback {
  private:
   static constexpr std::uint64_t warm_up = 3, steps = 10;
 
-  // The step that was just done.
+  // Adds the step that has just ended.
   void add_step() {
     seconds_ += profiler_->seconds_so_far();
     for (const soma::ProfileRow& row : profiler_->rows()) soma::add_profile_row(rows_, row);
     if (profiled_++ == 0) soma::write_trace(path_, *profiler_);
   }
-  // What ran since the last step was no step.
+  // Discards the operators that ran between steps, such as an evaluation's.
   void begin_again() {
     if (profiler_) profiler_.emplace(context_);
   }

@@ -9,7 +9,7 @@ const std::string rank_group = "Several ranks (started by mpirun)";
 }  // namespace
 
 void add_ranks(CLI::App& command, RankOptions& options) {
-  // The unit, as in 4MiB, becomes a factor before the range is looked at.
+  // CLI11 first multiplies by the unit, as in 4MiB, and then checks the range.
   command
       .add_option("--bucket-size", options.bucket_bytes,
                   "bytes of gradients (or 512KiB, 25MiB) that are summed over ranks at once; "

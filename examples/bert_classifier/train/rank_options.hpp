@@ -1,4 +1,4 @@
-// What the program can be told of several ranks: how they share a batch, or how they share a model.
+// Options of several ranks: how ranks share a batch, or how they share a model.
 #pragma once
 
 #include "bert_classifier/train/options.hpp"

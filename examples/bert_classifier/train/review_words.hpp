@@ -1,5 +1,5 @@
-// The words of reviews.hpp. Tables of neutral words are long, and those of names are made of two
-// halves, so that reviews have some thousand words between them.
+// The words of reviews.hpp. The tables of neutral words are long, and names are made of two halves,
+// so that reviews have some thousand different words.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ inline constexpr Words blaming[] = {
     "harsh",     "gloomy",   "boring",     "careless",   "uncomfortable", "inaccurate",  "wasteful",
     "appalling", "hideous",  "worthless",  "irritating", "defective",     "unpleasant",  "bad"};
 
-// The form behind "did not", and the past.
+// The base form, as behind "did not", and the past form.
 struct Verb {
   Words base, past;
 };
@@ -68,7 +68,7 @@ inline constexpr Words products[] = {
     "mirror",     "perfume",   "lotion",     "shampoo",   "soap",     "towel",     "bathrobe",
     "slippers",   "pajamas",   "suitcase",   "purse",     "belt",     "necklace",  "bracelet",
     "earrings",   "brooch",    "aquarium",   "birdcage",  "leash",    "kennel"};
-// More of them from two halves: every pair is one, as below.
+// More products from two halves: every pair is a product, as below.
 inline constexpr Words product_heads[] = {
     "tea",  "book", "hand", "wall", "pocket", "foot", "bread", "wine", "coat", "key",
     "card", "tool", "cup",  "egg",  "rice",   "milk", "plant", "shoe", "hat",  "cake"};
@@ -118,8 +118,8 @@ inline constexpr Words times[] = {"last week",   "in January", "in March",     "
                                   "on Saturday", "in October", "before lunch", "over the holidays",
                                   "last spring", "in June",    "on Tuesday",   "a year ago"};
 
-// What a neutral sentence is made of: %b brand, %p product, %n person, %t town, %w time, %r
-// relation, %a aspect. Half of them deny something that does not matter.
+// Patterns of neutral sentences: %b brand, %p product, %n person, %t town, %w time, %r relation, %a
+// aspect. Half of the patterns deny something that does not matter.
 inline constexpr Words neutral_sentences[] = {"I bought the %b %p in %t %w",
                                               "%n brought it over from %t %w",
                                               "my %r %n owns a similar %p",
@@ -141,7 +141,7 @@ inline constexpr Words neutral_sentences[] = {"I bought the %b %p in %t %w",
                                               "I would not know where %b is made",
                                               "%n never told me about the %p"};
 
-// The same in front of a verdict.
+// Neutral parts of a sentence in front of a verdict.
 inline constexpr Words neutral_openings[] = {"I did not open the box until %n came and",
                                              "nobody had told me about %b and",
                                              "%n never reads reviews but says that",
@@ -152,7 +152,7 @@ inline constexpr Words neutral_openings[] = {"I did not open the box until %n ca
                                              "after a month with it I can say that"};
 
 // Verdicts: %s is the subject, %x an intensifier and an adjective, %n a person. The same sentence
-// says yes or no by its negator.
+// praises or blames, depending on its negator.
 inline constexpr Words plain_frames[] = {"%s is %x",
                                          "%s turned out %x",
                                          "I found %s %x",
@@ -173,12 +173,12 @@ inline constexpr Words denying_frames[] = {"%s is not %x",
                                            "%s does not look %x to me",
                                            "I would not call %s %x",
                                            "%s has never been %x"};
-// %v a verb in its past, %i in its base form.
+// %v is a verb in its past form, %i in its base form.
 inline constexpr Words plain_verb_frames[] = {"%n %v %s", "everybody here %v %s", "I %v %s"};
 inline constexpr Words denying_verb_frames[] = {"%n did not %i %s", "nobody here %v %s",
                                                 "I never %v %s"};
 
-// %1 is a verdict that another one outweighs, %2 the one that counts.
+// %1 is the verdict that does not count, %2 the verdict that counts.
 inline constexpr Words contrasts[] = {"%1, but %2",      "%1, yet %2",         "%1; however, %2",
                                       "although %1, %2", "even though %1, %2", "while %1, %2",
                                       "%2, although %1", "%2, even though %1", "%2, though %1",

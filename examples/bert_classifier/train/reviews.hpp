@@ -1,21 +1,21 @@
-// Reviews to learn from, in English that is made up: what the text says in the end decides the
-// label, and no list of good and bad words tells it.
+// Synthetic English reviews to learn from. A verdict in the text decides the label; a list of good
+// and bad words cannot predict it.
 //
-// A review is a function of (seed, index, split) and nothing else. One or two of its sentences hold
-// a verdict, the others are neutral. A verdict is an adjective or a verb that praises or blames,
-// one in five denied ("nothing about the handle is really awful"); in a quarter of the sentences a
-// second verdict of the opposite sign stands beside the one that counts: "A, but B" and "although
-// A, B" mean B, and so does "B, although A". All verdicts that count have the review's sign.
-// Neutral sentences deny things too. Reviews have 8 to 60 words, as many of them are good as bad,
-// and both come in the same sentences.
+// A review is a pure function of (seed, index, split). One or two of its sentences hold a verdict,
+// the other sentences are neutral. A verdict is an adjective or a verb that praises or blames. One
+// verdict in five is denied ("nothing about the handle is really awful"). A quarter of the verdict
+// sentences also hold a second verdict of the opposite sign, which does not count: "A, but B" and
+// "although A, B" mean B, and so does "B, although A". All verdicts that count have the review's
+// sign. Neutral sentences deny things, too. Reviews have 8 to 60 words. Half of the reviews are
+// good, and both labels use the same sentences.
 //
-// What the held-out split has that training never shows:
-//   verdicts  a verdict's frame, intensifier and word together ("I did not find _ quite clever")
-//             belong to one of the splits: a quarter of all such combinations is held out, and
-//             held-out reviews are made of these only
-//   words     a fifth of all products, brands, people and towns are in held-out reviews only, which
-//             have no others. (Halves of names, adjectives, verbs, aspects, and the words of
-//             sentences are shared.)
+// The held-out split has combinations that training never shows:
+//   verdicts  a frame, an intensifier and a word together ("I did not find _ quite clever") belong
+//             to one split: a quarter of all combinations is held out, and held-out reviews use
+//             these combinations only
+//   words     a fifth of all products, brands, people and towns occur in held-out reviews only, and
+//             held-out reviews have no others. (Both splits share the halves of names, adjectives,
+//             verbs, aspects, and the words of sentences.)
 #pragma once
 
 #include "bert_classifier/train/review_words.hpp"
@@ -84,7 +84,8 @@ class Writer {
   std::string_view pick(std::span<const std::string_view> table) {
     return table[below(table.size())];
   }
-  // Of two lists of halves, two whose whole is this split's; each half is in both splits.
+  // Joins two halves of a name; a whole name belongs to one split, but each half occurs in both
+  // splits.
   template <class Heads, class Tails>
   std::string name(const Heads& heads, const Tails& tails) {
     while (true) {
@@ -152,7 +153,7 @@ class Writer {
     return fill(pick(patterns), {});
   }
 
-  // Whether a combination of those numbers may be used in this split.
+  // True if this split may use the combination of the three numbers.
   bool belongs(std::uint32_t frame, std::uint32_t intensifier, std::uint32_t word) const {
     const soma::Draw draw{.seed = 0,
                           .stream = soma::stream_id("reviews", "combination"),
@@ -214,9 +215,8 @@ class Writer {
 
 }  // namespace detail
 
-// Reviews first .. first + count - 1 of the stream `seed`. A share `label_noise` of the labels, at
-// random, is the wrong one, as in data that people have labelled. The two splits of one seed share
-// nothing.
+// Returns reviews first .. first + count - 1 of the stream `seed`. A random share `label_noise` of
+// the labels is wrong, as in data that people label. The two splits of one seed share no review.
 inline std::vector<Review> generate(std::size_t count, std::uint64_t seed, Split split,
                                     double label_noise = 0.02, std::uint64_t first = 0) {
   std::vector<Review> made;

@@ -1,11 +1,11 @@
-// What the program can be told of rows: their file, their columns, their labels.
+// Options of rows: their file, their columns, their labels.
 #pragma once
 
 #include "bert_classifier/train/options.hpp"
 
 #include <string>
 
-inline const std::string data_group = "Data";  // as help names it
+inline const std::string data_group = "Data";  // the heading in the help text
 
-// --data and what says how its rows are read. `folder`: what a folder has to hold.
+// Adds --data and the options of its rows. `folder`: help text about the contents of a folder.
 CLI::Option* add_rows(CLI::App& command, DataOptions& options, const std::string& folder);

@@ -20,7 +20,7 @@ void report_skipped(const std::vector<soma::text::SkippedRows>& all) {
 
 namespace {
 
-// 0: none is given.
+// Returns 0 if the option was not given.
 char separator_of(const char* option, const std::string& text) {
   for (const auto& [name, character] : {std::pair("comma", ','),
                                         {"tab", '\t'},
@@ -81,7 +81,8 @@ TrainingRows read_rows(const TrainOptions& options, const soma::text::DataFiles&
   soma::text::ReadOptions settings;
   settings.rows = row_options(options.data);
   settings.rows.reads_ahead = options.compute.threads != 1;
-  // The fast kind chooses nothing by held-out rows: unless it is asked to, it learns from all.
+  // The fast kind does not choose a checkpoint by held-out rows, so that by default it learns from
+  // all rows.
   const double usual = options.kind == "fast" ? 0 : settings.held_out_share;
   settings.held_out_share = options.data.held_out_share.value_or(usual);
   settings.read_test = !options.data.files.test.empty();
@@ -94,7 +95,7 @@ TrainingRows read_rows(const TrainOptions& options, const soma::text::DataFiles&
           {}};
 }
 
-// One pass that keeps nothing but labels and a count; held-out rows are kept.
+// Reads the training file once and keeps only labels and a count; held-out rows stay in memory.
 TrainingRows stream_rows(const TrainOptions& options, const soma::text::DataFiles& files) {
   if (files.train.size() != 1)
     throw UsageError("--stream takes one file, and --data " + soma::quoted(options.data.data) +
@@ -119,7 +120,7 @@ TrainingRows stream_rows(const TrainOptions& options, const soma::text::DataFile
                  "at most that, in the column of labels");
   }
   report_skipped(reader.skipped());
-  // What it took the whole file to find.
+  // Only the whole file shows whether its first row is a header.
   rows.stream->rows.header =
       reader.has_header() ? soma::text::Header::present : soma::text::Header::absent;
   using soma::data::LabelKind;
@@ -134,7 +135,7 @@ TrainingRows stream_rows(const TrainOptions& options, const soma::text::DataFile
   if (kind == LabelKind::several)
     soma::text::check_label_separator("train", rows.labels, rows.stream->rows.label_separator);
   for (const std::string& label : rows.labels) rows.stream->label_counts.push_back(labels[label]);
-  // Other files may have a header where this one has none, and the other way round.
+  // Each file may or may not have a header, so that the training file's header says nothing here.
   const soma::text::RowOptions others = row_options(options.data);
   std::vector<soma::text::SkippedRows> skipped;
   rows.held_out = soma::text::read_rows(files.held_out, rows.labels, others, skipped, "train");
@@ -148,7 +149,7 @@ TrainingRows make_up_rows(const TrainOptions& options) {
   TrainingRows rows;
   rows.labels = {"negative", "positive"};
   const auto make = [&](std::size_t count, reviews::Split split, double label_noise) {
-    constexpr std::size_t at_once = 1000;  // between two looks at the stop flag
+    constexpr std::size_t at_once = 1000;  // rows between two checks of the stop flag
     std::vector<soma::text::LabelledRow> made;
     for (std::size_t first = 0; first < count; first += at_once) {
       soma::check_stop(&stop_requested, "train");

@@ -1,4 +1,4 @@
-// The rows of a training: read, made up, or left in their file.
+// The training rows: read from files, generated, or streamed from a file.
 #pragma once
 
 #include "bert_classifier/commands.hpp"
@@ -22,9 +22,9 @@ struct TrainingRows {
   };
 
   std::vector<soma::text::LabelledRow> train, held_out;
-  std::vector<soma::text::LabelledRow> test;  // that a job measures the finished model by
+  std::vector<soma::text::LabelledRow> test;  // a job's test rows, for the finished model
   std::vector<std::string> labels;
-  std::optional<Stream> stream;  // instead of train
+  std::optional<Stream> stream;  // replaces `train`
 
   // Training rows of each class.
   std::vector<std::uint64_t> counts() const;
@@ -32,9 +32,9 @@ struct TrainingRows {
 
 // Error UsageError: a separator that is no character.
 soma::text::RowOptions row_options(const DataOptions& options);
-// What a text gets by these options: one label, or a number.
+// The label of a text under these options: one class, several classes, or a number.
 soma::data::LabelKind label_kind(const DataOptions& options);
-// A line on standard error for each reason that rows were left out for.
+// Prints a line on standard error for each reason that rows were skipped for.
 void report_skipped(const std::vector<soma::text::SkippedRows>& all);
 
 // Errors of read_labelled, and UsageError.

@@ -1,4 +1,4 @@
-// train: rows and a model in, a trained model out.
+// train: reads rows and a model, writes a trained model.
 
 #include "bert_classifier/arguments.hpp"
 #include "bert_classifier/commands.hpp"
@@ -42,8 +42,8 @@ namespace {
 using soma::models::TextClassifier;
 using Texts = std::span<const std::string_view>;
 
-// What is made up is never read twice: there is always more of it. Its names are many, and a small
-// vocabulary has the pieces that new names are made of.
+// Generated reviews never repeat, so that one epoch is enough. The reviews have many names, and a
+// small vocabulary makes new names out of known pieces.
 std::size_t vocabulary_size(const TrainOptions& options) {
   if (options.vocab_size != 0) return options.vocab_size;
   return options.data.data.empty() ? 1000 : 8000;
@@ -60,7 +60,7 @@ std::size_t max_length(const TrainOptions& options) {
   return (std::min)(usual, soma::models::load_bert_config(options.pretrained).config.positions);
 }
 
-// `later`: makes the first weights, each when it is wanted.
+// `later` makes each initial weight when the weight is needed.
 std::unique_ptr<TextClassifier> make_model(soma::Context& context, const TrainOptions& options,
                                            const TrainingRows& rows, soma::nn::Later* later) {
   const soma::models::TextClassifierOptions settings{.labels = rows.labels,
@@ -89,8 +89,8 @@ std::unique_ptr<TextClassifier> make_model(soma::Context& context, const TrainOp
                       : options.preset == "small"  ? BertConfig::small()
                                                    : BertConfig::tiny();
   config.vocabulary = tokenizer.vocabulary().size();
-  // What was pretrained on much text is published with 0.02 and 0.1. A small model that sees little
-  // text begins faster from larger weights, and has nothing to forget.
+  // Published models use 0.02 and 0.1 after pretraining on much text. A small model on little text
+  // learns faster from larger weights and without dropout.
   config.deviation = 0.05f;
   if (options.dropout < 0) config.dropout = config.attention_dropout = 0;
   return std::make_unique<TextClassifier>(context, std::move(tokenizer), config, settings);
@@ -146,7 +146,7 @@ std::unique_ptr<soma::data::BatchSource> make_source(soma::Context& context,
                                 .encode_pair = encode_pair});
 }
 
-// 0: not known before the end, as of a stream in batches of so many tokens.
+// Returns 0 if the number is unknown before the end: a stream in batches of a number of tokens.
 std::uint64_t steps_of(const soma::data::BatchSource& source, const TrainingRows& rows,
                        const TrainOptions& options, const soma::train::TrainerOptions& settings) {
   std::uint64_t batches = source.batches(0);
@@ -158,7 +158,7 @@ std::uint64_t steps_of(const soma::data::BatchSource& source, const TrainingRows
                                                                            : all;
 }
 
-// Of ranks but 0.
+// Ranks other than 0 write no files and print nothing.
 TrainOptions without_outputs(TrainOptions options) {
   for (std::string* path :
        {&options.output, &options.confusion, &options.profile, &options.log_json,
@@ -168,7 +168,7 @@ TrainOptions without_outputs(TrainOptions options) {
   return options;
 }
 
-// All ranks know what is wrong; rank 0 says it, and ends the others while they wait.
+// All ranks find the error. Rank 0 prints the message and ends the other ranks, which wait here.
 void check_pipeline(const soma::train::PipelineOptions& pipeline, Launch& launch,
                     std::size_t shards) {
   try {
@@ -183,7 +183,8 @@ std::unique_ptr<soma::CheckpointStore> open_checkpoints(
     const TrainOptions& options, int rank, const soma::train::TrainerOptions& settings) {
   if (options.checkpoint.empty()) return nullptr;
   if (rank == 0) return open_checkpoints(options);
-  // The others read what rank 0 reads, but where they write parts.
+  // Other ranks open the folder only if they write parts of checkpoints; rank 0 reads for all
+  // ranks.
   if (!settings.shard_optimizer && settings.pipeline.partitions == 1) return nullptr;
   return std::make_unique<soma::CheckpointPartFolder>(options.checkpoint);
 }
@@ -210,7 +211,7 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
   soma::Context& context = compute.context();
   const TrainingRows rows = training_rows(options);
   check_held_out(options, rows);
-  soma::nn::Later later;  // a rank makes or reads the weights of its stage only
+  soma::nn::Later later;  // a rank makes or reads only the weights of its stage
   if (pipeline) settings.pipeline.later = &later;
   const std::unique_ptr<TextClassifier> model =
       make_model(context, options, rows, settings.pipeline.later);
@@ -269,7 +270,8 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
 
   const Kept kept = what_to_keep(given, report);
   std::string hash;
-  // Stages give their weights to rank 0 one tensor at a time: it has no room for all of them.
+  // Rank 0 receives the stages' weights one tensor at a time, because it has no room for all
+  // weights.
   const auto keep = [&](soma::TensorSource& weights) {
     if (kept == Kept::model && !options.output.empty()) model->save(options.output, &weights);
     hash = weights_hash(weights);

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-// CLI::Range lets NaN through.
+// Replaces CLI::Range, which accepts NaN.
 inline CLI::Validator between(double least, double most) {
   const auto problem = [=](const std::string& text) -> std::string {
     double value = 0;
@@ -17,7 +17,7 @@ inline CLI::Validator between(double least, double most) {
   return CLI::Validator(problem, "");
 }
 
-// Whole numbers whose bounds nobody needs to read.
+// Whole numbers; help texts do not show these bounds.
 inline CLI::Validator count_from(std::uint64_t least, std::uint64_t most) {
   const auto problem = [=](const std::string& text) -> std::string {
     std::uint64_t value = 0;
