@@ -1,6 +1,6 @@
-// What a format known when compiled could gain: the same vector code with the parameters as
-// constants, beside the library's loop, which takes them at run time. The library has no such
-// specialised loops; this is why.
+// Measures how much faster loops would be if the format were known at compile time: the same vector
+// code with constant parameters, beside the library's loop, which takes them at run time. The
+// result is the reason that the library has no such specialised loops.
 //
 //   build/release/bin/soma_bench --benchmark_filter='constant|run_time' --benchmark_repetitions=9
 //       --benchmark_enable_random_interleaving=true

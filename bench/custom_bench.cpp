@@ -1,4 +1,5 @@
-// What a custom operator costs beside its kernel: the same small call through a tape and without.
+// Measures the overhead of a custom operator over its kernel: the same small call through a tape
+// and without.
 //
 //   build/release/bin/soma_bench --benchmark_filter=custom --benchmark_repetitions=7
 

@@ -43,7 +43,7 @@ class Workspace {
   std::vector<std::byte> bytes_;
 };
 
-// Of this thread's processor time: other processes on the machine take none of it.
+// CPU time of this thread, so that other processes on the machine do not count.
 double now() {
   timespec time;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);

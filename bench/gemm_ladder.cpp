@@ -157,8 +157,8 @@ soma::Context& fast_context() {
   return one;
 }
 
-// What the library does beyond that: a tile of sums apart from c, whose rows share no cache sets
-// and which leaves through the eviction, panels turned by vectors, fetching ahead.
+// The library adds more steps: a tile of sums apart from c, whose rows share no cache sets and
+// which leaves through the eviction; panels turned by vectors; prefetching.
 void multiply(soma::Context& context, const Matrices& x) {
   soma::GemmArgs args{.m = rows, .n = columns, .k = depth};
   args.a = {.data = x.a, .row_stride = depth};
@@ -182,7 +182,7 @@ constexpr Rung rungs[] = {{"1_definition", definition},
                           {"6_library", library},
                           {"7_tiles", tiles}};
 
-// Whether the results differ by no more than errors of both may be (kernels/gemm/args.hpp).
+// True if the results differ by no more than the error bounds of both (kernels/gemm/args.hpp).
 bool within_bounds(const Matrices& x, const std::vector<float>& chain) {
   std::vector<float> a(x.a, x.a + rows * depth), b(x.b, x.b + depth * columns), sums(chain.size());
   for (float& value : a) value = std::fabs(value);

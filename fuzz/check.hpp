@@ -1,5 +1,5 @@
 #pragma once
-// What a fuzz target says when a promise is broken.
+// Reports a broken promise of a fuzz target.
 
 #include <cstdio>
 #include <cstdlib>

@@ -217,8 +217,8 @@ class Port {
   File file_;
 };
 
-// What a frame is on an Ethernet cable, cut into packets: each has the headers, a preamble, a check
-// sequence and a gap.
+// The bytes of a frame on an Ethernet cable, cut into packets: each packet has the headers, a
+// preamble, a check sequence and a gap.
 std::size_t bytes_on_cable(const std::byte* bytes, std::size_t size) {
   constexpr std::size_t around = 8 + 4 + 12, least = 60;
   Offload header;
@@ -280,7 +280,7 @@ class Switch {
     }
   }
 
-  // Of what is in buffer_.
+  // Forwards the frame in buffer_.
   void forward(Port& from, std::size_t size) {
     const double bits = 8.0 * static_cast<double>(bytes_on_cable(buffer_.get(), size));
     const double rate = options_.bits_per_second;
@@ -327,7 +327,7 @@ class Switch {
     return bytes;
   }
 
-  // What is due. Returns when the next one is.
+  // Delivers all frames that are due. Returns the time of the next frame.
   std::optional<Time> deliver() {
     const Time now = Clock::now();
     std::optional<Time> next;

@@ -233,7 +233,7 @@ int linear(char** arguments) {
   const soma::Tensor x = make(m, k, 1), weight = make(n, k, 2), dy = make(m, n, 3);
   const soma::Operator& layer = context.operators().at("linear");
   const soma::Operator& product = context.operators().at("matmul");
-  // Of 8-bit inputs, too, as between the layers of a model.
+  // bf16 also for 8-bit inputs, as between the layers of a model.
   const soma::DType output = dtype == soma::DType::fp32 ? dtype : soma::DType::bf16;
   const auto work = [&] {
     if (pass == "forward")

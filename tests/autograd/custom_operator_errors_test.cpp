@@ -39,7 +39,7 @@ inline float read(const Attributes& attributes) {
 }  // namespace two
 
 TEST_CASE("settings of another type of the same name are refused", "[unit][custom]") {
-  // Of the first two clang, of the others g++ prints the same name.
+  // clang prints the same name for the first two types, g++ for the other two.
   CHECK(id_of([] { two::read(one::made()); }) == "operator.attributes");
   auto first = [value = 1] { return value; };
   auto second = [value = 1.0f] { return static_cast<int>(value); };

@@ -191,7 +191,7 @@ TEST_CASE("what draws at random gets its draw from the call", "[unit][invariance
 
 TEST_CASE("a host function that puts another tensor in an output's place", "[unit][custom]") {
   Fixture f;
-  // Of the sizes of the rule: as good as one that was written, whatever layouts and types are.
+  // A tensor with the rule's sizes is accepted like a written output, whatever its layout and type.
   CustomOperator<> custom{.shape =
                               [](const ShapeCall& call) {
                                 call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};

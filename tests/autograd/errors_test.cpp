@@ -135,7 +135,7 @@ TEST_CASE("a kept tensor that has changed is noticed and named", "[unit][tape]")
   soft.value().slice(0, 0, 1).mutable_raw();
   CHECK(id_of([&] { f.tape.backward(total); }) == "autograd.changed_in_place");
 
-  // What no gradient reads may change.
+  // A tensor that no gradient reads may change.
   const Var shifted = add(f.tape, f.w, f.w);
   const Var last = sum(f.tape, shifted);
   shifted.value().mutable_raw();

@@ -1,4 +1,4 @@
-// What a recording keeps, and when it gives it back.
+// The memory that a recording keeps, and the time at which the recording frees it.
 
 #include <soma/soma.hpp>
 
@@ -90,7 +90,7 @@ TEST_CASE("backward gives back node by node", "[unit][tape]") {
       CHECK(watch.in_use[i - 1] - watch.in_use[i] > bytes - small);
   }
   CHECK(tape.size() == 0);
-  // What is left is the gradient.
+  // Only the gradient is left.
   CHECK(context.heap().bytes_in_use() < before + bytes + small);
   w.clear_gradient();
   CHECK(context.heap().bytes_in_use() < before + small);

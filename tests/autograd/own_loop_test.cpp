@@ -1,5 +1,5 @@
-// What goes wrong in a training loop of one's own is said when it happens, and dropout draws anew
-// in every step.
+// Mistakes in a user's own training loop are reported at once, and dropout draws new numbers in
+// every step.
 
 #include <soma/soma.hpp>
 

@@ -86,7 +86,8 @@ TEST_CASE("linear regression recovers the weights that made the data", "[unit][a
   for (std::size_t j = 0; j < columns; ++j)
     CHECK(std::fabs(static_cast<double>(weight.value().span<float>()[j] - truth[j])) < tolerance);
   CHECK(std::fabs(static_cast<double>(bias.value().item<float>() - true_bias)) < tolerance);
-  // What is left is the noise without the part that columns + 1 weights explain, to fp32 sums.
+  // The remaining loss is the noise without the part that columns + 1 weights explain, up to fp32
+  // sums.
   const double floor = mean_square(noise.span<float>());
   const double variance = static_cast<double>(noise_deviation * noise_deviation), p = columns + 1;
   CHECK(last < floor * (1 + 1e-4));

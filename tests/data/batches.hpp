@@ -25,7 +25,7 @@ inline soma::data::TokenLists token_lists(std::size_t count) {
   return lists;
 }
 
-// Of everything a batch holds.
+// A hash of the whole batch.
 inline std::uint64_t hash_of(const soma::data::Batch& batch) {
   soma::data::ContentHash hash;
   for (const soma::Tensor& tensor : {batch.inputs.rows, batch.types, batch.labels}) {

@@ -39,7 +39,7 @@ models::ConvNet convnet(Context& context) {
                                         .hidden = 32});
 }
 
-// What a model is given: rows of pixels, or images.
+// The shape of a model's input: rows of pixels, or images.
 Shape input_shape(const models::Mlp&, std::size_t count) { return {count, digits::pixels}; }
 Shape input_shape(const models::ConvNet&, std::size_t count) {
   return {count, 1, digits::side, digits::side};

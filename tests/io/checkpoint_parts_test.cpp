@@ -71,7 +71,7 @@ bool same(const StateDict& a, const StateDict& b) {
   return true;
 }
 
-// What rank 0 adds to the parts.
+// The part of a checkpoint that rank 0 adds to the parts.
 Checkpoint rest(Context& context, std::uint64_t step, std::size_t parts) {
   Checkpoint checkpoint;
   checkpoint.weights.set("w", Tensor::full(context, Shape{100}, static_cast<float>(step)));
@@ -251,7 +251,7 @@ TEST_CASE("a checkpoint without one of its parts is not made", "[unit][checkpoin
   store.save(1, whole);
   CHECK(id_of([&] { store.save(2, rest(context, 2, 2)); }) == "checkpoint.parts");
   check_untouched();
-  // What is wrong with rank 0's files.
+  // Errors in the files of rank 0.
   place = store.begin_parts(2);
   for (const std::size_t i : {0u, 1u}) save_part(context, store, place, 2, {i, 2});
   Checkpoint bad = rest(context, 2, 2);

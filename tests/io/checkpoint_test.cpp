@@ -131,7 +131,7 @@ TEST_CASE("names that are no checkpoints are left alone", "[unit][checkpoint]") 
   store.save(1, sample(context, 1));
   CHECK(store.steps() == std::vector<std::uint64_t>{1});
   for (const std::string& name : others) CHECK(fs::exists(folder / name));
-  // Of a process that was killed.
+  // Files that a killed process left.
   CHECK_FALSE(fs::exists(folder / "step-0000000007.1.2.partial"));
   CHECK_FALSE(fs::exists(folder / "best.12.34567.partial"));
 }

@@ -1,4 +1,4 @@
-// What a test does in a process of its own: to be killed, or to mount a file system.
+// Runs code of a test in a process of its own: to be killed, or to mount a file system.
 #pragma once
 
 #include "catch.hpp"
@@ -18,7 +18,7 @@ namespace soma_test {
 
 inline constexpr int mounting_not_allowed = 98;  // for the child to return
 
-// What the action returns, in a child process; 99 if it throws.
+// Returns the action's result from a child process; 99 if the action throws.
 template <class Action>
 int in_child(Action&& action) {
   const pid_t child = fork();

@@ -111,7 +111,7 @@ TEST_CASE("damaged and foreign executables are refused, each by its id", "[io]")
                                       [](std::string_view name) { return name == "add"; });
              }),
              contains("\"linear\"") && contains("[executable.operator]"));
-  // Of another version: the same bytes with another version and their checksum.
+  // A file of another version: the same bytes with a different version number and its checksum.
   std::string other = whole;
   other[16] = '9';
   other.resize(other.size() - 8);

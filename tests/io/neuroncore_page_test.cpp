@@ -69,7 +69,7 @@ std::size_t files(const std::filesystem::path& folder) {
   return static_cast<std::size_t>(std::distance(begin(all), end(all)));
 }
 
-// What a browser makes of a page.
+// The page as a browser renders it.
 std::string drawn(const std::filesystem::path& folder, const std::string& view = "") {
   const std::string command = "chromium --headless --no-sandbox --disable-gpu --user-data-dir=" +
                               (folder / "profile").string() + " --dump-dom 'file://" +

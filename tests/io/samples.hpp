@@ -104,7 +104,7 @@ std::string text_of(const unsigned char (&bytes)[Size]) {
   return {reinterpret_cast<const char*>(bytes), Size};
 }
 
-// Of what is in a folder, sorted.
+// The sorted names of a folder's entries.
 inline std::vector<std::string> names_in(const std::string& path) {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(path))

@@ -223,7 +223,7 @@ TEST_CASE("a saved model is loaded with the same bits", "[unit][bert]") {
   CHECK(id_of([&] {
           save_bert(path, first, {.files = {{"a", ""}, {"a", ""}}});
         }) == "models.file_name");
-  // What is not of a model would be lost.
+  // save_bert() would delete a file that is not part of a model, so that it refuses the folder.
   write_text(path + "/notes", "mine");
   CHECK(
       message_of([&] { save_bert(path, first); }) ==

@@ -80,7 +80,7 @@ TEST_CASE("parameters have the names of checkpoints", "[unit][bert]") {
 }
 
 TEST_CASE("ready-made sizes have the published numbers of parameters", "[unit][bert]") {
-  // Of the models bert-base-uncased, all-MiniLM-L6-v2 and google/bert_uncased_L-4_H-512_A-8 and
+  // The sizes of bert-base-uncased, all-MiniLM-L6-v2, google/bert_uncased_L-4_H-512_A-8 and
   // L-2_H-128_A-2, with pooler and without a head.
   CHECK(size_of_model(BertConfig::base()) == 109482240);
   CHECK(size_of_model(BertConfig::minilm()) == 22713216);

@@ -75,7 +75,7 @@ struct Run {
   Communicator* communicator = nullptr;
 };
 
-// What a run leaves as weights.
+// A hash of the weights after a run.
 std::uint64_t bits_of_run(const Run& run) {
   auto context = make_context({.threads = run.threads});
   add_sparse(context);

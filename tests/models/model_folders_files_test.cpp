@@ -181,7 +181,7 @@ std::string vocabulary_text() {
   return text;
 }
 
-// What a model gives a text before the softmax.
+// The model's outputs for a text before the softmax.
 std::vector<float> logits_of(Context& context, const TextClassifier& model, std::string_view text) {
   std::vector<std::int32_t> ids;
   model.tokenizer().encode_ids(text, model.max_length(), ids);

@@ -156,7 +156,7 @@ TEST_CASE("every row of the table names its engine, or says why it is not here",
       CHECK(row.call.starts_with("core." + std::string(row.engines) + "."));
     } else {
       CHECK(!row.note.empty());
-      // What this generation has not is what has no engine.
+      // A row without engines describes a feature that this generation does not have.
       CHECK(row.engines.empty() == row.note.starts_with("NeuronCore-v"));
     }
   }

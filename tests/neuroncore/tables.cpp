@@ -70,7 +70,7 @@ struct Time {
 };
 using Times = std::map<std::string, Time>;
 
-// Of what ran since the last time.
+// Adds the times of operators that ran since the last call.
 void add_times(Times& times, soma::NeuronCoreDevice& device) {
   const soma::neuroncore::StepReport step(device);
   for (const auto& use : step.report().summary().operators) {

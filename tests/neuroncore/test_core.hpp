@@ -79,7 +79,7 @@ inline constexpr soma::DType tile_floats[] = {
     soma::DType::fp32,     soma::DType::tf32,     soma::DType::fp16,    soma::DType::bf16,
     soma::DType::fp8_e3m4, soma::DType::fp8_e4m3, soma::DType::fp8_e5m2};
 
-// What an element becomes that is stored in a type and read again.
+// An element's value after it was stored in a type and read again.
 inline float through(soma::DType dtype, float value) {
   const soma::FloatFormat& format = soma::format_of(dtype);
   return soma::decode(format, soma::encode(format, value));

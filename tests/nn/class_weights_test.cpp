@@ -96,7 +96,8 @@ TEST_CASE("the loss is the weighted mean, its gradient the weighted one", "[unit
     CHECK(std::abs(double{found.loss} - wanted.loss) < error);
     for (std::size_t i = 0; i < numbers.size(); ++i)
       CHECK(std::abs(double{found.gradient[i]} - wanted.gradient[i]) < error);
-    // Of a part the sum; its gradient, over the weight of the whole batch, has the same bits.
+    // The loss of a part is a sum; the gradient, divided by the weight of the whole batch, has the
+    // same bits.
     const double weight = nn::counted_labels(batch, weights);
     batch.part = true;
     const Found part = loss_of(context, batch, weights, 1 / static_cast<float>(weight));

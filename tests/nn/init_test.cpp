@@ -50,7 +50,7 @@ void check_even(const Tensor& tensor, double bound) {
   const Moments found = moments(tensor);
   CHECK(found.smallest >= -bound * (1 + 0x1p-23));
   CHECK(found.largest <= bound * (1 + 0x1p-23));
-  // Of n even draws the extremes are missed by bound * 2 / n on average.
+  // The extremes of n uniform draws miss the bounds by bound * 2 / n on average.
   const double gap = 40 * bound / static_cast<double>(tensor.elements());
   CHECK(found.smallest < -bound + gap);
   CHECK(found.largest > bound - gap);

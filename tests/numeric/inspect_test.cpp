@@ -1,4 +1,4 @@
-// What a format does to numbers, counted.
+// Counts of the effects of a format on numbers.
 
 #include <soma/numeric/formats.hpp>
 #include <soma/numeric/inspect.hpp>

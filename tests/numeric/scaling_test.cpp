@@ -214,7 +214,7 @@ TEST_CASE("mx scales follow the published rule", "[unit]") {
         result.expect(static_cast<double>(scale) == std::ldexp(1.0, shared), [&](auto& out) {
           out << c.format << ": amax " << amax << " scale " << scale << ", wanted 2^" << shared;
         });
-        // What the scale is stored as.
+        // The scale is stored as e8m0.
         result.expect(soma::decode(formats::e8m0, soma::encode(formats::e8m0, scale)) == scale,
                       [&](auto& out) { out << "e8m0 of " << scale; });
       }

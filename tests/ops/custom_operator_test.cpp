@@ -1,4 +1,4 @@
-// What check_operator says: each mistake in an operator has a message of its own.
+// The messages of check_operator: each mistake in an operator has a message of its own.
 
 #include <soma/soma.hpp>
 #include <soma/testing.hpp>

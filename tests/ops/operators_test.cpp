@@ -18,7 +18,7 @@ TEST_CASE("every operator meets its reference, its gradient and the invariances"
     CHECK(report.passed());
     if (op->samples != nullptr) CHECK(report.checks > 0);
     checked += report.checks;
-    // What has a gradient has samples that prove it.
+    // An operator with a gradient has samples that test the gradient.
     CHECK((op->gradient == nullptr || op->samples != nullptr));
   }
   CHECK(checked > 5000);

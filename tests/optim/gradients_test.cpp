@@ -1,4 +1,4 @@
-// What is done to all gradients together: their norm, clipping, whether they are finite, loss
+// Functions on all gradients together: their norm, clipping, a check that they are finite, loss
 // scaling.
 
 #include <soma/parallel/row_partition.hpp>
@@ -88,7 +88,7 @@ TEST_CASE("clipping", "[unit][optim]") {
   CHECK(optim::clipping_factor(4, 0) == 0);
   CHECK(optim::clipping_factor(0, 0) == 1);
   CHECK(optim::clipping_factor(1e300, infinity) == 1);
-  // What is not finite does not become a step that looks well.
+  // A norm that is not finite does not become a plausible step.
   CHECK(optim::clipping_factor(infinity, 1) == 0);
   CHECK(std::isnan(optim::clipping_factor(not_a_number, 1)));
   CHECK(std::isnan(optim::clipping_factor(1, not_a_number)));

@@ -275,7 +275,7 @@ TEST_CASE("Adafactor's states are means of rows and columns, and are checked", "
     CHECK(s.refused(name, s.f.ones(Shape{6, 4})).find("[state.shape]") != std::string::npos);
     CHECK(s.refused(name, Tensor()).find("[state.missing_name]") != std::string::npos);
   }
-  // What is loaded goes on as if nothing had happened.
+  // An optimizer with loaded state continues like the original optimizer.
   States other(make);
   other.optimizer->load_state(s.whole);
   for (States* each : {&s, &other}) each->optimizer->step({.rate = 0.1});

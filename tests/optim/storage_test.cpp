@@ -116,7 +116,7 @@ const optim::StepStorage narrow{.state = DType::bf16,
                                 .weight_rounding = Rounding::stochastic,
                                 .seed = 12};
 
-// What a rank that keeps these rows has of a gradient.
+// The rows of a gradient that a rank keeps.
 Gradient rows_of(Context& context, const Gradient& all, std::size_t begin, std::size_t end) {
   Gradient own;
   own.first_row = begin;

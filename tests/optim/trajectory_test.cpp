@@ -21,7 +21,7 @@ namespace {
 constexpr int steps = 20;
 constexpr double unit = 0x1p-24;
 
-// Of magnitude 1/4 to 1 and either sign, different in every step.
+// Gradients have magnitudes from 1/4 to 1 and either sign, different in every step.
 Tensor gradient(Context& context, const Shape& shape, int step) {
   const Tensor tensor = soma_test::random_tensor(context, shape, "g" + std::to_string(step));
   for (float& g : tensor.mutable_span<float>()) g = g < 0 ? -0.25f + 0.75f * g : 0.25f + 0.75f * g;
@@ -227,7 +227,7 @@ TEST_CASE("biases and norms are exempt from weight decay", "[unit][optim]") {
                                             "bert.encoder.layer.0.output.dense.weight",
                                             "bert.pooler.dense.weight", "classifier.weight"});
   CHECK(groups[0].parameters.size() + groups[1].parameters.size() == nn::parameters(model).size());
-  // What a parameter is decides, not its name; of one that nobody described, its rank.
+  // The role of a parameter decides, not its name; without a role, the rank decides.
   const Var vector = random_parameter(context, Shape{3}, "v");
   const Var matrix = random_parameter(context, Shape{3, 3}, "m");
   const Parameters named{{.name = "ln_f.weight", .var = vector, .role = ParameterRole::scale},

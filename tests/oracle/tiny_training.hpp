@@ -67,7 +67,7 @@ class TinyTraining {
   // In ascending order of name.
   const soma::Parameters& parameters() const { return parameters_; }
 
-  // Of the bytes of all weights.
+  // A hash of the bytes of all weights.
   std::uint64_t weights_hash() const {
     std::uint64_t hash = fnv1a64_start;
     for (const soma::Parameter& parameter : parameters_)

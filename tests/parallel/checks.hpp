@@ -1,6 +1,6 @@
-// What every transport has to be able to do, as functions that all ranks call: threads and sockets
-// in collectives_test.cpp, processes in mpi_test.cpp. What is wrong is thrown, as Catch2's
-// assertions belong to one thread.
+// Requirements on every transport, as functions that all ranks call: threads and sockets in
+// collectives_test.cpp, processes in mpi_test.cpp. The functions throw their failures, because
+// Catch2's assertions belong to one thread.
 #pragma once
 
 #include <soma/parallel.hpp>
@@ -103,14 +103,14 @@ inline void check_sums(soma::Communicator& communicator, soma::Heap& heap) {
   }
 }
 
-// Of what each rank has of its own part: parts that lie side by side first.
+// Sums values of the ranks' own parts: neighbouring parts are added first.
 inline void check_sums_of_parts(soma::Communicator& communicator, soma::Heap& heap) {
   // Sums that show in which order they were made.
   const auto of_rank = [](int rank, std::size_t i) {
     if (rank < 2) return rank == 0 ? 0x1p53 : -0x1p53;
     return static_cast<double>(i + 1) * static_cast<double>(2 * rank + 1);
   };
-  // Of the ranks whose bits below `bit` are those of `low`.
+  // The sum over the ranks whose bits below `bit` equal `low`.
   const std::function<double(int, int, std::size_t)> sum = [&](int low, int bit, std::size_t i) {
     return bit == communicator.size() ? of_rank(low, i)
                                       : sum(low, 2 * bit, i) + sum(low + bit, 2 * bit, i);

@@ -105,7 +105,7 @@ class SocketCommunicator final : public soma::Communicator {
     if (peer(rank).socket < 0) lost(rank, "connection closed");
     return false;
   }
-  // Of several receives with one tag each waits for a message of its own.
+  // Each of several receives with the same tag waits for a message of its own.
   bool take(int from, std::deque<Receive>::iterator receive) {
     Peer& other = peer(from);
     auto before = std::count_if(other.receives.begin(), receive,

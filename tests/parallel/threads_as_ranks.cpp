@@ -19,11 +19,11 @@ soma::train::StopFlag stop_requested;
 
 namespace {
 
-// Of the thread that asks.
+// The rank of the calling thread.
 thread_local soma::InProcessGroup* own_group = nullptr;
 thread_local int own_rank = 0;
 
-// What rank 0 writes; of the others nothing is heard.
+// Passes on the output of rank 0 and drops the output of other ranks.
 class FirstRankOnly final : public std::streambuf {
  public:
   explicit FirstRankOnly(std::ostream& stream) : stream_(stream), target_(stream.rdbuf(this)) {}

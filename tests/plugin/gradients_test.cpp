@@ -34,7 +34,7 @@ bool is_loaded(const std::string& path) {
   if (handle != nullptr) dlclose(handle);
   return handle != nullptr;
 }
-// Whether a value is within a share of another.
+// True if a value differs from another value by at most the given share.
 bool is_near(double value, double wanted, double share) {
   return value >= wanted * (1 - share) && value <= wanted * (1 + share);
 }

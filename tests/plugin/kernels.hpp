@@ -1,4 +1,4 @@
-// What tests of kernels from shared libraries share.
+// Shared by the tests of kernels from shared libraries.
 #pragma once
 
 #include <soma/ops/run.hpp>

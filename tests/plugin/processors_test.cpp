@@ -49,7 +49,7 @@ struct Lines {
   }
 };
 
-// Of the last call.
+// The counts of the last call.
 nc::ProcessorCounts counts_of(Context& context, std::string_view name, std::size_t processor = 0) {
   return processor_report(context.operators().at(name)).counts[processor];
 }

@@ -1,5 +1,5 @@
-// What the hardware's documents forbid to kernels of GPSIMD processors: each rule with a kernel
-// that breaks it, and its whole message.
+// Rules of the hardware's documents for kernels of GPSIMD processors: each rule with a kernel that
+// breaks the rule, and the whole message.
 
 #include <soma/processors.hpp>
 #include <soma/soma.hpp>

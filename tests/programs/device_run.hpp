@@ -33,8 +33,8 @@ inline soma::Outputs run_on_device(soma::Context& context, const soma::Operator&
   return outputs;
 }
 
-// Whether a tensor differs from another by at most `bound` times its largest element (at least 1),
-// or by one rounding of each to its type. Empty: it does; else where not.
+// Returns an empty string if the tensors differ by at most `bound` times the largest element (at
+// least 1), or by one rounding of each to its type; otherwise says where they differ more.
 inline std::string difference(soma::Context& context, const soma::Tensor& given,
                               const soma::Tensor& wanted, double bound) {
   const double rounding = 2 * soma::testing::detail::rounding_of(wanted.dtype());

@@ -25,7 +25,7 @@ inline const char* name_of(Kind kind) {
   return kind == Kind::sgd ? "sgd" : kind == Kind::adam ? "adam" : "lamb";
 }
 
-// What numbers a step starts from.
+// The numbers before a step.
 enum class Numbers {
   ordinary,
   exact,    // nothing is rounded before it is stored: the root of v is a power of two

@@ -35,7 +35,7 @@ check::Result on_device(const Operator& op, const Sample& sample, const check::V
   return result;
 }
 
-// What the programs that ran may add to the bound of an operator and its gradient.
+// The additional error that the programs of a run may have, for an operator and its gradient.
 struct Bound {
   double error = 1, roundings = 0;
 };

@@ -143,7 +143,8 @@ TEST_CASE("work that repeats itself soon asks nothing", "[unit][heap]") {
       for (int i = 0; i < 200; ++i) {
         const std::size_t kind = random() % 5, wish = random(), which = random();
         if (blocks.empty() || kind < 3) {
-          // Of all sizes; some seeds have whole slabs only, which is the hardest.
+          // Blocks have all sizes; with some seeds all blocks are whole slabs, which is the hardest
+          // case.
           std::size_t bytes = wish % (std::size_t{2} << which % 21);
           if (seed % 3 == 0) bytes = mebibyte * (1 + wish % 8);
           blocks.emplace_back(heap.allocate(bytes / divisor), bytes / divisor);
@@ -297,7 +298,7 @@ TEST_CASE("the sanitizer sees what lies outside of blocks", "[unit][heap]") {
 }
 #endif
 
-// Of the kind that Linux calls transparent: every mapping that holds a large block asks for them.
+// Transparent huge pages of Linux: every mapping with a large block asks for them.
 TEST_CASE("large blocks of a context's own memory ask for large pages", "[unit][heap]") {
   if (!std::filesystem::exists("/sys/kernel/mm/transparent_hugepage/enabled")) {
     WARN("not tested: this system has no transparent large pages");
@@ -375,7 +376,8 @@ TEST_CASE("a host that is nearly out of memory is asked for what is needed", "[u
       void* block = heap.allocate(2 * mebibyte);  // an eighth of what is there would be 8 MiB
       CHECK(host.left() == mebibyte - 3 * memory_alignment);
       if (throws && !counted) continue;  // the host's own exception
-      // What is named is what was needed: with the headers of a block, a slab and its end.
+      // The message names the size that was needed: with the headers of a block, a slab and its
+      // end.
       const std::string message = soma_test::message_of([&] { heap.allocate(mebibyte); });
       CHECK(message.find("size is 1048768 bytes, wanted no more than the memory resource has") !=
             std::string::npos);

@@ -1,4 +1,4 @@
-// What the library says of the machine, and the parsing behind it.
+// The library's description of the machine, and the parsers behind it.
 
 #include <soma/runtime/bf16_products.hpp>
 #include <soma/runtime/host.hpp>

@@ -1,4 +1,4 @@
-// What decides the bits of a run besides its settings.
+// The properties of a run, besides its settings, that decide its bits.
 
 #include <soma/neuroncore.hpp>
 #include <soma/ops/profiler.hpp>
@@ -41,7 +41,7 @@ TEST_CASE("who computes is part of the arithmetic, and who looks on is not", "[u
     const Profiler profiler(context);
     CHECK(device_of(context) == name);
   }
-  // What changes no bit is not named.
+  // The description leaves out settings that change no bit.
   context.set_device(&other);
   CHECK(device_of(context) == name + " everything_fp32=1 sum_order=2");
   context.set_device(nullptr);

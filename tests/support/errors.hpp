@@ -1,4 +1,4 @@
-// What an error says, as a text to compare with.
+// The text of an error, to compare with.
 #pragma once
 
 #include <soma/base/error.hpp>

@@ -129,7 +129,8 @@ struct TargetMatrix {
     if (by_indices) target.row_indices = indices.data();
   }
 
-  // Whether it holds these fp32 values rounded by the scalar codec, and nothing else has changed.
+  // True if the target holds these fp32 values rounded by the scalar codec, and no other byte has
+  // changed.
   bool holds(const std::vector<float>& values, std::size_t columns) const {
     const std::size_t width = soma::size_of(target.dtype);
     const soma::FloatFormat& format = soma::format_of(target.dtype);

@@ -64,7 +64,7 @@ TEST_CASE("C++ types have the dtype of their format", "[unit][tensor]") {
   static_assert(dtype_of<std::int32_t> == DType::int32);
   static_assert(dtype_of<std::int64_t> == DType::int64);
   static_assert(dtype_of<bool> == DType::boolean);
-  // What no tensor holds is a compile error, not a guess.
+  // A type that no tensor can hold is a compile error.
   static_assert(!HasDType<double>);
   static_assert(!HasDType<fp6_e2m3>);
   static_assert(!HasDType<minifloat<formats::bf16.with(Overflow::saturate)>>);

@@ -295,7 +295,7 @@ TEST_CASE("shards of a batch as sequences of their own", "[unit][ragged]") {
       for (std::size_t i = 0; i < part.rows(); ++i)
         CHECK(part.row_indices()[i] == whole.row_indices()[row + i]);
     }
-  // Of one sequence all but one shard are empty.
+  // With one sequence, all shards but one are empty.
   const Sequences one = cut(context, {5}, 4);
   std::size_t rows = 0;
   for (std::size_t i = 0; i < 4; ++i) rows += one.part(context, i, 1).rows();

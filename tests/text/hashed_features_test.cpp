@@ -31,7 +31,8 @@ Ids features(std::string_view text, const HashedFeatureOptions& options) {
 }  // namespace
 
 TEST_CASE("hashed features have known answers", "[unit]") {
-  // Of version 1; computed by tests/text/hashed_features.py, which shares no code with the header.
+  // Answers of version 1, computed by tests/text/hashed_features.py, which shares no code with the
+  // header.
 #include "text/hashed_features.inc"
   for (const Known& known : known_answers) {
     INFO(known.text);
@@ -98,7 +99,7 @@ TEST_CASE("features fill their rows evenly", "[unit]") {
   const HashedFeatures hashed({.ngrams = 1, .bits = 16});
   for (int i = 0; i < 65536; ++i) hashed.add("word" + std::to_string(i), ids);
   rows.insert(ids.begin(), ids.end());
-  // Of n draws from n rows a share of 1 - 1/e is hit, with a standard deviation of 0.31 sqrt(n).
+  // n draws from n rows hit a share of 1 - 1/e, with a standard deviation of 0.31 sqrt(n).
   const double expected = 65536 * (1 - std::exp(-1.0));
   CHECK(std::abs(static_cast<double>(rows.size()) - expected) < 6 * 0.31 * 256);
 }

@@ -121,7 +121,8 @@ TEST_CASE("gzip is read like what is in it", "[unit][text]") {
   damaged[damaged.size() / 2] = static_cast<char>(damaged[damaged.size() / 2] ^ 0x55);
   write_text(folder / "damaged.tsv.gz", damaged);
   CHECK(id_of([&] { read_labelled(folder / "damaged.tsv.gz", options); }) == "text.file_gzip");
-  // What follows is no further file, whichever byte of its head is damaged; but for zeros.
+  // Bytes behind the end of a gzip file are an error, whichever byte of the second head is damaged;
+  // only zeros are allowed.
   for (const std::size_t at : {0u, 1u, 2u}) {
     damaged = bytes;
     damaged[at] = static_cast<char>(damaged[at] ^ 1);

@@ -1,4 +1,4 @@
-// What compare_tokenizers.py compares with: reads texts, writes their tokens.
+// The program that compare_tokenizers.py compares with: reads texts, writes their tokens.
 //
 //   tokenize_lines FOLDER OPTIONS <texts >tokens
 // OPTIONS: letters of l (lowercase), s / S (strip_accents true / false), c (chinese_chars),

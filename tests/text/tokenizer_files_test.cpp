@@ -90,7 +90,7 @@ std::vector<std::string> values_of(std::string_view key) {
   return {"true", "false", "7", "\"left\"", "\"[UNK]\"", "\"other\"", R"(["x"])", R"({"x":1})"};
 }
 
-// What a tokenizer is, as far as files say.
+// A tokenizer as its files describe it.
 std::string print_of(const Tokenizer& tokenizer) {
   return to_tokenizer_json(tokenizer) + to_tokenizer_config(tokenizer.options());
 }
@@ -190,7 +190,7 @@ TEST_CASE("sequences that amount to BERT's stages are taken", "[unit][text][toke
   CHECK(same.encode("The film!").ids == Ids{2, 4, 5, 9, 3});
   CHECK(same.options().split.lowercase);
 
-  // What each combination of steps makes of the text.
+  // The options that each combination of steps amounts to.
   struct Case {
     const char* elements;
     bool clean, chinese, strip, lower;
@@ -226,7 +226,7 @@ TEST_CASE("sequences that amount to BERT's stages are taken", "[unit][text][toke
       sequence("normalizers", R"({"type":"NFD"},{"type":"Lowercase"},{"type":"StripAccents"})");
   CHECK(tokenizer_of(steps).encode("TH\xC3\x89 f\xC3\xAFne").ids == Ids{2, 4, 7, 8, 3});
 
-  // What does not amount to it is named.
+  // The message names steps that no options stand for.
   const auto refused = [&](std::string Parts::*part, const std::string& by, const char* what) {
     Parts other;
     other.*part = by;
@@ -288,7 +288,7 @@ TEST_CASE("texts are cut at the end that the files say", "[unit][text][tokenizer
     const Encoding cut = tokenizer.encode(text, {.max_length = 4, .offsets = true});
     CHECK(cut.offsets[1].begin == 13);
     CHECK(cut.offsets[2].begin == 17);
-    // Of a pair, the longer text loses its beginning.
+    // If a pair is too long, the longer text loses its beginning.
     CHECK(tokenizer.encode(text, "the film", {.max_length = 7}).ids == Ids{2, 8, 9, 3, 4, 5, 3});
     CHECK(folder_of({{"tokenizer_config.json", to_tokenizer_config(tokenizer.options())}})
               .options()
@@ -346,7 +346,7 @@ TEST_CASE("special tokens come from the file that the usual library takes them f
   for (const char* id : {"-1", "x", "99999999999999999999"})
     CHECK(folder_refusal(decoder("\"" + std::string(id) + R"(":{"content":"NUM","special":true})"))
               .find("has the id") != std::string::npos);
-  // What was added stays added when it is written: "num" is still no word.
+  // An added token stays added when it is written: "num" is still no word.
   const Tokenizer again = folder_of(
       {{"tokenizer.json",
         to_tokenizer_json(folder_of(decoder(R"("12":{"content":"num","special":true})")))}});

@@ -123,7 +123,8 @@ TEST_CASE("learnt pieces are those of counting everything again", "[unit][text][
 }
 
 TEST_CASE("small vocabularies by hand", "[unit][text][train]") {
-  // Of 13 characters, ab: 2 log(13 * 2 / (2 * 2)); cd: 3 log(13 * 3 / (4 * 3)); "ab" is first.
+  // With 13 characters, ab scores 2 log(13 * 2 / (2 * 2)) and cd scores 3 log(13 * 3 / (4 * 3)):
+  // "ab" is first.
   const std::vector<std::string> texts{"ab cd", "cd AB!", "c\xC3\xA9 cd"};
   CHECK(pieces_of(train_vocabulary(texts, {.size = 100})) ==
         std::vector<std::string>{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "!", "a", "b", "c",

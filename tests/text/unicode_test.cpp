@@ -1,4 +1,4 @@
-// What the tokenizer asks about code points, where the answer is not the obvious one.
+// The tokenizer's questions about code points with answers that are not obvious.
 
 #include <soma/text/unicode.hpp>
 

@@ -1,4 +1,4 @@
-// What a run's progress looks like on a stream.
+// The progress of a run as printed to a stream.
 
 #include <soma/train/console_progress.hpp>
 

@@ -14,7 +14,7 @@
 
 namespace soma_test {
 
-// What a run leaves behind, rank by rank.
+// The results of a run on one rank.
 struct RankRun {
   std::uint64_t bits = 0;
   std::vector<soma::train::StepInfo> steps{};

@@ -1,5 +1,6 @@
-// Whether the comparison of bits can tell: a step done by hand on several ranks has the gradients
-// of one, and other ones as soon as one thing that the promise rests on is left out.
+// Tests that the comparison of bits finds errors: a step done by hand on several ranks has the
+// gradients of one rank, and has other gradients as soon as one condition of the promise is left
+// out.
 
 #include <soma/optim/gradients.hpp>
 #include <soma/train/many_ranks.hpp>

@@ -133,7 +133,7 @@ TEST_CASE("batches that are gathered take the memory of one, and of its gradient
     INFO("rank " << rank);
     REQUIRE(gathered[rank].error == "");
     REQUIRE(gathered[rank].steps.size() == 1);
-    // What the batches before have left, while the sums of one more are on their way.
+    // Gradients of the earlier batches, while the sums of one more batch are on their way.
     const std::size_t gradients = gathered[rank].parameters * sizeof(float);
     CHECK(gathered[rank].peak_bytes < one_by_one[rank].peak_bytes + 2 * gradients);
   }

@@ -298,8 +298,8 @@ TEST_CASE("statistics count what products read", "[unit]") {
 
 namespace {
 
-// What AdamW steps of size `rate` do to weights of 0.75 in bf16: how far down they go on average,
-// and the share that stays where it was.
+// The effect of AdamW steps of size `rate` on weights of 0.75 in bf16: the average decrease, and
+// the share of unchanged weights.
 struct Moved {
   double mean = 0, stayed = 0;
 };

@@ -122,7 +122,7 @@ class MemoryStore final : public soma::CheckpointStore {
   std::vector<soma::StateDict>& parts_of(soma::CheckpointState which) {
     return parts_[static_cast<std::size_t>(which)];
   }
-  // Whether all parts were there.
+  // Returns true if no part was missing.
   bool take(const soma::Checkpoint& from, soma::Checkpoint& to) {
     bool whole = true;
     to.progress = from.progress;

@@ -158,7 +158,7 @@ TEST_CASE("a checkpoint of another model of the same shapes is refused by name",
   CHECK(changed([](auto& other) { other.classifier_dropout = 0.5f; }) == "\"classifier_dropout\"");
   // As without one: the other dropout.
   CHECK(changed([&](auto& other) { other.classifier_dropout = config.dropout; }) == "nothing");
-  // What changes no bit.
+  // An option that changes no bit.
   CHECK(changed([](auto& other) { other.recompute = true; }) == "nothing");
 }
 

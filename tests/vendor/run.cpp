@@ -30,7 +30,7 @@ Tensor input(soma::Context& context, const Shape& shape) {
 Tensor run(soma::Context& context, std::string_view name, const std::vector<Tensor>& inputs) {
   return soma::run(context, context.operators().at(name), {}, inputs)[0];
 }
-// Whether y = of(x) for all elements.
+// True if y = of(x) for all elements.
 template <class Of>
 bool holds(const Tensor& x, const Tensor& y, const Of& of) {
   if (x.elements() != y.elements()) return false;

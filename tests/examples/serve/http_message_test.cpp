@@ -49,7 +49,7 @@ struct Sent {
   Connection connection;
 };
 
-// What a request came to: the status of its head, or else the bytes of its body, or "bad".
+// The result of a request: the status of its head, or the bytes of its body, or "bad".
 std::string outcome_of(std::string_view bytes, std::size_t piece = 0) {
   Sent sent(bytes, piece);
   Request request(sent.connection);

@@ -110,7 +110,7 @@ TEST_CASE("PNG files give their pixels, in the channels that are asked for", "[u
   const Tensor three = decode(context, png_of(grey, 6, 9, PNG_FORMAT_GRAY));
   for (std::size_t i = 0; i < 54; ++i)
     for (std::size_t c = 0; c < 3; ++c) CHECK(three.data<std::uint8_t>()[54 * c + i] == grey[i]);
-  // What is transparent is white, or keeps its opacity.
+  // Transparent pixels become white, or keep their opacity.
   const Bytes clear{10, 20, 30, 0, 10, 20, 30, 255};
   const Bytes file = png_of(clear, 1, 2, PNG_FORMAT_RGBA);
   CHECK(difference(decode(context, file, {.channels = 4}), clear) == 0);

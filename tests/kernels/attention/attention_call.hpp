@@ -55,7 +55,7 @@ struct AttentionCase {
     same.products = soma::Bf16Products::tiles;
     return same;
   }
-  // Whether tiles are used then.
+  // True if the kernel uses tiles for this case.
   bool tiled() const {
     return products == soma::Bf16Products::tiles && keys >= soma::tiled_keys &&
            soma::size_of(q.operand.dtype) <= 2 && q.operand.dtype != soma::DType::fp16;
@@ -169,7 +169,7 @@ class AttentionBounds {
  private:
   static constexpr double u = 0x1p-24;
 
-  // Of a sum of so many products, of its magnitudes.
+  // The error bound of a sum of `products` products, relative to the sum of magnitudes.
   double product_error(std::size_t products) const {
     const auto count = static_cast<double>(products);
     return u * (c_.tiled() ? count / 5 + 27 : 2 * count);

@@ -1,4 +1,4 @@
-// What convert() refuses: the error names both sides and nothing is written.
+// Errors of convert(): the message names both sides, and nothing is written.
 
 #include <soma/soma.hpp>
 

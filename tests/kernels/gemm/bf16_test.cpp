@@ -110,7 +110,7 @@ TEST_CASE("bf16 instructions: types that are exact in bf16", "[unit][gemm]") {
     for (const Layout layout : {Layout::contiguous, Layout::transposed, Layout::every_other}) {
       INFO(to_string(type) << " " << static_cast<int>(layout));
       check_bf16_product(random_product(17, 40, 411, {}, layout, layout, type, DType::bf16));
-      // Of b, more than is turned at once and a rest.
+      // The columns of b fill more than one transposed block and a remainder.
       check_bf16_product(random_product(70, 45, 107, {}, layout, layout, DType::bf16, type));
       check_bf16_product(random_product(17, 40, 30, {}, layout, layout, type, type));
     }
@@ -118,7 +118,7 @@ TEST_CASE("bf16 instructions: types that are exact in bf16", "[unit][gemm]") {
   StoredMatrix a = store_matrix(9, 30, DType::fp8_e4m3, Layout::contiguous, RandomFloats(3), 0.3f);
   StoredMatrix b = store_matrix(30, 11, DType::fp8_e5m2, Layout::transposed, RandomFloats(4), 1.7f);
   check_bf16_product(Product(9, 11, 30, {}, std::move(a), std::move(b)));
-  // What is not exact goes the other way, and has its bits.
+  // Types that are not exact in bf16 take the fp32 path and have its bits.
   const Product wide = random_product(9, 11, 30, {}, Layout::contiguous, Layout::transposed,
                                       DType::fp32, DType::bf16);
   on_every_bf16_target([&](const Context& context, Bf16Products products) {

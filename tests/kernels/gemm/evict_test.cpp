@@ -1,4 +1,4 @@
-// What happens to a product's elements on their way out: every step, every combination, every
+// The steps between a product's sums and its stored elements: every step, every combination, every
 // target type.
 
 #include "kernels/gemm/gemm_call.hpp"
@@ -209,7 +209,7 @@ TEST_CASE("results of every type, rounded once, drawn by logical index", "[unit]
 
 namespace {
 
-// What can be written past the caches at once.
+// The size of one store past the caches.
 struct alignas(64) Line {
   std::uint16_t codes[32];
 };

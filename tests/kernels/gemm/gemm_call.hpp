@@ -110,8 +110,9 @@ struct Product {
     return c;
   }
 
-  // Of each element: a chain of k sums, each wrong by half a spacing of at most the sum of
-  // magnitudes, twice where the product is rounded by itself; segments add a few more.
+  // The error bound of each element: a chain of k sums, each wrong by half a spacing of at most the
+  // sum of magnitudes, twice that if the product is rounded by itself; segments add a few
+  // roundings.
   std::vector<double> bounds_of_error() const {
     Product magnitudes = *this;
     for (float& x : magnitudes.a.values) x = std::fabs(x);
@@ -145,7 +146,8 @@ inline Product random_product(std::size_t m, std::size_t n, std::size_t k,
                  matrix(k, n, b_type, b_layout, 2));
 }
 
-// Whether c holds the product: the very bits with fused multiply-add, else within the error bound.
+// True if c holds the product: the same bits with fused multiply-add, otherwise within the error
+// bound.
 inline bool holds_product(const soma::Context& context, const Product& product,
                           const std::vector<float>& exact_chain, const std::vector<float>& c) {
   if (context.target().fused_multiply_add) return same_bits(c, exact_chain);

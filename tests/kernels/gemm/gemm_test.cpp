@@ -47,7 +47,7 @@ TEST_CASE("products of more than is packed together", "[unit][gemm]") {
   // Both transposed as in y = x W^T and dW = dY^T x.
   check_product(random_product(130, 530, 401, {}, Layout::contiguous, Layout::transposed));
   check_product(random_product(1100, 33, 200, {}, Layout::transposed, Layout::contiguous));
-  // Of b 2^20 floats and of k 1,024 steps.
+  // More than 2^20 floats of b, and more than 1,024 steps of k.
   check_product(random_product(20, 1100, 1000, {}, Layout::contiguous, Layout::transposed));
   check_product(random_product(60, 70, 2500));
   // Whole blocks of every target, whose sums wait in c.

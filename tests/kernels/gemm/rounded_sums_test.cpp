@@ -72,8 +72,8 @@ Product narrow_product(std::size_t m, std::size_t n, std::size_t k,
   return random_product(m, n, k, std::move(bounds), a, b, DType::bf16, DType::bf16);
 }
 
-// Whether fp32 holds each product of two elements: bits are the same then without fused
-// multiply-add.
+// `exact`: fp32 holds each product of two elements, so that results have the same bits without
+// fused multiply-add.
 enum class Products { exact, rounded };
 
 void check_product(const Product& product, const Accumulation& how,

@@ -117,7 +117,8 @@ TEST_CASE("losses with corners agree with the reference", "[unit][loss]") {
           const float other = loss == ElementLoss::divergence ? std::fabs(t[i]) : t[i];
           const double b = other, p = parameter;
           const OneLoss given = one_loss(target, loss, x[i], other, parameter);
-          // What cancels: five roundings of the largest term, 1.8 u of a logarithm.
+          // The bound allows cancellation: five roundings of the largest term, 1.8 u of a
+          // logarithm.
           const double scale = 1 + std::fabs(a) + std::fabs(b);
           const double most =
               loss == ElementLoss::absolute_error ? scale : scale * scale + p * scale;

@@ -1,5 +1,5 @@
 #pragma once
-// What the tests of norms share: the arguments of a case, and errors beside the reference in double
+// Shared by the tests of norms: the arguments of a case, and errors against the reference in double
 // as a multiple of the bounds in kernels/norm/args.hpp.
 
 #include <soma/kernels/norm/args.hpp>

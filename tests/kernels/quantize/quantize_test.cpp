@@ -20,7 +20,7 @@ using namespace soma_test;
 
 namespace {
 
-// What is asked for, apart from memory.
+// The settings of a call, apart from memory.
 struct Task {
   std::size_t rows = 1, columns = 1, group_rows = 0, group_columns = 0;
   FloatFormat format = formats::fp8_e4m3fn;

@@ -38,7 +38,7 @@ TEST_CASE("costs of the Tensor engine", "[unit][neuroncore]") {
   CHECK(matmul(128, 512, DType::fp32, DType::fp32) == 2048);
   CHECK(matmul(128, 512, DType::tf32, DType::fp32) == 2048);
   CHECK(matmul(128, 512, DType::tf32, DType::tf32) == 512);
-  // Of [K, N]: max(K, min(64, N)); its result is [N, K].
+  // A transpose of [K, N] takes max(K, min(64, N)) cycles; its result is [N, K].
   const auto transpose = [](std::uint32_t k, std::uint32_t n) {
     return cycles(Engine::tensor, Opcode::transpose,
                   {.partitions = n, .free_size = k, .stationary = k, .contraction = k});

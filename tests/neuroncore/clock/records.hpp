@@ -58,7 +58,7 @@ class RecordBuilder {
     added.uses_sbuf = true;
     return added;
   }
-  // What comes later waits for everything that came before.
+  // Later instructions wait for all earlier instructions.
   void barrier() {
     at_barrier_ = issued_;
     barrier_.fill(1);
@@ -237,7 +237,8 @@ class Rules {
     return first;
   }
 
-  // Whether it began when one of its waits, or what held its port or the DMA engines, ended.
+  // True if the instruction began when one of its waits ended, or when another instruction released
+  // its port or the DMA engines.
   bool held_up(const std::vector<nc::Timed>& timed, std::size_t i,
                const std::vector<double>& until) const {
     const double start = timed[i].start;

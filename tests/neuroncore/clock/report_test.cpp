@@ -80,7 +80,7 @@ double number(std::string_view event, std::string_view key) {
   REQUIRE(at != event.npos);
   return std::stod(std::string(event.substr(at + key.size() + 3, 30)));
 }
-// Of the slices of a trace: row to start and end in ns.
+// The slices of a trace: a map from row to start and end in ns.
 std::map<int, std::vector<std::pair<double, double>>> slices(std::string_view trace) {
   std::map<int, std::vector<std::pair<double, double>>> rows;
   for (std::size_t at = trace.find("{\"ph\":\"X\""); at != trace.npos;
@@ -144,7 +144,7 @@ TEST_CASE("a report says what bounds a program", "[unit][neuroncore]") {
   CHECK_THAT(summary.intensity, WithinRel(2.0 * 128 * 128 * 512 / (256 * 1024), 1e-9));
   CHECK_THAT(summary.mbu, WithinRel(256 * 1024 / report.ns() / 410, 1e-9));
   CHECK_THAT(summary.dma_busy_ns, WithinRel(2 * load, 1e-9));
-  // What the Tensor engine did, and when the store waited.
+  // The Tensor engine's lane comes first.
   CHECK(summary.lanes.front().lane == nc::lane_of(nc::Engine::tensor));
 }
 

@@ -96,12 +96,12 @@ TEST_CASE("transfers share the DMA engines", "[unit][neuroncore]") {
   timeline = time(record);
   CHECK_THAT(timeline.ns, ns(1300 + 16 * 142));
   CHECK(timeline.instructions[1].bound == Bound::lane);
-  // Of another queue: the engines are busy with both.
+  // A transfer of another queue: the engines work for both queues.
   record.transfer(3, 128, 128 * 4096);
   timeline = time(record);
   CHECK_THAT(timeline.ns, ns(1300 + 16 * 142 + 8 * 4096 / 17.0));
   CHECK(timeline.instructions[2].bound == Bound::dma_engines);
-  // Of the same queue, on other engines: at the same time, and in order.
+  // Transfers of the same queue on other engines run at the same time, and in order.
   RecordBuilder both;
   both.transfer(0, 8, 8 * 4096);
   both.transfer(0, 8, 8 * 4);
@@ -158,7 +158,7 @@ TEST_CASE("a record may begin at any number and has no gaps", "[unit][neuroncore
   whole.scalar(512).after[1] = 1;
   whole.scalar(512);
   const std::span<const nc::Instruction> all(whole.all);
-  // What was taken earlier ended at time 0.
+  // Instructions before the span count as ended at time 0.
   CHECK(nc::timeline(all.subspan(1), machine).instructions[0].start == 0);
   const auto error = [&](const auto& change) {
     std::vector<nc::Instruction> bad = whole.all;

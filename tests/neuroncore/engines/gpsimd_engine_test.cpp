@@ -83,7 +83,7 @@ TEST_CASE("affine_select draws causal masks and others", "[unit][neuroncore]") {
         }
     }
   }
-  // Of one type, elements keep bits that fp32 does not have.
+  // If both types are the same, elements keep bits that fp32 does not have.
   const Tile integers = test.integers(1, std::vector<std::int32_t>{16777217, 16777219});
   test.core.gpsimd.affine_select(integers, integers, {.loops = {{1, 2}}}, 5);
   CHECK(test.integers_of(integers) == std::vector<std::int32_t>{16777217, 5});

@@ -1,5 +1,5 @@
-// What is written to a tile: rounding to each type, casts to integers, and stochastic rounding that
-// depends on the element and on nothing else.
+// Rounding of stored elements: rounding to each type, casts to integers, and stochastic rounding
+// that depends only on the element.
 
 #include "neuroncore/test_core.hpp"
 
@@ -271,8 +271,8 @@ TEST_CASE("stochastic rounding is right on average", "[unit][neuroncore][stat]")
 
 namespace {
 
-// What is computed outside the loops over partitions, which have their own modes: columns, rows of
-// a scatter, transposes of a biased type; and a look at integers.
+// Results of code outside the loops over partitions, which has its own rounding modes: columns,
+// rows of a scatter, transposes of a biased type; and integers read as such.
 std::vector<std::byte> beside_the_loops() {
   TestCore test({.record = true});
   nc::Core& core = test.core;

@@ -210,7 +210,7 @@ TEST_CASE("tensor_reduce folds the last dimensions", "[unit][neuroncore]") {
   CHECK(test.integers_of(dst) == std::vector<std::int32_t>{0x70000001, 4});
   test.core.vector.tensor_reduce(dst, numbers.reshape({2, 3}), Alu::bitwise_or);
   CHECK(test.integers_of(dst) == std::vector<std::int32_t>{0x70000FFF, 7});
-  // Of one element, too, a logical operator makes 0 or 1.
+  // A logical operator yields 0 or 1 also for a single element.
   const Tile ones = test.tile(DType::fp32, 1, std::vector<float>{5, 0, std::nanf("")});
   const Tile results = test.core.sbuf.tile(DType::fp32, 1, 3);
   for (const Alu op : {Alu::logical_and, Alu::logical_or, Alu::logical_xor}) {

@@ -12,7 +12,7 @@ using soma::DType;
 
 namespace {
 
-// What a view reads, by a copy into a plain tile.
+// Copies a view into a plain tile to see its elements.
 std::vector<float> seen(TestCore& test, const Tile& view) {
   const Tile plain = test.core.sbuf.tile(view.dtype(), view.partitions(), view.free_size());
   test.core.vector.copy(plain, view);

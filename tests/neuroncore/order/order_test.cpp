@@ -88,7 +88,8 @@ TEST_CASE("each missing wait is found", "[unit][neuroncore]") {
                    "[neuroncore.race]"));
   CHECK_THAT(message({.computed = false}), contains("dma_copy: number 1 of dma queue 1"));
   CHECK_THAT(message({.computed = false}), contains("tensor_scalar, number 1 of vector"));
-  // Of the two that it has to wait for, the store and what came before it, the first is named.
+  // The transfer lacks two waits, for the store and for the instruction before it; the message
+  // names the first.
   CHECK_THAT(message({.stored = false}), contains("dma_copy: number 3 of dma queue 0 at ") &&
                                              contains(" is not ordered after tensor_scalar"));
   CHECK(message({}) == "no error");

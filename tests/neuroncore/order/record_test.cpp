@@ -1,4 +1,4 @@
-// What a record says of each instruction beside its cost: waits, memories, direction, names, lines.
+// The record of each instruction besides its cost: waits, memories, direction, names, lines.
 
 #include "neuroncore/test_core.hpp"
 
@@ -73,7 +73,7 @@ TEST_CASE("waits on semaphores are in the record, whatever bytes they are for",
   core.gpsimd.memset(b, 2);
   wanted[gpsimd] = 0;  // its own lane
   CHECK(last(core).after == wanted);
-  // What the other had waited for before its last instruction is in the record of that one.
+  // The waits of the other engine before its last instruction are in that instruction's record.
   Semaphore third = core.semaphore();
   core.gpsimd.signal(third);
   core.tensor.wait(third, 1);

@@ -1,5 +1,5 @@
-// What the standard library is told about minifloat: limits from first principles, hash, text,
-// streams, formatting.
+// The standard library's view of minifloat: limits from first principles, hash, text, streams,
+// formatting.
 #include "catch.hpp"
 #include "numeric/mismatches.hpp"
 #include "numeric/named_types.hpp"

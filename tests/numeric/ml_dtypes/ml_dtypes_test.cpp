@@ -29,7 +29,7 @@ struct Difference {
 };
 constexpr Difference none{nullptr, 0, 0};
 
-// Of the encoding of an fp32 pattern.
+// The expected difference in encoding an fp32 pattern.
 constexpr Difference encode_difference(const FloatFormat& format, std::uint32_t pattern) {
   const std::uint32_t magnitude = pattern & 0x7FFFFFFFu;
   const bool is_nan = magnitude > 0x7F800000u;
@@ -59,7 +59,7 @@ constexpr Difference encode_difference(const FloatFormat& format, std::uint32_t 
   return none;
 }
 
-// Of the decoding of a code.
+// The expected difference in decoding a code.
 constexpr Difference decode_difference(const FloatFormat& format, std::uint32_t code) {
   const std::uint32_t low = code & format.magnitude_mask();
   const std::uint32_t sign = (code & format.sign_mask()) != 0 ? 0x80000000u : 0;

@@ -1,5 +1,4 @@
-// What an error does where there are no exceptions: the default, a handler, or a SOMA_THROW of the
-// host's own.
+// Errors without exceptions: the default, a handler, or the host's own SOMA_THROW.
 #include <cstdio>
 #include <cstdlib>
 

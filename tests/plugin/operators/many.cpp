@@ -67,7 +67,7 @@ torch::Tensor scaled_back(torch::Tensor dy, torch::Tensor, torch::Scalar by) {
   return scaled(dy, by);
 }
 
-// What must not be done, each by its number.
+// Mistakes that several processors can make, each by its number.
 torch::Tensor wrong(const torch::Tensor& x, double which) {
   size_t count = x.numel(), part = count / get_cpu_count();
   float* buffer = (float*)torch::neuron::tcm_malloc(sizeof(float) * room);

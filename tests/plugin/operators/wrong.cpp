@@ -1,4 +1,4 @@
-// What must not be done on one processor, each by its number, and what may be.
+// Mistakes of kernels on one processor, each by its number, and unusual but allowed code.
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -125,7 +125,7 @@ torch::Tensor wrong(torch::Tensor x, double which) {
   return y;
 }
 
-// What is allowed, though it looks odd.
+// Code that looks odd, but is allowed.
 static torch::Tensor kept;
 torch::Tensor odd(const torch::Tensor& x, double which) {
   torch::Tensor y = torch::zeros(x.sizes(), torch::kFloat);

@@ -152,7 +152,8 @@ TEST_CASE("labels of one row: one, or several where that is said", "[unit][text]
                   Format::fasttext) == "0 1 : dull film tail|0 : x|: y|");
   CHECK(labels_of("text\tlabel\na\tx, y\nb\t\nc\ty\n", Format::tsv) == "x y : a|: b|y : c|");
   CHECK(labels_of("text\tlabel\na\tx;y\n", Format::tsv, ';') == "x y : a|");
-  // Of a header, the labels one by one come again; cells need not.
+  // The second column is a column of labels because its single labels occur again; whole cells need
+  // not occur again.
   CHECK(labels_of("title\tgenres\na\tx,y\nb\ty\nc\tx\n", Format::tsv) == "x y : a|y : b|x : c|");
   CHECK(labels_of("{\"text\": \"a\", \"label\": [\"x\", 2, true]}\n"
                   "{\"text\": \"b\", \"label\": []}\n{\"text\": \"c\", \"label\": \"x,y\"}\n",

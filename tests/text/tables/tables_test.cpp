@@ -65,7 +65,7 @@ TEST_CASE("columns are numbers or categories, and know what is missing", "[unit]
   CHECK(table.column("note").categories == std::vector<std::string>{"a, \"b\"", "c"});
   CHECK(id_of([&] { table.column("cost"); }) == "table.column");
 
-  // What is said is done.
+  // Options override the detection.
   const Table said = read_table_text(houses, {.categories = {"rooms"}, .left_out = {"note"}});
   CHECK(said.find("note") == nullptr);
   CHECK(said.column("rooms").categories == std::vector<std::string>{"2", "3", "4"});

@@ -60,7 +60,7 @@ struct TwoScalars {
   bool mixes = false;
 };
 
-// What a stage throws that says nothing.
+// An exception without a message that a stage throws.
 struct Leaving {};
 
 struct ScalarResult {
