@@ -31,14 +31,14 @@ namespace {
 
 constexpr const char* epilogue = R"(
 Examples
-  bert_classifier train --output model                      made-up reviews, from nothing
+  bert_classifier train --output model                      a new model, generated reviews
   bert_classifier train --data reviews.tsv --pretrained minilm --output model
   bert_classifier evaluate --model model --data held_out.tsv
   echo "not a bad film at all" | bert_classifier predict --model model
   bert_classifier serve --model model --port 8080
-  mpirun -n 4 bert_classifier train --output model          four ranks, the same weights
+  mpirun -n 4 bert_classifier train --output model          four ranks, equal weights
 
-Any option may stand in a JSON file: bert_classifier train --config options.json
+A JSON file may hold any option: bert_classifier train --config options.json
 Exit code: 0 done, 1 the run failed, 2 the command line cannot be understood.)";
 
 // A file opened later would get the number of a closed standard stream and receive the printed
@@ -96,11 +96,11 @@ struct Program {
                                           "." + std::to_string(soma::version.minor) + "." +
                                           std::to_string(soma::version.patch));
     app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-    command("train", "learns to tell classes of text apart", train);
+    command("train", "trains a model on labelled texts", train);
     command("evaluate", "measures a model on labelled rows", evaluate);
-    command("predict", "says the class of each line", predict);
+    command("predict", "predicts the class of each line", predict);
     command("serve", "answers over HTTP: GET /ping, POST /invocations", serve);
-    command("describe", "tells what the program runs on", describe);
+    command("describe", "describes the machine and the program", describe);
   }
 
   template <class Options>
@@ -255,6 +255,6 @@ int main(int count, char** given) {
   } catch (const std::exception& error) {
     return finish(1, std::string(error.what()) + " [cli.failed]", launch);
   } catch (...) {
-    return finish(1, "something that is no std::exception was thrown [cli.failed]", launch);
+    return finish(1, "an exception that is no std::exception was thrown [cli.failed]", launch);
   }
 }

@@ -26,11 +26,11 @@ namespace {
 
 constexpr const char* help = R"(usage: digits [options]
 
-Trains networks on 16 x 16 images of digits that the program draws itself, and shows what they read.
+Trains networks on generated 16 x 16 images of digits, and shows their answers.
   --model mlp|convnet|both   default both, one after the other
   --epochs N                 passes over the training images, default 6
   --images N                 training images, default 10000; 2000 more are held out
-  --seed N                   of images, first weights and order, default 1
+  --seed N                   seed of images, initial weights and order, default 1
   --threads N                default 0: the cores this process may use; results do not depend on it
   --help
 Exit code: 0; 1 if something failed; 2 if the options cannot be understood.
@@ -262,7 +262,7 @@ void run(const Options& options) {
   for (Network& network : networks)
     results.push_back(train(context, network, training, held_out, options));
 
-  std::printf("\nheld-out images, and what they are taken for\n\n");
+  std::printf("\nheld-out images, and the answers of the networks\n\n");
   print_images(held_out, 0, 5, results);
   print_images(held_out, 5, 10, results);
 

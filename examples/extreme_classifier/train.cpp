@@ -99,7 +99,7 @@ int train(const TrainOptions& options) {
   if (report.interrupted) {
     std::cerr << "train: interrupted at step " << report.steps
               << (checkpoints ? "; go on with --resume\n"
-                              : ", without --checkpoint: all is lost\n");
+                              : "; nothing is kept without --checkpoint\n");
     return 1;
   }
   if (!options.output.empty()) soma::models::save_extreme_classifier(model, options.output);

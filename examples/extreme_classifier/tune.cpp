@@ -125,5 +125,5 @@ void tune(soma::Context& context, const TrainOptions& options,
   std::cout << "recommended: " << words_of(full->rate >= 0.5 * uniform->rate ? *full : *uniform)
             << '\n';
   if (const Trial* const hashed = worthwhile(trials, Sampler::lsh_shared))
-    std::cout << "of those by hashes: " << words_of(*hashed) << '\n';
+    std::cout << "recommended with hashes: " << words_of(*hashed) << '\n';
 }

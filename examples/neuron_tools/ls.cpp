@@ -170,7 +170,7 @@ int run(const std::string& name, const std::string& folder, bool json, bool topo
     std::cout << head << line.text << '\n';
   }
   if (topology) print_topology(instance);
-  std::cout << "\nsoma programs that publish how they are doing: " << found.runs.size() << '\n';
+  std::cout << "\nsoma programs that publish their progress: " << found.runs.size() << '\n';
   for (const soma::RunStatus& status : found.runs)
     std::cout << "  " << status.process << "  " << tools::printable(status.command.data()) << '\n';
   for (const std::string& line : found.left_out) std::cerr << "left out: " << line << '\n';
@@ -181,15 +181,16 @@ int run(const std::string& name, const std::string& folder, bool json, bool topo
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "Lists what an instance of the accelerator has, and the soma programs that run here.",
+      "Lists the devices of an accelerator instance, and the soma programs that run on this "
+      "machine.",
       "soma-ls");
   std::string instance = "trn1.32xlarge", folder;
   bool json = false, topology = false;
   app.add_option("instance", instance, "trn1.2xlarge, trn1.32xlarge or trn1n.32xlarge")
       ->capture_default_str();
-  app.add_flag("--json", json, "everything with its sources, as one JSON object");
-  app.add_flag("--topology", topology, "the links between chips as a map");
-  app.add_option("--folder", folder, "of running programs' pages; default: $XDG_RUNTIME_DIR/soma");
+  app.add_flag("--json", json, "print everything with its sources as one JSON object");
+  app.add_flag("--topology", topology, "print the links between chips as a map");
+  app.add_option("--folder", folder, "folder of status pages; default: $XDG_RUNTIME_DIR/soma");
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {

@@ -144,12 +144,12 @@ void print_instance(const Step& step, const Options& options) {
   const double ratio = predicted.steps_per_second() / trn1.steps_per_second;
   std::cout << "\npublished fine-tuning of bert-base, 8 a core, 128 tokens, 32 cores: "
             << soma::detail::fixed(trn1.steps_per_second, 2)
-            << " steps a second; predicted here: " << soma::detail::fixed(ratio, 2)
+            << " steps per second; predicted here: " << soma::detail::fixed(ratio, 2)
             << " times that. No agreement is claimed.\n"
             << tools::table({{"INSTANCE", "STEPS/S", "ACCURACY", "SECONDS", "DOLLARS"},
                              {std::string(trn1.instance), "6.64", "0.984", "6033", "41.47"},
                              {std::string(p4d.instance), "5.44", "not given", "6553", "68.60"}})
-            << "said of it: 22 % faster, up to 50 % cheaper; its own figures give "
+            << "The publication says: 22 % faster, up to 50 % cheaper; its own numbers give "
             << soma::detail::fixed((trn1.steps_per_second / p4d.steps_per_second - 1) * 100, 0)
             << " and " << soma::detail::fixed((1 - trn1.dollars / p4d.dollars) * 100, 0)
             << " %; price times seconds gives " << soma::detail::fixed(trn1.computed_dollars(), 2)
@@ -221,30 +221,32 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "Estimates how long an operator or a training step of BERT takes on a NeuronCore, by "
-      "published rules, and says what holds it up.",
+      "Estimates by published rules how long an operator or a training step of BERT takes on a "
+      "NeuronCore, and which resource limits it.",
       "soma-profile");
   Options options;
   app.add_option("what", options.what, "an operator, or bert-base, bert-large, bert-tiny ...")
       ->required();
-  app.add_option("shapes", options.shapes, "of the operator's inputs, such as 128x512");
-  app.add_option("--type", options.type, "of the operator's inputs")->capture_default_str();
-  app.add_option("--batch", options.batch, "texts of a model's step")
+  app.add_option("shapes", options.shapes, "shapes of the operator's inputs, such as 128x512");
+  app.add_option("--type", options.type, "type of the operator's inputs")->capture_default_str();
+  app.add_option("--batch", options.batch, "texts per step of a model")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
-  app.add_option("--length", options.length, "tokens of a text")
+  app.add_option("--length", options.length, "tokens per text")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
-  app.add_option("--precision", options.precision, "of a model's step")->capture_default_str();
-  app.add_option("--mode", options.mode, "eager, jit or lazy")
+  app.add_option("--precision", options.precision, "precision of a model's step")
+      ->capture_default_str();
+  app.add_option("--mode", options.mode, "run mode: eager, jit or lazy")
       ->check(CLI::IsMember({"eager", "jit", "lazy"}))
       ->capture_default_str();
   app.add_option("--instance", options.instance,
-                 "predict the step of a data-parallel run on it, such as trn1.32xlarge");
-  app.add_option("--ranks", options.ranks, "cores of that run; default: all of the instance");
+                 "predict the step of a data-parallel run on this instance, such as trn1.32xlarge");
+  app.add_option("--ranks", options.ranks,
+                 "cores of the data-parallel run; default: all cores of the instance");
   app.add_option("--trace", options.trace, "write a trace for ui.perfetto.dev");
   app.add_option("--page", options.page, "write a page for a browser");
-  app.add_flag("--json", options.json, "the report as JSON");
+  app.add_flag("--json", options.json, "print the report as JSON");
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {

@@ -118,7 +118,7 @@ class Watchdog {
     const soma::Error error(
         soma::error_id::parallel_timeout, "MPI_Init", "meeting the other ranks",
         "not over after " + std::to_string(static_cast<long long>(seconds_ * 1e3)) + " ms",
-        "all of them there within --time-limit");
+        "all ranks within --time-limit");
     last_words_(error.what());
     std::_Exit(1);
   }
@@ -236,7 +236,7 @@ void check_alone(const std::string& command) {
   const Surroundings around = look_around();
   if (around.processes > 1)
     throw LaunchError(around.source + " names " + std::to_string(around.processes) +
-                      " processes, and " + command + " is the work of one: start it by itself");
+                      " processes, and " + command + " needs a single process: start it by itself");
 }
 
 Launch::Launch() = default;
@@ -248,8 +248,8 @@ Launch::~Launch() {
 
 void Launch::warn(std::ostream& out) const {
   if (idle_cores_ > 0)
-    out << "cores of this machine that no rank may use: " << idle_cores_
-        << " (mpirun --bind-to none gives ranks all of them)\n";
+    out << "cores of this machine that no rank uses: " << idle_cores_
+        << " (mpirun --bind-to none gives all cores to the ranks)\n";
 }
 
 void Launch::give_up(const std::string& message) {

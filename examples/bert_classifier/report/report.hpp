@@ -41,8 +41,8 @@ std::string end_curves(std::optional<ExpendableCurves>& curves, const TrainOptio
   curves->write([&](const soma::train::RunCurves& known) {
     picture = known.svg();
     if (known.beginning() != 0 && !options.quiet)
-      std::cerr << "curves begin behind step " << known.beginning()
-                << ": there is no file with those of the steps before\n";
+      std::cerr << "the curves begin after step " << known.beginning()
+                << ": no file has the curves of earlier steps\n";
   });
   return picture;
 }

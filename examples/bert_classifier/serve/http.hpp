@@ -39,7 +39,7 @@ std::thread start_thread(Work work) {
     return std::thread(std::move(work));
   } catch (const std::exception& error) {
     soma::fail(soma::error_id::thread_start, "serve", "thread", error.what(),
-               "one more: fewer of them elsewhere, or more memory");
+               "one more thread: use fewer threads elsewhere, or more memory");
   }
 }
 

@@ -156,7 +156,7 @@ class Body {
     if (!whole) bodies::refuse("in chunks that cannot be read", "sizes in hex");
     if (busy_)
       soma::fail(ErrorId{"serve.busy"}, post, "the server", "busy with other requests",
-                 "the same again, later");
+                 "the same request again later");
     return text_;
   }
 

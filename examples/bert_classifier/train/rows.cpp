@@ -170,13 +170,14 @@ TrainingRows make_up_rows(const TrainOptions& options) {
   const baselines::Accuracies reached =
       baselines::measure(as_texts(rows.train), as_texts(rows.held_out),
                          [] { soma::check_stop(&stop_requested, "train"); });
-  std::cout << "The reviews are generated, not written by people; the held-out ones are made of\n"
-               "combinations and names that training never shows. What ignores the order of words\n"
-               "reaches, on the held-out reviews:\n"
-            << "  length only       " << soma::detail::fixed(reached.length, 4) << '\n'
-            << "  single words      " << soma::detail::fixed(reached.words, 4) << '\n'
-            << "  pairs of words    " << soma::detail::fixed(reached.pairs, 4) << '\n'
-            << std::flush;
+  std::cout
+      << "The reviews are generated, not written by people; held-out reviews use combinations and\n"
+         "names that training never shows. Models that ignore the order of words have this\n"
+         "accuracy on the held-out reviews:\n"
+      << "  length only       " << soma::detail::fixed(reached.length, 4) << '\n'
+      << "  single words      " << soma::detail::fixed(reached.words, 4) << '\n'
+      << "  pairs of words    " << soma::detail::fixed(reached.pairs, 4) << '\n'
+      << std::flush;
   return rows;
 }
 
@@ -198,7 +199,7 @@ TrainingRows training_rows(const TrainOptions& options) {
     throw UsageError(std::string("--class-weights is for rows with one label each, not for ") +
                      (options.data.regression ? "--regression" : "--multi-label"));
   if (options.data.data.empty()) {
-    need_share(false, "reviews that are made up have held-out ones of their own");
+    need_share(false, "generated reviews include held-out reviews");
     if (options.stream != 0) throw UsageError("--stream needs --data, a file of rows");
     return make_up_rows(options);
   }
@@ -207,7 +208,7 @@ TrainingRows training_rows(const TrainOptions& options) {
     files = soma::text::find_data_files(options.data.data);
     if (!options.data.dev.empty()) files.held_out = {options.data.dev};
   }
-  need_share(options.stream == 0, "with --stream held-out rows come from --dev");
-  need_share(files.held_out.empty(), "held-out rows have a file of their own");
+  need_share(options.stream == 0, "with --stream the file of --dev has the held-out rows");
+  need_share(files.held_out.empty(), "a file has the held-out rows");
   return options.stream != 0 ? stream_rows(options, files) : read_rows(options, files);
 }

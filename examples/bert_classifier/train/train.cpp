@@ -75,8 +75,8 @@ std::unique_ptr<TextClassifier> make_model(soma::Context& context, const TrainOp
     std::unique_ptr<TextClassifier> model(
         new TextClassifier(TextClassifier::from_pretrained(context, options.pretrained, settings)));
     if (!model->fresh().empty() && !options.quiet)
-      std::cerr << "new, not taken from the files: " << model->fresh().size()
-                << " tensors, such as " << model->fresh().front() << '\n';
+      std::cerr << "new tensors, which the files do not have: " << model->fresh().size()
+                << ", such as " << model->fresh().front() << '\n';
     return model;
   }
   soma::text::VocabularyTrainer trainer;
