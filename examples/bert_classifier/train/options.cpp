@@ -89,8 +89,8 @@ void add_options(CLI::App& command, TrainOptions& options) {
       ->excludes(multi_label)
       ->group(data_group);
   real("--held-out-share", options.data.held_out_share,
-       "share of rows to hold out for validation without --dev, chosen by a hash of the text; with "
-       "--model-kind fast the default is 0",
+       "share of rows to hold out for validation if there is no --dev, chosen by a hash of the "
+       "text; by default 0 with --model-kind fast",
        0.001, 0.9, data_group)
       ->default_str("0.1");
   number("--stream", options.stream,
