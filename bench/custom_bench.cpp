@@ -59,7 +59,7 @@ BENCHMARK(on_tape<false, false>)->Name("custom/tape");
 BENCHMARK(on_tape<true, false>)->Name("custom/tape, recorded");
 BENCHMARK(on_tape<false, true>)->Name("custom/tape, by name");
 
-// An empty kernel of a GPSIMD processor, with its shape function: what a call costs beside it.
+// An empty kernel of a GPSIMD processor, with its shape function: the overhead of a call.
 void processor(benchmark::State& state) {
   auto context = soma::make_context({.threads = 1});
   soma::load_operators(context, SOMA_BENCH_KERNELS);
@@ -69,7 +69,7 @@ void processor(benchmark::State& state) {
 }
 BENCHMARK(processor)->Name("custom/empty kernel of a processor");
 
-// A built-in operator of as little work.
+// A built-in operator with equally little work.
 void built_in(benchmark::State& state) {
   auto context = soma::make_context({.threads = 1});
   soma::Tape tape(context);

@@ -1,7 +1,7 @@
-// Matrix products and attention on one thread, through the kernel table: GFLOP/s, and their share
-// of what multiply-adds reach in registers, or the bf16 instruction where products of bf16 or 8-bit
-// numbers use one. That is measured anew before every product, because clock rates wander;
-// `of_peak` is the median share.
+// Matrix products and attention on one thread, through the kernel table: GFLOP/s, and the share of
+// the peak speed of multiply-adds in registers (of the bf16 instruction for products that use it).
+// The peak is measured again before every product, because clock rates vary; `of_peak` is the
+// median share.
 //
 //   build/release/bin/soma_bench --benchmark_filter='^(gemm|attention)/' --benchmark_repetitions=7
 

@@ -1,7 +1,8 @@
-// A matrix product from the definition to the library's kernel, one idea a rung: c = a b with a
-// 1024 x 768, b 768 x 768, fp32, row after row, one thread. Every rung adds products along k in
-// order, one fused multiply-add at a time, so all have the same bits, which is checked before they
-// are timed; but for the last, which is there where the CPU has tiles and is held to its bound.
+// A matrix product from the definition to the library's kernel, one idea per rung: c = a b with a
+// 1024 x 768, b 768 x 768, fp32, row-major, one thread. Every rung adds products along k in order,
+// one fused multiply-add at a time. All rungs therefore have the same bits, which is checked before
+// the measurement. The last rung is an exception: it uses tiles if the CPU has them, and is checked
+// against its error bound.
 //
 //   build/release/bin/soma_bench --benchmark_filter=ladder/gemm --benchmark_repetitions=7
 //

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a pipeline of two stages costs and saves, beside one process with one thread; medians of alternating rounds.
+# Measures the costs and savings of a pipeline of two stages, beside one process with one thread; medians of alternating rounds.
 # Usage: bash bench/pipeline.sh [--rounds N] [--bert-base]
 # --bert-base also compares the heap of a rank (some minutes, 6 GB). Needs build/release/bin/soma_pipeline; a quiet machine.
 set -euo pipefail

@@ -23,7 +23,7 @@ BENCHMARK(fork_join)->Arg(1)->Arg(2)->UseRealTime();
 void fork_join_asleep(benchmark::State& state) {
   auto context = soma::make_context({.threads = 2});
   for (auto _ : state) {
-    // Until the worker sleeps, but not this core.
+    // Waits until the worker sleeps, but keeps this core busy.
     for (const std::int64_t start = soma::monotonic_nanoseconds();
          soma::monotonic_nanoseconds() - start < 500'000;)
       continue;

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# What the two commands (examples/run.sh, tests/run.sh) share: messages, and the packages soma is built with.
+# Messages and package lists that the two commands examples/run.sh and tests/run.sh share.
 # To be sourced by a script that has `set -euo pipefail`.
 #
-# A package counts as there when what it brings is there, wherever it came from: a compiler or a library
+# A package counts as installed if its program or library is found, wherever it came from: a compiler or a library
 # from another source is respected, and nothing is installed over it.
 
 # A command started with a closed stdin would otherwise have its first opened file take that place.

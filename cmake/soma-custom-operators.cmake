@@ -56,7 +56,7 @@ function(soma_add_custom_operators target)
     list(APPEND bindings "${folder}/binding_${number}.cpp")
   endforeach()
 
-  # What all libraries of a project are made of.
+  # All libraries of a project share these objects.
   if(NOT TARGET soma_custom_operators_tool)
     add_library(soma_custom_operators_tool OBJECT EXCLUDE_FROM_ALL "${include}/soma/compat/build_tool.cpp")
     add_library(soma_custom_operators_carrier OBJECT EXCLUDE_FROM_ALL
@@ -65,7 +65,7 @@ function(soma_add_custom_operators target)
     soma_custom_operators_part(soma_custom_operators_carrier)
   endif()
 
-  # What both the tool and the library are made of.
+  # The tool and the library share these objects.
   set(shapes "")
   if(arg_SHAPE)
     add_library(${target}_shapes OBJECT EXCLUDE_FROM_ALL ${arg_SHAPE})

@@ -6,7 +6,7 @@
 
 namespace soma_fuzz {
 
-// Ends the program, which the fuzzer takes for a finding.
+// Ends the program; the fuzzer reports this as a finding.
 inline void check(bool kept, const char* promise) {
   if (kept) return;
   std::fprintf(stderr, "broken: %s\n", promise);

@@ -1,4 +1,5 @@
-// Any bytes as a BERT's config.json: refused, or a model that can be, written and read the same.
+// Reads random bytes as a BERT's config.json: the reader refuses them, or returns a possible model
+// that is written and read again without a change.
 
 #include <soma/models/bert_config_json.hpp>
 

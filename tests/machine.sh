@@ -56,7 +56,7 @@ connect() {
   fi
 }
 
-# What is passed on: how to reach the network, and nothing else.
+# Passes on only the variables that are needed to reach the network.
 passed_on() {
   local name
   while read -r name; do

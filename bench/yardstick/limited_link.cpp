@@ -100,7 +100,7 @@ Nanoseconds parse_time(std::string_view text, std::string_view what) {
   return Nanoseconds(static_cast<std::int64_t>(nanoseconds));
 }
 
-// Nothing where help was asked for.
+// Returns nothing if the user asked for help.
 std::optional<Options> parse_options(const std::vector<std::string>& words) {
   Options options;
   for (std::size_t i = 0; i < words.size(); ++i) {

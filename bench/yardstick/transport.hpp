@@ -1,7 +1,7 @@
-// How fast a Communicator is: what an exchange between neighbours costs by size, the two numbers of
-// the usual model (alpha seconds a message, beta seconds a byte) with the cost of adding, and
-// all_reduce() both ways. Every rank calls measure_transport(); rank 0 prints a table and, at the
-// end, one line of JSON, which bench/scaling_model.py reads.
+// Measures a Communicator: the time of an exchange between neighbours by size, the two numbers of
+// the usual model (alpha seconds per message, beta seconds per byte) with the time of adding, and
+// all_reduce() both ways. Every rank calls measure_transport(); rank 0 prints a table and then one
+// line of JSON, which bench/scaling_model.py reads.
 #pragma once
 
 #include <soma/parallel.hpp>

@@ -13,7 +13,7 @@ class SomaTestPackage(ConanFile):
         self.requires(self.tested_reference_str)
 
     def layout(self):
-        # What the test builds goes to a temporary folder, so that the checkout stays as it was.
+        # Builds in a temporary folder, so that the checkout does not change.
         if not self.conf.get("tools.cmake.cmake_layout:test_folder"):
             self.conf.define("tools.cmake.cmake_layout:test_folder", "$TMP")
         cmake_layout(self)

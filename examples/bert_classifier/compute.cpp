@@ -11,7 +11,7 @@
 
 namespace {
 
-// Warnings, such as an operator that has no program and runs on the host.
+// Receives warnings, for example of an operator that has no program and runs on the host.
 constexpr soma::LogSink warnings{nullptr,
                                  [](void*, soma::LogLevel level, std::string_view message) {
                                    if (level >= soma::LogLevel::warning)

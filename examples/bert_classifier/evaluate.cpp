@@ -35,7 +35,7 @@ namespace {
 
 using soma::models::TextClassifier;
 
-// Prints the metrics of a model that gives a text a number or several labels.
+// Prints the metrics of a model whose output is a number or several labels per text.
 int print_values(const soma::train::Evaluation& result, bool json) {
   if (json) {
     soma::Record record("evaluation");
@@ -104,7 +104,7 @@ namespace {
 
 using Texts = std::span<const std::string_view>;
 
-// Answers the lines of a file: ask(texts, pairs) gives a prediction for each text.
+// Predicts the lines of a file: ask(texts, pairs) returns a prediction for each text.
 template <class Ask>
 int answer_lines(const Ask& ask, soma::data::LabelKind kind, const PredictOptions& options) {
   LineReader input(options.file);

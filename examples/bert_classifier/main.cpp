@@ -31,14 +31,14 @@ namespace {
 
 constexpr const char* epilogue = R"(
 Examples
-  bert_classifier train --output model                      made-up reviews, from nothing
+  bert_classifier train --output model                      a new model, generated reviews
   bert_classifier train --data reviews.tsv --pretrained minilm --output model
   bert_classifier evaluate --model model --data held_out.tsv
   echo "not a bad film at all" | bert_classifier predict --model model
   bert_classifier serve --model model --port 8080
-  mpirun -n 4 bert_classifier train --output model          four ranks, the same weights
+  mpirun -n 4 bert_classifier train --output model          four ranks, equal weights
 
-Any option may stand in a JSON file: bert_classifier train --config options.json
+A JSON file may hold any option: bert_classifier train --config options.json
 Exit code: 0 done, 1 the run failed, 2 the command line cannot be understood.)";
 
 // A file that is opened later would take a closed stream's descriptor and get the program's output.
@@ -59,7 +59,7 @@ void flush_output() {
 // The file in which a job reports why it ended; an end by a second signal reports there too.
 std::string failure_file;
 
-std::array<volatile std::sig_atomic_t, 65> seen{};  // by the numbers of signals
+std::array<volatile std::sig_atomic_t, 65> seen{};  // index: the number of the signal
 
 // The first signal asks for an orderly end; a second one of the same kind ends the program at once.
 void on_signal(int number) {
@@ -94,11 +94,11 @@ struct Program {
                                           "." + std::to_string(soma::version.minor) + "." +
                                           std::to_string(soma::version.patch));
     app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-    command("train", "learns to tell classes of text apart", train);
+    command("train", "trains a model on labelled texts", train);
     command("evaluate", "measures a model on labelled rows", evaluate);
-    command("predict", "says the class of each line", predict);
+    command("predict", "predicts the class of each line", predict);
     command("serve", "answers over HTTP: GET /ping, POST /invocations", serve);
-    command("describe", "tells what the program runs on", describe);
+    command("describe", "describes the machine and the program", describe);
   }
 
   template <class Options>
@@ -164,7 +164,7 @@ struct Program {
                        (nearest.empty() ? "" : "; is " + nearest + " meant?") + " (see " + command +
                        " --help)");
     }
-    std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
+    std::reverse(arguments.begin(), arguments.end());  // CLI11 wants the arguments in reverse
     try {
       app.parse(arguments);
     } catch (const CLI::Success& asked) {
@@ -204,9 +204,9 @@ int main(int count, char** given) {
   keep_streams_apart();
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
-  std::signal(SIGUSR1, on_signal);  // mpirun passes it on; to SIGTERM it adds a SIGKILL soon after
-  std::signal(SIGPIPE, SIG_IGN);    // a reader that went away is an error of writing
-  std::signal(SIGXFSZ, SIG_IGN);    // as is a file that may not become so large
+  std::signal(SIGUSR1, on_signal);  // mpirun forwards SIGUSR1, and follows a SIGTERM with a SIGKILL
+  std::signal(SIGPIPE, SIG_IGN);    // writing reports a closed reader
+  std::signal(SIGXFSZ, SIG_IGN);    // writing reports the limit of a file's size
   Launch launch;
   try {
     Program program;
@@ -253,6 +253,6 @@ int main(int count, char** given) {
   } catch (const std::exception& error) {
     return finish(1, std::string(error.what()) + " [cli.failed]", launch);
   } catch (...) {
-    return finish(1, "something that is no std::exception was thrown [cli.failed]", launch);
+    return finish(1, "an exception that is no std::exception was thrown [cli.failed]", launch);
   }
 }

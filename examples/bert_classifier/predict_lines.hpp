@@ -56,7 +56,7 @@ class LineReader {
   }
 
  private:
-  static constexpr int wait_milliseconds = 50;  // until stop() is asked again
+  static constexpr int wait_milliseconds = 50;  // between two calls of stop()
 
   std::string_view buffered() const { return {buffer_.data() + at_, size_ - at_}; }
   bool readable(int milliseconds) {

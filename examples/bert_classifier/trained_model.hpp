@@ -14,5 +14,5 @@ inline void check_trained(const soma::models::TextClassifier& model, const std::
     soma::fail(soma::error_id::missing_name, operation, "name",
                soma::quoted(model.fresh().front()) + ", which " + soma::quoted(folder) +
                    " has no trained values for",
-               "a model that was trained to classify (train --pretrained makes one of this)");
+               "a model that was trained to classify (train --pretrained makes such a model)");
 }

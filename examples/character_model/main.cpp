@@ -177,16 +177,17 @@ void run(const Options& options) {
 }  // namespace
 
 int main(int count, char** given) {
-  CLI::App app("Learns which character of a text follows, and writes text of its own.");
+  CLI::App app("Learns to predict the next character of a text, and writes text.");
   Options options;
-  app.add_option("--text", options.text, "a file to learn from; default: made-up reviews");
-  app.add_option("--load", options.load, "begin with the weights of this file");
-  app.add_option("--save", options.save, "safetensors file of the weights and the alphabet");
-  app.add_option("--plot", options.plot, "an SVG picture of the loss");
-  app.add_option("--begin", options.begin, "what is written begins so");
+  app.add_option("--text", options.text, "file to learn from; default: generated reviews");
+  app.add_option("--load", options.load, "start with the weights in this file");
+  app.add_option("--save", options.save, "safetensors file for the weights and the alphabet");
+  app.add_option("--plot", options.plot, "SVG picture of the loss");
+  app.add_option("--begin", options.begin, "beginning of the written text");
   app.add_option("--steps", options.steps)->capture_default_str();
-  app.add_option("--every", options.every, "steps between two lines")->check(CLI::PositiveNumber);
-  app.add_option("--seed", options.seed, "of first weights and what is written");
+  app.add_option("--every", options.every, "steps between two printed lines")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--seed", options.seed, "seed of the initial weights and of the written text");
   app.add_option("--threads", options.threads)->check(CLI::Range(0, soma::max_threads));
   try {
     app.parse(count, given);

@@ -1,4 +1,5 @@
-// A custom ReLU from two expressions: a bend, x^2 (2 - x) between 0 and 1, instead of the corner.
+// A custom ReLU from two expressions: instead of a corner, the function bends as x^2 (2 - x)
+// between 0 and 1.
 #pragma once
 
 #include <soma/api.hpp>

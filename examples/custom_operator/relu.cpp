@@ -9,7 +9,7 @@
 
 static constexpr size_t piece = 1024;  // elements: 4 KB of the 16 KB that a kernel may have
 
-// The first `elements % processors` processors have one element more than the others.
+// The first `elements % processors` processors take one element more than the other processors.
 static size_t begin_of(size_t elements, uint32_t processor) {
   size_t share = elements / get_cpu_count(), rest = elements % get_cpu_count();
   return share * processor + (processor < rest ? processor : rest);

@@ -1,5 +1,5 @@
-// Shape functions of ReLU and its gradient: a compiler plans a graph with the sizes and types that
-// they return.
+// Shape functions of ReLU and its gradient: a compiler plans a graph with the returned sizes and
+// types.
 
 #include <torch/torch.h>
 #include <torchneuron/register.h>

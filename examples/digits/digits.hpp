@@ -1,5 +1,5 @@
-// Pictures of digits, 16 x 16 grey values (or finer), to learn from: strokes of a pen with a random
-// hand.
+// Generated pictures of digits to learn from: 16 x 16 grey values (or more), strokes of a pen with
+// a random hand.
 //
 // An image is a pure function of (seed, index), to the last bit on every machine (see product()),
 // so a training set and a test set are two seeds, and neither has to be stored. Its digit is index
@@ -135,7 +135,7 @@ inline double squared_distance(Point pixel, Point from, Point to) {
   return product(x, x) + product(y, y);
 }
 
-// The strokes as a chain of short lines for each curve.
+// Turns each curve of the strokes into a chain of short lines.
 inline std::vector<std::array<Point, 2>> strokes(const Hand& hand, int digit) {
   constexpr int parts = 5;
   std::vector<std::array<Point, 2>> lines;
@@ -160,7 +160,7 @@ constexpr std::int32_t label(std::uint64_t index) {
   return static_cast<std::int32_t>(index % classes);
 }
 
-// Image `index` of the stream `seed`, row by row: size * size grey values.
+// Draws image `index` of the stream `seed`, row by row: size * size grey values.
 template <std::size_t size = side>
 void draw_image(std::uint64_t seed, std::uint64_t index, std::span<float, size * size> image) {
   constexpr float step = static_cast<float>(side) / static_cast<float>(size);
@@ -174,7 +174,7 @@ void draw_image(std::uint64_t seed, std::uint64_t index, std::span<float, size *
     double nearest = 1e9;
     for (const auto& [from, to] : lines)
       nearest = std::min(nearest, squared_distance(pixel, from, to));
-    // A pixel that the stroke's edge halves is grey.
+    // A pixel becomes grey if the stroke's edge halves the pixel.
     const auto distance = static_cast<float>(std::sqrt(nearest));
     const float cover = std::clamp(hand.pen + 0.5f - distance, 0.0f, 1.0f);
     // The sum of four bytes is nearly normal, with mean 510 and standard deviation 147.8.

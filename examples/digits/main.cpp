@@ -26,11 +26,11 @@ namespace {
 
 constexpr const char* help = R"(usage: digits [options]
 
-Trains networks on 16 x 16 images of digits that the program draws itself, and shows what they read.
+Trains networks on generated 16 x 16 images of digits, and shows their answers.
   --model mlp|convnet|both   default both, one after the other
   --epochs N                 passes over the training images, default 6
   --images N                 training images, default 10000; 2000 more are held out
-  --seed N                   of images, first weights and order, default 1
+  --seed N                   seed of images, initial weights and order, default 1
   --threads N                default 0: the cores this process may use; results do not depend on it
   --help
 Exit code: 0; 1 if something failed; 2 if the options cannot be understood.
@@ -49,7 +49,7 @@ struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The text as a whole number from `least` to `most`. Error UsageError.
+// Parses a whole number from `least` to `most`. Error UsageError.
 template <class Number>
 Number number(std::string_view option, std::string_view text, Number least, Number most) {
   Number value{};
@@ -163,7 +163,7 @@ double accuracy(const std::vector<int>& answers, const Dataset& data) {
 
 struct Result {
   std::string name;
-  std::vector<int> answers{};  // to the held-out images
+  std::vector<int> answers{};  // the answers for the held-out images
   double loss = 0, accuracy = 0, seconds = 0;
 };
 
@@ -218,7 +218,7 @@ Result train(soma::Context& context, Network& network, const Dataset& training,
 
 // ---- results
 
-// One number for all weights (FNV-1a, 64 bits), to compare runs by.
+// Returns a hash of all weights (FNV-1a, 64 bits), to compare runs.
 std::uint64_t hash(const soma::Parameters& parameters) {
   std::uint64_t state = 0xCBF29CE484222325u;
   for (const soma::Parameter& parameter : parameters)
@@ -262,7 +262,7 @@ void run(const Options& options) {
   for (Network& network : networks)
     results.push_back(train(context, network, training, held_out, options));
 
-  std::printf("\nheld-out images, and what they are taken for\n\n");
+  std::printf("\nheld-out images, and the answers of the networks\n\n");
   print_images(held_out, 0, 5, results);
   print_images(held_out, 5, 10, results);
 

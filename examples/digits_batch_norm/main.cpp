@@ -33,7 +33,7 @@ soma::nn::Sequential make_net(const soma::nn::Scope& scope, bool norms) {
   std::size_t channels = 1;
   for (const std::size_t next : {16, 32}) {
     const std::string block = std::to_string(next);
-    // A norm has a bias of its own.
+    // The norm has a bias, so that the convolution needs none.
     net.add("conv" + block,
             soma::nn::Conv2d(scope / ("conv" + block), channels, next, 3,
                              {.setting = {.pad_height = 1, .pad_width = 1}, .bias = !norms}));

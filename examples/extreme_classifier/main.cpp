@@ -14,43 +14,51 @@ namespace {
 
 void add_train(CLI::App& app, TrainOptions& options) {
   CLI::Option* data = app.add_option("--data", options.data, "XMC or libsvm file, also .gz");
-  app.add_option("--test", options.test, "the same, to measure by")->needs(data);
-  app.add_option("--classes", options.classes, "of made-up points")
+  app.add_option("--test", options.test, "XMC or libsvm file of test points")->needs(data);
+  app.add_option("--classes", options.classes, "classes of generated points")
       ->excludes(data)
       ->capture_default_str();
-  app.add_option("--features", options.features, "of made-up points")
+  app.add_option("--features", options.features, "features of generated points")
       ->excludes(data)
       ->capture_default_str();
-  app.add_option("--points", options.points, "made-up ones to train on")
+  app.add_option("--points", options.points, "generated points to train on")
       ->excludes(data)
       ->capture_default_str();
   app.add_option("--output", options.output, "folder for the model");
-  app.add_option("--sampler", options.sampler, "default: by the number of classes")
+  app.add_option("--sampler", options.sampler,
+                 "how classes of a batch are chosen; default: by the number of classes")
       ->check(CLI::IsMember({"full", "uniform", "lsh_shared", "lsh_per_sample"}));
   app.add_option("--set", options.set,
-                 "classes that a batch is trained against, or a point of lsh_per_sample; 0: 2048, "
-                 "256");
-  app.add_option("--tables", options.tables, "of hashes; 0: 32, or what the memory holds");
-  app.add_option("--codes", options.codes, "of a table, 1 to 5; 0: by the number of classes");
+                 "classes in the loss of a batch, or of a point with lsh_per_sample; 0: 2048, or "
+                 "256 with lsh_per_sample");
+  app.add_option("--tables", options.tables,
+                 "tables of hashes; 0: 32, or as many as fit into the memory limit");
+  app.add_option("--codes", options.codes, "codes of a table, 1 to 5; 0: by the number of classes");
   app.add_option("--refresh-every", options.refresh_every, "steps between refreshes of the index")
       ->capture_default_str();
-  app.add_option("--index-memory", options.index_mib, "MiB that tables of hashes may take")
+  app.add_option("--index-memory", options.index_mib, "most MiB for tables of hashes")
       ->capture_default_str();
-  app.add_option("--width", options.width, "of the hidden layer")->capture_default_str();
+  app.add_option("--width", options.width, "width of the hidden layer")->capture_default_str();
   app.add_option("--batch-size", options.batch_size, "points")->capture_default_str();
   app.add_option("--epochs", options.epochs, "passes over the points")->capture_default_str();
-  app.add_option("--max-steps", options.max_steps, "0: never before the epochs");
-  app.add_option("--learning-rate", options.learning_rate, "of Adam")->capture_default_str();
-  app.add_option("--seed", options.seed, "of first weights, order and sets")->capture_default_str();
-  app.add_option("--threads", options.threads, "0: the cores this process may use");
-  CLI::Option* folder = app.add_option("--checkpoint", options.checkpoint, "folder to go on from");
-  app.add_option("--checkpoint-every", options.checkpoint_every, "steps; 0: at the end")
+  app.add_option("--max-steps", options.max_steps,
+                 "end after this many steps; 0: after all epochs");
+  app.add_option("--learning-rate", options.learning_rate, "learning rate of Adam")
+      ->capture_default_str();
+  app.add_option("--seed", options.seed, "seed of initial weights, order and sets")
+      ->capture_default_str();
+  app.add_option("--threads", options.threads, "threads; 0: the cores that this process may use");
+  CLI::Option* folder =
+      app.add_option("--checkpoint", options.checkpoint, "folder for checkpoints");
+  app.add_option("--checkpoint-every", options.checkpoint_every,
+                 "steps between checkpoints; 0: one checkpoint at the end")
       ->needs(folder);
-  app.add_flag("--resume", options.resume, "go on from the newest checkpoint")->needs(folder);
+  app.add_flag("--resume", options.resume, "resume from the newest checkpoint")->needs(folder);
   app.add_flag("--report", options.report,
-               "also say where the time goes, which rows are touched, what hashes find");
-  app.add_flag("--tune", options.tune,
-               "try samplers and sets for two seconds, recommend one, and train nothing");
+               "also print shares of the time, touched rows, and the recall of the hashes");
+  app.add_flag(
+      "--tune", options.tune,
+      "try samplers and set sizes for two seconds and recommend a combination, without training");
 }
 
 void add_answer(CLI::App& app, AnswerOptions& options, bool answers) {
@@ -59,32 +67,34 @@ void add_answer(CLI::App& app, AnswerOptions& options, bool answers) {
       app.add_option(answers ? "data" : "--data", options.data, "XMC or libsvm file, also .gz");
   if (answers) {
     data->required();
-    app.add_option("--top", options.top, "classes of an answer")
+    app.add_option("--top", options.top, "classes to print for each point")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
   } else {
-    app.add_option("--seed", options.seed, "of training on made-up points; others are made up here")
+    app.add_option("--seed", options.seed,
+                   "seed of the training run on generated points; evaluate generates other points "
+                   "of this seed")
         ->excludes(data)
         ->capture_default_str();
-    app.add_option("--points", options.test_points, "made-up ones")
+    app.add_option("--points", options.test_points, "number of generated points")
         ->excludes(data)
         ->capture_default_str();
   }
   app.add_flag("--sparse", options.sparse, "find the likeliest classes by hashes");
-  app.add_option("--tables", options.tables, "of hashes; 0: as in training");
-  app.add_option("--codes", options.codes, "of a table; 0: as in training");
-  app.add_option("--head", options.head, "longest rows that each answer looks at")
+  app.add_option("--tables", options.tables, "tables of hashes; 0: as in training");
+  app.add_option("--codes", options.codes, "codes of a table; 0: as in training");
+  app.add_option("--head", options.head, "the longest rows, which each answer always considers")
       ->capture_default_str();
-  app.add_option("--candidates", options.candidates, "classes that an answer looks at, at most")
+  app.add_option("--candidates", options.candidates, "most classes that an answer considers")
       ->capture_default_str();
   app.add_option("--batch-size", options.batch_size, "points")->capture_default_str();
-  app.add_option("--threads", options.threads, "0: the cores this process may use");
+  app.add_option("--threads", options.threads, "threads; 0: the cores that this process may use");
 }
 
 }  // namespace
 
 int main(int count, char** arguments) {
-  CLI::App app{"Learns which of very many classes points have.", "extreme_classifier"};
+  CLI::App app{"Classifies sparse points into very many classes.", "extreme_classifier"};
   app.require_subcommand(1);
   TrainOptions training;
   AnswerOptions answering;

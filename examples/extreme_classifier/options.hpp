@@ -9,14 +9,14 @@
 #include <cstdint>
 #include <string>
 
-// Set by SIGINT and SIGTERM.
+// SIGINT and SIGTERM set this flag.
 inline soma::StopFlag stop_requested;
 
 struct TrainOptions {
-  std::string data, test;  // XMC files; without data points are made up
+  std::string data, test;  // XMC files; without data, points are generated
   std::size_t classes = 50000, features = 135909, points = 61440, test_points = 2000;
-  std::string sampler;                         // empty: by the number of classes
-  std::size_t set = 0, tables = 0, codes = 0;  // 0: by the rules
+  std::string sampler;                         // empty: chosen by the number of classes
+  std::size_t set = 0, tables = 0, codes = 0;  // 0: chosen by rules
   std::size_t width = 128, batch_size = 256, index_mib = 256;
   std::uint64_t epochs = 1, max_steps = 0, seed = 1, refresh_every = 50, checkpoint_every = 0;
   double learning_rate = 1e-3;
@@ -28,7 +28,7 @@ int train(const TrainOptions& options);
 
 // Options for answers of a saved model, by all classes or by hashes.
 struct AnswerOptions {
-  std::string model, data;  // no data: made-up points, of evaluate alone
+  std::string model, data;  // without data, evaluate generates points
   std::size_t top = 5, batch_size = 256, test_points = 2000;
   std::uint64_t seed = 1;
   bool sparse = false;

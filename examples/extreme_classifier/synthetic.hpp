@@ -13,7 +13,7 @@
 
 namespace synthetic {
 
-// Draws of a rank below n with probability about 1 / rank: the inverse of the logarithm.
+// Draws a rank below n with probability about 1 / rank: the inverse of the logarithm.
 inline std::uint32_t zipf(soma::DrawSequence& draws, std::size_t n) {
   const double rank = std::exp(draws.unit() * std::log(static_cast<double>(n) + 1)) - 1;
   return static_cast<std::uint32_t>((std::min)(rank, static_cast<double>(n - 1)));

@@ -95,11 +95,11 @@ int train(const TrainOptions& options) {
             << " a CPU second; loss " << soma::detail::fixed(report.loss, 4) << ", memory "
             << (soma::peak_resident_bytes() >> 20) << " MiB" << std::endl;
   if (details) details->print(std::cout);
-  details.reset();  // and with it the profiler
+  details.reset();  // also ends the profiler
   if (report.interrupted) {
     std::cerr << "train: interrupted at step " << report.steps
               << (checkpoints ? "; go on with --resume\n"
-                              : ", without --checkpoint: all is lost\n");
+                              : "; nothing is kept without --checkpoint\n");
     return 1;
   }
   if (!options.output.empty()) soma::models::save_extreme_classifier(model, options.output);

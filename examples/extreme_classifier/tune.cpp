@@ -19,7 +19,7 @@ double seconds_since(std::int64_t start) {
 
 struct Trial {
   soma::nn::SamplerOptions sampler{};
-  double rate = 0;  // points a second
+  double rate = 0;  // points per second
 };
 
 // The set that is worth its time: the largest with at least seven tenths of the fastest set's rate.
@@ -125,5 +125,5 @@ void tune(soma::Context& context, const TrainOptions& options,
   std::cout << "recommended: " << words_of(full->rate >= 0.5 * uniform->rate ? *full : *uniform)
             << '\n';
   if (const Trial* const hashed = worthwhile(trials, Sampler::lsh_shared))
-    std::cout << "of those by hashes: " << words_of(*hashed) << '\n';
+    std::cout << "recommended with hashes: " << words_of(*hashed) << '\n';
 }

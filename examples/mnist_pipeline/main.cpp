@@ -33,14 +33,14 @@ constexpr const char* help = R"(usage: mnist_pipeline [options]
        mpirun -n 4 mnist_pipeline [options]
 
 Trains a small convolutional net on digits, as a pipeline of stages.
-  --images FILE --labels FILE  IDX files, unpacked; default: digits that the program draws
-  --count N                    how many digits it draws, default 4000
+  --images FILE --labels FILE  uncompressed IDX files; default: generated digits
+  --count N                    number of generated digits, default 4000
   --epochs N                   default 2
   --partitions N               stages, one rank each; further ranks are replicas. Default 2
   --microbatches N             parts of a batch, a power of two. Default 2
-  --decision FILE              where to keep the decision where the net is cut
+  --decision FILE              file of the cuts between stages
   --help
-Alone it trains in one process, then with threads as ranks: simple and interleaved.
+Without mpirun it trains in one process, then with threads as ranks: simple and interleaved.
 Exit code: 0; 1 if something failed or the weights differ; 2 if the options cannot be understood.
 )";
 
@@ -176,7 +176,7 @@ struct Result {
 Result train(const Options& given, soma::Communicator* ranks, soma::train::Pipeline schedule) {
   auto context = soma::make_context({.threads = 1});
   const Dataset data = load(context, given);
-  soma::nn::Later later;  // a rank makes the parameters of its stage only
+  soma::nn::Later later;  // a rank makes only the parameters of its stage
   const soma::nn::Scope scope{context, 1, "", ranks == nullptr ? nullptr : &later};
   const DigitNet net(scope, data.images.size(2), data.images.size(3));
   soma::nn::ClassificationTask task(net, 10);

@@ -171,7 +171,7 @@ void run(const std::string& name, const std::string& folder, bool json, bool top
     std::cout << head << line.text << '\n';
   }
   if (topology) print_topology(instance);
-  std::cout << "\nsoma programs that publish how they are doing: " << found.runs.size() << '\n';
+  std::cout << "\nsoma programs that publish their progress: " << found.runs.size() << '\n';
   for (const soma::RunStatus& status : found.runs)
     std::cout << "  " << status.process << "  " << tools::printable(status.command.data()) << '\n';
   for (const std::string& line : found.left_out) std::cerr << "left out: " << line << '\n';
@@ -181,7 +181,8 @@ void run(const std::string& name, const std::string& folder, bool json, bool top
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "Lists what an instance of the accelerator has, and the soma programs that run here.",
+      "Lists the devices of an accelerator instance, and the soma programs that run on this "
+      "machine.",
       "soma-ls");
   std::string instance = "trn1.32xlarge", folder;
   bool json = false, topology = false;

@@ -2,7 +2,7 @@
 // accelerator by published rules, and its bottlenecks. It is a dry run: nothing is computed.
 //   soma-profile matmul 512x512 512x512 --type bf16
 //   soma-profile bert-base --batch 16 --length 128 --mode lazy --instance trn1.32xlarge
-//   0 done, 1 it failed, 2 it was called wrongly. Errors are one line that ends with an id.
+//   0 done, 1 it failed, 2 wrong usage. Errors are one line that ends with an id.
 
 #include "neuron_tools/program.hpp"
 #include "neuron_tools/tables.hpp"
@@ -252,27 +252,29 @@ void run(const Options& options) {
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "Estimates how long an operator or a training step of BERT takes on a NeuronCore, by "
-      "published rules, and says what holds it up.",
+      "Estimates by published rules how long an operator or a training step of BERT takes on a "
+      "NeuronCore, and which resource limits it.",
       "soma-profile");
   Options options;
   app.add_option("what", options.what, "an operator, or bert-base, bert-large, bert-tiny ...")
       ->required();
-  app.add_option("shapes", options.shapes, "of the operator's inputs, such as 128x512");
-  app.add_option("--type", options.type, "of the operator's inputs")->capture_default_str();
-  app.add_option("--batch", options.batch, "texts of a model's step")
+  app.add_option("shapes", options.shapes, "shapes of the operator's inputs, such as 128x512");
+  app.add_option("--type", options.type, "type of the operator's inputs")->capture_default_str();
+  app.add_option("--batch", options.batch, "texts per step of a model")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
-  app.add_option("--length", options.length, "tokens of a text")
+  app.add_option("--length", options.length, "tokens per text")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
-  app.add_option("--precision", options.precision, "of a model's step")->capture_default_str();
-  app.add_option("--mode", options.mode, "eager, jit or lazy")
+  app.add_option("--precision", options.precision, "precision of a model's step")
+      ->capture_default_str();
+  app.add_option("--mode", options.mode, "run mode: eager, jit or lazy")
       ->check(CLI::IsMember({"eager", "jit", "lazy"}))
       ->capture_default_str();
   app.add_option("--instance", options.instance,
-                 "predict the step of a data-parallel run on it, such as trn1.32xlarge");
-  app.add_option("--ranks", options.ranks, "cores of that run; default: all of the instance");
+                 "predict the step of a data-parallel run on this instance, such as trn1.32xlarge");
+  app.add_option("--ranks", options.ranks,
+                 "cores of the data-parallel run; default: all cores of the instance");
   app.add_option("--trace", options.trace, "write a trace for ui.perfetto.dev");
   app.add_option("--page", options.page, "write a page for a browser");
 #ifdef SOMA_PROFILE_TENSORBOARD

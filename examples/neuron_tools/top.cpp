@@ -145,12 +145,12 @@ void watch(std::string folder, double every, bool once, bool json) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Shows how the soma programs that publish it are doing.", "soma-top");
+  CLI::App app("Shows the progress of soma programs that publish a status page.", "soma-top");
   std::string folder;
   bool once = false, json = false;
   double every = 1;
-  app.add_option("--folder", folder, "of the pages; default: $XDG_RUNTIME_DIR/soma");
-  app.add_option("--every", every, "seconds between two looks")
+  app.add_option("--folder", folder, "folder of status pages; default: $XDG_RUNTIME_DIR/soma");
+  app.add_option("--every", every, "seconds between two updates")
       ->check(CLI::Range(0.05, 3600.0))
       ->capture_default_str();
   app.add_flag("--once", once, "show it once and end");

@@ -12,15 +12,15 @@
 
 namespace {
 
-// The classic demonstration: 0.5 added 2,048 times to 1024 in fp16, where neighbours are 1 apart.
-// Nearest rounding returns to 1024 each time; stochastic rounding moves up half of the time and
-// arrives near 2048.
+// The classic demonstration: adds 0.5 to 1024 in fp16, 2,048 times. Neighbouring numbers are 1
+// apart there. Rounding to nearest returns to 1024 each time; stochastic rounding moves up half of
+// the time and arrives near 2048.
 void add_a_half(soma::Context& context) {
   constexpr int additions = 2048, runs = 1000;
   soma::fp16 nearest(1024.0f);
   for (int i = 0; i < additions; ++i) nearest = soma::fp16(static_cast<float>(nearest) + 0.5f);
 
-  // A thousand runs at once: each addition is one bulk conversion, run r drawing the random number
+  // A thousand runs at once: each addition is one bulk conversion, and run r uses the random number
   // of index r.
   std::vector<float> sums(runs, 1024.0f);
   std::vector<soma::fp16> rounded(runs);

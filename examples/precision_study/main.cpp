@@ -34,18 +34,18 @@ void add_options(CLI::App& app, StudyOptions& options) {
                  names.append(names.empty() ? "" : ", ").append(preset.name);
                return names;
              }() +
-             ") and JSON files (docs/precision.md), separated by commas; the first is "
-             "what the others are compared with")
+             ") and JSON files (docs/precision.md), separated by commas; the others are compared "
+             "with the first")
       ->capture_default_str();
   app.add_option("--pretrained", options.pretrained,
-                 "a BERT to fine-tune: config.json, model.safetensors, tokenizer files; without it "
-                 "a tiny one is trained from nothing")
+                 "folder of a BERT model to fine-tune: config.json, model.safetensors, tokenizer "
+                 "files; default: a new tiny model")
       ->type_name("DIR");
-  app.add_option("--data", options.data,
-                 "rows of text and label (tsv, csv, fastText, JSON lines); without it reviews are "
-                 "made up")
+  app.add_option(
+         "--data", options.data,
+         "rows of text and label (tsv, csv, fastText, JSON lines); default: generated reviews")
       ->type_name("FILE|DIR");
-  app.add_option("--dev", options.dev, "held-out rows; without it a tenth of --data")
+  app.add_option("--dev", options.dev, "file of held-out rows; default: a tenth of --data")
       ->type_name("FILE");
   app.add_option("--seeds", options.seeds, "runs of each policy, with seeds 1, 2 ...")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1000}))
@@ -53,29 +53,28 @@ void add_options(CLI::App& app, StudyOptions& options) {
   app.add_option("--epochs", options.epochs, "passes over the data")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1000}))
       ->capture_default_str();
-  app.add_option("--max-steps", options.max_steps, "0: as many as the epochs have")
+  app.add_option("--max-steps", options.max_steps, "end after this many steps; 0: after all epochs")
       ->capture_default_str();
-  app.add_option("--batch-size", options.batch_size, "texts of a step")
+  app.add_option("--batch-size", options.batch_size, "texts per step")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 20))
       ->capture_default_str();
   app.add_option("--learning-rate", options.learning_rate,
-                 "1e-4 for a pretrained model, else 5e-4; falls linearly to 0");
-  app.add_option("--dropout", options.dropout, "everywhere")
+                 "default: 1e-4 for a pretrained model, else 5e-4; falls linearly to 0");
+  app.add_option("--dropout", options.dropout, "dropout of all layers")
       ->check(CLI::Range(0.0f, 0.99f))
       ->capture_default_str();
-  app.add_option("--max-length", options.max_length, "tokens that a text is cut to")
+  app.add_option("--max-length", options.max_length, "most tokens of a text, longer texts are cut")
       ->capture_default_str();
-  app.add_option("--reviews", options.reviews, "how many are made up where there is no --data")
+  app.add_option("--reviews", options.reviews, "number of generated reviews without --data")
       ->check(CLI::Range(std::size_t{100}, std::size_t{10000000}))
       ->capture_default_str();
-  app.add_option(
-         "--statistics-every", options.statistics_every,
-         "steps between two in which underflow, saturation and unmoved weights are counted, "
-         "in the runs of the first seed; 0: never")
+  app.add_option("--statistics-every", options.statistics_every,
+                 "count underflow, saturation and unchanged weights in every step of this "
+                 "interval, in the runs of the first seed; 0: never")
       ->capture_default_str();
-  app.add_option("--threads", options.threads, "0: one for each core")->capture_default_str();
+  app.add_option("--threads", options.threads, "threads; 0: one per core")->capture_default_str();
   app.add_option("--output", options.output,
-                 "folder of table.md, table.csv, curves.svg, runs.jsonl")
+                 "folder for table.md, table.csv, curves.svg, runs.jsonl")
       ->type_name("DIR")
       ->capture_default_str();
 }
@@ -162,8 +161,8 @@ int study(const StudyOptions& options) {
 
 int main(int count, char** given) {
   CLI::App app(
-      "Trains the same task under several precisions and tells what each did: accuracy with its\n"
-      "spread, loss, memory, speed, and the share of values that were lost on the way.");
+      "Trains the same task under several precisions and reports for each precision the accuracy "
+      "with\nits spread, loss, memory, speed, and the share of values lost by rounding.");
   StudyOptions options;
   add_options(app, options);
   try {

@@ -29,5 +29,5 @@ std::vector<PolicySummary> summarize(const std::vector<std::string>& policies,
 
 std::string markdown_table(const std::vector<PolicySummary>& all);
 std::string csv_table(const std::vector<PolicySummary>& all);
-// Training loss over the run, and accuracy with its spread, side by side.
+// Draws the training loss over the run and, beside it, the accuracy with its spread.
 std::string svg_picture(const std::vector<PolicySummary>& all, const std::string& title);

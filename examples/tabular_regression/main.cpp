@@ -142,18 +142,22 @@ void train(soma::Context& context, const Options& options) {
 }  // namespace
 
 int main(int count, char** given) {
-  CLI::App app("Learns to predict a column of a CSV file from the others.");
+  CLI::App app("Learns to predict a column of a CSV file from the other columns.");
   Options options;
-  CLI::Option* data = app.add_option("--data", options.data, "CSV with a header; default: houses");
+  CLI::Option* data =
+      app.add_option("--data", options.data, "CSV file with a header; default: generated houses");
   app.add_option("--target", options.target, "the column to predict")->capture_default_str();
-  app.add_option("--save", options.save, "safetensors file of the net")->capture_default_str();
-  app.add_option("--load", options.load, "predict each row of --data with this file")->needs(data);
+  app.add_option("--save", options.save, "safetensors file for the net")->capture_default_str();
+  app.add_option("--load", options.load, "predict each row of --data with the net in this file")
+      ->needs(data);
   app.add_option("--plot", options.plot, "curves of the run as an SVG picture");
-  app.add_option("--held-out", options.held_out, "share of rows")->check(CLI::Range(0.01, 0.9));
+  app.add_option("--held-out", options.held_out, "share of held-out rows")
+      ->check(CLI::Range(0.01, 0.9));
   app.add_option("--epochs", options.epochs)->check(CLI::Range(1, 100000))->capture_default_str();
-  app.add_option("--patience", options.patience, "evaluations without a gain")
+  app.add_option("--patience", options.patience,
+                 "end after this many evaluations without an improvement")
       ->capture_default_str();
-  app.add_option("--seed", options.seed, "of split, weights and order")->capture_default_str();
+  app.add_option("--seed", options.seed, "seed of split, weights and order")->capture_default_str();
   app.add_option("--threads", options.threads)->check(CLI::Range(0, soma::max_threads));
   try {
     app.parse(count, given);

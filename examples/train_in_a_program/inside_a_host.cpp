@@ -19,7 +19,7 @@
 
 namespace {
 
-// The host's pool: it knows nothing of soma.
+// The host's thread pool, which knows nothing of soma.
 class WorkerPool {
  public:
   explicit WorkerPool(int workers) {
@@ -38,12 +38,12 @@ class WorkerPool {
 
   // Calls job(0) ... job(count - 1) on the workers and returns when all have returned.
   void run(int count, const std::function<void(int)>& job) {
-    if (working) {  // a job that has jobs does them itself: waiting for the others could be endless
+    if (working) {  // a nested job runs here: waiting for busy workers could deadlock
       for (int i = 0; i < count; ++i) job(i);
       return;
     }
     std::unique_lock lock(mutex_);
-    while (job_ != nullptr) changed_.wait(lock);  // another one is being done
+    while (job_ != nullptr) changed_.wait(lock);  // another job is running
     job_ = &job;
     next_ = 0;
     count_ = left_ = count;
@@ -83,7 +83,7 @@ class WorkerPool {
   bool leave_ = false;
 };
 
-// The host's memory, with a limit that the host decides.
+// The host's memory resource, with a limit that the host sets.
 class Budget final : public std::pmr::memory_resource {
  public:
   explicit Budget(std::size_t most) : most_(most) {}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import program as tool
 
-# Of the launchers, not of the program.
+# Options of the launchers, not of the program.
 OTHERS = {"--mpi", "--map-by", "--cpus-per-task", "--bind-to", "--allow-run-as-root"}
 RANKS = {"--bucket-size", "--no-overlap", "--shard-optimizer", "--time-limit", "--threads"}
 

@@ -145,7 +145,7 @@ def check_full_disk(program, work, checks):
     words.remove("--quiet")
     tool.must_run(program, [*words, "--log-json=log.jsonl"], folder=plain)
     wanted = tool.contents(plain / "model")
-    # What is left of the room holds some steps' lines and no trace, or nothing at all.
+    # The room holds the lines of some steps, or nothing, and no trace.
     for room, option, path in [(5, "--log-json", "small/log.jsonl"),
                                (5, "--tensorboard", "small/events"),
                                (5, "--profile", "small/trace.json"),

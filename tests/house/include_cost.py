@@ -17,7 +17,8 @@ import sys
 import house
 
 PLAIN = "".join(f"#include <{name}>\n" for name in ("vector", "string", "functional", "span", "map", "iostream"))
-# What torch/torch.h of libraries of custom operators is compared with, and what it may cost.
+# The includes that torch/torch.h of custom operator libraries is compared with, and the most that
+# it may cost.
 LIBRARY_PLAIN = "".join(f"#include <{name}>\n" for name in ("string", "vector", "memory"))
 MOST_LIBRARY = 2.0
 XTENSOR = """#if __has_include(<xtensor/containers/xarray.hpp>)
@@ -78,7 +79,8 @@ FRONT = {"soma/api.hpp", "soma/soma.hpp", "soma/nn.hpp", "soma/neuroncore.hpp", 
          "soma/train.hpp", "soma/pipeline.hpp", "soma/io.hpp", "soma/text.hpp", "soma/parallel.hpp",
          "soma/mpi.hpp", "soma/models.hpp",
          "soma/models/text_classifier.hpp", "soma/tensorboard.hpp", "soma/xtensor.hpp"}
-# What stands behind the tables: only whoever makes contexts includes operators, only tests the references.
+# Internal headers: only code that makes contexts includes operators, and only tests include the
+# references.
 NOT_PUBLIC = ("soma/ops/", "soma/programs/", "soma/kernels/reference/")
 
 

@@ -13,6 +13,7 @@ snippet() {
   printf '%s\n' "$text"
 }
 
-# What makes the library quick to build: one instruction set, not optimised. The slow suite builds it as users do.
+# Settings for a quick build of the library: one instruction set, not optimised. The slow suite
+# builds it as users do.
 quick_targets=BASELINE
 quick_flags=-march=native

@@ -41,7 +41,7 @@ def check_refused(program, checks):
                         ("a batch script", {"SLURM_NTASKS": "4", "SLURM_PROCID": "0"})]:
         result = launched.run([program, *TRAIN], extra=extra)
         checks.that(launched.printed_hash(result) is not None, f"{name}: {result.stderr}")
-    # What one process does is not done several times.
+    # Several processes refuse a command that belongs to one process.
     for command in (["evaluate", "--data=none"], ["predict"], ["serve"]):
         result = launched.run([program, *command, "--model=none"], extra=TORCHRUN)
         text = result.stderr.decode()

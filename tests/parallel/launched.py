@@ -22,7 +22,7 @@ LAUNCHER = {
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",  # from version 5
     "PRTE_MCA_hwloc_default_binding_policy": "none",
 }
-# What would make this process, or those that it starts, one of several.
+# Variables that would make this process, or its children, one of several.
 OTHERS = ("OMPI_COMM_", "PMI_", "PMIX_", "SLURM_", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "RANK")
 
 

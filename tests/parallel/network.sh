@@ -19,7 +19,7 @@ skip() {
 clean_up() {
   local host process
   for host in $(seq "$hosts"); do
-    # What still runs in there was started by this script: nobody else knows the namespace.
+    # Only this script knows the namespace, so that every process in it was started by this script.
     for process in $(ip netns pids "$(name "$host")" 2>/dev/null); do kill -9 "$process" 2>/dev/null || true; done
   done
   if [ -n "$link" ]; then

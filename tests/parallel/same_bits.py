@@ -99,7 +99,7 @@ class Table:
         what = f"{precision}, {way}"
         if way.then is None:
             return self.train(way, arguments, what)
-        # What a run leaves that was ended behind a step in the middle: its checkpoint alone.
+        # A run that ended after a step in the middle leaves only its checkpoint.
         middle = self.given.steps // 2
         source = tool.fresh_folder(self.work / "whole")
         whole = self.train(way, [*arguments, f"--checkpoint={source}", "--keep-checkpoints=100000",

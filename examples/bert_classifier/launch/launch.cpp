@@ -117,7 +117,7 @@ class Watchdog {
     const soma::Error error(
         soma::error_id::parallel_timeout, "MPI_Init", "meeting the other ranks",
         "not over after " + std::to_string(static_cast<long long>(seconds_ * 1e3)) + " ms",
-        "all of them there within --time-limit");
+        "all ranks within --time-limit");
     last_words_(error.what());
     std::_Exit(1);
   }
@@ -184,7 +184,8 @@ void Launch::join(const RankOptions& options, std::size_t shards,
   if (around.launcher) {
     const Share share = share_of(own, local);
     threads_ = share.threads;
-    // mpirun binds each rank to one core, or to a part of the machine, and is not bound itself.
+    // mpirun binds each rank to one core or to some cores. mpirun itself is not bound, so its mask
+    // shows all cores.
     if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr) {
       const cpu_set_t all = allowed_cores(getppid());
       idle_cores_ = CPU_COUNT(&all) - share.used;
@@ -194,7 +195,7 @@ void Launch::join(const RankOptions& options, std::size_t shards,
   world_->communicator.set_time_limit(options.time_limit);
   // All ranks know the mistake; rank 0 reports it, and ends the others while they wait.
   try {
-    if (!options.has_pipeline()) soma::check_ranks(size_, shards);  // else as train() says
+    if (!options.has_pipeline()) soma::check_ranks(size_, shards);  // train() checks pipelines
   } catch (const soma::Error&) {
     if (rank_ != 0) world_->communicator.barrier();
     throw;
@@ -233,7 +234,7 @@ void check_alone(const std::string& command) {
   const Surroundings around = look_around();
   if (around.processes > 1)
     throw LaunchError(around.source + " names " + std::to_string(around.processes) +
-                      " processes, and " + command + " is the work of one: start it by itself");
+                      " processes, and " + command + " needs a single process: start it by itself");
 }
 
 Launch::Launch() = default;
@@ -245,8 +246,8 @@ Launch::~Launch() {
 
 void Launch::warn(std::ostream& out) const {
   if (idle_cores_ > 0)
-    out << "cores of this machine that no rank may use: " << idle_cores_
-        << " (mpirun --bind-to none gives ranks all of them)\n";
+    out << "cores of this machine that no rank uses: " << idle_cores_
+        << " (mpirun --bind-to none gives all cores to the ranks)\n";
 }
 
 void Launch::give_up(const std::string& message) {
@@ -263,14 +264,14 @@ void Launch::leave() {
 }
 
 void Launch::write(std::string_view message) {
-  std::string line;  // one, whatever a library's message has in it
+  std::string line;  // a library's message may have line breaks
   for (const char letter : message) line += letter == '\n' || letter == '\r' ? ' ' : letter;
   line.erase(line.find_last_not_of(' ') + 1);
   line += '\n';
   if (error_ != nullptr) std::cerr.rdbuf(error_);
-  std::cerr << line << std::flush;  // in one piece, beside those of other ranks
+  std::cerr << line << std::flush;  // in one piece, because other ranks write, too
   if (failure_file_.empty()) return;
-  std::error_code problem;  // then opening the file fails as well
+  std::error_code problem;  // ignored: opening the file reports the error
   std::filesystem::create_directory(std::filesystem::path(failure_file_).parent_path(), problem);
   std::ofstream(failure_file_) << line;
 }

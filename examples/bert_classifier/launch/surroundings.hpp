@@ -6,11 +6,11 @@
 
 struct Surroundings {
   bool launcher = false;     // an MPI launcher has started this process
-  bool first = true;         // as its rank 0, or nobody has
-  int processes = 1;         // that work together, as whoever names most of them says
-  std::string source;        // who says so, "WORLD_SIZE=2 of torchrun"; empty: nobody
-  std::string hosts;         // "algo-1,algo-2"; empty: not said
-  bool other_hosts = false;  // some run on hosts whose names are not said
+  bool first = true;         // this process is rank 0, or no launcher started it
+  int processes = 1;         // the largest number of processes that a variable names
+  std::string source;        // the variable, "WORLD_SIZE=2 of torchrun"; empty: none
+  std::string hosts;         // "algo-1,algo-2"; empty: unknown
+  bool other_hosts = false;  // some processes run on hosts with unknown names
 };
 
 // Error UsageError: the hosts of a job are no list of names.

@@ -42,7 +42,7 @@ WrongText several_wrong(const LabelledRow& row, const Prediction& answer,
   return wrong;
 }
 
-// Confidence 0: the answer is right.
+// A confidence of 0 marks a correct answer.
 WrongText compared(const LabelledRow& row, const Prediction& answer, const ReportParts& parts) {
   WrongText wrong;
   if (parts.kind == LabelKind::several) {

@@ -19,7 +19,7 @@
 using AskModel = std::function<std::vector<soma::models::Prediction>(
     std::span<const std::string_view> texts, std::span<const std::string_view> pairs)>;
 
-// The contents of a page; the options give the rest.
+// The contents of a page, besides the options.
 struct ReportParts {
   const soma::train::Report& run;
   const std::optional<soma::train::Evaluation>& tested;
@@ -40,8 +40,8 @@ std::string end_curves(std::optional<ExpendableCurves>& curves, const TrainOptio
   curves->write([&](const soma::train::RunCurves& known) {
     picture = known.svg();
     if (known.beginning() != 0 && !options.quiet)
-      std::cerr << "curves begin behind step " << known.beginning()
-                << ": there is no file with those of the steps before\n";
+      std::cerr << "the curves begin after step " << known.beginning()
+                << ": no file has the curves of earlier steps\n";
   });
   return picture;
 }

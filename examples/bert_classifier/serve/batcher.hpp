@@ -24,8 +24,7 @@ class Batcher {
   // of a batch that contained one of them. Not after close().
   Predictions predict(std::span<const std::string> texts) {
     Request request{.texts = texts};
-    request.answers.reserve(
-        texts.size());  // here, where the want of memory is this request's alone
+    request.answers.reserve(texts.size());  // a lack of memory here fails only this request
     std::unique_lock lock(mutex_);
     waiting_.push_back(&request);
     some_.notify_one();
@@ -44,7 +43,7 @@ class Batcher {
     while (true) {
       some_.wait(lock, [&] { return closed_ || !waiting_.empty(); });
       if (waiting_.empty()) return;
-      std::size_t requests = 0, count = 0;  // from the first on, and of their texts
+      std::size_t requests = 0, count = 0;  // the batch's requests and texts
       Predictions answers;
       std::exception_ptr error;
       try {

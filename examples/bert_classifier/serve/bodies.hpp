@@ -111,8 +111,8 @@ inline std::vector<std::string> plain_texts(std::string_view body, std::size_t m
   return texts;
 }
 
-// {"text": "..."} or {"inputs": "..."}, or a list under "inputs" or "instances". Receives the
-// events of the parser: a tree of the body would be many times as large.
+// Accepts {"text": "..."}, {"inputs": "..."}, or a list under "inputs" or "instances". Reads the
+// parser's events, because a tree would need many times the memory of the body.
 class JsonTexts {
  public:
   using Json = nlohmann::json;
@@ -131,7 +131,7 @@ class JsonTexts {
     return std::move(reader.texts_);
   }
 
-  // Called by the parser.
+  // The parser calls these functions.
   bool start_object(std::size_t) { return depth_ == 0 ? enter() : other_value() && enter(); }
   bool end_object() { return leave(); }
   bool start_array(std::size_t) {

@@ -39,7 +39,7 @@ std::thread start_thread(Work work) {
     return std::thread(std::move(work));
   } catch (const std::exception& error) {
     soma::fail(soma::error_id::thread_start, "serve", "thread", error.what(),
-               "one more: fewer of them elsewhere, or more memory");
+               "one more thread: use fewer threads elsewhere, or more memory");
   }
 }
 
@@ -114,7 +114,7 @@ class HttpServer {
  private:
   // One thread for each connection. If that is not enough, connections are closed after an answer.
   static constexpr std::size_t max_connections = 256;
-  static constexpr int backlog = 512;  // connections that the system keeps until they are accepted
+  static constexpr int backlog = 512;  // connections that the system queues before accept()
   static constexpr std::chrono::milliseconds keep_alive{15000}, look{50}, last_look{100};
 
   // Starts a thread for a connection without one. If the system gives no more threads, connections
@@ -131,7 +131,7 @@ class HttpServer {
     Threads(const Threads&) = delete;
     Threads& operator=(const Threads&) = delete;
 
-    // Waits for a place.
+    // Waits until the queue has room.
     void serve(int socket) {
       std::unique_lock lock(mutex_);
       room_.wait(lock, [&] { return count_ < waiting_.size(); });
@@ -191,7 +191,7 @@ class HttpServer {
     std::condition_variable some_, room_;
     std::array<int, backlog> waiting_{};  // a ring of sockets
     std::size_t first_ = 0, count_ = 0;
-    std::size_t connections_ = 0, most_ = descriptors();  // that have threads, or could have
+    std::size_t connections_ = 0, most_ = descriptors();  // open connections, and their limit
     bool ended_ = false;
     std::vector<std::thread> threads_;
   };
@@ -234,7 +234,7 @@ class HttpServer {
       case ENOTSOCK:
       case EOPNOTSUPP:
         return Accepted::never;
-      default:  // no file or memory for it now, or a client that is gone already
+      default:  // no descriptor or memory now, or the client has left
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
         return Accepted::none;
     }
@@ -294,5 +294,5 @@ class HttpServer {
   Handlers handlers_;
   int socket_ = -1;
   std::atomic<bool> stopping_{false}, crowded_{false};
-  Threads threads_;  // the last: its threads use all others
+  Threads threads_;  // last member: the threads use all other members
 };

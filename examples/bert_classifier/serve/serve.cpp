@@ -46,7 +46,7 @@ struct Service {
   std::atomic<std::size_t> held_bytes{0};  // bytes of bodies without an answer yet
   Statistics statistics{};
   std::atomic<bool> loaded{false};
-  std::vector<std::string> labels{};  // once loaded
+  std::vector<std::string> labels{};  // empty until the model is loaded
 };
 
 int status_of(ErrorId id) {
@@ -121,7 +121,8 @@ bool is_expected(const Service& service, const Request& request) {
     return request.count(field::content_length) == 0 &&
            request.count(field::transfer_encoding) == 0;
   if (request.method() != http::verb::post || request.path() != path) return false;
-  if (request.count(field::transfer_encoding) != 0) return false;  // may be longer than is read
+  if (request.count(field::transfer_encoding) != 0)
+    return false;  // a chunked body may be longer than the limit
   try {
     check_kinds(service, request);
     return true;
@@ -153,7 +154,7 @@ class Body {
     if (!whole) bodies::refuse("in chunks that cannot be read", "sizes in hex");
     if (busy_)
       soma::fail(ErrorId{"serve.busy"}, post, "the server", "busy with other requests",
-                 "the same again, later");
+                 "the same request again later");
     return text_;
   }
 
@@ -193,7 +194,7 @@ void predict(Service& service, Connection& connection, Request& request, Respons
     const Kinds kinds = check_kinds(service, request);
     Body body(service);
     const std::string_view text = body.read(connection, request);
-    begin = soma::monotonic_nanoseconds();  // how long the client took to send is its own affair
+    begin = soma::monotonic_nanoseconds();  // leaves out the time that the client took to send
     if (!service.loaded)
       soma::fail(ErrorId{"serve.loading"}, post, "the model", "being loaded", "one that is loaded");
     const std::vector<std::string> texts = read_texts(service, kinds, text);

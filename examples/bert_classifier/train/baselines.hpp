@@ -22,14 +22,14 @@ struct Text {
 };
 
 struct Accuracies {
-  double length = 0, words = 0, pairs = 0;  // on the held-out texts, 0 to 1
+  double length = 0, words = 0, pairs = 0;  // accuracy on the held-out texts, 0 to 1
 };
 
 namespace detail {
 
 inline constexpr std::size_t buckets = std::size_t{1} << 18;
 
-using Features = std::vector<std::uint32_t>;  // ascending, each once
+using Features = std::vector<std::uint32_t>;  // ascending, without duplicates
 
 // Words in lower case; punctuation marks are words.
 inline std::vector<std::string> words_of(std::string_view text) {
@@ -125,8 +125,8 @@ double accuracy(std::span<const Text> train, std::span<const Text> held_out, Kin
 
 }  // namespace detail
 
-// Trains the three on one set and measures them on the other: about a second for 20,000 reviews.
-// Calls look() before each text, which may throw.
+// Trains the three baselines on one set and measures them on the other set: about a second for
+// 20,000 reviews. Calls look() before each text; look() may throw.
 template <class Look>
 Accuracies measure(std::span<const Text> train, std::span<const Text> held_out, const Look& look) {
   return {.length = detail::accuracy(train, held_out, detail::Kind::length, look),

@@ -43,7 +43,7 @@ void print_test(const soma::train::Evaluation& evaluation) {
 int say_ending(const TrainOptions& given, Launch& launch, const soma::train::Report& report,
                Kept kept, std::uint64_t steps) {
   if (kept == Kept::checkpoint)
-    std::cout << "stopped as asked; --resume goes on from the checkpoint\n";
+    std::cout << "stopped by a signal; --resume continues from the checkpoint\n";
   else if (kept == Kept::model && launch.rank() == 0 && !given.output.empty())
     std::cout << "  model             " << given.output << '\n';
   std::cout << std::flush;
@@ -51,8 +51,8 @@ int say_ending(const TrainOptions& given, Launch& launch, const soma::train::Rep
     return 0;
   launch.tell("train: ended by a signal after step " + std::to_string(report.steps) +
               (steps == 0 ? "" : " of " + std::to_string(steps)) +
-              (kept == Kept::model ? "; the model has learnt until there"
-                                   : "; nothing is kept, for want of --checkpoint") +
+              (kept == Kept::model ? "; the model is kept as of this step"
+                                   : "; nothing is kept without --checkpoint") +
               " [cli.interrupted]");
   return 1;
 }

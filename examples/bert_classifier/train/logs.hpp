@@ -40,7 +40,7 @@ class Expendable final : public soma::train::Callback {
     write([&](Log& log) { log.on_end(report); });
   }
 
-  // Calls write(log), unless an earlier call has failed.
+  // Calls write(log) unless an earlier call failed.
   template <class Write>
   void write(const Write& write) {
     if (log_) attempt([&] { write(*log_); });
@@ -59,7 +59,7 @@ class Expendable final : public soma::train::Callback {
     }
   }
 
-  std::optional<Log> log_;  // none: it cannot be written
+  std::optional<Log> log_;  // empty: the log cannot be written
 };
 
 class JsonLog final : public soma::train::Callback {

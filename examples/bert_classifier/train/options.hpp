@@ -20,22 +20,22 @@ struct ComputeOptions {
 struct DataOptions {
   std::string data, dev;
   std::string text_column, label_column;
-  std::string text_columns, pair_column;  // several that are joined; the second text of pairs
+  std::string text_columns, pair_column;  // columns to join; the second text of pairs
   std::string header = "detect";          // or yes, no
-  std::string separator;                  // a name or a character; empty: as the file's name says
+  std::string separator;                  // a name or a character; empty: by the file's extension
   bool multi_label = false;
   std::string label_separator = ",";
   bool skip_bad_rows = false;
   bool regression = false;               // labels are numbers
-  std::optional<double> held_out_share;  // nothing: a tenth, where they are not a file of their own
-  soma::text::DataFiles files{};         // that a training job names; empty: `data` says which
+  std::optional<double> held_out_share;  // empty: a tenth, unless --dev names a file
+  soma::text::DataFiles files{};  // the files of a training job; empty: `data` names the files
 };
 
 // Options of a training with several ranks.
 struct RankOptions {
   std::size_t bucket_bytes = std::size_t{4} << 20;
   bool no_overlap = false, shard_optimizer = false;
-  std::string reduction;  // empty: the precision's
+  std::string reduction;  // empty: the format of the precision
   std::size_t partitions = 1, microbatches = 1;
   std::string pipeline = "interleaved", optimize = "memory", placement = "cluster";
   std::string partition_file;
@@ -51,13 +51,13 @@ struct TrainOptions {
   DataOptions data;
   std::string kind = "bert";  // or "fast"
   std::string pretrained, preset = "tiny";
-  std::size_t vocab_size = 0;               // 0: the default of what is trained
-  std::uint64_t epochs = 0, max_steps = 0;  // 0 epochs: the default of what is trained
+  std::size_t vocab_size = 0;               // 0: the default of the kind of training
+  std::uint64_t epochs = 0, max_steps = 0;  // 0 epochs: the default of the kind of training
   std::size_t batch_size = 32, batch_tokens = 0, accumulate = 1, shards = 8;
-  std::size_t max_length = 0;  // 0: 128, or the positions of a pretrained model that has fewer
-  double learning_rate = -1;   // below 0: the default of what is trained
+  std::size_t max_length = 0;  // 0: 128, or fewer if a pretrained model has fewer positions
+  double learning_rate = -1;   // below 0: the default of the kind of training
   std::string schedule = "linear";
-  std::int64_t warmup_steps = -1;  // below 0: the default of what is trained
+  std::int64_t warmup_steps = -1;  // below 0: the default of the kind of training
   double weight_decay = 0.01, clip = 1;
   bool decay_all = false, no_shuffle = false;
   float dropout = -1;
@@ -67,7 +67,7 @@ struct TrainOptions {
   std::uint64_t evaluate_every = 0, patience = 0;
   bool keep_best = false;
   std::string metric = "loss";
-  std::string class_weights;  // "balanced", or a file; empty: all classes count the same
+  std::string class_weights;  // "balanced", or a file; empty: all classes have the same weight
   std::string checkpoint;
   std::uint64_t checkpoint_every = 0;
   std::size_t keep_checkpoints = 3;
@@ -92,7 +92,7 @@ struct EvaluateOptions {
 struct PredictOptions {
   ComputeOptions compute;
   std::string model, file = "-";
-  bool pairs = false;  // two texts a line
+  bool pairs = false;  // two texts per line
   std::size_t batch_size = 32;
 };
 
@@ -106,7 +106,7 @@ struct ServeOptions {
 
 struct DescribeOptions {
   ComputeOptions compute;
-  std::string precision;  // empty: the host is described
+  std::string precision;  // empty: describe the host
 };
 
 void add_options(CLI::App& command, TrainOptions& options);

@@ -57,7 +57,7 @@ void refuse_same(const std::vector<Place>& places, std::size_t written) {
       const auto& [other_name, other] = places[j];
       if (path.empty() || other.empty()) continue;
       const std::filesystem::path place = resolved(path);
-      std::error_code problem;  // as of files that are not there
+      std::error_code problem;  // ignored: files need not exist
       if ((!place.empty() && place == resolved(other)) ||
           std::filesystem::equivalent(path, other, problem))
         throw UsageError(std::string(name) + " " + soma::quoted(path) + " is the same file as " +

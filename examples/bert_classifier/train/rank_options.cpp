@@ -12,8 +12,8 @@ void add_ranks(CLI::App& command, RankOptions& options) {
   // The unit, as in 4MiB, becomes a factor before the range is checked.
   command
       .add_option("--bucket-size", options.bucket_bytes,
-                  "bytes of gradients (or 512KiB, 25MiB) that are summed over ranks at once; "
-                  "results do not depend on it")
+                  "bytes of gradients (or 512KiB, 25MiB) that ranks sum at once; results do not "
+                  "depend on the size")
       ->check(count_from(1, std::uint64_t{1} << 40))
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str()
@@ -21,71 +21,74 @@ void add_ranks(CLI::App& command, RankOptions& options) {
       ->group(rank_group);
   command
       .add_flag("--no-overlap", options.no_overlap,
-                "sum gradients behind backward, not during it: the same bits")
+                "sum gradients after backward instead of during backward; the bits are the same")
       ->group(rank_group);
   command
       .add_flag("--shard-optimizer", options.shard_optimizer,
-                "each rank keeps its part of the gradients and of the optimizer's moments only "
-                "(ZeRO stage 2), and writes it to --checkpoint, a folder that all ranks share: the "
-                "same bits, less memory")
+                "each rank keeps only its part of the gradients and of the optimizer's moments "
+                "(ZeRO stage 2), and writes its part to --checkpoint, a folder that all ranks "
+                "share: less memory, the same bits")
       ->group(rank_group);
   command
       .add_option("--reduction", options.reduction,
-                  "what ranks exchange of gradients, rounded stochastically; the weights then "
-                  "depend on the number of ranks. Default: as --precision says, which of all "
-                  "presets is fp32")
+                  "format in which ranks exchange gradients, with stochastic rounding; below fp32 "
+                  "the weights depend on the number of ranks. Default: the format of --precision, "
+                  "which is fp32 in all presets")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16", "fp8_e4m3fn", "fp8_e5m2"}))
       ->group(rank_group);
   command
-      .add_option("--partitions", options.partitions,
-                  "stages of a pipeline that the model is cut into, one rank each; further ranks "
-                  "are replicas: the same bits")
+      .add_option(
+          "--partitions", options.partitions,
+          "stages of a pipeline, one rank each; further ranks are replicas. The bits are the same")
       ->check(CLI::Range(std::size_t{1}, std::size_t{4096}))
       ->capture_default_str()
       ->type_name("N")
       ->group(rank_group);
   command
       .add_option("--microbatches", options.microbatches,
-                  "parts of a batch, a power of two, that are in the pipeline's stages at once")
+                  "micro-batches of a batch, a power of two, which run in the pipeline's stages at "
+                  "the same time")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1024}))
       ->capture_default_str()
       ->type_name("N")
       ->group(rank_group);
   command
       .add_option("--pipeline", options.pipeline,
-                  "simple: all forwards, then all backwards; interleaved: in turns, which holds "
-                  "fewer micro-batches")
+                  "simple: all forwards, then all backwards; interleaved: forwards and backwards "
+                  "in turn, which keeps fewer micro-batches in memory")
       ->check(CLI::IsMember({"simple", "interleaved"}))
       ->capture_default_str()
       ->group(rank_group);
   command
       .add_option("--optimize", options.optimize,
-                  "what the cuts make small: the time of the slowest stage, or the memory of the "
-                  "largest")
+                  "choose cuts for the shortest time of the slowest stage, or for the least memory "
+                  "of the largest stage")
       ->check(CLI::IsMember({"speed", "memory"}))
       ->capture_default_str()
       ->group(rank_group);
   command
       .add_option("--partition-file", options.partition_file,
-                  "where the cuts are kept: used if it is there, else written after a profile")
+                  "file of the cuts; the program reads an existing file, otherwise measures the "
+                  "model and writes the file")
       ->type_name("FILE.json")
       ->group(rank_group);
   command
       .add_option("--placement", options.placement,
-                  "which ranks are neighbours: the stages of a pipeline (cluster), or the replicas "
-                  "of a stage (spread)")
+                  "neighbouring ranks are the stages of a pipeline (cluster), or the replicas of a "
+                  "stage (spread)")
       ->check(CLI::IsMember({"cluster", "spread"}))
       ->capture_default_str()
       ->group(rank_group);
   command
-      .add_option("--cut", options.cuts,
-                  "cut before this piece instead, for example layer.5; once for each stage but the "
-                  "first. Pieces: embeddings, layer.0 ..., head")
+      .add_option(
+          "--cut", options.cuts,
+          "cut before this piece, for example layer.5, instead of measuring; give the option once "
+          "for each stage except the first. Pieces: embeddings, layer.0 ..., head")
       ->type_name("PIECE")
       ->group(rank_group);
   command
       .add_option("--time-limit", options.time_limit,
-                  "seconds within which a rank has to answer; 0: for ever")
+                  "seconds to wait for another rank; 0: for ever")
       ->check(between(0, 1e9))
       ->capture_default_str()
       ->type_name("X")

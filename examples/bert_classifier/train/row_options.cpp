@@ -16,38 +16,37 @@ CLI::Option* add_rows(CLI::App& command, DataOptions& options, const std::string
       ->group(data_group);
   command
       .add_option("--text-columns", options.text_columns,
-                  "instead: several columns, such as title,content, whose texts are joined")
+                  "several columns to join, such as title,content, instead of --text-column")
       ->type_name("N|NAME,...")
       ->excludes("--text-column")
       ->group(data_group);
   command
       .add_option("--pair-column", options.pair_column,
-                  "column of a second text: the model reads both, as one pair")
+                  "column of a second text: the model reads both texts as a pair")
       ->type_name("N|NAME")
       ->group(data_group);
   command
       .add_option("--header", options.header,
-                  "whether the first row names the columns; detect: by its names and by the other "
-                  "rows, and where these do not tell, an error asks")
+                  "yes or no: the first row has the names of the columns; detect: decide by the "
+                  "first row and the other rows, and stop with an error if the rows do not decide")
       ->check(CLI::IsMember({"detect", "yes", "no"}))
       ->capture_default_str()
       ->group(data_group);
   command
       .add_option("--separator", options.separator,
-                  "of columns: comma, tab, semicolon, bar, or one character; fields may stand in "
-                  "quotes then. Default: as the file's name says")
+                  "separator of columns: comma, tab, semicolon, bar, or one character; fields may "
+                  "then be quoted. Default: by the file's name")
       ->type_name("NAME")
       ->group(data_group);
   command
       .add_option("--label-separator", options.label_separator,
-                  "between the labels of a cell, of rows with several: comma, semicolon, bar, or "
-                  "one character")
+                  "separator of several labels in a cell: comma, semicolon, bar, or one character")
       ->type_name("NAME")
       ->capture_default_str()
       ->group(data_group);
   command
       .add_flag("--skip-bad-rows", options.skip_bad_rows,
-                "count rows that cannot be read instead of ending with an error")
+                "skip and count invalid rows instead of ending with an error")
       ->group(data_group);
   return data;
 }

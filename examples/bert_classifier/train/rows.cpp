@@ -20,7 +20,7 @@ void report_skipped(const std::vector<soma::text::SkippedRows>& all) {
 
 namespace {
 
-// 0: none is given.
+// Returns 0 if the option was not given.
 char separator_of(const char* option, const std::string& text) {
   for (const auto& [name, character] : {std::pair("comma", ','),
                                         {"tab", '\t'},
@@ -148,7 +148,7 @@ TrainingRows make_up_rows(const TrainOptions& options) {
   TrainingRows rows;
   rows.labels = {"negative", "positive"};
   const auto make = [&](std::size_t count, reviews::Split split, double label_noise) {
-    constexpr std::size_t at_once = 1000;  // between two looks at the stop flag
+    constexpr std::size_t at_once = 1000;  // rows between two checks of the stop flag
     std::vector<soma::text::LabelledRow> made;
     for (std::size_t first = 0; first < count; first += at_once) {
       soma::check_stop(&stop_requested, "train");
@@ -169,13 +169,14 @@ TrainingRows make_up_rows(const TrainOptions& options) {
   const baselines::Accuracies reached =
       baselines::measure(as_texts(rows.train), as_texts(rows.held_out),
                          [] { soma::check_stop(&stop_requested, "train"); });
-  std::cout << "The reviews are generated, not written by people; the held-out ones are made of\n"
-               "combinations and names that training never shows. What ignores the order of words\n"
-               "reaches, on the held-out reviews:\n"
-            << "  length only       " << soma::detail::fixed(reached.length, 4) << '\n'
-            << "  single words      " << soma::detail::fixed(reached.words, 4) << '\n'
-            << "  pairs of words    " << soma::detail::fixed(reached.pairs, 4) << '\n'
-            << std::flush;
+  std::cout
+      << "The reviews are generated, not written by people; held-out reviews use combinations and\n"
+         "names that training never shows. Models that ignore the order of words have this\n"
+         "accuracy on the held-out reviews:\n"
+      << "  length only       " << soma::detail::fixed(reached.length, 4) << '\n'
+      << "  single words      " << soma::detail::fixed(reached.words, 4) << '\n'
+      << "  pairs of words    " << soma::detail::fixed(reached.pairs, 4) << '\n'
+      << std::flush;
   return rows;
 }
 
@@ -197,7 +198,7 @@ TrainingRows training_rows(const TrainOptions& options) {
     throw UsageError(std::string("--class-weights is for rows with one label each, not for ") +
                      (options.data.regression ? "--regression" : "--multi-label"));
   if (options.data.data.empty()) {
-    need_share(false, "reviews that are made up have held-out ones of their own");
+    need_share(false, "generated reviews include held-out reviews");
     if (options.stream != 0) throw UsageError("--stream needs --data, a file of rows");
     return make_up_rows(options);
   }

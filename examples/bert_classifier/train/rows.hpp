@@ -22,9 +22,9 @@ struct TrainingRows {
   };
 
   std::vector<soma::text::LabelledRow> train, held_out;
-  std::vector<soma::text::LabelledRow> test;  // that a job measures the finished model by
+  std::vector<soma::text::LabelledRow> test;  // a job's test rows, for the finished model
   std::vector<std::string> labels;
-  std::optional<Stream> stream;  // instead of train
+  std::optional<Stream> stream;  // replaces `train`
 
   // The number of training rows in each class.
   std::vector<std::uint64_t> counts() const;

@@ -75,8 +75,8 @@ std::unique_ptr<TextClassifier> make_model(soma::Context& context, const TrainOp
     std::unique_ptr<TextClassifier> model(
         new TextClassifier(TextClassifier::from_pretrained(context, options.pretrained, settings)));
     if (!model->fresh().empty() && !options.quiet)
-      std::cerr << "new, not taken from the files: " << model->fresh().size()
-                << " tensors, such as " << model->fresh().front() << '\n';
+      std::cerr << "new tensors, which the files do not have: " << model->fresh().size()
+                << ", such as " << model->fresh().front() << '\n';
     return model;
   }
   soma::text::VocabularyTrainer trainer;
@@ -210,7 +210,7 @@ int train(const TrainOptions& given, Launch& launch, const std::vector<std::stri
   soma::Context& context = compute.context();
   const TrainingRows rows = training_rows(options);
   check_held_out(options, rows);
-  soma::nn::Later later;  // a rank makes or reads the weights of its stage only
+  soma::nn::Later later;  // a rank makes or reads only the weights of its stage
   if (pipeline) settings.pipeline.later = &later;
   const std::unique_ptr<TextClassifier> model =
       make_model(context, options, rows, settings.pipeline.later);

@@ -29,7 +29,7 @@ def main():
     checks.that(len(losses) == len(wanted) == 50 and worst <= MOST, f"losses {losses[:3]}, {worst}")
     checks.that(losses[-1] < losses[0] - 0.5, f"nothing is learnt: {losses[-1]}")
     checks.that((work / "a.svg").read_text().count("<polyline") >= 3, "the curves are drawn")
-    # What is saved writes what the model wrote that was trained.
+    # The saved model writes the same text as the model right after training.
     written = outputs[0].split("loss")[-1].split("\n", 1)[1]
     again = tool.must_run(program, ["--text", text, "--load=a.safetensors", "--steps=0"], folder=work)
     checks.that(again.stdout.decode() == written and len(written) >= 400, "the saved model writes the same")

@@ -38,7 +38,7 @@ mkdir checkout
 listed() { (cd checkout && find . | sort); }
 listed >before.txt
 
-# What a new user types, on a Conan that knows no profile yet.
+# The command that a new user types, on a Conan without profiles.
 create=$(snippet Conan 1 | tail -n 1)
 create=${create//debian12/$profile}
 quick=()
@@ -76,7 +76,7 @@ identity() {
 [ "$(identity)" != "$(identity -o '&:shared=True')" ] || fail "shared and static are one package"
 [ "$(identity)" = "$(identity -o '&:with_text=True')" ] || fail "an option that only adds a requirement makes another package"
 
-# What the headers need comes along, with an option what stands behind its header.
+# The requirements of the headers are always present; an option adds the requirements of its header.
 requires() {
   local wanted=$1 given
   shift

@@ -94,7 +94,7 @@ endfunction()
 set(PORT "${name}")
 include("${CURRENT_PORT_DIR}/portfile.cmake")
 
-# What vcpkg checks after a build, as far as it is ours.
+# The checks that vcpkg makes after a build, as far as they concern this port.
 foreach(wanted include/soma/soma.hpp share/soma/copyright share/soma/usage share/soma/soma-config.cmake)
   if(NOT EXISTS "${CURRENT_PACKAGES_DIR}/${wanted}")
     message(FATAL_ERROR "the port installs no ${wanted}")
