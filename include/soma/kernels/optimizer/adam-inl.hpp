@@ -159,7 +159,7 @@ HWY_INLINE EvenOdd<V> load_even_odd(D d, const std::byte* codes) {
 }
 // Rounded with the half-words of `random`. With a NaN only where `kMayBeNan`.
 template <bool kMayBeNan, class D, class V, class V32>
-HWY_INLINE void store_even_odd(D d, const EvenOdd<V>& x, V32 random, std::byte* codes) {
+HWY_INLINE void store_even_odd(D, const EvenOdd<V>& x, V32 random, std::byte* codes) {
   const hn::RebindToUnsigned<D> d32;
   const auto even = hn::BitCast(d32, x.even), odd = hn::BitCast(d32, x.odd);
   const auto upper = hn::Set(d32, 0xFFFF0000u);
