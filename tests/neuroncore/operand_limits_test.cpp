@@ -37,7 +37,7 @@ TEST_CASE("limits of transfers", "[unit][neuroncore]") {
   check({
       {"dma.load: tile", "DMA",
        [](Tiles& t) { t.core.dma.load(t.sums, nc::hbm(t.table).rows(0, 128)); }},
-      {"dma.load: view", "as many rows",
+      {"dma.load: view", "the rows and",
        [](Tiles& t) { t.core.dma.load(t.f, nc::hbm(t.table).rows(0, 127)); }},
       {"dma.load: view", "trn1 has",
        [](Tiles& t) {

@@ -230,13 +230,14 @@ TEST_CASE("keys differ by sizes, views, sharing and settings, not by numbers and
     lazy.device().mark_step();
     return cache.compilations() - before;
   };
-  CHECK(adam({.decay_factor = 0.9f, .step_size = 0.1f, .step = 1}) == 1);
+  CHECK(adam({.decay_factor = 0.9f, .step_size = 0.1f, .gradient_factor = 0.25f, .step = 1}) == 1);
   CHECK(adam({.decay_factor = 0.8f,
               .step_size = 0.2f,
               .inverse_root_correction2 = 3,
               .gradient_factor = 0.5f,
               .seed = 7,
               .step = 2}) == 0);
+  CHECK(adam({.step = 3}) == 1);  // a factor of 1 is left out of the program
   CHECK(adam({.beta1 = 0.8f, .step = 3}) == 1);
 }
 

@@ -68,6 +68,7 @@ struct How {
   std::size_t batch = 8;
   std::vector<std::size_t> buckets{};  // lengths are rounded up to these
   std::uint64_t steps = 30;
+  double clip = 1;
   CheckpointStore* store = nullptr;
   std::uint64_t stop_after = 0;  // 0: not before the end
   bool resume = false;
@@ -90,6 +91,7 @@ Run train_small(const Precision& precision, const How& how) {
                                 .schedule = {.decay = optim::Decay::linear, .warmup = 3},
                                 .seed = 5,
                                 .precision = precision};
+  options.clip = how.clip;
   options.checkpoints = how.store;
   options.resume = how.resume;
   train::TrainerBase trainer(context, small.task, options);
@@ -211,7 +213,8 @@ TEST_CASE("steps of equal lengths share their graphs, ragged ones make new ones"
 TEST_CASE("lengths that are rounded up need a graph for each length, and give the same losses",
           "[unit]") {
   const std::vector<std::size_t> buckets{8, 11, 15};
-  How how{.mode = RunMode::lazy, .batch = 2};
+  // No clipping: programs leave the factor out where it is 1, which is a graph of its own.
+  How how{.mode = RunMode::lazy, .batch = 2, .clip = 0};
   const Run ragged = train_small(Precision::fp32(), how);
   how.buckets = buckets;
   const Run bucketed = train_small(Precision::fp32(), how);

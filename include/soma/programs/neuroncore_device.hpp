@@ -206,13 +206,14 @@ class NeuronCoreDevice final : public Device {
     Launch launch(core_);
     run_program(op, call, count);
     launch.finish();
-    finite.check(count.program);
-    ended(op, call, recorded);
+    ended(op, call, recorded, finite, count.program);
   }
   // Ends a launch of one call. Its instructions are in the record from `recorded` on.
-  void ended(const Operator& op, const OperatorCall& call, std::size_t recorded) {
+  void ended(const Operator& op, const OperatorCall& call, std::size_t recorded,
+             const FiniteCheck& finite, const Program* program) {
     ++runs_.launches;
     runs_.predicted += predict(core_.recorded().subspan(recorded));
+    finite.check(program);
     // Either may replace itself: the copies live until they return.
     if (const auto called = on_operator_) called(op, call);
     if (const auto called = after_program_) called(op.name);
@@ -367,8 +368,7 @@ class NeuronCoreDevice final : public Device {
     launch.finish();
     if (options_.mode != RunMode::eager) ++runs_.apart;
     ++count.instructions[static_cast<std::size_t>(neuroncore::Engine::gpsimd)];
-    finite.check(nullptr);
-    ended(op, call, recorded);
+    ended(op, call, recorded, finite, nullptr);
   }
 
   Count& count_of(const Operator& op) {

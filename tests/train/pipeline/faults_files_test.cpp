@@ -158,7 +158,7 @@ TEST_CASE("what ends a stage at any micro-batch ends all ranks", "[unit]") {
         });
         CHECK(results[stage].error == (leaves ? "left" : "on purpose"));
         CHECK(results[1 - stage].id == "parallel.rank_lost");
-        const std::string_view reason = leaves ? "no std::exception" : "on purpose";
+        const std::string_view reason = leaves ? "not a std::exception" : "on purpose";
         CHECK(results[1 - stage].error.find(reason) != std::string::npos);
       }
 }
