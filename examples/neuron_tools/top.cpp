@@ -48,7 +48,7 @@ std::string bar(double share) {
          soma::detail::fixed(share * 100, 0) + " %";
 }
 
-// Of a share that is an engine's, and not a thread's.
+// The name of the engine that a busy share belongs to; empty for a share of a thread.
 std::string engine_name(const soma::RunStatus& status, std::size_t share) {
   using soma::neuroncore::Engine;
   if (status.predicted == 0 || share >= soma::neuroncore::engine_count) return {};

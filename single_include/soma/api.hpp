@@ -3694,8 +3694,8 @@ inline constexpr std::uint64_t weyl_low = 0x9E3779B97F4A7C15;   // golden ratio
 inline constexpr std::uint64_t weyl_high = 0xBB67AE8584CAA73B;  // sqrt(3) - 1
 inline constexpr int rounds = 5;
 
-// What a byte becomes in a column of the state after SubBytes and MixColumns, if it is the first of
-// its column, in little-endian order: S times 2, 1, 1 and 3, in the field of 2^8 elements whose
+// Table entry of a byte: the column of the state that SubBytes and MixColumns make of a first byte,
+// in little-endian order: S times 2, 1, 1 and 3, in the field of 2^8 elements whose
 // polynomial is x^8 + x^4 + x^3 + x + 1.
 using ColumnTable = std::array<std::uint32_t, 256>;
 constexpr ColumnTable make_columns() {
@@ -6188,8 +6188,8 @@ struct Sample {
   // The error that fp32 may make in a result, and in a gradient, relative to the largest magnitude
   // of the reference (at least 1): a formula of sizes, times 2^-24.
   double error = 0, gradient_error = 0;
-  // What bf16 inputs may add to the error of a result beside its own rounding, relative as above:
-  // of an operator that rounds in between.
+  // An operator that rounds intermediate results: the error that bf16 inputs may add to a result
+  // beside its own rounding, relative as above.
   double bf16_error = 0;
 };
 

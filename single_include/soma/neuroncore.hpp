@@ -684,7 +684,7 @@ class OnChipMemory {
   bool readable(const Tile& tile) const {
     return uninitialised_ == Uninitialised::nan || written(tile);
   }
-  // Whether every element was written.
+  // True if every element was written.
   bool written(const Tile& tile) const {
     return find(tile)->written != Written::nobody ||
            all_written(tile, [](std::byte state) { return state != std::byte{0}; });
@@ -5556,7 +5556,7 @@ class FiniteWatch final : public InstructionWatch {
   }
   void wrote(CoreState& core, const Tile& tile) override {
     wrote_ = true;
-    // Of a tile that was written in part, the rest says nothing.
+    // Elements that nobody wrote say nothing, so a partly written tile is left out.
     if (blamed() && core.memory_of(tile).written(tile)) note(find(core, tile), tile.describe());
   }
   void wrote(CoreState& core, const HbmView& view) override {
@@ -6274,7 +6274,7 @@ class ExecutableCache {
 
   const std::list<Executable>& executables() const { return kept_; }
   std::uint64_t hits() const { return hits_; }
-  // Of the hits, how many found an executable that was loaded from a file.
+  // The number of hits whose executable was loaded from a file.
   std::uint64_t loaded_hits() const { return loaded_hits_; }
   std::uint64_t compilations() const { return compilations_; }
   std::uint64_t evicted() const { return evicted_; }
@@ -6730,7 +6730,7 @@ class DeviceScalars {
     }
     before_ = runs.predicted;
   }
-  // What ran since the last time is no part of the next write(): an evaluation between two steps.
+  // Leaves the work since the last write() out of the next one: an evaluation between two steps.
   void skip() { before_ = device_.runs().predicted; }
 
  private:
@@ -7770,7 +7770,8 @@ class PackMask {
         std::fill_n(query_numbers + sequences_.begin(sequence), length, number);
     }
   }
-  // Of a sequence that is a pack of its own, in which own rows have the number 0.
+  // Hides the padding of a sequence that is a pack of its own. The sequence's own rows have the
+  // number 0.
   void hide_padding(const Tile& masked, const Tile& scores, std::size_t key) {
     const std::size_t first = pack_.row + key;
     const HbmView numbers = hbm(numbers_).columns(first, first + scores.free_size());

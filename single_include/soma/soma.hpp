@@ -3702,8 +3702,8 @@ inline constexpr std::uint64_t weyl_low = 0x9E3779B97F4A7C15;   // golden ratio
 inline constexpr std::uint64_t weyl_high = 0xBB67AE8584CAA73B;  // sqrt(3) - 1
 inline constexpr int rounds = 5;
 
-// What a byte becomes in a column of the state after SubBytes and MixColumns, if it is the first of
-// its column, in little-endian order: S times 2, 1, 1 and 3, in the field of 2^8 elements whose
+// Table entry of a byte: the column of the state that SubBytes and MixColumns make of a first byte,
+// in little-endian order: S times 2, 1, 1 and 3, in the field of 2^8 elements whose
 // polynomial is x^8 + x^4 + x^3 + x + 1.
 using ColumnTable = std::array<std::uint32_t, 256>;
 constexpr ColumnTable make_columns() {
@@ -6196,8 +6196,8 @@ struct Sample {
   // The error that fp32 may make in a result, and in a gradient, relative to the largest magnitude
   // of the reference (at least 1): a formula of sizes, times 2^-24.
   double error = 0, gradient_error = 0;
-  // What bf16 inputs may add to the error of a result beside its own rounding, relative as above:
-  // of an operator that rounds in between.
+  // An operator that rounds intermediate results: the error that bf16 inputs may add to a result
+  // beside its own rounding, relative as above.
   double bf16_error = 0;
 };
 
@@ -13373,7 +13373,7 @@ class Classification final : public Metrics {
   }
 
   std::size_t classes_;
-  // Of each class: cases with that label, with that prediction, and with both.
+  // For each class, the number of cases with that label, with that prediction, and with both.
   std::vector<std::uint64_t> labels_, predictions_, right_;
   std::vector<std::uint64_t> confusion_;
   std::vector<std::size_t> places_;  // in the matrix that is not there, of each case
@@ -16204,7 +16204,7 @@ class GraphLog {
     if (calls_.size() < most_calls) calls_.push_back({graph_, number_, std::string(words)});
   }
 
-  // Of all calls since the last clear(); 0: there were none.
+  // The hash of all calls since the last clear(); 0: there were none.
   std::uint64_t hash() const { return hash_; }
   const std::vector<Call>& calls() const { return calls_; }
   void clear() {
@@ -18684,7 +18684,7 @@ HWY_AFTER_NAMESPACE();
 
 #include <hwy/highway.h>
 
-// Whether the code of the target at hand may hold the instructions. Who runs them asks the CPU.
+// 1 if code for the current target may contain AES instructions. Callers ask the CPU before use.
 #undef SOMA_HAS_AES
 #if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
 #define SOMA_HAS_AES 0
@@ -18762,7 +18762,7 @@ struct ArsBlocks {
   static HWY_INLINE V64 key(std::uint64_t seed, std::uint64_t round) {
     return pairs(seed + round * ars::weyl_low, round * ars::weyl_high);
   }
-  // What the number of a block of this stream is added to, bit by bit, before the first round.
+  // The first words of a stream. The number of a block is combined with them (xor) before round 1.
   HWY_INLINE V64 start(const Draw& draw) const {
     return hn::Xor(key_0, pairs(0, std::uint64_t{draw.step} << 32 | draw.stream));
   }
@@ -23547,7 +23547,7 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace {  // internal linkage: units with other flags have their own
 
-// What forward and backward share.
+// The operands and buffers that forward and backward share.
 class DotOperands {
  public:
   static constexpr std::size_t block = key_block, score_rows = key_block + row_padding;
@@ -23556,7 +23556,7 @@ class DotOperands {
   static constexpr std::size_t score_rows_read(std::size_t keys) { return rows_of_blocks(keys); }
   struct Registers {};
 
-  // Whether products of these operands may be taken so. Pairs along the width are whole.
+  // True if the dot instruction can multiply these operands: an even width has whole pairs.
   template <class... Operands>
   static bool take(const AttentionArgs& args, const Operands&... operands) {
     return args.bf16_products == Bf16Products::dot_instruction && args.width != 0 &&
@@ -29959,9 +29959,9 @@ HWY_INLINE void step_moments(D d, const MomentFactors& by, V gradient, V& m, V& 
 // ---- AdamW:  w = fma(decay_factor, w, -(step_size * m / fma(sqrt(v), 1 / sqrt(correction2),
 //                                                              epsilon)))
 
-// What adam_chunk() reads and writes of a state: floats that are decoded before and encoded after
-// it, or bf16 with 16 random bits, where reading, stepping and rounding are one pass: 1.2 times as
-// fast.
+// The two forms of a state in adam_chunk(). FloatLanes: floats, decoded before and encoded after
+// the step. The other form, bf16 with 16 random bits, reads, steps and rounds in one pass: 1.2
+// times as fast.
 struct FloatLanes {
   explicit FloatLanes(const StepRun& run) : values(run.values), next(run.next) {}
   template <class D>
@@ -30031,7 +30031,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void adam_chunk(const AdamArgs& step, const
 
 namespace {  // internal linkage: units with other flags have their own
 
-// Whether a vector of blocks is drawn as fast as whole vectors are stepped.
+// True if drawing a vector of blocks takes no longer than the steps of the vectors beside it.
 inline bool draws_by_vectors() {
   const hn::Repartition<std::uint64_t, StepLanes> d64;
   return aes_instructions().vectors || (aes_instructions().blocks && hn::Lanes(d64) == 2);
@@ -32444,7 +32444,7 @@ inline Sample attention_sample(const AttentionSample& of) {
                 .lengths = of.lengths,
                 .error = error,
                 .gradient_error = error,
-                // Of probabilities that are rounded, 2^-8 of the sum of |p v|: of values up to 1.
+                // Rounded probabilities: 2^-8 of the sum of |p v|, for values up to 1.
                 .bf16_error = 0x1p-8 / (1 - static_cast<double>(of.probability))};
   return sample;
 }
@@ -39067,9 +39067,9 @@ inline NormArgs norm_rows(NormArgs args, std::size_t begin, std::size_t end) {
   return args;
 }
 
-// Whether one pass over segments of rows gives dx, dgamma and dbeta: where threads find segments
-// enough to have about equal shares, and segments have rows enough to pay for sums of their own.
-// Else columns of the sums are shared out, in a second pass.
+// True if one pass over segments of rows gives dx, dgamma and dbeta. That pays if there are enough
+// segments for about equal shares, and if a segment has enough rows for sums of its own. Otherwise
+// threads share the columns of the sums in a second pass.
 inline bool norm_gradients_meet(Context& context, const NormArgs& args) {
   const Segments& segments = args.segments;
   const auto width = static_cast<std::size_t>(context.executor().width);
@@ -39089,7 +39089,7 @@ inline void norm_gradients_at_once(Context& context, const NormArgs& args) {
   const std::size_t stride = (args.columns + line - 1) / line * line, both = 2 * stride;
   const Storage memory = Storage::allocate(
       context.heap(), checked_multiply(2 * segments.count * sizeof(float), both, "norm backward"));
-  // Of each segment its sums, then those of a run.
+  // The sums of each segment, followed by the sums of a run.
   auto* const sums = reinterpret_cast<float*>(memory.data());
   constexpr std::size_t operations = 8;  // of an element
   const UnevenRanges ranges(context, segments.count, operations_worth_a_task,
@@ -40672,7 +40672,7 @@ class TaskShare {
         return field(word, end_at) - 1;
     return -1;
   }
-  // Of a task that was taken. True: it was the last one.
+  // Call it after each task that was taken. Returns true for the last task of the share.
   bool finish() {
     return field(word_.fetch_sub(one_unfinished, std::memory_order_acq_rel), unfinished_at) == 1;
   }
@@ -40734,7 +40734,7 @@ class Patience {
     limit_ = (std::max)(limit_ / 2, least);
     return false;
   }
-  // Of the next wait, in nanoseconds.
+  // The longest time that the next wait spins, in nanoseconds.
   std::int64_t limit() const { return limit_; }
 
  private:

@@ -39,7 +39,7 @@ double deviations(std::uint64_t count, std::size_t n, double p = 0.5) {
   return (static_cast<double>(count) - draws * p) / std::sqrt(draws * p * (1 - p));
 }
 
-// Of a chi-square sum, by Wilson and Hilferty's transform.
+// The standard deviations of a chi-square sum from its mean (Wilson and Hilferty's transform).
 double chi_square_deviations(const std::vector<std::uint64_t>& counts, std::size_t n) {
   const auto cells = static_cast<double>(counts.size());
   const double expected = static_cast<double>(n) / cells, degrees = cells - 1;
@@ -71,8 +71,8 @@ double worst_alone(const HalfWords& x) {
   return worst;
 }
 
-// Of x[i] beside y[i]: the correlation, how often each bit of one equals each of the other, and
-// tables of the upper and of the lower four bits.
+// The worst of three statistics of x[i] beside y[i]: the correlation, the equality of each bit of
+// one with each bit of the other, and tables of the upper and of the lower four bits.
 double worst_pair(const HalfWords& x, const HalfWords& y) {
   const std::size_t n = x.size();
   double products = 0;
@@ -101,7 +101,7 @@ struct Pair {
   HalfWords x, y;
 };
 
-// What lies beside what in a step of an optimizer.
+// The pairs of half-words that are neighbours in a step of an optimizer.
 std::vector<Pair> pairs(DrawMapping mapping, std::size_t n) {
   const Draw weight{.seed = 7, .stream = soma::stream_id("dense.weight", "optimizer"), .step = 100};
   const auto with = [&](Draw draw, std::uint64_t distance = 1) {

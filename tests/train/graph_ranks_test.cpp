@@ -26,7 +26,7 @@ struct TwoRanks {
   std::vector<std::size_t> buckets{};
 };
 
-// What each of two ranks ends with: an error's message, or "no error".
+// The end of each of two ranks: an error's message, or "no error".
 std::array<std::string, 2> train_two(const TwoRanks& run) {
   InProcessGroup group(2);
   std::array<std::string, 2> ends{"no error", "no error"};

@@ -177,7 +177,7 @@ class Classification final : public Metrics {
   }
 
   std::size_t classes_;
-  // Of each class: cases with that label, with that prediction, and with both.
+  // For each class, the number of cases with that label, with that prediction, and with both.
   std::vector<std::uint64_t> labels_, predictions_, right_;
   std::vector<std::uint64_t> confusion_;
   std::vector<std::size_t> places_;  // in the matrix that is not there, of each case

@@ -52,7 +52,7 @@ class FiniteWatch final : public InstructionWatch {
   }
   void wrote(CoreState& core, const Tile& tile) override {
     wrote_ = true;
-    // Of a tile that was written in part, the rest says nothing.
+    // Elements that nobody wrote say nothing, so a partly written tile is left out.
     if (blamed() && core.memory_of(tile).written(tile)) note(find(core, tile), tile.describe());
   }
   void wrote(CoreState& core, const HbmView& view) override {

@@ -39,7 +39,7 @@ class GraphLog {
     if (calls_.size() < most_calls) calls_.push_back({graph_, number_, std::string(words)});
   }
 
-  // Of all calls since the last clear(); 0: there were none.
+  // The hash of all calls since the last clear(); 0: there were none.
   std::uint64_t hash() const { return hash_; }
   const std::vector<Call>& calls() const { return calls_; }
   void clear() {

@@ -50,8 +50,8 @@ struct Sample {
   // The error that fp32 may make in a result, and in a gradient, relative to the largest magnitude
   // of the reference (at least 1): a formula of sizes, times 2^-24.
   double error = 0, gradient_error = 0;
-  // What bf16 inputs may add to the error of a result beside its own rounding, relative as above:
-  // of an operator that rounds in between.
+  // An operator that rounds intermediate results: the error that bf16 inputs may add to a result
+  // beside its own rounding, relative as above.
   double bf16_error = 0;
 };
 

@@ -48,7 +48,7 @@ class DeviceScalars {
     }
     before_ = runs.predicted;
   }
-  // What ran since the last time is no part of the next write(): an evaluation between two steps.
+  // Leaves the work since the last write() out of the next one: an evaluation between two steps.
   void skip() { before_ = device_.runs().predicted; }
 
  private:

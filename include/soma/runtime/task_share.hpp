@@ -51,7 +51,7 @@ class TaskShare {
         return field(word, end_at) - 1;
     return -1;
   }
-  // Of a task that was taken. True: it was the last one.
+  // Call it after each task that was taken. Returns true for the last task of the share.
   bool finish() {
     return field(word_.fetch_sub(one_unfinished, std::memory_order_acq_rel), unfinished_at) == 1;
   }

@@ -39,7 +39,7 @@ class Patience {
     limit_ = (std::max)(limit_ / 2, least);
     return false;
   }
-  // Of the next wait, in nanoseconds.
+  // The longest time that the next wait spins, in nanoseconds.
   std::int64_t limit() const { return limit_; }
 
  private:

@@ -19,7 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 
-// Whether the code of the target at hand may hold the instructions. Who runs them asks the CPU.
+// 1 if code for the current target may contain AES instructions. Callers ask the CPU before use.
 #undef SOMA_HAS_AES
 #if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
 #define SOMA_HAS_AES 0
@@ -97,7 +97,7 @@ struct ArsBlocks {
   static HWY_INLINE V64 key(std::uint64_t seed, std::uint64_t round) {
     return pairs(seed + round * ars::weyl_low, round * ars::weyl_high);
   }
-  // What the number of a block of this stream is added to, bit by bit, before the first round.
+  // The first words of a stream. The number of a block is combined with them (xor) before round 1.
   HWY_INLINE V64 start(const Draw& draw) const {
     return hn::Xor(key_0, pairs(0, std::uint64_t{draw.step} << 32 | draw.stream));
   }

@@ -61,7 +61,7 @@ struct AttentionCase {
     return products == soma::Bf16Products::tiles && keys >= soma::tiled_keys &&
            soma::size_of(q.operand.dtype) <= 2 && q.operand.dtype != soma::DType::fp16;
   }
-  // Whether dot products are, which round probabilities and their gradients to bf16.
+  // True if this case uses dot products, which round probabilities and their gradients to bf16.
   bool dotted() const {
     return products == soma::Bf16Products::dot_instruction && width % 2 == 0 && width != 0 &&
            q.operand.dtype == soma::DType::bf16 && q.operand.column_stride == 1;
@@ -188,7 +188,7 @@ class AttentionBounds {
     return u * (c_.tiled() ? count / 5 + 27 : 2 * count);
   }
 
-  // Of a weight; the smaller term is what the other errors of the weight add to it.
+  // The relative error of a weight by rounding; the smaller term is for its other errors.
   double rounding() const { return c_.dotted() ? 0x1p-8 + 0x1p-17 : 0; }
 
   void add_row(std::size_t i) {

@@ -193,7 +193,7 @@ TEST_CASE("a result that is bf16 gives the gradients of its numbers", "[unit][at
   }
 }
 
-// Of other operands, products are those of multiply-adds, to the bit.
+// Other operands give the bits of multiply-adds.
 TEST_CASE("dot products are taken of bf16 in pairs alone", "[unit][attention]") {
   const auto check = [](const AttentionCase& c, bool taken) {
     on_every_bf16_target([&](const Context& context, Bf16Products products) {

@@ -39,7 +39,7 @@ namespace soma {
 namespace HWY_NAMESPACE {
 namespace {  // internal linkage: units with other flags have their own
 
-// What forward and backward share.
+// The operands and buffers that forward and backward share.
 class DotOperands {
  public:
   static constexpr std::size_t block = key_block, score_rows = key_block + row_padding;
@@ -48,7 +48,7 @@ class DotOperands {
   static constexpr std::size_t score_rows_read(std::size_t keys) { return rows_of_blocks(keys); }
   struct Registers {};
 
-  // Whether products of these operands may be taken so. Pairs along the width are whole.
+  // True if the dot instruction can multiply these operands: an even width has whole pairs.
   template <class... Operands>
   static bool take(const AttentionArgs& args, const Operands&... operands) {
     return args.bf16_products == Bf16Products::dot_instruction && args.width != 0 &&

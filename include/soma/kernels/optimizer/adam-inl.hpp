@@ -52,9 +52,9 @@ HWY_INLINE void step_moments(D d, const MomentFactors& by, V gradient, V& m, V& 
 // ---- AdamW:  w = fma(decay_factor, w, -(step_size * m / fma(sqrt(v), 1 / sqrt(correction2),
 //                                                              epsilon)))
 
-// What adam_chunk() reads and writes of a state: floats that are decoded before and encoded after
-// it, or bf16 with 16 random bits, where reading, stepping and rounding are one pass: 1.2 times as
-// fast.
+// The two forms of a state in adam_chunk(). FloatLanes: floats, decoded before and encoded after
+// the step. The other form, bf16 with 16 random bits, reads, steps and rounds in one pass: 1.2
+// times as fast.
 struct FloatLanes {
   explicit FloatLanes(const StepRun& run) : values(run.values), next(run.next) {}
   template <class D>
@@ -124,7 +124,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void adam_chunk(const AdamArgs& step, const
 
 namespace {  // internal linkage: units with other flags have their own
 
-// Whether a vector of blocks is drawn as fast as whole vectors are stepped.
+// True if drawing a vector of blocks takes no longer than the steps of the vectors beside it.
 inline bool draws_by_vectors() {
   const hn::Repartition<std::uint64_t, StepLanes> d64;
   return aes_instructions().vectors || (aes_instructions().blocks && hn::Lanes(d64) == 2);

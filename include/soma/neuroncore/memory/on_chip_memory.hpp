@@ -121,7 +121,7 @@ class OnChipMemory {
   bool readable(const Tile& tile) const {
     return uninitialised_ == Uninitialised::nan || written(tile);
   }
-  // Whether every element was written.
+  // True if every element was written.
   bool written(const Tile& tile) const {
     return find(tile)->written != Written::nobody ||
            all_written(tile, [](std::byte state) { return state != std::byte{0}; });

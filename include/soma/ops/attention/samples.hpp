@@ -120,7 +120,7 @@ inline Sample attention_sample(const AttentionSample& of) {
                 .lengths = of.lengths,
                 .error = error,
                 .gradient_error = error,
-                // Of probabilities that are rounded, 2^-8 of the sum of |p v|: of values up to 1.
+                // Rounded probabilities: 2^-8 of the sum of |p v|, for values up to 1.
                 .bf16_error = 0x1p-8 / (1 - static_cast<double>(of.probability))};
   return sample;
 }

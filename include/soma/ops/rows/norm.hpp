@@ -83,9 +83,9 @@ inline NormArgs norm_rows(NormArgs args, std::size_t begin, std::size_t end) {
   return args;
 }
 
-// Whether one pass over segments of rows gives dx, dgamma and dbeta: where threads find segments
-// enough to have about equal shares, and segments have rows enough to pay for sums of their own.
-// Else columns of the sums are shared out, in a second pass.
+// True if one pass over segments of rows gives dx, dgamma and dbeta. That pays if there are enough
+// segments for about equal shares, and if a segment has enough rows for sums of its own. Otherwise
+// threads share the columns of the sums in a second pass.
 inline bool norm_gradients_meet(Context& context, const NormArgs& args) {
   const Segments& segments = args.segments;
   const auto width = static_cast<std::size_t>(context.executor().width);
@@ -105,7 +105,7 @@ inline void norm_gradients_at_once(Context& context, const NormArgs& args) {
   const std::size_t stride = (args.columns + line - 1) / line * line, both = 2 * stride;
   const Storage memory = Storage::allocate(
       context.heap(), checked_multiply(2 * segments.count * sizeof(float), both, "norm backward"));
-  // Of each segment its sums, then those of a run.
+  // The sums of each segment, followed by the sums of a run.
   auto* const sums = reinterpret_cast<float*>(memory.data());
   constexpr std::size_t operations = 8;  // of an element
   const UnevenRanges ranges(context, segments.count, operations_worth_a_task,

@@ -179,7 +179,8 @@ class PackMask {
         std::fill_n(query_numbers + sequences_.begin(sequence), length, number);
     }
   }
-  // Of a sequence that is a pack of its own, in which own rows have the number 0.
+  // Hides the padding of a sequence that is a pack of its own. The sequence's own rows have the
+  // number 0.
   void hide_padding(const Tile& masked, const Tile& scores, std::size_t key) {
     const std::size_t first = pack_.row + key;
     const HbmView numbers = hbm(numbers_).columns(first, first + scores.free_size());

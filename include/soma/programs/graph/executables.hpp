@@ -156,7 +156,7 @@ class ExecutableCache {
 
   const std::list<Executable>& executables() const { return kept_; }
   std::uint64_t hits() const { return hits_; }
-  // Of the hits, how many found an executable that was loaded from a file.
+  // The number of hits whose executable was loaded from a file.
   std::uint64_t loaded_hits() const { return loaded_hits_; }
   std::uint64_t compilations() const { return compilations_; }
   std::uint64_t evicted() const { return evicted_; }
