@@ -1,7 +1,7 @@
 // The cost of lazy mode on the host (recording, removal, keys): CPU seconds of a training step on
 // the model of the accelerator in lazy mode, over the seconds of an eager step. Steps of the two
-// modes alternate; `times_eager` is the median of the ratios of neighbours. BERT tiny with 8 sequences of
-// 5 to 60 tokens, and two layers of BERT-base with 8 sequences of 128.
+// modes alternate; `times_eager` is the median of the ratios of neighbours. The models: BERT tiny
+// with 8 sequences of 5 to 60 tokens, and two layers of BERT-base with 8 sequences of 128.
 //
 //   build/release/bin/soma_bench --benchmark_filter=run_modes
 
