@@ -8,7 +8,7 @@
 
 nlohmann::json json_object(std::string_view text, const std::string& what) {
   nlohmann::json root;
-  if (soma::detail::may_be_tree(text)) root = nlohmann::json::parse(text, nullptr, false);
+  if (soma::may_be_tree(text)) root = nlohmann::json::parse(text, nullptr, false);
   if (!root.is_object())
     throw UsageError(what + " holds no JSON object, wanted one such as {\"name\": value}");
   return root;
@@ -85,7 +85,7 @@ std::string nearest_name(std::string_view text, const std::vector<std::string>& 
   std::string nearest;
   std::size_t least = text.size();
   for (const std::string& name : names)
-    if (const std::size_t distance = soma::detail::edit_distance(text, name); distance < least) {
+    if (const std::size_t distance = soma::edit_distance(text, name); distance < least) {
       least = distance;
       nearest = name;
     }

@@ -65,7 +65,7 @@ void Compute::report(std::ostream& out) const {
         << " compiled, " << device_->executables().hits() << " hits, " << runs.removed
         << " calls removed\n";
   if (runs.predicted.ns > 0)
-    out << "  predicted         " << soma::detail::fixed(runs.predicted.ns * 1e-6, 2)
+    out << "  predicted         " << soma::fixed(runs.predicted.ns * 1e-6, 2)
         << " ms of the accelerator, an estimate by published rules\n";
   for (const soma::NeuronCoreDevice::Count& count : device_->counts())
     if (count.host != 0)

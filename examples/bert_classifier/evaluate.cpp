@@ -46,7 +46,7 @@ int print_values(const soma::train::Evaluation& result, bool json) {
     std::cout << soma::to_json(record) << '\n';
     return 0;
   }
-  using soma::detail::fixed;
+  using soma::fixed;
   for (const soma::metrics::Value& value : result.values)
     std::cout << value.title << '\t' << fixed(value.value, 4) << '\n';
   std::cout << "loss\t" << fixed(result.loss, 4) << "\nrows\t" << result.sequences << '\n';

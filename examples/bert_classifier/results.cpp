@@ -10,7 +10,7 @@
 #include <cstdio>
 #include <iostream>
 
-using soma::detail::fixed;
+using soma::fixed;
 
 namespace {
 
@@ -19,9 +19,9 @@ std::string confusion_list(const std::vector<std::string>& labels,
                            const soma::metrics::Classification& metrics) {
   std::string text = "actual,predicted,rows\r\n";
   for (const soma::metrics::Confusion& cell : metrics.confusions())
-    text.append(soma::detail::csv_cell(labels[cell.label]))
+    text.append(soma::csv_cell(labels[cell.label]))
         .append(",")
-        .append(soma::detail::csv_cell(labels[cell.prediction]))
+        .append(soma::csv_cell(labels[cell.prediction]))
         .append(",")
         .append(std::to_string(cell.cases))
         .append("\r\n");

@@ -118,7 +118,7 @@ void learn(soma::Context& context, const Model& model, const Options& options,
     const auto value = static_cast<double>(loss.value().item<float>());
     curves.on_step({.step = step + 1, .loss = value, .learning_rate = rate(step)});
     if ((step + 1) % options.every == 0)
-      std::cout << "step " << step + 1 << "  loss " << soma::detail::fixed(value, 8) << std::endl;
+      std::cout << "step " << step + 1 << "  loss " << soma::fixed(value, 8) << std::endl;
   }
   curves.on_end({});
 }

@@ -16,7 +16,7 @@
 
 namespace {
 
-using soma::detail::fixed;
+using soma::fixed;
 using soma::models::ExtremeClassifier;
 using soma::nn::FoundClass;
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-using soma::detail::fixed;
+using soma::fixed;
 
 void RunReport::print(std::ostream& out) const {
   const soma::nn::ClassSampler::Times& times = model_.sampler().times();

@@ -31,8 +31,8 @@ std::string Precision::text() const {
     text.append(r == 0 ? "P@" : ", P@")
         .append(std::to_string(ranks[r]))
         .append(" ")
-        .append(soma::detail::fixed(right_[r] / count_ / static_cast<double>(ranks[r]), 4));
-  return text + " of " + soma::detail::fixed(count_, 0) + " points";
+        .append(soma::fixed(right_[r] / count_ / static_cast<double>(ranks[r]), 4));
+  return text + " of " + soma::fixed(count_, 0) + " points";
 }
 
 Precision precision_of(const soma::models::ExtremeClassifier& model, soma::Context& context,

@@ -89,10 +89,10 @@ int train(const TrainOptions& options) {
   const double start = cpu_seconds();
   const soma::train::Report report = trainer.fit(prefetched, nullptr, &stop_requested);
   const double seconds = cpu_seconds() - start;
-  std::cout << report.sequences << " points in " << soma::detail::fixed(seconds, 2)
-            << " CPU seconds, " << soma::detail::fixed(report.train_seconds, 2) << " by the clock: "
-            << soma::detail::fixed(static_cast<double>(report.sequences) / seconds, 0)
-            << " a CPU second; loss " << soma::detail::fixed(report.loss, 4) << ", memory "
+  std::cout << report.sequences << " points in " << soma::fixed(seconds, 2)
+            << " CPU seconds, " << soma::fixed(report.train_seconds, 2) << " by the clock: "
+            << soma::fixed(static_cast<double>(report.sequences) / seconds, 0)
+            << " a CPU second; loss " << soma::fixed(report.loss, 4) << ", memory "
             << (soma::peak_resident_bytes() >> 20) << " MiB" << std::endl;
   if (details) details->print(std::cout);
   details.reset();  // also ends the profiler

@@ -115,7 +115,7 @@ void tune(soma::Context& context, const TrainOptions& options,
       used = seconds_since(start);
     } while (used < share);
     trial.rate = count / (used + steps * refresh / static_cast<double>(first));
-    std::cout << words_of(trial) << ": " << soma::detail::fixed(trial.rate, 0) << " points a second"
+    std::cout << words_of(trial) << ": " << soma::fixed(trial.rate, 0) << " points a second"
               << std::endl;
   }
   // A point teaches the exact loss more, so half of the rate is enough; hashes must be chosen

@@ -24,7 +24,7 @@ using Json = nlohmann::ordered_json;
 
 // The number without trailing zeros.
 std::string number(double value) {
-  std::string text = soma::detail::fixed(value, 3);
+  std::string text = soma::fixed(value, 3);
   text.erase(text.find_last_not_of('0') + 1);
   if (text.back() == '.') text.pop_back();
   return text;

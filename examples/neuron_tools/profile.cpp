@@ -143,14 +143,14 @@ struct Step {
 // The vendor's fine-tuning beside the prediction of the same step.
 void print_published(const nc::StepPrediction& predicted) {
   const nc::PublishedRun &trn1 = nc::published_trn1, &p4d = nc::published_p4d;
-  const auto whole = [](double value) { return soma::detail::fixed(value, 0); };
+  const auto whole = [](double value) { return soma::fixed(value, 0); };
   // 3.6 million texts in steps of 8 x 32: one version of the vendor's example reads them once,
   // another twice.
   const double epoch = 3.6e6 / (8 * 32) / trn1.steps_per_second;
   std::cout << "\npublished fine-tuning of bert-base, 8 a core, 128 tokens, 32 cores: "
-            << soma::detail::fixed(trn1.steps_per_second, 2) << " steps a second; predicted here: "
-            << soma::detail::fixed(predicted.steps_per_second(), 2) << ", which is "
-            << soma::detail::fixed(predicted.steps_per_second() / trn1.steps_per_second, 2)
+            << soma::fixed(trn1.steps_per_second, 2) << " steps a second; predicted here: "
+            << soma::fixed(predicted.steps_per_second(), 2) << ", which is "
+            << soma::fixed(predicted.steps_per_second() / trn1.steps_per_second, 2)
             << " times that. No agreement is claimed.\n"
             << "of its " << whole(trn1.seconds) << " s, " << whole(trn1.seconds - epoch)
             << " are no steps if it reads its texts once, " << whole(trn1.seconds - 2 * epoch)
@@ -161,7 +161,7 @@ void print_published(const nc::StepPrediction& predicted) {
             << "said of it: 22 % faster, up to 50 % cheaper; its own figures give "
             << whole((trn1.steps_per_second / p4d.steps_per_second - 1) * 100) << " and "
             << whole((1 - trn1.dollars / p4d.dollars) * 100) << " %; price times seconds gives "
-            << soma::detail::fixed(trn1.computed_dollars(), 2) << " dollars\n";
+            << soma::fixed(trn1.computed_dollars(), 2) << " dollars\n";
 }
 
 void print_instance(const Step& step, const Options& options) {
@@ -170,17 +170,17 @@ void print_instance(const Step& step, const Options& options) {
   const nc::StepPrediction predicted = nc::predict_step(
       {.backward_ns = step.backward_ns, .ns = step.ns, .gradients = step.gradients}, ranks,
       instance);
-  const auto ms = [](double seconds) { return soma::detail::fixed(seconds * 1e3, 2) + " ms"; };
+  const auto ms = [](double seconds) { return soma::fixed(seconds * 1e3, 2) + " ms"; };
   std::cout << "\ndata parallel on " << ranks << " cores of " << instance.name << ", an estimate\n"
             << "  a core's step      " << ms(predicted.core_seconds) << '\n'
             << "  gradients          " << ms(predicted.reduce_seconds) << " in "
             << predicted.buckets << " buckets, of which backward does not hide "
             << ms(predicted.exposed_seconds) << '\n'
-            << "  steps a second     " << soma::detail::fixed(predicted.steps_per_second(), 2)
+            << "  steps a second     " << soma::fixed(predicted.steps_per_second(), 2)
             << '\n';
   if (instance.dollars_per_hour.given())
     std::cout << "  dollars, 1000 steps "
-              << soma::detail::fixed(instance.dollars_per_hour.value * predicted.seconds() / 3.6, 4)
+              << soma::fixed(instance.dollars_per_hour.value * predicted.seconds() / 3.6, 4)
               << '\n';
   std::cout << "  left out: the host, the input, launches, evaluation, compilation\n";
   if (options.what == "bert-base" && options.batch == 8 && options.length == 128 && ranks == 32 &&

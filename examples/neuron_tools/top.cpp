@@ -45,7 +45,7 @@ double seconds_ago(const soma::RunStatus& status) {
 std::string bar(double share) {
   const auto full = static_cast<std::size_t>(std::clamp(share, 0.0, 1.0) * 10 + 0.5);
   return "[" + std::string(full, '#') + std::string(10 - full, '.') + "] " +
-         soma::detail::fixed(share * 100, 0) + " %";
+         soma::fixed(share * 100, 0) + " %";
 }
 
 // The name of the engine that a busy share belongs to; empty for a share of a thread.
@@ -63,16 +63,16 @@ std::string text_of(const soma::RunsFound& found) {
         {std::to_string(status.process), tools::printable(status.model.data()),
          std::to_string(status.step) +
              (status.steps != 0 ? "/" + std::to_string(status.steps) : ""),
-         std::to_string(status.epoch + 1), soma::detail::fixed(status.steps_per_second, 2),
-         soma::detail::fixed(status.loss, 4), std::to_string(status.resident_bytes >> 20) + " MiB",
-         soma::detail::fixed(seconds_ago(status), 1) + " s ago",
+         std::to_string(status.epoch + 1), soma::fixed(status.steps_per_second, 2),
+         soma::fixed(status.loss, 4), std::to_string(status.resident_bytes >> 20) + " MiB",
+         soma::fixed(seconds_ago(status), 1) + " s ago",
          tools::printable(status.command.data()).substr(0, 60)});
   std::string text = tools::table(rows);
   for (const soma::RunStatus& status : found.runs) {
     if (status.busy_count == 0) continue;
     text += "\n" + std::to_string(status.process) +
             (status.predicted != 0 ? " engines, predicted: " : " threads, measured: ") + "mean " +
-            soma::detail::fixed(mean_busy(status) * 100, 0) + " %\n";
+            soma::fixed(mean_busy(status) * 100, 0) + " %\n";
     for (std::size_t i = 0; i < status.busy_count; ++i) {
       const std::string name = engine_name(status, i);
       text += (i % 4 == 0 ? "  " : "   ") + name + (name.empty() ? "" : " ") + bar(status.busy[i]) +

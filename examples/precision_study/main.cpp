@@ -122,7 +122,7 @@ int study(const StudyOptions& options) {
   std::vector<std::string> names;
   for (const soma::Precision& policy : policies) names.push_back(policy.name);
   const StudyData data = study_data(options);
-  soma::detail::make_folders("precision_study", options.output);
+  soma::make_folders("precision_study", options.output);
   const std::string runs = options.output + "/runs.jsonl";
   std::vector<RunResult> results = earlier_runs(runs, conditions_of(options, data), policies);
   soma::JsonLines log(runs);
@@ -144,7 +144,7 @@ int study(const StudyOptions& options) {
       results.push_back(run_once(options, data, policy, seed));
       const RunResult& result = results.back();
       log.write(to_record(result));
-      using soma::detail::fixed;
+      using soma::fixed;
       std::cerr << policy.name << ", seed " << seed << ": accuracy " << fixed(result.accuracy, 4)
                 << ", loss " << fixed(result.train_loss, 4) << ", "
                 << fixed(result.tokens_per_second, 0) << " tokens/s\n";

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-using soma::detail::fixed;
+using soma::fixed;
 
 Spread spread(const std::vector<double>& values) {
   Spread result;

@@ -155,7 +155,7 @@ TEST_CASE("a model learns a number", "[unit][models]") {
   const models::Prediction prediction = model.predict("the red round ball");
   CHECK(std::fabs(prediction.number - 1.5f) < 0.3f);
   CHECK(prediction.probabilities.empty());
-  CHECK(to_string(prediction) == detail::float_text(prediction.number));
+  CHECK(to_string(prediction) == soma::float_text(prediction.number));
 
   const TemporaryFolder folder;
   model.save(folder / "model");

@@ -72,12 +72,12 @@ TEST_CASE("a name that is missing is answered with those that look like it", "[u
 }
 
 TEST_CASE("edit distances", "[unit][state]") {
-  CHECK(detail::edit_distance("", "") == 0);
-  CHECK(detail::edit_distance("", "abc") == 3);
-  CHECK(detail::edit_distance("abc", "") == 3);
-  CHECK(detail::edit_distance("kitten", "sitting") == 3);
-  CHECK(detail::edit_distance("flaw", "lawn") == 2);
-  CHECK(detail::edit_distance("same", "same") == 0);
+  CHECK(soma::edit_distance("", "") == 0);
+  CHECK(soma::edit_distance("", "abc") == 3);
+  CHECK(soma::edit_distance("abc", "") == 3);
+  CHECK(soma::edit_distance("kitten", "sitting") == 3);
+  CHECK(soma::edit_distance("flaw", "lawn") == 2);
+  CHECK(soma::edit_distance("same", "same") == 0);
 }
 
 TEST_CASE("a state is copied into another of the same names", "[unit][state]") {

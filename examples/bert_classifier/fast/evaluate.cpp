@@ -69,7 +69,7 @@ int evaluate_fast(const EvaluateOptions& options) {
     print_json(metrics, loss, more);
     return 0;
   }
-  using soma::detail::fixed;
+  using soma::fixed;
   print_summary(metrics, model.labels(), loss);
   std::cout << "a text took " << fixed(percentile(times, 0.5) * 1e6, 1) << " us (p50), "
             << fixed(percentile(times, 0.99) * 1e6, 1) << " us (p99)\n";

@@ -75,7 +75,7 @@ std::vector<std::string> parts_of(const std::string& folder) {
   add_files(folder, deepest, found);
   std::ranges::sort(found);
   prefer(found, [](const std::string& path) {
-    return soma::text::detail::is_data_name(files::path(path).filename().string());
+    return soma::text::is_data_name(files::path(path).filename().string());
   });
   prefer(found, [](const std::string& path) {
     std::error_code problem;
@@ -91,7 +91,7 @@ std::vector<std::string> parts_of(const std::string& folder) {
 bool is_data_set(const std::string& folder, const std::vector<std::string>& parts) {
   if (parts.size() < 2) return false;
   int count = 0;
-  for (const std::string& name : soma::text::detail::names_in("train", folder))
+  for (const std::string& name : soma::text::names_in("train", folder))
     count += name.substr(0, name.find('.')) == "train" ? 1 : 0;
   return count == 1;
 }

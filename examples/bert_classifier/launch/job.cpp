@@ -85,7 +85,7 @@ bool is_of_service(std::string_view key) {
 bool take_out_of_text(Json& value) {
   if (!value.is_string()) return !value.is_null();
   const auto& text = value.get_ref<const std::string&>();
-  if (!soma::detail::may_be_tree(text)) return true;
+  if (!soma::may_be_tree(text)) return true;
   Json inner = Json::parse(text, nullptr, false);
   if (inner.is_discarded() || inner.is_number()) return true;
   value = std::move(inner);

@@ -48,8 +48,8 @@ WrongText compared(const LabelledRow& row, const Prediction& answer, const Repor
   if (parts.kind == LabelKind::several) {
     wrong = several_wrong(row, answer, parts.labels);
   } else if (parts.kind == LabelKind::number) {
-    wrong.expected = soma::detail::float_text(row.number);
-    wrong.predicted = soma::detail::float_text(answer.number);
+    wrong.expected = soma::float_text(row.number);
+    wrong.predicted = soma::float_text(answer.number);
     wrong.confidence =
         std::fabs(static_cast<double>(answer.number) - static_cast<double>(row.number));
   } else if (const std::string& label = parts.labels[static_cast<std::size_t>(row.label)];
@@ -98,9 +98,9 @@ void write_report(const TrainOptions& options, const ReportParts& parts) {
   soma::train::ReportPage page{.title = curves_options(options).title, .picture = parts.picture};
   page.results = soma::train::report_lines(parts.run);
   if (parts.tested) {
-    page.results.emplace_back("test loss", soma::detail::fixed(parts.tested->loss, 4));
+    page.results.emplace_back("test loss", soma::fixed(parts.tested->loss, 4));
     for (const soma::metrics::Value& value : parts.tested->values)
-      page.results.emplace_back("test " + value.title, soma::detail::fixed(value.value, 4));
+      page.results.emplace_back("test " + value.title, soma::fixed(value.value, 4));
   }
   if (parts.run.evaluated && parts.kind == LabelKind::one) {
     page.labels = parts.labels;

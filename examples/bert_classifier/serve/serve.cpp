@@ -261,7 +261,7 @@ class Listening {
 };
 
 void print(const Service& service) {
-  using soma::detail::fixed;
+  using soma::fixed;
   const Batcher& batcher = service.batcher;
   const Statistics& statistics = service.statistics;
   const auto milliseconds = [&](double share) {

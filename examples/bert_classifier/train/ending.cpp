@@ -32,7 +32,7 @@ std::optional<soma::train::Evaluation> measure_test(soma::Context& context, soma
 }
 
 void print_test(const soma::train::Evaluation& evaluation) {
-  using soma::detail::fixed;
+  using soma::fixed;
   std::cout << "  test loss         " << fixed(evaluation.loss, 4) << '\n';
   for (const soma::metrics::Value& value : evaluation.values)
     std::cout << "  test " << value.title

@@ -84,7 +84,7 @@ void try_folder(const char* operation, const std::string& path) {
   std::filesystem::path there = path;
   std::error_code problem;
   while (!there.empty() && !std::filesystem::exists(there, problem)) there = there.parent_path();
-  try_whole_file(operation, soma::detail::partial_name((there / "try").string()));
+  try_whole_file(operation, soma::partial_name((there / "try").string()));
 }
 
 }  // namespace

@@ -110,7 +110,7 @@ TrainingRows stream_rows(const TrainOptions& options, const soma::text::DataFile
     ++rows.stream->count;
     if (rows.stream->rows.labels == soma::data::LabelKind::number) continue;
     bool new_label = false;
-    for (const std::string& label : soma::text::detail::labels_of(row, rows.stream->rows.labels))
+    for (const std::string& label : soma::text::row_labels(row, rows.stream->rows.labels))
       new_label |= ++labels[label] == 1;
     if (new_label && labels.size() > soma::text::ReadOptions{}.max_labels)
       soma::fail(soma::error_id::text_label_count, "train",
@@ -173,9 +173,9 @@ TrainingRows make_up_rows(const TrainOptions& options) {
       << "The reviews are generated, not written by people; held-out reviews use combinations and\n"
          "names that training never shows. Models that ignore the order of words have this\n"
          "accuracy on the held-out reviews:\n"
-      << "  length only       " << soma::detail::fixed(reached.length, 4) << '\n'
-      << "  single words      " << soma::detail::fixed(reached.words, 4) << '\n'
-      << "  pairs of words    " << soma::detail::fixed(reached.pairs, 4) << '\n'
+      << "  length only       " << soma::fixed(reached.length, 4) << '\n'
+      << "  single words      " << soma::fixed(reached.words, 4) << '\n'
+      << "  pairs of words    " << soma::fixed(reached.pairs, 4) << '\n'
       << std::flush;
   return rows;
 }

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <string>
 
-namespace soma::detail {
+namespace soma {
 
 // `digits` digits after the point, up to 16. The point is a point in every locale.
 inline std::string fixed(double value, int digits) {
@@ -22,4 +22,4 @@ inline std::string float_text(float value) {
   return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
 }
 
-}  // namespace soma::detail
+}  // namespace soma

@@ -4,12 +4,16 @@
 #include <cstddef>
 #include <string_view>
 
-namespace soma::detail {
+namespace soma {
+
+namespace detail {
 
 // The parser takes a zero byte for the end of the text and ignores the rest.
 inline bool has_zero_byte(std::string_view text) {
   return text.find('\0') != std::string_view::npos;
 }
+
+}  // namespace detail
 
 // Returns true if the text may become a tree. The parser itself limits its depth, but copying,
 // comparing and printing a tree recurse once per level: a file of some 100 KiB could use up the
@@ -26,7 +30,7 @@ inline bool may_be_tree(std::string_view text) {
     if ((letter == '[' || letter == '{') && ++depth > most) return false;
     if ((letter == ']' || letter == '}') && depth != 0) --depth;
   }
-  return !has_zero_byte(text);
+  return !detail::has_zero_byte(text);
 }
 
-}  // namespace soma::detail
+}  // namespace soma

@@ -42,13 +42,17 @@ inline std::uint64_t time_of_day() {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
+}  // namespace detail
+
 // A unique name beside `path` that shows its purpose. In containers every process may have the same
 // number: the time distinguishes it from processes that ended before.
 inline std::string partial_name(const std::string& path) {
-  static std::atomic<std::uint64_t> counter{time_of_day()};
+  static std::atomic<std::uint64_t> counter{detail::time_of_day()};
   return path + "." + std::to_string(::getpid()) + "." + std::to_string(counter.fetch_add(1)) +
          ".partial";
 }
+
+namespace detail {
 
 // The name for which `name` is a partial_name(); empty if it is none.
 inline std::string_view whole_name(std::string_view name) {
@@ -82,7 +86,7 @@ class AtomicFile {
     buffer_.reserve(buffer_bytes);
     std::string partial;
     do {
-      partial = detail::partial_name(path_);
+      partial = soma::partial_name(path_);
       descriptor_ = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     } while (descriptor_ < 0 && (errno == EEXIST || errno == EINTR));
     if (descriptor_ < 0) failed("cannot create a file beside it", errno);

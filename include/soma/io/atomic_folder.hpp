@@ -131,7 +131,7 @@ class AtomicFolder {
   bool make_partial(const std::string& path) {
     std::string partial;
     do {
-      partial = detail::partial_name(path);
+      partial = soma::partial_name(path);
       if (::mkdir(partial.c_str(), 0777) == 0 && lock(partial)) {
         partial_.swap(partial);
         return true;
@@ -201,7 +201,7 @@ class AtomicFolder {
       return;
     if (errno != EINVAL && errno != ENOSYS) failed("cannot exchange", errno);
 #endif
-    const std::string old = detail::partial_name(path_);
+    const std::string old = soma::partial_name(path_);
     if (::rename(path_.c_str(), old.c_str()) != 0) failed("cannot move the old one away", errno);
     if (::rename(partial_.c_str(), path_.c_str()) != 0) {
       const int number = errno;

@@ -57,7 +57,7 @@ class CheckpointFolder final : public CheckpointStore {
   // Makes the folder if it does not exist. Errors file.write, checkpoint.locked.
   explicit CheckpointFolder(std::string_view path, const CheckpointFolderOptions& options = {})
       : path_(path), options_(options) {
-    detail::make_folders(operation, path_);
+    soma::make_folders(operation, path_);
     const std::string name = path_ + "/lock";
     const auto failed = [&](std::string_view problem, int number) {
       if (lock_ >= 0) ::close(std::exchange(lock_, -1));

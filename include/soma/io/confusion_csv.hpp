@@ -11,8 +11,6 @@
 
 namespace soma {
 
-namespace detail {
-
 // A cell by RFC 4180: in quotation marks if it needs them.
 inline std::string csv_cell(std::string_view content) {
   if (content.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(content);
@@ -21,8 +19,6 @@ inline std::string csv_cell(std::string_view content) {
   cell.push_back('"');
   return cell;
 }
-
-}  // namespace detail
 
 // counts is row-major: element i * labels + j is the number of cases of class i that were predicted
 // as class j. The first line and the first column hold the labels. Error csv.size.
@@ -33,9 +29,9 @@ inline std::string confusion_csv(std::span<const std::string> labels,
     fail(error_id::csv_size, "confusion_csv", "counts", std::to_string(counts.size()) + " numbers",
          "the square of " + std::to_string(count) + ", the number of labels");
   std::string text = "actual/predicted";
-  for (const std::string& label : labels) text.append(",").append(detail::csv_cell(label));
+  for (const std::string& label : labels) text.append(",").append(soma::csv_cell(label));
   for (std::size_t i = 0; i < count; ++i) {
-    text.append("\r\n").append(detail::csv_cell(labels[i]));
+    text.append("\r\n").append(soma::csv_cell(labels[i]));
     for (const std::uint64_t number : counts.subspan(i * count, count))
       text.append(",").append(std::to_string(number));
   }

@@ -114,7 +114,7 @@ class ExecutableReader {
 // absent. Files of the same names are replaced. Errors file.write.
 inline void save_executables(const std::string& folder, const ExecutableCache& cache,
                              std::string_view machine) {
-  detail::make_folders("save_executables", folder);
+  soma::make_folders("save_executables", folder);
   for (const Executable& executable : cache.executables()) {
     const std::string& key = executable.key.bytes();
     const std::uint64_t hash = XXH64(key.data(), key.size(), 0);

@@ -10,18 +10,20 @@
 #include <string_view>
 #include <system_error>
 
-namespace soma::detail {
+namespace soma {
 
 // Makes the folder, and its missing parents. Error file.write.
 inline void make_folders(std::string_view operation, std::string_view path) {
   if (path.empty() || path.find('\0') != std::string_view::npos)
-    file_failed(error_id::file_write, operation, path, "no path", 0, "a folder");
+    detail::file_failed(error_id::file_write, operation, path, "no path", 0, "a folder");
   std::error_code problem;
   std::filesystem::create_directories(path, problem);
   if (problem)
-    file_failed(error_id::file_write, operation, path, "cannot create", problem.value(),
-                "a folder that can be made");
+    detail::file_failed(error_id::file_write, operation, path, "cannot create", problem.value(),
+                        "a folder that can be made");
 }
+
+namespace detail {
 
 // Deletes a folder: under its name it is complete until the moment it disappears, even if the
 // process is killed meanwhile. Entries that cannot be deleted stay under a name that ends in
@@ -32,4 +34,5 @@ inline void remove_folder(const std::string& path) {
   if (::rename(path.c_str(), partial.c_str()) == 0) std::filesystem::remove_all(partial, problem);
 }
 
-}  // namespace soma::detail
+}  // namespace detail
+}  // namespace soma

@@ -191,7 +191,7 @@ inline void read_quantizer(PrecisionReader& from, std::string_view name, Quantiz
 inline Precision precision_from_json(std::string_view text) {
   using Json = detail::PrecisionReader::Json;
   Json root(Json::value_t::discarded);
-  if (detail::may_be_tree(text)) root = Json::parse(text.begin(), text.end(), nullptr, false);
+  if (soma::may_be_tree(text)) root = Json::parse(text.begin(), text.end(), nullptr, false);
   if (root.is_discarded())
     fail(error_id::train_precision, "precision_from_json", "text",
          std::to_string(text.size()) + " bytes that are no JSON", "a JSON object");

@@ -155,7 +155,7 @@ class EventFile {
   static AppendFile create(std::string_view folder, std::string_view suffix) {
     static std::atomic<std::uint64_t> counter{0};
     constexpr std::string_view operation = "EventFile";
-    detail::make_folders(operation, folder);
+    soma::make_folders(operation, folder);
     std::array<char, 256> host{};
     if (::gethostname(host.data(), host.size() - 1) != 0) host = {'h', 'o', 's', 't'};
     timespec time{};

@@ -36,7 +36,7 @@ class BertConfigReader {
 
   // `name`: of the file, for messages.
   BertConfigReader(std::string_view text, std::string_view name) : name_(name) {
-    if (soma::detail::may_be_tree(text))
+    if (soma::may_be_tree(text))
       root_ = Json::parse(text.begin(), text.end(), nullptr, false);
     if (!root_.is_object())
       fail(error_id::config_json, operation, "text of " + soma::quoted(name_),
@@ -281,7 +281,7 @@ inline std::string to_json(const BertConfigFile& file) {
   for (const detail::ActivationName& known : detail::activation_names)
     if (known.activation == config.activation && activation.empty()) activation = known.name;
 
-  using soma::detail::float_text;
+  using soma::float_text;
   const bool distilled = config.kind == BertKind::distilbert;
   const std::string classifier_dropout =
       config.classifier_dropout ? float_text(*config.classifier_dropout) : "null";

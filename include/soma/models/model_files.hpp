@@ -50,7 +50,7 @@ inline ShardNames shard_names(std::string_view operation, const std::string& ind
   using Json = nlohmann::json;
   const auto failed = [&](std::string_view given) { index_failed(operation, index, given); };
   const std::string text = text_of(*MappedFile::open(operation, index));
-  if (!soma::detail::may_be_tree(text)) failed("a zero byte, or lists in lists without end");
+  if (!soma::may_be_tree(text)) failed("a zero byte, or lists in lists without end");
   const Json root = Json::parse(text, nullptr, false);
   if (!root.is_object()) failed("no JSON object");
   const auto map = root.find("weight_map");

@@ -25,9 +25,9 @@ struct Prediction {
 // "positive       0.9876"; with several labels "toxic     0.9100  insult  0.6200", or nothing; for
 // a number "3.25".
 inline std::string to_string(const Prediction& prediction) {
-  using soma::detail::fixed;
+  using soma::fixed;
   if (prediction.kind == data::LabelKind::number)
-    return soma::detail::float_text(prediction.number);
+    return soma::float_text(prediction.number);
   if (prediction.kind == data::LabelKind::one)
     return prediction.label + "\t" + fixed(prediction.probability, 4);
   std::vector<float> sorted = prediction.probabilities;

@@ -120,14 +120,14 @@ class Profiler final : public Device {
     for (const ProfileRow& row : sorted(rows)) {
       known += row.seconds;
       text +=
-          line(row.name, std::to_string(row.calls), detail::fixed(row.seconds * 1e3, 2),
-               detail::fixed(100 * row.seconds / all, 1),
-               row.operations == 0 ? "-" : detail::fixed(row.operations / row.seconds * 1e-9, 0),
-               detail::fixed(row.bytes / row.seconds * 1e-9, 1));
+          line(row.name, std::to_string(row.calls), soma::fixed(row.seconds * 1e3, 2),
+               soma::fixed(100 * row.seconds / all, 1),
+               row.operations == 0 ? "-" : soma::fixed(row.operations / row.seconds * 1e-9, 0),
+               soma::fixed(row.bytes / row.seconds * 1e-9, 1));
     }
-    text += line("between operators", "", detail::fixed((all - known) * 1e3, 2),
-                 detail::fixed(100 * (all - known) / all, 1), "", "");
-    return text + line("all", "", detail::fixed(all * 1e3, 2), "100.0", "", "");
+    text += line("between operators", "", soma::fixed((all - known) * 1e3, 2),
+                 soma::fixed(100 * (all - known) / all, 1), "", "");
+    return text + line("all", "", soma::fixed(all * 1e3, 2), "100.0", "", "");
   }
 
  private:

@@ -133,7 +133,7 @@ inline std::string to_string(const HostDescription& host) {
                   ", family " + std::to_string(host.cpu.family) + ", model " +
                   std::to_string(host.cpu.model) + ")");
   line("cores", std::to_string(host.share.cores) + " in the affinity mask, " +
-                    (host.share.quota > 0 ? "quota " + detail::fixed(host.share.quota, 2)
+                    (host.share.quota > 0 ? "quota " + soma::fixed(host.share.quota, 2)
                                           : std::string("no quota")) +
                     "; " + std::to_string(host.threads) + " threads in use");
   line("caches", "L1 " + std::to_string(host.caches.l1_data >> 10) + " KiB, L2 " +
@@ -152,13 +152,13 @@ inline std::string to_string(const HostDescription& host) {
        std::string(to_string(host.bf16.products)) + " (" + std::string(host.bf16.reason) + ")");
   line("fp32 products", std::string(to_string(host.fp32_products)));
   if (host.gflops_per_core > 0)
-    line("measured", detail::fixed(host.gflops_per_core, 0) +
+    line("measured", soma::fixed(host.gflops_per_core, 0) +
                          " GFLOP/s fp32 multiply-add a core, " +
                          (host.bf16_gflops_per_core > 0
-                              ? detail::fixed(host.bf16_gflops_per_core, 0) + " bf16 " +
+                              ? soma::fixed(host.bf16_gflops_per_core, 0) + " bf16 " +
                                     std::string(to_string(host.bf16.products)) + ", "
                               : std::string()) +
-                         "copy " + detail::fixed(host.copy_gb_per_second, 1) +
+                         "copy " + soma::fixed(host.copy_gb_per_second, 1) +
                          " GB/s read and written (for information)");
   for (const std::string& remedy : host.remedies) line("remedy", remedy);
   return text;

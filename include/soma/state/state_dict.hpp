@@ -13,8 +13,6 @@
 
 namespace soma {
 
-namespace detail {
-
 // The number of letters to insert, remove or replace (Levenshtein); long names are cut.
 inline std::size_t edit_distance(std::string_view a, std::string_view b) {
   a = a.substr(0, 256);
@@ -31,8 +29,6 @@ inline std::size_t edit_distance(std::string_view a, std::string_view b) {
   }
   return row.back();
 }
-
-}  // namespace detail
 
 // Copies share the tensors.
 class StateDict {
@@ -88,7 +84,7 @@ class StateDict {
     for (std::size_t i = 0; i < 3 && i < size(); ++i) {
       std::size_t least = ~std::size_t{0};
       for (const Entry& entry : entries_) {
-        const std::size_t distance = detail::edit_distance(name, entry.first);
+        const std::size_t distance = soma::edit_distance(name, entry.first);
         if (distance >= least || &entry == shown[0] || &entry == shown[1]) continue;
         least = distance;
         shown[i] = &entry;

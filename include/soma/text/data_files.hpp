@@ -20,8 +20,6 @@ struct DataFiles {
   std::vector<std::string> train, validation, test;
 };
 
-namespace detail {
-
 // True for names of data files: ".csv", ".txt.gz", but not ".csv~" or ".partial".
 inline bool is_data_name(std::string_view name) {
   constexpr std::array<std::string_view, 6> endings = {".tsv",    ".csv", ".jsonl",
@@ -43,6 +41,8 @@ inline std::vector<std::string> names_in(std::string_view operation, const std::
   std::sort(names.begin(), names.end());
   return names;
 }
+
+namespace detail {
 
 // The file train.csv (or with another data ending), or the files in train/; empty if there is
 // neither. Error text.folder: both exist, or two such files.

@@ -51,15 +51,15 @@ inline bool is_validation(std::string_view text, double share, std::uint64_t see
   return static_cast<double>(word) * 0x1p-32 < share;
 }
 
-namespace detail {
-
 // The class or classes of a row; empty for a number.
-inline std::span<const std::string> labels_of(const Row& row, data::LabelKind kind) {
+inline std::span<const std::string> row_labels(const Row& row, data::LabelKind kind) {
   if (kind == data::LabelKind::one) return {&row.label, 1};
   return kind == data::LabelKind::several ? std::span<const std::string>(row.labels)
                                           : std::span<const std::string>();
 }
-// The same for a row whose classes are numbers: calls take(number), which may change the number.
+namespace detail {
+
+// The same as row_labels() for a row whose classes are numbers: calls take(number), which may change the number.
 template <class LabelledRow, class Take>
 void for_each_label(LabelledRow& row, data::LabelKind kind, const Take& take) {
   if (kind == data::LabelKind::one) take(row.label);
@@ -70,7 +70,7 @@ void for_each_label(LabelledRow& row, data::LabelKind kind, const Take& take) {
 template <class NumberOf>
 LabelledRow labelled(Row& row, data::LabelKind kind, const NumberOf& number_of) {
   LabelledRow result{std::move(row.text)};
-  for (const std::string& label : labels_of(row, kind)) {
+  for (const std::string& label : row_labels(row, kind)) {
     const std::int64_t number = number_of(label);
     if (kind == data::LabelKind::one) result.label = number;
     if (kind == data::LabelKind::several)

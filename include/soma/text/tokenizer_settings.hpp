@@ -44,7 +44,7 @@ class SettingsReader {
 
   Json parse(std::string_view content) const {
     Json root(Json::value_t::discarded);
-    if (soma::detail::may_be_tree(content))
+    if (soma::may_be_tree(content))
       root = Json::parse(content.begin(), content.end(), nullptr, false);
     if (!root.is_object()) refuse("which is no JSON object");
     return root;

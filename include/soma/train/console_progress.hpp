@@ -67,12 +67,12 @@ class ConsoleProgress final : public Callback {
   void on_evaluation(const EvaluationInfo& info) override {
     end_line();
     stream_ << "held out after step " << info.step << ": loss "
-            << soma::detail::fixed(info.loss, 4);
+            << soma::fixed(info.loss, 4);
     constexpr std::size_t most = 3;  // beside the loss: a line has to hold them
     if (info.values != nullptr)
       for (std::size_t i = 0; i < info.values->size() && i < most; ++i)
         stream_ << ", " << (*info.values)[i].title << ' '
-                << soma::detail::fixed((*info.values)[i].value, 4);
+                << soma::fixed((*info.values)[i].value, 4);
     stream_ << (info.best ? " (best)\n" : "\n");
     if (info.metrics != nullptr && info.metrics->only_prediction())
       stream_ << "  predicts " << detail::one_class_only(*info.metrics) << '\n';
@@ -89,7 +89,7 @@ class ConsoleProgress final : public Callback {
 
  private:
   std::string line(const StepInfo& step) const {
-    using detail::short_number, soma::detail::fixed;
+    using detail::short_number, soma::fixed;
     std::string text = "step " + std::to_string(step.step);
     if (run_.steps != 0) text += "/" + std::to_string(run_.steps);
     text += "  loss " + fixed(loss_, 4);

@@ -25,7 +25,7 @@ inline std::string short_number(double value) {
   const int digits = value >= 99.95 || (unit == 0 && value == static_cast<int>(value)) ? 0
                      : value >= 9.995                                                  ? 1
                                                                                        : 2;
-  return soma::detail::fixed(value, digits) + units[unit];
+  return soma::fixed(value, digits) + units[unit];
 }
 
 // "1h 02m", "3m 07s", "12s".
@@ -40,7 +40,7 @@ inline std::string duration(double seconds) {
 // A model that always predicts the most frequent class may have a good accuracy.
 inline std::string one_class_only(const metrics::Classification& metrics) {
   return "one class only; always guessing the most frequent one gets " +
-         soma::detail::fixed(metrics.majority_share(), 4);
+         soma::fixed(metrics.majority_share(), 4);
 }
 
 inline std::string title_of(std::string_view metric, const metrics::Values& values) {
@@ -49,14 +49,14 @@ inline std::string title_of(std::string_view metric, const metrics::Values& valu
 }
 
 inline std::string bytes(std::uint64_t count) {
-  return soma::detail::fixed(static_cast<double>(count) / (1 << 20), 0) + " MiB";
+  return soma::fixed(static_cast<double>(count) / (1 << 20), 0) + " MiB";
 }
 
 }  // namespace detail
 
 // The results and costs of a run: names and values in the order of the table.
 inline std::vector<std::pair<std::string, std::string>> report_lines(const Report& report) {
-  using detail::short_number, soma::detail::fixed;
+  using detail::short_number, soma::fixed;
   std::vector<std::pair<std::string, std::string>> lines;
   const auto line = [&lines](std::string_view name, std::string value) {
     lines.emplace_back(name, std::move(value));

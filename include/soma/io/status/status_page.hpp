@@ -190,7 +190,7 @@ class StatusPage {
   // Makes the folder and a page of this process. Errors file.write: it is impossible, or this
   // process already has a page there.
   StatusPage(std::string folder, std::string_view command, std::string_view model) {
-    detail::make_folders("StatusPage", folder);
+    soma::make_folders("StatusPage", folder);
     ::chmod(folder.c_str(), 0700);
     status_.process = static_cast<std::uint64_t>(::getpid());
     status_.process_start = detail::process_start(status_.process).value_or(0);

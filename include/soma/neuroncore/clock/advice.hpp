@@ -37,7 +37,7 @@ inline std::vector<std::string> advice(const Summary& summary) {
                     "in the layout that products want");
   if (summary.buffers != 0 && summary.mean_buffer < advice_buffer_bytes &&
       summary.dma_busy_ns > advice_wait * summary.ns)
-    lines.push_back("the mean buffer of a transfer is " + detail::fixed(summary.mean_buffer, 0) +
+    lines.push_back("the mean buffer of a transfer is " + soma::fixed(summary.mean_buffer, 0) +
                     " bytes, and each costs as much as 2 KiB: let a partition take several rows "
                     "that lie side by side");
   if (const LaneUse* vector = detail::use_of(summary, Engine::vector);

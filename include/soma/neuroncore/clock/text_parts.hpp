@@ -1,7 +1,8 @@
 #pragma once
 // Numbers and names in the clock's texts, the same on every host and in every locale.
 
-#include <charconv>
+#include <soma/base/fixed.hpp>
+
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -15,12 +16,6 @@ inline constexpr std::string_view estimate_note =
     "estimate by published rules, not a bound; how close it comes: docs/neuroncore.md, "
     "\"Anchors\"";
 
-inline std::string fixed(double value, int digits) {
-  char buffer[400];
-  return {
-      buffer,
-      std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::fixed, digits).ptr};
-}
 inline std::string percent(double share) { return fixed(100 * share, 1) + " %"; }
 inline std::string microseconds(double ns) { return fixed(ns * 1e-3, 2); }
 

@@ -138,7 +138,7 @@ class TableEncoder {
       fail(error_id::table_json, "TableEncoder::from_json", purpose, given,
            "the text that TableEncoder::to_json() wrote");
     };
-    if (!soma::detail::may_be_tree(text)) failed("a zero byte, or lists in lists without end");
+    if (!soma::may_be_tree(text)) failed("a zero byte, or lists in lists without end");
     const Json root = Json::parse(text, nullptr, false);
     TableEncoder encoder;
     if (!root.is_object() || !root.contains("version") || root["version"] != 1 ||

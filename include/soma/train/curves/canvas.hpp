@@ -68,7 +68,7 @@ inline std::string tick_text(double value, double distance) {
   if (std::fabs(value) < distance / 2) return "0";
   const double digits = -std::floor(std::log10(distance) + 1e-9);
   if (digits <= 4 && std::fabs(value) < 1e6)
-    return soma::detail::fixed(value, digits > 0 ? static_cast<int>(digits) : 0);
+    return soma::fixed(value, digits > 0 ? static_cast<int>(digits) : 0);
   std::array<char, 32> text;
   const auto end =
       std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::scientific, 1)
@@ -86,7 +86,7 @@ class SvgCanvas {
  public:
   SvgCanvas(double width, double height) {
     text_ = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " +
-            soma::detail::fixed(width, 0) + " " + soma::detail::fixed(height, 0) +
+            soma::fixed(width, 0) + " " + soma::fixed(height, 0) +
             "\" font-family=\"sans-serif\" font-size=\"12\">\n" +
             "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n";
   }
@@ -105,7 +105,7 @@ class SvgCanvas {
   }
   void dot(double x, double y, std::string_view colour, double radius = 3.5) {
     text_.append("<circle cx=\"").append(place(x)).append("\" cy=\"").append(place(y));
-    text_.append("\" r=\"").append(soma::detail::fixed(radius, 1));
+    text_.append("\" r=\"").append(soma::fixed(radius, 1));
     text_.append("\" fill=\"").append(colour).append("\"/>\n");
   }
   // A line through the points, with a gap where one is not finite; a point between two gaps is a
@@ -157,7 +157,7 @@ class SvgCanvas {
  private:
   // In tenths of a unit, and limited to a range that every reader accepts.
   static std::string place(double value) {
-    return soma::detail::fixed(std::isfinite(value) ? std::clamp(value, -1e5, 1e5) : 0, 1);
+    return soma::fixed(std::isfinite(value) ? std::clamp(value, -1e5, 1e5) : 0, 1);
   }
   template <class Draw>
   static void ticks(const Axis& axis, const Draw& draw) {

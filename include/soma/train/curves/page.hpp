@@ -111,7 +111,7 @@ inline void append_wrong(std::string& page, const ReportPage& report) {
   page.append("</th><th>predicted</th><th>actual</th><th>text</th></tr>\n");
   for (const WrongText* wrong : order) {
     page.append("<tr>");
-    append_cell(page, soma::detail::fixed(wrong->confidence, 4), "n");
+    append_cell(page, soma::fixed(wrong->confidence, 4), "n");
     append_cell(page, shown_text(wrong->predicted));
     append_cell(page, shown_text(wrong->expected));
     append_cell(page, shown_text(wrong->text) +

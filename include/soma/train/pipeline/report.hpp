@@ -84,9 +84,9 @@ inline double PipelineGradients::measured_seconds() const {
 inline void PipelineGradients::describe(Report& report) const {
   if (!planned_) return;
   const PipelineOptions& pipeline = options_.pipeline;
-  const auto mebibytes = [](double bytes) { return soma::detail::fixed(bytes / (1 << 20), 2); };
+  const auto mebibytes = [](double bytes) { return soma::fixed(bytes / (1 << 20), 2); };
   const auto milliseconds = [](double seconds) {
-    return seconds > 0 ? soma::detail::fixed(1e3 * seconds, 1) + " ms" : std::string("not known");
+    return seconds > 0 ? soma::fixed(1e3 * seconds, 1) + " ms" : std::string("not known");
   };
   std::string text = "  pipeline          " + std::to_string(pipeline.partitions) + " stages x " +
                      std::to_string(groups_.replica_count()) + " replicas, " +
@@ -101,7 +101,7 @@ inline void PipelineGradients::describe(Report& report) const {
     const PieceCost& last = plan_.pieces[plan_.end_piece(stage) - 1];
     text.append("    stage " + std::to_string(stage) + "         " + first.name +
                 (first.name == last.name ? std::string() : " to " + last.name) + ": " +
-                soma::detail::fixed(own.parameters, 0) + " parameters, gradients " +
+                soma::fixed(own.parameters, 0) + " parameters, gradients " +
                 mebibytes(own.gradients) + " MiB, activations " +
                 mebibytes(own.measured_activations) + " MiB (predicted " +
                 (own.predicted_activations > 0 ? mebibytes(own.predicted_activations) + " MiB"
