@@ -18,15 +18,11 @@ endif()
 if(SOMA_USE_SINGLE_INCLUDE)
   install(FILES "${PROJECT_SOURCE_DIR}/single_include/soma/api.hpp"
                 "${PROJECT_SOURCE_DIR}/single_include/soma/soma.hpp"
-                "${PROJECT_SOURCE_DIR}/single_include/soma/neuroncore.hpp"
-                "${PROJECT_SOURCE_DIR}/single_include/soma/nn.hpp"
-                "${PROJECT_SOURCE_DIR}/single_include/soma/sparse.hpp"
-                "${PROJECT_SOURCE_DIR}/single_include/soma/train.hpp"
           DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/soma")
 else()
   # The .cpp files of dispatch/ go along: without CMake they are compiled into the program directly.
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/soma" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
-          FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h" PATTERN "*.cpp")
+          FILES_MATCHING PATTERN "*.hpp" PATTERN "*.ipp" PATTERN "*.h" PATTERN "*.cpp")
 endif()
 
 # soma_install_component(<target> <component>): a target with an export file of its own.
@@ -37,7 +33,11 @@ function(soma_install_component target component)
     set(export soma-targets)
     set(appendix VERSION "${PROJECT_VERSION}" DEFAULT_TARGETS soma)
   endif()
-  install(TARGETS ${target} EXPORT ${export}
+  set(targets ${target})
+  if(SOMA_BUILD_DISPATCH AND TARGET ${target}_compiled)
+    list(APPEND targets ${target}_compiled)
+  endif()
+  install(TARGETS ${targets} EXPORT ${export}
           ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
           LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
   install(EXPORT ${export} NAMESPACE soma:: DESTINATION "${soma_package_dir}")
@@ -50,8 +50,16 @@ endfunction()
 # soma_install_pkg_config(<component> <description> <cflags> <requires>): soma-<component>.pc
 function(soma_install_pkg_config component soma_pc_description soma_pc_cflags soma_pc_requires)
   set(soma_pc_component "${component}")
+  set(soma_pc_folder "${CMAKE_INSTALL_DATADIR}")
+  set(soma_pc_libs "")
+  set(soma_pc_variables "")
+  if(SOMA_BUILD_DISPATCH AND TARGET soma_${component}_compiled)
+    set(soma_pc_folder "${CMAKE_INSTALL_LIBDIR}")
+    set(soma_pc_variables "libdir=\${pcfiledir}/..\n")
+    set(soma_pc_libs " -L\${libdir} -lsoma_${component}")
+  endif()
   configure_file(cmake/soma-component.pc.in soma-${component}.pc @ONLY)
-  install(FILES "${PROJECT_BINARY_DIR}/soma-${component}.pc" DESTINATION "${CMAKE_INSTALL_DATADIR}/pkgconfig")
+  install(FILES "${PROJECT_BINARY_DIR}/soma-${component}.pc" DESTINATION "${soma_pc_folder}/pkgconfig")
 endfunction()
 
 soma_install_component(soma "")

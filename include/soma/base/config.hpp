@@ -51,3 +51,11 @@
 #else
 #define SOMA_HAS_EXCEPTIONS 0
 #endif
+
+// Marks the definition of a function that is not a template, in impl/*.ipp. With soma::dispatch the
+// library compiles these files, once; without it every unit that includes a header compiles them.
+#ifdef SOMA_DISPATCH
+#define SOMA_INLINE
+#else
+#define SOMA_INLINE inline
+#endif

@@ -1,0 +1,1 @@
+// soma::dispatch: tensors, contexts, numbers, data, files that need no other library.

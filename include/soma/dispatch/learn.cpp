@@ -1,0 +1,1 @@
+// soma::dispatch: tapes, layers, optimizers, models.

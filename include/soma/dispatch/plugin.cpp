@@ -1,0 +1,1 @@
+// soma::dispatch: operators from shared libraries, and the processors that run some of them.

@@ -1,0 +1,1 @@
+// soma::dispatch: the checks of operators.

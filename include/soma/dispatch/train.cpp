@@ -1,0 +1,1 @@
+// soma::dispatch: the trainer and ranks.
