@@ -14,23 +14,13 @@
 namespace soma::neuroncore {
 
 // The function for RunOptions::predict. Errors as timeline().
-inline PredictedTime predict_time(std::span<const Instruction> record, const Machine& machine) {
-  const Timeline timed = timeline(record, machine);
-  return {.ns = timed.ns, .busy_ns = busy_ns(record, timed, machine)};
-}
+PredictedTime predict_time(std::span<const Instruction> record, const Machine& machine);
 
 // A report on the core's recording (CoreOptions::record). The core must not record while the report
 // is in use. Errors neuroncore.record.
-inline Report report(const Core& core, ReportOptions options = {}) {
-  if (options.hbm_in_use == 0) options.hbm_in_use = core.context().heap().peak_bytes();
-  return Report(core.recorded(), core.record_names(), core.machine(), options);
-}
+Report report(const Core& core, ReportOptions options = {});
 // A report on a record that was taken from a core. The record must outlive the report.
-inline Report report(const Record& record, const Machine& machine,
-                     const ReportOptions& options = {}) {
-  return Report({record.instructions.data(), record.instructions.size()}, record.names, machine,
-                options);
-}
+Report report(const Record& record, const Machine& machine, const ReportOptions& options = {});
 Report report(Record&& record, const Machine& machine, const ReportOptions& options = {}) = delete;
 
 // A report on everything that a device ran since the core's record was last taken: a training step,
@@ -38,10 +28,7 @@ Report report(Record&& record, const Machine& machine, const ReportOptions& opti
 class StepReport {
  public:
   // Errors neuroncore.record.
-  explicit StepReport(NeuronCoreDevice& device, ReportOptions options = {})
-      : record_(device.core().take_recorded()),
-        report_(soma::neuroncore::report(record_, device.core().machine(),
-                                         with_memory(device, options))) {}
+  explicit StepReport(NeuronCoreDevice& device, ReportOptions options = {});
   StepReport(const StepReport&) = delete;
   StepReport& operator=(const StepReport&) = delete;
 
@@ -50,10 +37,7 @@ class StepReport {
   const Report& report() const { return report_; }
 
  private:
-  static ReportOptions with_memory(NeuronCoreDevice& device, ReportOptions options) {
-    if (options.hbm_in_use == 0) options.hbm_in_use = device.core().context().heap().peak_bytes();
-    return options;
-  }
+  static ReportOptions with_memory(NeuronCoreDevice& device, ReportOptions options);
 
   Record record_;
   Report report_;
@@ -61,15 +45,11 @@ class StepReport {
 
 // Writes files that appear whole or not at all; an old file stays until the new one is complete.
 // Error file.write.
-inline void write_trace(std::string_view path, const Report& report) {
-  AtomicFile file("write_trace", path);
-  file.write(report.trace());
-  file.commit();
-}
-inline void write_page(std::string_view path, const Report& report) {
-  AtomicFile file("write_page", path);
-  file.write(report.html());
-  file.commit();
-}
+void write_trace(std::string_view path, const Report& report);
+void write_page(std::string_view path, const Report& report);
 
 }  // namespace soma::neuroncore
+
+#ifndef SOMA_DISPATCH
+#include <soma/impl/neuroncore_clock.ipp>
+#endif

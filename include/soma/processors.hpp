@@ -24,19 +24,8 @@ struct ProcessorRegistrar : PluginRegistrar {
   std::shared_ptr<ProcessorLibrary> kernels = std::make_shared<ProcessorLibrary>();
   bool has_kernels = false;
 
-  static int add_kernel(const soma_registrar* registrar, const soma_kernel_operator* op) noexcept {
-    auto& self = static_cast<ProcessorRegistrar&>(*static_cast<PluginRegistrar*>(registrar->host));
-    if (!self.problem.empty()) return 1;
-    self.problem = detail::problem_of(op);
-    if (!self.problem.empty()) return 1;
-    self.kernels->handle = self.library;
-    self.operators.push_back(make_processor_operator(*op, self.kernels));
-    self.has_kernels = true;
-    return 0;
-  }
-  void check(Context& context, std::string_view operation, std::string_view path) const {
-    if (has_kernels) check_processor_library(context, operation, path, kernels->options);
-  }
+  static int add_kernel(const soma_registrar* registrar, const soma_kernel_operator* op) noexcept;
+  void check(Context& context, std::string_view operation, std::string_view path) const;
 };
 
 }  // namespace detail
@@ -44,11 +33,11 @@ struct ProcessorRegistrar : PluginRegistrar {
 // The load_operators() of soma/plugin.hpp, which also loads kernels of processors and runs them
 // with these options. The same errors, and neuroncore.rule_broken: a second library of kernels in
 // the context, or options that no hardware has.
-inline std::vector<const Operator*> load_operators(
-    Context& context, std::string_view path, const neuroncore::ProcessorOptions& options = {}) {
-  detail::ProcessorRegistrar collected;
-  collected.kernels->options = options;
-  return detail::load_library(context, path, collected);
-}
+std::vector<const Operator*> load_operators(Context& context, std::string_view path,
+                                            const neuroncore::ProcessorOptions& options = {});
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/impl/processors.ipp>
+#endif

@@ -111,15 +111,10 @@ class OperatorFunction {
 };
 
 // Calls an operator by name; returns the first output, or all outputs. Error operator.unknown.
-inline Var apply(Tape& tape, std::string_view name, std::initializer_list<Var> inputs,
-                 const Attributes& attributes = {}) {
-  return tape.apply(tape.context().operators().at(name), attributes, inputs);
-}
-inline VarOutputs apply_all(Tape& tape, std::string_view name, std::initializer_list<Var> inputs,
-                            const Attributes& attributes = {}) {
-  return tape.apply_all(tape.context().operators().at(name), attributes,
-                        std::span<const Var>(inputs.begin(), inputs.size()));
-}
+Var apply(Tape& tape, std::string_view name, std::initializer_list<Var> inputs,
+          const Attributes& attributes = {});
+VarOutputs apply_all(Tape& tape, std::string_view name, std::initializer_list<Var> inputs,
+                     const Attributes& attributes = {});
 
 // ---- a scalar function
 
@@ -234,23 +229,8 @@ Var run_composed(const CustomOperator<A>& custom, Tape& tape, std::span<const Va
   return result.is_leaf() ? tape.apply(tape.operators().of(Unary::copy), {}, {result}) : result;
 }
 
-inline HeapVector<Var> composed_inputs(Tape& tape, std::span<const Tensor> tensors,
-                                       const Sequences& sequences, std::span<const bool> wanted) {
-  Context& context = tape.context();
-  HeapVector<Var> inputs(context.heap());
-  inputs.reserve(tensors.size());
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const Tensor& tensor = tensors[i];
-    const bool rows = tensor.defined() && sequences.defined() && tensor.rank() > 0 &&
-                      tensor.size(0) == sequences.rows();
-    Var input;
-    if (tensor.defined())
-      input = !wanted.empty() && wanted[i] ? Var::parameter(context, tensor)
-                                           : Var::constant(context, tensor);
-    inputs.push_back(rows ? tape.with_sequences(input, sequences) : input);
-  }
-  return inputs;
-}
+HeapVector<Var> composed_inputs(Tape& tape, std::span<const Tensor> tensors,
+                                const Sequences& sequences, std::span<const bool> wanted);
 
 template <class A>
 void composed_host(const OperatorCall& call) {
@@ -347,3 +327,7 @@ OperatorFunction<A> find_operator(const OperatorRegistry& registry, std::string_
 }
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/autograd/impl/custom.ipp>
+#endif

@@ -26,35 +26,9 @@ struct DifferentiablePair {
   std::vector<const Operator*> backward;  // for each input; nullptr: no gradient
 };
 
-inline void differentiable_shape(const ShapeCall& call) {
-  const Operator& op = *static_cast<const DifferentiablePair*>(call.state)->forward;
-  op.shape({call.attributes, call.inputs, call.sequences, call.outputs, op.state});
-}
-inline void differentiable_host(const OperatorCall& call) {
-  const Operator& op = *static_cast<const DifferentiablePair*>(call.state)->forward;
-  call.outputs[0] = run(call.context, op, call.attributes, call.inputs, call.sequences)[0];
-}
-inline void differentiable_gradient(const GradientCall& call) {
-  const auto& pair = *static_cast<const DifferentiablePair*>(call.state);
-  const Tensor& given = call.output_gradients[0];
-  if (!given.defined()) return;
-  HeapVector<Tensor> inputs(call.context.heap());
-  inputs.reserve(call.inputs.size() + 1);
-  const DType dtype = call.outputs[0].dtype();
-  inputs.push_back(given.dtype() == dtype ? given : in_type(call.context, given, dtype));
-  for (const Tensor& input : call.inputs) inputs.push_back(input);
-  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
-    if (!call.wanted[i] || i >= pair.backward.size() || pair.backward[i] == nullptr) continue;
-    const Tensor gradient =
-        run(call.context, *pair.backward[i], call.attributes, inputs, call.sequences)[0];
-    if (gradient.shape() != call.inputs[i].shape())
-      fail(error_id::tensor_shape, pair.backward[i]->name, "gradient of input " + std::to_string(i),
-           gradient.describe(), call.inputs[i].describe());
-    const DType wanted = call.inputs[i].dtype();
-    call.input_gradients[i].values =
-        gradient.dtype() == wanted ? gradient : in_type(call.context, gradient, wanted);
-  }
-}
+void differentiable_shape(const ShapeCall& call);
+void differentiable_host(const OperatorCall& call);
+void differentiable_gradient(const GradientCall& call);
 
 }  // namespace detail
 
@@ -106,3 +80,7 @@ OperatorFunction<A> register_differentiable(OperatorRegistry& registry, std::str
 }
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/autograd/impl/differentiable.ipp>
+#endif

@@ -18,16 +18,7 @@ namespace detail {
 
 // Checked before a table [rows, width] of fp32 is allocated: a system that promises more memory
 // than it has would end the process later. Error memory.exhausted.
-inline void check_table_fits(std::string_view operation, std::size_t rows, std::size_t width) {
-  const std::uint64_t bytes =
-      checked_multiply(checked_multiply(rows, width, operation), sizeof(float), operation);
-  const std::uint64_t most = physical_memory_bytes();
-  if (most != 0 && bytes > most)
-    fail(error_id::out_of_memory, operation, "table",
-         std::to_string(rows) + " x " + std::to_string(width) + ", " + std::to_string(bytes) +
-             " bytes",
-         "at most the machine's memory, " + std::to_string(most) + " bytes");
-}
+void check_table_fits(std::string_view operation, std::size_t rows, std::size_t width);
 
 }  // namespace detail
 
@@ -37,13 +28,11 @@ inline void check_table_fits(std::string_view operation, std::size_t rows, std::
 // weights. The gradient of the table is sparse; it takes time proportional to the ids, not to V.
 // Errors context.no_sparse, operator.sequences, operator.value (an id that is no row),
 // tensor.shape, tensor.dtype, autograd.not_differentiable (weights have no gradient).
-inline Var embedding_bag(Tape& tape, const Var& table, const Var& ids, BagMode mode = BagMode::sum,
-                         const Var& weights = {}) {
-  const SparseOperators& operators =
-      *sparse_table(tape.context(), "sparse::embedding_bag").operators;
-  const Var y =
-      tape.apply(*operators.embedding_bag, EmbeddingBagSetting{mode}, {table, ids, weights});
-  return tape.with_sequences(y, ids.sequences().summary(tape.context()));
-}
+Var embedding_bag(Tape& tape, const Var& table, const Var& ids, BagMode mode = BagMode::sum,
+                  const Var& weights = {});
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/autograd/impl/embedding_bag.ipp>
+#endif

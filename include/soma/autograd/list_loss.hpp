@@ -12,22 +12,14 @@ namespace soma {
 // The loss of logits [B, S]; the lists name columns of the logits; see ListLoss. Errors
 // operator.value (a label that is no column, or lists that do not ascend), tensor.shape,
 // tensor.dtype.
-inline Var list_loss(Tape& tape, const Var& logits, const data::LabelLists& labels,
-                     const ListLossSetting& setting = {}) {
-  const SparseOperators& operators = *sparse_table(tape.context(), "list_loss").operators;
-  return tape.apply(*operators.list_loss, setting,
-                    {logits, tape.constant(labels.offsets), tape.constant(labels.ids)});
-}
+Var list_loss(Tape& tape, const Var& logits, const data::LabelLists& labels,
+              const ListLossSetting& setting = {});
 
 // Softmax cross entropy over all rows of weight [C, D] and bias [C], given h [B, D]. Memory: logits
 // of 4096 classes, and gradients of all weights.
-inline Var full_softmax_loss(Tape& tape, const Var& h, const Var& weight, const Var& bias,
-                             const data::LabelLists& labels,
-                             LossReduction reduction = LossReduction::mean) {
-  const SparseOperators& operators = *sparse_table(tape.context(), "full_softmax_loss").operators;
-  return tape.apply(*operators.full_softmax, ListLossSetting{ListLoss::softmax, reduction},
-                    {h, weight, bias, tape.constant(labels.offsets), tape.constant(labels.ids)});
-}
+Var full_softmax_loss(Tape& tape, const Var& h, const Var& weight, const Var& bias,
+                      const data::LabelLists& labels,
+                      LossReduction reduction = LossReduction::mean);
 
 // A subset of the classes: their ids, ascending, and lists of labels as places in the subset.
 struct ClassSet {
@@ -38,22 +30,12 @@ struct ClassSet {
 // The loss over the classes of a set alone: softmax is normalised over the set, binary cross
 // entropy is summed over the set. With the set of all classes it is the exact loss. Only rows of
 // the set get gradients. weight [C, D], bias [C, 1].
-inline Var sampled_loss(Tape& tape, const Var& h, const Var& weight, const Var& bias,
-                        const ClassSet& set, const ListLossSetting& setting = {}) {
-  const Var places = tape.constant(set.classes);
-  const Var rows = embedding(tape, weight, places), offsets = embedding(tape, bias, places);
-  const Var logits = linear(tape, h, rows, reshape(tape, offsets, Shape{set.classes.elements()}));
-  return list_loss(tape, logits, set.labels, setting);
-}
-inline Var sampled_cross_entropy(Tape& tape, const Var& h, const Var& weight, const Var& bias,
-                                 const ClassSet& set,
-                                 LossReduction reduction = LossReduction::mean) {
-  return sampled_loss(tape, h, weight, bias, set, {ListLoss::softmax, reduction});
-}
-inline Var sampled_bce(Tape& tape, const Var& h, const Var& weight, const Var& bias,
-                       const ClassSet& set, LossReduction reduction = LossReduction::mean) {
-  return sampled_loss(tape, h, weight, bias, set, {ListLoss::binary, reduction});
-}
+Var sampled_loss(Tape& tape, const Var& h, const Var& weight, const Var& bias, const ClassSet& set,
+                 const ListLossSetting& setting = {});
+Var sampled_cross_entropy(Tape& tape, const Var& h, const Var& weight, const Var& bias,
+                          const ClassSet& set, LossReduction reduction = LossReduction::mean);
+Var sampled_bce(Tape& tape, const Var& h, const Var& weight, const Var& bias, const ClassSet& set,
+                LossReduction reduction = LossReduction::mean);
 
 // A set of classes for each sample: int32 ids, ascending within a sample, each once; and the labels
 // as places in the set.
@@ -66,15 +48,11 @@ struct ClassSets {
 // sets, and its products are of vectors by vectors: a set that the batch shares costs less for the
 // same number of logits. With all classes in each set it is the exact loss. Errors operator.value
 // (an id that is no class, a label that is no place), tensor.shape, tensor.dtype.
-inline Var sampled_cross_entropy(Tape& tape, const Var& h, const Var& weight, const Var& bias,
-                                 const ClassSets& sets,
-                                 LossReduction reduction = LossReduction::mean) {
-  const SparseOperators& operators =
-      *sparse_table(tape.context(), "sampled_cross_entropy").operators;
-  const Var logits =
-      tape.apply(*operators.bag_logits, {}, {tape.constant(sets.classes), h, weight, bias});
-  return tape.apply(*operators.bag_loss, BagLossSetting{reduction},
-                    {logits, tape.constant(sets.labels.offsets), tape.constant(sets.labels.ids)});
-}
+Var sampled_cross_entropy(Tape& tape, const Var& h, const Var& weight, const Var& bias,
+                          const ClassSets& sets, LossReduction reduction = LossReduction::mean);
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/autograd/impl/list_loss.ipp>
+#endif

@@ -29,36 +29,23 @@ struct Parameter {
 
   // True if weight decay is usual for the parameter: for weights, but not for biases and the scales
   // of norms.
-  bool decays() const {
-    return role == ParameterRole::weight ||
-           (role == ParameterRole::unknown && var.value().rank() >= 2);
-  }
+  bool decays() const;
 
   bool whole() const { return first_row == 0 && last_row == to_end; }
   // A view: writing to it writes to the variable.
-  Tensor value() const { return whole() ? var.value() : var.value().slice(0, first_row, last_row); }
+  Tensor value() const;
   // Not defined() if no gradient came. Sparse only if the parameter is the whole variable. The
   // variable may have a gradient for adjacent rows only: this returns the parameter's share of
   // these rows, which may be empty.
-  Gradient gradient() const {
-    const Gradient& all = var.gradient();
-    if (whole() || !all.defined()) return all;
-    if (all.sparse())
-      fail(error_id::operator_value, "Parameter::gradient", name, "some rows of a sparse gradient",
-           "a variable with a dense one");
-    const std::size_t last = all.first_row + all.values.size(0);
-    const std::size_t begin = (std::clamp)(first_row, all.first_row, last);
-    const std::size_t end = (std::clamp)(last_row, begin, last);
-    Gradient own{all.values.slice(0, begin - all.first_row, end - all.first_row), {}};
-    own.first_row = begin > first_row ? begin - first_row : 0;
-    return own;
-  }
+  Gradient gradient() const;
 };
 
 using Parameters = std::vector<Parameter>;
 
-inline void clear_gradients(const Parameters& parameters) {
-  for (const Parameter& parameter : parameters) parameter.var.clear_gradient();
-}
+void clear_gradients(const Parameters& parameters);
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/autograd/impl/parameter.ipp>
+#endif

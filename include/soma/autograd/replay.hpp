@@ -14,24 +14,11 @@ namespace soma::detail {
 
 struct Replay {
   Replay() = default;
-  Replay(std::uint64_t applied, const Outputs& given) : number(applied), outputs(given) {
-    for (std::size_t i = 0; i < max_outputs; ++i)
-      if (outputs[i].defined()) versions[i] = outputs[i].version();
-  }
+  Replay(std::uint64_t applied, const Outputs& given);
   // True if the function returned this operator's first output unchanged, and keeping the other
   // outputs costs less memory than the result.
-  bool serves(const Tensor& result) const {
-    std::size_t others = 0;
-    for (std::size_t i = 1; i < max_outputs; ++i)
-      if (outputs[i].defined()) others += outputs[i].bytes();
-    return outputs[0].defined() && outputs[0].address() == result.address() &&
-           others < result.bytes() && unchanged();
-  }
-  bool unchanged() const {
-    for (std::size_t i = 0; i < max_outputs; ++i)
-      if (outputs[i].defined() && outputs[i].version() != versions[i]) return false;
-    return true;
-  }
+  bool serves(const Tensor& result) const;
+  bool unchanged() const;
 
   std::uint64_t number =
       0;  // the operator's number, in the order in which the function applies them; 0: none
@@ -44,10 +31,7 @@ class [[nodiscard]] LatestOutputs {
  public:
   LatestOutputs(Replay*& latest, Replay& here)
       : latest_(latest), before_(std::exchange(latest, &here)) {}
-  ~LatestOutputs() {
-    if (before_ != nullptr) *before_ = *latest_;
-    latest_ = before_;
-  }
+  ~LatestOutputs();
   LatestOutputs(const LatestOutputs&) = delete;
   LatestOutputs& operator=(const LatestOutputs&) = delete;
 
@@ -57,3 +41,7 @@ class [[nodiscard]] LatestOutputs {
 };
 
 }  // namespace soma::detail
+
+#ifndef SOMA_DISPATCH
+#include <soma/autograd/impl/replay.ipp>
+#endif

@@ -30,8 +30,12 @@ struct RowBlock {
     return rows > 1 && rows * row_elements > row_block_elements;
   }
   // The lower half has one row more if the number of rows is odd.
-  RowBlock lower() const { return {begin, rows - rows / 2}; }
-  RowBlock upper() const { return {end() - rows / 2, rows / 2}; }
+  RowBlock lower() const;
+  RowBlock upper() const;
 };
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/autograd/impl/row_blocks.ipp>
+#endif

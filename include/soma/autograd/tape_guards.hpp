@@ -14,12 +14,8 @@ namespace soma::detail {
 class [[nodiscard]] ExclusiveUse {
  public:
   // Error autograd.two_threads: the flag is already set.
-  explicit ExclusiveUse(std::atomic<bool>& in_use) : in_use_(in_use) {
-    if (in_use.exchange(true, std::memory_order_acquire))
-      fail(error_id::tape_threads, "Tape", "tape", "in use by another thread",
-           "a tape for each thread");
-  }
-  ~ExclusiveUse() { in_use_.store(false, std::memory_order_release); }
+  explicit ExclusiveUse(std::atomic<bool>& in_use);
+  ~ExclusiveUse();
   ExclusiveUse(const ExclusiveUse&) = delete;
   ExclusiveUse& operator=(const ExclusiveUse&) = delete;
 
@@ -70,3 +66,7 @@ auto in_layer([[maybe_unused]] std::string_view layer, const Run& run) {
 }
 
 }  // namespace soma::detail
+
+#ifndef SOMA_DISPATCH
+#include <soma/autograd/impl/tape_guards.ipp>
+#endif

@@ -20,13 +20,7 @@ namespace soma {
 class Error : public std::runtime_error {
  public:
   Error(ErrorId id, std::string_view operation, std::string_view argument, std::string_view given,
-        std::string_view wanted)
-      : std::runtime_error(message(id, operation, argument, given, wanted)),
-        id_(id),
-        operation_(operation),
-        argument_(argument),
-        given_(given),
-        wanted_(wanted) {}
+        std::string_view wanted);
 
   ErrorId id() const noexcept { return id_; }
   const std::string& operation() const noexcept { return operation_; }
@@ -36,12 +30,7 @@ class Error : public std::runtime_error {
 
  private:
   static std::string message(ErrorId id, std::string_view operation, std::string_view argument,
-                             std::string_view given, std::string_view wanted) {
-    std::string text;
-    text.append(operation).append(": ").append(argument).append(" is ").append(given);
-    text.append(", wanted ").append(wanted).append(" [").append(id.name).append("]");
-    return text;
-  }
+                             std::string_view given, std::string_view wanted);
 
   ErrorId id_;
   std::string operation_, argument_, given_, wanted_;
@@ -73,53 +62,22 @@ namespace soma {
 namespace detail {
 
 // Appends the text with escapes for characters that break a line or that a terminal obeys.
-inline void append_printable(std::string& result, std::string_view text) {
-  constexpr std::string_view digits = "0123456789abcdef";
-  for (const char letter : text) {
-    const auto byte = static_cast<unsigned char>(letter);
-    if (letter == '\n')
-      result.append("\\n");
-    else if (letter == '\r')
-      result.append("\\r");
-    else if (letter == '\t')
-      result.append("\\t");
-    else if (byte < 0x20 || byte == 0x7f)
-      result.append("\\x").append({digits[byte >> 4], digits[byte & 15]});
-    else
-      result.push_back(letter);
-  }
-}
+void append_printable(std::string& result, std::string_view text);
 
 }  // namespace detail
 
 // A text in quotation marks, for messages: control characters are escaped, and a very long text is
 // cut to its beginning and end. Appends, because g++ 12 at -O3 reports a false overlap in "\"" +
 // std::string(...).
-inline std::string quoted(std::string_view text) {
-  constexpr std::size_t most = 400, begin = 200, end = 100;
-  const auto continues = [&](std::size_t at) { return (text[at] & 0xc0) == 0x80; };  // in UTF-8
-  std::string result(1, '"');
-  if (text.size() <= most) {
-    detail::append_printable(result, text);
-  } else {
-    std::size_t head = begin, tail = text.size() - end;
-    while (head > begin - 4 && continues(head)) --head;
-    while (tail < text.size() - end + 4 && continues(tail)) ++tail;
-    detail::append_printable(result, text.substr(0, head));
-    result.append("...");
-    detail::append_printable(result, text.substr(tail));
-  }
-  result.push_back('"');
-  if (text.size() > most) result.append(" (").append(std::to_string(text.size())).append(" bytes)");
-  return result;
-}
+std::string quoted(std::string_view text);
 
 // Throws the five-part error. All errors pass through here, so that call sites stay one line and
 // SOMA_THROW is expanded once.
-[[noreturn]] inline void fail(ErrorId id, std::string_view operation, std::string_view argument,
-                              std::string_view given, std::string_view wanted) {
-  SOMA_THROW(Error(id, operation, argument, given, wanted));
-  std::abort();  // reached only if a redefined SOMA_THROW returned, which it must not
-}
+[[noreturn]] void fail(ErrorId id, std::string_view operation, std::string_view argument,
+                       std::string_view given, std::string_view wanted);
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/base/impl/error.ipp>
+#endif

@@ -11,14 +11,11 @@ namespace soma::detail {
 
 // "<operation>: file is "<path>" (<problem>: <errno's text>), wanted <wanted>". `number` 0: no
 // text.
-[[noreturn]] inline void file_failed(ErrorId id, std::string_view operation, std::string_view path,
-                                     std::string_view problem, int number,
-                                     std::string_view wanted) {
-  std::string given = soma::quoted(path);
-  given.append(" (").append(problem);
-  if (number != 0) given.append(": ").append(std::generic_category().message(number));
-  given.push_back(')');
-  fail(id, operation, "file", given, wanted);
-}
+[[noreturn]] void file_failed(ErrorId id, std::string_view operation, std::string_view path,
+                              std::string_view problem, int number, std::string_view wanted);
 
 }  // namespace soma::detail
+
+#ifndef SOMA_DISPATCH
+#include <soma/base/impl/file_error.ipp>
+#endif

@@ -11,21 +11,14 @@
 namespace soma {
 
 // a * b, or Error base.size_overflow naming the operation and both factors.
-[[nodiscard]] inline std::size_t checked_multiply(std::size_t a, std::size_t b,
-                                                  std::string_view operation) {
-  if (a != 0 && b > (std::numeric_limits<std::size_t>::max)() / a)
-    fail(error_id::size_overflow, operation, "size", std::to_string(a) + " * " + std::to_string(b),
-         "a product below 2^64");
-  return a * b;
-}
+[[nodiscard]] std::size_t checked_multiply(std::size_t a, std::size_t b,
+                                           std::string_view operation);
 
 // a + b, or Error base.size_overflow naming the operation and both terms.
-[[nodiscard]] inline std::size_t checked_add(std::size_t a, std::size_t b,
-                                             std::string_view operation) {
-  if (b > (std::numeric_limits<std::size_t>::max)() - a)
-    fail(error_id::size_overflow, operation, "size", std::to_string(a) + " + " + std::to_string(b),
-         "a sum below 2^64");
-  return a + b;
-}
+[[nodiscard]] std::size_t checked_add(std::size_t a, std::size_t b, std::string_view operation);
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/base/impl/sizes.ipp>
+#endif

@@ -27,46 +27,22 @@ struct BatchOptions {
 namespace detail {
 
 // Errors data.batch_size, ragged.shards.
-inline void check_batch_options(std::string_view operation, Context& context,
-                                const BatchOptions& options) {
-  if (options.batch_sequences == 0 && options.batch_tokens == 0)
-    fail(error_id::data_batch_size, operation, "batch_sequences and batch_tokens", "0",
-         "at least one of them");
-  Sequences::uniform(context, 0, options.shards);
-}
+void check_batch_options(std::string_view operation, Context& context, const BatchOptions& options);
 
 // True if a batch of this size has no room for a sequence of `tokens` more tokens.
-inline bool batch_is_closed(const BatchOptions& options, std::size_t sequences, std::size_t held,
-                            std::size_t tokens) {
-  if (sequences == 0) return false;
-  if (options.batch_sequences != 0 && sequences >= options.batch_sequences) return true;
-  return options.batch_tokens != 0 &&
-         (held >= options.batch_tokens || tokens > options.batch_tokens - held);
-}
+bool batch_is_closed(const BatchOptions& options, std::size_t sequences, std::size_t held,
+                     std::size_t tokens);
 
 // True if a batch of this size reaches a limit.
-inline bool batch_is_full(const BatchOptions& options, std::size_t sequences, std::size_t held) {
-  return (options.batch_sequences != 0 && sequences >= options.batch_sequences) ||
-         (options.batch_tokens != 0 && held >= options.batch_tokens);
-}
+bool batch_is_full(const BatchOptions& options, std::size_t sequences, std::size_t held);
 
-inline void add_options(ContentHash& hash, const BatchOptions& options) {
-  hash.add(options.batch_sequences);
-  hash.add(options.batch_tokens);
-  hash.add(options.shuffle ? 1 : 0);
-  hash.add(options.shuffle ? options.seed : 0);
-  hash.add(options.shards);
-  hash.add(options.drop_last ? 1 : 0);
-}
+void add_options(ContentHash& hash, const BatchOptions& options);
 
-inline void describe_options(Record& record, const BatchOptions& options) {
-  record.set("data.batch_sequences", options.batch_sequences);
-  record.set("data.batch_tokens", options.batch_tokens);
-  record.set("data.shuffle", options.shuffle);
-  if (options.shuffle) record.set("data.seed", options.seed);
-  record.set("data.shards", options.shards);
-  record.set("data.drop_last", options.drop_last);
-}
+void describe_options(Record& record, const BatchOptions& options);
 
 }  // namespace detail
 }  // namespace soma::data
+
+#ifndef SOMA_DISPATCH
+#include <soma/data/impl/batch_options.ipp>
+#endif

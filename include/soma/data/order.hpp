@@ -15,34 +15,19 @@ namespace soma::data {
 
 // The draws that shuffle an epoch. `site` separates different uses. Error random.index_range: an
 // epoch of 2^32 or more.
-inline Draw epoch_draw(std::uint64_t seed, std::uint64_t epoch, std::string_view site) {
-  if (epoch >> 32 != 0)
-    fail(error_id::index_range, "epoch_draw", "epoch", std::to_string(epoch), "below 2^32");
-  return {.seed = seed,
-          .stream = stream_id("data", site),
-          .step = static_cast<std::uint32_t>(epoch),
-          .index = 0};
-}
+Draw epoch_draw(std::uint64_t seed, std::uint64_t epoch, std::string_view site);
 
 // The numbers 0 .. count - 1 in order.
-inline std::vector<std::uint32_t> identity_order(std::size_t count) {
-  if (count >> 32 != 0)
-    fail(error_id::index_range, "identity_order", "count", std::to_string(count), "below 2^32");
-  std::vector<std::uint32_t> order(count);
-  for (std::size_t i = 0; i < count; ++i) order[i] = static_cast<std::uint32_t>(i);
-  return order;
-}
+std::vector<std::uint32_t> identity_order(std::size_t count);
 
 // The numbers 0 .. count - 1 shuffled (Fisher and Yates, from the last place down; every order is
 // equally likely): the same on every machine. O(count), some 10 ns an item. Error
 // random.index_range (count or epoch of 2^32 or more).
-inline std::vector<std::uint32_t> shuffled_order(std::size_t count, std::uint64_t seed,
-                                                 std::uint64_t epoch) {
-  std::vector<std::uint32_t> order = identity_order(count);
-  DrawSequence draws(epoch_draw(seed, epoch, "order"));
-  for (std::size_t i = count; i > 1; --i)
-    std::swap(order[i - 1], order[draws.below(static_cast<std::uint32_t>(i))]);
-  return order;
-}
+std::vector<std::uint32_t> shuffled_order(std::size_t count, std::uint64_t seed,
+                                          std::uint64_t epoch);
 
 }  // namespace soma::data
+
+#ifndef SOMA_DISPATCH
+#include <soma/data/impl/order.ipp>
+#endif

@@ -25,7 +25,7 @@ struct SparsePoints {
   std::vector<float> values{};  // one value for each id; empty: all values are 1
   IdLists labels{};             // one list for each point; empty: the points have no labels
 
-  std::size_t count() const { return offsets.empty() ? 0 : offsets.size() - 1; }
+  std::size_t count() const;
 };
 
 // A batch's inputs are the ids of its points' features, its values are the features' values
@@ -36,96 +36,26 @@ class PointSource final : public IndexedSource {
   // of values), data.labels (not one list for each point, or a label that is not below `classes`),
   // data.feature (an id that is not below `features`, a value that is not finite), data.empty,
   // data.batch_size, ragged.shards, random.index_range.
-  PointSource(Context& context, SparsePoints points, const BatchOptions& options = {})
-      : IndexedSource("PointSource", context, options),
-        context_(context),
-        points_(std::move(points)) {
-    check();
-    start(points_.count());
-  }
+  PointSource(Context& context, SparsePoints points, const BatchOptions& options = {});
 
   const SparsePoints& points() const { return points_; }
 
  private:
-  void add_content(ContentHash& hash) const override {
-    hash.add(points_.features);
-    hash.add(points_.classes);
-    for (const std::uint64_t offset : points_.offsets) hash.add(offset);
-    hash.add_list(std::span(points_.ids));
-    hash.add_list(std::span(points_.values));
-    for (const std::uint64_t offset : points_.labels.offsets) hash.add(offset);
-    hash.add_list(std::span(points_.labels.ids));
-  }
+  void add_content(ContentHash& hash) const override;
   std::size_t length(std::size_t item) const override {
     return points_.offsets[item + 1] - points_.offsets[item];
   }
 
-  void check() const {
-    const auto refuse = [](ErrorId id, const std::string& argument, const std::string& given,
-                           std::string_view wanted) {
-      fail(id, "PointSource", argument, given, wanted);
-    };
-    const std::vector<std::size_t>& offsets = points_.offsets;
-    if (offsets.empty() || offsets.front() != 0 || offsets.back() != points_.ids.size() ||
-        !std::is_sorted(offsets.begin(), offsets.end()))
-      refuse(
-          error_id::data_offsets, "offsets",
-          offsets.empty() ? "empty" : "up to " + std::to_string(offsets.back()),
-          "ascending numbers from 0 to the number of ids, " + std::to_string(points_.ids.size()));
-    if (!points_.values.empty() && points_.values.size() != points_.ids.size())
-      refuse(error_id::data_offsets, "values", std::to_string(points_.values.size()),
-             "none, or one for each id: " + std::to_string(points_.ids.size()));
-    for (std::size_t i = 0; i < points_.ids.size(); ++i)
-      if (points_.ids[i] < 0 || static_cast<std::size_t>(points_.ids[i]) >= points_.features)
-        refuse(error_id::data_feature, "id " + std::to_string(i), std::to_string(points_.ids[i]),
-               "0 to " + std::to_string(points_.features) + " - 1");
-    for (std::size_t i = 0; i < points_.values.size(); ++i)
-      if (!std::isfinite(points_.values[i]))
-        refuse(error_id::data_feature, "value " + std::to_string(i),
-               std::to_string(points_.values[i]), "a finite number");
-    if (points_.labels.empty()) return;
-    if (points_.labels.count() != points_.count())
-      refuse(error_id::data_labels, "labels", std::to_string(points_.labels.count()) + " lists",
-             "one for each point: " + std::to_string(points_.count()));
-    for (std::size_t i = 0; i < points_.labels.ids.size(); ++i)
-      if (points_.labels.ids[i] < 0 ||
-          static_cast<std::size_t>(points_.labels.ids[i]) >= points_.classes)
-        refuse(error_id::data_labels, "label " + std::to_string(i),
-               std::to_string(points_.labels.ids[i]),
-               "0 to " + std::to_string(points_.classes) + " - 1");
-  }
+  void check() const;
 
-  Batch make(std::span<const std::uint32_t> items) const override {
-    Batch batch;
-    std::vector<std::size_t> lengths;
-    for (const std::uint32_t item : items) lengths.push_back(length(item));
-    batch.inputs.sequences =
-        Sequences::from_lengths(context_, lengths, {.shards = options().shards});
-    const Shape rows{batch.inputs.sequences.rows()};
-    batch.inputs.rows = Tensor::empty(context_, rows, DType::int32);
-    const bool valued = !points_.values.empty();
-    if (valued) batch.values = Tensor::empty(context_, rows);
-    auto* ids = batch.inputs.rows.mutable_data<std::int32_t>();
-    auto* values = valued ? batch.values.mutable_data<float>() : nullptr;
-    IdLists labels;
-    for (std::size_t i = 0; i < items.size(); ++i) {
-      const std::size_t first = points_.offsets[items[i]];
-      ids = std::copy_n(points_.ids.data() + first, lengths[i], ids);
-      if (valued) values = std::copy_n(points_.values.data() + first, lengths[i], values);
-      if (!points_.labels.empty()) labels.add(points_.labels.list(items[i]));
-    }
-    if (!points_.labels.empty()) {
-      const std::vector<std::int64_t> offsets(labels.offsets.begin(), labels.offsets.end());
-      batch.label_lists = {
-          Tensor::from(context_, std::span<const std::int64_t>(offsets), Shape{offsets.size()}),
-          Tensor::from(context_, std::span<const std::int32_t>(labels.ids),
-                       Shape{labels.ids.size()})};
-    }
-    return batch;
-  }
+  Batch make(std::span<const std::uint32_t> items) const override;
 
   Context& context_;
   SparsePoints points_;
 };
 
 }  // namespace soma::data
+
+#ifndef SOMA_DISPATCH
+#include <soma/data/impl/point_source.ipp>
+#endif

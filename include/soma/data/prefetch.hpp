@@ -27,81 +27,25 @@ class Prefetch final : public BatchSource {
  public:
   static constexpr std::size_t most_ahead = 1024;
   // Up to `ahead` batches (1 to most_ahead) wait in a ring. Error executor.thread_start.
-  explicit Prefetch(BatchSource& source, std::size_t ahead = 2)
-      : source_(source),
-        places_(std::clamp(ahead, std::size_t{1}, most_ahead)),
-        position_(source.position()) {
-    const auto begin = [](void* self) -> void* {
-      static_cast<Prefetch*>(self)->work();
-      return nullptr;
-    };
-    const int error = pthread_create(&thread_, nullptr, begin, this);
-    if (error != 0)
-      fail(error_id::thread_start, "Prefetch", "thread",
-           std::string("refused by the system (").append(std::strerror(error)).append(")"),
-           "one thread");
-  }
+  explicit Prefetch(BatchSource& source, std::size_t ahead = 2);
   // Leaves the source somewhere ahead of position().
-  ~Prefetch() override {
-    {
-      const Mutex::Lock lock(mutex_);
-      stopping_ = true;
-    }
-    room_.notify_one();
-    pthread_join(thread_, nullptr);
-  }
+  ~Prefetch() override;
 
-  bool next(Batch& batch) override {
-    Made made = take();
-    room_.notify_one();
-    if (made.exception) std::rethrow_exception(made.exception);
-    if (made.is_batch) batch = std::move(made.batch);
-    return made.is_batch;
-  }
+  bool next(Batch& batch) override;
 
   // The position after the batches that were delivered, not after those that were made.
-  Position position() const override {
-    const Mutex::Lock lock(mutex_);
-    return position_;
-  }
+  Position position() const override;
   // Drops the waiting batches. Errors as of the source, which then stays where it was.
-  void seek(Position position) override {
-    Mutex::Lock lock(mutex_);
-    paused_ = true;
-    idle_.wait(lock, [this] { return !working_; });
-    struct Resume {
-      Prefetch& self;
-      ~Resume() {
-        self.paused_ = false;
-        self.room_.notify_one();
-      }
-    } const resume{*this};
-    source_.seek(position);
-    std::fill(places_.begin(), places_.end(), Made());
-    ready_ = 0;
-    position_ = position;
-  }
+  void seek(Position position) override;
 
-  std::uint64_t batches(std::uint64_t epoch) const override {
-    const Mutex::Lock lock(source_mutex_);
-    return source_.batches(epoch);
-  }
-  std::uint64_t hash() const override {
-    const Mutex::Lock lock(source_mutex_);
-    return source_.hash();
-  }
-  void describe(Record& record) const override {
-    const Mutex::Lock lock(source_mutex_);
-    source_.describe(record);
-  }
-  std::size_t largest_rows() const override { return source_.largest_rows(); }
-  std::size_t largest_sequences() const override { return source_.largest_sequences(); }
+  std::uint64_t batches(std::uint64_t epoch) const override;
+  std::uint64_t hash() const override;
+  void describe(Record& record) const override;
+  std::size_t largest_rows() const override;
+  std::size_t largest_sequences() const override;
 
   // The seconds that next() has waited for batches that were not ready, over all calls.
-  double waited_seconds() const {
-    const Mutex::Lock lock(mutex_);
-    return static_cast<double>(waited_) * 1e-9;
-  }
+  double waited_seconds() const;
 
  private:
   // The result of one next() of the source, and the source's position afterwards.
@@ -113,56 +57,14 @@ class Prefetch final : public BatchSource {
   };
 
   // The next that was made, when there is one.
-  Made take() {
-    Mutex::Lock lock(mutex_);
-    if (ready_ == 0) {
-      const std::int64_t start = monotonic_nanoseconds();
-      filled_.wait(lock, [this] { return ready_ != 0; });
-      waited_ += monotonic_nanoseconds() - start;
-    }
-    Made made = std::move(places_[first_]);
-    first_ = (first_ + 1) % places_.size();
-    --ready_;
-    position_ = made.next;
-    return made;
-  }
+  Made take();
 
-  Made make() {
-    const Mutex::Lock lock(source_mutex_);
-    Made made;
-#if SOMA_HAS_EXCEPTIONS
-    try {
-      made.is_batch = source_.next(made.batch);
-    } catch (...) {
-      made.exception = std::current_exception();
-    }
-#else
-    made.is_batch = source_.next(made.batch);
-#endif
-    made.next = source_.position();
-    return made;
-  }
+  Made make();
 
-  void work() {
-    while (wait_for_room()) {
-      Made made = make();
-      {
-        const Mutex::Lock lock(mutex_);
-        working_ = false;
-        places_[(first_ + ready_++) % places_.size()] = std::move(made);
-      }
-      filled_.notify_one();
-      idle_.notify_one();
-    }
-  }
+  void work();
 
   // Waits until there is room for a batch; returns false if the thread should end.
-  bool wait_for_room() {
-    Mutex::Lock lock(mutex_);
-    room_.wait(lock, [this] { return stopping_ || (!paused_ && ready_ < places_.size()); });
-    working_ = !stopping_;
-    return working_;
-  }
+  bool wait_for_room();
 
   BatchSource& source_;
   mutable Mutex mutex_;         // protects everything below
@@ -179,3 +81,7 @@ class Prefetch final : public BatchSource {
 };
 
 }  // namespace soma::data
+
+#ifndef SOMA_DISPATCH
+#include <soma/data/impl/prefetch.ipp>
+#endif

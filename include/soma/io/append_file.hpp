@@ -25,75 +25,29 @@ enum class ExistingFile : unsigned char {
 class AppendFile {
  public:
   // `operation` names the caller in messages, and must outlive the object.
-  AppendFile(std::string_view operation, std::string_view path, ExistingFile existing)
-      : operation_(operation), path_(path) {
-    if (path_.empty() || path_.find('\0') != std::string::npos) failed("no path", 0);
-    int flags = O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK;
-    if (existing == ExistingFile::replace) flags |= O_TRUNC;
-    if (existing == ExistingFile::refuse) flags |= O_EXCL;
-    do descriptor_ = ::open(path_.c_str(), flags, 0666);
-    while (descriptor_ < 0 && errno == EINTR);
-    if (descriptor_ < 0) failed("cannot open", errno);
-    struct stat known {};
-    if (::fstat(descriptor_, &known) != 0) failed("cannot ask for its size", errno);
-    if (!S_ISREG(known.st_mode)) failed("not a regular file", 0);
-    size_ = known.st_size;
-  }
-  ~AppendFile() { close(); }
-  AppendFile(AppendFile&& other) noexcept
-      : operation_(other.operation_),
-        path_(std::move(other.path_)),
-        descriptor_(std::exchange(other.descriptor_, -1)),
-        size_(other.size_) {}
+  AppendFile(std::string_view operation, std::string_view path, ExistingFile existing);
+  ~AppendFile();
+  AppendFile(AppendFile&& other) noexcept;
   AppendFile& operator=(AppendFile&&) = delete;
 
   // Passes the piece to the system: it survives if the process is killed. On error the file keeps
   // its former content, if the system allows it.
-  void write(std::string_view piece) {
-    if (const int number = try_write(piece); number != 0)
-      detail::file_failed(error_id::file_write, operation_, path_, "cannot write", number, wanted);
-  }
+  void write(std::string_view piece);
   // The same; returns the number of errno, or 0.
-  int try_write(std::string_view piece) noexcept {
-    for (std::string_view rest = piece; !rest.empty();) {
-      const auto written = ::write(descriptor_, rest.data(), rest.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) {
-        const int number = errno;
-        static_cast<void>(!::ftruncate(descriptor_, size_));  // half a line would spoil the next
-        return number;
-      }
-      rest.remove_prefix(static_cast<std::size_t>(written));
-    }
-    size_ += static_cast<off_t>(piece.size());
-    return 0;
-  }
+  int try_write(std::string_view piece) noexcept;
   // Flushes the file to the disk: it survives a loss of power.
-  void synchronise() {
-    if (::fsync(descriptor_) != 0)
-      detail::file_failed(error_id::file_write, operation_, path_, "cannot synchronise", errno,
-                          wanted);
-  }
+  void synchronise();
 
-  std::size_t size() const { return static_cast<std::size_t>(size_); }
+  std::size_t size() const;
   // The last byte; 0 if the file is empty or cannot be read.
-  char last() const {
-    char letter = 0;
-    if (size_ > 0) static_cast<void>(!::pread(descriptor_, &letter, 1, size_ - 1));
-    return letter;
-  }
+  char last() const;
   const std::string& path() const { return path_; }
 
  private:
   static constexpr std::string_view wanted = "a file that can be written";
 
-  void close() noexcept {
-    if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
-  }
-  [[noreturn]] void failed(std::string_view problem, int number) {
-    close();
-    detail::file_failed(error_id::file_write, operation_, path_, problem, number, wanted);
-  }
+  void close() noexcept;
+  [[noreturn]] void failed(std::string_view problem, int number);
 
   std::string_view operation_;
   std::string path_;
@@ -102,3 +56,7 @@ class AppendFile {
 };
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/io/impl/append_file.ipp>
+#endif

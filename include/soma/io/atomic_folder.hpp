@@ -30,24 +30,10 @@ namespace detail {
 
 // Opens and locks a folder; returns its descriptor, or -1 with errno if there is no lock
 // (EWOULDBLOCK: another process holds it).
-inline int lock_folder(const std::string& path) {
-  const int folder = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (folder < 0) return -1;
-  int result = 0;
-  do result = ::flock(folder, LOCK_EX | LOCK_NB);
-  while (result != 0 && errno == EINTR);
-  if (result == 0) return folder;
-  const int number = errno;
-  ::close(folder);
-  errno = number;
-  return -1;
-}
+int lock_folder(const std::string& path);
 
 // True if this errno of lock_folder() means that the system cannot lock folders.
-inline bool has_no_locks(int number) {
-  return number == EOPNOTSUPP || number == ENOSYS || number == EINVAL || number == EBADF ||
-         number == ENOLCK;
-}
+bool has_no_locks(int number);
 
 }  // namespace detail
 
@@ -57,37 +43,14 @@ class AtomicFolder {
  public:
   // `operation` names the caller in messages, and must outlive the object. The folder's parent must
   // exist.
-  AtomicFolder(std::string_view operation, std::string_view path)
-      : operation_(operation), path_(path) {
-    while (path_.size() > 1 && path_.ends_with('/')) path_.pop_back();
-    std::error_code problem;
-    // No name can stand beside ".".
-    if (const std::filesystem::path last = std::filesystem::path(path_).filename();
-        last == "." || last == "..")
-      if (const std::filesystem::path found = std::filesystem::canonical(path_, problem); !problem)
-        path_ = found.string();
-    struct stat known {};
-    if (path_.empty() || path_.find('\0') != std::string::npos) failed("no path", 0);
-    const bool exists = ::lstat(path_.c_str(), &known) == 0;
-    if (exists && !S_ISDIR(known.st_mode)) failed("not a folder", 0);
-    works_here_ = exists && std::filesystem::equivalent(path_, ".", problem);
-    if (!(exists && (works_here_ || is_mount_point())) && make_partial(path_)) return;
-    const int number = errno;
-    inside_ = exists && make_partial(path_ + "/" + std::string(inside_name));
-    if (!inside_) failed("cannot create a folder beside it", exists ? errno : number);
-  }
+  AtomicFolder(std::string_view operation, std::string_view path);
   // Without commit() nothing remains.
-  ~AtomicFolder() {
-    abandon();
-    unlock();
-  }
+  ~AtomicFolder();
   AtomicFolder(const AtomicFolder&) = delete;
   AtomicFolder& operator=(const AtomicFolder&) = delete;
 
   // The path for a file in it. The writer must flush that file to the disk, as AtomicFile does.
-  std::string operator/(std::string_view name) const {
-    return std::string(partial_).append("/").append(name);
-  }
+  std::string operator/(std::string_view name) const;
   // The temporary folder of all files until commit().
   const std::string& partial() const { return partial_; }
 
@@ -95,131 +58,30 @@ class AtomicFolder {
   // mount point, where files of other names stay. (They also stay in the process's working folder;
   // but this function lists them there, because the user rarely means that folder.) Error
   // file.read.
-  std::vector<std::filesystem::directory_entry> replaced() const {
-    std::vector<std::filesystem::directory_entry> entries;
-    std::error_code problem;
-    if ((inside_ && !works_here_) || !std::filesystem::exists(path_, problem)) return entries;
-    for (std::filesystem::directory_iterator entry(path_, problem), end; !problem && entry != end;
-         entry.increment(problem))
-      if (!inside_ || detail::whole_name(entry->path().filename().string()) != inside_name)
-        entries.push_back(*entry);
-    if (problem)
-      detail::file_failed(error_id::file_read, operation_, path_, "cannot list it", problem.value(),
-                          "a folder that can be read");
-    return entries;
-  }
+  std::vector<std::filesystem::directory_entry> replaced() const;
 
   // Puts the folder on the disk under its name. Two folders are exchanged in one step if the file
   // system supports it (Linux's own do); on others the name is missing for the moment between two
   // renames.
-  void commit() {
-    if (inside_) return place_files();
-    if (::rename(partial_.c_str(), path_.c_str()) == 0) {
-      partial_.clear();
-    } else {
-      if (errno != ENOTEMPTY && errno != EEXIST) failed("cannot rename", errno);
-      exchange();
-    }
-    detail::synchronise_folder_of(path_);
-    abandon();  // the folder that was replaced
-    remove_left(path_);
-  }
+  void commit();
 
  private:
   static constexpr std::string_view inside_name = "new";
 
-  bool make_partial(const std::string& path) {
-    std::string partial;
-    do {
-      partial = soma::partial_name(path);
-      if (::mkdir(partial.c_str(), 0777) == 0 && lock(partial)) {
-        partial_.swap(partial);
-        return true;
-      }
-    } while (errno == EEXIST);
-    return false;
-  }
+  bool make_partial(const std::string& path);
   // Returns false, with errno, if it cannot be locked. EEXIST: another process took it for remains
   // before it was locked, and deletes it. On a system without locks of folders, nothing is locked
   // and nothing is ever deleted. If hosts that share a file system have separate locks, two hosts
   // must not save to one name at the same time.
-  bool lock(const std::string& partial) {
-    lock_ = detail::lock_folder(partial);
-    const int number = errno;
-    struct stat known {};
-    if (lock_ >= 0 && (::fstat(lock_, &known) != 0 || known.st_nlink != 0)) return true;
-    if (lock_ < 0 && detail::has_no_locks(number)) return true;
-    const bool gone = lock_ >= 0 || number == ENOENT || number == EWOULDBLOCK;
-    unlock();
-    if (!gone) ::rmdir(partial.c_str());
-    errno = gone ? EEXIST : number;
-    return false;
-  }
-  void unlock() noexcept {
-    if (lock_ >= 0) ::close(std::exchange(lock_, -1));
-  }
+  bool lock(const std::string& partial);
+  void unlock() noexcept;
   // Called only at the end, because one of them may have been the only model of that name.
-  static void remove_left(const std::string& path) {
-    const std::filesystem::path whole = path;
-    const std::filesystem::path parent = whole.has_parent_path() ? whole.parent_path() : ".";
-    std::error_code problem;
-    for (std::filesystem::directory_iterator entry(parent, problem), end; !problem && entry != end;
-         entry.increment(problem)) {
-      if (detail::whole_name(entry->path().filename().string()) != whole.filename().string())
-        continue;
-      const int lock = detail::lock_folder(entry->path().string());
-      if (lock < 0) continue;
-      std::error_code ignored;
-      std::filesystem::remove_all(entry->path(), ignored);
-      ::close(lock);
-    }
-  }
-  bool is_mount_point() const {
-#if defined(STATX_ATTR_MOUNT_ROOT)
-    struct statx found {};
-    return ::statx(AT_FDCWD, path_.c_str(), AT_SYMLINK_NOFOLLOW, 0, &found) == 0 &&
-           (found.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
-#else
-    return false;
-#endif
-  }
-  void place_files() {
-    std::error_code problem;
-    for (const auto& entry : std::filesystem::directory_iterator(partial_, problem)) {
-      const std::string place = path_ + "/" + entry.path().filename().string();
-      if (::rename(entry.path().c_str(), place.c_str()) != 0) failed("cannot rename", errno);
-    }
-    if (problem) failed("cannot be listed", problem.value());
-    const std::string inside = path_ + "/" + std::string(inside_name);
-    detail::synchronise_folder_of(inside);
-    abandon();
-    remove_left(inside);
-  }
-  void exchange() {
-#if defined(RENAME_EXCHANGE)
-    if (::renameat2(AT_FDCWD, partial_.c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) == 0)
-      return;
-    if (errno != EINVAL && errno != ENOSYS) failed("cannot exchange", errno);
-#endif
-    const std::string old = soma::partial_name(path_);
-    if (::rename(path_.c_str(), old.c_str()) != 0) failed("cannot move the old one away", errno);
-    if (::rename(partial_.c_str(), path_.c_str()) != 0) {
-      const int number = errno;
-      static_cast<void>(::rename(old.c_str(), path_.c_str()));
-      failed("cannot rename", number);
-    }
-    partial_ = old;
-  }
-  void abandon() noexcept {
-    std::error_code problem;
-    if (!partial_.empty()) std::filesystem::remove_all(partial_, problem);
-    partial_.clear();
-  }
-  [[noreturn]] void failed(std::string_view problem, int number) {
-    abandon();
-    detail::file_failed(error_id::file_write, operation_, path_, problem, number,
-                        "a folder that can be written");
-  }
+  static void remove_left(const std::string& path);
+  bool is_mount_point() const;
+  void place_files();
+  void exchange();
+  void abandon() noexcept;
+  [[noreturn]] void failed(std::string_view problem, int number);
 
   std::string_view operation_;
   std::string path_, partial_;  // empty: no such folder
@@ -229,3 +91,7 @@ class AtomicFolder {
 };
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/io/impl/atomic_folder.ipp>
+#endif

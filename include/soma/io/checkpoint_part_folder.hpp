@@ -21,29 +21,25 @@ class CheckpointPartFolder final : public CheckpointStore {
   // checkpoint.parts (the folder that rank 0 has begun is missing), file.write, and those of
   // save_safetensors.
   void save_part(const std::string& place, CheckpointState which, const CheckpointPart& part,
-                 const StateDict& state) override {
-    detail::write_part("CheckpointPartFolder::save_part", path_, place, which, part, state);
-  }
+                 const StateDict& state) override;
   // Reads a checkpoint that rank 0 has found to be complete. Errors file.read, and those of
   // load_checkpoint except checkpoint.damaged.
   Checkpoint load_named(Context& context, const std::string& place,
-                        const CheckpointNames& names) override {
-    return detail::read_checkpoint(context, "CheckpointPartFolder::load_named", path_ + "/" + place,
-                                   &names);
-  }
+                        const CheckpointNames& names) override;
 
-  void save(std::uint64_t, const Checkpoint&) override { only_parts("save"); }
-  bool load_latest(Context&, Checkpoint&) override { only_parts("load_latest"); }
-  void save_best(const Checkpoint&) override { only_parts("save_best"); }
-  bool load_best(Context&, Checkpoint&) override { only_parts("load_best"); }
+  void save(std::uint64_t, const Checkpoint&) override;
+  bool load_latest(Context&, Checkpoint&) override;
+  void save_best(const Checkpoint&) override;
+  bool load_best(Context&, Checkpoint&) override;
 
  private:
-  [[noreturn]] void only_parts(std::string_view function) const {
-    fail(error_id::checkpoint_parts, std::string("CheckpointPartFolder::").append(function),
-         "folder", soma::quoted(path_) + ", for parts only", "rank 0's CheckpointFolder");
-  }
+  [[noreturn]] void only_parts(std::string_view function) const;
 
   std::string path_;
 };
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/io/impl/checkpoint_part_folder.ipp>
+#endif

@@ -13,26 +13,18 @@
 namespace soma {
 
 // Makes the folder, and its missing parents. Error file.write.
-inline void make_folders(std::string_view operation, std::string_view path) {
-  if (path.empty() || path.find('\0') != std::string_view::npos)
-    detail::file_failed(error_id::file_write, operation, path, "no path", 0, "a folder");
-  std::error_code problem;
-  std::filesystem::create_directories(path, problem);
-  if (problem)
-    detail::file_failed(error_id::file_write, operation, path, "cannot create", problem.value(),
-                        "a folder that can be made");
-}
+void make_folders(std::string_view operation, std::string_view path);
 
 namespace detail {
 
 // Deletes a folder: under its name it is complete until the moment it disappears, even if the
 // process is killed meanwhile. Entries that cannot be deleted stay under a name that ends in
 // ".partial".
-inline void remove_folder(const std::string& path) {
-  const std::string partial = partial_name(path);
-  std::error_code problem;
-  if (::rename(path.c_str(), partial.c_str()) == 0) std::filesystem::remove_all(partial, problem);
-}
+void remove_folder(const std::string& path);
 
 }  // namespace detail
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/io/impl/folders.ipp>
+#endif

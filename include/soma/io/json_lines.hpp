@@ -13,18 +13,18 @@ namespace soma {
 class JsonLines {
  public:
   // Error file.write.
-  explicit JsonLines(std::string_view path, ExistingFile existing = ExistingFile::append)
-      : file_("JsonLines", path, existing) {
-    // A last line that was cut by a loss of power must not spoil the next one.
-    if (file_.size() != 0 && file_.last() != '\n') file_.write("\n");
-  }
+  explicit JsonLines(std::string_view path, ExistingFile existing = ExistingFile::append);
 
   // When this returns, the system has the line, so a killed process loses none. Errors file.write
   // (the file then ends with the line before), record.text.
-  void write(const Record& record) { file_.write(to_json(record).append("\n")); }
+  void write(const Record& record);
 
  private:
   AppendFile file_;
 };
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/io/impl/json_lines.ipp>
+#endif

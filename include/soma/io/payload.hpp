@@ -21,18 +21,7 @@ static_assert(std::endian::native == std::endian::little,
 
 // The number of bytes of a shape's elements; not set if the strides or the bytes do not fit in 64
 // bits.
-inline std::optional<std::size_t> payload_bytes(std::span<const std::size_t> sizes,
-                                                std::size_t width) {
-  constexpr std::size_t most = (std::numeric_limits<std::size_t>::max)();
-  std::size_t product = width;
-  bool empty = false;
-  for (const std::size_t size : sizes) {
-    if (size == 0) empty = true;
-    if (size > 1 && product > most / size) return std::nullopt;
-    product *= size > 1 ? size : 1;
-  }
-  return empty ? 0 : product;
-}
+std::optional<std::size_t> payload_bytes(std::span<const std::size_t> sizes, std::size_t width);
 
 // Calls take(bytes) for the elements of a tensor in row-major order, in pieces.
 template <class Take>
@@ -60,20 +49,15 @@ void for_each_piece(const Tensor& tensor, Take&& take) {
 
 // Error neuroncore.dry_run: a dry run has written zeros in place of results to its context's
 // tensors.
-inline void check_numbers(std::string_view operation, const Tensor& tensor) {
-  if (tensor.heap().dry())
-    fail(error_id::neuroncore_dry_run, operation, "tensor",
-         tensor.describe() + " in the context of a dry run", "numbers that were computed");
-}
+void check_numbers(std::string_view operation, const Tensor& tensor);
 
-inline void write_elements(AtomicFile& file, const Tensor& tensor) {
-  for_each_piece(tensor, [&](std::span<const std::byte> bytes) { file.write(bytes); });
-}
+void write_elements(AtomicFile& file, const Tensor& tensor);
 
 // True if every byte is a valid bool: reading any other byte as a bool is undefined behaviour.
-inline bool are_booleans(std::span<const std::byte> bytes) {
-  return std::all_of(bytes.begin(), bytes.end(),
-                     [](std::byte byte) { return static_cast<unsigned>(byte) <= 1; });
-}
+bool are_booleans(std::span<const std::byte> bytes);
 
 }  // namespace soma::detail
+
+#ifndef SOMA_DISPATCH
+#include <soma/io/impl/payload.ipp>
+#endif

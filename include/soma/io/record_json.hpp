@@ -28,27 +28,19 @@ class RecordReader {
   Record record;
   std::string problem;  // why the first event was refused
 
-  bool start_object(std::size_t) {
-    return inside_ ? refuse("has an object inside") : (inside_ = true);
-  }
+  bool start_object(std::size_t);
   bool end_object() { return true; }
-  bool key(std::string& name) {
-    if (record.contains(name)) return refuse("has the name " + soma::quoted(name) + " twice");
-    name_ = std::move(name);
-    return true;
-  }
-  bool string(std::string& text) { return set(std::string_view(text)); }
-  bool boolean(bool value) { return set(value); }
-  bool number_unsigned(std::uint64_t number) { return set(number); }
-  bool number_integer(std::int64_t number) { return set(number); }
-  bool number_float(double number, const std::string&) { return set(number); }
-  bool null() { return refuse("has a null"); }
-  bool start_array(std::size_t) { return refuse("has a list"); }
+  bool key(std::string& name);
+  bool string(std::string& text);
+  bool boolean(bool value);
+  bool number_unsigned(std::uint64_t number);
+  bool number_integer(std::int64_t number);
+  bool number_float(double number, const std::string&);
+  bool null();
+  bool start_array(std::size_t);
   bool end_array() { return true; }
-  bool binary(Json::binary_t&) { return refuse("has binary data"); }
-  bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) {
-    return refuse("is no JSON at byte " + std::to_string(position));
-  }
+  bool binary(Json::binary_t&);
+  bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&);
 
  private:
   template <class Value>
@@ -57,52 +49,28 @@ class RecordReader {
     record.set(name_, value);
     return true;
   }
-  bool refuse(std::string why) {
-    if (problem.empty()) problem = std::move(why);
-    return false;
-  }
+  bool refuse(std::string why);
 
   bool inside_ = false;
   std::string name_;
 };
 
-inline std::string record_json_text(const Record& record, std::string_view content) {
-  std::optional<std::string> text = json_text(content);
-  if (!text)
-    fail(error_id::record_text, record.purpose(), "text", soma::quoted(content), "valid UTF-8");
-  return *std::move(text);
-}
+std::string record_json_text(const Record& record, std::string_view content);
 
 }  // namespace detail
 
 // One line, without an end of line: {"step": 12, "loss": 0.25}. Entries keep their order; numbers
 // have the fewest digits that read back exactly; NaN and infinities are texts ("NaN"), because JSON
 // has none. Error record.text: a name or a text is not UTF-8.
-inline std::string to_json(const Record& record) {
-  std::string line = "{";
-  for (const auto& [name, value] : record.entries()) {
-    if (line.size() > 1) line.append(", ");
-    line.append(detail::record_json_text(record, name)).append(": ");
-    line.append(value.kind == RecordValue::Kind::text ? detail::record_json_text(record, value.text)
-                                                      : to_text(value));
-  }
-  line.push_back('}');
-  return line;
-}
+std::string to_json(const Record& record);
 
 // Reads a record from a text. `purpose` names the record in messages, now and later. Error
 // record.json: the text is not one flat object of texts, numbers and truth values with different
 // names.
-inline Record record_from_json(std::string_view text, std::string_view purpose) {
-  detail::RecordReader reader(purpose);
-  if (detail::has_zero_byte(text))
-    reader.problem = "has a zero byte";
-  else if (!nlohmann::json::sax_parse(text.begin(), text.end(), &reader) && reader.problem.empty())
-    reader.problem = "is no JSON";
-  if (!reader.problem.empty())
-    fail(error_id::record_json, purpose, "text", "a text that " + reader.problem,
-         "a JSON object of plain values");
-  return std::move(reader.record);
-}
+Record record_from_json(std::string_view text, std::string_view purpose);
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/io/impl/record_json.ipp>
+#endif

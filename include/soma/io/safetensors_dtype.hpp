@@ -48,22 +48,14 @@ inline constexpr std::array<SafetensorsType, 22> safetensors_types{{
 }};
 
 // nullptr if the reference implementation has no such name.
-inline const SafetensorsType* find_safetensors_type(std::string_view name) {
-  for (const SafetensorsType& type : safetensors_types)
-    if (type.name == name) return &type;
-  return nullptr;
-}
+const SafetensorsType* find_safetensors_type(std::string_view name);
 
 // The type under which a tensor is written. Error safetensors.dtype: a format without a name there.
-inline const SafetensorsType& safetensors_type(std::string_view operation, std::string_view name,
-                                               const Tensor& tensor) {
-  std::string wanted = "one of";
-  for (const SafetensorsType& type : safetensors_types) {
-    if (!type.written) continue;
-    if (type.dtype == tensor.dtype()) return type;
-    wanted.append(" ").append(to_string(type.dtype));
-  }
-  fail(error_id::safetensors_dtype, operation, soma::quoted(name), tensor.describe(), wanted);
-}
+const SafetensorsType& safetensors_type(std::string_view operation, std::string_view name,
+                                        const Tensor& tensor);
 
 }  // namespace soma::detail
+
+#ifndef SOMA_DISPATCH
+#include <soma/io/impl/safetensors_dtype.ipp>
+#endif

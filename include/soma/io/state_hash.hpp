@@ -24,32 +24,11 @@ namespace soma {
 // each), elements in row-major order; all little-endian. Metadata, strides and ownership of memory
 // do not matter. Only one tensor at a time is held in memory. Errors safetensors.dtype (a format
 // without a name there), and those of the source.
-inline std::uint64_t state_hash(TensorSource& tensors) {
-  XXH64_state_t state;
-  XXH64_reset(&state, 0);
-  const auto add = [&](std::span<const std::byte> bytes) {
-    if (!bytes.empty()) XXH64_update(&state, bytes.data(), bytes.size());
-  };
-  std::string head;
-  const auto append = [&](const void* number, std::size_t bytes) {
-    head.append(static_cast<const char*>(number), bytes);
-  };
-  const std::span<const StateDict::Entry> entries = tensors.entries();
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    const auto& [name, tensor] = entries[i];
-    head.assign(name).push_back('\0');
-    head.append(detail::safetensors_type("state_hash", name, tensor).name).push_back('\0');
-    const auto rank = static_cast<std::uint32_t>(tensor.rank());
-    append(&rank, sizeof rank);
-    for (const std::uint64_t size : tensor.shape()) append(&size, sizeof size);
-    add(std::as_bytes(std::span(head)));
-    detail::for_each_piece(tensors.fetch(i), add);
-  }
-  return XXH64_digest(&state);
-}
-inline std::uint64_t state_hash(const StateDict& tensors) {
-  StateSource source(tensors);
-  return state_hash(source);
-}
+std::uint64_t state_hash(TensorSource& tensors);
+std::uint64_t state_hash(const StateDict& tensors);
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/io/impl/state_hash.ipp>
+#endif

@@ -86,13 +86,7 @@ enum class Activation : std::uint8_t {
 namespace detail {
 
 // The part of the matrix from a row and a column on. Each element keeps its own draw.
-inline MatrixOperand part(MatrixOperand operand, std::size_t row, std::size_t column) {
-  if (operand.data != nullptr)
-    operand.data =
-        static_cast<const std::byte*>(operand.data) +
-        (row * operand.row_stride + column * operand.column_stride) * size_of(operand.dtype);
-  return operand;
-}
+MatrixOperand part(MatrixOperand operand, std::size_t row, std::size_t column);
 
 template <class Draws>  // MatrixTarget or DropoutArgs
 void shift_draws(Draws& draws, std::size_t row, std::size_t column) {
@@ -103,13 +97,11 @@ void shift_draws(Draws& draws, std::size_t row, std::size_t column) {
   draws.draw.index += column;
 }
 
-inline MatrixTarget part(MatrixTarget target, std::size_t row, std::size_t column) {
-  if (target.data != nullptr)
-    target.data = static_cast<std::byte*>(target.data) +
-                  (row * target.row_stride + column) * size_of(target.dtype);
-  shift_draws(target, row, column);
-  return target;
-}
+MatrixTarget part(MatrixTarget target, std::size_t row, std::size_t column);
 
 }  // namespace detail
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/kernels/impl/operand.ipp>
+#endif

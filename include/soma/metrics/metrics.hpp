@@ -23,11 +23,7 @@ struct Value {
 };
 using Values = std::vector<Value>;
 
-inline const Value* find(const Values& values, std::string_view name) {
-  for (const Value& value : values)
-    if (value.name == name) return &value;
-  return nullptr;
-}
+const Value* find(const Values& values, std::string_view name);
 
 class Metrics {
  public:
@@ -51,3 +47,7 @@ class Metrics {
 };
 
 }  // namespace soma::metrics
+
+#ifndef SOMA_DISPATCH
+#include <soma/metrics/impl/metrics.ipp>
+#endif

@@ -34,118 +34,51 @@ struct BertConfig {
   bool recompute = false;
   BertKind kind = BertKind::bert;
 
-  static BertConfig base() { return {}; }
-  static BertConfig minilm() { return {.width = 384, .layers = 6, .inner = 1536}; }
-  static BertConfig small() { return {.width = 512, .layers = 4, .heads = 8, .inner = 2048}; }
-  static BertConfig tiny() { return {.width = 128, .layers = 2, .heads = 2, .inner = 512}; }
+  static BertConfig base();
+  static BertConfig minilm();
+  static BertConfig small();
+  static BertConfig tiny();
 };
 
 // The floating-point operations of a classifier's training step on these sequences, forward and
 // backward (twice forward), without recomputation: products of the layers, attention, pooler. In
 // the last layer only keys and values are computed for all tokens, and everything else for first
 // tokens.
-inline double training_flops(const BertConfig& config, const Sequences& sequences) {
-  const auto width = static_cast<double>(config.width), inner = static_cast<double>(config.inner);
-  const auto rows = static_cast<double>(sequences.used_rows());
-  const auto count = static_cast<double>(sequences.count());
-  double pairs = 0;
-  for (std::size_t i = 0; i < sequences.count(); ++i)
-    pairs += static_cast<double>(sequences.used(i)) * static_cast<double>(sequences.used(i));
-  // `queries`: the number of queries; `scores`: the number of pairs of a query and a key.
-  const auto layer = [&](double queries, double scores) {
-    return rows * 4 * width * width + queries * 4 * width * (width + inner) + scores * 4 * width;
-  };
-  double forward = count * 2 * width * width;
-  if (config.layers != 0)
-    forward += static_cast<double>(config.layers - 1) * layer(rows, pairs) + layer(count, rows);
-  return 3 * forward;
-}
+double training_flops(const BertConfig& config, const Sequences& sequences);
 
 class BertModel {
  public:
   BertModel() = default;
   // Error operator.value: the width is no multiple of the number of heads. A DistilBERT has no
   // types, whatever `settings.types` is.
-  BertModel(const nn::Scope& scope, const BertConfig& settings)
-      : config(settings),
-        words(scope / "embeddings.word_embeddings", settings.vocabulary, settings.width,
-              settings.standard_deviation),
-        positions(scope / "embeddings.position_embeddings", settings.positions, settings.width,
-                  settings.standard_deviation),
-        types(settings.kind == BertKind::distilbert
-                  ? nn::Embedding()
-                  : nn::Embedding(scope / "embeddings.token_type_embeddings", settings.types,
-                                  settings.width, settings.standard_deviation)),
-        norm(scope / "embeddings.LayerNorm", settings.width, settings.epsilon),
-        dropout(scope / "embeddings", settings.dropout),
-        encoder(scope / "encoder", {.width = settings.width,
-                                    .heads = settings.heads,
-                                    .inner = settings.inner,
-                                    .layers = settings.layers,
-                                    .activation = settings.activation,
-                                    .dropout = settings.dropout,
-                                    .attention_dropout = settings.attention_dropout,
-                                    .epsilon = settings.epsilon,
-                                    .standard_deviation = settings.standard_deviation,
-                                    .attention_output_dropout = settings.kind == BertKind::bert}),
-        pooler(scope / "pooler.dense", settings.width, settings.width,
-               {.standard_deviation = settings.standard_deviation, .edge = true}) {}
+  BertModel(const nn::Scope& scope, const BertConfig& settings);
 
   // Hidden states [rows, width] of token ids whose rows form sequences. Token types [rows] name the
   // text of a pair that each token belongs to; without them all types are 0. Errors
   // operator.inputs, tensor.rank, operator.sequences, tensor.shape (not a type for each id),
   // models.sequence_length, operator.value (an id outside the vocabulary).
-  Var operator()(Tape& tape, const Var& ids, const Var& token_types = {}) const {
-    return encoder(tape, embed(tape, ids, token_types), {.recompute = config.recompute});
-  }
+  Var operator()(Tape& tape, const Var& ids, const Var& token_types = {}) const;
 
   // The hidden state of each sequence's first token, [sequences, width]: the same bits as
   // sequence_first() of all hidden states, but the last layer computes nothing for other tokens.
   // Errors as above, and ragged.empty_sequence.
-  Var first(Tape& tape, const Var& ids, const Var& token_types = {}) const {
-    return encoder(tape, embed(tape, ids, token_types), first_setting());
-  }
+  Var first(Tape& tape, const Var& ids, const Var& token_types = {}) const;
   // The same in steps: embed(), then run_layer() for each layer. (A model without layers needs
   // sequence_first() at the end.)
   Var embed(Tape& tape, const Var& ids, const Var& token_types = {}) const;
-  Var run_layer(std::size_t i, Tape& tape, const Var& x) const {
-    return encoder.run_layer(i, tape, x, first_setting());
-  }
+  Var run_layer(std::size_t i, Tape& tape, const Var& x) const;
 
   // tanh, or relu for a DistilBERT, of a linear function of each sequence's first hidden state:
   // [sequences, width].
-  Var pool(Tape& tape, const Var& first) const {
-    const bool distilled = config.kind == BertKind::distilbert;
-    return pooler(tape, first, {.activation = distilled ? Activation::relu : Activation::tanh});
-  }
+  Var pool(Tape& tape, const Var& first) const;
 
   // The classifier names a DistilBERT's pooler.
-  void collect(nn::Collector& collector) const {
-    collect_embeddings(collector);
-    for (std::size_t i = 0; i < encoder.layers.size(); ++i) collect_layer(collector, i);
-    if (config.kind != BertKind::distilbert) collect_pooler(collector);
-  }
-  void collect_embeddings(nn::Collector& collector) const {
-    collector.part("embeddings.word_embeddings", words);
-    collector.part("embeddings.position_embeddings", positions);
-    collector.part("embeddings.token_type_embeddings", types);
-    collector.part("embeddings.LayerNorm", norm);
-  }
-  void collect_layer(nn::Collector& collector, std::size_t i) const {
-    const bool distilled = config.kind == BertKind::distilbert;
-    collector.part((distilled ? "transformer.layer." : "encoder.layer.") + std::to_string(i),
-                   Layer{encoder.layers[i], config.kind});
-  }
-  void collect_pooler(nn::Collector& collector) const { collector.part("pooler.dense", pooler); }
+  void collect(nn::Collector& collector) const;
+  void collect_embeddings(nn::Collector& collector) const;
+  void collect_layer(nn::Collector& collector, std::size_t i) const;
+  void collect_pooler(nn::Collector& collector) const;
   // Records the settings that change the results but no shape.
-  void describe(Record& identity) const {
-    identity.set("heads", std::uint64_t{config.heads});
-    identity.set("epsilon", config.epsilon);
-    identity.set("activation", static_cast<std::uint64_t>(config.activation));
-    identity.set("dropout", config.dropout);
-    identity.set("attention_dropout", config.attention_dropout);
-    if (config.kind == BertKind::distilbert) identity.set("kind", "distilbert");
-  }
+  void describe(Record& identity) const;
 
   BertConfig config;
   nn::Embedding words, positions, types;
@@ -159,112 +92,32 @@ class BertModel {
   struct Layer {
     const nn::TransformerEncoderLayer& layer;
     BertKind kind;
-    void collect(nn::Collector& collector) const {
-      if (kind == BertKind::distilbert) {
-        layer.attention.collect_projections(
-            collector, {"attention.q_lin", "attention.k_lin", "attention.v_lin"});
-        collector.part("attention.out_lin", layer.attention.output);
-        collector.part("sa_layer_norm", layer.attention_norm);
-        collector.part("ffn.lin1", layer.inner);
-        collector.part("ffn.lin2", layer.outer);
-        collector.part("output_layer_norm", layer.outer_norm);
-        return;
-      }
-      collector.part("attention.self", Projections{layer.attention});
-      collector.part("attention.output.dense", layer.attention.output);
-      collector.part("attention.output.LayerNorm", layer.attention_norm);
-      collector.part("intermediate.dense", layer.inner);
-      collector.part("output.dense", layer.outer);
-      collector.part("output.LayerNorm", layer.outer_norm);
-    }
+    void collect(nn::Collector& collector) const;
   };
   struct Projections {
     const nn::MultiHeadAttention& attention;
-    void collect(nn::Collector& collector) const { attention.collect_projections(collector); }
+    void collect(nn::Collector& collector) const;
   };
 
-  nn::EncoderSetting first_setting() const {
-    return {.recompute = config.recompute, .first_rows = true};
-  }
+  nn::EncoderSetting first_setting() const;
 };
-
-inline Var BertModel::embed(Tape& tape, const Var& ids, const Var& token_types) const {
-  if (!ids.defined())
-    fail(error_id::operator_inputs, "BertModel", "ids", "not defined", "token ids");
-  const Sequences& sequences = ids.sequences();
-  detail::check_rank("BertModel", "ids", ids.value(), 1);
-  detail::check_sequences("BertModel", ids.value(), sequences);
-  // Any other shape might still broadcast.
-  if (token_types.defined())
-    detail::check_shape("BertModel", "token types", token_types.value(), ids.shape());
-  if (sequences.longest() > config.positions)
-    fail(error_id::sequence_length, "BertModel", "ids",
-         "a sequence of " + std::to_string(sequences.longest()) + " tokens",
-         "at most " + std::to_string(config.positions));
-  Context& context = tape.context();
-  const Shape shape{sequences.rows()};
-  const Tensor position = Tensor::empty(context, shape, DType::int32);
-  auto* next = position.mutable_data<std::int32_t>();
-  for (std::size_t i = 0; i < sequences.count(); ++i)
-    for (std::size_t j = 0; j < sequences.length(i); ++j) *next++ = static_cast<std::int32_t>(j);
-  const Var place = tape.constant(position, sequences);
-  // The additions have the order of the usual implementation: (words + types) + positions. A model
-  // without a table of types ignores types.
-  Var sum = words(tape, ids);
-  if (types.weight.defined()) {
-    const Var type = token_types.defined()
-                         ? token_types
-                         : tape.constant(Tensor::zeros(context, shape, DType::int32), sequences);
-    sum = add(tape, sum, types(tape, type));
-  }
-  sum = add(tape, sum, positions(tape, place));
-  const Var embedded = dropout(tape, norm(tape, sum));
-  const DType activations = tape.options().activations;
-  return embedded.value().dtype() == activations ? embedded : cast(tape, embedded, activations);
-}
 
 class BertClassifier {
  public:
   BertClassifier() = default;
-  BertClassifier(const nn::Scope& scope, const BertConfig& config, std::size_t labels)
-      : bert(scope / name_of(config.kind), config),
-        dropout(scope / "classifier", config.classifier_dropout.value_or(config.dropout)),
-        classifier(scope / "classifier", config.width, labels,
-                   {.standard_deviation = config.standard_deviation, .edge = true}) {}
+  BertClassifier(const nn::Scope& scope, const BertConfig& config, std::size_t labels);
 
   // Logits [sequences, labels], fp32. Errors as BertModel.
-  Var operator()(Tape& tape, const Var& ids, const Var& token_types = {}) const {
-    Var x = ids;
-    for (std::size_t i = 0; i < piece_count(); ++i) x = run_piece(i, tape, x, token_types);
-    return x;
-  }
+  Var operator()(Tape& tape, const Var& ids, const Var& token_types = {}) const;
   // The pieces: embeddings, layers, head.
-  nn::Pieces pieces() const {
-    nn::Pieces result;
-    for (std::size_t i = 0; i < piece_count(); ++i) {
-      Parameters own;
-      nn::Collector(own).part("", Part{*this, i});
-      const bool last = i + 1 == piece_count();
-      std::string name = "embeddings";
-      if (i != 0) name = last ? "head" : "layer." + std::to_string(i - 1);
-      result.push_back(nn::Piece(std::move(name), std::move(own), &run_of, this, i));
-    }
-    return result;
-  }
+  nn::Pieces pieces() const;
 
-  void collect(nn::Collector& collector) const {
-    collector.part(name_of(bert.config.kind), bert);
-    if (bert.config.kind == BertKind::distilbert) collector.part("pre_classifier", bert.pooler);
-    collector.part("classifier", classifier);
-  }
+  void collect(nn::Collector& collector) const;
   // The prefix of the encoder's parameters, and the model_type in config.json.
   static std::string_view name_of(BertKind kind) {
     return kind == BertKind::bert ? "bert" : "distilbert";
   }
-  void describe(Record& identity) const {
-    bert.describe(identity);
-    identity.set("classifier_dropout", dropout.probability);
-  }
+  void describe(Record& identity) const;
 
   BertModel bert;
   nn::Dropout dropout;
@@ -278,42 +131,19 @@ class BertClassifier {
     struct OfBert {
       const BertModel& bert;
       std::size_t piece, last;
-      void collect(nn::Collector& collector) const {
-        if (piece == 0)
-          bert.collect_embeddings(collector);
-        else if (piece < last)
-          bert.collect_layer(collector, piece - 1);
-        else if (bert.config.kind != BertKind::distilbert)
-          bert.collect_pooler(collector);
-      }
+      void collect(nn::Collector& collector) const;
     };
-    void collect(nn::Collector& collector) const {
-      const std::size_t last = model.piece_count() - 1;
-      const BertKind kind = model.bert.config.kind;
-      collector.part(name_of(kind), OfBert{model.bert, piece, last});
-      if (piece != last) return;
-      if (kind == BertKind::distilbert) collector.part("pre_classifier", model.bert.pooler);
-      collector.part("classifier", model.classifier);
-    }
+    void collect(nn::Collector& collector) const;
   };
 
   static Var run_of(const void* model, std::size_t i, Tape& tape, const Var& x,
-                    const data::Batch& batch) {
-    const auto* own = static_cast<const BertClassifier*>(model);
-    if (i != 0) return own->run_piece(i, tape, x, {});
-    const Sequences& sequences = batch.inputs.sequences;
-    return own->run_piece(i, tape, tape.constant(batch.inputs),
-                          batch.types.defined() ? tape.constant(batch.types, sequences) : Var());
-  }
-  std::size_t piece_count() const { return bert.encoder.layers.size() + 2; }
-  Var run_piece(std::size_t i, Tape& tape, const Var& x, const Var& token_types) const {
-    if (i == 0) return bert.embed(tape, x, token_types);
-    if (i + 1 < piece_count()) return bert.run_layer(i - 1, tape, x);
-    const Var first = bert.encoder.layers.empty() ? sequence_first(tape, x) : x;
-    const Var pooled = dropout(tape, bert.pool(tape, first));
-    return classifier(
-        tape, pooled.value().dtype() == DType::fp32 ? pooled : cast(tape, pooled, DType::fp32));
-  }
+                    const data::Batch& batch);
+  std::size_t piece_count() const;
+  Var run_piece(std::size_t i, Tape& tape, const Var& x, const Var& token_types) const;
 };
 
 }  // namespace soma::models
+
+#ifndef SOMA_DISPATCH
+#include <soma/models/impl/bert.ipp>
+#endif

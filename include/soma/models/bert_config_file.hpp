@@ -65,21 +65,15 @@ inline constexpr std::array<std::string_view, 3> problem_types = {
 
 inline constexpr std::uint64_t most_labels = 65536;
 
-inline std::string default_label(std::size_t i) { return "LABEL_" + std::to_string(i); }
+std::string default_label(std::size_t i);
 
 // An answer is a line with a label before a tab, so labels must not break such a line. Error
 // models.config_value.
-inline void check_labels(std::string_view operation, const std::vector<std::string>& labels) {
-  std::vector<std::string_view> sorted(labels.begin(), labels.end());
-  std::sort(sorted.begin(), sorted.end());
-  if (const auto twice = std::adjacent_find(sorted.begin(), sorted.end()); twice != sorted.end())
-    fail(error_id::config_value, operation, "label", soma::quoted(*twice) + " twice",
-         "labels that differ");
-  for (const std::string& label : labels)
-    if (label.empty() || label.find_first_of("\t\r\n") != std::string::npos)
-      fail(error_id::config_value, operation, "label", soma::quoted(label),
-           "a label without tabs and line ends, and not empty");
-}
+void check_labels(std::string_view operation, const std::vector<std::string>& labels);
 
 }  // namespace detail
 }  // namespace soma::models
+
+#ifndef SOMA_DISPATCH
+#include <soma/models/impl/bert_config_file.ipp>
+#endif

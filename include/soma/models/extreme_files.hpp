@@ -22,88 +22,23 @@ namespace soma::models {
 
 inline constexpr std::string_view extreme_model_type = "soma_extreme_classifier";
 
-inline Record to_record(const ExtremeOptions& options) {
-  Record record("config.json");
-  record.set("model_type", extreme_model_type);
-  record.set("features", options.features);
-  record.set("classes", options.classes);
-  record.set("width", options.width);
-  record.set("seed", options.seed);
-  const nn::SamplerOptions& sampler = options.sampler;
-  record.set("sampler", nn::sampler_names[static_cast<std::size_t>(sampler.kind)]);
-  record.set("sampler.set", sampler.set);
-  record.set("sampler.seed", sampler.seed);
-  record.set("sampler.refresh_every", sampler.refresh_every);
-  record.set("hash.version", nn::ClassIndex::version);
-  record.set("hash.seed", sampler.index.seed);
-  record.set("hash.tables", sampler.index.tables);
-  record.set("hash.codes", sampler.index.codes);
-  return record;
-}
+Record to_record(const ExtremeOptions& options);
 
 // Errors record.missing, record.type, models.config_type, models.config_value (an unknown sampler,
 // hashes of another version).
-inline ExtremeOptions extreme_options_of(const Record& record, std::string_view folder) {
-  const auto refuse = [&](ErrorId id, std::string_view name, std::string_view given,
-                          std::string_view wanted) {
-    fail(id, "load_extreme_classifier",
-         std::string(name).append(" in config.json of ").append(soma::quoted(folder)), given,
-         wanted);
-  };
-  if (record.text("model_type") != extreme_model_type)
-    refuse(error_id::config_type, "model_type", soma::quoted(record.text("model_type")),
-           soma::quoted(extreme_model_type));
-  if (const std::uint64_t version = record.count("hash.version");
-      version != nn::ClassIndex::version)
-    refuse(error_id::config_value, "hash.version", std::to_string(version),
-           std::to_string(nn::ClassIndex::version) + ": hashes of this program");
-  ExtremeOptions options{.features = record.count("features"),
-                         .classes = record.count("classes"),
-                         .width = record.count("width"),
-                         .seed = record.count("seed")};
-  const auto* const names = std::begin(nn::sampler_names);
-  const auto* const found = std::find(names, std::end(nn::sampler_names), record.text("sampler"));
-  if (found == std::end(nn::sampler_names))
-    refuse(error_id::config_value, "sampler", soma::quoted(record.text("sampler")),
-           "full, uniform, lsh_shared or lsh_per_sample");
-  nn::SamplerOptions& sampler = options.sampler;
-  sampler.kind = static_cast<nn::Sampler>(found - names);
-  sampler.set = record.count("sampler.set");
-  sampler.seed = record.count("sampler.seed");
-  sampler.refresh_every = record.count("sampler.refresh_every");
-  sampler.index = {.tables = record.count("hash.tables"),
-                   .codes = record.count("hash.codes"),
-                   .seed = record.count("hash.seed")};
-  return options;
-}
+ExtremeOptions extreme_options_of(const Record& record, std::string_view folder);
 
 // Writes the folder. An earlier model of that name is replaced once the new one is complete. Error
 // file.write.
-inline void save_extreme_classifier(const ExtremeClassifier& model, std::string_view folder) {
-  constexpr std::string_view operation = "save_extreme_classifier";
-  AtomicFolder target(operation, folder);
-  detail::check_replaced(operation, folder, target, {});
-  AtomicFile config(operation, target / "config.json");
-  config.write(to_json(to_record(model.options())).append("\n"));
-  config.commit();
-  save_safetensors(target / "model.safetensors", nn::state_dict(model.parameters()));
-  target.commit();
-}
+void save_extreme_classifier(const ExtremeClassifier& model, std::string_view folder);
 
 // Errors file.read, record.json, safetensors.*, state.missing_name, state.extra_name, state.shape,
 // state.dtype, and those of extreme_options_of() and of ExtremeClassifier.
-inline std::unique_ptr<ExtremeClassifier> load_extreme_classifier(Context& context,
-                                                                  std::string_view folder) {
-  const std::string path(folder);
-  const auto file = MappedFile::open("load_extreme_classifier", path + "/config.json");
-  const std::string_view text(reinterpret_cast<const char*>(file->bytes().data()),
-                              file->bytes().size());
-  const Record record = record_from_json(text.substr(0, text.find_last_not_of("\r\n") + 1),
-                                         "config.json of " + soma::quoted(folder));
-  auto model = std::make_unique<ExtremeClassifier>(context, extreme_options_of(record, folder));
-  const SafetensorsFile weights = load_safetensors(context, path + "/model.safetensors");
-  nn::load(model->parameters(), weights.tensors, {.extra_names_are_errors = true});
-  return model;
-}
+std::unique_ptr<ExtremeClassifier> load_extreme_classifier(Context& context,
+                                                           std::string_view folder);
 
 }  // namespace soma::models
+
+#ifndef SOMA_DISPATCH
+#include <soma/models/impl/extreme_files.ipp>
+#endif

@@ -44,18 +44,8 @@ struct TextSetSize {
 //   have few words that training has seen.
 // - The table has the largest power of two of rows that is not above the bytes of the texts, which
 //   is about the features; at least 2^12, and at most what `memory` bytes hold.
-inline FastOptions fast_options_for(const TextSetSize& size, std::vector<std::string> labels,
-                                    std::uint64_t seed,
-                                    std::size_t memory = std::size_t{32} << 20) {
-  FastOptions options{.labels = std::move(labels), .seed = seed};
-  options.width = size.classes <= 16 ? 16 : size.classes <= 64 ? 32 : 64;
-  if (size.bytes <= 400 * std::uint64_t{size.rows}) options.features.parts = 5;
-  const int bits = static_cast<int>(std::bit_width(size.bytes)) - 1;
-  const int most =
-      (std::max)(static_cast<int>(std::bit_width(memory / (4 * options.width))) - 1, 10);
-  options.features.bits = (std::clamp)(bits, 12, (std::clamp)(most, 12, 26));
-  return options;
-}
+FastOptions fast_options_for(const TextSetSize& size, std::vector<std::string> labels,
+                             std::uint64_t seed, std::size_t memory = std::size_t{32} << 20);
 
 // Passes over the rows: 3 with fewer than 4,500 rows, or fewer than 500 for each class; otherwise
 // 2.
@@ -72,86 +62,25 @@ namespace soma::detail {
 inline constexpr std::string_view fast_model_type = "soma_fast_classifier";
 
 // Labels contain no end of line.
-inline std::string joined_labels(const std::vector<std::string>& labels) {
-  std::string joined;
-  for (const std::string& label : labels) joined.append(label).push_back('\n');
-  return joined;
-}
+std::string joined_labels(const std::vector<std::string>& labels);
 
-inline Record read_fast_config(const std::string& folder) {
-  const auto file = MappedFile::open("FastClassifier::from_folder", folder + "/config.json");
-  const std::string_view text(reinterpret_cast<const char*>(file->bytes().data()),
-                              file->bytes().size());
-  return record_from_json(text.substr(0, text.find_last_not_of("\r\n") + 1),
-                          "config.json of " + soma::quoted(folder));
-}
+Record read_fast_config(const std::string& folder);
 
 }  // namespace soma::detail
 
 namespace soma::models {
 
-inline Record to_record(const FastOptions& options) {
-  Record record("config.json");
-  record.set("model_type", soma::detail::fast_model_type);
-  text::HashedFeatures(options.features).describe(record);
-  record.set("width", options.width);
-  record.set("seed", options.seed);
-  record.set("labels", soma::detail::joined_labels(options.labels));
-  return record;
-}
+Record to_record(const FastOptions& options);
 
 // Errors record.missing, record.type, models.config_type, models.config_value, text.features.
-inline FastOptions fast_options_of(const Record& record, std::string_view folder) {
-  const auto refuse = [&](ErrorId id, std::string_view name, std::string_view given,
-                          std::string_view wanted) {
-    fail(id, "FastClassifier::from_folder",
-         std::string(name).append(" in config.json of ").append(soma::quoted(folder)), given,
-         wanted);
-  };
-  if (record.text("model_type") != soma::detail::fast_model_type)
-    refuse(error_id::config_type, "model_type", soma::quoted(record.text("model_type")),
-           soma::quoted(soma::detail::fast_model_type));
-  if (const std::uint64_t version = record.count("features.version");
-      version != text::HashedFeatures::version)
-    refuse(error_id::text_features, "features.version", std::to_string(version),
-           std::to_string(text::HashedFeatures::version) + ": hashes of this program");
-  FastOptions options;
-  const auto* const names = text::token_kind_names;
-  const std::size_t kinds = std::size(text::token_kind_names);
-  const auto found = static_cast<std::size_t>(
-      std::find(names, names + kinds, record.text("features.tokens")) - names);
-  if (found == kinds)
-    refuse(error_id::text_features, "features.tokens", soma::quoted(record.text("features.tokens")),
-           "words, words_and_punctuation or characters");
-  options.features.tokens = static_cast<text::TokenKind>(found);
-  options.features.window = record.count("features.window");
-  options.features.ngrams = record.count("features.ngrams");
-  options.features.parts = record.count("features.parts");
-  options.features.bits =
-      static_cast<int>((std::min)(record.count("features.bits"), std::uint64_t{100}));
-  options.features.seed = record.count("features.seed");
-  options.width = record.count("width");
-  options.seed = record.count("seed");
-  std::string_view rest = record.text("labels");
-  for (std::size_t end; (end = rest.find('\n')) != rest.npos; rest.remove_prefix(end + 1))
-    options.labels.emplace_back(rest.substr(0, end));
-  if (!rest.empty())
-    refuse(error_id::config_value, "labels", soma::quoted(rest),
-           "names that end with a line's end");
-  return options;
-}
+FastOptions fast_options_of(const Record& record, std::string_view folder);
 
 // True if the folder has a config.json of a FastClassifier. False without a config.json, or with
 // that of another model.
-inline bool is_fast_classifier(const std::string& folder) {
-  const std::string path = folder + "/config.json";
-  struct stat known {};
-  if (::stat(path.c_str(), &known) != 0 || !S_ISREG(known.st_mode)) return false;
-  const auto file = MappedFile::open("is_fast_classifier", path);
-  const std::string_view text(reinterpret_cast<const char*>(file->bytes().data()),
-                              file->bytes().size());
-  // The type is the first entry that save() writes.
-  return text.substr(0, 80).find(soma::detail::fast_model_type) != text.npos;
-}
+bool is_fast_classifier(const std::string& folder);
 
 }  // namespace soma::models
+
+#ifndef SOMA_DISPATCH
+#include <soma/models/impl/fast_options.ipp>
+#endif

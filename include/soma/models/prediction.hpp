@@ -24,20 +24,7 @@ struct Prediction {
 
 // "positive       0.9876"; with several labels "toxic     0.9100  insult  0.6200", or nothing; for
 // a number "3.25".
-inline std::string to_string(const Prediction& prediction) {
-  using soma::fixed;
-  if (prediction.kind == data::LabelKind::number)
-    return soma::float_text(prediction.number);
-  if (prediction.kind == data::LabelKind::one)
-    return prediction.label + "\t" + fixed(prediction.probability, 4);
-  std::vector<float> sorted = prediction.probabilities;
-  std::ranges::sort(sorted, std::greater<>());
-  std::string text;
-  for (std::size_t i = 0; i < prediction.labels.size(); ++i)
-    text.append(i == 0 ? "" : "\t").append(prediction.labels[i]).append("\t") +=
-        fixed(static_cast<double>(sorted[i]), 4);
-  return text;
-}
+std::string to_string(const Prediction& prediction);
 template <class Stream>
 requires requires(Stream& stream, const std::string& text) { stream << text; }
 Stream& operator<<(Stream& stream, const Prediction& prediction) {
@@ -46,3 +33,7 @@ Stream& operator<<(Stream& stream, const Prediction& prediction) {
 }
 
 }  // namespace soma::models
+
+#ifndef SOMA_DISPATCH
+#include <soma/models/impl/prediction.ipp>
+#endif

@@ -56,20 +56,7 @@ class TextClassifier final : public nn::Task {
   // name for a number; a label that is empty, contains a tab or an end of line, or appears twice;
   // max_length beyond the positions; and those of BertModel).
   TextClassifier(Context& context, text::Tokenizer tokenizer, const BertConfig& config,
-                 const TextClassifierOptions& options)
-      : context_(context),
-        tokenizer_(std::move(tokenizer)),
-        kind_(options.kind.value_or(data::LabelKind::one)),
-        labels_(kind_ == data::LabelKind::number && options.labels.empty()
-                    ? std::vector{detail::default_label(0)}
-                    : options.labels),
-        class_weights_(options.class_weights),
-        max_length_(options.max_length != 0
-                        ? options.max_length
-                        : (std::min)(tokenizer_.options().model_max_length, config.positions)),
-        model_(nn::Scope{context, options.seed, "", options.later},
-               checked(config, options, tokenizer_.vocabulary().size()), labels_.size()),
-        parameters_(nn::parameters(model_)) {}
+                 const TextClassifierOptions& options);
 
   // Reads a folder with config.json, model.safetensors and the tokenizer's files. The classifier is
   // new, with initial values, if the labels differ from the folder's, or if the model has no
@@ -77,32 +64,13 @@ class TextClassifier final : public nn::Task {
   // weights. Errors of load_bert_config, load_bert and load_tokenizer; models.config_value: too few
   // weights for the model.
   static TextClassifier from_pretrained(Context& context, std::string_view folder,
-                                        const TextClassifierOptions& options = {}) {
-    BertConfigFile file = load_bert_config(folder);
-    text::Tokenizer tokenizer = text::load_tokenizer(folder, file.tokenizer_class);
-    file.config.vocabulary = (std::max)(file.config.vocabulary, tokenizer.vocabulary().size());
-    std::vector<SafetensorsFile> weights =
-        detail::model_files(context, "load_bert", std::string(folder));
-    detail::check_claimed_sizes("load_bert", folder, file.config, weights);
-    return TextClassifier(context, folder, std::move(tokenizer), file, weights, options);
-  }
+                                        const TextClassifierOptions& options = {});
 
   // Writes a folder that Python's usual libraries load: config.json, model.safetensors, vocab.txt,
   // tokenizer.json, tokenizer_config.json. An earlier model of that name is replaced once the new
   // one is complete; a folder with any other file is refused. `weights`: the weights of all stages
   // if each stage is on a rank of its own (PipelineTrainer::on_first). Errors of save_bert.
-  void save(std::string_view folder, TensorSource* weights = nullptr) const {
-    text::TokenizerOptions settings = tokenizer_.options();
-    settings.model_max_length = max_length_;
-    save_bert(folder, model_,
-              {.labels = labels_,
-               .pad_token = static_cast<std::uint64_t>(tokenizer_.padding_id()),
-               .files = {{"vocab.txt", tokenizer_.vocabulary().to_text()},
-                         {"tokenizer.json", text::to_tokenizer_json(tokenizer_)},
-                         {"tokenizer_config.json", text::to_tokenizer_config(settings)}},
-               .kind = kind_,
-               .weights = weights});
-  }
+  void save(std::string_view folder, TensorSource* weights = nullptr) const;
 
   const std::vector<std::string>& labels() const { return labels_; }
   data::LabelKind kind() const { return kind_; }
@@ -141,130 +109,40 @@ class TextClassifier final : public nn::Task {
   // model gives NaN or infinity).
   std::vector<Prediction> predict(std::span<const std::string_view> texts,
                                   DType activations = DType::fp32,
-                                  std::span<const std::string_view> pairs = {}) const {
-    std::vector<Prediction> result;
-    if (texts.empty()) return result;
-    const detail::TokenizedPairs tokens = tokenize(texts, pairs);
-    std::vector<std::size_t> lengths;
-    for (std::size_t i = 0; i < texts.size(); ++i)
-      lengths.push_back(tokens.offsets[i + 1] - tokens.offsets[i]);
-    Tape tape(context_, {.record = false, .training = false, .activations = activations});
-    const Ragged ids{
-        Tensor::from(context_, std::span<const std::int32_t>(tokens.ids), Shape{tokens.ids.size()}),
-        Sequences::from_lengths(context_, lengths)};
-    Var types;
-    if (!tokens.types.empty())
-      types = tape.constant(Tensor::from(context_, std::span<const std::int32_t>(tokens.types),
-                                         Shape{tokens.types.size()}),
-                            ids.sequences);
-    const Tensor logits = model_(tape, tape.constant(ids), types).value();
-    check_finite(logits);
-    const bool one = kind_ == data::LabelKind::one;
-    const Var given = tape.constant(logits);
-    const Tensor all = (one ? softmax(tape, given) : sigmoid(tape, given)).value();
-    const std::size_t width = labels_.size();
-    for (std::size_t i = 0; i < texts.size(); ++i)
-      result.push_back(
-          prediction(logits.span<float>()[i * width], all.span<float>().subspan(i * width, width)));
-    return result;
-  }
-  Prediction predict(std::string_view text) const {
-    return predict(std::span<const std::string_view>(&text, 1)).front();
-  }
+                                  std::span<const std::string_view> pairs = {}) const;
+  Prediction predict(std::string_view text) const;
 
   const Parameters& parameters() const override { return parameters_; }
-  std::size_t classes() const override {
-    return kind_ == data::LabelKind::one ? labels_.size() : 0;
-  }
+  std::size_t classes() const override;
   // For weights from files, and for initial weights.
   double learning_rate() const override { return pretrained_ ? 1e-4 : 5e-4; }
-  Forward forward(Tape& tape, const data::Batch& batch) override {
-    const Var types =
-        batch.types.defined() ? tape.constant(batch.types, batch.inputs.sequences) : Var();
-    if (kind_ == data::LabelKind::one) nn::check_labels(task_name, batch, classes());
-    return loss(tape, model_(tape, tape.constant(batch.inputs), types), batch);
-  }
-  nn::Pieces pieces() const override { return model_.pieces(); }
-  Forward finish(Tape& tape, const Var& logits, const data::Batch& batch) override {
-    if (kind_ == data::LabelKind::one) nn::check_labels(task_name, batch, classes());
-    return loss(tape, logits, batch);
-  }
+  Forward forward(Tape& tape, const data::Batch& batch) override;
+  nn::Pieces pieces() const override;
+  Forward finish(Tape& tape, const Var& logits, const data::Batch& batch) override;
   // With several labels: 1 for the labels of a text, 0 for others.
-  Tensor labels_of(const data::Batch& batch) const override {
-    return kind_ == data::LabelKind::several && batch.label_lists.defined()
-               ? batch.label_lists.dense(context_, labels_.size())
-               : batch.labels;
-  }
-  Owned<metrics::Metrics> metrics() const override {
-    if (kind_ == data::LabelKind::several)
-      return Owned<metrics::Metrics>::make<metrics::MultiLabel>(labels_);
-    if (kind_ == data::LabelKind::number)
-      return Owned<metrics::Metrics>::make<metrics::Regression>(labels_.size());
-    return {};
-  }
+  Tensor labels_of(const data::Batch& batch) const override;
+  Owned<metrics::Metrics> metrics() const override;
   bool takes_parts() const override { return true; }
-  double loss_count(const data::Batch& batch) const override {
-    if (kind_ == data::LabelKind::one) return nn::counted_labels(batch, class_weights_);
-    return static_cast<double>(batch.inputs.sequences.count() * labels_.size());
-  }
-  double useful_flops(const data::Batch& batch) const override {
-    return training_flops(config(), batch.inputs.sequences);
-  }
-  void describe(Record& identity) const override {
-    model_.describe(identity);
-    std::string names;
-    for (const std::string& label : labels_) names.append(label).push_back('\n');
-    identity.set("labels", names);
-    nn::describe_class_weights(identity, class_weights_);
-    if (kind_ != data::LabelKind::one)
-      identity.set("problem_type", detail::problem_types[static_cast<std::size_t>(kind_)]);
-  }
+  double loss_count(const data::Batch& batch) const override;
+  double useful_flops(const data::Batch& batch) const override;
+  void describe(Record& identity) const override;
 
  private:
   // The loss with checked labels.
-  Forward loss(Tape& tape, const Var& logits, const data::Batch& batch) const {
-    if (kind_ == data::LabelKind::one)
-      return {nn::class_loss(tape, logits, batch, class_weights_), logits.value()};
-    const Var wanted =
-        tape.constant(nn::detail::labels_like(task_name, context_, logits, labels_of(batch),
-                                              labels_.size(), batch.inputs.sequences.count()));
-    const LossReduction reduction = nn::detail::reduction_of(batch);
-    return {kind_ == data::LabelKind::several
-                ? binary_cross_entropy_with_logits(tape, logits, wanted, reduction)
-                : mse_loss(tape, logits, wanted, reduction),
-            logits.value()};
-  }
+  Forward loss(Tape& tape, const Var& logits, const data::Batch& batch) const;
   static constexpr std::string_view task_name = "TextClassifier";
 
   TextClassifier(Context& context, std::string_view folder, text::Tokenizer tokenizer,
                  const BertConfigFile& file, const std::vector<SafetensorsFile>& weights,
-                 const TextClassifierOptions& options)
-      : TextClassifier(context, std::move(tokenizer), file.config, with_labels(options, file)) {
-    const std::vector<std::size_t> places = places_of_labels(file.labels);
-    const bool new_classifier = places.empty() || file.other_task || kind_ != file.kind;
-    fresh_ = detail::load_bert_files(context, model_, std::string(folder), weights,
-                                     {.new_classifier = new_classifier, .later = options.later})
-                 .fresh;
-    if (!new_classifier) order_classes(places, options.later);
-    pretrained_ = true;
-  }
+                 const TextClassifierOptions& options);
   // Types are left out if the model has no type for a second text.
   detail::TokenizedPairs tokenize(std::span<const std::string_view> texts,
                                   std::span<const std::string_view> pairs,
-                                  const StopFlag* stop = nullptr) const {
-    detail::TokenizedPairs tokens =
-        detail::tokenize_pairs(context_, tokenizer_, texts, pairs, max_length_, stop);
-    if (config().types < 2 || config().kind == BertKind::distilbert) tokens.types.clear();
-    return tokens;
-  }
+                                  const StopFlag* stop = nullptr) const;
   // Takes the files' kind and labels if the options leave them open. Labels of another kind do not
   // count.
   static TextClassifierOptions with_labels(TextClassifierOptions options,
-                                           const BertConfigFile& file) {
-    if (!options.kind) options.kind = options.labels.empty() ? file.kind : data::LabelKind::one;
-    if (options.labels.empty() && options.kind == file.kind) options.labels = file.labels;
-    return options;
-  }
+                                           const BertConfigFile& file);
 
   // Adds a row's label to the list of its kind. Error data.labels.
   template <class Row>
@@ -288,94 +166,14 @@ class TextClassifier final : public nn::Task {
            "members `labels` and `number`");
     }
   }
-  void check_finite(const Tensor& logits) const {
-    const std::span<const float> values = logits.span<float>();
-    for (std::size_t i = 0; i < values.size(); ++i)
-      if (!std::isfinite(values[i]))
-        fail(error_id::model_not_finite, "TextClassifier::predict",
-             "result for text " + std::to_string(i / labels_.size()) + " and " +
-                 soma::quoted(labels_[i % labels_.size()]),
-             std::isnan(values[i]) ? "NaN" : "infinite", "a finite number: broken weights?");
-  }
-  Prediction prediction(float first_logit, std::span<const float> probabilities) const {
-    const auto best =
-        static_cast<std::size_t>(std::ranges::max_element(probabilities) - probabilities.begin());
-    Prediction result{labels_[best], double{probabilities[best]}, {}};
-    result.kind = kind_;
-    if (kind_ == data::LabelKind::number) {
-      result.probability = 0;
-      result.number = first_logit;
-      return result;
-    }
-    result.probabilities.assign(probabilities.begin(), probabilities.end());
-    if (kind_ == data::LabelKind::one) return result;
-    std::vector<std::size_t> likely;
-    for (std::size_t i = 0; i < probabilities.size(); ++i)
-      if (probabilities[i] > 0.5f) likely.push_back(i);
-    std::ranges::stable_sort(likely, std::greater<>(),
-                             [&](std::size_t i) { return probabilities[i]; });
-    for (const std::size_t i : likely) result.labels.push_back(labels_[i]);
-    return result;
-  }
+  void check_finite(const Tensor& logits) const;
+  Prediction prediction(float first_logit, std::span<const float> probabilities) const;
   // For each class, its index in files with these labels; empty if the files have other classes.
-  std::vector<std::size_t> places_of_labels(const std::vector<std::string>& of_files) const {
-    std::vector<std::size_t> result;
-    if (of_files.size() != labels_.size()) return result;
-    std::map<std::string_view, std::size_t> known;
-    bool unnamed = true;
-    for (std::size_t i = 0; i < of_files.size(); ++i) {
-      known.emplace(of_files[i], i);
-      unnamed = unnamed && of_files[i] == detail::default_label(i);
-    }
-    for (const std::string& label : labels_)
-      if (const auto found = known.find(label); found != known.end())
-        result.push_back(found->second);
-    if (result.size() == labels_.size()) return result;
-    result.clear();
-    // Files without label names have a classifier that fits any labels of the same number.
-    for (std::size_t i = 0; i < labels_.size() && unnamed; ++i) result.push_back(i);
-    return result;
-  }
+  std::vector<std::size_t> places_of_labels(const std::vector<std::string>& of_files) const;
   // Class i takes the weights of class places[i]; for postponed parameters, when they are made.
-  void order_classes(const std::vector<std::size_t>& places, nn::InitialStore* later) {
-    for (const Parameter& parameter : parameters_) {
-      if (!parameter.var.is(model_.classifier.weight) && !parameter.var.is(model_.classifier.bias))
-        continue;
-      const Tensor to = parameter.value();
-      if (!to.defined()) {
-        later->order_rows(parameter, places);
-        continue;
-      }
-      const Tensor from = clone(context_, to);
-      for (std::size_t i = 0; i < places.size(); ++i)
-        copy(from.slice(0, places[i], places[i] + 1), to.slice(0, i, i + 1));
-    }
-  }
+  void order_classes(const std::vector<std::size_t>& places, nn::InitialStore* later);
   BertConfig checked(BertConfig config, const TextClassifierOptions& options,
-                     std::size_t vocabulary) const {
-    constexpr std::string_view operation = "TextClassifier";
-    const bool fits = kind_ == data::LabelKind::one       ? labels_.size() >= 2
-                      : kind_ == data::LabelKind::several ? !labels_.empty()
-                                                          : labels_.size() == 1;
-    if (!fits)
-      fail(error_id::config_value, operation, "labels", std::to_string(labels_.size()),
-           kind_ == data::LabelKind::one       ? "at least 2"
-           : kind_ == data::LabelKind::several ? "at least 1"
-                                               : "1, the name of the number");
-    detail::check_labels(operation, labels_);
-    nn::check_class_weights(operation, class_weights_, classes());
-    if (options.max_length > config.positions)
-      fail(error_id::config_value, operation, "max_length", std::to_string(options.max_length),
-           "at most the model's positions, " + std::to_string(config.positions));
-    // The files may have more embedding rows than the tokenizer has pieces, never fewer.
-    config.vocabulary = (std::max)(config.vocabulary, vocabulary);
-    config.recompute = options.recompute;
-    if (options.dropout >= 0) {
-      config.dropout = config.attention_dropout = options.dropout;
-      config.classifier_dropout.reset();
-    }
-    return config;
-  }
+                     std::size_t vocabulary) const;
 
   Context& context_;
   text::Tokenizer tokenizer_;
@@ -390,3 +188,7 @@ class TextClassifier final : public nn::Task {
 };
 
 }  // namespace soma::models
+
+#ifndef SOMA_DISPATCH
+#include <soma/models/impl/text_classifier.ipp>
+#endif

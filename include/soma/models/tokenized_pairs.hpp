@@ -26,37 +26,13 @@ struct TokenizedPairs {
 // Uses all threads of the context; the result does not depend on their number. `pairs`: empty, or
 // the second text of each. Errors data.labels (another number of pairs), runtime.stopped, and those
 // of Tokenizer::encode.
-inline TokenizedPairs tokenize_pairs(Context& context, const text::Tokenizer& tokenizer,
-                                     std::span<const std::string_view> texts,
-                                     std::span<const std::string_view> pairs,
-                                     std::size_t max_length, const StopFlag* stop = nullptr) {
-  TokenizedPairs all;
-  if (pairs.empty()) {
-    text::TokenizedTexts tokens = tokenizer.encode_all(context, texts, max_length, stop);
-    all.ids = std::move(tokens.ids);
-    all.offsets = std::move(tokens.offsets);
-    return all;
-  }
-  if (pairs.size() != texts.size())
-    fail(error_id::data_labels, "TextClassifier", "second texts", std::to_string(pairs.size()),
-         "none, or one for each of " + std::to_string(texts.size()) + " texts");
-  const text::EncodeOptions options{.max_length = max_length};
-  std::vector<text::Encoding> found(texts.size());
-  const std::size_t parts = static_cast<std::size_t>(context.executor().width) * 8;
-  parallel(context, static_cast<int>(parts), [&](int index) {
-    const auto part = static_cast<std::size_t>(index);
-    const std::size_t first = texts.size() * part / parts, end = texts.size() * (part + 1) / parts;
-    for (std::size_t i = first; i < end && !(stop != nullptr && stop->requested()); ++i)
-      found[i] = tokenizer.encode(texts[i], pairs[i], options);
-  });
-  check_stop(stop, "TextClassifier");
-  all.offsets.push_back(0);
-  for (const text::Encoding& encoding : found) {
-    all.ids.insert(all.ids.end(), encoding.ids.begin(), encoding.ids.end());
-    all.types.insert(all.types.end(), encoding.types.begin(), encoding.types.end());
-    all.offsets.push_back(all.ids.size());
-  }
-  return all;
-}
+TokenizedPairs tokenize_pairs(Context& context, const text::Tokenizer& tokenizer,
+                              std::span<const std::string_view> texts,
+                              std::span<const std::string_view> pairs, std::size_t max_length,
+                              const StopFlag* stop = nullptr);
 
 }  // namespace soma::models::detail
+
+#ifndef SOMA_DISPATCH
+#include <soma/models/impl/tokenized_pairs.ipp>
+#endif

@@ -18,22 +18,14 @@
 
 namespace soma::neuroncore {
 
-[[noreturn]] inline void rule_broken(std::string_view instruction, std::string_view operand,
-                                     const std::string& value, std::string_view limit) {
-  fail(error_id::neuroncore_rule_broken, instruction, operand, value, limit);
-}
-[[noreturn]] inline void undefined(std::string_view instruction, std::string_view operand,
-                                   const std::string& value, std::string_view limit) {
-  fail(error_id::neuroncore_undefined, instruction, operand, value, limit);
-}
-[[noreturn]] inline void undisclosed(std::string_view instruction, std::string_view operand,
-                                     const std::string& value, std::string_view limit) {
-  fail(error_id::neuroncore_undisclosed, instruction, operand, value, limit);
-}
-[[noreturn]] inline void not_implemented(std::string_view instruction, std::string_view operand,
-                                         const std::string& value, std::string_view limit) {
-  fail(error_id::neuroncore_not_implemented, instruction, operand, value, limit);
-}
+[[noreturn]] void rule_broken(std::string_view instruction, std::string_view operand,
+                              const std::string& value, std::string_view limit);
+[[noreturn]] void undefined(std::string_view instruction, std::string_view operand,
+                            const std::string& value, std::string_view limit);
+[[noreturn]] void undisclosed(std::string_view instruction, std::string_view operand,
+                              const std::string& value, std::string_view limit);
+[[noreturn]] void not_implemented(std::string_view instruction, std::string_view operand,
+                                  const std::string& value, std::string_view limit);
 
 // The shortest decimal text that reads back as the same number.
 template <std::floating_point Number>
@@ -43,11 +35,11 @@ std::string text_of(Number value) {
 }
 
 // Requires value <= limit; otherwise a rule is broken.
-inline void at_most(std::string_view instruction, std::string_view operand, std::size_t value,
-                    std::size_t limit, std::string_view what) {
-  if (value > limit)
-    rule_broken(instruction, operand, std::to_string(value) + " " + std::string(what),
-                "at most " + std::to_string(limit));
-}
+void at_most(std::string_view instruction, std::string_view operand, std::size_t value,
+             std::size_t limit, std::string_view what);
 
 }  // namespace soma::neuroncore
+
+#ifndef SOMA_DISPATCH
+#include <soma/neuroncore/impl/faults.ipp>
+#endif

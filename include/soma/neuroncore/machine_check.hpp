@@ -63,25 +63,10 @@ inline constexpr MachineNumber machine_numbers[] = {
 
 // Returns the machine if every number is in its range. Error neuroncore.machine names the first
 // field out of range, its value and the range.
-inline const Machine& checked(const Machine& machine) {
-  const auto refuse = [](std::string_view field, const std::string& value, std::string_view range) {
-    fail(error_id::neuroncore_machine, "machine", field, value, range);
-  };
-  for (const detail::MachineCount& count : detail::machine_counts) {
-    const std::size_t value = machine.*count.field;
-    if (value == 0 || value > count.most)
-      refuse(count.name, std::to_string(value), "1 to " + std::to_string(count.most));
-  }
-  constexpr double most = 1e9;
-  for (const detail::MachineNumber& number : detail::machine_numbers) {
-    const double value = machine.*number.field;
-    const bool in_range = (number.may_be_zero ? value >= 0 : value > 0) && value <= most;
-    if (!in_range)  // NaN is in no range
-      refuse(number.name, text_of(value),
-             number.may_be_zero ? "0 to 1e+09" : "above 0, up to 1e+09");
-  }
-  if (machine.dtypes == 0) refuse("dtypes", "0", "at least one type");
-  return machine;
-}
+const Machine& checked(const Machine& machine);
 
 }  // namespace soma::neuroncore
+
+#ifndef SOMA_DISPATCH
+#include <soma/neuroncore/impl/machine_check.ipp>
+#endif

@@ -33,56 +33,16 @@ struct StressResult {
   bool equal() const { return seed == 0; }
   // "seed 3: element 12 of tensor 0 is nan (0x7fc00000), 0.5 (0x3f000000) where transfers end at
   // once"
-  std::string text() const {
-    if (equal()) return "all runs give the same bits";
-    return "seed " + std::to_string(seed) + ": element " + std::to_string(element) + " of tensor " +
-           std::to_string(tensor) + " is " + given + ", " + wanted + " where transfers end at once";
-  }
+  std::string text() const;
 };
 
 namespace detail {
 
 // An element's value and its bits.
-inline std::string element_text(DType dtype, const std::byte* at) {
-  std::array<unsigned char, 8> bytes{};
-  std::memcpy(bytes.data(), at, size_of(dtype));
-  std::string bits;
-  for (std::size_t i = size_of(dtype); i-- > 0;)
-    for (const unsigned digit : {bytes[i] / 16u, bytes[i] % 16u})
-      bits.push_back("0123456789abcdef"[digit]);
-  std::string value;
-  if (is_floating(dtype)) {
-    std::uint32_t code = 0;
-    std::memcpy(&code, at, size_of(dtype));
-    const FloatFormat& format = format_of(dtype);
-    value = text_of(decode(format, code >> format.storage_shift()));
-  } else {
-    value = std::to_string(integer_at(dtype, at));
-  }
-  return value + " (0x" + bits + ")";
-}
+std::string element_text(DType dtype, const std::byte* at);
 
 // Finds the first difference of two tensors of one shape and type; returns false if there is none.
-inline bool first_difference(const Tensor& a, const Tensor& b, StressResult& result) {
-  const std::size_t width = size_of(a.dtype()), columns = a.shape().columns();
-  const std::size_t last = a.rank() == 0 ? 0 : a.rank() - 1;
-  std::size_t element = 0;
-  bool found = false;
-  soma::detail::for_each_row(
-      a.shape(), a.strides(), b.strides(), [&](std::size_t row_a, std::size_t row_b) {
-        for (std::size_t i = 0; i < columns && !found; ++i, ++element) {
-          const std::byte* x = a.raw() + (row_a + i * a.strides()[last]) * width;
-          const std::byte* y = b.raw() + (row_b + i * b.strides()[last]) * width;
-          if (std::memcmp(x, y, width) == 0) continue;
-          found = true;
-          result.element = element;
-          result.given = element_text(a.dtype(), x);
-          result.wanted = element_text(b.dtype(), y);
-          break;
-        }
-      });
-  return found;
-}
+bool first_difference(const Tensor& a, const Tensor& b, StressResult& result);
 
 }  // namespace detail
 
@@ -113,3 +73,7 @@ StressResult stress(std::uint64_t seeds, const Run& run) {
 }
 
 }  // namespace soma::neuroncore
+
+#ifndef SOMA_DISPATCH
+#include <soma/neuroncore/impl/stress.ipp>
+#endif

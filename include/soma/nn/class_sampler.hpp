@@ -51,21 +51,8 @@ struct SamplerOptions {
 // (docs/sparse_training.md): below 20,000 classes the exact loss is as fast; beyond, uniform
 // classes reach the same loss in less time than colliding classes, so hashing must be chosen
 // explicitly.
-inline SamplerOptions sampler_options_for(std::size_t classes, std::size_t width,
-                                          std::size_t memory, Sampler kind, std::uint64_t seed) {
-  SamplerOptions options{.kind = kind, .seed = seed};
-  // A batch of 256 with 256 classes a sample touches about as many rows as one shared set
-  // multiplies.
-  options.set = (std::min)(classes, std::size_t{kind == Sampler::lsh_per_sample ? 256u : 2048u});
-  options.index.seed = seed;
-  options.index.codes = class_index_codes(classes);
-  options.index.tables = 32;
-  while (options.index.tables > 1 &&
-         class_index_bytes(classes, options.index.tables, options.index.codes) > memory)
-    options.index.tables /= 2;
-  static_cast<void>(width);
-  return options;
-}
+SamplerOptions sampler_options_for(std::size_t classes, std::size_t width, std::size_t memory,
+                                   Sampler kind, std::uint64_t seed);
 constexpr Sampler sampler_for(std::size_t classes) {
   return classes <= 20000 ? Sampler::full : Sampler::uniform;
 }
@@ -75,33 +62,11 @@ class ClassSampler {
   // Errors train.options (an empty set, a set with more classes than there are, no steps between
   // refreshes), and those of ClassIndex.
   ClassSampler(Context& context, std::size_t classes, std::size_t width,
-               const SamplerOptions& options)
-      : context_(context), classes_(classes), options_(options) {
-    if (options.kind == Sampler::full) return;
-    const auto refuse = [](std::string_view name, std::size_t value, std::string_view wanted) {
-      fail(error_id::train_options, "ClassSampler", name, std::to_string(value), wanted);
-    };
-    if (options.set == 0 || options.set > classes)
-      refuse("set", options.set, "1 to the number of classes, " + std::to_string(classes));
-    if (!uses_index(options.kind)) return;
-    if (options.refresh_every == 0) refuse("refresh_every", 0, "at least 1");
-    index_.emplace(context, classes, width, options.index);
-    changed_mark_.assign(classes, 0);
-  }
+               const SamplerOptions& options);
 
   const SamplerOptions& options() const { return options_; }
   const std::optional<ClassIndex>& index() const { return index_; }
-  void describe(Record& record) const {
-    record.set("sampler", sampler_names[static_cast<std::size_t>(options_.kind)]);
-    if (options_.kind == Sampler::full) return;
-    record.set("sampler.set", options_.set);
-    record.set("sampler.seed", options_.seed);
-    if (!index_) return;
-    record.set("sampler.refresh_every", options_.refresh_every);
-    record.set("sampler.tables", index_->tables());
-    record.set("sampler.codes", index_->codes());
-    record.set("sampler.hash_version", ClassIndex::version);
-  }
+  void describe(Record& record) const;
 
   // The wall-clock time of all calls so far, in seconds.
   struct Times {
@@ -114,176 +79,40 @@ class ClassSampler {
   // (more different labels than the set has room for), data.labels (a label that is no class). Not
   // for lsh_per_sample.
   ClassSet sample(const data::LabelLists& labels, const Tensor& queries, const Tensor& weight,
-                  std::uint32_t step) {
-    return sample(labels, labels, queries, weight, step);
-  }
+                  std::uint32_t step);
   // The same for a part of a batch, such as the part of a rank: the set contains all labels of the
   // batch, and the lists hold the labels of the part.
   ClassSet sample(const data::LabelLists& batch, const data::LabelLists& part,
-                  const Tensor& queries, const Tensor& weight, std::uint32_t step) {
-    check_labels(batch);
-    if (options_.kind == Sampler::lsh_shared) refresh(weight, step);
-    const std::int64_t start = monotonic_nanoseconds();
-    ClassCandidates& chosen = candidates(1).front();
-    chosen.begin(options_.set);
-    for (const std::int32_t label : batch.ids.span<std::int32_t>())
-      chosen.add(static_cast<std::size_t>(label));
-    if (chosen.size() > options_.set) refuse_labels("batch", chosen.size());
-    if (options_.kind == Sampler::lsh_shared && index_->built()) {
-      chosen.add_colliding(context_, *index_, index_->buckets_of(queries), queries.size(0), step);
-    }
-    chosen.fill(draws(step, 0));
-    const std::span<const std::int32_t> ids = chosen.ascending();
-    const std::vector<std::int64_t> wide(ids.begin(), ids.end());
-    ClassSet set;
-    set.classes = Tensor::from(context_, std::span<const std::int64_t>(wide), Shape{wide.size()});
-    set.labels.offsets = part.offsets;
-    set.labels.ids = Tensor::empty(context_, part.ids.shape(), DType::int32);
-    put_places(chosen, part.ids.span<std::int32_t>(), set.labels.ids.mutable_data<std::int32_t>());
-    note_changed(ids);
-    times_.choosing += static_cast<double>(monotonic_nanoseconds() - start) * 1e-9;
-    return set;
-  }
+                  const Tensor& queries, const Tensor& weight, std::uint32_t step);
 
   // A set for each sample: its labels, the classes that collide most with its own query, and
   // classes drawn for it. Errors as of sample(), for the labels of one sample.
   ClassSets sample_each(const data::LabelLists& labels, const Tensor& queries, const Tensor& weight,
-                        std::uint32_t step) {
-    check_labels(labels);
-    for (std::size_t i = 0; i < labels.count(); ++i)
-      if (labels.list(i).size() > options_.set) refuse_labels("point", labels.list(i).size());
-    refresh(weight, step);
-    const std::int64_t start = monotonic_nanoseconds();
-    const std::size_t points = labels.count(), size = options_.set;
-    const std::vector<std::uint16_t> buckets =
-        index_->built() ? index_->buckets_of(queries) : std::vector<std::uint16_t>();
-    ClassSets sets;
-    const std::vector<std::size_t> lengths(points, size);
-    sets.classes.sequences = Sequences::from_lengths(context_, lengths);
-    sets.classes.rows = Tensor::empty(context_, Shape{points * size}, DType::int32);
-    sets.labels.offsets = labels.offsets;
-    sets.labels.ids = Tensor::empty(context_, labels.ids.shape(), DType::int32);
-    auto* ids = sets.classes.rows.mutable_data<std::int32_t>();
-    auto* places = sets.labels.ids.mutable_data<std::int32_t>();
-    const std::span<const std::int64_t> offsets = labels.offsets.span<std::int64_t>();
-    const std::size_t tasks = soma::detail::worthwhile_tasks(context_, points, points * size * 32,
-                                                             soma::detail::operations_worth_a_task);
-    const std::span<ClassCandidates> chosen = candidates(tasks);
-    parallel(context_, static_cast<int>(tasks), [&](int number) {
-      const auto task = static_cast<std::size_t>(number);
-      ClassCandidates& own = chosen[task];
-      for (std::size_t i = soma::detail::even_border(points, tasks, task);
-           i < soma::detail::even_border(points, tasks, task + 1); ++i) {
-        own.begin(size);
-        for (const std::int32_t label : labels.list(i)) own.add(static_cast<std::size_t>(label));
-        if (index_->built()) own.add_colliding(*index_, buckets, points, i, i + 1, step);
-        own.fill(draws(step, i + 1));
-        const std::span<const std::int32_t> set = own.ascending();
-        std::copy(set.begin(), set.end(), ids + i * size);
-        put_places(own, labels.list(i), places + offsets[i]);
-      }
-    });
-    note_changed(sets.classes.rows.span<std::int32_t>());
-    times_.choosing += static_cast<double>(monotonic_nanoseconds() - start) * 1e-9;
-    return sets;
-  }
+                        std::uint32_t step);
 
   // The state that decides the next sets beside weights, seed and step: the buckets of the rows
   // that have changed since the last refresh. All other rows still hash to their buckets. Empty
   // without an index, or before the index is built.
-  StateDict state() const {
-    StateDict state;
-    if (!index_ || !index_->built()) return state;
-    std::vector<std::int64_t> rows = changed_;
-    std::sort(rows.begin(), rows.end());
-    state.set("sampler.rows",
-              Tensor::from(context_, std::span<const std::int64_t>(rows), Shape{rows.size()}));
-    state.set("sampler.buckets", index_->buckets_of_rows(rows));
-    return state;
-  }
+  StateDict state() const;
   // `weight` must be as it was when state() was called. Errors state.missing_name,
   // state.extra_name, state.shape, state.dtype, operator.value (invalid rows or buckets): nothing
   // changes then.
-  void load_state(const StateDict& state, const Tensor& weight) {
-    const bool built = index_ && !state.empty();
-    if (state.size() != (built ? 2u : 0u))
-      fail(error_id::extra_name, "ClassSampler::load_state", "state",
-           std::to_string(state.size()) + " entries",
-           built ? "\"sampler.rows\" and \"sampler.buckets\"" : "none: this sampler has no index");
-    if (!index_) return;
-    std::vector<std::int64_t> rows;
-    if (built) {
-      const Tensor& ids = state.at("sampler.rows");
-      if (ids.dtype() != DType::int64)
-        fail(error_id::state_dtype, "ClassSampler::load_state", "sampler.rows", ids.describe(),
-             "int64");
-      index_->restore(weight, ids, state.at("sampler.buckets"));
-      const std::span<const std::int64_t> all = ids.span<std::int64_t>();
-      rows.assign(all.begin(), all.end());
-    } else {
-      index_->clear();
-    }
-    forget_changed();
-    changed_ = std::move(rows);
-    for (const std::int64_t id : changed_) changed_mark_[static_cast<std::size_t>(id)] = 1;
-  }
+  void load_state(const StateDict& state, const Tensor& weight);
 
  private:
-  void check_labels(const data::LabelLists& labels) const {
-    for (const std::int32_t label : labels.ids.span<std::int32_t>())
-      if (label < 0 || static_cast<std::size_t>(label) >= classes_)
-        fail(error_id::data_labels, "ClassSampler", "label", std::to_string(label),
-             "0 to " + std::to_string(classes_) + " - 1");
-  }
-  [[noreturn]] void refuse_labels(std::string_view whose, std::size_t count) const {
-    fail(error_id::train_options, "ClassSampler", std::string("labels of a ").append(whose),
-         std::to_string(count) + " different ones",
-         "at most the set's " + std::to_string(options_.set) + " (a larger set, smaller batches)");
-  }
+  void check_labels(const data::LabelLists& labels) const;
+  [[noreturn]] void refuse_labels(std::string_view whose, std::size_t count) const;
   static void put_places(const ClassCandidates& chosen, std::span<const std::int32_t> labels,
-                         std::int32_t* places) {
-    // Places ascend with labels.
-    for (const std::int32_t label : labels)
-      *places++ = chosen.place(static_cast<std::size_t>(label));
-  }
+                         std::int32_t* places);
   // The draws of a set: `whose` is 0 for a batch's set, and the sample's number + 1 for a sample's
   // set. The streams lie 2^32 words apart, and no set takes that many.
-  DrawSequence draws(std::uint32_t step, std::uint64_t whose) const {
-    return DrawSequence({.seed = options_.seed,
-                         .stream = stream_id("classes", "sampler"),
-                         .step = step,
-                         .index = whose << 32});
-  }
-  std::span<ClassCandidates> candidates(std::size_t count) {
-    while (candidates_.size() < count) candidates_.emplace_back(classes_);
-    return std::span(candidates_).first(count);
-  }
+  DrawSequence draws(std::uint32_t step, std::uint64_t whose) const;
+  std::span<ClassCandidates> candidates(std::size_t count);
 
   // Rows change only if they were in a set.
-  void note_changed(std::span<const std::int32_t> ids) {
-    if (!index_) return;
-    for (const std::int32_t id : ids) {
-      if (changed_mark_[static_cast<std::size_t>(id)] != 0) continue;
-      changed_mark_[static_cast<std::size_t>(id)] = 1;
-      changed_.push_back(id);
-    }
-  }
-  void forget_changed() {
-    for (const std::int64_t id : changed_) changed_mark_[static_cast<std::size_t>(id)] = 0;
-    changed_.clear();
-  }
-  void refresh(const Tensor& weight, std::uint32_t step) {
-    if (step == 0 || step % options_.refresh_every != 0) return;
-    const std::int64_t start = monotonic_nanoseconds();
-    if (index_->built()) {
-      std::sort(changed_.begin(), changed_.end());
-      index_->refresh(weight, changed_);
-    } else {
-      index_->rebuild(weight);
-    }
-    forget_changed();
-    times_.refreshing += static_cast<double>(monotonic_nanoseconds() - start) * 1e-9;
-  }
+  void note_changed(std::span<const std::int32_t> ids);
+  void forget_changed();
+  void refresh(const Tensor& weight, std::uint32_t step);
 
   Context& context_;
   std::size_t classes_;
@@ -296,3 +125,7 @@ class ClassSampler {
 };
 
 }  // namespace soma::nn
+
+#ifndef SOMA_DISPATCH
+#include <soma/nn/impl/class_sampler.ipp>
+#endif

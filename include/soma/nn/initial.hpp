@@ -21,39 +21,16 @@ struct Initial {
   Draw draw{};
   std::size_t rows = to_end;  // to_end: all rows
 
-  static Initial full(float value) { return {.number = value}; }
-  static Initial normal(float standard_deviation, const Draw& draw, std::size_t rows = to_end) {
-    return {Kind::normal, standard_deviation, draw, rows};
-  }
-  static Initial uniform(float bound, const Draw& draw) { return {Kind::uniform, bound, draw}; }
+  static Initial full(float value);
+  static Initial normal(float standard_deviation, const Draw& draw, std::size_t rows = to_end);
+  static Initial uniform(float bound, const Draw& draw);
 };
 
 namespace detail {
 
-inline Tensor make_rows(Context& context, const Shape& shape, const Initial& initial) {
-  switch (initial.kind) {
-    case Initial::Kind::normal:
-      return normal(context, shape, initial.number, initial.draw);
-    case Initial::Kind::uniform:
-      return uniform(context, shape, initial.number, initial.draw);
-    case Initial::Kind::constant:
-      break;
-  }
-  return Tensor::full(context, shape, initial.number);
-}
+Tensor make_rows(Context& context, const Shape& shape, const Initial& initial);
 
-inline Tensor make_initial(Context& context, const Shape& shape, const Initial* begin,
-                           const Initial* end) {
-  if (end - begin == 1 && begin->rows == to_end) return make_rows(context, shape, *begin);
-  const Tensor all = Tensor::empty(context, shape);
-  std::size_t row = 0;
-  for (; begin != end; ++begin) {
-    copy(make_rows(context, shape.with(0, begin->rows), *begin),
-         all.slice(0, row, row + begin->rows));
-    row += begin->rows;
-  }
-  return all;
-}
+Tensor make_initial(Context& context, const Shape& shape, const Initial* begin, const Initial* end);
 
 }  // namespace detail
 
@@ -77,14 +54,11 @@ class InitialStore {
 };
 
 // A parameter with these initial values: made now, or noted in Scope::later if that is set.
-inline Var initial_parameter(const Scope& scope, const Shape& shape,
-                             std::initializer_list<Initial> initial) {
-  if (scope.later == nullptr)
-    return Var::parameter(
-        scope.context, detail::make_initial(scope.context, shape, initial.begin(), initial.end()));
-  const Var var = Var::parameter(scope.context, Tensor::outline_of(shape, DType::fp32));
-  scope.later->add(var, initial.begin(), initial.end());
-  return var;
-}
+Var initial_parameter(const Scope& scope, const Shape& shape,
+                      std::initializer_list<Initial> initial);
 
 }  // namespace soma::nn
+
+#ifndef SOMA_DISPATCH
+#include <soma/nn/impl/initial.ipp>
+#endif

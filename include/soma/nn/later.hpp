@@ -19,38 +19,12 @@ namespace soma::nn {
 class Later final : public InitialStore {
  public:
   // Makes the elements of parameters without elements, each in its own type.
-  void make(Context& context, const Parameters& parameters) const {
-    for (const Parameter& parameter : parameters) {
-      const Var& var = parameter.var;
-      if (var.value().defined()) continue;
-      const Waiting& waiting = waiting_[find("Later::make", parameter)];
-      const DType dtype = var.value().dtype();
-      Tensor made = begin(context, waiting);
-      for (const Replacement& each : waiting.replacements)
-        each.fill(context, each.from,
-                  each.whole() ? made : made.slice(0, each.first_row, each.last_row));
-      if (!waiting.places.empty()) {
-        const Tensor before = clone(context, made);
-        for (std::size_t i = 0; i < waiting.places.size(); ++i)
-          copy(before.slice(0, waiting.places[i], waiting.places[i] + 1), made.slice(0, i, i + 1));
-      }
-      if (made.dtype() != dtype)
-        made = run(context, *context.built_in().cast, CastSetting{.dtype = dtype}, {made})[0];
-      var.set_value(made);
-    }
-  }
+  void make(Context& context, const Parameters& parameters) const;
 
-  void add(const Var& parameter, const Initial* begin, const Initial* end) override {
-    waiting_.push_back({parameter, {begin, end}});
-  }
+  void add(const Var& parameter, const Initial* begin, const Initial* end) override;
   // The last replacement wins. Error tensor.undefined: the parameter was not added.
-  void replace(const Parameter& rows, const Tensor& from, Fill fill) override {
-    waiting_[find("Later::replace", rows)].replacements.push_back(
-        {rows.first_row, rows.last_row, from, fill});
-  }
-  void order_rows(const Parameter& parameter, const std::vector<std::size_t>& places) override {
-    waiting_[find("Later::order_rows", parameter)].places = places;
-  }
+  void replace(const Parameter& rows, const Tensor& from, Fill fill) override;
+  void order_rows(const Parameter& parameter, const std::vector<std::size_t>& places) override;
 
  private:
   struct Replacement {
@@ -66,26 +40,15 @@ class Later final : public InitialStore {
     std::vector<std::size_t> places{};  // new places of rows; empty: unchanged
   };
 
-  std::size_t find(std::string_view operation, const Parameter& parameter) const {
-    for (std::size_t i = 0; i < waiting_.size(); ++i)
-      if (waiting_[i].var.is(parameter.var)) return i;
-    fail(error_id::tensor_undefined, operation, soma::quoted(parameter.name),
-         "without elements and without initial values", "a parameter made with this object");
-  }
+  std::size_t find(std::string_view operation, const Parameter& parameter) const;
   // Skips random numbers that would all be replaced.
-  static Tensor begin(Context& context, const Waiting& waiting) {
-    const Shape& shape = waiting.var.shape();
-    std::size_t replaced = 0;  // leading rows that are replaced
-    for (const Replacement& each : waiting.replacements) {
-      if (each.whole()) return Tensor::empty(context, shape);
-      if (each.first_row <= replaced) replaced = (std::max)(replaced, each.last_row);
-    }
-    if (replaced != 0 && replaced >= shape[0]) return Tensor::empty(context, shape);
-    const Initial* first = waiting.initial.data();
-    return detail::make_initial(context, shape, first, first + waiting.initial.size());
-  }
+  static Tensor begin(Context& context, const Waiting& waiting);
 
   std::vector<Waiting> waiting_;
 };
 
 }  // namespace soma::nn
+
+#ifndef SOMA_DISPATCH
+#include <soma/nn/impl/later.ipp>
+#endif

@@ -24,29 +24,10 @@ struct LinearOptions {
 class Linear {
  public:
   Linear() = default;
-  Linear(const Scope& scope, std::size_t in, std::size_t out, const LinearOptions& options = {})
-      : site(scope, options.edge) {
-    const Draw draw = scope.draw("weight");
-    const float bound = detail::root_of_ratio(1, in);  // lecun_uniform
-    weight = initial_parameter(
-        scope, Shape{out, in},
-        {options.standard_deviation ? Initial::normal(*options.standard_deviation, draw)
-                                    : Initial::uniform(bound, draw)});
-    if (options.bias)
-      bias = initial_parameter(
-          scope, Shape{out},
-          {options.standard_deviation ? Initial::full(0)
-                                      : Initial::uniform(bound, scope.draw("bias"))});
-  }
+  Linear(const Scope& scope, std::size_t in, std::size_t out, const LinearOptions& options = {});
   Var operator()(Tape& tape, const Var& x, const LinearSetting& setting = {},
-                 const Var& residual = {}) const {
-    const auto within = tape.within(site.path());
-    return linear_at(site, tape, x, weight, bias, setting, residual);
-  }
-  void collect(Collector& collector) const {
-    collector.add("weight", weight, ParameterRole::weight);
-    collector.add("bias", bias, ParameterRole::bias);
-  }
+                 const Var& residual = {}) const;
+  void collect(Collector& collector) const;
 
   Var weight, bias;  // [out, in], [out]
   ProductSite site;
@@ -56,17 +37,9 @@ class Linear {
 class Embedding {
  public:
   Embedding() = default;
-  Embedding(const Scope& scope, std::size_t rows, std::size_t width, float standard_deviation = 1)
-      : weight(initial_parameter(scope, Shape{rows, width},
-                                 {Initial::normal(standard_deviation, scope.draw("weight"))})),
-        path(scope) {}
-  Var operator()(Tape& tape, const Var& ids) const {
-    const auto within = tape.within(path.view());
-    return embedding(tape, weight, ids);
-  }
-  void collect(Collector& collector) const {
-    collector.add("weight", weight, ParameterRole::weight);
-  }
+  Embedding(const Scope& scope, std::size_t rows, std::size_t width, float standard_deviation = 1);
+  Var operator()(Tape& tape, const Var& ids) const;
+  void collect(Collector& collector) const;
 
   Var weight;  // [rows, width]
   LayerPath path{};
@@ -75,19 +48,9 @@ class Embedding {
 class LayerNorm {
  public:
   LayerNorm() = default;
-  LayerNorm(const Scope& scope, std::size_t width, float norm_epsilon = 1e-5f)
-      : weight(initial_parameter(scope, Shape{width}, {Initial::full(1)})),
-        bias(initial_parameter(scope, Shape{width}, {Initial::full(0)})),
-        epsilon(norm_epsilon),
-        path(scope) {}
-  Var operator()(Tape& tape, const Var& x) const {
-    const auto within = tape.within(path.view());
-    return layer_norm(tape, x, weight, bias, epsilon);
-  }
-  void collect(Collector& collector) const {
-    collector.add("weight", weight, ParameterRole::scale);
-    collector.add("bias", bias, ParameterRole::bias);
-  }
+  LayerNorm(const Scope& scope, std::size_t width, float norm_epsilon = 1e-5f);
+  Var operator()(Tape& tape, const Var& x) const;
+  void collect(Collector& collector) const;
 
   Var weight, bias;  // [width]
   float epsilon = 1e-5f;
@@ -99,11 +62,9 @@ class Dropout {
   Dropout() = default;
   Dropout(const Scope& scope, float drop_probability)
       : probability(drop_probability), stream(scope.stream("dropout")) {}
-  Var operator()(Tape& tape, const Var& x) const { return dropout(tape, x, probability, stream); }
+  Var operator()(Tape& tape, const Var& x) const;
   // For operators that fuse dropout.
-  DropoutSetting setting(const Tape& tape) const {
-    return dropout_setting(tape, probability, stream);
-  }
+  DropoutSetting setting(const Tape& tape) const;
   void collect(Collector&) const {}
 
   float probability = 0;
@@ -120,22 +81,9 @@ class Conv2d {
  public:
   Conv2d() = default;
   Conv2d(const Scope& scope, std::size_t in, std::size_t out, std::size_t kernel,
-         const Conv2dOptions& options = {})
-      : setting(options.setting), path(scope) {
-    const Shape shape{out, in, kernel, kernel};
-    const float bound = detail::root_of_ratio(1, fans(shape).in);  // lecun_uniform
-    weight = initial_parameter(scope, shape, {Initial::uniform(bound, scope.draw("weight"))});
-    if (options.bias)
-      bias = initial_parameter(scope, Shape{out}, {Initial::uniform(bound, scope.draw("bias"))});
-  }
-  Var operator()(Tape& tape, const Var& x) const {
-    const auto within = tape.within(path.view());
-    return conv2d(tape, x, weight, bias, setting);
-  }
-  void collect(Collector& collector) const {
-    collector.add("weight", weight, ParameterRole::weight);
-    collector.add("bias", bias, ParameterRole::bias);
-  }
+         const Conv2dOptions& options = {});
+  Var operator()(Tape& tape, const Var& x) const;
+  void collect(Collector& collector) const;
 
   Var weight, bias;  // [out, in, kernel, kernel], [out]
   ConvolutionSetting setting;
@@ -143,3 +91,7 @@ class Conv2d {
 };
 
 }  // namespace soma::nn
+
+#ifndef SOMA_DISPATCH
+#include <soma/nn/impl/layers.ipp>
+#endif

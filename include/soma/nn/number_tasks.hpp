@@ -15,18 +15,8 @@ namespace detail {
 
 // The labels of a batch in the shape of the model's outputs: labels [n] match outputs [n, 1]. Error
 // train.label: another number of labels.
-inline Tensor labels_like(std::string_view task, Context& context, const Var& outputs,
-                          const Tensor& labels, std::size_t width, std::size_t sequences) {
-  if (!labels.defined())
-    fail(error_id::train_label, task, "labels", "not defined", "a number for each output");
-  if (outputs.value().elements() != sequences * width)
-    fail(error_id::train_label, task, "outputs", outputs.value().describe(),
-         to_string(Shape{sequences, width}));
-  if (labels.elements() != sequences * width)
-    fail(error_id::train_label, task, "labels", labels.describe(),
-         to_string(Shape{sequences, width}));
-  return contiguous(context, labels).reshape(outputs.shape());
-}
+Tensor labels_like(std::string_view task, Context& context, const Var& outputs,
+                   const Tensor& labels, std::size_t width, std::size_t sequences);
 
 inline LossReduction reduction_of(const data::Batch& batch) {
   return batch.part ? LossReduction::sum : LossReduction::mean;
@@ -113,3 +103,7 @@ class MultiLabelTask final : public Task {
 };
 
 }  // namespace soma::nn
+
+#ifndef SOMA_DISPATCH
+#include <soma/nn/impl/number_tasks.ipp>
+#endif

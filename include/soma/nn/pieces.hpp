@@ -21,12 +21,8 @@ class Piece {
   // Piece `index` of a model, which must outlive the piece.
   using Run = Var (*)(const void* model, std::size_t index, Tape& tape, const Var& x,
                       const data::Batch& batch);
-  Piece(std::string piece_name, Parameters own, Run run_piece, const void* model, std::size_t index)
-      : name(std::move(piece_name)),
-        parameters(std::move(own)),
-        run_(run_piece),
-        model_(model),
-        index_(index) {}
+  Piece(std::string piece_name, Parameters own, Run run_piece, const void* model,
+        std::size_t index);
   // function(tape, x, batch) -> Var. The first piece gets an undefined x: it reads the batch. One
   // variable goes from each piece to the next. Its first dimension counts the rows of the batch or
   // its sequences; its other dimensions are the same for every batch. For a batch without sequences
@@ -38,9 +34,7 @@ class Piece {
         mixes_sequences(mixes),
         body_(Owned<Body>::template make<Holder<Function>>(std::move(function))) {}
 
-  Var run(Tape& tape, const Var& x, const data::Batch& batch) const {
-    return body_ ? body_->run(tape, x, batch) : run_(model_, index_, tape, x, batch);
-  }
+  Var run(Tape& tape, const Var& x, const data::Batch& batch) const;
 
   std::string name;       // in the model: "layer.3"
   Parameters parameters;  // with the names of the model's task
@@ -70,3 +64,7 @@ class Piece {
 using Pieces = std::vector<Piece>;
 
 }  // namespace soma::nn
+
+#ifndef SOMA_DISPATCH
+#include <soma/nn/impl/pieces.ipp>
+#endif

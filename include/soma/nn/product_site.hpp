@@ -16,9 +16,9 @@ class ProductSite {
   // `edge`: true for the first and the last layer of a model, which most recipes do not convert.
   explicit ProductSite(const Scope& scope, bool edge = false) : path_(scope), edge_(edge) {}
 
-  bool defined() const { return path_.defined(); }
+  bool defined() const;
   // Empty: no place.
-  std::string_view path() const { return path_.view(); }
+  std::string_view path() const;
   bool edge() const { return edge_; }
 
  private:
@@ -27,21 +27,11 @@ class ProductSite {
 };
 
 // linear() at a place: in the formats of the tape's precision for that place.
-inline Var linear_at(const ProductSite& place, Tape& tape, const Var& x, const Var& weight,
-                     const Var& bias = {}, const LinearSetting& setting = {},
-                     const Var& residual = {}) {
-  ProductFormats* known = tape.options().precision;
-  LinearFormats* formats =
-      known == nullptr || !place.defined() ? nullptr : known->formats(place.path(), place.edge());
-  if (formats == nullptr) return linear(tape, x, weight, bias, setting, residual);
-  return tape.apply(*tape.operators().quantized_linear,
-                    QuantizedLinearSetting{.activation = setting.activation,
-                                           .dropout = setting.dropout,
-                                           .formats = formats,
-                                           .step = tape.options().step,
-                                           .training = tape.options().training,
-                                           .record = tape.recording()},
-                    {x, weight, bias, residual});
-}
+Var linear_at(const ProductSite& place, Tape& tape, const Var& x, const Var& weight,
+              const Var& bias = {}, const LinearSetting& setting = {}, const Var& residual = {});
 
 }  // namespace soma::nn
+
+#ifndef SOMA_DISPATCH
+#include <soma/nn/impl/product_site.ipp>
+#endif

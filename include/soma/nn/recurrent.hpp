@@ -34,9 +34,7 @@ struct RecurrentResult {
   std::vector<Var> states, cells;
 
   // The states of the last layer, both directions side by side.
-  Var last(Tape& tape) const {
-    return both ? concatenate(tape, {states[states.size() - 2], states.back()}, 1) : states.back();
-  }
+  Var last(Tape& tape) const;
   bool both = false;
 };
 
@@ -45,23 +43,8 @@ namespace detail {
 // The weights of one layer and direction.
 struct RecurrentWeights {
   RecurrentWeights(const Scope& scope, std::size_t gates, std::size_t in, std::size_t hidden,
-                   const std::string& layer)
-      : site(scope / ("weight_ih_" + layer)), suffix(layer) {
-    const float bound = root_of_ratio(1, hidden);
-    const auto make = [&](const char* name, const Shape& shape) {
-      return initial_parameter(scope, shape, {Initial::uniform(bound, scope.draw(name + suffix))});
-    };
-    input_weight = make("weight_ih_", Shape{gates * hidden, in});
-    hidden_weight = make("weight_hh_", Shape{gates * hidden, hidden});
-    input_bias = make("bias_ih_", Shape{gates * hidden});
-    hidden_bias = make("bias_hh_", Shape{gates * hidden});
-  }
-  void collect(Collector& collector) const {
-    collector.add("weight_ih_" + suffix, input_weight, ParameterRole::weight);
-    collector.add("weight_hh_" + suffix, hidden_weight, ParameterRole::weight);
-    collector.add("bias_ih_" + suffix, input_bias, ParameterRole::bias);
-    collector.add("bias_hh_" + suffix, hidden_bias, ParameterRole::bias);
-  }
+                   const std::string& layer);
+  void collect(Collector& collector) const;
 
   Var input_weight, hidden_weight, input_bias, hidden_bias;
   ProductSite site;  // for the input product
@@ -73,9 +56,7 @@ struct RecurrentWeights {
 // The common base of Gru and Lstm.
 class RecurrentLayers {
  public:
-  void collect(Collector& collector) const {
-    for (const detail::RecurrentWeights& layer : layers) layer.collect(collector);
-  }
+  void collect(Collector& collector) const;
 
   std::size_t hidden = 0;
   bool both = false;
@@ -86,19 +67,7 @@ class RecurrentLayers {
  protected:
   RecurrentLayers() = default;
   RecurrentLayers(const Scope& scope, std::size_t gates, std::size_t in, std::size_t width,
-                  const RecurrentOptions& options)
-      : hidden(width), both(options.bidirectional), path_(scope) {
-    if (options.layers == 0 || width == 0)
-      fail(error_id::operator_value, "RecurrentLayers", options.layers == 0 ? "layers" : "hidden",
-           "0", "1 or more");
-    for (std::size_t i = 0; i < options.layers; ++i) {
-      const std::string name = "l" + std::to_string(i);
-      const std::size_t columns = i == 0 ? in : width * (both ? 2 : 1);
-      layers.emplace_back(scope, gates, columns, width, name);
-      if (both) layers.emplace_back(scope, gates, columns, width, name + "_reverse");
-      if (i + 1 < options.layers) dropouts.emplace_back(scope / name, options.dropout);
-    }
-  }
+                  const RecurrentOptions& options);
 
   // step(number, layer, rows, setting) runs a layer and direction, notes its last states and
   // returns its rows.
@@ -120,18 +89,9 @@ class RecurrentLayers {
     result.rows = batch.back(tape, rows);
     return result;
   }
-  Var input_gates(Tape& tape, std::size_t layer, const Var& rows) const {
-    const detail::RecurrentWeights& own = layers[layer];
-    return linear_at(own.site, tape, rows, own.input_weight, own.input_bias);
-  }
+  Var input_gates(Tape& tape, std::size_t layer, const Var& rows) const;
   // The initial state of a layer and direction, if states are given. Error operator.inputs.
-  Var first_of(std::span<const Var> states, std::size_t layer) const {
-    if (states.empty()) return {};
-    if (states.size() != layers.size())
-      fail(error_id::operator_inputs, "RecurrentLayers", "states", std::to_string(states.size()),
-           "one of each layer and direction, " + std::to_string(layers.size()));
-    return states[layer];
-  }
+  Var first_of(std::span<const Var> states, std::size_t layer) const;
 
  private:
   LayerPath path_;
@@ -146,17 +106,7 @@ class Gru : public RecurrentLayers {
       : RecurrentLayers(scope, 3, in, width, options) {}
 
   // `states` [sequences, H]: the initial states of each layer and direction; empty: zeros.
-  RecurrentResult operator()(Tape& tape, const Var& x, std::span<const Var> states = {}) const {
-    return run(tape, x,
-               [&](std::size_t layer, RecurrentResult& result, const Var& rows,
-                   const RecurrentSetting& setting) {
-                 const GruResult own =
-                     gru(tape, input_gates(tape, layer, rows), layers[layer].hidden_weight,
-                         layers[layer].hidden_bias, first_of(states, layer), setting);
-                 result.states.push_back(own.last);
-                 return own.rows;
-               });
-  }
+  RecurrentResult operator()(Tape& tape, const Var& x, std::span<const Var> states = {}) const;
 };
 
 // Neural Computation 9(8), 1997. Rows as for Gru. Errors as of the operator lstm.
@@ -167,19 +117,11 @@ class Lstm : public RecurrentLayers {
       : RecurrentLayers(scope, 4, in, width, options) {}
 
   RecurrentResult operator()(Tape& tape, const Var& x, std::span<const Var> states = {},
-                             std::span<const Var> cells = {}) const {
-    return run(tape, x,
-               [&](std::size_t layer, RecurrentResult& result, const Var& rows,
-                   const RecurrentSetting& setting) {
-                 const LstmResult own =
-                     lstm(tape, input_gates(tape, layer, rows), layers[layer].hidden_weight,
-                          layers[layer].hidden_bias, first_of(states, layer),
-                          first_of(cells, layer), setting);
-                 result.states.push_back(own.last);
-                 result.cells.push_back(own.cell);
-                 return own.rows;
-               });
-  }
+                             std::span<const Var> cells = {}) const;
 };
 
 }  // namespace soma::nn
+
+#ifndef SOMA_DISPATCH
+#include <soma/nn/impl/recurrent.ipp>
+#endif

@@ -29,14 +29,9 @@ struct Scope {
   InitialStore* later = nullptr;
 
   // The scope of a part: "encoder" / "layer" is "encoder.layer".
-  Scope operator/(std::string_view part) const {
-    Scope child{context, seed, path, later};
-    if (!path.empty()) child.path += '.';
-    child.path += part;
-    return child;
-  }
-  std::uint32_t stream(std::string_view site) const { return stream_id(path, site); }
-  Draw draw(std::string_view site) const { return {.seed = seed, .stream = stream(site)}; }
+  Scope operator/(std::string_view part) const;
+  std::uint32_t stream(std::string_view site) const;
+  Draw draw(std::string_view site) const;
 };
 
 // The path of a layer in its model, for messages. Copies share the text, so that copying a layer
@@ -46,8 +41,8 @@ class LayerPath {
   LayerPath() = default;  // no path
   explicit LayerPath(const Scope& scope)
       : text_(Shared<Text>::make(scope.context.heap(), scope.path)) {}
-  bool defined() const { return !(text_ == nullptr); }
-  std::string_view view() const { return text_ == nullptr ? "" : std::string_view(text_->path); }
+  bool defined() const;
+  std::string_view view() const;
 
  private:
   struct Text : Counted {
@@ -66,14 +61,10 @@ class Collector {
       : parameters_(parameters), path_(std::move(path)) {}
 
   // `role` decides if weight decay is usual for the parameter.
-  void add(std::string_view name, const Var& var, ParameterRole role = ParameterRole::unknown) {
-    add_rows(name, var, 0, to_end, role);
-  }
+  void add(std::string_view name, const Var& var, ParameterRole role = ParameterRole::unknown);
   // A parameter that is some rows of a variable.
   void add_rows(std::string_view name, const Var& var, std::size_t first, std::size_t last,
-                ParameterRole role = ParameterRole::unknown) {
-    if (var.defined()) parameters_.push_back({joined(name), var, first, last, role});
-  }
+                ParameterRole role = ParameterRole::unknown);
   template <class Module>
   void part(std::string_view name, const Module& module) {
     Collector collector(parameters_, joined(name));
@@ -81,11 +72,7 @@ class Collector {
   }
 
  private:
-  std::string joined(std::string_view name) const {
-    std::string result = path_;
-    if (!result.empty() && !name.empty()) result += '.';
-    return result.append(name);
-  }
+  std::string joined(std::string_view name) const;
   Parameters& parameters_;
   std::string path_;
 };
@@ -93,39 +80,12 @@ class Collector {
 namespace detail {
 
 // Errors nn.no_parameters, state.duplicate_name.
-inline void check_parameters(const Parameters& parameters) {
-  if (parameters.empty())
-    fail(error_id::no_parameters, "nn::parameters", "module", "a module without parameters",
-         "a module whose collect() adds its parameters");
-  std::vector<std::string_view> names;
-  for (const Parameter& parameter : parameters) names.push_back(parameter.name);
-  std::sort(names.begin(), names.end());
-  if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end())
-    fail(error_id::duplicate_name, "nn::parameters", "module",
-         "a module that registers " + soma::quoted(*twice) + " twice", "a name for each parameter");
-}
+void check_parameters(const Parameters& parameters);
 
 // True if two matrices hold the same numbers, and the numbers are not all equal.
-inline bool same_random_values(const Tensor& a, const Tensor& b) {
-  if (!a.defined() || !b.defined() || a.rank() < 2 || a.shape() != b.shape() ||
-      a.dtype() != b.dtype() || a.bytes() == 0 || !a.contiguous() || !b.contiguous() ||
-      std::memcmp(a.raw(), b.raw(), a.bytes()) != 0)
-    return false;
-  const std::size_t element = size_of(a.dtype());
-  return std::memcmp(a.raw(), a.raw() + element, a.bytes() - element) != 0;
-}
+bool same_random_values(const Tensor& a, const Tensor& b);
 
-inline void warn_of_equal_layers(const Parameters& parameters) {
-  for (std::size_t i = 0; i < parameters.size(); ++i)
-    for (std::size_t j = 0; j < i; ++j)
-      if (!parameters[i].var.is(parameters[j].var) &&
-          same_random_values(parameters[i].value(), parameters[j].value()))
-        parameters[i].var.context().log(
-            LogLevel::warning,
-            "nn::parameters: " + soma::quoted(parameters[j].name) + " and " +
-                soma::quoted(parameters[i].name) +
-                " have equal initial values: each layer needs a scope of its own");
-}
+void warn_of_equal_layers(const Parameters& parameters);
 
 }  // namespace detail
 
@@ -143,3 +103,7 @@ Parameters parameters(const Module& module, std::string_view path = {}) {
 }
 
 }  // namespace soma::nn
+
+#ifndef SOMA_DISPATCH
+#include <soma/nn/impl/scope.ipp>
+#endif

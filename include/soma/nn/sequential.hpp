@@ -35,28 +35,7 @@ bool mixes(const Module& module) {
 }
 
 // Adds the entries of a record under "<name>.<entry>".
-inline void describe_under(Record& record, const std::string& name, const Record& own) {
-  for (const auto& [entry, value] : own.entries()) {
-    const std::string full = name + "." + entry;
-    switch (value.kind) {
-      case RecordValue::Kind::boolean:
-        record.set(full, value.boolean);
-        break;
-      case RecordValue::Kind::integer:
-        record.set(full, value.integer);
-        break;
-      case RecordValue::Kind::count:
-        record.set(full, value.count);
-        break;
-      case RecordValue::Kind::number:
-        record.set(full, value.number);
-        break;
-      case RecordValue::Kind::text:
-        record.set(full, value.text);
-        break;
-    }
-  }
-}
+void describe_under(Record& record, const std::string& name, const Record& own);
 
 }  // namespace detail
 
@@ -76,48 +55,17 @@ class Sequential {
     steps_.push_back(StepUse(new Holder<Module>(std::move(name), std::move(module))));
     return *this;
   }
-  std::size_t size() const { return steps_.size(); }
+  std::size_t size() const;
 
-  Var operator()(Tape& tape, const Var& x) const {
-    Var y = x;
-    for (const StepUse& step : steps_) y = step->run(tape, y);
-    return y;
-  }
-  void collect(Collector& collector) const {
-    for (const StepUse& step : steps_) collector.part(step->name, *step);
-  }
+  Var operator()(Tape& tape, const Var& x) const;
+  void collect(Collector& collector) const;
   // The first piece reads the inputs of the batch. `path`: the model's path in its task.
-  Pieces pieces(std::string_view path = {}) const {
-    Pieces list;
-    for (const StepUse& step : steps_) {
-      Parameters own;
-      Collector collector(own, std::string(path));
-      collector.part(step->name, *step);
-      const bool first = list.empty();
-      list.emplace_back(
-          step->name, std::move(own),
-          [step, first](Tape& tape, const Var& x, const data::Batch& batch) {
-            return step->run(tape, first ? tape.constant(batch.inputs) : x);
-          },
-          step->mixes_sequences);
-    }
-    return list;
-  }
+  Pieces pieces(std::string_view path = {}) const;
   // The settings of the modules that describe themselves: a run is resumed with the same settings
   // only.
-  void describe(Record& record) const {
-    for (const StepUse& step : steps_) {
-      Record own;
-      step->describe(own);
-      detail::describe_under(record, step->name, own);
-    }
-  }
+  void describe(Record& record) const;
   // For a Sequential inside of a Sequential.
-  bool mixes_sequences() const {
-    for (const StepUse& step : steps_)
-      if (step->mixes_sequences) return true;
-    return false;
-  }
+  bool mixes_sequences() const;
 
  private:
   struct Step {
@@ -134,16 +82,9 @@ class Sequential {
   class StepUse {
    public:
     explicit StepUse(const Step* step) : step_(step) {}
-    StepUse(const StepUse& other) : step_(other.step_) {
-      step_->uses.fetch_add(1, std::memory_order_relaxed);
-    }
-    StepUse& operator=(StepUse other) noexcept {
-      std::swap(step_, other.step_);
-      return *this;
-    }
-    ~StepUse() {
-      if (step_->uses.fetch_sub(1, std::memory_order_acq_rel) == 1) delete step_;
-    }
+    StepUse(const StepUse& other);
+    StepUse& operator=(StepUse other) noexcept;
+    ~StepUse();
     const Step* operator->() const { return step_; }
     const Step& operator*() const { return *step_; }
 
@@ -167,3 +108,7 @@ class Sequential {
 };
 
 }  // namespace soma::nn
+
+#ifndef SOMA_DISPATCH
+#include <soma/nn/impl/sequential.ipp>
+#endif

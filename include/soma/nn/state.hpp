@@ -10,17 +10,15 @@
 namespace soma::nn {
 
 // The parameters' tensors under their names; views, nothing is copied. Error state.duplicate_name.
-inline StateDict state_dict(const Parameters& parameters) {
-  StateDict state;
-  for (const Parameter& parameter : parameters) state.set(parameter.name, parameter.value());
-  return state;
-}
+StateDict state_dict(const Parameters& parameters);
 
 // Copies values into the parameters; the state must have every parameter. Returns the names in the
 // state that no parameter has. Errors as of copy_into; nothing is written before all is checked.
-inline std::vector<std::string> load(const Parameters& parameters, const StateDict& state,
-                                     const CopyIntoOptions& options = {}) {
-  return copy_into(state, state_dict(parameters), options);
-}
+std::vector<std::string> load(const Parameters& parameters, const StateDict& state,
+                              const CopyIntoOptions& options = {});
 
 }  // namespace soma::nn
+
+#ifndef SOMA_DISPATCH
+#include <soma/nn/impl/state.ipp>
+#endif

@@ -42,16 +42,14 @@ class Task {
   virtual Forward forward(Tape& tape, const data::Batch& batch) = 0;
   // The pieces of the model, in order: forward() is finish() of the last piece's result. Empty: the
   // task cannot be cut.
-  virtual Pieces pieces() const { return {}; }
+  virtual Pieces pieces() const;
   // The loss for this batch of the last piece's result; errors as of forward().
-  virtual Forward finish(Tape& /*tape*/, const Var& /*result*/, const data::Batch& /*batch*/) {
-    return {};
-  }
+  virtual Forward finish(Tape& /*tape*/, const Var& /*result*/, const data::Batch& /*batch*/);
   // The number of logits of a sequence, for a classifier with one label; otherwise 0.
   virtual std::size_t classes() const { return 0; }
   // New metrics that an evaluation counts beside the loss. If empty: accuracy, F1 and so on if
   // classes() is not 0, else the loss alone.
-  virtual Owned<metrics::Metrics> metrics() const { return {}; }
+  virtual Owned<metrics::Metrics> metrics() const;
   // The labels of a batch in the form that metrics() counts.
   virtual Tensor labels_of(const data::Batch& batch) const { return batch.labels; }
   // The learning rate if the trainer's schedule has none: Adam's usual rate. A task whose model
@@ -62,9 +60,7 @@ class Task {
   virtual bool takes_parts() const { return false; }
   // The number of losses in the mean of this whole batch, which is the batch's weight beside other
   // batches.
-  virtual double loss_count(const data::Batch& batch) const {
-    return static_cast<double>(batch.inputs.sequences.count());
-  }
+  virtual double loss_count(const data::Batch& batch) const;
   // Floating-point operations of forward and backward without padding and recomputation; 0: not
   // known.
   virtual double useful_flops(const data::Batch&) const { return 0; }
@@ -73,31 +69,14 @@ class Task {
   virtual void describe(Record&) const {}
   // The state that steps leave in the task beside its parameters and that later steps depend on.
   // Checkpoints keep it; a resumed run returns it once the parameters are those of that step.
-  virtual StateDict state() const { return {}; }
+  virtual StateDict state() const;
   // Error state.extra_name: the task keeps no such state.
-  virtual void load_state(const StateDict& state) {
-    if (!state.empty())
-      fail(error_id::extra_name, "Task::load_state", "state", soma::quoted(state.begin()->first),
-           "no entries: this task has no state except its parameters");
-  }
+  virtual void load_state(const StateDict& state);
 };
 
 // Checks that each class label is a class or ignored. Error train.label names the sequence by its
 // place in the data if the source numbers sequences, else by its place in the batch.
-inline void check_labels(std::string_view task, const data::Batch& batch, std::size_t classes) {
-  if (!batch.labels.defined())
-    fail(error_id::train_label, task, "labels", "not defined", "a class for each sequence");
-  const std::vector<std::int64_t> labels = data::class_labels(batch.labels);
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    if (is_ignored(labels[i]) || (labels[i] >= 0 && static_cast<std::size_t>(labels[i]) < classes))
-      continue;
-    const bool numbered = i < batch.items.size();
-    fail(error_id::train_label, task,
-         "label of sequence " + std::to_string(numbered ? batch.items[i] : i) + " of the " +
-             (numbered ? "data" : "batch"),
-         std::to_string(labels[i]), "0 to " + std::to_string(classes - 1));
-  }
-}
+void check_labels(std::string_view task, const data::Batch& batch, std::size_t classes);
 
 // The pieces of a model; empty if the model has no pieces().
 template <class Model>
@@ -157,3 +136,7 @@ class ClassificationTask final : public Task {
 };
 
 }  // namespace soma::nn
+
+#ifndef SOMA_DISPATCH
+#include <soma/nn/impl/task.ipp>
+#endif

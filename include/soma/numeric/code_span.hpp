@@ -52,11 +52,11 @@ BasicCodeSpan<Byte> code_span(const FloatFormat& format, std::span<Byte> bytes) 
 
 // One row that fills `bytes`. Errors format.impossible, convert.layout (the size is no multiple of
 // the code width).
-inline CodeSpan code_span(const FloatFormat& format, std::span<std::byte> bytes) {
-  return detail::code_span(format, bytes);
-}
-inline ConstCodeSpan code_span(const FloatFormat& format, std::span<const std::byte> bytes) {
-  return detail::code_span(format, bytes);
-}
+CodeSpan code_span(const FloatFormat& format, std::span<std::byte> bytes);
+ConstCodeSpan code_span(const FloatFormat& format, std::span<const std::byte> bytes);
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/numeric/impl/code_span.ipp>
+#endif

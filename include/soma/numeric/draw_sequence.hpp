@@ -13,30 +13,15 @@ class DrawSequence {
   // Begins with word draw.index.
   explicit DrawSequence(const Draw& draw) : draw_(draw) {}
 
-  std::uint32_t word() {
-    const std::uint64_t index = draw_.index++;
-    if (index / 4 != block_) {
-      block_ = index / 4;
-      words_ = random_block(draw_, block_);
-    }
-    return words_[index % 4];
-  }
+  std::uint32_t word();
 
   // A number from 0 to bound - 1, all equally likely; bound 0 stands for 2^32. Takes one word,
   // rarely more: words that would favour some numbers are skipped. Method: Lemire, "Fast Random
   // Integer Generation in an Interval", 2019.
-  std::uint32_t below(std::uint32_t bound) {
-    if (bound == 0) return word();
-    std::uint64_t product = std::uint64_t{word()} * bound;
-    if (static_cast<std::uint32_t>(product) < bound) {
-      const std::uint32_t uneven = (0 - bound) % bound;  // 2^32 modulo bound
-      while (static_cast<std::uint32_t>(product) < uneven) product = std::uint64_t{word()} * bound;
-    }
-    return static_cast<std::uint32_t>(product >> 32);
-  }
+  std::uint32_t below(std::uint32_t bound);
 
   // A number in [0, 1), in steps of 2^-32.
-  double unit() { return static_cast<double>(word()) * 0x1p-32; }
+  double unit();
 
   // The index of the next word.
   std::uint64_t index() const { return draw_.index; }
@@ -48,3 +33,7 @@ class DrawSequence {
 };
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/numeric/impl/draw_sequence.ipp>
+#endif

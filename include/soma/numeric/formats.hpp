@@ -81,59 +81,13 @@ inline constexpr std::array named_formats{
 
 // "bf16" for a ready-made record, otherwise the record spelt out: "1-4-3 bias 9 ieee"
 // (sign-exponent-mantissa bits), followed by what differs from the defaults.
-inline std::string to_string(const FloatFormat& format) {
-  const auto suffix = [&] {
-    switch (format.overflow) {
-      case Overflow::saturate:
-        return " saturate";
-      case Overflow::infinity:
-        return " overflow-to-infinity";
-      case Overflow::nan:
-        return " overflow-to-nan";
-      default:
-        return "";
-    }
-  };
-  for (const NamedFormat& known : named_formats)
-    if (known.format == format.with(Overflow::special)) return std::string(known.name) + suffix();
-
-  std::string text = format.is_signed ? "1-" : "0-";
-  text += std::to_string(format.exponent_bits) + "-" + std::to_string(format.mantissa_bits);
-  text += " bias " + std::to_string(format.bias);
-  switch (format.specials) {
-    case Specials::none:
-      text += " finite";
-      break;
-    case Specials::ieee:
-      text += " ieee";
-      break;
-    case Specials::nan_all_ones:
-      text += " nan-all-ones";
-      break;
-    case Specials::nan_negative_zero:
-      text += " nan-negative-zero";
-      break;
-  }
-  if (format.subnormals == Subnormals::flushed) text += " subnormals-flushed";
-  if (format.subnormals == Subnormals::absent) text += " no-zero";
-  return text + suffix();
-}
+std::string to_string(const FloatFormat& format);
 
 // The ready-made format of that name. Error format.unknown_name lists the known ones.
-inline const FloatFormat& find_format(std::string_view name) {
-  for (const NamedFormat& known : named_formats)
-    if (known.name == name) return known.format;
-  std::string wanted = "one of";
-  for (const NamedFormat& known : named_formats) wanted.append(" ").append(known.name);
-  fail(error_id::unknown_format, "find_format", "name", quoted(name), wanted);
-}
+const FloatFormat& find_format(std::string_view name);
 
 // Returns the record if it describes a format. Error format.impossible names the reason otherwise.
-inline const FloatFormat& validate(const FloatFormat& format, std::string_view operation) {
-  if (const char* problem = format.problem())
-    fail(error_id::impossible_format, operation, "format", to_string(format), problem);
-  return format;
-}
+const FloatFormat& validate(const FloatFormat& format, std::string_view operation);
 
 // Writes to_string(format). A template, so that this header does not include the stream library.
 template <class Traits>
@@ -143,3 +97,7 @@ std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& o
 }
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/numeric/impl/formats.ipp>
+#endif

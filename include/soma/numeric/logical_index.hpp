@@ -13,38 +13,24 @@ namespace soma {
 
 namespace detail {
 
-inline std::uint64_t index_field(std::uint64_t value, int bits, std::string_view operation,
-                                 std::string_view field) {
-  if (value >> bits != 0)
-    fail(error_id::index_range, operation, field, std::to_string(value),
-         "below 2^" + std::to_string(bits));
-  return value;
-}
+std::uint64_t index_field(std::uint64_t value, int bits, std::string_view operation,
+                          std::string_view field);
 
 }  // namespace detail
 
 // An element of an activation: sequence of the global batch (24 bits), position in it (20), channel
 // (20).
-inline std::uint64_t token_index(std::uint64_t ordinal, std::uint64_t position,
-                                 std::uint64_t channel) {
-  return detail::index_field(ordinal, 24, "token_index", "ordinal") << 40 |
-         detail::index_field(position, 20, "token_index", "position") << 20 |
-         detail::index_field(channel, 20, "token_index", "channel");
-}
+std::uint64_t token_index(std::uint64_t ordinal, std::uint64_t position, std::uint64_t channel);
 
 // An attention probability: sequence of the global batch (24 bits), head (8), query (16), key (16).
-inline std::uint64_t attention_index(std::uint64_t ordinal, std::uint64_t head, std::uint64_t query,
-                                     std::uint64_t key) {
-  return detail::index_field(ordinal, 24, "attention_index", "ordinal") << 40 |
-         detail::index_field(head, 8, "attention_index", "head") << 32 |
-         detail::index_field(query, 16, "attention_index", "query") << 16 |
-         detail::index_field(key, 16, "attention_index", "key");
-}
+std::uint64_t attention_index(std::uint64_t ordinal, std::uint64_t head, std::uint64_t query,
+                              std::uint64_t key);
 
 // An element of a parameter seen as a matrix: row (32 bits), column (32).
-inline std::uint64_t parameter_index(std::uint64_t row, std::uint64_t column) {
-  return detail::index_field(row, 32, "parameter_index", "row") << 32 |
-         detail::index_field(column, 32, "parameter_index", "column");
-}
+std::uint64_t parameter_index(std::uint64_t row, std::uint64_t column);
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/numeric/impl/logical_index.ipp>
+#endif

@@ -69,12 +69,8 @@ constexpr int random_bits(const Rounding& rounding, const FloatFormat& target) {
 }
 
 // Error rounding.random_bits: more bits than a word has.
-inline void check_random_bits(std::string_view operation, std::string_view argument,
-                              const Rounding& rounding) {
-  if (rounding.random_bits > 32)
-    fail(error_id::random_bits, operation, argument, std::to_string(rounding.random_bits),
-         "0 (automatic) to 32");
-}
+void check_random_bits(std::string_view operation, std::string_view argument,
+                       const Rounding& rounding);
 
 constexpr std::string_view to_string(RoundingMode mode) {
   switch (mode) {
@@ -96,26 +92,12 @@ constexpr std::string_view to_string(RoundingMode mode) {
 
 namespace detail {
 
-inline std::uint64_t unsigned_from_environment(const char* name, std::uint64_t largest) {
-  const char* text = std::getenv(name);
-  if (text == nullptr || *text == '\0') return 0;
-  const std::string_view view(text);
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), value);
-  if (error != std::errc{} || end != view.data() + view.size() || value > largest)
-    fail(error_id::environment_value, "Rounding::from_environment", name, quoted(view),
-         "an integer from 0 to " + std::to_string(largest));
-  return value;
-}
+std::uint64_t unsigned_from_environment(const char* name, std::uint64_t largest);
 
 }  // namespace detail
 
-inline RoundingSwitches Rounding::from_environment() {
-  const bool enabled =
-      detail::unsigned_from_environment("NEURON_RT_STOCHASTIC_ROUNDING_EN", 1) == 1;
-  const std::uint64_t seed =
-      detail::unsigned_from_environment("NEURON_RT_STOCHASTIC_ROUNDING_SEED", ~std::uint64_t{0});
-  return {enabled ? Rounding::stochastic : Rounding::nearest_even, seed};
-}
-
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/numeric/impl/rounding.ipp>
+#endif

@@ -121,15 +121,7 @@ constexpr ScaleGrid scale_grid(Granularity granularity, std::size_t rows, std::s
 }
 
 // Error scaling.invalid where a field is out of its range.
-inline const Scaling& validate(const Scaling& scaling, std::string_view operation) {
-  if (scaling.history < 1 || scaling.history > 4096)
-    fail(error_id::bad_scaling, operation, "scaling.history", std::to_string(scaling.history),
-         "1 to 4096");
-  if (scaling.margin < 0 || scaling.margin > 64)
-    fail(error_id::bad_scaling, operation, "scaling.margin", std::to_string(scaling.margin),
-         "0 to 64");
-  return scaling;
-}
+const Scaling& validate(const Scaling& scaling, std::string_view operation);
 
 namespace detail {
 
@@ -159,72 +151,27 @@ constexpr float largest_scale(float largest) {
 //                 2^margin
 //   mx            2^(floor(log2(amax)) - emax + margin), the rule of OCP Microscaling 1.0 section
 //                 6.3; values of up to twice 2^emax then meet a smaller largest number and saturate
-inline float scale_for(const Scaling& scaling, const FloatFormat& format, float amax) {
-  if (!(amax > 0)) return 1.0f;
-  const float largest = decode(format, format.max_finite_code());
-  int exponent = 0;
-  switch (scaling.format) {
-    case ScaleFormat::fp32: {
-      // The quotient of two fp32 numbers in fp64 is never within 2^-53 of a tie of fp32, so the
-      // second rounding is exact.
-      const auto margin = static_cast<double>(detail::two_to(scaling.margin));
-      const double scale = static_cast<double>(amax) / static_cast<double>(largest) * margin;
-      return (std::min)(static_cast<float>((std::clamp)(scale, 0x1p-126, 0x1p126)),
-                        detail::largest_scale(largest));
-    }
-    case ScaleFormat::power_of_two:
-      exponent = detail::exponent_of(amax) - detail::exponent_of(largest);
-      if (unpack(amax).magnitude.significand > unpack(largest).magnitude.significand) ++exponent;
-      break;
-    case ScaleFormat::mx:
-      exponent = detail::exponent_of(amax) - format.max_exponent();
-      break;
-  }
-  return detail::two_to(
-      (std::clamp)(exponent + scaling.margin, -126, detail::largest_scale_exponent(largest)));
-}
+float scale_for(const Scaling& scaling, const FloatFormat& format, float amax);
 
 // The amax values of the last `scaling.history` steps for one granule, and the scale that they
 // give: the delayed policy. The history starts empty; the scale is 1 until an amax is known.
 class AmaxHistory {
  public:
-  explicit AmaxHistory(const Scaling& scaling, const FloatFormat& format)
-      : scaling_(validate(scaling, "AmaxHistory")), format_(validate(format, "AmaxHistory")) {
-    values_.reserve(static_cast<std::size_t>(scaling.history));
-  }
+  explicit AmaxHistory(const Scaling& scaling, const FloatFormat& format);
 
   // Adds the amax of the step that has ended. A full window drops its oldest value.
-  void push(float amax) {
-    const auto window = static_cast<std::size_t>(scaling_.history);
-    if (values_.size() < window)
-      values_.push_back(amax);
-    else
-      values_[next_ % window] = amax;
-    ++next_;
-  }
+  void push(float amax);
 
   // The largest finite magnitude in the history; 0 if there is none.
-  float amax() const {
-    float largest = 0;
-    for (const float value : values_)
-      if (value <= (std::numeric_limits<float>::max)()) largest = (std::max)(largest, value);
-    return largest;
-  }
+  float amax() const;
   // True if scale() is based on data. Zeros and NaN give no information: the next values may have
   // any magnitude.
-  bool known() const { return amax() > 0; }
-  float scale() const { return scale_for(scaling_, format_, amax()); }
+  bool known() const;
+  float scale() const;
 
   // The values of the history, oldest first: pushed into an empty history they give the same
   // history.
-  std::vector<float> values() const {
-    std::vector<float> result;
-    const std::size_t first =
-        values_.size() < static_cast<std::size_t>(scaling_.history) ? 0 : next_ % values_.size();
-    for (std::size_t i = 0; i < values_.size(); ++i)
-      result.push_back(values_[(first + i) % values_.size()]);
-    return result;
-  }
+  std::vector<float> values() const;
 
  private:
   Scaling scaling_;
@@ -234,3 +181,7 @@ class AmaxHistory {
 };
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/numeric/impl/scaling.ipp>
+#endif

@@ -29,39 +29,26 @@ struct BasicOperators {
 struct ClampSetting {
   float low = 0, high = 0;
 };
-inline void fields(FieldVisitor& visitor, ClampSetting& setting) {
-  visitor.key("low", setting.low);
-  visitor.key("high", setting.high);
-}
+void fields(FieldVisitor& visitor, ClampSetting& setting);
 struct PowerSetting {
   float exponent = 1;
 };
-inline void fields(FieldVisitor& visitor, PowerSetting& setting) {
-  visitor.key("exponent", setting.exponent);
-}
+void fields(FieldVisitor& visitor, PowerSetting& setting);
 struct LeakySetting {
   float slope = 0.01f;  // below zero
 };
-inline void fields(FieldVisitor& visitor, LeakySetting& setting) {
-  visitor.key("slope", setting.slope);
-}
+void fields(FieldVisitor& visitor, LeakySetting& setting);
 
 struct GatherSetting {
   std::size_t dimension = 0;
 };
-inline void fields(FieldVisitor& visitor, GatherSetting& setting) {
-  visitor.key("dimension", setting.dimension);
-}
+void fields(FieldVisitor& visitor, GatherSetting& setting);
 
 struct TopKSetting {
   std::size_t dimension = 0, k = 1;
   bool smallest = false;
 };
-inline void fields(FieldVisitor& visitor, TopKSetting& setting) {
-  visitor.key("dimension", setting.dimension);
-  visitor.key("k", setting.k);
-  visitor.key("smallest", setting.smallest);
-}
+void fields(FieldVisitor& visitor, TopKSetting& setting);
 
 // The number of elements of `value` before and behind each dimension.
 struct PadSetting {
@@ -69,11 +56,7 @@ struct PadSetting {
   std::size_t before[most] = {}, behind[most] = {};
   float value = 0;
 };
-inline void fields(FieldVisitor& visitor, PadSetting& setting) {
-  for (std::size_t& size : setting.before) visitor.key("before", size);
-  for (std::size_t& size : setting.behind) visitor.key("behind", size);
-  visitor.key("value", setting.value);
-}
+void fields(FieldVisitor& visitor, PadSetting& setting);
 
 struct AveragePoolSetting {
   std::size_t kernel_height = 2, kernel_width = 2;
@@ -83,24 +66,13 @@ struct AveragePoolSetting {
   // then ignored.
   std::size_t out_height = 0, out_width = 0;
 };
-inline void fields(FieldVisitor& visitor, AveragePoolSetting& setting) {
-  visitor.key("kernel_height", setting.kernel_height);
-  visitor.key("kernel_width", setting.kernel_width);
-  visitor.key("steps", setting.steps);
-  visitor.key("count_padding", setting.count_padding);
-  visitor.key("out_height", setting.out_height);
-  visitor.key("out_width", setting.out_width);
-}
+void fields(FieldVisitor& visitor, AveragePoolSetting& setting);
 
 struct TransposedSetting {
   ConvolutionSetting steps{};
   std::size_t extra_height = 0, extra_width = 0;  // rows and columns behind the result's last
 };
-inline void fields(FieldVisitor& visitor, TransposedSetting& setting) {
-  visitor.key("steps", setting.steps);
-  visitor.key("extra_height", setting.extra_height);
-  visitor.key("extra_width", setting.extra_width);
-}
+void fields(FieldVisitor& visitor, TransposedSetting& setting);
 
 // Sums over all ranks that share a batch, for norms over a whole batch. A trainer provides it
 // (TapeOptions::batch_sums).
@@ -122,22 +94,14 @@ struct BatchNormSetting {
   bool given = false;         // true: mean and variance are inputs, not computed from the batch
   BatchSums* sums = nullptr;  // adds the other ranks' sums; nullptr: x is the whole batch
 };
-inline void fields(FieldVisitor& visitor, BatchNormSetting& setting) {
-  visitor.key("epsilon", setting.epsilon);
-  visitor.key("given", setting.given);
-  visitor.pointer("sums", setting.sums);
-}
+void fields(FieldVisitor& visitor, BatchNormSetting& setting);
 
 struct CosineLossSetting {
   float margin = 0;  // -1 to 1
   LossReduction reduction = LossReduction::mean;
   double denominator = 0;  // the divisor of a mean; 0: the rows of this call
 };
-inline void fields(FieldVisitor& visitor, CosineLossSetting& setting) {
-  visitor.key("margin", setting.margin);
-  visitor.key("reduction", setting.reduction);
-  visitor.run_time("denominator", setting.denominator);
-}
+void fields(FieldVisitor& visitor, CosineLossSetting& setting);
 
 // Adagrad and RMSprop: v = keep v + add g^2, w -= rate g / (sqrt(v) + epsilon).
 struct RmsSetting {
@@ -148,21 +112,7 @@ struct RmsSetting {
   std::uint64_t seed = 0;
   std::uint32_t stream = 0, step = 0;
 };
-inline void fields(FieldVisitor& visitor, RmsSetting& setting) {
-  visitor.run_time("rate", setting.rate);
-  visitor.key("keep", setting.keep);
-  visitor.key("add", setting.add);
-  visitor.key("epsilon", setting.epsilon);
-  visitor.key("momentum", setting.momentum);
-  visitor.key("weight_decay", setting.weight_decay);
-  visitor.factor("gradient_factor", setting.gradient_factor);
-  visitor.key("first_row", setting.first_row);
-  visitor.key("weight", setting.weight);
-  visitor.key("state", setting.state);
-  visitor.run_time("seed", setting.seed);
-  visitor.key("stream", setting.stream);
-  visitor.run_time("step", setting.step);
-}
+void fields(FieldVisitor& visitor, RmsSetting& setting);
 
 struct AdafactorSetting {
   // A step replaces `share` of the stored squares; adafactor_step.hpp explains the other members.
@@ -173,21 +123,10 @@ struct AdafactorSetting {
   std::uint64_t seed = 0;
   std::uint32_t stream = 0, step = 0;
 };
-inline void fields(FieldVisitor& visitor, AdafactorSetting& setting) {
-  visitor.run_time("rate", setting.rate);
-  visitor.run_time("share", setting.share);
-  visitor.run_time("floor", setting.floor);
-  visitor.key("least_scale", setting.least_scale);
-  visitor.key("clip", setting.clip);
-  visitor.run_time("relative_step", setting.relative_step);
-  visitor.key("weight_decay", setting.weight_decay);
-  visitor.factor("gradient_factor", setting.gradient_factor);
-  visitor.key("first_row", setting.first_row);
-  visitor.key("weight", setting.weight);
-  visitor.key("state", setting.state);
-  visitor.run_time("seed", setting.seed);
-  visitor.key("stream", setting.stream);
-  visitor.run_time("step", setting.step);
-}
+void fields(FieldVisitor& visitor, AdafactorSetting& setting);
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/ops/impl/basic.ipp>
+#endif

@@ -29,8 +29,12 @@ struct BuiltInOperators {
   Tensor (*to_dense)(Context& context, const Gradient& gradient, const Shape& shape);
   bool (*all_finite)(Context& context, const Tensor& tensor);
 
-  const Operator& of(Unary function) const { return *unary[static_cast<std::size_t>(function)]; }
-  const Operator& of(Binary function) const { return *binary[static_cast<std::size_t>(function)]; }
+  const Operator& of(Unary function) const;
+  const Operator& of(Binary function) const;
 };
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/ops/impl/built_in.ipp>
+#endif

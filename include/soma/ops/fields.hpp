@@ -61,7 +61,7 @@ class FieldVisitor {
     visit(name, value, FieldUse::factor);
   }
   // The address of an object of the caller's, which is valid during the call only.
-  void pointer(std::string_view name, const void* address) { found_pointer(name, address); }
+  void pointer(std::string_view name, const void* address);
 
  protected:
   ~FieldVisitor() = default;
@@ -91,63 +91,21 @@ class FieldVisitor {
     }
   }
   // A result type that may be left to the operator: not set is 255.
-  void visit(std::string_view name, std::optional<DType>& value, FieldUse use) {
-    std::uint8_t number = value ? static_cast<std::uint8_t>(*value) : std::uint8_t{255};
-    found({name, use, Field::Kind::unsigned_integer, 1, &number});
-    value =
-        number < dtypes.size() ? std::optional<DType>(static_cast<DType>(number)) : std::nullopt;
-  }
-  void visit(std::string_view name, Shape& value, FieldUse use) {
-    std::array<std::size_t, max_rank> sizes{};
-    std::size_t rank = value.rank();
-    for (std::size_t i = 0; i < rank; ++i) sizes[i] = value[i];
-    enter(name);
-    found({"rank", use, Field::Kind::unsigned_integer, sizeof rank, &rank});
-    for (std::size_t& size : sizes)
-      found({"size", use, Field::Kind::unsigned_integer, sizeof size, &size});
-    leave();
-    if (rank <= sizes.size()) value = Shape(std::span<const std::size_t>(sizes.data(), rank));
-  }
+  void visit(std::string_view name, std::optional<DType>& value, FieldUse use);
+  void visit(std::string_view name, Shape& value, FieldUse use);
 };
 
 // ---- parts of settings
 
-inline void fields(FieldVisitor& visitor, Draw& draw) {
-  visitor.run_time("seed", draw.seed);
-  visitor.key("stream", draw.stream);
-  visitor.run_time("step", draw.step);
-  visitor.run_time("index", draw.index);
-}
-inline void fields(FieldVisitor& visitor, Rounding& rounding) {
-  visitor.key("mode", rounding.mode);
-  visitor.key("random_bits", rounding.random_bits);
-  visitor.key("draws", rounding.draws);
-}
-inline void fields(FieldVisitor& visitor, FloatFormat& format) {
-  visitor.key("exponent_bits", format.exponent_bits);
-  visitor.key("mantissa_bits", format.mantissa_bits);
-  visitor.key("bias", format.bias);
-  visitor.key("specials", format.specials);
-  visitor.key("is_signed", format.is_signed);
-  visitor.key("subnormals", format.subnormals);
-  visitor.key("overflow", format.overflow);
-}
-inline void fields(FieldVisitor& visitor, Scaling& scaling) {
-  visitor.key("policy", scaling.policy);
-  visitor.key("granularity", scaling.granularity);
-  visitor.key("format", scaling.format);
-  visitor.key("history", scaling.history);
-  visitor.key("margin", scaling.margin);
-}
-inline void fields(FieldVisitor& visitor, Quantizer& quantizer) {
-  visitor.key("format", quantizer.format);
-  visitor.key("rounding", quantizer.rounding);
-  visitor.key("scaling", quantizer.scaling);
-}
-inline void fields(FieldVisitor& visitor, Accumulation& accumulation) {
-  visitor.key("format", accumulation.format);
-  visitor.key("chunk", accumulation.chunk);
-  visitor.key("promote", accumulation.promote);
-}
+void fields(FieldVisitor& visitor, Draw& draw);
+void fields(FieldVisitor& visitor, Rounding& rounding);
+void fields(FieldVisitor& visitor, FloatFormat& format);
+void fields(FieldVisitor& visitor, Scaling& scaling);
+void fields(FieldVisitor& visitor, Quantizer& quantizer);
+void fields(FieldVisitor& visitor, Accumulation& accumulation);
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/ops/impl/fields.ipp>
+#endif

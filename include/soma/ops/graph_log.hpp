@@ -20,32 +20,16 @@ class GraphLog {
   };
 
   // Nothing is noted before this is asked for: words for each call cost time.
-  void keep(bool on) {
-    on_ = on;
-    clear();
-  }
+  void keep(bool on);
   bool kept() const { return on_; }
 
-  void begin_graph() {
-    ++graph_;
-    number_ = 0;
-  }
-  void add(std::string_view words) {
-    ++number_;
-    if (hash_ == 0) hash_ = 0xCBF29CE484222325u;  // FNV-1a
-    const auto mix = [this](std::uint64_t value) { hash_ = (hash_ ^ value) * 0x100000001B3u; };
-    mix(graph_);
-    for (const char letter : words) mix(static_cast<unsigned char>(letter));
-    if (calls_.size() < most_calls) calls_.push_back({graph_, number_, std::string(words)});
-  }
+  void begin_graph();
+  void add(std::string_view words);
 
   // The hash of all calls since the last clear(); 0: there were none.
   std::uint64_t hash() const { return hash_; }
   const std::vector<Call>& calls() const { return calls_; }
-  void clear() {
-    calls_.clear();
-    graph_ = number_ = hash_ = 0;
-  }
+  void clear();
 
  private:
   bool on_ = false;
@@ -54,3 +38,7 @@ class GraphLog {
 };
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/ops/impl/graph_log.ipp>
+#endif

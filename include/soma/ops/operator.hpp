@@ -52,14 +52,12 @@ class Attributes {
     return *reinterpret_cast<const T*>(bytes_);
   }
   bool empty() const { return type_ == nullptr; }
-  std::span<const std::byte> bytes() const { return {bytes_, size_}; }
+  std::span<const std::byte> bytes() const;
 
   // True if the type lists its fields, or if there are no attributes.
   bool lists_fields() const { return type_ == nullptr || type_->fields != nullptr; }
   // Shows the fields to a visitor, which may change them. Does nothing if lists_fields() is false.
-  void visit(FieldVisitor& visitor) {
-    if (type_ != nullptr && type_->fields != nullptr) type_->fields(visitor, bytes_);
-  }
+  void visit(FieldVisitor& visitor);
 
  private:
   struct Type {
@@ -89,9 +87,7 @@ class Attributes {
   }
   template <class T>
   static constexpr Type type{name_of<T>(), lister_of<T>()};
-  bool same_name(std::string_view name, std::size_t size) const {
-    return type_ != nullptr && !name.empty() && type_->name == name && size_ == size;
-  }
+  bool same_name(std::string_view name, std::size_t size) const;
   alignas(std::max_align_t) std::byte bytes_[max_bytes] = {};
   std::size_t size_ = 0;
   const Type* type_ = nullptr;
@@ -138,8 +134,8 @@ struct Gradient {
   // this row.
   std::size_t first_row = 0;
 
-  bool defined() const { return values.defined(); }
-  bool sparse() const { return rows.defined(); }
+  bool defined() const;
+  bool sparse() const;
 };
 
 // The arguments of a gradient function. Inputs and outputs that the record does not keep have a
@@ -209,25 +205,12 @@ struct Operator {
 namespace detail {
 
 // Error operator.incomplete names the missing member.
-inline void check_complete(std::string_view operation, const Operator& op) {
-  const auto refuse = [&](std::string_view given, std::string_view wanted) {
-    fail(error_id::operator_incomplete, operation, "operator",
-         quoted(op.name).append(" ").append(given), wanted);
-  };
-  if (op.name.empty()) refuse("without a name", "a name");
-  if (op.host == nullptr) refuse("without a host kernel", "a function that computes it");
-  if (op.shape == nullptr && !op.allocates_outputs)
-    refuse("without a shape rule", "one, or allocates_outputs");
-  if (op.min_inputs > op.max_inputs || op.max_inputs > most_inputs || op.outputs > max_outputs)
-    refuse("with " + std::to_string(op.min_inputs) + " to " + std::to_string(op.max_inputs) +
-               " inputs and " + std::to_string(op.outputs) + " outputs",
-           "at most " + std::to_string(most_inputs) + " and " + std::to_string(max_outputs));
-  if (op.writes_inputs != 0 && op.gradient != nullptr)
-    refuse("that has a gradient and writes its inputs", "one or the other");
-  if (op.allocates_outputs && op.program != nullptr)
-    refuse("that has a program and allocates its outputs", "one or the other");
-}
+void check_complete(std::string_view operation, const Operator& op);
 
 }  // namespace detail
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/ops/impl/operator.ipp>
+#endif

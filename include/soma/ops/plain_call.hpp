@@ -14,48 +14,19 @@
 
 namespace soma::detail {
 
-inline bool widened(const Tensor& tensor) {
-  return is_floating(tensor.dtype()) && tensor.dtype() != DType::fp32;
-}
+bool widened(const Tensor& tensor);
 // An outline has no elements to arrange.
-inline bool is_plain(const Tensor& tensor) {
-  return !widened(tensor) && (!tensor.defined() || tensor.contiguous());
-}
-inline bool all_plain(std::span<const Tensor> tensors) {
-  for (const Tensor& tensor : tensors)
-    if (!is_plain(tensor)) return false;
-  return true;
-}
+bool is_plain(const Tensor& tensor);
+bool all_plain(std::span<const Tensor> tensors);
 
 // A floating tensor in another floating type, row-major.
-inline Tensor in_type(Context& context, const Tensor& tensor, DType dtype) {
-  Tensor result = Tensor::empty(context, tensor.shape(), dtype);
-  const Tensor source = regular(context, tensor);
-  const MatrixOperand from = operand(source);
-  const MatrixTarget to = target(result);
-  for_elements(context, source.shape(), source.contiguous(), 2,
-               [&](std::size_t row, std::size_t column, std::size_t rows, std::size_t columns) {
-                 context.kernels().element.unary({.function = Unary::copy,
-                                                  .rows = rows,
-                                                  .columns = columns,
-                                                  .x = part(from, row, column),
-                                                  .y = part(to, row, column)});
-               });
-  return result;
-}
+Tensor in_type(Context& context, const Tensor& tensor, DType dtype);
 
-inline Tensor plain(Context& context, const Tensor& tensor) {
-  if (is_plain(tensor)) return tensor;
-  if (!tensor.defined()) return tensor.outline(DType::fp32);
-  return widened(tensor) ? in_type(context, tensor, DType::fp32) : contiguous(context, tensor);
-}
+Tensor plain(Context& context, const Tensor& tensor);
 
 class PlainTensors {
  public:
-  PlainTensors(Context& context, std::span<const Tensor> tensors) : tensors_(context.heap()) {
-    tensors_.reserve(tensors.size());
-    for (const Tensor& tensor : tensors) tensors_.push_back(plain(context, tensor));
-  }
+  PlainTensors(Context& context, std::span<const Tensor> tensors);
   operator std::span<const Tensor>() const { return tensors_; }
   const Tensor& operator[](std::size_t i) const { return tensors_[i]; }
 
@@ -115,3 +86,7 @@ void with_plain_tensors(const GradientCall& call, Function&& function) {
 }
 
 }  // namespace soma::detail
+
+#ifndef SOMA_DISPATCH
+#include <soma/ops/impl/plain_call.ipp>
+#endif

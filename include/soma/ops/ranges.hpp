@@ -11,11 +11,8 @@
 namespace soma::detail {
 
 // The number of parts into which work with that cost and that many items should be divided.
-inline std::size_t worthwhile_tasks(Context& context, std::size_t items, std::size_t cost,
-                                    std::size_t worth_a_task) {
-  const std::size_t tasks = (std::min)(items, cost / worth_a_task + 1);
-  return tasks > 1 ? (std::min)(tasks, static_cast<std::size_t>(context.executor().width)) : tasks;
-}
+std::size_t worthwhile_tasks(Context& context, std::size_t items, std::size_t cost,
+                             std::size_t worth_a_task);
 // In simple operations; below this cost a thread costs more than it gains.
 inline constexpr std::size_t operations_worth_a_task = 16384;
 
@@ -96,3 +93,7 @@ void for_elements(Context& context, const Shape& shape, bool adjacent, std::size
 }
 
 }  // namespace soma::detail
+
+#ifndef SOMA_DISPATCH
+#include <soma/ops/impl/ranges.ipp>
+#endif

@@ -22,10 +22,7 @@ struct DropoutSetting {
   float probability = 0;  // 0 to below 1
   Draw draw{};            // seed, stream and step; the index is the element's own
 };
-inline void fields(FieldVisitor& visitor, DropoutSetting& setting) {
-  visitor.key("probability", setting.probability);
-  visitor.key("draw", setting.draw);
-}
+void fields(FieldVisitor& visitor, DropoutSetting& setting);
 
 struct LinearSetting {
   Activation activation = Activation::none;
@@ -34,14 +31,7 @@ struct LinearSetting {
   std::optional<DType> output{};        // the result's type; none: the type of x
   Accumulation accumulation{};          // for the products forward and backward
 };
-inline void fields(FieldVisitor& visitor, LinearSetting& setting) {
-  visitor.key("activation", setting.activation);
-  visitor.key("dropout", setting.dropout);
-  visitor.key("x_scale", setting.x_scale);
-  visitor.key("weight_scale", setting.weight_scale);
-  visitor.key("output", setting.output);
-  visitor.key("accumulation", setting.accumulation);
-}
+void fields(FieldVisitor& visitor, LinearSetting& setting);
 
 struct LinearFormats;  // ops/product_formats.hpp
 
@@ -54,14 +44,7 @@ struct QuantizedLinearSetting {
   bool training = false;             // amax is remembered
   bool record = false;               // and operands for the gradient
 };
-inline void fields(FieldVisitor& visitor, QuantizedLinearSetting& setting) {
-  visitor.key("activation", setting.activation);
-  visitor.key("dropout", setting.dropout);
-  visitor.pointer("formats", setting.formats);
-  visitor.run_time("step", setting.step);
-  visitor.key("training", setting.training);
-  visitor.key("record", setting.record);
-}
+void fields(FieldVisitor& visitor, QuantizedLinearSetting& setting);
 
 // A stored value q of an int8 or uint8 operand stands for (q - zero_point) * scale; a stored value
 // q of a floating type stands for q * scale.
@@ -69,10 +52,7 @@ struct Quantization {
   float scale = 1;
   std::int32_t zero_point = 0;
 };
-inline void fields(FieldVisitor& visitor, Quantization& setting) {
-  visitor.key("scale", setting.scale);
-  visitor.key("zero_point", setting.zero_point);
-}
+void fields(FieldVisitor& visitor, Quantization& setting);
 
 struct MatmulSetting {
   bool transpose_a = false, transpose_b = false;  // a is [..., K, M], b is [N, K]
@@ -87,16 +67,7 @@ struct MatmulSetting {
   float* factor = nullptr;
   Accumulation accumulation{};  // also for the gradient's products
 };
-inline void fields(FieldVisitor& visitor, MatmulSetting& setting) {
-  visitor.key("transpose_a", setting.transpose_a);
-  visitor.key("transpose_b", setting.transpose_b);
-  visitor.key("over_rows", setting.over_rows);
-  visitor.key("a", setting.a);
-  visitor.key("b", setting.b);
-  visitor.key("output", setting.output);
-  visitor.pointer("factor", setting.factor);
-  visitor.key("accumulation", setting.accumulation);
-}
+void fields(FieldVisitor& visitor, MatmulSetting& setting);
 
 struct AttentionSetting {
   std::size_t heads = 1;
@@ -106,44 +77,29 @@ struct AttentionSetting {
   bool first_rows = false;
   bool causal = false;  // row i of a sequence sees rows 0 to i alone
 };
-inline void fields(FieldVisitor& visitor, AttentionSetting& setting) {
-  visitor.key("heads", setting.heads);
-  visitor.key("dropout", setting.dropout);
-  visitor.key("first_rows", setting.first_rows);
-  visitor.key("causal", setting.causal);
-}
+void fields(FieldVisitor& visitor, AttentionSetting& setting);
 
 struct EmbeddingSetting {
   bool dense_gradient = false;  // true: the gradient has all rows, mostly zeros
 };
-inline void fields(FieldVisitor& visitor, EmbeddingSetting& setting) {
-  visitor.key("dense_gradient", setting.dense_gradient);
-}
+void fields(FieldVisitor& visitor, EmbeddingSetting& setting);
 
 struct NormSetting {
   float epsilon = 1e-5f;
   bool rms = false;
 };
-inline void fields(FieldVisitor& visitor, NormSetting& setting) {
-  visitor.key("epsilon", setting.epsilon);
-  visitor.key("rms", setting.rms);
-}
+void fields(FieldVisitor& visitor, NormSetting& setting);
 
 struct SoftmaxSetting {
   bool logarithm = false;
 };
-inline void fields(FieldVisitor& visitor, SoftmaxSetting& setting) {
-  visitor.key("logarithm", setting.logarithm);
-}
+void fields(FieldVisitor& visitor, SoftmaxSetting& setting);
 
 struct ReduceSetting {
   std::uint32_t dimensions = ~std::uint32_t{0};  // bit i: dimension i is summed; all by default
   bool mean = false;
 };
-inline void fields(FieldVisitor& visitor, ReduceSetting& setting) {
-  visitor.key("dimensions", setting.dimensions);
-  visitor.key("mean", setting.mean);
-}
+void fields(FieldVisitor& visitor, ReduceSetting& setting);
 
 enum class LossReduction : std::uint8_t { mean, sum, none };
 
@@ -155,12 +111,7 @@ struct CrossEntropySetting {
   // get the whole batch's number.
   double denominator = 0;
 };
-inline void fields(FieldVisitor& visitor, CrossEntropySetting& setting) {
-  visitor.key("reduction", setting.reduction);
-  visitor.key("label_smoothing", setting.label_smoothing);
-  visitor.key("ignore_index", setting.ignore_index);
-  visitor.run_time("denominator", setting.denominator);
-}
+void fields(FieldVisitor& visitor, CrossEntropySetting& setting);
 
 struct ElementLossSetting {
   ElementLoss loss = ElementLoss::squared_error;
@@ -169,69 +120,41 @@ struct ElementLossSetting {
   double denominator = 0;
   float parameter = 1;  // for losses that have a parameter (kernels/loss/args.hpp)
 };
-inline void fields(FieldVisitor& visitor, ElementLossSetting& setting) {
-  visitor.key("loss", setting.loss);
-  visitor.key("reduction", setting.reduction);
-  visitor.run_time("denominator", setting.denominator);
-  visitor.key("parameter", setting.parameter);
-}
+void fields(FieldVisitor& visitor, ElementLossSetting& setting);
 
 struct ConvolutionSetting {
   std::size_t stride_height = 1, stride_width = 1;
   std::size_t pad_height = 0, pad_width = 0;  // zeros on each side
 };
-inline void fields(FieldVisitor& visitor, ConvolutionSetting& setting) {
-  visitor.key("stride_height", setting.stride_height);
-  visitor.key("stride_width", setting.stride_width);
-  visitor.key("pad_height", setting.pad_height);
-  visitor.key("pad_width", setting.pad_width);
-}
+void fields(FieldVisitor& visitor, ConvolutionSetting& setting);
 
 struct MaxPoolSetting {
   std::size_t kernel_height = 2, kernel_width = 2;
   ConvolutionSetting steps{.stride_height = 2, .stride_width = 2};
 };
-inline void fields(FieldVisitor& visitor, MaxPoolSetting& setting) {
-  visitor.key("kernel_height", setting.kernel_height);
-  visitor.key("kernel_width", setting.kernel_width);
-  visitor.key("steps", setting.steps);
-}
+void fields(FieldVisitor& visitor, MaxPoolSetting& setting);
 
 struct ReshapeSetting {
   Shape shape;
 };
-inline void fields(FieldVisitor& visitor, ReshapeSetting& setting) {
-  visitor.key("shape", setting.shape);
-}
+void fields(FieldVisitor& visitor, ReshapeSetting& setting);
 
 struct TransposeSetting {
   std::size_t a = 0, b = 1;
 };
-inline void fields(FieldVisitor& visitor, TransposeSetting& setting) {
-  visitor.key("a", setting.a);
-  visitor.key("b", setting.b);
-}
+void fields(FieldVisitor& visitor, TransposeSetting& setting);
 
 struct SliceSetting {
   std::size_t dimension = 0, begin = 0, end = to_end, step = 1;
 };
-inline void fields(FieldVisitor& visitor, SliceSetting& setting) {
-  visitor.key("dimension", setting.dimension);
-  visitor.key("begin", setting.begin);
-  visitor.key("end", setting.end);
-  visitor.key("step", setting.step);
-}
+void fields(FieldVisitor& visitor, SliceSetting& setting);
 
 struct CastSetting {
   DType dtype = DType::fp32;
   Rounding rounding{};
   Draw draw{};  // for stochastic rounding: element i, row-major, draws at draw.index + i
 };
-inline void fields(FieldVisitor& visitor, CastSetting& setting) {
-  visitor.key("dtype", setting.dtype);
-  visitor.key("rounding", setting.rounding);
-  visitor.key("draw", setting.draw);
-}
+void fields(FieldVisitor& visitor, CastSetting& setting);
 
 // Numbers of a narrow format with their scales, as an operand of a matrix product
 // (ops/product/quantize.hpp).
@@ -246,13 +169,7 @@ struct QuantizeSetting {
   float scale = 1;  // ScalePolicy::delayed
   Draw draw{};      // for stochastic rounding; the index is the element's own
 };
-inline void fields(FieldVisitor& visitor, QuantizeSetting& setting) {
-  visitor.key("quantizer", setting.quantizer);
-  visitor.key("along_rows", setting.along_rows);
-  visitor.key("parameter", setting.parameter);
-  visitor.run_time("scale", setting.scale);
-  visitor.key("draw", setting.draw);
-}
+void fields(FieldVisitor& visitor, QuantizeSetting& setting);
 
 // Optimizer steps. Stochastic rounding of a stored number draws at parameter_index(row, column) of
 // the parameter as a matrix, on the streams stream, stream + 1 and stream + 2 for the weight and
@@ -265,21 +182,7 @@ struct SgdSetting {
   std::uint64_t seed = 0;
   std::uint32_t stream = 0, step = 0;
 };
-inline void fields(FieldVisitor& visitor, SgdSetting& setting) {
-  visitor.run_time("rate", setting.rate);
-  visitor.key("momentum", setting.momentum);
-  visitor.key("dampening", setting.dampening);
-  visitor.key("weight_decay", setting.weight_decay);
-  visitor.factor("gradient_factor", setting.gradient_factor);
-  visitor.key("nesterov", setting.nesterov);
-  visitor.key("first_step", setting.first_step);
-  visitor.key("first_row", setting.first_row);
-  visitor.key("weight", setting.weight);
-  visitor.key("state", setting.state);
-  visitor.run_time("seed", setting.seed);
-  visitor.key("stream", setting.stream);
-  visitor.run_time("step", setting.step);
-}
+void fields(FieldVisitor& visitor, SgdSetting& setting);
 
 struct AdamSetting {
   float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
@@ -291,24 +194,7 @@ struct AdamSetting {
   std::uint64_t seed = 0;
   std::uint32_t stream = 0, step = 0;
 };
-inline void fields(FieldVisitor& visitor, AdamSetting& setting) {
-  visitor.key("beta1", setting.beta1);
-  visitor.key("beta2", setting.beta2);
-  visitor.key("epsilon", setting.epsilon);
-  visitor.key("one_minus_beta1", setting.one_minus_beta1);
-  visitor.key("one_minus_beta2", setting.one_minus_beta2);
-  visitor.run_time("decay_factor", setting.decay_factor);
-  visitor.run_time("step_size", setting.step_size);
-  visitor.run_time("inverse_root_correction2", setting.inverse_root_correction2);
-  visitor.factor("gradient_factor", setting.gradient_factor);
-  visitor.key("coupled_decay", setting.coupled_decay);
-  visitor.key("first_row", setting.first_row);
-  visitor.key("weight", setting.weight);
-  visitor.key("state", setting.state);
-  visitor.run_time("seed", setting.seed);
-  visitor.key("stream", setting.stream);
-  visitor.run_time("step", setting.step);
-}
+void fields(FieldVisitor& visitor, AdamSetting& setting);
 
 struct LambSetting {
   float rate = 0, beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-6f, weight_decay = 0;
@@ -318,22 +204,10 @@ struct LambSetting {
   std::uint64_t seed = 0;
   std::uint32_t stream = 0, step = 0;
 };
-inline void fields(FieldVisitor& visitor, LambSetting& setting) {
-  visitor.run_time("rate", setting.rate);
-  visitor.key("beta1", setting.beta1);
-  visitor.key("beta2", setting.beta2);
-  visitor.key("epsilon", setting.epsilon);
-  visitor.key("weight_decay", setting.weight_decay);
-  visitor.key("one_minus_beta1", setting.one_minus_beta1);
-  visitor.key("one_minus_beta2", setting.one_minus_beta2);
-  visitor.run_time("inverse_correction1", setting.inverse_correction1);
-  visitor.run_time("inverse_root_correction2", setting.inverse_root_correction2);
-  visitor.factor("gradient_factor", setting.gradient_factor);
-  visitor.key("weight", setting.weight);
-  visitor.key("state", setting.state);
-  visitor.run_time("seed", setting.seed);
-  visitor.key("stream", setting.stream);
-  visitor.run_time("step", setting.step);
-}
+void fields(FieldVisitor& visitor, LambSetting& setting);
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/ops/impl/settings.ipp>
+#endif

@@ -23,31 +23,12 @@ namespace detail {
 // The squares of one parameter's gradient, block by block of the rows of its variable.
 class SquaredBlocks {
  public:
-  SquaredBlocks(Heap& heap, const Parameter& parameter, Tensor values, const Gradient& gradient)
-      : values_(std::move(values)), rows_(gradient.rows), pieces_(heap) {
-    const RowShape shape(parameter.var.shape());
-    row_elements_ = shape.elements;
-    first_ = parameter.first_row + gradient.first_row;
-    if (rows_.defined()) numbers_ = rows_.span<std::int64_t>().data();
-    const std::size_t count = row_elements_ == 0 ? 0 : values_.elements() / row_elements_;
-    add_pieces({0, shape.rows}, {0, count});
-  }
+  SquaredBlocks(Heap& heap, const Parameter& parameter, Tensor values, const Gradient& gradient);
 
-  std::size_t pieces() const { return pieces_.size(); }
-  void square(const Kernels& kernels, std::size_t index) {
-    Piece& piece = pieces_[index];
-    piece.squares = squares_of(kernels, piece.block, piece.own);
-  }
+  std::size_t pieces() const;
+  void square(const Kernels& kernels, std::size_t index);
   // The sum along the tree. A block without values adds 0, which changes no sum of squares.
-  double sum() const {
-    std::array<double, 65> waiting{};  // one block for each level, and one more
-    std::size_t count = 0;
-    for (const Piece& piece : pieces_) {
-      waiting[count++] = piece.squares;
-      for (unsigned i = 0; i < piece.sums; ++i, --count) waiting[count - 2] += waiting[count - 1];
-    }
-    return waiting[0];
-  }
+  double sum() const;
 
  private:
   // The number of elements in the piece of the tree that one thread adds: many rows of an
@@ -62,47 +43,13 @@ class SquaredBlocks {
 
   // The first value in `own` that does not lie before `row`. Dense gradients count rows; sparse
   // gradients look them up.
-  std::size_t place(std::size_t row, const RowBlock& own) const {
-    if (row <= first_) return own.begin;
-    row -= first_;
-    if (numbers_ == nullptr) return (std::clamp)(row, own.begin, own.end());
-    return static_cast<std::size_t>(std::lower_bound(numbers_ + own.begin, numbers_ + own.end(),
-                                                     static_cast<std::int64_t>(row)) -
-                                    numbers_);
-  }
+  std::size_t place(std::size_t row, const RowBlock& own) const;
   // A half without values adds nothing, so a single row needs no smaller block.
-  bool is_leaf(const RowBlock& block, const RowBlock& own) const {
-    return own.rows == 1 || !block.splits(row_elements_);
-  }
+  bool is_leaf(const RowBlock& block, const RowBlock& own) const;
   // The sum of squares, along the tree, of the values in `own`, which lie in the block.
-  double squares_of(const Kernels& kernels, const RowBlock& block, const RowBlock& own) const {
-    if (is_leaf(block, own)) {
-      const std::size_t row = row_elements_ * size_of(values_.dtype());
-      SumSquaresArgs args{.count = own.rows * row_elements_,
-                          .x = values_.raw() + own.begin * row,
-                          .dtype = values_.dtype()};
-      kernels.reduce.sum_squares(args);
-      return args.result;
-    }
-    const std::size_t middle = place(block.upper().begin, own);
-    const RowBlock lower{own.begin, middle - own.begin}, upper{middle, own.end() - middle};
-    if (lower.rows == 0) return squares_of(kernels, block.upper(), upper);
-    if (upper.rows == 0) return squares_of(kernels, block.lower(), lower);
-    const double first = squares_of(kernels, block.lower(), lower);
-    return first + squares_of(kernels, block.upper(), upper);
-  }
+  double squares_of(const Kernels& kernels, const RowBlock& block, const RowBlock& own) const;
   // `own`: the values that lie in the block.
-  void add_pieces(const RowBlock& block, const RowBlock& own) {
-    if (own.rows == 0) return;
-    if (is_leaf(block, own) || own.rows * row_elements_ <= elements_of_piece) {
-      pieces_.push_back({block, own, 0, 0});
-      return;
-    }
-    const std::size_t middle = place(block.upper().begin, own);
-    add_pieces(block.lower(), {own.begin, middle - own.begin});
-    add_pieces(block.upper(), {middle, own.end() - middle});
-    if (middle != own.begin && middle != own.end()) ++pieces_.back().sums;
-  }
+  void add_pieces(const RowBlock& block, const RowBlock& own);
 
   Tensor values_, rows_;
   const std::int64_t* numbers_ = nullptr;  // the elements of rows_; nullptr: dense
@@ -145,25 +92,18 @@ double gradient_norm(Context& context, const Parameters& parameters, const Share
   for (const double sum : sums) total += sum;
   return std::sqrt(total);
 }
-inline double gradient_norm(Context& context, const Parameters& parameters) {
-  return gradient_norm(context, parameters, [](std::span<double>) {});
-}
+double gradient_norm(Context& context, const Parameters& parameters);
 
 // The factor for the gradients that limits their norm to `limit`: limit / (norm + 1e-6) if the norm
 // exceeds the limit, else 1. Pass the factor to the optimizer's step, which applies it as it reads
 // gradients. The factor is 0 for an infinite norm and NaN for a NaN norm, so a step with it would
 // show in the weights. To skip such a step, test std::isfinite(norm) first.
-inline float clipping_factor(double norm, double limit) {
-  const FloatEnvironment environment;
-  return norm <= limit ? 1.0f : static_cast<float>(limit / (norm + 1e-6));
-}
+float clipping_factor(double norm, double limit);
 
-inline bool gradients_finite(Context& context, const Parameters& parameters) {
-  for (const Parameter& parameter : parameters)
-    if (const Tensor values = parameter.gradient().values;
-        values.defined() && !context.built_in().all_finite(context, values))
-      return false;
-  return true;
-}
+bool gradients_finite(Context& context, const Parameters& parameters);
 
 }  // namespace soma::optim
+
+#ifndef SOMA_DISPATCH
+#include <soma/optim/impl/gradients.ipp>
+#endif

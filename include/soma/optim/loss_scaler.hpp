@@ -24,25 +24,11 @@ class LossScaler {
   const LossScalerOptions& options() const { return options_; }
   // The state that a resumed run continues from.
   std::uint64_t good_steps() const { return good_steps_; }
-  void restore(float scale, std::uint64_t good_steps) {
-    scale_ = scale;
-    good_steps_ = static_cast<std::uint32_t>(good_steps);
-  }
+  void restore(float scale, std::uint64_t good_steps);
 
   // Call it after backward; `finite`: all gradients were finite. Returns true if the step should be
   // taken.
-  bool update(bool finite) {
-    if (!finite) {
-      scale_ = scale_ / 2 < options_.smallest ? options_.smallest : scale_ / 2;
-      good_steps_ = 0;
-      return false;
-    }
-    if (++good_steps_ >= options_.growth_interval) {  // a resumed run may have a larger count
-      scale_ = scale_ * 2 > options_.largest ? options_.largest : scale_ * 2;
-      good_steps_ = 0;
-    }
-    return true;
-  }
+  bool update(bool finite);
 
  private:
   LossScalerOptions options_;
@@ -51,3 +37,7 @@ class LossScaler {
 };
 
 }  // namespace soma::optim
+
+#ifndef SOMA_DISPATCH
+#include <soma/optim/impl/loss_scaler.ipp>
+#endif

@@ -41,10 +41,7 @@ std::vector<Group> decay_groups(const Parameters& parameters, float weight_decay
 }
 // The usual two groups: each parameter says by its kind (Parameter::decays) if it decays; names
 // play no role.
-inline std::vector<Group> decay_groups(const Parameters& parameters, float weight_decay) {
-  return decay_groups(parameters, weight_decay,
-                      [](const Parameter& parameter) { return parameter.decays(); });
-}
+std::vector<Group> decay_groups(const Parameters& parameters, float weight_decay);
 
 // How states are stored, and how stored numbers are rounded when a step writes them. Stochastic
 // draws are keyed by seed, the parameter's name, the number of the step, and row and column. Those
@@ -80,63 +77,24 @@ struct Slot {
 
   bool whole() const { return first_row == 0 && last_row == to_end; }
   // A view of the rows that are stepped here.
-  Tensor rows_of(const Tensor& tensor) const {
-    if (whole()) return tensor;
-    // A tensor of rank 0 counts as one row.
-    return (tensor.rank() == 0 ? tensor.reshape(Shape{1}) : tensor).slice(0, first_row, last_row);
-  }
+  Tensor rows_of(const Tensor& tensor) const;
 };
 
 // Settings out of their range would turn weights into NaN. Error operator.value.
-inline void check_setting(bool in_range, std::string_view name, double value,
-                          std::string_view wanted) {
-  if (!in_range) fail(error_id::operator_value, "Optimizer", name, std::to_string(value), wanted);
-}
-inline void check_beta(std::string_view name, double beta) {
-  check_setting(beta >= 0 && beta < 1, name, beta, "0 to below 1");
-}
-inline void check_not_negative(std::string_view name, double value) {
-  check_setting(value >= 0 && std::isfinite(value), name, value, "a finite number, at least 0");
-}
-inline void check_finite(std::string_view name, double value) {
-  check_setting(std::isfinite(value), name, value, "a finite number");
-}
+void check_setting(bool in_range, std::string_view name, double value, std::string_view wanted);
+void check_beta(std::string_view name, double beta);
+void check_not_negative(std::string_view name, double value);
+void check_finite(std::string_view name, double value);
 
 // A variable, or some of its rows, that is listed twice would take two steps at once.
-inline void check_new(const std::vector<Slot>& before, const Parameter& parameter) {
-  for (const Slot& slot : before) {
-    const Parameter& other = slot.parameter;
-    if (other.var.is(parameter.var) && parameter.first_row < other.last_row &&
-        other.first_row < parameter.last_row)
-      fail(error_id::operator_value, "Optimizer", soma::quoted(parameter.name),
-           "of the variable of " + soma::quoted(other.name), "each variable once");
-  }
-}
+void check_new(const std::vector<Slot>& before, const Parameter& parameter);
 
-inline std::vector<Slot> make_slots(const std::vector<Group>& groups) {
-  std::vector<Slot> made;
-  for (const Group& group : groups) {
-    check_not_negative("weight_decay", static_cast<double>(group.weight_decay));
-    check_finite("rate_factor", static_cast<double>(group.rate_factor));
-    for (const Parameter& parameter : group.parameters) {
-      if (!parameter.var.defined())
-        fail(error_id::tensor_undefined, "Optimizer", soma::quoted(parameter.name),
-             "a variable that is not defined", "a parameter");
-      check_new(made, parameter);
-      made.push_back({parameter, group.weight_decay, group.rate_factor,
-                      stream_id(parameter.name, "optimizer")});
-    }
-  }
-  return made;
-}
+std::vector<Slot> make_slots(const std::vector<Group>& groups);
 
 // A learning rate that is NaN or below 0 would spoil all weights at once. Error operator.value.
-inline void check_step(const Step& step) { check_not_negative("rate", step.rate); }
+void check_step(const Step& step);
 
-inline void ensure_state(Context& context, Tensor& state, const Slot& slot, DType dtype) {
-  if (!state.defined())
-    state = Tensor::zeros(context, slot.rows_of(slot.parameter.value()).shape(), dtype);
-}
+void ensure_state(Context& context, Tensor& state, const Slot& slot, DType dtype);
 
 }  // namespace detail
 
@@ -161,10 +119,7 @@ class Optimizer {
   virtual bool steps_rows_alone() const { return false; }
   // For a resumed run: `described` is the record of describe() in its checkpoint. Draws whose
   // mapping is automatic keep the mapping of that run.
-  void keep_mapping(const Record& described) {
-    if (!chosen_)
-      mapping_ = described.contains(mapping_entry) ? DrawMapping::ars : DrawMapping::philox;
-  }
+  void keep_mapping(const Record& described);
   // From now on, each parameter has steps, states and gradients (Gradient::first_row) only for the
   // rows {begin, end} that rows_of(parameter) returns. Call it before the first step. Error
   // operator.value: an optimizer whose rows are not stepped alone.
@@ -186,150 +141,42 @@ class Optimizer {
   // shared and read-only: return changed tensors through load_state(). If an optimizer keeps some
   // rows only, its states cover these rows. An optimizer with other states than these two moments
   // overrides both functions.
-  virtual StateDict state() const {
-    StateDict state;
-    for (const detail::Slot& slot : slots_) {
-      if (slot.steps == 0) continue;
-      const std::string& name = slot.parameter.name;
-      state.set(name + ".steps", Tensor::scalar(context_, static_cast<std::int64_t>(slot.steps)));
-      if (slot.first.defined()) state.set(name + ".first_moment", slot.first);
-      if (slot.second.defined()) state.set(name + ".second_moment", slot.second);
-    }
-    return state;
-  }
+  virtual StateDict state() const;
   // Copies states of whole parameters; a parameter without an entry starts anew. Each entry has to
   // be one that state() would return. Errors by the entry's name: state.missing_name,
   // state.extra_name, state.shape, state.dtype, operator.value (an invalid number of steps);
   // nothing is copied then.
-  virtual void load_state(const StateDict& state) {
-    constexpr std::string_view moments[] = {".first_moment", ".second_moment"};
-    std::vector<std::string> used;
-    std::vector<detail::Slot> loaded = slots_;
-    for (detail::Slot& slot : loaded) {
-      const std::string& name = slot.parameter.name;
-      slot.steps = 0;
-      slot.live = slot.first = slot.second = Tensor();
-      const auto is_named = [&](std::string_view end) {
-        return state.find(std::string(name).append(end)) != nullptr;
-      };
-      if (!is_named(".steps") && !is_named(moments[0]) && !is_named(moments[1])) continue;
-      slot.steps = steps_of(entry(state, name + ".steps", used), name);
-      for (std::size_t i = 0; i < moments_of(slot); ++i)
-        (i == 0 ? slot.first : slot.second) =
-            copy_moment(entry(state, std::string(name).append(moments[i]), used),
-                        std::string(name).append(moments[i]), slot, i);
-    }
-    for (const auto& [name, tensor] : state)
-      if (std::find(used.begin(), used.end(), name) == used.end())
-        fail(error_id::extra_name, "Optimizer::load_state", "state", soma::quoted(name),
-             "the names of this optimizer's states");
-    slots_ = std::move(loaded);
-  }
+  virtual void load_state(const StateDict& state);
 
  protected:
   // Errors tensor.undefined (a variable), operator.value (no parameters, a variable that is listed
   // twice, a setting, two mappings of draws), rounding.random_bits.
-  Optimizer(Context& context, const std::vector<Group>& groups, const StepStorage& storage)
-      : context_(context), slots_(detail::make_slots(groups)), state_dtype_(storage.state) {
-    if (slots_.empty())
-      fail(error_id::operator_value, "Optimizer", "parameters", "none", "at least one");
-    check_random_bits("Optimizer", "weight_rounding.random_bits", storage.weight_rounding);
-    check_random_bits("Optimizer", "state_rounding.random_bits", storage.state_rounding);
-    for (const Rounding& rounding : {storage.weight_rounding, storage.state_rounding}) {
-      if (rounding.mode != RoundingMode::stochastic || rounding.draws == DrawMapping::automatic)
-        continue;
-      if (chosen_ && mapping_ != rounding.draws)
-        fail(error_id::operator_value, "Optimizer", "state_rounding.draws",
-             to_string(rounding.draws),
-             std::string(to_string(mapping_)) + ", as weight_rounding has");
-      mapping_ = rounding.draws;
-      chosen_ = true;
-    }
-  }
+  Optimizer(Context& context, const std::vector<Group>& groups, const StepStorage& storage);
   // The number of moments, at most two, of a parameter that has been stepped.
   virtual std::size_t moments() const { return 0; }
   // The number of moments of one parameter, and their shapes, where they differ from the
   // parameter's.
-  virtual std::size_t moments_of(const detail::Slot&) const { return moments(); }
-  virtual Shape moment_shape(const detail::Slot& slot, std::size_t) const {
-    return slot.parameter.value().shape();
-  }
+  virtual std::size_t moments_of(const detail::Slot&) const;
+  virtual Shape moment_shape(const detail::Slot& slot, std::size_t) const;
   // Error operator.value: backward has left no gradient in any parameter. To be called by step().
-  void check_gradients() const {
-    for (const detail::Slot& slot : slots_)
-      if (slot.parameter.gradient().defined()) return;
-    fail(error_id::operator_value, "Optimizer::step", "gradients",
-         "none in " + std::to_string(slots_.size()) + " parameters",
-         "at least one: backward comes before a step, clear_gradients after it");
-  }
+  void check_gradients() const;
 
   // Part of describe(): the storage of weights and states.
-  void describe_storage(Record& record, const StepStorage& storage) const {
-    record.set("optimizer.state", to_string(storage.state));
-    record.set("optimizer.state_rounding", to_string(storage.state_rounding.mode));
-    record.set("optimizer.weight_rounding", to_string(storage.weight_rounding.mode));
-    record.set("optimizer.seed", storage.seed);
-    // Runs with the first mapping record nothing, as before there was a second one.
-    for (const Rounding& rounding : {storage.weight_rounding, storage.state_rounding})
-      if (rounding.mode == RoundingMode::stochastic && mapping_ == DrawMapping::ars)
-        record.set(mapping_entry, to_string(mapping_));
-  }
+  void describe_storage(Record& record, const StepStorage& storage) const;
   // The rounding of a step: the mapping of its draws is no longer automatic.
-  Rounding drawn(Rounding rounding) const {
-    if (rounding.mode == RoundingMode::stochastic) rounding.draws = mapping_;
-    return rounding;
-  }
+  Rounding drawn(Rounding rounding) const;
   // Part of describe(): the weight decay and the rate factor of each parameter.
-  void describe_groups(Record& record) const {
-    std::string decays, rates;
-    for (const detail::Slot& slot : slots_) {
-      const std::string decay = to_text(static_cast<double>(slot.weight_decay));
-      const std::string rate = to_text(static_cast<double>(slot.rate_factor));
-      if (decays.find(decay) == decays.npos) decays.append(decays.empty() ? "" : " ").append(decay);
-      if (rates.find(rate) == rates.npos) rates.append(rates.empty() ? "" : " ").append(rate);
-    }
-    record.set("optimizer.weight_decay", decays);
-    record.set("optimizer.rate_factor", rates);
-  }
+  void describe_groups(Record& record) const;
   Context& context_;
   std::vector<detail::Slot> slots_;
 
  private:
-  static void check(const std::string& name, const Tensor& given, const Shape& shape, DType dtype) {
-    if (given.shape() != shape)
-      fail(error_id::state_shape, "Optimizer::load_state", soma::quoted(name), given.describe(),
-           to_string(shape));
-    if (given.dtype() != dtype)
-      fail(error_id::state_dtype, "Optimizer::load_state", soma::quoted(name), given.describe(),
-           to_string(dtype));
-  }
+  static void check(const std::string& name, const Tensor& given, const Shape& shape, DType dtype);
   static const Tensor& entry(const StateDict& state, std::string name,
-                             std::vector<std::string>& used) {
-    const Tensor* found = state.find(name);
-    if (found == nullptr)
-      fail(error_id::missing_name, "Optimizer::load_state", soma::quoted(name), "not there",
-           "an entry beside the others of its parameter");
-    used.push_back(std::move(name));
-    return *found;
-  }
-  static std::uint64_t steps_of(const Tensor& steps, const std::string& parameter) {
-    const std::string name = parameter + ".steps";
-    check(name, steps, Shape{}, DType::int64);
-    const std::int64_t number = *steps.data<std::int64_t>();
-    if (number < 1)
-      fail(error_id::operator_value, "Optimizer::load_state", soma::quoted(name),
-           std::to_string(number), "at least 1");
-    return static_cast<std::uint64_t>(number);
-  }
+                             std::vector<std::string>& used);
+  static std::uint64_t steps_of(const Tensor& steps, const std::string& parameter);
   Tensor copy_moment(const Tensor& saved, const std::string& name, const detail::Slot& slot,
-                     std::size_t moment) const {
-    const Shape shape = moment_shape(slot, moment);
-    // A scalar comes back as one row if ranks shared it (Slot::rows_of).
-    const bool as_row = shape.rank() == 0 && saved.shape() == Shape{1};
-    const Tensor whole = as_row ? saved.reshape(shape) : saved;
-    check(name, whole, shape, state_dtype_);
-    return clone(context_, slot.rows_of(whole));
-  }
+                     std::size_t moment) const;
   static constexpr std::string_view mapping_entry = "optimizer.draws";
   DType state_dtype_;
   DrawMapping mapping_ = DrawMapping::ars;  // of all draws
@@ -337,3 +184,7 @@ class Optimizer {
 };
 
 }  // namespace soma::optim
+
+#ifndef SOMA_DISPATCH
+#include <soma/optim/impl/optimizer.ipp>
+#endif

@@ -17,15 +17,7 @@ namespace soma::optim {
 namespace detail {
 
 // The settings that RMSprop and Adagrad share in a step; each adds roundings and its own settings.
-inline RmsSetting rms_setting(const Slot& slot, const Step& step, const StepStorage& storage) {
-  return {.rate = static_cast<float>(step.rate * static_cast<double>(slot.rate_factor)),
-          .weight_decay = slot.weight_decay,
-          .gradient_factor = step.gradient_factor,
-          .first_row = slot.first_row,
-          .seed = storage.seed,
-          .stream = slot.stream,
-          .step = static_cast<std::uint32_t>(slot.steps)};
-}
+RmsSetting rms_setting(const Slot& slot, const Step& step, const StepStorage& storage);
 
 }  // namespace detail
 
@@ -38,50 +30,15 @@ struct RmsPropOptions {
 
 class RmsProp final : public Optimizer {
  public:
-  RmsProp(Context& context, const std::vector<Group>& groups, const RmsPropOptions& options = {})
-      : Optimizer(context, groups, options.storage), options_(options) {
-    detail::check_beta("alpha", options.alpha);
-    detail::check_not_negative("epsilon", options.epsilon);
-    detail::check_not_negative("momentum", static_cast<double>(options.momentum));
-  }
+  RmsProp(Context& context, const std::vector<Group>& groups, const RmsPropOptions& options = {});
   RmsProp(Context& context, Parameters parameters, const RmsPropOptions& options = {})
       : RmsProp(context, {Group{.parameters = std::move(parameters)}}, options) {}
 
-  void describe(Record& record) const override {
-    record.set("optimizer", "rmsprop");
-    record.set("optimizer.alpha", options_.alpha);
-    record.set("optimizer.epsilon", options_.epsilon);
-    record.set("optimizer.momentum", static_cast<double>(options_.momentum));
-    describe_groups(record);
-    describe_storage(record, options_.storage);
-  }
+  void describe(Record& record) const override;
   bool steps_rows_alone() const override { return true; }
 
   // Updates the parameters that have a gradient; gradients stay.
-  void step(const Step& step) override {
-    detail::check_step(step);
-    check_gradients();
-    const FloatEnvironment environment;
-    for (detail::Slot& slot : slots_) {
-      const Gradient gradient = slot.parameter.gradient();
-      if (!gradient.defined()) continue;
-      const Tensor weight = slot.rows_of(slot.parameter.value());
-      detail::ensure_state(context_, slot.first, slot, options_.storage.state);
-      if (options_.momentum != 0)
-        detail::ensure_state(context_, slot.second, slot, options_.storage.state);
-      RmsSetting setting = detail::rms_setting(slot, step, options_.storage);
-      setting.weight = drawn(options_.storage.weight_rounding);
-      setting.state = drawn(options_.storage.state_rounding);
-      setting.keep = static_cast<float>(options_.alpha);
-      setting.add = static_cast<float>(1 - options_.alpha);
-      setting.epsilon = static_cast<float>(options_.epsilon);
-      setting.momentum = options_.momentum;
-      if (weight.elements() != 0)
-        run(context_, *context_.built_in().basic->rms_step, setting,
-            {weight, gradient.values, gradient.rows, slot.first, slot.second});
-      ++slot.steps;
-    }
-  }
+  void step(const Step& step) override;
 
  private:
   // The mean of squares is the first moment, momentum the second.
@@ -99,61 +56,27 @@ struct AdagradOptions {
 
 class Adagrad final : public Optimizer {
  public:
-  Adagrad(Context& context, const std::vector<Group>& groups, const AdagradOptions& options = {})
-      : Optimizer(context, groups, options.storage), options_(options) {
-    detail::check_not_negative("epsilon", options.epsilon);
-    detail::check_not_negative("rate_decay", options.rate_decay);
-    detail::check_not_negative("initial_square", static_cast<double>(options.initial_square));
-  }
+  Adagrad(Context& context, const std::vector<Group>& groups, const AdagradOptions& options = {});
   Adagrad(Context& context, Parameters parameters, const AdagradOptions& options = {})
       : Adagrad(context, {Group{.parameters = std::move(parameters)}}, options) {}
 
-  void describe(Record& record) const override {
-    record.set("optimizer", "adagrad");
-    record.set("optimizer.epsilon", options_.epsilon);
-    record.set("optimizer.rate_decay", options_.rate_decay);
-    record.set("optimizer.initial_square", static_cast<double>(options_.initial_square));
-    describe_groups(record);
-    describe_storage(record, options_.storage);
-  }
+  void describe(Record& record) const override;
   bool steps_rows_alone() const override { return true; }
 
   // Updates the parameters that have a gradient; gradients stay.
-  void step(const Step& step) override {
-    detail::check_step(step);
-    check_gradients();
-    const FloatEnvironment environment;
-    for (detail::Slot& slot : slots_) {
-      const Gradient gradient = slot.parameter.gradient();
-      if (!gradient.defined()) continue;
-      const Tensor weight = slot.rows_of(slot.parameter.value());
-      if (!slot.first.defined()) slot.first = first_squares(weight.shape());
-      RmsSetting setting = detail::rms_setting(slot, step, options_.storage);
-      setting.weight = drawn(options_.storage.weight_rounding);
-      setting.state = drawn(options_.storage.state_rounding);
-      const double slower = std::fma(static_cast<double>(slot.steps), options_.rate_decay, 1.0);
-      setting.rate = static_cast<float>(step.rate * static_cast<double>(slot.rate_factor) / slower);
-      setting.epsilon = static_cast<float>(options_.epsilon);
-      if (weight.elements() != 0)
-        run(context_, *context_.built_in().basic->rms_step, setting,
-            {weight, gradient.values, gradient.rows, slot.first});
-      ++slot.steps;
-    }
-  }
+  void step(const Step& step) override;
 
  private:
   std::size_t moments() const override { return 1; }
 
   // Rounded to the type of states.
-  Tensor first_squares(const Shape& shape) const {
-    const Tensor squares = Tensor::full(context_, shape, options_.initial_square);
-    const DType dtype = options_.storage.state;
-    return dtype == DType::fp32
-               ? squares
-               : run(context_, *context_.built_in().cast, CastSetting{dtype, {}, {}}, {squares})[0];
-  }
+  Tensor first_squares(const Shape& shape) const;
 
   AdagradOptions options_;
 };
 
 }  // namespace soma::optim
+
+#ifndef SOMA_DISPATCH
+#include <soma/optim/impl/rmsprop.ipp>
+#endif

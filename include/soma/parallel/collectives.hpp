@@ -22,12 +22,7 @@ namespace soma {
 
 // Adds over the ranks in the order of the shard tree, in fp32. Each rank gets its owned_range() of
 // the result, which is returned; the rest of the buffer is overwritten.
-inline std::span<float> reduce_scatter(Communicator& communicator, Heap& heap,
-                                       std::span<float> values) {
-  ReduceScatter reduction(communicator, heap, collective_tag);
-  reduction.start(values);
-  return reduction.finish();
-}
+std::span<float> reduce_scatter(Communicator& communicator, Heap& heap, std::span<float> values);
 
 // Sends each rank's owned_range() of the buffer to all ranks, so that all have the whole. For any
 // trivially copyable type.
@@ -77,69 +72,28 @@ inline constexpr std::size_t few_floats = 16384;
 
 // Adds over the ranks in the order of the shard tree, in fp32; every rank gets all sums, with the
 // same bits in either method.
-inline void all_reduce(Communicator& communicator, Heap& heap, std::span<float> values) {
-  if (values.size() <= few_floats) {
-    detail::all_reduce_by_doubling(communicator, heap, values, detail::add);
-  } else {
-    reduce_scatter(communicator, heap, values);
-    all_gather(communicator, values);
-  }
-}
+void all_reduce(Communicator& communicator, Heap& heap, std::span<float> values);
 
 // Adds the numbers that each rank has for its own parts (Partition), in the order in which the
 // parts lie: ranks that own neighbours are combined first, at the largest distance. If ranks that
 // own nothing contribute zeros, this is the tree of RowBlock.
-inline void all_reduce_parts(Communicator& communicator, Heap& heap, std::span<double> values) {
-  check_ranks(communicator.size(), detail::any_number_of_shards);
-  const FloatEnvironment environment;
-  detail::Scratch<double> scratch(heap);
-  const std::span<double> arriving = scratch.get(values.size());
-  for (int distance = communicator.size() / 2; distance > 0; distance /= 2) {
-    communicator.exchange(communicator.rank() ^ distance, collective_tag, std::as_bytes(values),
-                          std::as_writable_bytes(arriving));
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] += arriving[i];
-  }
-}
+void all_reduce_parts(Communicator& communicator, Heap& heap, std::span<double> values);
 
 // The largest values; 0 counts as larger than -0, and a NaN on any rank gives NaN on all.
-inline void all_reduce_max(Communicator& communicator, Heap& heap, std::span<float> values) {
-  detail::all_reduce_each(communicator, heap, values, [](float a, float b) {
-    if (std::isnan(a) || std::isnan(b)) return std::numeric_limits<float>::quiet_NaN();
-    if (a == b) return std::signbit(a) ? b : a;
-    return a > b ? a : b;
-  });
-}
+void all_reduce_max(Communicator& communicator, Heap& heap, std::span<float> values);
 
 // The bits that any rank has set, such as "a gradient was not finite".
-inline void all_reduce_or(Communicator& communicator, Heap& heap, std::span<std::uint64_t> bits) {
-  detail::all_reduce_each(communicator, heap, bits,
-                          [](std::uint64_t a, std::uint64_t b) { return a | b; });
-}
+void all_reduce_or(Communicator& communicator, Heap& heap, std::span<std::uint64_t> bits);
 
 // Sums modulo 2^64, such as numbers of tokens.
-inline void all_reduce_sum(Communicator& communicator, Heap& heap,
-                           std::span<std::uint64_t> counts) {
-  detail::all_reduce_each(communicator, heap, counts,
-                          [](std::uint64_t a, std::uint64_t b) { return a + b; });
-}
+void all_reduce_sum(Communicator& communicator, Heap& heap, std::span<std::uint64_t> counts);
 
 // Sends the root's bytes to all, through a binomial tree: ceil(log2(ranks)) rounds of the whole.
 // Any number of ranks. Error parallel.argument: no such root.
-inline void broadcast(Communicator& communicator, std::span<std::byte> bytes, int root = 0) {
-  const int size = communicator.size();
-  if (root < 0 || root >= size)
-    fail(error_id::parallel_argument, "broadcast", "root", std::to_string(root),
-         "one of " + std::to_string(size) + " ranks");
-  // Counted from the root, a rank receives from the rank without its highest bit, and then sends to
-  // the ranks with one more bit above.
-  const int place = (communicator.rank() - root + size) % size;
-  const auto at = [&](int other) { return (other + root) % size; };
-  int distance = 1;
-  for (; distance <= place; distance *= 2) {
-  }
-  if (place != 0) communicator.receive(at(place - distance / 2), collective_tag, bytes);
-  for (; distance < size - place; distance *= 2)
-    communicator.send(at(place + distance), collective_tag, bytes);
-}
+void broadcast(Communicator& communicator, std::span<std::byte> bytes, int root = 0);
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/parallel/impl/collectives.ipp>
+#endif

@@ -39,28 +39,16 @@ inline constexpr int barrier_tag = max_tag - 1;
 class Request {
  public:
   Request() = default;  // none: over
-  Request(Request&& other) noexcept { *this = std::move(other); }
-  Request& operator=(Request&& other) noexcept {
-    std::swap(communicator_, other.communicator_);
-    std::swap(number_, other.number_);
-    std::swap(peer_, other.peer_);
-    std::swap(tag_, other.tag_);
-    std::swap(receives_, other.receives_);
-    return *this;
-  }
-  ~Request() { cancel(); }
+  Request(Request&& other) noexcept;
+  Request& operator=(Request&& other) noexcept;
+  ~Request();
 
   bool pending() const { return communicator_ != nullptr; }
   inline void cancel() noexcept;
 
  private:
   friend class Communicator;
-  Request(Communicator& communicator, std::uint64_t number, int peer, int tag, bool receives)
-      : communicator_(&communicator),
-        number_(number),
-        peer_(peer),
-        tag_(tag),
-        receives_(receives) {}
+  Request(Communicator& communicator, std::uint64_t number, int peer, int tag, bool receives);
 
   Communicator* communicator_ = nullptr;
   std::uint64_t number_ = 0;
@@ -90,80 +78,31 @@ class Communicator {
 
   // The buffer must stay unchanged (for a send) or unread (for a receive) until the request is
   // complete. Errors parallel.argument.
-  Request start_send(int to, int tag, std::span<const std::byte> bytes) {
-    check("start_send", to, tag);
-    return Request(*this, begin_send(to, tag, bytes), to, tag, false);
-  }
-  Request start_receive(int from, int tag, std::span<std::byte> bytes) {
-    check("start_receive", from, tag);
-    return Request(*this, begin_receive(from, tag, bytes), from, tag, true);
-  }
+  Request start_send(int to, int tag, std::span<const std::byte> bytes);
+  Request start_receive(int from, int tag, std::span<std::byte> bytes);
 
   // True if the message is complete; never waits. A send is complete when its buffer is free again.
-  bool test(Request& request) {
-    if (!request.pending()) return true;
-    if (!poll(request.number_)) return false;
-    request.communicator_ = nullptr;
-    return true;
-  }
+  bool test(Request& request);
   // Waits until it is complete, but no longer than the time limit and give_up_after() allow. Errors
   // parallel.timeout, runtime.stopped.
-  void wait(Request& request) {
-    const std::int64_t start = monotonic_nanoseconds();
-    for (std::uint64_t round = 0; !test(request); ++round) {
-      const std::int64_t now = monotonic_nanoseconds();
-      if (time_limit_ > 0 && now - start > time_limit_) timed_out(request, now - start);
-      if (stop_ != nullptr && stop_->requested()) {
-        if (stop_seen_ == 0) stop_seen_ = now;
-        if (now - (std::max)(start, stop_seen_) >= patience_) given_up(request);
-      }
-      idle(round);
-    }
-  }
+  void wait(Request& request);
 
-  void send(int to, int tag, std::span<const std::byte> bytes) {
-    Request request = start_send(to, tag, bytes);
-    wait(request);
-  }
-  void receive(int from, int tag, std::span<std::byte> bytes) {
-    Request request = start_receive(from, tag, bytes);
-    wait(request);
-  }
+  void send(int to, int tag, std::span<const std::byte> bytes);
+  void receive(int from, int tag, std::span<std::byte> bytes);
   // Sends and receives at once; the buffers must not overlap.
-  void exchange(int peer, int tag, std::span<const std::byte> sent, std::span<std::byte> received) {
-    Request in = start_receive(peer, tag, received);
-    Request out = start_send(peer, tag, sent);
-    wait(in);
-    wait(out);
-  }
+  void exchange(int peer, int tag, std::span<const std::byte> sent, std::span<std::byte> received);
 
   // Returns when every rank has called it. Any number of ranks, ceil(log2(size)) rounds: in each
   // round, a rank hears of twice as many ranks, through one twice as far away.
-  virtual void barrier() {
-    for (int distance = 1; distance < size(); distance *= 2) {
-      Request in = start_receive((rank() + size() - distance) % size(), barrier_tag, {});
-      Request out = start_send((rank() + distance) % size(), barrier_tag, {});
-      wait(in);
-      wait(out);
-    }
-  }
+  virtual void barrier();
 
   // The limit of one wait, in seconds; 0: no limit. Error parallel.argument.
-  double time_limit() const { return static_cast<double>(time_limit_) * 1e-9; }
-  void set_time_limit(double seconds) {
-    if (!(seconds >= 0 && seconds <= longest_limit))
-      fail(error_id::parallel_argument, "Communicator", "time_limit", "out of range",
-           "0 (none) to 1000000000 seconds");
-    time_limit_ = static_cast<std::int64_t>(std::ceil(seconds * 1e9));  // 0 would be for ever
-  }
+  double time_limit() const;
+  void set_time_limit(double seconds);
 
   // From now on a wait that lasts this number of seconds after the stop request ends with
   // runtime.stopped; the flag must outlive its use. nullptr: only the time limit ends waits.
-  void give_up_after(const StopFlag* stop, double seconds) {
-    stop_ = stop;
-    stop_seen_ = 0;
-    patience_ = static_cast<std::int64_t>((std::min)(seconds, longest_limit) * 1e9);
-  }
+  void give_up_after(const StopFlag* stop, double seconds);
 
  protected:
   Communicator() = default;
@@ -179,62 +118,24 @@ class Communicator {
   virtual void cancel(std::uint64_t number) noexcept = 0;
   // Called between two polls of a wait; `round` counts them. May sleep until something arrives, but
   // not for much longer than a millisecond. The default first yields the core, then sleeps briefly.
-  virtual void idle(std::uint64_t round) {
-    constexpr std::uint64_t busy_rounds = 1000;  // some milliseconds: longer than most waits
-    constexpr timespec nap{0, 50'000};
-    if (round < busy_rounds)
-      ::sched_yield();
-    else
-      ::nanosleep(&nap, nullptr);
-  }
+  virtual void idle(std::uint64_t round);
 
   // The errors of poll(): parallel.rank_lost and parallel.message_size.
-  [[noreturn]] void lost(int lost_rank, std::string_view reason) const {
-    fail(error_id::rank_lost, "Communicator", "rank " + std::to_string(lost_rank),
-         "lost (" + std::string(reason) + ")",
-         "alive as long as rank " + std::to_string(rank()) + " waits for messages");
-  }
+  [[noreturn]] void lost(int lost_rank, std::string_view reason) const;
   [[noreturn]] void wrong_size(int from, int to, int tag, std::size_t sent,
-                               std::size_t expected) const {
-    fail(error_id::message_size, "Communicator", name_of(from, to, tag),
-         std::to_string(sent) + " bytes",
-         std::to_string(expected) + " bytes, as the receiver said");
-  }
+                               std::size_t expected) const;
   // "the message from rank 0 to rank 3 with tag 7".
-  static std::string name_of(int from, int to, int tag) {
-    return "the message from rank " + std::to_string(from) + " to rank " + std::to_string(to) +
-           " with tag " + std::to_string(tag);
-  }
+  static std::string name_of(int from, int to, int tag);
 
  private:
   friend class Request;
   friend class GroupCommunicator;  // parallel/group.hpp
   static constexpr double longest_limit = 1e9;
 
-  void check(std::string_view operation, int peer, int tag) const {
-    if (peer < 0 || peer >= size() || peer == rank())
-      fail(error_id::parallel_argument, operation, "rank", std::to_string(peer),
-           "one of " + std::to_string(size()) + ", and not this one, " + std::to_string(rank()));
-    if (tag < 0 || tag > max_tag)
-      fail(error_id::parallel_argument, operation, "tag", std::to_string(tag),
-           "0 to " + std::to_string(max_tag));
-  }
-  [[noreturn]] void timed_out(Request& request, std::int64_t waited) {
-    const int from = request.receives_ ? request.peer_ : rank();
-    const int to = request.receives_ ? rank() : request.peer_;
-    request.cancel();
-    fail(error_id::parallel_timeout, "Communicator", name_of(from, to, request.tag_),
-         "not over after " + std::to_string(waited / 1'000'000) + " ms",
-         "a rank " + std::to_string(request.peer_) + " that answers within the time limit");
-  }
+  void check(std::string_view operation, int peer, int tag) const;
+  [[noreturn]] void timed_out(Request& request, std::int64_t waited);
 
-  [[noreturn]] void given_up(Request& request) {
-    const std::string name = name_of(request.receives_ ? request.peer_ : rank(),
-                                     request.receives_ ? rank() : request.peer_, request.tag_);
-    request.cancel();
-    fail(error_id::stopped, "Communicator", name, "not over though a stop is requested",
-         "a rank " + std::to_string(request.peer_) + " that comes to the end of its step");
-  }
+  [[noreturn]] void given_up(Request& request);
 
   const StopFlag* stop_ = nullptr;
   std::int64_t stop_seen_ = 0;  // when a wait saw the request first; 0: not yet
@@ -242,8 +143,8 @@ class Communicator {
   std::int64_t time_limit_ = 600'000'000'000;  // ten minutes: longer than any evaluation pause
 };
 
-inline void Request::cancel() noexcept {
-  if (communicator_ != nullptr) std::exchange(communicator_, nullptr)->cancel(number_);
-}
-
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/parallel/impl/communicator.ipp>
+#endif

@@ -28,75 +28,20 @@ struct ReductionSetting {
 class GradientBucket final : public Counted, private Partition {
  public:
   GradientBucket(Heap& heap, Context& context, Communicator& communicator, int tag,
-                 const ReductionSetting& setting)
-      : Counted(heap),
-        context_(context),
-        communicator_(communicator),
-        setting_(setting),
-        addends_(heap),
-        runs_(heap),
-        rounding_(context, setting.format, setting.draw, communicator.rank(), runs_),
-        sums_(communicator, heap, tag, rounds() ? &rounding_ : nullptr),
-        gather_(communicator, tag) {}
+                 const ReductionSetting& setting);
 
   // Adds fp32 values, with the rows that `rows` describes. `place`: the number of their first
   // element among all elements that a step reduces. Returns the begin of their sums among values().
-  std::size_t add(Tensor values, const RowPartition& rows, std::uint64_t place) {
-    const std::size_t begin = own_elements_;
-    elements_ += values.elements();
-    own_elements_ +=
-        setting_.keep_own_rows
-            ? rows.part(communicator_.rank(), communicator_.size()).count * rows.row_elements()
-            : values.elements();
-    addends_.push_back({std::move(values), rows, place});
-    return begin;
-  }
+  std::size_t add(Tensor values, const RowPartition& rows, std::uint64_t place);
   std::size_t elements() const { return elements_; }
 
   // Lays out the addends: in the order of arrival, or, if each rank keeps its rows, with the rows
   // of each rank side by side.
-  void close() {
-    values_ = Tensor::empty(context_, Shape{elements_});
-    std::size_t next = 0;
-    const auto copy = [&](const Addend& addend, std::size_t begin, std::size_t count) {
-      if (count == 0) return;
-      runs_.push_back({next, addend.place + begin});
-      std::memcpy(values_.mutable_data<float>() + next, addend.values.data<float>() + begin,
-                  count * sizeof(float));
-      next += count;
-    };
-    for (Addend& addend : addends_) addend.values = contiguous(context_, addend.values);
-    const int ranks = setting_.keep_own_rows ? communicator_.size() : 1;
-    for (int place = 0; place < ranks; ++place) {
-      const auto rank = static_cast<int>(place_of_part(place, ranks));  // and the other way round
-      for (const Addend& addend : addends_) {
-        const Part rows = addend.rows.part(rank, ranks);
-        copy(addend, rows.begin * addend.rows.row_elements(),
-             rows.count * addend.rows.row_elements());
-      }
-    }
-    for (Addend& addend : addends_) addend.values = Tensor();
-  }
-  void start() {
-    if (setting_.keep_own_rows)
-      sums_.start(values_.mutable_span<float>(), *this);
-    else
-      sums_.start(values_.mutable_span<float>());
-  }
+  void close();
+  void start();
   // True if it is done; never waits.
-  bool advance() {
-    if (!sums_.advance()) return false;
-    if (!std::exchange(summed_, true)) distribute();
-    if (!gather_.advance()) return false;
-    if (!std::exchange(done_, true)) widen();
-    return true;
-  }
-  void finish() {
-    sums_.finish();
-    if (!std::exchange(summed_, true)) distribute();
-    gather_.finish();
-    if (!std::exchange(done_, true)) widen();
-  }
+  bool advance();
+  void finish();
   // The sums, once it is done: of all addends, or of this rank's rows of them.
   const Tensor& values() const { return values_; }
 
@@ -107,45 +52,14 @@ class GradientBucket final : public Counted, private Partition {
     std::uint64_t place;
   };
 
-  bool rounds() const {
-    return communicator_.size() > 1 && setting_.format.format != formats::fp32;
-  }
+  bool rounds() const;
   // A rank's part of the buffer, if each rank keeps its rows.
-  Part part(int rank, int ranks) const override {
-    Part all;
-    for (const Addend& addend : addends_) {
-      const Part rows = addend.rows.part(rank, ranks);
-      all.begin += rows.begin * addend.rows.row_elements();
-      all.count += rows.count * addend.rows.row_elements();
-    }
-    return all;
-  }
+  Part part(int rank, int ranks) const override;
   // Passes on sums that have their last addend.
-  void distribute() {
-    const int rank = communicator_.rank(), ranks = communicator_.size();
-    const bool own_only = setting_.keep_own_rows;
-    const Part own = own_only ? part(rank, ranks) : owned_range(elements_, rank, ranks);
-    if (rounds()) {
-      const std::size_t bytes = rounding_.bytes();
-      codes_ =
-          Tensor::empty(context_, Shape{(own_only ? own.count : elements_) * bytes}, DType::uint8);
-      rounding_.round(own.begin, values_.mutable_span<float>().subspan(own.begin, own.count), ranks,
-                      code_bytes().subspan(own_only ? 0 : own.begin * bytes, own.count * bytes));
-    }
-    if (own_only)
-      values_ = clone(context_, values_.slice(0, own.begin, own.end()));
-    else if (rounds())
-      gather_.start(code_bytes(), rounding_.bytes());
-    else
-      gather_.start(values_.mutable_span<float>());
-  }
+  void distribute();
   // Widens numbers that arrived in a narrow format.
-  void widen() {
-    if (rounds() && !setting_.keep_own_rows)
-      rounding_.widen(code_bytes(), values_.mutable_span<float>());
-    codes_ = Tensor();
-  }
-  std::span<std::byte> code_bytes() { return {codes_.mutable_raw(), codes_.bytes()}; }
+  void widen();
+  std::span<std::byte> code_bytes();
 
   Context& context_;
   Communicator& communicator_;
@@ -161,3 +75,7 @@ class GradientBucket final : public Counted, private Partition {
 };
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/parallel/impl/gradient_bucket.ipp>
+#endif

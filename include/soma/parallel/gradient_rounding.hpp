@@ -31,31 +31,11 @@ class GradientRounding final : public SumFormat {
                    const HeapVector<Run>& runs)
       : context_(context), quantizer_(quantizer), draw_(draw), rank_(rank), runs_(runs) {}
 
-  std::size_t bytes() const override { return static_cast<std::size_t>(quantizer_.format.bytes()); }
+  std::size_t bytes() const override;
 
   void round(std::size_t begin, std::span<float> sums, int ranks,
-             std::span<std::byte> codes) override {
-    const std::string addends = std::to_string(ranks) + "/" + std::to_string(rank_ / ranks);
-    Draw draw = draw_;
-    draw.stream = stream_id(addends, "reduction");
-    const std::size_t end = begin + sums.size();
-    for (std::size_t i = 0; i < runs_.size(); ++i) {
-      const std::size_t first = (std::max)(runs_[i].begin, begin);
-      const std::size_t last = i + 1 < runs_.size() ? (std::min)(runs_[i + 1].begin, end) : end;
-      if (first >= last) continue;
-      draw.index = runs_[i].place + (first - runs_[i].begin);
-      convert(context_,
-              code_span(formats::fp32, std::as_bytes(sums.subspan(first - begin, last - first))),
-              code_span(quantizer_.format,
-                        codes.subspan((first - begin) * bytes(), (last - first) * bytes())),
-              {.rounding = quantizer_.rounding, .draw = draw});
-    }
-    widen(codes, sums);
-  }
-  void widen(std::span<const std::byte> codes, std::span<float> values) override {
-    convert(context_, code_span(quantizer_.format, codes),
-            code_span(formats::fp32, std::as_writable_bytes(values)));
-  }
+             std::span<std::byte> codes) override;
+  void widen(std::span<const std::byte> codes, std::span<float> values) override;
 
  private:
   Context& context_;
@@ -66,3 +46,7 @@ class GradientRounding final : public SumFormat {
 };
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/parallel/impl/gradient_rounding.ipp>
+#endif

@@ -22,38 +22,21 @@ class GroupCommunicator final : public Communicator {
  public:
   // `members`: ranks of the parent, each once; this rank must be among them. Error
   // parallel.argument.
-  GroupCommunicator(Communicator& parent, std::vector<int> members)
-      : parent_(parent), members_(std::move(members)) {
-    const auto own = std::find(members_.begin(), members_.end(), parent.rank());
-    std::vector<int> sorted = members_;
-    std::sort(sorted.begin(), sorted.end());
-    if (own == members_.end() || sorted.front() < 0 || sorted.back() >= parent.size() ||
-        std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
-      fail(error_id::parallel_argument, "GroupCommunicator", "members",
-           std::to_string(members_.size()) + " ranks",
-           "different ranks of " + std::to_string(parent.size()) + ", " +
-               std::to_string(parent.rank()) + " among them");
-    rank_ = static_cast<int>(own - members_.begin());
-    set_time_limit(parent.time_limit());
-  }
+  GroupCommunicator(Communicator& parent, std::vector<int> members);
 
   int rank() const override { return rank_; }
-  int size() const override { return static_cast<int>(members_.size()); }
-  void abort(std::string_view reason) override { parent_.abort(reason); }
+  int size() const override;
+  void abort(std::string_view reason) override;
 
  protected:
-  std::uint64_t begin_send(int to, int tag, std::span<const std::byte> bytes) override {
-    return parent_.begin_send(member(to), tag, bytes);
-  }
-  std::uint64_t begin_receive(int from, int tag, std::span<std::byte> bytes) override {
-    return parent_.begin_receive(member(from), tag, bytes);
-  }
-  bool poll(std::uint64_t number) override { return parent_.poll(number); }
-  void cancel(std::uint64_t number) noexcept override { parent_.cancel(number); }
-  void idle(std::uint64_t round) override { parent_.idle(round); }
+  std::uint64_t begin_send(int to, int tag, std::span<const std::byte> bytes) override;
+  std::uint64_t begin_receive(int from, int tag, std::span<std::byte> bytes) override;
+  bool poll(std::uint64_t number) override;
+  void cancel(std::uint64_t number) noexcept override;
+  void idle(std::uint64_t round) override;
 
  private:
-  int member(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
+  int member(int rank) const;
 
   Communicator& parent_;
   std::vector<int> members_;
@@ -75,3 +58,7 @@ class AloneCommunicator final : public Communicator {
 };
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/parallel/impl/group.ipp>
+#endif

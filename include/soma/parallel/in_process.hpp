@@ -24,16 +24,11 @@ namespace soma {
 class InProcessGroup {
  public:
   // Error parallel.argument: the number of ranks is not 1 to 4096.
-  explicit InProcessGroup(int ranks) {
-    if (ranks < 1 || ranks > 4096)
-      fail(error_id::parallel_argument, "InProcessGroup", "ranks", std::to_string(ranks),
-           "1 to 4096");
-    ranks_.resize(static_cast<std::size_t>(ranks));
-  }
+  explicit InProcessGroup(int ranks);
   InProcessGroup(const InProcessGroup&) = delete;
   InProcessGroup& operator=(const InProcessGroup&) = delete;
 
-  int size() const { return static_cast<int>(ranks_.size()); }
+  int size() const;
 
  private:
   friend class InProcessCommunicator;
@@ -49,10 +44,7 @@ class InProcessGroup {
     State state = State::waiting;
 
     int peer() const { return receives ? from : to; }
-    bool meets(const Message& other) const {
-      return state == State::waiting && receives != other.receives && from == other.from &&
-             to == other.to && tag == other.tag;
-    }
+    bool meets(const Message& other) const;
   };
   struct Rank {
     bool taken = false;
@@ -60,15 +52,8 @@ class InProcessGroup {
   };
 
   // The caller must hold the mutex.
-  void changed() {
-    ++changes_;
-    bell_.notify_all();
-  }
-  void lose(int rank, std::string_view reason) {
-    std::string& lost = ranks_[static_cast<std::size_t>(rank)].lost;
-    if (lost.empty()) lost = reason;
-    changed();
-  }
+  void changed();
+  void lose(int rank, std::string_view reason);
 
   std::mutex mutex_;
   std::condition_variable bell_;
@@ -84,103 +69,28 @@ class InProcessGroup {
 class InProcessCommunicator final : public Communicator {
  public:
   // Error parallel.argument: no such rank, or it exists already.
-  InProcessCommunicator(InProcessGroup& group, int rank) : group_(group), rank_(rank) {
-    if (rank < 0 || rank >= group.size())
-      fail(error_id::parallel_argument, "InProcessCommunicator", "rank", std::to_string(rank),
-           "below the group's " + std::to_string(group.size()));
-    const std::lock_guard lock(group_.mutex_);
-    bool& taken = group_.ranks_[static_cast<std::size_t>(rank)].taken;
-    if (taken)
-      fail(error_id::parallel_argument, "InProcessCommunicator", "rank", std::to_string(rank),
-           "a rank that has no communicator and had none");
-    taken = true;
-  }
-  ~InProcessCommunicator() override {
-    const std::lock_guard lock(group_.mutex_);
-    group_.lose(rank_, "its communicator was destroyed");
-  }
+  InProcessCommunicator(InProcessGroup& group, int rank);
+  ~InProcessCommunicator() override;
 
   int rank() const override { return rank_; }
-  int size() const override { return group_.size(); }
-  void abort(std::string_view reason) override {
-    const std::lock_guard lock(group_.mutex_);
-    if (group_.broken_by_ < 0) group_.broken_by_ = rank_;
-    group_.lose(rank_, reason.empty() ? "it gave up" : reason);
-  }
+  int size() const override;
+  void abort(std::string_view reason) override;
 
  protected:
-  std::uint64_t begin_send(int to, int tag, std::span<const std::byte> bytes) override {
-    return begin({rank_, to, tag, false, bytes.data(), nullptr, bytes.size()});
-  }
-  std::uint64_t begin_receive(int from, int tag, std::span<std::byte> bytes) override {
-    return begin({from, rank_, tag, true, nullptr, bytes.data(), bytes.size()});
-  }
-  bool poll(std::uint64_t number) override {
-    const std::lock_guard lock(group_.mutex_);
-    seen_ = group_.changes_;
-    const auto found = group_.messages_.find(number);
-    const Message message = found->second;
-    if (message.state == State::over) {
-      group_.messages_.erase(found);
-      return true;
-    }
-    if (message.state == State::wrong_size)
-      wrong_size(message.from, message.to, message.tag,
-                 message.receives ? message.other_bytes : message.bytes,
-                 message.receives ? message.bytes : message.other_bytes);
-    if (message.state == State::waiting) check_alive(message.peer());
-    return false;
-  }
-  void cancel(std::uint64_t number) noexcept override {
-    std::unique_lock lock(group_.mutex_);
-    const auto found = group_.messages_.find(number);
-    group_.bell_.wait(lock, [&] { return found->second.state != State::copying; });
-    group_.messages_.erase(found);
-  }
+  std::uint64_t begin_send(int to, int tag, std::span<const std::byte> bytes) override;
+  std::uint64_t begin_receive(int from, int tag, std::span<std::byte> bytes) override;
+  bool poll(std::uint64_t number) override;
+  void cancel(std::uint64_t number) noexcept override;
   // Sleeps until something has changed since the last poll.
-  void idle(std::uint64_t round) override {
-    if (round < 20) return Communicator::idle(round);
-    std::unique_lock lock(group_.mutex_);
-    group_.bell_.wait_for(lock, std::chrono::milliseconds(1),
-                          [this] { return group_.changes_ != seen_; });
-  }
+  void idle(std::uint64_t round) override;
 
  private:
   using Message = InProcessGroup::Message;
   using State = InProcessGroup::State;
 
   // The second side to arrive copies, without holding the mutex.
-  std::uint64_t begin(const Message& made) {
-    std::unique_lock lock(group_.mutex_);
-    Message* other = nullptr;
-    for (auto& [number, message] : group_.messages_)
-      if (other == nullptr && message.meets(made)) other = &message;
-    const std::uint64_t number = ++group_.last_number_;
-    Message& own = group_.messages_.emplace(number, made).first->second;
-    if (other == nullptr) return number;
-    if (own.bytes != other->bytes) {
-      own.other_bytes = other->bytes;
-      other->other_bytes = own.bytes;
-      own.state = other->state = State::wrong_size;
-    } else {
-      own.state = other->state = State::copying;
-      lock.unlock();
-      const Message& sent = own.receives ? *other : own;
-      const Message& received = own.receives ? own : *other;
-      if (own.bytes != 0) std::memcpy(received.target, sent.source, own.bytes);
-      lock.lock();
-      own.state = other->state = State::over;
-    }
-    group_.changed();
-    return number;
-  }
-  void check_alive(int peer) {
-    const auto reason = [this](int rank) -> const std::string& {
-      return group_.ranks_[static_cast<std::size_t>(rank)].lost;
-    };
-    if (group_.broken_by_ < 0 && !reason(peer).empty()) group_.broken_by_ = peer;
-    if (group_.broken_by_ >= 0) lost(group_.broken_by_, reason(group_.broken_by_));
-  }
+  std::uint64_t begin(const Message& made);
+  void check_alive(int peer);
 
   InProcessGroup& group_;
   int rank_;
@@ -188,3 +98,7 @@ class InProcessCommunicator final : public Communicator {
 };
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/parallel/impl/in_process.ipp>
+#endif

@@ -20,34 +20,15 @@ struct Part {
 
 // A sum in the order of the tree needs a power of two of ranks, with at least one shard each. Error
 // parallel.ranks.
-inline void check_ranks(int ranks, std::size_t shards) {
-  if (ranks < 1 || !std::has_single_bit(static_cast<unsigned>(ranks)) ||
-      static_cast<std::size_t>(ranks) > shards)
-    fail(error_id::parallel_ranks, "check_ranks", "number of ranks", std::to_string(ranks),
-         "a power of two up to the number of shards, " + std::to_string(shards));
-}
+void check_ranks(int ranks, std::size_t shards);
 
 // The place of a rank's part among the parts of `ranks` ranks, a power of two, in the order of the
 // buffer: the rank's bits reversed, see owned_range().
-inline std::size_t place_of_part(int rank, int ranks) {
-  std::size_t place = 0;
-  for (int bit = 1; bit < ranks; bit *= 2) place = 2 * place + ((rank & bit) != 0 ? 1 : 0);
-  return place;
-}
+std::size_t place_of_part(int rank, int ranks);
 
 // The shards (a power of two) of one rank: neighbours, so they form a subtree of the tree in which
 // shards are added. Errors parallel.ranks, parallel.argument.
-inline Part owned_shards(std::size_t shards, int rank, int ranks) {
-  if (!std::has_single_bit(shards))
-    fail(error_id::parallel_argument, "owned_shards", "shards", std::to_string(shards),
-         "a power of two");
-  check_ranks(ranks, shards);
-  if (rank < 0 || rank >= ranks)
-    fail(error_id::parallel_argument, "owned_shards", "rank", std::to_string(rank),
-         "one of " + std::to_string(ranks));
-  const std::size_t each = shards / static_cast<std::size_t>(ranks);
-  return {static_cast<std::size_t>(rank) * each, each};
-}
+Part owned_shards(std::size_t shards, int rank, int ranks);
 
 // The elements of a buffer whose sums a rank has after reduce_scatter(). The buffer is halved once
 // for each bit of the rank, the lowest first; a bit of 0 keeps the lower half, which has one
@@ -59,32 +40,12 @@ inline Part owned_shards(std::size_t shards, int rank, int ranks) {
 // Together they are the buffer, without overlap; parts of small buffers may be empty. `ranks` is a
 // power of two. Only the lowest log2(ranks) bits of the rank count, so owned_range(count, rank,
 // distance) is the range on which a rank still works before the round at that distance.
-inline Part owned_range(std::size_t count, int rank, int ranks) {
-  Part part{0, count};
-  for (int bit = 1; bit < ranks; bit *= 2) {
-    const std::size_t lower = part.count - part.count / 2;
-    if ((rank & bit) == 0)
-      part.count = lower;
-    else
-      part = {part.begin + lower, part.count - lower};
-  }
-  return part;
-}
+Part owned_range(std::size_t count, int rank, int ranks);
 
 // The rows of a parameter that a rank keeps if ranks share them: halved as in owned_range(), but
 // only along the tree of RowBlock. If a block does not split, its upper half is empty, so rank 0
 // has all rows of small parameters.
-inline Part owned_rows(std::size_t rows, std::size_t row_elements, int rank, int ranks) {
-  RowBlock block{0, rows};
-  for (int bit = 1; bit < ranks; bit *= 2) {
-    const bool upper = (rank & bit) != 0;
-    if (block.splits(row_elements))
-      block = upper ? block.upper() : block.lower();
-    else if (upper)
-      block = {block.end(), 0};
-  }
-  return {block.begin, block.rows};
-}
+Part owned_rows(std::size_t rows, std::size_t row_elements, int rank, int ranks);
 
 // The part of a buffer with which each rank ends: one part for each rank, in the order of the
 // ranks' reversed bits, together the whole.
@@ -104,10 +65,14 @@ class Partition {
 class EvenPartition final : public Partition {
  public:
   explicit EvenPartition(std::size_t count = 0) : count_(count) {}
-  Part part(int rank, int ranks) const override { return owned_range(count_, rank, ranks); }
+  Part part(int rank, int ranks) const override;
 
  private:
   std::size_t count_;
 };
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/parallel/impl/partition.ipp>
+#endif

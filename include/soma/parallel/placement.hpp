@@ -17,17 +17,13 @@ struct PipelinePlace {
 };
 
 // The place of a rank; `ranks` is a multiple of `partitions`.
-inline PipelinePlace pipeline_place(std::size_t rank, std::size_t ranks, std::size_t partitions,
-                                    Placement placement) {
-  const std::size_t replicas = ranks / partitions;
-  return placement == Placement::cluster ? PipelinePlace{rank % partitions, rank / partitions}
-                                         : PipelinePlace{rank / replicas, rank % replicas};
-}
-inline std::size_t pipeline_rank(PipelinePlace place, std::size_t ranks, std::size_t partitions,
-                                 Placement placement) {
-  const std::size_t replicas = ranks / partitions;
-  return placement == Placement::cluster ? place.replica * partitions + place.stage
-                                         : place.stage * replicas + place.replica;
-}
+PipelinePlace pipeline_place(std::size_t rank, std::size_t ranks, std::size_t partitions,
+                             Placement placement);
+std::size_t pipeline_rank(PipelinePlace place, std::size_t ranks, std::size_t partitions,
+                          Placement placement);
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/parallel/impl/placement.ipp>
+#endif

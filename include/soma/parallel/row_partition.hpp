@@ -21,25 +21,9 @@ class RowPartition final : public Partition {
       : all_(shape), first_(first_row), last_((std::min)(last_row, all_.rows)) {}
 
   // The partition restricted to these rows, ascending, which must stay in place.
-  RowPartition only(std::span<const std::int64_t> rows) const {
-    RowPartition result = *this;
-    result.sparse_ = true;
-    result.present_ = rows;
-    return result;
-  }
+  RowPartition only(std::span<const std::int64_t> rows) const;
 
-  Part part(int rank, int ranks) const override {
-    const Part all = owned_rows(all_.rows, all_.elements, rank, ranks);
-    const std::size_t begin = (std::clamp)(all.begin, first_, last_);
-    const std::size_t end = (std::clamp)(all.end(), first_, last_);
-    if (!sparse_) return {begin - first_, end - begin};
-    const auto place = [&](std::size_t row) {
-      const auto number = static_cast<std::int64_t>(row - first_);
-      return static_cast<std::size_t>(std::lower_bound(present_.begin(), present_.end(), number) -
-                                      present_.begin());
-    };
-    return {place(begin), place(end) - place(begin)};
-  }
+  Part part(int rank, int ranks) const override;
   std::size_t row_elements() const { return all_.elements; }
 
  private:
@@ -50,3 +34,7 @@ class RowPartition final : public Partition {
 };
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/parallel/impl/row_partition.ipp>
+#endif

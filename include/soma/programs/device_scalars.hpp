@@ -49,7 +49,7 @@ class DeviceScalars {
     before_ = runs.predicted;
   }
   // Leaves the work since the last write() out of the next one: an evaluation between two steps.
-  void skip() { before_ = device_.runs().predicted; }
+  void skip();
 
  private:
   const NeuronCoreDevice& device_;
@@ -57,3 +57,7 @@ class DeviceScalars {
 };
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/programs/impl/device_scalars.ipp>
+#endif

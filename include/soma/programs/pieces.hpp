@@ -14,10 +14,7 @@ namespace soma::programs {
 // shorter row.
 class ElementTiles {
  public:
-  explicit ElementTiles(std::size_t count)
-      : count_(count),
-        width_(count <= one_row ? (std::max)(count, std::size_t{1})
-                                : std::clamp((count + lanes - 1) / lanes, shortest, piece)) {}
+  explicit ElementTiles(std::size_t count);
 
   // call(first, partitions, elements a partition)
   template <class Call>
@@ -27,9 +24,9 @@ class ElementTiles {
                [&](std::size_t row, std::size_t size) { call(row * width_, size, width_); });
     if (count_ % width_ != 0) call(rows * width_, std::size_t{1}, count_ % width_);
   }
-  std::size_t partitions() const { return std::clamp(count_ / width_, std::size_t{1}, lanes); }
+  std::size_t partitions() const;
   std::size_t width() const { return width_; }
-  Pair pair(Core& core, DType dtype) const { return Pair(core, dtype, partitions(), width_); }
+  Pair pair(Core& core, DType dtype) const;
 
  private:
   // A transfer of less than 256 bytes a partition costs as much as one of 256.
@@ -42,15 +39,9 @@ class Scratch {
  public:
   Scratch(Core& core, std::size_t partitions, std::size_t elements)
       : core_(core), partitions_(partitions), elements_(elements) {}
-  Tile tile(std::size_t number, std::size_t partitions, std::size_t elements) {
-    Tile& whole = tiles_[number];
-    if (!whole.defined()) whole = core_.sbuf.tile(DType::fp32, partitions_, elements_);
-    return whole.rows(0, partitions).columns(0, elements);
-  }
+  Tile tile(std::size_t number, std::size_t partitions, std::size_t elements);
   // A tile as large as another one.
-  Tile like(std::size_t number, const Tile& other) {
-    return tile(number, other.partitions(), other.free_size());
-  }
+  Tile like(std::size_t number, const Tile& other);
 
  private:
   Core& core_;
@@ -59,16 +50,7 @@ class Scratch {
 };
 
 // Every element of an output = value.
-inline void fill(Core& core, const Tensor& output, float value) {
-  const HbmView to = flat_target(output);
-  const ElementTiles tiles(output.elements());
-  const Tile tile = core.sbuf.tile(DType::fp32, tiles.partitions(), tiles.width());
-  core.vector.memset(tile, value);
-  tiles.for_each([&](std::size_t first, std::size_t rows, std::size_t columns) {
-    core.dma.queue(store_queue)
-        .store(element_block(to, first, rows, columns), tile.rows(0, rows).columns(0, columns));
-  });
-}
+void fill(Core& core, const Tensor& output, float value);
 
 // ---- rows
 
@@ -78,28 +60,15 @@ inline constexpr std::size_t longest_whole_row = 2 * piece;
 inline std::size_t piece_columns(std::size_t columns) {
   return columns <= longest_whole_row ? columns : piece;
 }
-inline std::size_t row_partitions(std::size_t rows) { return (std::min)(rows, lanes); }
+std::size_t row_partitions(std::size_t rows);
 
 // The piece that was read last is not loaded again, so a row of one piece is loaded once for all
 // passes.
 class RowPieces {
  public:
-  RowPieces(Core& core, const DeviceRows& rows)
-      : core_(core),
-        rows_(rows),
-        tiles_(core, rows.dtype(), row_partitions(rows.rows()), piece_columns(rows.columns())) {}
-  void start(std::size_t row, std::size_t count) {
-    row_ = row;
-    count_ = count;
-    tile_ = {};
-  }
-  Tile read(std::size_t column, std::size_t columns) {
-    if (tile_.defined() && column == column_) return tile_;
-    column_ = column;
-    tile_ = tiles_.next(count_, columns);
-    core_.dma.load(tile_, rows_.block(row_, count_, column, columns));
-    return tile_;
-  }
+  RowPieces(Core& core, const DeviceRows& rows);
+  void start(std::size_t row, std::size_t count);
+  Tile read(std::size_t column, std::size_t columns);
 
  private:
   Core& core_;
@@ -112,24 +81,9 @@ class RowPieces {
 // A vector (gamma, beta ...) in every partition as fp32, in the same pieces.
 class RepeatedRow {
  public:
-  RepeatedRow(Core& core, const Tensor& vector, std::size_t partitions)
-      : core_(core), vector_(vector), partitions_(partitions) {
-    if (!vector.defined()) return;
-    const std::size_t columns = piece_columns(vector.elements());
-    for (std::size_t i = 0; i < (columns == vector.elements() ? 1u : 2u); ++i)
-      tiles_[i] = core.sbuf.tile(DType::fp32, partitions, columns);
-  }
-  bool defined() const { return vector_.defined(); }
-  Tile read(std::size_t partitions, std::size_t column, std::size_t columns) {
-    if (!loaded_ || column != column_) {
-      turn_ = tiles_[1].defined() ? turn_ ^ 1 : 0;
-      core_.dma.load(tiles_[turn_].columns(0, columns),
-                     hbm(vector_).columns(column, column + columns).broadcast_rows(partitions_));
-      column_ = column;
-      loaded_ = true;
-    }
-    return tiles_[turn_].rows(0, partitions).columns(0, columns);
-  }
+  RepeatedRow(Core& core, const Tensor& vector, std::size_t partitions);
+  bool defined() const;
+  Tile read(std::size_t partitions, std::size_t column, std::size_t columns);
 
  private:
   Core& core_;
@@ -143,11 +97,11 @@ class RepeatedRow {
 // ---- one number for each row
 
 // Elements row and following of a contiguous vector, one to a partition.
-inline HbmView column_of(const HbmView& vector, std::size_t row, std::size_t count) {
-  return vector.as_rows(1).rows(row, row + count);
-}
-inline Tile column_tile(Core& core, std::size_t partitions) {
-  return core.sbuf.tile(DType::fp32, partitions, 1);
-}
+HbmView column_of(const HbmView& vector, std::size_t row, std::size_t count);
+Tile column_tile(Core& core, std::size_t partitions);
 
 }  // namespace soma::programs
+
+#ifndef SOMA_DISPATCH
+#include <soma/programs/impl/pieces.ipp>
+#endif

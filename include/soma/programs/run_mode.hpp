@@ -29,11 +29,7 @@ struct PredictedTime {
   double ns = 0;
   std::array<double, neuroncore::engine_count> busy_ns{};
 
-  PredictedTime& operator+=(const PredictedTime& other) {
-    ns += other.ns;
-    for (std::size_t i = 0; i < busy_ns.size(); ++i) busy_ns[i] += other.busy_ns[i];
-    return *this;
-  }
+  PredictedTime& operator+=(const PredictedTime& other);
 };
 
 struct RunOptions {
@@ -84,3 +80,7 @@ struct OperatorCount {
 };
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/programs/impl/run_mode.ipp>
+#endif

@@ -35,37 +35,22 @@ class DeviceRows {
   DeviceRows(Context& context, const Tensor& tensor)
       : tensor_(detail::regular(context, tensor)), view_(rows_of(tensor_, false)) {}
   const HbmView& view() const { return view_; }
-  std::size_t rows() const { return view_.rows(); }
-  std::size_t columns() const { return view_.row_elements(); }
-  DType dtype() const { return view_.dtype(); }
+  std::size_t rows() const;
+  std::size_t columns() const;
+  DType dtype() const;
   // A block of the rows.
-  HbmView block(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns) const {
-    return view_.rows(row, row + rows).columns(column, column + columns);
-  }
-  static HbmView target(const Tensor& output) { return rows_of(output, true); }
+  HbmView block(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns) const;
+  static HbmView target(const Tensor& output);
 
  private:
-  static HbmView rows_of(const Tensor& tensor, bool writable) {
-    const Shape& shape = tensor.shape();
-    if (tensor.rank() <= 2) return writable ? hbm_target(tensor) : hbm(tensor);
-    // The leading dimensions of a regular tensor are one dimension.
-    const std::size_t step = tensor.strides()[tensor.rank() - 2];
-    Tensor flat = tensor;
-    while (flat.rank() > 2) flat = flat.select(0, 0);
-    HbmView view = writable ? hbm_target(flat) : hbm(flat);
-    return view.with_rows(shape.rows(), step);
-  }
+  static HbmView rows_of(const Tensor& tensor, bool writable);
   Tensor tensor_;
   HbmView view_;
 };
 
 // A contiguous tensor as one row.
-inline HbmView flat_view(const Tensor& contiguous) {
-  return hbm(contiguous.reshape(Shape{contiguous.elements()}));
-}
-inline HbmView flat_target(const Tensor& contiguous) {
-  return hbm_target(contiguous.reshape(Shape{contiguous.elements()}));
-}
+HbmView flat_view(const Tensor& contiguous);
+HbmView flat_target(const Tensor& contiguous);
 
 // ---- cutting
 
@@ -77,32 +62,20 @@ void for_pieces(std::size_t count, std::size_t most, const Call& call) {
 }
 
 // Elements first and following of a contiguous tensor as [partitions, columns].
-inline HbmView element_block(const HbmView& view, std::size_t first, std::size_t partitions,
-                             std::size_t columns) {
-  return view.flat().columns(first, first + partitions * columns).as_rows(columns);
-}
+HbmView element_block(const HbmView& view, std::size_t first, std::size_t partitions,
+                      std::size_t columns);
 
 // The words of a block of a matrix, from (row, column) on.
-inline neuroncore::Place place_of(DropoutArgs args, std::size_t row, std::size_t column) {
-  soma::detail::shift_draws(args, row, column);
-  return {.draw = args.draw,
-          .partition_step = args.draw_row_stride,
-          .partition_indices = args.row_indices};
-}
+neuroncore::Place place_of(DropoutArgs args, std::size_t row, std::size_t column);
 
 // ---- buffers that take turns
 
 // Two tiles; next() returns the tile that it did not return last.
 class Pair {
  public:
-  Pair(Core& core, DType dtype, std::size_t partitions, std::size_t elements)
-      : tiles_{core.sbuf.tile(dtype, partitions, elements),
-               core.sbuf.tile(dtype, partitions, elements)} {}
+  Pair(Core& core, DType dtype, std::size_t partitions, std::size_t elements);
   // The first `partitions` x `elements` of the tile.
-  Tile next(std::size_t partitions, std::size_t elements) {
-    turn_ ^= 1;
-    return tiles_[turn_].rows(0, partitions).columns(0, elements);
-  }
+  Tile next(std::size_t partitions, std::size_t elements);
 
  private:
   Tile tiles_[2];
@@ -113,3 +86,7 @@ class Pair {
 inline constexpr std::size_t store_queue = 1;
 
 }  // namespace soma::programs
+
+#ifndef SOMA_DISPATCH
+#include <soma/programs/impl/support.ipp>
+#endif

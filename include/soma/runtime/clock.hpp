@@ -12,14 +12,10 @@
 namespace soma {
 
 // Nanoseconds since some moment in the past.
-inline std::int64_t monotonic_nanoseconds() {
-  timespec now{};
-#if defined(CLOCK_MONOTONIC)
-  clock_gettime(CLOCK_MONOTONIC, &now);
-#else
-  timespec_get(&now, TIME_UTC);
-#endif
-  return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
-}
+std::int64_t monotonic_nanoseconds();
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/runtime/impl/clock.ipp>
+#endif

@@ -76,33 +76,9 @@ class Context {
  public:
   // Used by make_context. Errors context.unknown_target, context.portable_needs_fma,
   // executor.width.
-  Context(const ContextOptions& options, TargetList list)
-      : executor_(options.executor),
-        threads_(options.threads),
-        memory_(options.memory),
-        log_(options.log),
-        math_(options.math),
-        outlived_(options.outlived),
-        list_(list),
-        target_(choose(options.target, list.targets)) {
-    if (math_ == Math::portable && !target_->fused_multiply_add)
-      fail(error_id::math_needs_fma, "make_context", "target", std::string(target_->name),
-           "a target with fused multiply-add for Math::portable (compile with -march=native, or "
-           "link "
-           "soma::dispatch)");
-    if (threads_ < 0 || threads_ > max_threads)
-      fail(error_id::executor_width, "make_context", "threads", std::to_string(threads_),
-           "0 (automatic) to " + std::to_string(max_threads));
-    if (executor_.run != nullptr && executor_.width < 1)
-      fail(error_id::executor_width, "make_context", "executor.width",
-           std::to_string(executor_.width), "at least 1");
-  }
+  Context(const ContextOptions& options, TargetList list);
   // Joins the default pool's threads.
-  ~Context() {
-    if (end_operators_ != nullptr) end_operators_(operators_);
-    if (pool_.end != nullptr) pool_.end(pool_.executor.self);
-    if (heap_.blocks_in_use() != 0) complain();
-  }
+  ~Context();
   // Neither copied nor moved: tensors and tapes keep its address.
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
@@ -111,11 +87,8 @@ class Context {
   const Target& target() const { return *target_; }
   TargetList targets() const { return list_; }
   Math math() const { return math_; }
-  Bf16Choice bf16() const {
-    return math_ == Math::fast ? target_->bf16
-                               : Bf16Choice{Bf16Products::widened, "Math::portable"};
-  }
-  Fp32Products fp32_products() const { return soma::fp32_products(bf16().products); }
+  Bf16Choice bf16() const;
+  Fp32Products fp32_products() const;
   // The function that measures the rate of `products` in registers, which is the upper limit of a
   // matrix product that uses them.
   auto rate(Bf16Products products) const {
@@ -132,29 +105,19 @@ class Context {
 
   // The host's executor, or the default pool. The pool starts its threads with the first parallel
   // work. Thread-safe.
-  const Executor& executor() {
-    if (!executor_ready_.load(std::memory_order_acquire)) {
-      const Mutex::Lock lock(made_on_first_use_);
-      if (executor_.run == nullptr) {
-        pool_ = list_.make_pool(threads_);
-        executor_ = pool_.executor;
-      }
-      executor_ready_.store(true, std::memory_order_release);
-    }
-    return executor_;
-  }
+  const Executor& executor();
 
   // True if executor() is soma's own pool, and not the host's.
   bool executor_is_default() const { return pool_.end != nullptr; }
 
   // The host's memory resource, with counters.
   CountingResource& memory() { return memory_; }
-  MemoryUse memory_use() const { return memory_.use(); }
+  MemoryUse memory_use() const;
   // A heap that reuses this memory: tensors, tapes and workspaces live here.
   Heap& heap() { return heap_; }
 
   // A number that this context has not given out before, from 1.
-  std::uint64_t next_id() { return last_id_.fetch_add(1, std::memory_order_relaxed) + 1; }
+  std::uint64_t next_id();
 
   const BuiltInOperators& built_in() const { return *list_.operators; }
   // The registry of operators: the built-in ones and the host's own. Defined in ops/registry.hpp.
@@ -168,28 +131,12 @@ class Context {
   const SparseTable* sparse() const { return sparse_; }
   void set_sparse(const SparseTable* table) { sparse_ = table; }
 
-  void log(LogLevel level, std::string_view message) const { log_(level, message); }
+  void log(LogLevel level, std::string_view message) const;
 
  private:
   // An exception that leaves a destructor ends the program and prints its message.
-  void complain() noexcept {
-    const std::string given = std::to_string(heap_.blocks_in_use()) +
-                              " tensors, variables or parts of tapes with " +
-                              std::to_string(heap_.bytes_in_use()) + " bytes are still there";
-    log(LogLevel::error, "Context: at its end " + given + "; a context outlives its tensors");
-    if (outlived_ == Outlived::terminate)
-      fail(error_id::context_outlived, "Context", "end", given,
-           "none: a context outlives its tensors (declare it before them)");
-  }
-  static const Target* choose(std::string_view wanted, std::span<const Target> targets) {
-    for (const Target& target : targets)
-      if (wanted.empty() || target.name == wanted) return &target;
-    std::string present;
-    for (const Target& target : targets)
-      present.append(present.empty() ? "one of " : ", ").append(target.name);
-    fail(error_id::unknown_target, "make_context", "target", quoted(wanted),
-         present.empty() ? "a CPU that the program was compiled for" : present);
-  }
+  void complain() noexcept;
+  static const Target* choose(std::string_view wanted, std::span<const Target> targets);
 
   Executor executor_;
   int threads_;
@@ -211,3 +158,7 @@ class Context {
 };
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/runtime/impl/context.ipp>
+#endif

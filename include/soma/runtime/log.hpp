@@ -16,9 +16,11 @@ struct LogSink {
   void* self = nullptr;
   void (*write)(void* self, LogLevel level, std::string_view message) = nullptr;
 
-  void operator()(LogLevel level, std::string_view message) const {
-    if (write != nullptr) write(self, level, message);
-  }
+  void operator()(LogLevel level, std::string_view message) const;
 };
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/runtime/impl/log.ipp>
+#endif

@@ -14,8 +14,8 @@ class Mutex {
 
   class [[nodiscard]] Lock {
    public:
-    explicit Lock(Mutex& mutex) : mutex_(mutex) { pthread_mutex_lock(&mutex_.handle_); }
-    ~Lock() { pthread_mutex_unlock(&mutex_.handle_); }
+    explicit Lock(Mutex& mutex);
+    ~Lock();
     Lock(const Lock&) = delete;
     Lock& operator=(const Lock&) = delete;
 
@@ -45,10 +45,14 @@ class Condition {
     while (!holds()) pthread_cond_wait(&handle_, &lock.mutex_.handle_);
   }
   // Wakes a thread that waits, if there is one: it looks at its condition again.
-  void notify_one() { pthread_cond_signal(&handle_); }
+  void notify_one();
 
  private:
   pthread_cond_t handle_ = PTHREAD_COND_INITIALIZER;
 };
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/runtime/impl/mutex.ipp>
+#endif

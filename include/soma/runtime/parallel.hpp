@@ -19,29 +19,7 @@ namespace detail {
 // Runs tasks over a host's executor, of which a thread may be taken away by the system before it
 // begins with its task: a thread that has done its own takes, from the end, what nobody has begun.
 // Nothing like that for many tasks, among which an executor balances by itself.
-inline void run_on_host(const Executor& executor, int tasks, void (*task)(void*, int), void* arg) {
-  constexpr int most = 64;  // a bit each
-  if (tasks > most) return executor.run(executor.self, tasks, task, arg);
-  struct Shared {
-    void (*task)(void*, int);
-    void* arg;
-    int tasks;
-    std::atomic<std::uint64_t> begun{0};
-    void run_unless_begun(int index) {
-      const std::uint64_t bit = std::uint64_t{1} << index;
-      if ((begun.load(std::memory_order_relaxed) & bit) != 0) return;
-      if ((begun.fetch_or(bit, std::memory_order_relaxed) & bit) == 0) task(arg, index);
-    }
-  } shared{task, arg, tasks};
-  executor.run(
-      executor.self, tasks,
-      [](void* self, int index) {
-        Shared& all = *static_cast<Shared*>(self);
-        all.run_unless_begun(index);
-        for (int other = all.tasks; other-- > 0;) all.run_unless_begun(other);
-      },
-      &shared);
-}
+void run_on_host(const Executor& executor, int tasks, void (*task)(void*, int), void* arg);
 
 }  // namespace detail
 
@@ -90,3 +68,7 @@ void parallel(Context& context, int tasks, Function&& function) {
 }
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/runtime/impl/parallel.ipp>
+#endif

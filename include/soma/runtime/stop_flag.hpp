@@ -12,9 +12,9 @@ namespace soma {
 
 class StopFlag {
  public:
-  void request() noexcept { requested_.store(true, std::memory_order_relaxed); }
-  void clear() noexcept { requested_.store(false, std::memory_order_relaxed); }
-  bool requested() const noexcept { return requested_.load(std::memory_order_relaxed); }
+  void request() noexcept;
+  void clear() noexcept;
+  bool requested() const noexcept;
 
  private:
   std::atomic<bool> requested_{false};
@@ -23,10 +23,10 @@ class StopFlag {
 
 // Stops work that has no partial result to return. nullptr: there is no flag. Error
 // runtime.stopped.
-inline void check_stop(const StopFlag* stop, std::string_view operation) {
-  if (stop != nullptr && stop->requested())
-    fail(error_id::stopped, operation, "the stop flag", "set",
-         "a clear one until the work is done");
-}
+void check_stop(const StopFlag* stop, std::string_view operation);
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/runtime/impl/stop_flag.ipp>
+#endif

@@ -19,47 +19,24 @@ class TaskShare {
   static constexpr int most = (1 << bits) - 1;
 
   // `tasks` of them, 0 to `most`, numbered from 0.
-  void open(int tasks) { word_.store(fresh(tasks), std::memory_order_release); }
+  void open(int tasks);
   // The same where the first one, which has to be there, is taken and needs no finish().
-  void open_taken(int tasks) {
-    word_.store(fresh(tasks) + one_taken - one_unfinished, std::memory_order_release);
-  }
+  void open_taken(int tasks);
   // No job will come any more.
-  void close() { word_.store(no_more, std::memory_order_release); }
+  void close();
 
   // For the owner: whether there is a task to take, or none will come any more.
-  bool called() const {
-    const std::uint64_t word = word_.load(std::memory_order_acquire);
-    return untaken(word) || word == no_more;
-  }
-  bool closed() const { return word_.load(std::memory_order_acquire) == no_more; }
+  bool called() const;
+  bool closed() const;
 
   // The number of a task that is the calling thread's from now on, or -1.
-  int take_first() {
-    std::uint64_t word = word_.load(std::memory_order_relaxed);
-    while (untaken(word))
-      if (word_.compare_exchange_weak(word, word + one_taken, std::memory_order_acquire,
-                                      std::memory_order_relaxed))
-        return field(word, taken_at);
-    return -1;
-  }
-  int take_last() {
-    std::uint64_t word = word_.load(std::memory_order_relaxed);
-    while (untaken(word))
-      if (word_.compare_exchange_weak(word, word - one_end, std::memory_order_acquire,
-                                      std::memory_order_relaxed))
-        return field(word, end_at) - 1;
-    return -1;
-  }
+  int take_first();
+  int take_last();
   // Call it after each task that was taken. Returns true for the last task of the share.
-  bool finish() {
-    return field(word_.fetch_sub(one_unfinished, std::memory_order_acq_rel), unfinished_at) == 1;
-  }
-  bool finished() const { return field(word_.load(std::memory_order_acquire), unfinished_at) == 0; }
+  bool finish();
+  bool finished() const;
   // The same as a read-modify-write, for Sleeper.
-  bool finished_in_order() {
-    return field(word_.fetch_add(0, std::memory_order_acq_rel), unfinished_at) == 0;
-  }
+  bool finished_in_order();
 
  private:
   // Tasks before `taken` and from `end` on are taken.
@@ -69,13 +46,15 @@ class TaskShare {
                                  one_unfinished = std::uint64_t{1} << unfinished_at,
                                  no_more = std::uint64_t{1} << 63;
 
-  static int field(std::uint64_t word, int at) { return static_cast<int>(word >> at & most); }
-  static bool untaken(std::uint64_t word) { return field(word, taken_at) < field(word, end_at); }
-  static std::uint64_t fresh(int tasks) {
-    return static_cast<std::uint64_t>(tasks) * (one_end + one_unfinished);
-  }
+  static int field(std::uint64_t word, int at);
+  static bool untaken(std::uint64_t word);
+  static std::uint64_t fresh(int tasks);
 
   std::atomic<std::uint64_t> word_{0};
 };
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/runtime/impl/task_share.ipp>
+#endif

@@ -9,18 +9,13 @@
 namespace soma {
 
 // The largest resident memory of this process so far, in bytes; 0 if the system does not report it.
-inline std::uint64_t peak_resident_bytes() {
-  rusage usage{};
-  if (::getrusage(RUSAGE_SELF, &usage) != 0) return 0;
-  return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;  // Linux counts in kibibytes
-}
+std::uint64_t peak_resident_bytes();
 
 // The memory of the machine, in bytes; 0 if the system does not report it.
-inline std::uint64_t physical_memory_bytes() {
-  const long pages = ::sysconf(_SC_PHYS_PAGES), bytes = ::sysconf(_SC_PAGESIZE);
-  return pages > 0 && bytes > 0
-             ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(bytes)
-             : 0;
-}
+std::uint64_t physical_memory_bytes();
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/runtime/impl/usage.ipp>
+#endif

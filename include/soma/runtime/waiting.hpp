@@ -48,13 +48,7 @@ class Patience {
   // late, and the caller spends 20.
   static constexpr std::int64_t least = 20'000, most = 100'000;
 
-  static void relax() {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-  }
+  static void relax();
 
   std::int64_t limit_ = most;
 };
@@ -74,28 +68,17 @@ class Sleeper {
     asleep_.store(0, std::memory_order_relaxed);
   }
   // Costs one load where nobody sleeps.
-  void wake() {
-    if (asleep_.load(std::memory_order_relaxed) == 0 ||
-        asleep_.exchange(0, std::memory_order_relaxed) == 0)
-      return;
-#if defined(SYS_futex)
-    syscall(SYS_futex, &asleep_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
-#else
-    asleep_.notify_one();
-#endif
-  }
+  void wake();
 
  private:
-  void wait() {
-#if defined(SYS_futex)
-    syscall(SYS_futex, &asleep_, FUTEX_WAIT_PRIVATE, 1, nullptr, nullptr, 0);
-#else
-    asleep_.wait(1, std::memory_order_relaxed);
-#endif
-  }
+  void wait();
 
   std::atomic<std::uint32_t> asleep_{0};
   static_assert(sizeof(std::atomic<std::uint32_t>) == 4, "a futex is four bytes");
 };
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/runtime/impl/waiting.ipp>
+#endif

@@ -14,14 +14,10 @@ namespace soma {
 // device, the mode of arithmetic, fused multiply-add on the target, and the way of bf16 products on
 // this CPU, which also decides fp32 products. Two machines with the same five facts give the same
 // bits.
-inline void add_arithmetic(Record& identity, const Context& context) {
-  identity.set("soma.version", std::to_string(version.major) + "." + std::to_string(version.minor) +
-                                   "." + std::to_string(version.patch));
-  const Device* device = context.device();
-  identity.set("soma.device", device == nullptr ? "host" : device->name());
-  identity.set("soma.math", context.math() == Math::portable ? "portable" : "fast");
-  identity.set("soma.fused_multiply_add", context.target().fused_multiply_add);
-  identity.set("soma.bf16_products", to_string(context.bf16().products));
-}
+void add_arithmetic(Record& identity, const Context& context);
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/state/impl/arithmetic.ipp>
+#endif

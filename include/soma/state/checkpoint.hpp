@@ -31,11 +31,9 @@ inline constexpr std::array all_checkpoint_states{
 struct CheckpointParts {
   std::array<std::size_t, all_checkpoint_states.size()> counts{};
 
-  std::size_t& operator[](CheckpointState state) { return counts[static_cast<std::size_t>(state)]; }
-  std::size_t operator[](CheckpointState state) const {
-    return counts[static_cast<std::size_t>(state)];
-  }
-  bool any() const { return counts != decltype(counts){}; }
+  std::size_t& operator[](CheckpointState state);
+  std::size_t operator[](CheckpointState state) const;
+  bool any() const;
 };
 
 struct Checkpoint {
@@ -48,15 +46,8 @@ struct Checkpoint {
   // Loaded states are whole.
   CheckpointParts parts{};
 
-  const StateDict& state(CheckpointState which) const {
-    return which == CheckpointState::weights     ? weights
-           : which == CheckpointState::optimizer ? optimizer
-           : which == CheckpointState::precision ? precision
-                                                 : task;
-  }
-  StateDict& state(CheckpointState which) {
-    return const_cast<StateDict&>(std::as_const(*this).state(which));
-  }
+  const StateDict& state(CheckpointState which) const;
+  StateDict& state(CheckpointState which);
 };
 
 // One of `count` parts of a state. Each tensor lies in one part as a whole, or its rows lie in
@@ -98,23 +89,19 @@ class CheckpointStore {
   // which makes the parts a checkpoint. Until then the parts are invisible. Parts that were begun
   // and not saved are dropped, at the latest with the store, and never get into another checkpoint.
   // Error checkpoint.parts: a store without this ability.
-  virtual std::string begin_parts(std::optional<std::uint64_t> /*step*/) { no_parts(); }
+  virtual std::string begin_parts(std::optional<std::uint64_t> /*step*/);
   virtual void save_part(const std::string& /*place*/, CheckpointState /*which*/,
-                         const CheckpointPart& /*part*/, const StateDict& /*state*/) {
-    no_parts();
-  }
+                         const CheckpointPart& /*part*/, const StateDict& /*state*/);
   virtual void drop_parts() {}
 
   // And every rank reads its own entries: rank 0 finds the newest complete checkpoint, or the best
   // one, and returns the name of its place (empty: there is none). With that name each rank loads
   // the records, the precision, the task's state, and its entries of weights and optimizer,
   // whichever rank wrote them.
-  virtual std::string find_latest(Context& /*context*/) { no_parts(); }
-  virtual std::string find_best() { no_parts(); }
+  virtual std::string find_latest(Context& /*context*/);
+  virtual std::string find_best();
   virtual Checkpoint load_named(Context& /*context*/, const std::string& /*place*/,
-                                const CheckpointNames& /*names*/) {
-    no_parts();
-  }
+                                const CheckpointNames& /*names*/);
 
  protected:
   CheckpointStore() = default;
@@ -122,38 +109,16 @@ class CheckpointStore {
   CheckpointStore& operator=(const CheckpointStore&) = default;
 
  private:
-  [[noreturn]] static void no_parts() {
-    fail(error_id::checkpoint_parts, "CheckpointStore", "store",
-         "a store that takes whole states only",
-         "a store that ranks can save parts to, such as CheckpointFolder");
-  }
+  [[noreturn]] static void no_parts();
 };
 
 // Checks that a run with the identity `current` may resume from a checkpoint with the identity
 // `saved`: the same names with the same values, in any order. Error checkpoint.identity names all
 // differences, with both values.
-inline void check_identity(const Record& saved, const Record& current) {
-  std::string names, given, wanted;
-  const auto differ = [&](std::string_view name, std::string_view now, std::string_view then) {
-    const std::string_view comma = names.empty() ? "" : ", ";
-    names.append(comma).append(soma::quoted(name));
-    given.append(comma).append(now);
-    wanted.append(comma).append(then);
-  };
-  constexpr std::string_view absent = "not there";
-  for (const auto& [name, value] : current.entries()) {
-    const RecordValue* then = saved.find(name);
-    // Compared as text, because a file does not store whether a 5 was signed.
-    if (then == nullptr)
-      differ(name, to_text(value), absent);
-    else if (to_text(value) != to_text(*then))
-      differ(name, to_text(value), to_text(*then));
-  }
-  for (const auto& [name, value] : saved.entries())
-    if (!current.contains(name)) differ(name, absent, to_text(value));
-  if (!names.empty())
-    fail(error_id::checkpoint_identity, "check_identity", names, given,
-         wanted.append(", as the checkpoint has it"));
-}
+void check_identity(const Record& saved, const Record& current);
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/state/impl/checkpoint.ipp>
+#endif

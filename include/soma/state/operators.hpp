@@ -12,25 +12,13 @@ namespace soma {
 
 // Sets "operators" to the names of the custom operators that have run in the context (for any
 // model), separated by spaces. Sets nothing if there are none.
-inline void set_operators(Record& record, Context& context) {
-  std::string names;
-  for (const Operator* op : context.operators().all())
-    if (op->registration != nullptr && op->registration->used.load(std::memory_order_relaxed))
-      names.append(names.empty() ? "" : " ").append(op->name);
-  if (!names.empty()) record.set("operators", names);
-}
+void set_operators(Record& record, Context& context);
 
 // Error checkpoint.operator: the context lacks an operator that the record names.
-inline void check_operators(const Record& record, Context& context) {
-  if (!record.contains("operators")) return;
-  for (std::string_view rest = record.text("operators"); !rest.empty();) {
-    const std::string_view name = rest.substr(0, rest.find(' '));
-    rest.remove_prefix(name.size() < rest.size() ? name.size() + 1 : rest.size());
-    if (!name.empty() && context.operators().find(name) == nullptr)
-      fail(error_id::checkpoint_operator, "check_operators", "operator",
-           quoted(name).append(", which the checkpoint's model ran"),
-           "an operator that is registered in the context");
-  }
-}
+void check_operators(const Record& record, Context& context);
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/state/impl/operators.ipp>
+#endif

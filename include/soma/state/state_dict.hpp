@@ -14,21 +14,7 @@
 namespace soma {
 
 // The number of letters to insert, remove or replace (Levenshtein); long names are cut.
-inline std::size_t edit_distance(std::string_view a, std::string_view b) {
-  a = a.substr(0, 256);
-  b = b.substr(0, 256);
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = (std::min)({replaced, diagonal + 1, row[j] + 1});
-    }
-  }
-  return row.back();
-}
+std::size_t edit_distance(std::string_view a, std::string_view b);
 
 // Copies share the tensors.
 class StateDict {
@@ -36,71 +22,26 @@ class StateDict {
   using Entry = std::pair<std::string, Tensor>;
 
   // Errors state.duplicate_name, tensor.undefined.
-  void set(std::string name, Tensor tensor) {
-    if (!tensor.defined())
-      fail(error_id::tensor_undefined, "StateDict::set", soma::quoted(name), "no tensor",
-           "one with elements");
-    const auto place = lower_bound(name);
-    if (place != entries_.end() && place->first == name)
-      fail(error_id::duplicate_name, "StateDict::set", "name", soma::quoted(name), "a new name");
-    // std::vector::insert of pairs would cost every unit more than the rest of this class.
-    std::size_t at = entries_.size();
-    const auto wanted = static_cast<std::size_t>(place - entries_.begin());
-    entries_.push_back({std::move(name), std::move(tensor)});
-    for (; at > wanted; --at) std::swap(entries_[at], entries_[at - 1]);
-  }
+  void set(std::string name, Tensor tensor);
 
   // The tensor of that name. Error state.missing_name, which lists similar names.
-  const Tensor& at(std::string_view name) const {
-    const Tensor* tensor = find(name);
-    if (tensor == nullptr)
-      fail(error_id::missing_name, "StateDict::at", "name", soma::quoted(name), near_names(name));
-    return *tensor;
-  }
+  const Tensor& at(std::string_view name) const;
   // The same, or nullptr.
-  const Tensor* find(std::string_view name) const {
-    const auto place = lower_bound(name);
-    return place != entries_.end() && place->first == name ? &place->second : nullptr;
-  }
-  bool contains(std::string_view name) const { return find(name) != nullptr; }
+  const Tensor* find(std::string_view name) const;
+  bool contains(std::string_view name) const;
   // Returns true if the name was there.
-  bool erase(std::string_view name) {
-    const auto place = lower_bound(name);
-    if (place == entries_.end() || place->first != name) return false;
-    entries_.erase(place);
-    return true;
-  }
+  bool erase(std::string_view name);
 
-  std::size_t size() const { return entries_.size(); }
-  bool empty() const { return entries_.empty(); }
+  std::size_t size() const;
+  bool empty() const;
   auto begin() const { return entries_.begin(); }
   auto end() const { return entries_.end(); }
 
   // "one of 12 names, such as \"a.weight\", \"b.weight\"": the three nearest, for messages.
-  std::string near_names(std::string_view name) const {
-    if (empty()) return "a name in a dictionary that has none";
-    std::string text = "one of " + std::to_string(size()) + " names, such as ";
-    const Entry* shown[3] = {};
-    for (std::size_t i = 0; i < 3 && i < size(); ++i) {
-      std::size_t least = ~std::size_t{0};
-      for (const Entry& entry : entries_) {
-        const std::size_t distance = soma::edit_distance(name, entry.first);
-        if (distance >= least || &entry == shown[0] || &entry == shown[1]) continue;
-        least = distance;
-        shown[i] = &entry;
-      }
-      text.append(i == 0 ? "" : ", ").append(soma::quoted(shown[i]->first));
-    }
-    return text;
-  }
+  std::string near_names(std::string_view name) const;
 
  private:
-  std::vector<Entry>::const_iterator lower_bound(std::string_view name) const {
-    return std::lower_bound(entries_.begin(), entries_.end(), name,
-                            [](const Entry& entry, std::string_view wanted) {
-                              return std::string_view(entry.first) < wanted;
-                            });
-  }
+  std::vector<Entry>::const_iterator lower_bound(std::string_view name) const;
 
   std::vector<Entry> entries_;  // ascending; std::string compares bytes as unsigned
 };
@@ -113,30 +54,11 @@ struct CopyIntoOptions {
 // in the source, with the same shape and dtype. Nothing is written before all is checked. Returns
 // the names that only the source has. Errors state.missing_name, state.shape, state.dtype,
 // tensor.read_only; state.extra_name if the options forbid further names.
-inline std::vector<std::string> copy_into(const StateDict& source, const StateDict& target,
-                                          const CopyIntoOptions& options = {}) {
-  for (const auto& [name, to] : target) {
-    const Tensor* from = source.find(name);
-    if (from == nullptr)
-      fail(error_id::missing_name, "copy_into", "name", soma::quoted(name) + ", which source lacks",
-           source.near_names(name));
-    if (from->shape() != to.shape())
-      fail(error_id::state_shape, "copy_into", soma::quoted(name), from->describe(), to.describe());
-    if (from->dtype() != to.dtype())
-      fail(error_id::state_dtype, "copy_into", soma::quoted(name), from->describe(), to.describe());
-    if (!to.storage().writable())
-      fail(error_id::tensor_read_only, "copy_into", soma::quoted(name),
-           to.describe() + " of constant elements", "a writable tensor");
-  }
-  std::vector<std::string> extra;
-  for (const auto& [name, from] : source)
-    if (!target.contains(name)) extra.push_back(name);
-  if (options.extra_names_are_errors && !extra.empty())
-    fail(error_id::extra_name, "copy_into", "name",
-         soma::quoted(extra.front()) + " (one of " + std::to_string(extra.size()) + " extra)",
-         "a name of the target, " + target.near_names(extra.front()));
-  for (const auto& [name, to] : target) copy(source.at(name), to);
-  return extra;
-}
+std::vector<std::string> copy_into(const StateDict& source, const StateDict& target,
+                                   const CopyIntoOptions& options = {});
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/state/impl/state_dict.ipp>
+#endif

@@ -101,22 +101,11 @@ constexpr bool is_floating(DType dtype) { return detail::info(dtype).floating; }
 constexpr const FloatFormat& format_of(DType dtype) { return detail::info(dtype).format; }
 
 // Error tensor.unknown_dtype lists the known names.
-inline DType find_dtype(std::string_view name) {
-  for (const DType dtype : dtypes)
-    if (to_string(dtype) == name) return dtype;
-  std::string wanted = "one of";
-  for (const DType dtype : dtypes) wanted.append(" ").append(to_string(dtype));
-  fail(error_id::unknown_dtype, "find_dtype", "name", quoted(name), wanted);
-}
+DType find_dtype(std::string_view name);
 
 // The type whose elements have that format, whatever its overflow policy. Error
 // tensor.unknown_dtype.
-inline DType find_dtype(const FloatFormat& format) {
-  const int index = detail::dtype_index(format.with(Overflow::special));
-  if (index >= 0) return static_cast<DType>(index);
-  fail(error_id::unknown_dtype, "find_dtype", "format", to_string(format),
-       "a format that tensors support");
-}
+DType find_dtype(const FloatFormat& format);
 
 // dtype_of<T>: the tag of a C++ type. A type without a tag is a compile error.
 template <class T>
@@ -178,3 +167,7 @@ requires(detail::dtype_index(F) >= 0) struct DTypeOf<minifloat<F>> {
 };
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/tensor/impl/dtype.ipp>
+#endif

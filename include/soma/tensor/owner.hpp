@@ -17,14 +17,8 @@ class Owner {
         end_([](void* held) { delete static_cast<std::remove_cvref_t<T>*>(held); }) {}
   Owner(Owner&& other) noexcept
       : keeper_(std::exchange(other.keeper_, nullptr)), end_(other.end_) {}
-  Owner& operator=(Owner&& other) noexcept {
-    std::swap(keeper_, other.keeper_);
-    std::swap(end_, other.end_);
-    return *this;
-  }
-  ~Owner() {
-    if (keeper_ != nullptr) end_(keeper_);
-  }
+  Owner& operator=(Owner&& other) noexcept;
+  ~Owner();
 
   // The object that was moved in, of its type without const and reference; nullptr if empty.
   void* get() const { return keeper_; }
@@ -35,3 +29,7 @@ class Owner {
 };
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/tensor/impl/owner.ipp>
+#endif

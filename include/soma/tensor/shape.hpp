@@ -25,17 +25,7 @@ class Shape {
   // Errors tensor.rank, base.size_overflow (more than 2^64 - 1 elements).
   Shape(std::initializer_list<std::size_t> sizes)
       : Shape(std::span<const std::size_t>(sizes.begin(), sizes.size())) {}
-  explicit Shape(std::span<const std::size_t> sizes) : rank_(sizes.size()) {
-    if (rank_ > max_rank)
-      fail(error_id::tensor_rank, "Shape", "rank", std::to_string(rank_),
-           "0 to " + std::to_string(max_rank));
-    for (std::size_t i = 0; i < rank_; ++i) sizes_[i] = sizes[i];
-    // Checked even with an empty dimension: strides are products of the sizes, and must not
-    // overflow.
-    std::size_t product = 1;
-    for (const std::size_t size : sizes)
-      product = checked_multiply(product, (std::max)(size, std::size_t{1}), "Shape");
-  }
+  explicit Shape(std::span<const std::size_t> sizes);
 
   constexpr std::size_t rank() const { return rank_; }
   // Error tensor.index.
@@ -66,26 +56,9 @@ class Shape {
 
   // The same shape with another size in that dimension, with two dimensions exchanged, or without
   // that dimension. Error tensor.index.
-  Shape with(std::size_t dimension, std::size_t size) const {
-    check(dimension);
-    Shape result = *this;
-    result.sizes_[dimension] = size;
-    return Shape(std::span<const std::size_t>(result.begin(), result.rank_));
-  }
-  Shape exchanged(std::size_t a, std::size_t b) const {
-    check(a);
-    check(b);
-    Shape result = *this;
-    std::swap(result.sizes_[a], result.sizes_[b]);
-    return result;
-  }
-  Shape without(std::size_t dimension) const {
-    check(dimension);
-    Shape result;
-    for (std::size_t i = 0; i < rank_; ++i)
-      if (i != dimension) result.sizes_[result.rank_++] = sizes_[i];
-    return result;
-  }
+  Shape with(std::size_t dimension, std::size_t size) const;
+  Shape exchanged(std::size_t a, std::size_t b) const;
+  Shape without(std::size_t dimension) const;
 
   // Row-major strides.
   constexpr Strides strides() const {
@@ -109,32 +82,14 @@ class Shape {
 };
 
 // "[2, 3]"
-inline std::string to_string(const Shape& shape) {
-  std::string text = "[";
-  for (std::size_t i = 0; i < shape.rank(); ++i)
-    text.append(i == 0 ? "" : ", ").append(std::to_string(shape[i]));
-  return text + "]";
-}
-
-inline void Shape::refuse(std::size_t dimension) const {
-  fail(error_id::tensor_index, "Shape", "dimension", std::to_string(dimension),
-       "below the rank of " + to_string(*this));
-}
+std::string to_string(const Shape& shape);
 
 // NumPy's broadcasting: shapes are aligned at their last dimensions; two sizes are equal, or one of
 // them is 1. Error tensor.broadcast names both shapes.
-inline Shape broadcast(const Shape& a, const Shape& b, std::string_view operation) {
-  const std::size_t rank = (std::max)(a.rank(), b.rank());
-  std::array<std::size_t, max_rank> sizes{};
-  for (std::size_t i = 0; i < rank; ++i) {
-    const std::size_t x = i + a.rank() < rank ? 1 : a[i + a.rank() - rank];
-    const std::size_t y = i + b.rank() < rank ? 1 : b[i + b.rank() - rank];
-    if (x != y && x != 1 && y != 1)
-      fail(error_id::tensor_broadcast, operation, "shape", to_string(b),
-           "a shape that broadcasts with " + to_string(a));
-    sizes[i] = x == 1 ? y : x;
-  }
-  return Shape(std::span<const std::size_t>(sizes.data(), rank));
-}
+Shape broadcast(const Shape& a, const Shape& b, std::string_view operation);
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/tensor/impl/shape.ipp>
+#endif

@@ -50,85 +50,51 @@ class Storage {
   Storage() = default;
 
   // Uninitialised bytes, aligned to memory_alignment. Errors base.size_overflow, memory.exhausted.
-  static Storage allocate(Heap& heap, std::size_t bytes) {
-    const std::size_t total = checked_add(bytes, sizeof(detail::StorageBlock), "Storage");
-    auto* block = static_cast<std::byte*>(heap.allocate(total));
-    return Storage(::new (block) detail::StorageBlock{
-        .heap = &heap, .data = block + sizeof(detail::StorageBlock), .bytes = bytes, .owner = {}});
-  }
+  static Storage allocate(Heap& heap, std::size_t bytes);
   // Bytes of another owner, which stay valid as long as `owner` is held.
-  static Storage adopt(Heap& heap, std::byte* data, std::size_t bytes, Owner owner, bool writable) {
-    void* block = heap.allocate(sizeof(detail::StorageBlock));
-    return Storage(::new (block) detail::StorageBlock{.heap = &heap,
-                                                      .data = data,
-                                                      .bytes = bytes,
-                                                      .owner = std::move(owner),
-                                                      .writable = writable});
-  }
+  static Storage adopt(Heap& heap, std::byte* data, std::size_t bytes, Owner owner, bool writable);
 
-  Storage(const Storage& other) : block_(other.block_) {
-    if (block_ != nullptr) block_->references.fetch_add(1, std::memory_order_relaxed);
-  }
+  Storage(const Storage& other);
   Storage(Storage&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
-  Storage& operator=(Storage other) noexcept {
-    std::swap(block_, other.block_);
-    return *this;
-  }
-  ~Storage() {
-    if (block_ == nullptr || block_->references.fetch_sub(1, std::memory_order_acq_rel) != 1)
-      return;
-    Heap* heap = block_->heap;
-    block_->~StorageBlock();
-    heap->deallocate(block_);
-  }
+  Storage& operator=(Storage other) noexcept;
+  ~Storage();
 
   explicit operator bool() const { return block_ != nullptr; }
   // Non-empty storages only. Error tensor.undefined.
-  std::byte* data() const { return block().data; }
-  std::size_t bytes() const { return block().bytes; }
-  bool writable() const { return block().writable; }
+  std::byte* data() const;
+  std::size_t bytes() const;
+  bool writable() const;
   // The heap that the bytes belong to; each context has one heap.
-  const Heap& heap() const { return *block().heap; }
-  std::uint64_t version() const { return block().version; }
-  void advance_version() const { ++block().version; }
+  const Heap& heap() const;
+  std::uint64_t version() const;
+  void advance_version() const;
   // Called by the runner of recorded calls: recording has already counted their writes.
-  void set_version(std::uint64_t version) const { block().version = version; }
+  void set_version(std::uint64_t version) const;
   // Called before the bytes are read or written: runs the pending calls that must come first. Does
   // nothing if no call is pending.
-  void before_read() const {
-    if (block_ != nullptr && block_->pending_write) block_->pending->run_pending(identity());
-  }
-  void before_write() const {
-    if (block_ != nullptr && block_->pending != nullptr) block_->pending->run_pending(identity());
-  }
+  void before_read() const;
+  void before_write() const;
   // Called by the recorder of calls: from now on `calls` write the storage (or only read it), and
   // hold one more handle; nullptr: they have run.
-  void set_pending(PendingCalls* calls, bool write) const {
-    block().pending = calls;
-    block().pending_handles = calls == nullptr ? 0 : block().pending_handles + 1;
-    block().pending_write = calls != nullptr && (write || block().pending_write);
-  }
+  void set_pending(PendingCalls* calls, bool write) const;
   // Equal for handles of the same storage, different for all others.
-  std::uintptr_t identity() const { return reinterpret_cast<std::uintptr_t>(block_); }
+  std::uintptr_t identity() const;
   // The number of handles that share the storage.
-  std::size_t handles() const { return block().references.load(std::memory_order_acquire); }
+  std::size_t handles() const;
   // True if this is the only handle, so that the bytes may be reused. Handles of pending calls do
   // not count, because new calls run after them.
-  bool unique() const {
-    return block().references.load(std::memory_order_acquire) == 1 + block().pending_handles;
-  }
+  bool unique() const;
   friend bool operator==(const Storage& a, const Storage& b) { return a.block_ == b.block_; }
 
  private:
   explicit Storage(detail::StorageBlock* block) : block_(block) {}
-  detail::StorageBlock& block() const {
-    if (block_ == nullptr) refuse();
-    return *block_;
-  }
-  [[noreturn]] static void refuse() {
-    fail(error_id::tensor_undefined, "Tensor", "tensor", "no tensor", "one with elements");
-  }
+  detail::StorageBlock& block() const;
+  [[noreturn]] static void refuse();
   detail::StorageBlock* block_ = nullptr;
 };
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/tensor/impl/storage.ipp>
+#endif

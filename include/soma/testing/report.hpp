@@ -42,27 +42,11 @@ struct Report {
   std::vector<std::string> not_checked;                    // the topics left out, and why
   std::vector<std::string> failures;
 
-  bool passed() const { return failures.empty(); }
+  bool passed() const;
 };
 
 // Several lines: the checks, those that were impossible, and every failure.
-inline std::string to_string(const Report& report) {
-  std::string text = report.name;
-  text.append(report.checks == 0 ? ": not checked" : report.passed() ? ": passed" : ": FAILED");
-  text.append(", ").append(std::to_string(report.checks)).append(" checks\n");
-  for (std::size_t i = 0; i < topic_names.size(); ++i)
-    if (report.by_topic[i] != 0)
-      text.append("  checked ")
-          .append(std::to_string(report.by_topic[i]))
-          .append(" times: ")
-          .append(topic_names[i])
-          .append("\n");
-  for (const std::string& what : report.not_checked)
-    text.append("  not checked: ").append(what).append("\n");
-  for (const std::string& failure : report.failures)
-    text.append("  failed: ").append(failure).append("\n");
-  return text;
-}
+std::string to_string(const Report& report);
 
 // For std::ostream, or any class that takes texts like it.
 template <class Stream>
@@ -72,3 +56,7 @@ Stream& operator<<(Stream& stream, const Report& report) {
 }
 
 }  // namespace soma::testing
+
+#ifndef SOMA_DISPATCH
+#include <soma/testing/impl/report.ipp>
+#endif

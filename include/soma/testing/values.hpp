@@ -16,17 +16,7 @@
 
 namespace soma::testing::detail {
 
-inline double value_of(const Sample& sample, std::size_t input, std::size_t element) {
-  const SampleInput& description = sample.inputs[input];
-  if (!description.values.empty()) return description.values[element];
-  const std::uint32_t word = random_word({.seed = 2024,
-                                          .stream = stream_id(sample.name, "sample"),
-                                          .step = static_cast<std::uint32_t>(input),
-                                          .index = element});
-  const double share = word * 0x1p-32, span = description.high - description.low;
-  if (is_floating(description.dtype)) return static_cast<float>(description.low + span * share);
-  return description.low + std::floor((span + 1) * share);
-}
+double value_of(const Sample& sample, std::size_t input, std::size_t element);
 
 inline constexpr std::size_t no_input = ~std::size_t{0};
 
@@ -37,141 +27,37 @@ struct Variation {
   std::size_t poisoned = no_input;  // the input around which other numbers lie
 };
 
-inline DType dtype_in(const SampleInput& input, const Variation& variation) {
-  return is_floating(input.dtype) && variation.dtype != DType::fp32 ? variation.dtype : input.dtype;
-}
+DType dtype_in(const SampleInput& input, const Variation& variation);
 
-inline void store(std::byte* to, DType dtype, double value) {
-  const auto put = [to](auto number) { std::memcpy(to, &number, sizeof number); };
-  switch (dtype) {
-    case DType::int8:
-      return put(static_cast<std::int8_t>(value));
-    case DType::uint8:
-      return put(static_cast<std::uint8_t>(value));
-    case DType::int16:
-      return put(static_cast<std::int16_t>(value));
-    case DType::int32:
-      return put(static_cast<std::int32_t>(value));
-    case DType::int64:
-      return put(static_cast<std::int64_t>(value));
-    case DType::boolean:
-      return put(value != 0);
-    default:
-      break;
-  }
-  const FloatFormat& format = format_of(dtype);
-  const std::uint32_t code = encode(format, static_cast<float>(value)) << format.storage_shift();
-  std::memcpy(to, &code, size_of(dtype));
-}
+void store(std::byte* to, DType dtype, double value);
 
 // The value after it was stored in a type.
-inline double stored(DType dtype, double value) {
-  if (!is_floating(dtype)) return value;
-  const FloatFormat& format = format_of(dtype);
-  return static_cast<double>(decode(format, encode(format, static_cast<float>(value))));
-}
+double stored(DType dtype, double value);
 
 // A tensor in the middle of a longer one whose other elements are all `around`: reading or writing
 // beside the tensor is detected, and does no harm.
 inline constexpr std::size_t guard_elements = 1024;
-inline Tensor guarded(Context& context, const Shape& shape, DType dtype, double around) {
-  const std::size_t elements = shape.elements();
-  const Tensor whole = Tensor::empty(context, Shape{elements + 2 * guard_elements}, dtype);
-  std::byte* data = whole.mutable_raw();
-  for (std::size_t i = 0; i < whole.elements(); ++i)
-    store(data + i * size_of(dtype), dtype, around);
-  return whole.slice(0, guard_elements, guard_elements + elements).reshape(shape);
-}
+Tensor guarded(Context& context, const Shape& shape, DType dtype, double around);
 
-inline Tensor make_input(Context& context, const Sample& sample, std::size_t input,
-                         const Variation& variation) {
-  const SampleInput& description = sample.inputs[input];
-  if (description.left_out) return {};
-  const DType dtype = dtype_in(description, variation);
-  Tensor tensor;
-  if (variation.gaps && description.shape.rank() > 0) {  // every other element of a longer last row
-    const std::size_t last = description.shape.rank() - 1;
-    tensor = Tensor::zeros(context, description.shape.with(last, 2 * description.shape[last] + 1),
-                           dtype);
-    tensor = tensor.slice(last, 1, 1 + 2 * description.shape[last], 2);
-  } else {
-    // Indices that are read by mistake stay small.
-    const double other = is_floating(dtype) ? 3e4 : 1;
-    tensor = guarded(context, description.shape, dtype, variation.poisoned == input ? other : 0);
-  }
-  std::byte* data = tensor.mutable_raw();
-  std::size_t element = 0;
-  soma::detail::for_each_row(
-      tensor.shape(), tensor.strides(), tensor.strides(), [&](std::size_t row, std::size_t) {
-        const std::size_t step = tensor.rank() == 0 ? 1 : tensor.strides()[tensor.rank() - 1];
-        for (std::size_t i = 0; i < tensor.shape().columns(); ++i)
-          store(data + (row + i * step) * size_of(dtype), dtype,
-                value_of(sample, input, element++));
-      });
-  return tensor;
-}
+Tensor make_input(Context& context, const Sample& sample, std::size_t input,
+                  const Variation& variation);
 
-inline double element_of(const Tensor& contiguous, std::size_t i) {
-  const std::byte* data = contiguous.raw() + i * size_of(contiguous.dtype());
-  const auto get = [data]<class T>(T number) {
-    std::memcpy(&number, data, sizeof number);
-    return static_cast<double>(number);
-  };
-  switch (contiguous.dtype()) {
-    case DType::int8:
-      return get(std::int8_t{});
-    case DType::uint8:
-    case DType::boolean:
-      return get(std::uint8_t{});
-    case DType::int16:
-      return get(std::int16_t{});
-    case DType::int32:
-      return get(std::int32_t{});
-    case DType::int64:
-      return get(std::int64_t{});
-    default:
-      break;
-  }
-  const FloatFormat& format = format_of(contiguous.dtype());
-  std::uint32_t code = 0;
-  std::memcpy(&code, data, size_of(contiguous.dtype()));
-  return static_cast<double>(decode(format, code >> format.storage_shift()));
-}
+double element_of(const Tensor& contiguous, std::size_t i);
 
-inline ReferenceTensor to_reference(Context& context, const Tensor& tensor) {
-  ReferenceTensor result{tensor.shape(), {}};
-  const Tensor plain = contiguous(context, tensor);
-  for (std::size_t i = 0; i < plain.elements(); ++i) result.values.push_back(element_of(plain, i));
-  return result;
-}
+ReferenceTensor to_reference(Context& context, const Tensor& tensor);
 
-inline double largest(const std::vector<double>& values) {
-  double result = 1;
-  for (const double value : values) result = (std::max)(result, std::fabs(value));
-  return result;
-}
+double largest(const std::vector<double>& values);
 
 // Half a unit in the last place of a type, relative; where numbers are small, its smallest step.
-inline double rounding_of(DType dtype) {
-  return is_floating(dtype) ? std::ldexp(1.0, -format_of(dtype).mantissa_bits - 1) : 0;
-}
+double rounding_of(DType dtype);
 
 // A message about the largest difference beyond `bound` times the largest magnitude; empty if there
 // is none. The wanted value as the type stores it (an overflow, for example) is always correct.
-inline std::string compare(const std::vector<double>& given, const std::vector<double>& wanted,
-                           double bound, DType dtype = DType::fp32) {
-  if (given.size() != wanted.size())
-    return std::to_string(given.size()) + " elements, wanted " + std::to_string(wanted.size());
-  const double limit = bound * largest(wanted);
-  for (std::size_t i = 0; i < given.size(); ++i) {
-    const double best = stored(dtype, wanted[i]);
-    const bool right = given[i] == best || (given[i] != given[i] && best != best);
-    if (!right && !(std::fabs(given[i] - wanted[i]) <= limit))
-      return "element " + std::to_string(i) + " is " + std::to_string(given[i]) + ", wanted " +
-             std::to_string(wanted[i]) + " within " + std::to_string(limit) + " (off by " +
-             std::to_string(std::fabs(given[i] - wanted[i]) / limit) + " times that)";
-  }
-  return {};
-}
+std::string compare(const std::vector<double>& given, const std::vector<double>& wanted,
+                    double bound, DType dtype = DType::fp32);
 
 }  // namespace soma::testing::detail
+
+#ifndef SOMA_DISPATCH
+#include <soma/testing/impl/values.ipp>
+#endif

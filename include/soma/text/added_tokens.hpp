@@ -26,110 +26,39 @@ namespace detail {
 
 // Reads an entry of a list. Tokens here are special, and are found in the text as written: a token
 // that is searched in normalized text, or takes the spaces around it, is an error.
-inline AddedToken added_token(const SettingsReader& settings, const Json& entry, std::size_t id) {
-  AddedToken token{.content = {}, .id = id};
-  settings.read(entry, "content", token.content);
-  settings.read(entry, "id", token.id);
-  settings.check_token(entry, token.content);
-  bool special = false;
-  settings.read(entry, "special", special);
-  if (!special)
-    settings.refuse("whose added token " + soma::quoted(token.content) + " is not special");
-  return token;
-}
+AddedToken added_token(const SettingsReader& settings, const Json& entry, std::size_t id);
 
 }  // namespace detail
 
 // The tokens of added_tokens_decoder in the content of a tokenizer_config.json, an object of ids to
 // tokens; `present`: true if there is one. Error text.tokenizer_file.
-inline std::vector<AddedToken> read_added_tokens(std::string_view content, bool& present,
-                                                 std::string_view name = "memory") {
-  const detail::SettingsReader settings("read_tokenizer_config", name);
-  const detail::Json root = settings.parse(content);
-  const detail::Json* all = settings.object(root, "added_tokens_decoder");
-  present = all != nullptr;
-  std::vector<AddedToken> tokens;
-  if (all == nullptr) return tokens;
-  for (const auto& [key, entry] : all->items()) {
-    std::size_t id = 0;
-    for (const char digit : key) {
-      if (digit < '0' || digit > '9' || key.size() > 9)
-        settings.refuse("whose added_tokens_decoder has the id " + soma::quoted(key));
-      id = 10 * id + static_cast<std::size_t>(digit - '0');
-    }
-    tokens.push_back(detail::added_token(settings, entry, id));
-  }
-  return tokens;
-}
+std::vector<AddedToken> read_added_tokens(std::string_view content, bool& present,
+                                          std::string_view name = "memory");
 
 // The same for an added_tokens.json, an object of tokens to ids. Tokens that are not special in
 // `options` are searched in normalized text, which is an error.
-inline std::vector<AddedToken> read_added_tokens_map(std::string_view content,
-                                                     const TokenizerOptions& options,
-                                                     std::string_view name = "memory") {
-  const detail::SettingsReader settings("read_added_tokens_map", name);
-  const detail::Json root = settings.parse(content);
-  std::vector<AddedToken> tokens;
-  for (const auto& [token, id] : root.items()) {
-    AddedToken added{.content = token, .id = 0};
-    settings.read(root, token.c_str(), added.id);
-    if (!detail::has_role(options, token) &&
-        std::ranges::find(options.more_special, token) == options.more_special.end())
-      settings.refuse("whose added token " + soma::quoted(token) + " is not special");
-    tokens.push_back(std::move(added));
-  }
-  return tokens;
-}
+std::vector<AddedToken> read_added_tokens_map(std::string_view content,
+                                              const TokenizerOptions& options,
+                                              std::string_view name = "memory");
 
 namespace detail {
 
 // The most ids that a file's list may name: lists have few holes, and a number in a file is not
 // trusted.
-inline std::size_t most_ids(std::size_t count) { return 2 * count + (std::size_t{1} << 16); }
+std::size_t most_ids(std::size_t count);
 
 // The vocabulary with further tokens under their ids. Tokens that it already has are pieces, or
 // added tokens. Errors text.tokenizer_file (another piece has the id, or the token has another id),
 // text.vocabulary.
-inline Vocabulary with_added(const SettingsReader& settings, const Vocabulary& vocabulary,
-                             const std::vector<AddedToken>& tokens) {
-  std::vector<std::string_view> pieces;
-  std::vector<std::size_t> added;
-  for (std::size_t i = 0; i < vocabulary.size(); ++i) {
-    const auto id = static_cast<std::int32_t>(i);
-    pieces.push_back(vocabulary.piece(id));
-    if (vocabulary.is_added(id)) added.push_back(i);
-  }
-  const std::size_t before = added.size();
-  for (const AddedToken& token : tokens) {
-    const std::string which = "whose added token " + soma::quoted(token.content);
-    const std::int32_t known = vocabulary.find(token.content);
-    const bool fits = token.id < pieces.size()
-                          ? pieces[token.id].empty() || pieces[token.id] == token.content
-                          : token.id < most_ids(pieces.size());
-    if (token.content.empty() || !fits ||
-        (known != Vocabulary::absent && static_cast<std::size_t>(known) != token.id))
-      settings.refuse(
-          which + " has the id " + std::to_string(token.id) +
-          (known != Vocabulary::absent ? ", and its vocab gives it " + std::to_string(known)
-           : token.id < pieces.size()  ? ", which its vocab gives " + soma::quoted(pieces[token.id])
-                                       : ""));
-    if (known != Vocabulary::absent) continue;
-    if (token.id >= pieces.size()) pieces.resize(token.id + 1);
-    pieces[token.id] = token.content;
-    if (std::ranges::find(added, token.id) == added.end()) added.push_back(token.id);
-  }
-  if (added.size() == before) return vocabulary;
-  std::ranges::sort(added);
-  return Vocabulary::from_list(pieces, added, settings.name());
-}
+Vocabulary with_added(const SettingsReader& settings, const Vocabulary& vocabulary,
+                      const std::vector<AddedToken>& tokens);
 
 // Adds special tokens without a role, each once.
-inline void add_special(TokenizerOptions& options, const std::vector<AddedToken>& tokens) {
-  for (const AddedToken& token : tokens)
-    if (!has_role(options, token.content) &&
-        std::ranges::find(options.more_special, token.content) == options.more_special.end())
-      options.more_special.push_back(token.content);
-}
+void add_special(TokenizerOptions& options, const std::vector<AddedToken>& tokens);
 
 }  // namespace detail
 }  // namespace soma::text
+
+#ifndef SOMA_DISPATCH
+#include <soma/text/impl/added_tokens.ipp>
+#endif

@@ -21,75 +21,22 @@ struct DataFiles {
 };
 
 // True for names of data files: ".csv", ".txt.gz", but not ".csv~" or ".partial".
-inline bool is_data_name(std::string_view name) {
-  constexpr std::array<std::string_view, 6> endings = {".tsv",    ".csv", ".jsonl",
-                                                       ".ndjson", ".txt", ".ft"};
-  if (name.ends_with(".gz")) name.remove_suffix(3);
-  return std::ranges::any_of(endings, [&](auto ending) { return name.ends_with(ending); });
-}
+bool is_data_name(std::string_view name);
 
 // The names in a folder, ascending. Error text.folder.
-inline std::vector<std::string> names_in(std::string_view operation, const std::string& folder) {
-  std::vector<std::string> names;
-  std::error_code error;
-  std::filesystem::directory_iterator at(folder, error);
-  for (; !error && at != std::filesystem::directory_iterator(); at.increment(error))
-    names.push_back(at->path().filename().string());
-  if (error)
-    fail(error_id::text_folder, operation, "folder",
-         soma::quoted(folder) + " (" + error.message() + ")", "a folder that can be listed");
-  std::sort(names.begin(), names.end());
-  return names;
-}
+std::vector<std::string> names_in(std::string_view operation, const std::string& folder);
 
 namespace detail {
 
 // The file train.csv (or with another data ending), or the files in train/; empty if there is
 // neither. Error text.folder: both exist, or two such files.
-inline std::vector<std::string> files_of_part(std::string_view operation, const std::string& folder,
-                                              std::span<const std::string> names,
-                                              std::span<const std::string_view> parts) {
-  std::vector<std::string> found;
-  std::string first;
-  for (const std::string& name : names) {
-    const std::string path = folder + "/" + name;
-    std::error_code ignored;
-    const bool is_folder = std::filesystem::is_directory(path, ignored);
-    const std::string_view stem = std::string_view(name).substr(0, name.find('.'));
-    if (std::ranges::find(parts, is_folder ? std::string_view(name) : stem) == parts.end() ||
-        (!is_folder && !is_data_name(name)))
-      continue;
-    if (!first.empty())
-      fail(error_id::text_folder, operation, "folder",
-           soma::quoted(folder) + ", which has " + first + " and " + name, "one of them");
-    first = name;
-    if (!is_folder) {
-      found.push_back(path);
-      continue;
-    }
-    for (const std::string& inner : names_in(operation, path))
-      if (is_data_name(inner)) found.push_back(path + "/" + inner);
-    if (found.empty())
-      fail(error_id::text_folder, operation, "folder", soma::quoted(path) + ", without data",
-           "files that end in .tsv, .csv, .jsonl, .txt or .ft, or those with .gz behind");
-  }
-  return found;
-}
+std::vector<std::string> files_of_part(std::string_view operation, const std::string& folder,
+                                       std::span<const std::string> names,
+                                       std::span<const std::string_view> parts);
 
 // The files of a folder. Error text.folder.
-inline DataFiles files_of_folder(const std::string& path, std::string_view operation) {
-  constexpr std::array<std::string_view, 1> train = {"train"}, test = {"test"};
-  constexpr std::array<std::string_view, 4> names_of_validation = {"dev", "valid", "validation",
-                                                                   "val"};
-  const std::vector<std::string> names = names_in(operation, path);
-  return {.train = files_of_part(operation, path, names, train),
-          .validation = files_of_part(operation, path, names, names_of_validation),
-          .test = files_of_part(operation, path, names, test)};
-}
-inline bool is_data_folder(const std::string& path) {
-  std::error_code ignored;
-  return std::filesystem::is_directory(path, ignored);
-}
+DataFiles files_of_folder(const std::string& path, std::string_view operation);
+bool is_data_folder(const std::string& path);
 
 }  // namespace detail
 
@@ -97,27 +44,15 @@ inline bool is_data_folder(const std::string& path) {
 // optionally dev.* (or valid.*, validation.*, val.*) and test.*, or subfolders of these names with
 // files, read in the order of their names. Data files end in .tsv, .csv, .jsonl, .ndjson, .txt or
 // .ft, optionally followed by .gz; other files are ignored. Error text.folder.
-inline DataFiles find_data_files(const std::string& path,
-                                 std::string_view operation = "find_data_files") {
-  if (!detail::is_data_folder(path)) return {.train = {path}, .validation = {}, .test = {}};
-  DataFiles files = detail::files_of_folder(path, operation);
-  if (files.train.empty())
-    fail(error_id::text_folder, operation, "folder", soma::quoted(path) + ", without training data",
-         "a file train.tsv, .csv, .jsonl or .txt, or a folder train/");
-  return files;
-}
+DataFiles find_data_files(const std::string& path, std::string_view operation = "find_data_files");
 
 // The files that measure a finished model: a single file itself; of a folder the test files, or the
 // dev files if there are no test files. Error text.folder, also if there is neither.
-inline std::vector<std::string> find_test_files(const std::string& path,
-                                                std::string_view operation = "find_test_files") {
-  if (!detail::is_data_folder(path)) return {path};
-  DataFiles files = detail::files_of_folder(path, operation);
-  if (files.test.empty() && files.validation.empty())
-    fail(error_id::text_folder, operation, "folder",
-         soma::quoted(path) + ", without data to measure by",
-         "a file test.tsv, dev.tsv, .csv, .jsonl or .txt, or a folder test/ or dev/");
-  return std::move(files.test.empty() ? files.validation : files.test);
-}
+std::vector<std::string> find_test_files(const std::string& path,
+                                         std::string_view operation = "find_test_files");
 
 }  // namespace soma::text
+
+#ifndef SOMA_DISPATCH
+#include <soma/text/impl/data_files.ipp>
+#endif

@@ -15,31 +15,10 @@
 namespace soma::text {
 
 // `operation` names the caller in messages. Error file.read.
-inline std::string read_file(std::string_view operation, std::string_view path) {
-  const auto failed = [&](std::string_view problem, int number) {
-    soma::detail::file_failed(error_id::file_read, operation, path, problem, number,
-                              "a file that can be read");
-  };
-  if (path.find('\0') != std::string_view::npos) failed("no path", 0);
-  // Not blocking: opening a pipe would wait for its writer.
-  const int descriptor = ::open(std::string(path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) failed("cannot open", errno);
-  const struct Closing {
-    int descriptor;
-    ~Closing() { ::close(descriptor); }
-  } closing{descriptor};
-  struct stat known {};
-  if (::fstat(descriptor, &known) != 0) failed("cannot ask for its size", errno);
-  if (!S_ISREG(known.st_mode)) failed("not a regular file", 0);
-  std::string content;
-  char block[1 << 14];
-  for (;;) {
-    const auto count = ::read(descriptor, block, sizeof block);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) failed("cannot read", errno);
-    if (count == 0) return content;
-    content.append(block, static_cast<std::size_t>(count));
-  }
-}
+std::string read_file(std::string_view operation, std::string_view path);
 
 }  // namespace soma::text
+
+#ifndef SOMA_DISPATCH
+#include <soma/text/impl/read_file.ipp>
+#endif

@@ -84,13 +84,10 @@ struct SkippedRows {
 };
 
 // Adds to the entry of that reason, or adds an entry.
-inline void count_skipped(std::vector<SkippedRows>& skipped, const SkippedRows& more) {
-  for (SkippedRows& entry : skipped)
-    if (entry.reason == more.reason) {
-      entry.rows += more.rows;
-      return;
-    }
-  skipped.push_back(more);
-}
+void count_skipped(std::vector<SkippedRows>& skipped, const SkippedRows& more);
 
 }  // namespace soma::text
+
+#ifndef SOMA_DISPATCH
+#include <soma/text/impl/row_options.ipp>
+#endif

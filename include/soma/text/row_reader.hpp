@@ -28,15 +28,10 @@ class RowReader {
   // are ignored. `operation` names the caller in messages, and must outlive the object. Errors
   // file.read, text.file_format, text.column, text.header, and those of next().
   explicit RowReader(std::string_view path, const RowOptions& options = {},
-                     std::string_view operation = "RowReader")
-      : RowReader(ByteSource::open(operation, path, options.stop,
-                                   options.reads_ahead ? ReadAhead::yes : ReadAhead::no),
-                  options) {}
+                     std::string_view operation = "RowReader");
   // The same for a text in memory, which must outlive the object.
   static RowReader of_memory(std::string_view content, const RowOptions& options,
-                             std::string_view operation = "RowReader") {
-    return RowReader(ByteSource::of_memory(operation, content), options, content);
-  }
+                             std::string_view operation = "RowReader");
 
   // Reads the next row; returns false at the end. Labels are trimmed; texts are unchanged. A bad
   // row is an error with file and line, or, with skip_bad_rows, is counted:
@@ -50,338 +45,62 @@ class RowReader {
   //   text.row_too_long  more than max_row_bytes
   // Further errors: text.file_empty (not one good row), file.read, text.file_gzip,
   // text.file_changed, runtime.stopped (RowOptions::stop).
-  bool next(Row& row) {
-    Record record;
-    while (next_record(record)) {
-      std::optional<RowProblem> problem = std::move(record.problem);
-      if (!problem) problem = take(record, row);
-      if (!problem) problem = check(row);
-      row.line = record.line;
-      if (!problem) {
-        ++rows_;
-        return true;
-      }
-      refuse(*problem, record.line);
-    }
-    if (rows_ == 0)
-      fail(error_id::text_file_empty, operation(), "file",
-           soma::quoted(file()) + (skipped_.empty() ? ", without rows" : ", all rows of it bad"),
-           "at least one row with text and label");
-    return false;
-  }
+  bool next(Row& row);
 
   const std::vector<SkippedRows>& skipped() const { return skipped_; }
   Format format() const { return format_; }
   // True if the first row names the columns, by the options or by detection.
-  bool has_header() const { return header_.has_value(); }
-  const std::string& file() const { return records_.bytes().name(); }
-  const FileState& state() const { return records_.bytes().state(); }
+  bool has_header() const;
+  const std::string& file() const;
+  const FileState& state() const;
 
  private:
-  RowReader(ByteSource bytes, const RowOptions& options, std::string_view memory = {})
-      : options_(options),
-        memory_(memory),
-        records_(std::move(bytes), options.max_row_bytes, separator()),
-        format_(find_format()),
-        json_(options) {
-    if (format_ == Format::tsv || format_ == Format::csv) read_header();
-    if (format_ == Format::fasttext) refuse_columns();
-  }
+  RowReader(ByteSource bytes, const RowOptions& options, std::string_view memory = {});
 
   // ---- the file's format
 
-  Format find_format() {
-    if (options_.separator != 0) return Format::csv;
-    if (options_.format != Format::detect) return options_.format;
-    struct Ending {
-      std::string_view name;
-      Format format;
-    };
-    constexpr std::array<Ending, 4> endings = {{{".tsv", Format::tsv},
-                                                {".csv", Format::csv},
-                                                {".jsonl", Format::json_lines},
-                                                {".ndjson", Format::json_lines}}};
-    std::string_view name = file();
-    if (name.ends_with(".gz")) name.remove_suffix(3);
-    std::string_view line = records_.bytes().ahead();
-    // A byte order mark may be missing from a full buffer.
-    bool whole = line.size() + 3 < ByteSource::buffer_bytes;
-    line.remove_prefix((std::min)(line.find_first_not_of("\r\n"), line.size()));
-    whole = whole || line.find('\n') != line.npos;
-    line = line.substr(0, line.find('\n'));
-    const auto looks_like = [&](Format format) {
-      switch (format) {
-        case Format::fasttext:
-          return line.starts_with("__label__");
-        case Format::json_lines:
-          return line.starts_with('{');
-        case Format::tsv:
-          return line.find('\t') != std::string_view::npos;
-        default:
-          return line.find_first_of(",\"") != std::string_view::npos;
-      }
-    };
-    for (const auto& [ending, format] : endings) {
-      if (!name.ends_with(ending)) continue;
-      // In a longer line, the tab or comma may lie beyond the visible part.
-      const bool decided = whole || format == Format::json_lines;
-      if (!line.empty() && decided && !looks_like(format)) {
-        if (line.find_first_of(";|") != line.npos) check_separator(format);
-        fail(error_id::text_file_format, operation(), "file",
-             soma::quoted(file()) + ", whose first line is not " + std::string(to_string(format)),
-             "the format that the file's name says, or an explicit format");
-      }
-      check_separator(format);
-      return format;
-    }
-    for (const Format format : {Format::fasttext, Format::json_lines, Format::tsv})
-      if (looks_like(format)) {
-        check_separator(format);
-        return format;
-      }
-    // The file is empty: next() reports it.
-    if (line.empty()) return Format::tsv;
-    fail(error_id::text_file_format, operation(), "file", soma::quoted(file()),
-         "a name that ends in .tsv, .csv or .jsonl, a first line of fastText, JSON or with a tab, "
-         "or a format that is given");
-  }
+  Format find_format();
 
   char separator() const { return options_.separator != 0 ? options_.separator : ','; }
   // Error text.file_format: the columns of the file evidently have another separator.
-  void check_separator(Format format) {
-    if (format != Format::csv && format != Format::tsv) return;
-    const std::string_view ahead = records_.bytes().ahead();
-    const bool whole = ahead.size() + 3 < ByteSource::buffer_bytes;
-    const bool csv = format == Format::csv;
-    if (const char found = evident_separator(ahead, whole, csv ? ',' : '\t', csv); found != 0)
-      fail(error_id::text_file_format, operation(), "file",
-           soma::quoted(file()) + ", whose columns are separated by " +
-               std::string(separator_name(found)),
-           std::string(csv ? "commas" : "tabs") + ", or a separator that is given (--separator)");
-  }
+  void check_separator(Format format);
   // Lines of fastText have no columns.
-  void refuse_columns() const {
-    if (detail::text_columns_of(options_).empty() && options_.label_column.empty() &&
-        options_.pair_column.empty())
-      return;
-    fail(error_id::text_column, operation(), "columns of " + soma::quoted(file()), "given",
-         "none: each line of fastText is its labels and one text");
-  }
+  void refuse_columns() const;
 
   // ---- the header
 
-  void read_header() {
-    Record first;
-    if (!read_good(first)) return;
-    HeaderFinder finder(options_, first.fields);
-    if (finder.needs_rows()) read_ahead(finder, first);
-    const HeaderFinder::Verdict verdict = finder.verdict();
-    if (verdict == HeaderFinder::Verdict::unclear)
-      fail(error_id::text_header, operation(),
-           "line " + std::to_string(first.line) + " of " + soma::quoted(file()),
-           shown(first.fields) + ", whose label is in no other row",
-           "to be told whether it is a header (--header yes) or a row (--header no)");
-    const bool header = verdict == HeaderFinder::Verdict::header;
-    columns_ = find_columns(operation(), file(), options_, first.fields, header);
-    columns_line_ = first.line;
-    if (header)
-      header_ = std::move(first.fields);
-    else
-      waiting_ = std::move(first);
-  }
+  void read_header();
   // Reads the rows after the first with a reader of its own.
-  void read_ahead(HeaderFinder& finder, const Record& first) {
-    ByteSource again = memory_.data() != nullptr
-                           ? ByteSource::of_memory(operation(), memory_)
-                           : ByteSource::open(operation(), file(), options_.stop);
-    RecordReader records(std::move(again), options_.max_row_bytes, separator());
-    Record record;
-    while (finder.needs_rows() && read_record(records, record))
-      if (!record.problem && record.line > first.line &&
-          record.fields.size() == first.fields.size())
-        finder.add(record.fields);
-  }
-  static std::string shown(const std::vector<std::string>& fields) {
-    std::string all;
-    for (const std::string& field : fields)
-      all += (all.empty() ? "" : ", ") + soma::quoted(trimmed(field));
-    return all;
-  }
+  void read_ahead(HeaderFinder& finder, const Record& first);
+  static std::string shown(const std::vector<std::string>& fields);
   // A repeated header is no row, and no class.
-  std::optional<RowProblem> check_header(const Record& record) const {
-    if (!header_) return std::nullopt;
-    if (record.fields == *header_)
-      return RowProblem{error_id::text_header, "the header once more", "a row"};
-    const std::string_view label = trimmed_label((*header_)[columns_.label]);
-    if (options_.header == Header::detect && trimmed_label(record.fields[columns_.label]) == label)
-      return RowProblem{error_id::text_header,
-                        "labelled " + soma::quoted(label) + ", as line " +
-                            std::to_string(columns_line_) + ", which looks like a header",
-                        "another label, or to be told whether it is one (--header yes or no)"};
-    return std::nullopt;
-  }
+  std::optional<RowProblem> check_header(const Record& record) const;
   // The next record without a problem in its form.
-  bool read_good(Record& record) {
-    while (read_record(record)) {
-      if (!record.problem) return true;
-      refuse(*record.problem, record.line);
-    }
-    return false;
-  }
+  bool read_good(Record& record);
 
   // ---- rows
 
-  bool next_record(Record& record) {
-    if (!waiting_) return read_record(record);
-    record = *std::exchange(waiting_, std::nullopt);
-    return true;
-  }
-  bool read_record(Record& record) { return read_record(records_, record); }
-  bool read_record(RecordReader& records, Record& record) const {
-    if (format_ == Format::csv) return records.next_csv(record);
-    return format_ == Format::tsv ? records.next_tsv(record) : records.next_line(record);
-  }
+  bool next_record(Record& record);
+  bool read_record(Record& record);
+  bool read_record(RecordReader& records, Record& record) const;
 
   // Fills in the texts and labels of a record, or returns the reason why there are none.
-  std::optional<RowProblem> take(Record& record, Row& row) {
-    row = {};
-    if (format_ == Format::json_lines) return take_json(record.fields.front(), row);
-    if (format_ == Format::fasttext) return take_fasttext(record.fields.front(), row);
-    if (record.fields.size() != columns_.count)
-      return RowProblem{
-          error_id::text_row_columns, std::to_string(record.fields.size()) + " columns wide",
-          std::to_string(columns_.count) + ", as line " + std::to_string(columns_line_)};
-    if (auto problem = check_header(record)) return problem;
-    for (const std::size_t column : columns_.texts) join(row.text, record.fields[column]);
-    if (columns_.pair) row.pair = std::move(record.fields[*columns_.pair]);
-    return take_labels(record.fields[columns_.label], row);
-  }
-  std::optional<RowProblem> take_json(std::string_view line, Row& row) {
-    if (auto problem = json_.read(line)) return problem;
-    for (std::size_t i = 0; i < json_.text_count(); ++i) join(row.text, json_.texts()[i]);
-    if (!options_.pair_column.empty()) row.pair = std::move(json_.pair());
-    if (!json_.is_list()) return take_labels(json_.label(), row);
-    for (const std::string& label : json_.labels()) add_label(label, row);
-    return std::nullopt;
-  }
+  std::optional<RowProblem> take(Record& record, Row& row);
+  std::optional<RowProblem> take_json(std::string_view line, Row& row);
   // Labels are words with a prefix, anywhere in the line; the text is the other words, from the
   // first to the last.
-  std::optional<RowProblem> take_fasttext(std::string_view line, Row& row) const {
-    constexpr std::string_view prefix = "__label__", spaces = " \t";
-    const bool several = options_.labels == data::LabelKind::several;
-    const auto problem = [&](std::string given) {
-      return RowProblem{
-          error_id::text_row_label, std::move(given),
-          several ? "__label__<name> for each label" : "one __label__<name> in front of the text"};
-    };
-    std::size_t labels = 0;
-    bool behind_label = true;  // the spaces there belong to no text
-    for (std::size_t at = 0; at < line.size();) {
-      const std::size_t word = (std::min)(line.find_first_not_of(spaces, at), line.size());
-      const std::size_t end = (std::min)(line.find_first_of(spaces, word), line.size());
-      const std::string_view name = line.substr(word, end - word);
-      if (name.starts_with(prefix)) {
-        const std::string_view label = trimmed_label(name.substr(prefix.size()));
-        if (several && label.empty()) return problem("a label without a name");
-        if (several) add_label(label, row);
-        row.label = label;
-        behind_label = true;
-        ++labels;
-      } else if (!name.empty()) {
-        if (labels == 0 && !several) return problem("a line without label");
-        // Usually only text is left: one piece, up to its last word.
-        if (row.text.empty() && line.find(prefix, word) == line.npos) {
-          row.text = line.substr(word, line.find_last_not_of(spaces) + 1 - word);
-          break;
-        }
-        if (!row.text.empty())
-          row.text += behind_label ? std::string_view(" ") : line.substr(at, word - at);
-        row.text += name;
-        behind_label = false;
-      }
-      at = end;
-    }
-    if (several) row.label.clear();
-    if (labels == 0 && !several) return problem("a line without label");
-    if (labels > 1 && !several) return problem("a line with several labels");
-    return std::nullopt;
-  }
-  static void join(std::string& text, std::string& part) {
-    if (trimmed(part).empty()) return;
-    if (text.empty())
-      text = std::move(part);
-    else
-      text.append(" ").append(part);
-  }
+  std::optional<RowProblem> take_fasttext(std::string_view line, Row& row) const;
+  static void join(std::string& text, std::string& part);
   // The label, or the labels, of a cell.
-  std::optional<RowProblem> take_labels(std::string_view cell, Row& row) const {
-    cell = trimmed_label(cell);
-    if (options_.labels != data::LabelKind::several) {
-      row.label = cell;
-      return std::nullopt;
-    }
-    if (cell.empty()) return std::nullopt;  // none of the classes
-    for (std::size_t begin = 0; begin <= cell.size();) {
-      const std::size_t end = (std::min)(cell.find(options_.label_separator, begin), cell.size());
-      add_label(cell.substr(begin, end - begin), row);
-      begin = end + 1;
-    }
-    return std::nullopt;
-  }
-  static void add_label(std::string_view label, Row& row) {
-    label = trimmed_label(label);
-    if (std::ranges::find(row.labels, label) == row.labels.end()) row.labels.emplace_back(label);
-  }
+  std::optional<RowProblem> take_labels(std::string_view cell, Row& row) const;
+  static void add_label(std::string_view label, Row& row);
 
-  std::optional<RowProblem> check(Row& row) const {
-    const bool several = options_.labels == data::LabelKind::several;
-    std::optional<RowProblem> problem = check_encoding(row.text, "text");
-    if (!problem) problem = check_encoding(row.pair, "second text");
-    for (const std::string& label : row.labels)
-      if (!problem) problem = check_label(label);
-    if (!problem && !several) problem = check_label(row.label);
-    if (problem) return problem;
-    const auto is_empty = [](const std::string& text) {
-      return text.find_first_not_of(" \t\r\n\f\v") == std::string::npos;
-    };
-    if (is_empty(row.text)) return RowProblem{error_id::text_row_empty, "without text", "a text"};
-    if (!options_.pair_column.empty() && is_empty(row.pair))
-      return RowProblem{error_id::text_row_empty, "without its second text", "two texts"};
-    if (options_.labels == data::LabelKind::number) {
-      const std::optional<float> number = real_number(row.label);
-      if (!number)
-        return RowProblem{error_id::text_row_label, "labelled " + soma::quoted(row.label),
-                          "a number that a float holds, such as 0.5"};
-      row.number = *number;
-    }
-    return std::nullopt;
-  }
-  static std::optional<RowProblem> check_encoding(std::string_view text, std::string_view name) {
-    const std::size_t at = find_invalid_utf8(text);
-    if (at == std::string_view::npos) return std::nullopt;
-    return RowProblem{error_id::text_row_encoding,
-                      std::string(text[at] == '\0' ? "a zero byte" : "not UTF-8") + " at byte " +
-                          std::to_string(at + 1) + " of its " + std::string(name),
-                      "UTF-8 without zero bytes"};
-  }
-  static std::optional<RowProblem> check_label(const std::string& label) {
-    if (auto problem = check_encoding(label, "label")) return problem;
-    if (label.empty()) return RowProblem{error_id::text_row_label, "without label", "a label"};
-    // Predictions are written line by line, with a tab after the label.
-    if (label.find_first_of("\t\r\n") != std::string::npos)
-      return RowProblem{error_id::text_row_label, "labelled " + soma::quoted(label),
-                        "a label without tabs and line ends"};
-    return std::nullopt;
-  }
+  std::optional<RowProblem> check(Row& row) const;
+  static std::optional<RowProblem> check_encoding(std::string_view text, std::string_view name);
+  static std::optional<RowProblem> check_label(const std::string& label);
 
-  void refuse(const RowProblem& problem, std::uint64_t line) {
-    if (!options_.skip_bad_rows)
-      fail(problem.reason, operation(),
-           "line " + std::to_string(line) + " of " + soma::quoted(file()), problem.given,
-           problem.wanted);
-    count_skipped(skipped_, {problem.reason, 1, file(), line});
-  }
-  std::string_view operation() const { return records_.bytes().operation(); }
+  void refuse(const RowProblem& problem, std::uint64_t line);
+  std::string_view operation() const;
 
   RowOptions options_;
   std::string_view memory_;  // the text, if it is read from memory
@@ -397,3 +116,7 @@ class RowReader {
 };
 
 }  // namespace soma::text
+
+#ifndef SOMA_DISPATCH
+#include <soma/text/impl/row_reader.ipp>
+#endif

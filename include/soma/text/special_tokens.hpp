@@ -22,23 +22,10 @@ class SpecialTokenFinder {
   };
 
   // `token` is not empty.
-  void add(std::string token, std::int32_t id) {
-    begins_[static_cast<unsigned char>(token[0])] = true;
-    tokens_.emplace_back(std::move(token), id);
-    // Longer tokens first: the first match is the longest.
-    std::stable_sort(tokens_.begin(), tokens_.end(),
-                     [](const auto& a, const auto& b) { return a.first.size() > b.first.size(); });
-  }
+  void add(std::string token, std::int32_t id);
 
   // The first special token at `at` or later; id -1 and the text's end if there is none.
-  Found next(std::string_view text, std::size_t at) const {
-    for (; at < text.size(); ++at) {
-      if (!begins_[static_cast<unsigned char>(text[at])]) continue;
-      for (const auto& [token, id] : tokens_)
-        if (text.substr(at).starts_with(token)) return {{at, at + token.size()}, id};
-    }
-    return {{text.size(), text.size()}, -1};
-  }
+  Found next(std::string_view text, std::size_t at) const;
 
  private:
   std::vector<std::pair<std::string, std::int32_t>> tokens_;
@@ -46,3 +33,7 @@ class SpecialTokenFinder {
 };
 
 }  // namespace soma::text
+
+#ifndef SOMA_DISPATCH
+#include <soma/text/impl/special_tokens.ipp>
+#endif

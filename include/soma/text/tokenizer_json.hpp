@@ -34,80 +34,18 @@ class TokenizerJsonReader {
   TokenizerJsonReader(std::string_view content, std::string_view name)
       : settings_("read_tokenizer_json", name), root_(settings_.parse(content)) {}
 
-  TokenizerParts read() {
-    settings_.check_keys(ModelFile::tokenizer, root_);
-    read_model();
-    read_normalizer(settings_, root_, options_.split);
-    check_pre_tokenizer(settings_, root_);
-    if (const Json* padding = settings_.object(root_, "padding"); padding != nullptr)
-      settings_.read(*padding, "pad_token", options_.padding);
-    if (const Json* truncation = settings_.object(root_, "truncation"); truncation != nullptr)
-      settings_.read_side(*truncation, "direction", options_.truncation_side);
-    if (const Json* decoder = settings_.object(root_, "decoder");
-        decoder != nullptr && settings_.type_of(*decoder) != "WordPiece")
-      refuse_stage(settings_, "decoder", settings_.type_of(*decoder), "WordPiece");
-    const std::vector<AddedToken> added = read_added();
-    Vocabulary vocabulary = with_added(settings_, read_vocabulary(), added);
-    PostProcessorReader(settings_, vocabulary, options_).read(root_);
-    find_special(vocabulary, added);
-    return {std::move(vocabulary), std::move(options_)};
-  }
+  TokenizerParts read();
 
  private:
   // Before version 0.9 the package wrote no type: then a model with a prefix of inner pieces, or
   // with a longest word, is WordPiece.
-  void read_model() {
-    const Json* model = settings_.object(root_, "model");
-    if (model == nullptr) settings_.refuse("which has no model");
-    const std::string type = settings_.type_of(*model);
-    const bool untyped =
-        !model->contains("type") && (model->contains("continuing_subword_prefix") ||
-                                     model->contains("max_input_chars_per_word"));
-    if (type != "WordPiece" && !untyped) refuse_stage(settings_, "model", type, "WordPiece");
-    settings_.check_keys(ModelFile::tokenizer_model, *model);
-    settings_.read(*model, "unk_token", options_.unknown);
-    settings_.read(*model, "continuing_subword_prefix", options_.continuing);
-    settings_.read(*model, "max_input_chars_per_word", options_.split.max_word_chars);
-  }
+  void read_model();
 
   // Ids may have holes.
-  Vocabulary read_vocabulary() {
-    const Json* pieces = settings_.object(*settings_.object(root_, "model"), "vocab");
-    if (pieces == nullptr) settings_.refuse("whose model has no vocab");
-    const std::size_t most = most_ids(pieces->size());
-    std::vector<std::string_view> by_id;
-    for (const auto& [piece, id] : pieces->get_ref<const Json::object_t&>()) {
-      const bool fits = id.is_number_unsigned() && id.get<std::uint64_t>() < most;
-      const std::size_t place = fits ? id.get<std::size_t>() : 0;
-      if (fits && place >= by_id.size()) by_id.resize(place + 1);
-      if (!fits || by_id[place].data() != nullptr)
-        settings_.refuse("whose vocab gives " + soma::quoted(piece) + " the id " +
-                         SettingsReader::shown(id) + ", not one of its own from 0 to " +
-                         std::to_string(pieces->size()));
-      by_id[place] = piece;
-    }
-    return Vocabulary::from_list(by_id, {}, settings_.name());
-  }
+  Vocabulary read_vocabulary();
 
-  std::vector<AddedToken> read_added() const {
-    std::vector<AddedToken> added;
-    const Json list = root_.value("added_tokens", Json());
-    for (const Json& token : list.is_array() ? list : Json::array())
-      added.push_back(added_token(settings_, token, 0));
-    return added;
-  }
-  void find_special(const Vocabulary& vocabulary, const std::vector<AddedToken>& added) {
-    // Texts are searched for added tokens only.
-    options_.special_in_text = !added.empty();
-    const auto listed = [&](const std::string& token) {
-      return std::ranges::find(added, token, &AddedToken::content) != added.end();
-    };
-    for (const std::string* token : {&options_.unknown, &options_.start, &options_.separator,
-                                     &options_.padding, &options_.mask})
-      if (!added.empty() && !listed(*token) && vocabulary.contains(*token))
-        settings_.refuse("whose added tokens lack " + soma::quoted(*token));
-    add_special(options_, added);
-  }
+  std::vector<AddedToken> read_added() const;
+  void find_special(const Vocabulary& vocabulary, const std::vector<AddedToken>& added);
 
   SettingsReader settings_;
   Json root_;
@@ -121,159 +59,39 @@ class TokenizerJsonReader {
 // direction of truncation is read: the length is a choice of a call here. Errors
 // text.tokenizer_file: not JSON, or another kind of tokenizer (the message names the kind);
 // text.vocabulary.
-inline TokenizerParts read_tokenizer_json(std::string_view content,
-                                          std::string_view name = "memory") {
-  return detail::TokenizerJsonReader(content, name).read();
-}
+TokenizerParts read_tokenizer_json(std::string_view content, std::string_view name = "memory");
 
 // The content of a tokenizer.json that these packages load. The file has no place for
 // TokenizerOptions::special_in_text and model_max_length: to_tokenizer_config has them.
-inline std::string to_tokenizer_json(const Tokenizer& tokenizer) {
-  using Json = nlohmann::ordered_json;
-  const TokenizerOptions& options = tokenizer.options();
-  const Vocabulary& vocabulary = tokenizer.vocabulary();
-  Json added = Json::array();
-  for (std::size_t i = 0; i < vocabulary.size(); ++i) {
-    const auto id = static_cast<std::int32_t>(i);
-    if (!tokenizer.is_special(id)) continue;
-    added.push_back({{"id", id},
-                     {"content", vocabulary.piece(id)},
-                     {"single_word", false},
-                     {"lstrip", false},
-                     {"rstrip", false},
-                     {"normalized", false},
-                     {"special", true}});
-  }
-  const auto strip = options.split.strip_accents;
-  Json file = {
-      {"version", "1.0"},
-      {"truncation", nullptr},
-      {"padding", nullptr},
-      {"added_tokens", added},
-      {"normalizer",
-       {{"type", "BertNormalizer"},
-        {"clean_text", options.split.clean_text},
-        {"handle_chinese_chars", options.split.chinese_chars},
-        {"strip_accents", strip ? Json(*strip) : Json(nullptr)},
-        {"lowercase", options.split.lowercase}}},
-      {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
-      {"post_processor",
-       {{"type", "BertProcessing"},
-        {"sep", Json::array({options.separator, tokenizer.separator_id()})},
-        {"cls", Json::array({options.start, tokenizer.start_id()})}}},
-      {"decoder", {{"type", "WordPiece"}, {"prefix", options.continuing}, {"cleanup", true}}},
-      {"model",
-       {{"type", "WordPiece"},
-        {"unk_token", options.unknown},
-        {"continuing_subword_prefix", options.continuing},
-        {"max_input_chars_per_word", options.split.max_word_chars},
-        {"vocab", Json::object()}}}};
-  // An ordered object searches all of its keys to add one. The pieces are known to differ, so they
-  // are written into its end as text.
-  std::string text = file.dump();
-  text.resize(text.size() - 3);  // }}}
-  std::string_view comma;
-  for (std::size_t i = 0; i < vocabulary.size(); ++i) {
-    const auto id = static_cast<std::int32_t>(i);
-    if (!vocabulary.is_piece(id)) continue;
-    text.append(comma).append(Json(vocabulary.piece(id)).dump());
-    text.append(":").append(std::to_string(i));
-    comma = ",";
-  }
-  return text.append("}}}\n");
-}
+std::string to_tokenizer_json(const Tokenizer& tokenizer);
 
 namespace detail {
 
 // Error if tokenizer_class, or that of config.json, names another kind, or if it names none and
 // there is no tokenizer.json to determine the kind.
-inline void check_tokenizer_class(const SettingsReader& reader, const Json& settings,
-                                  std::string_view model_class, bool has_tokenizer_json) {
-  std::string name(model_class);
-  reader.read(settings, "tokenizer_class", name);
-  const TokenizerClass kind = name.empty() ? TokenizerClass::bert : tokenizer_class(name);
-  const bool missing = kind == TokenizerClass::any && !has_tokenizer_json;
-  if (kind == TokenizerClass::other || missing)
-    reader.refuse("whose \"tokenizer_class\"" +
-                  std::string(settings.contains("tokenizer_class") ? "" : ", as config.json has,") +
-                  " is " + soma::quoted(name) + (missing ? ", without a tokenizer.json" : ""));
-}
+void check_tokenizer_class(const SettingsReader& reader, const Json& settings,
+                           std::string_view model_class, bool has_tokenizer_json);
 
 // Special tokens without an id in any file follow the last id, in their order, as in transformers;
 // but not bos_token and eos_token, which BERT does not use: a model has no rows for them.
-inline void number_special(const Vocabulary& vocabulary, const std::vector<std::string>& unused,
-                           TokenizerOptions& options, std::vector<AddedToken>& added) {
-  std::size_t next = vocabulary.size();
-  for (const AddedToken& token : added) next = (std::max)(next, token.id + 1);
-  std::vector<std::string> kept;
-  for (const std::string& token : options.more_special) {
-    const bool known = vocabulary.contains(token) ||
-                       std::ranges::find(added, token, &AddedToken::content) != added.end();
-    if (!known && std::ranges::find(unused, token) != unused.end()) continue;
-    if (!known) added.push_back({token, next++});
-    kept.push_back(token);
-  }
-  options.more_special = std::move(kept);
-}
+void number_special(const Vocabulary& vocabulary, const std::vector<std::string>& unused,
+                    TokenizerOptions& options, std::vector<AddedToken>& added);
 
 // The implementation of load_tokenizer.
 class TokenizerFolder {
  public:
   explicit TokenizerFolder(std::string_view folder) : folder_(folder) {}
 
-  Tokenizer load(std::string_view model_class) {
-    const bool whole = exists("tokenizer.json");
-    const std::string source = path(whole ? "tokenizer.json" : "vocab.txt");
-    TokenizerParts parts = whole ? read_tokenizer_json(content("tokenizer.json"), source)
-                                 : TokenizerParts{Vocabulary::read(source), {}};
-    read_config(parts.options, model_class, whole);
-    if (!decoder_) read_maps(parts.options);
-    add_special(parts.options, added_);
-    number_special(parts.vocabulary, unused_, parts.options, added_);
-    parts.vocabulary =
-        with_added(SettingsReader("load_tokenizer", source), parts.vocabulary, added_);
-    return Tokenizer(std::move(parts.vocabulary), std::move(parts.options));
-  }
+  Tokenizer load(std::string_view model_class);
 
  private:
-  void read_config(TokenizerOptions& options, std::string_view model_class, bool whole) {
-    const std::string name = path("tokenizer_config.json");
-    const SettingsReader reader("load_tokenizer", name);
-    if (!exists("tokenizer_config.json"))
-      return check_tokenizer_class(reader, Json::object(), model_class, whole);
-    const std::string text = content("tokenizer_config.json");
-    const Json root = reader.parse(text);
-    check_tokenizer_class(reader, root, model_class, whole);
-    options = read_tokenizer_config(text, options, name);
-    added_ = read_added_tokens(text, decoder_, name);
-    find_unused(reader, root);
-  }
-  void read_maps(TokenizerOptions& options) {
-    if (exists("special_tokens_map.json")) {
-      const std::string name = path("special_tokens_map.json");
-      const SettingsReader reader("load_tokenizer", name);
-      const std::string text = content("special_tokens_map.json");
-      options = read_special_tokens_map(text, options, name);
-      find_unused(reader, reader.parse(text));
-    }
-    if (exists("added_tokens.json"))
-      added_ =
-          read_added_tokens_map(content("added_tokens.json"), options, path("added_tokens.json"));
-  }
-  void find_unused(const SettingsReader& reader, const Json& root) {
-    for (const char* key : {"bos_token", "eos_token"}) {
-      std::string token;
-      reader.read_token(root, key, token);
-      unused_.push_back(token);
-    }
-  }
+  void read_config(TokenizerOptions& options, std::string_view model_class, bool whole);
+  void read_maps(TokenizerOptions& options);
+  void find_unused(const SettingsReader& reader, const Json& root);
 
-  std::string path(const char* name) const { return (folder_ / name).string(); }
-  bool exists(const char* name) const {
-    std::error_code problem;
-    return std::filesystem::exists(folder_ / name, problem);
-  }
-  std::string content(const char* name) const { return read_file("load_tokenizer", path(name)); }
+  std::string path(const char* name) const;
+  bool exists(const char* name) const;
+  std::string content(const char* name) const;
 
   std::filesystem::path folder_;
   std::vector<AddedToken> added_;
@@ -288,8 +106,10 @@ class TokenizerFolder {
 // without added_tokens_decoder, the special tokens of special_tokens_map.json and added_tokens.json
 // win. `model_class` is the tokenizer_class of config.json, which counts if tokenizer_config.json
 // has none. Errors file.read, and those of the readers.
-inline Tokenizer load_tokenizer(std::string_view folder, std::string_view model_class = "") {
-  return detail::TokenizerFolder(folder).load(model_class);
-}
+Tokenizer load_tokenizer(std::string_view folder, std::string_view model_class = "");
 
 }  // namespace soma::text
+
+#ifndef SOMA_DISPATCH
+#include <soma/text/impl/tokenizer_json.ipp>
+#endif

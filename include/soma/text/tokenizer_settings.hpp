@@ -25,12 +25,7 @@ namespace detail {
 using Json = nlohmann::json;
 
 // True if the tokenizer itself uses the token.
-inline bool has_role(const TokenizerOptions& options, std::string_view token) {
-  for (const std::string* role :
-       {&options.unknown, &options.start, &options.separator, &options.padding, &options.mask})
-    if (*role == token) return true;
-  return false;
-}
+bool has_role(const TokenizerOptions& options, std::string_view token);
 
 // Reads fields of a file's objects. A field that is absent or null leaves its target unchanged,
 // except that null empties an optional target.
@@ -42,92 +37,30 @@ class SettingsReader {
 
   std::string_view name() const { return name_; }
 
-  Json parse(std::string_view content) const {
-    Json root(Json::value_t::discarded);
-    if (soma::may_be_tree(content))
-      root = Json::parse(content.begin(), content.end(), nullptr, false);
-    if (!root.is_object()) refuse("which is no JSON object");
-    return root;
-  }
+  Json parse(std::string_view content) const;
 
   // Error: a key that the table refuses (base/model_keys.hpp).
-  void check_keys(ModelFile file, const Json& root) const {
-    soma::detail::check_model_keys(file, root, [&](const ModelKey& key, const Json& value) {
-      refuse("whose " + soma::quoted(key.key) + " is " + shown(value) +
-             (key.neutral.empty() ? "" : ", not " + std::string(key.neutral)));
-    });
-  }
+  void check_keys(ModelFile file, const Json& root) const;
 
   // nullptr if there is none.
-  const Json* object(const Json& parent, const char* key) const {
-    const Json* found = field(parent, key);
-    if (found != nullptr && !found->is_object()) refuse_field(key, *found, "an object");
-    return found;
-  }
+  const Json* object(const Json& parent, const char* key) const;
   // The object's "type"; "(none)" if it has none.
-  std::string type_of(const Json& object) const {
-    std::string type = "(none)";
-    read(object, "type", type);
-    return type;
-  }
+  std::string type_of(const Json& object) const;
 
-  void read(const Json& parent, const char* key, std::string& target) const {
-    const Json* found = field(parent, key);
-    if (found == nullptr) return;
-    if (!found->is_string()) refuse_field(key, *found, "a text");
-    target = found->get_ref<const std::string&>();
-  }
-  void read(const Json& parent, const char* key, bool& target) const {
-    const Json* found = field(parent, key);
-    if (found == nullptr) return;
-    if (!found->is_boolean()) refuse_field(key, *found, "true or false");
-    target = found->get<bool>();
-  }
-  void read(const Json& parent, const char* key, std::optional<bool>& target) const {
-    if (!parent.contains(key)) return;
-    target.reset();
-    if (field(parent, key) != nullptr) read(parent, key, target.emplace());
-  }
-  void read(const Json& parent, const char* key, std::size_t& target) const {
-    const Json* found = field(parent, key);
-    if (found == nullptr) return;
-    if (!found->is_number_unsigned()) refuse_field(key, *found, "a whole number");
-    target = found->get<std::uint64_t>();
-  }
+  void read(const Json& parent, const char* key, std::string& target) const;
+  void read(const Json& parent, const char* key, bool& target) const;
+  void read(const Json& parent, const char* key, std::optional<bool>& target) const;
+  void read(const Json& parent, const char* key, std::size_t& target) const;
   // A text, or an object with its text in "content".
-  void read_token(const Json& parent, const char* key, std::string& target) const {
-    if (const Json* found = field(parent, key); found != nullptr) target = token_text(*found, key);
-  }
+  void read_token(const Json& parent, const char* key, std::string& target) const;
   // Accepts a float such as 512.0; transformers writes 10^30 for "no limit".
-  void read_length(const Json& parent, const char* key, std::size_t& target) const {
-    const Json* found = field(parent, key);
-    const double length = found != nullptr && found->is_number_float() ? found->get<double>() : -1;
-    if (length >= 1e18)
-      target = no_limit;
-    else if (length >= 0 && length == std::floor(length))
-      target = static_cast<std::size_t>(length);
-    else
-      read(parent, key, target);
-  }
+  void read_length(const Json& parent, const char* key, std::size_t& target) const;
 
   // A token object must have no flag that changes where the token is found in a text: a token that
   // takes the spaces around it, or is searched in normalized text, is an error.
-  void check_token(const Json& token, std::string_view which) const {
-    soma::detail::check_model_keys(
-        ModelFile::added_token, token, [&](const ModelKey& key, const Json&) {
-          refuse("whose token " + soma::quoted(which) + " is " + std::string(key.key));
-        });
-  }
+  void check_token(const Json& token, std::string_view which) const;
   // "right" or "left", in any case.
-  void read_side(const Json& parent, const char* key, TruncationSide& target) const {
-    std::string side;
-    read(parent, key, side);
-    if (side.empty()) return;
-    const bool left = side == "left" || side == "Left";
-    if (!left && side != "right" && side != "Right")
-      refuse("whose " + soma::quoted(key) + " is " + soma::quoted(side));
-    target = left ? TruncationSide::left : TruncationSide::right;
-  }
+  void read_side(const Json& parent, const char* key, TruncationSide& target) const;
   // Calls take for a list of tokens, or for an object whose values are tokens.
   template <class Take>
   void for_each_token(const Json& parent, const char* key, const Take& take) const {
@@ -138,36 +71,14 @@ class SettingsReader {
   }
 
   // The value as JSON, or its beginning.
-  static std::string shown(const Json& value) {
-    constexpr std::size_t most = 60;
-    std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
-    if (text.size() > most) text.replace(most, text.npos, "...");
-    return text;
-  }
-  [[noreturn]] void refuse(const std::string& problem) const {
-    std::string given = soma::quoted(name_);
-    fail(error_id::text_tokenizer_file, operation_, "file", given.append(", ").append(problem),
-         "a WordPiece tokenizer as BERT's");
-  }
+  static std::string shown(const Json& value);
+  [[noreturn]] void refuse(const std::string& problem) const;
 
  private:
-  std::string token_text(const Json& token, const char* key) const {
-    if (token.is_string()) return token.get<std::string>();
-    if (!token.is_object()) refuse_field(key, token, "a text");
-    check_token(token, key);
-    std::string content;
-    read(token, "content", content);
-    return content;
-  }
+  std::string token_text(const Json& token, const char* key) const;
 
-  const Json* field(const Json& parent, const char* key) const {
-    if (!parent.is_object()) refuse("which has no object around " + soma::quoted(key));
-    const auto found = parent.find(key);
-    return found == parent.end() || found->is_null() ? nullptr : &*found;
-  }
-  [[noreturn]] void refuse_field(const char* key, const Json& given, const char* wanted) const {
-    refuse("whose " + soma::quoted(key) + " is " + given.type_name() + " and not " + wanted);
-  }
+  const Json* field(const Json& parent, const char* key) const;
+  [[noreturn]] void refuse_field(const char* key, const Json& given, const char* wanted) const;
 
   std::string_view operation_, name_;
 };
@@ -184,38 +95,12 @@ inline constexpr std::string_view any_tokenizer_classes[] = {"PreTrainedTokenize
 
 enum class TokenizerClass : std::uint8_t { bert, any, other };
 // "BertTokenizerFast" is the same tokenizer as "BertTokenizer".
-inline TokenizerClass tokenizer_class(std::string_view name) {
-  if (name.ends_with("Fast")) name.remove_suffix(4);
-  if (std::ranges::find(bert_tokenizer_classes, name) != std::end(bert_tokenizer_classes))
-    return TokenizerClass::bert;
-  return std::ranges::find(any_tokenizer_classes, name) != std::end(any_tokenizer_classes)
-             ? TokenizerClass::any
-             : TokenizerClass::other;
-}
+TokenizerClass tokenizer_class(std::string_view name);
 
 // Reads the special tokens of tokenizer_config.json or special_tokens_map.json. Tokens without a
 // role here are added to more_special.
-inline void read_special_tokens(const SettingsReader& settings, const Json& root,
-                                TokenizerOptions& options) {
-  settings.read_token(root, "unk_token", options.unknown);
-  settings.read_token(root, "cls_token", options.start);
-  settings.read_token(root, "sep_token", options.separator);
-  settings.read_token(root, "pad_token", options.padding);
-  settings.read_token(root, "mask_token", options.mask);
-  const auto add = [&](const std::string& token) {
-    if (!token.empty() && !has_role(options, token) &&
-        std::ranges::find(options.more_special, token) == options.more_special.end())
-      options.more_special.push_back(token);
-  };
-  for (const char* key : {"bos_token", "eos_token"}) {
-    std::string token;
-    settings.read_token(root, key, token);
-    add(token);
-  }
-  for (const char* key :
-       {"additional_special_tokens", "extra_special_tokens", "model_specific_special_tokens"})
-    settings.for_each_token(root, key, add);
-}
+void read_special_tokens(const SettingsReader& settings, const Json& root,
+                         TokenizerOptions& options);
 
 }  // namespace detail
 
@@ -224,60 +109,18 @@ inline void read_special_tokens(const SettingsReader& settings, const Json& root
 // model_max_length and truncation_side. read_added_tokens reads added_tokens_decoder. Error
 // text.tokenizer_file: another kind of tokenizer, or settings that BERT's tokenizer here does not
 // have.
-inline TokenizerOptions read_tokenizer_config(std::string_view content,
-                                              TokenizerOptions options = {},
-                                              std::string_view name = "memory") {
-  const detail::SettingsReader settings("read_tokenizer_config", name);
-  const detail::Json root = settings.parse(content);
-  settings.check_keys(ModelFile::tokenizer_config, root);
-  std::string kind = "BertTokenizer";
-  settings.read(root, "tokenizer_class", kind);
-  if (detail::tokenizer_class(kind) == detail::TokenizerClass::other)
-    settings.refuse("whose \"tokenizer_class\" is " + soma::quoted(kind));
-  settings.read(root, "do_lower_case", options.split.lowercase);
-  settings.read(root, "strip_accents", options.split.strip_accents);
-  settings.read(root, "tokenize_chinese_chars", options.split.chinese_chars);
-  settings.read(root, "clean_text", options.split.clean_text);
-  settings.read(root, "wordpieces_prefix", options.continuing);
-  bool split_special = !options.special_in_text;
-  settings.read(root, "split_special_tokens", split_special);
-  options.special_in_text = !split_special;
-  settings.read_length(root, "max_len", options.model_max_length);
-  settings.read_length(root, "model_max_length", options.model_max_length);
-  settings.read_side(root, "truncation_side", options.truncation_side);
-  detail::read_special_tokens(settings, root, options);
-  return options;
-}
+TokenizerOptions read_tokenizer_config(std::string_view content, TokenizerOptions options = {},
+                                       std::string_view name = "memory");
 
 // `options` with the special tokens of a special_tokens_map.json. Error text.tokenizer_file.
-inline TokenizerOptions read_special_tokens_map(std::string_view content,
-                                                TokenizerOptions options = {},
-                                                std::string_view name = "memory") {
-  const detail::SettingsReader settings("read_special_tokens_map", name);
-  detail::read_special_tokens(settings, settings.parse(content), options);
-  return options;
-}
+TokenizerOptions read_special_tokens_map(std::string_view content, TokenizerOptions options = {},
+                                         std::string_view name = "memory");
 
 // The content of a tokenizer_config.json that `transformers` reads.
-inline std::string to_tokenizer_config(const TokenizerOptions& options) {
-  using Json = nlohmann::ordered_json;
-  const auto strip = options.split.strip_accents;
-  Json file = {{"tokenizer_class", "BertTokenizer"},
-               {"do_lower_case", options.split.lowercase},
-               {"strip_accents", strip ? Json(*strip) : Json(nullptr)},
-               {"tokenize_chinese_chars", options.split.chinese_chars},
-               {"clean_text", options.split.clean_text},
-               {"unk_token", options.unknown},
-               {"cls_token", options.start},
-               {"sep_token", options.separator},
-               {"pad_token", options.padding}};
-  if (!options.mask.empty()) file["mask_token"] = options.mask;
-  if (!options.more_special.empty()) file["additional_special_tokens"] = options.more_special;
-  if (options.continuing != "##") file["wordpieces_prefix"] = options.continuing;
-  if (options.truncation_side == TruncationSide::left) file["truncation_side"] = "left";
-  if (!options.special_in_text) file["split_special_tokens"] = true;
-  if (options.model_max_length != no_limit) file["model_max_length"] = options.model_max_length;
-  return file.dump(2) + "\n";
-}
+std::string to_tokenizer_config(const TokenizerOptions& options);
 
 }  // namespace soma::text
+
+#ifndef SOMA_DISPATCH
+#include <soma/text/impl/tokenizer_settings.ipp>
+#endif

@@ -30,7 +30,7 @@ struct SplitOptions {
   bool clean_text = true;                  // without control characters; every space is ' '
   std::size_t max_word_chars = 100;        // longer words are not looked at
 
-  bool strips_accents() const { return strip_accents.value_or(lowercase); }
+  bool strips_accents() const;
   friend bool operator==(const SplitOptions&, const SplitOptions&) = default;
 };
 
@@ -47,27 +47,15 @@ class SplitRules {
  public:
   enum class Kind : std::uint8_t { letter, space, punctuation, removed, beyond_ascii };
 
-  explicit SplitRules(const SplitOptions& options)
-      : options_(options), strips_accents_(options.strips_accents()) {
-    for (unsigned byte = 0; byte < 256; ++byte) {
-      kinds_[byte] = kind_of(byte);
-      const bool upper = options.lowercase && byte >= 'A' && byte <= 'Z';
-      folded_[byte] = static_cast<char>(upper ? byte + 32 : byte);
-    }
-  }
+  explicit SplitRules(const SplitOptions& options);
 
   const SplitOptions& options() const { return options_; }
   bool strips_accents() const { return strips_accents_; }
-  Kind kind(char byte) const { return kinds_[static_cast<unsigned char>(byte)]; }
-  char folded(char byte) const { return folded_[static_cast<unsigned char>(byte)]; }
+  Kind kind(char byte) const;
+  char folded(char byte) const;
 
  private:
-  Kind kind_of(unsigned byte) const {
-    if (byte >= 0x80) return Kind::beyond_ascii;
-    if (options_.clean_text && is_removed_by_cleaning(byte)) return Kind::removed;
-    if (is_whitespace(byte)) return Kind::space;
-    return is_punctuation(byte) ? Kind::punctuation : Kind::letter;
-  }
+  Kind kind_of(unsigned byte) const;
 
   SplitOptions options_;
   bool strips_accents_;
@@ -124,21 +112,7 @@ class WordSplitter {
  private:
   using Kind = SplitRules::Kind;
 
-  std::size_t append_letters(std::string_view text, std::size_t at) {
-    sort_marks();
-    const std::size_t begin = at;
-    do {
-      if (chars_ + (at - begin) < options_.max_word_chars) {
-        word_.push_back(rules_->folded(text[at]));
-        if (spans_) sources_.push_back({at, at + 1});
-      }
-      ++at;
-    } while (at < text.size() && rules_->kind(text[at]) == Kind::letter);
-    if (chars_ == 0) begin_ = begin;
-    chars_ += at - begin;
-    end_ = at;
-    return at;
-  }
+  std::size_t append_letters(std::string_view text, std::size_t at);
 
   // A code point of the text, beyond ASCII.
   template <class Function>
@@ -186,36 +160,12 @@ class WordSplitter {
     return true;
   }
 
-  void append(char32_t point, Span source) {
-    if (chars_ == 0) begin_ = source.begin;
-    ++chars_;
-    end_ = source.end;
-    if (chars_ > options_.max_word_chars) return;
-    append_utf8(word_, point);
-    if (spans_) sources_.resize(word_.size(), source);
-  }
+  void append(char32_t point, Span source);
 
   // Marks that are kept follow their letter in canonical order. Their sources are as in the
   // reference: the first mark in the new order gets the source of the former first mark, and so on;
   // parts of a decomposition get the source of the part before them.
-  void sort_marks() {
-    if (marks_.empty()) return;
-    if (std::any_of(marks_.begin(), marks_.end(), [](const Mark& mark) { return mark.kept; })) {
-      std::vector<Mark> sorted = marks_;
-      std::stable_sort(sorted.begin(), sorted.end(),
-                       [](const Mark& a, const Mark& b) { return a.order < b.order; });
-      Span source = starter_;
-      auto next = marks_.begin();
-      for (const Mark& mark : sorted) {
-        if (!mark.part) {
-          while (next->part) ++next;
-          source = (next++)->source;
-        }
-        if (mark.kept) append(options_.lowercase ? lower(mark.point) : mark.point, source);
-      }
-    }
-    marks_.clear();
-  }
+  void sort_marks();
 
   // Ends the word, if there is one.
   template <class Function>
@@ -239,12 +189,7 @@ class WordSplitter {
     return finish(function);
   }
 
-  void clear() {
-    word_.clear();
-    sources_.clear();
-    marks_.clear();
-    chars_ = 0;
-  }
+  void clear();
 
   struct Mark {
     unsigned order;
@@ -265,3 +210,7 @@ class WordSplitter {
 };
 
 }  // namespace soma::text
+
+#ifndef SOMA_DISPATCH
+#include <soma/text/impl/word_splitter.ipp>
+#endif

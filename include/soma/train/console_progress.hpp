@@ -26,99 +26,18 @@ class ConsoleProgress final : public Callback {
   explicit ConsoleProgress(std::ostream& stream, const ConsoleProgressOptions& options = {})
       : stream_(stream), options_(options) {}
 
-  void on_start(const RunInfo& run) override {
-    run_ = run;
-    window_start_ = last_line_ = monotonic_nanoseconds();
-    stream_ << "training " << detail::short_number(static_cast<double>(run.parameters))
-            << " parameters";
-    if (run.steps != 0) stream_ << " for " << run.steps << " steps";
-    if (run.first_step != 0) stream_ << ", resumed after step " << run.first_step;
-    stream_ << ", " << run.threads << (run.threads == 1 ? " thread" : " threads");
-    if (run.ranks != 1) stream_ << " on each of " << run.ranks << " ranks";
-    stream_ << '\n' << std::flush;
-  }
+  void on_start(const RunInfo& run) override;
 
-  void on_step(const StepInfo& step) override {
-    // The mean continues over steps that were skipped because their loss is not finite.
-    if (!std::isfinite(loss_))
-      loss_ = step.loss;
-    else if (std::isfinite(step.loss))
-      loss_ += 0.05 * (step.loss - loss_);
-    ++seen_;
-    correct_ += step.correct;
-    classified_ += step.classified;
-    tokens_ += step.tokens;
-    flops_ += step.useful_flops;
-    seconds_ += step.seconds;
-    const std::int64_t now = monotonic_nanoseconds();
-    const double since = static_cast<double>(now - last_line_) * 1e-9;
-    const bool due = options_.terminal             ? since >= 0.1
-                     : options_.steps_between != 0 ? step.step % options_.steps_between == 0
-                                                   : since >= options_.seconds_between;
-    if (!due && step.step != run_.steps && seen_ != 1) return;
-    last_line_ = now;
-    show(line(step));
-    if (static_cast<double>(now - window_start_) * 1e-9 < 5) return;
-    window_start_ = now;  // rates are those of the last seconds
-    classified_ = correct_ = tokens_ = 0;
-    flops_ = seconds_ = 0;
-  }
+  void on_step(const StepInfo& step) override;
 
-  void on_evaluation(const EvaluationInfo& info) override {
-    end_line();
-    stream_ << "held out after step " << info.step << ": loss "
-            << soma::fixed(info.loss, 4);
-    constexpr std::size_t most = 3;  // beside the loss: a line has to hold them
-    if (info.values != nullptr)
-      for (std::size_t i = 0; i < info.values->size() && i < most; ++i)
-        stream_ << ", " << (*info.values)[i].title << ' '
-                << soma::fixed((*info.values)[i].value, 4);
-    stream_ << (info.best ? " (best)\n" : "\n");
-    if (info.metrics != nullptr && info.metrics->only_prediction())
-      stream_ << "  predicts " << detail::one_class_only(*info.metrics) << '\n';
-    stream_ << std::flush;
-  }
-  void on_checkpoint(std::uint64_t step) override {
-    if (options_.terminal) return;  // the line would flicker
-    stream_ << "checkpoint after step " << step << '\n' << std::flush;
-  }
-  void on_end(const Report&) override {
-    end_line();
-    stream_ << std::flush;
-  }
+  void on_evaluation(const EvaluationInfo& info) override;
+  void on_checkpoint(std::uint64_t step) override;
+  void on_end(const Report&) override;
 
  private:
-  std::string line(const StepInfo& step) const {
-    using detail::short_number, soma::fixed;
-    std::string text = "step " + std::to_string(step.step);
-    if (run_.steps != 0) text += "/" + std::to_string(run_.steps);
-    text += "  loss " + fixed(loss_, 4);
-    if (classified_ != 0)
-      text += "  accuracy " +
-              fixed(static_cast<double>(correct_) / static_cast<double>(classified_), 3);
-    if (seconds_ > 0) {
-      text += "  " + short_number(static_cast<double>(tokens_) / seconds_) + " tokens/s";
-      const double gflops = flops_ / seconds_ * 1e-9;
-      if (gflops > 0) text += "  " + fixed(gflops, 0) + " GFLOP/s";
-      if (gflops > 0 && options_.peak_gflops > 0)
-        text += " (" + fixed(100 * gflops / options_.peak_gflops, 0) + " % of peak)";
-    }
-    if (run_.steps > step.step && seconds_ > 0)
-      text += "  " + detail::duration(step.seconds * static_cast<double>(run_.steps - step.step)) +
-              " left";
-    return text + "  " + detail::bytes(peak_resident_bytes());
-  }
-  void show(const std::string& text) {
-    if (options_.terminal)
-      stream_ << "\r\033[K" << text << std::flush;
-    else
-      stream_ << text << '\n' << std::flush;
-    open_line_ = options_.terminal;
-  }
-  void end_line() {
-    if (open_line_) stream_ << '\n';
-    open_line_ = false;
-  }
+  std::string line(const StepInfo& step) const;
+  void show(const std::string& text);
+  void end_line();
 
   std::ostream& stream_;
   ConsoleProgressOptions options_;
@@ -131,3 +50,7 @@ class ConsoleProgress final : public Callback {
 };
 
 }  // namespace soma::train
+
+#ifndef SOMA_DISPATCH
+#include <soma/train/impl/console_progress.ipp>
+#endif

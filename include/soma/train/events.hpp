@@ -72,25 +72,13 @@ struct Report {
   std::string pipeline{};  // a table of its stages, where there is one
   double price_per_hour = 0;
 
-  void take(Evaluation evaluation) {
-    metrics = std::move(evaluation.metrics);
-    values = std::move(evaluation.values);
-    evaluation_loss = evaluation.loss;
-    evaluated = true;
-  }
+  void take(Evaluation evaluation);
   // The value of a metric. Error train.options: the run's task has no metric of that name.
-  double metric(std::string_view name) const {
-    if (const metrics::Value* value = metrics::find(values, name)) return value->value;
-    std::string known;
-    for (const metrics::Value& value : values)
-      known.append(known.empty() ? "" : ", ").append(value.name);
-    fail(error_id::train_options, "Report::metric", "name", soma::quoted(name),
-         known.empty() ? "no name: there was no evaluation" : "one of " + known);
-  }
+  double metric(std::string_view name) const;
 
-  double steps_per_second() const { return per_second(static_cast<double>(steps - first_step)); }
-  double tokens_per_second() const { return per_second(static_cast<double>(tokens)); }
-  double useful_gflops() const { return per_second(useful_flops * 1e-9); }
+  double steps_per_second() const;
+  double tokens_per_second() const;
+  double useful_gflops() const;
   // The share of the reduction that was hidden behind backward.
   double reduction_hidden() const {
     return reduction_seconds > 0 ? 1 - reduction_wait_seconds / reduction_seconds : 0;
@@ -114,8 +102,8 @@ class Callback {
   virtual void on_end(const Report&) {}
 
   // For the trainer: true if stop_run() was called since the last call.
-  bool take_stop() { return std::exchange(stop_, false); }
-  bool take_save() { return std::exchange(save_, false); }
+  bool take_stop();
+  bool take_save();
 
  protected:
   // Call it from on_step() or on_evaluation(): the run ends after this step as by patience
@@ -131,3 +119,7 @@ class Callback {
 };
 
 }  // namespace soma::train
+
+#ifndef SOMA_DISPATCH
+#include <soma/train/impl/events.ipp>
+#endif

@@ -28,7 +28,7 @@ class PipelineTrainer : public TrainerBase {
 
   // After fit(), which leaves each rank its own stage: collects the whole model on the first rank,
   // or on all ranks. Collective: every rank calls it.
-  void gather(bool to_all = false) { pipeline().gather(to_all); }
+  void gather(bool to_all = false);
   // Calls action(TensorSource&) on the first rank, with the whole model's parameters one tensor at
   // a time: to save or hash a model that does not fit in memory. Collective, after fit(); the other
   // ranks serve until the action ends, with or without an error. Errors as of Communicator, and
@@ -55,31 +55,29 @@ class PipelineTrainer : public TrainerBase {
   }
   // Evaluates the weights after fit(), with the bits of one process. Collective. Returns nothing if
   // a stop that was requested on any rank has cut it short.
-  std::optional<Evaluation> evaluate(data::BatchSource& source, const StopFlag* stop = nullptr) {
-    return measure(source, stop);
-  }
+  std::optional<Evaluation> evaluate(data::BatchSource& source, const StopFlag* stop = nullptr);
   // The plan in use; after fit().
-  const PipelinePlan& plan() { return pipeline().plan(); }
+  const PipelinePlan& plan();
   // predicted_seconds, measured_seconds: forward and backward of a step, by the profile (0: no
   // profile), and the median of the last steps. predicted_activations, measured_activations: bytes
   // of micro-batches in flight on this rank, by the profile, and in the last step. After fit().
-  double predicted_seconds() { return pipeline().predicted_seconds(); }
-  double measured_seconds() { return pipeline().measured_seconds(); }
-  double predicted_activations() { return pipeline().predicted_activations(); }
-  const StageMemory& memory() { return pipeline().memory(); }
+  double predicted_seconds();
+  double measured_seconds();
+  double predicted_activations();
+  const StageMemory& memory();
   // The parameters of this rank's stage; after fit().
-  const Parameters& own_parameters() { return pipeline().parameters(); }
+  const Parameters& own_parameters();
 
  private:
-  PipelineGradients& pipeline() { return static_cast<PipelineGradients&>(gradients()); }
+  PipelineGradients& pipeline();
 
   static void make_pipeline(Context& context, nn::Task& task, const TrainerOptions& options,
                             PrecisionState& precision, Owned<Ranks>& ranks,
-                            Owned<StepGradients>& gradients) {
-    ranks = Owned<Ranks>::make<PipelineRanks>(context, options);
-    gradients = Owned<StepGradients>::make<PipelineGradients>(context, task, options, precision,
-                                                              static_cast<PipelineRanks&>(*ranks));
-  }
+                            Owned<StepGradients>& gradients);
 };
 
 }  // namespace soma::train
+
+#ifndef SOMA_DISPATCH
+#include <soma/train/impl/pipeline.ipp>
+#endif

@@ -54,24 +54,15 @@ struct PipelineOptions {
   // of its stage.
   nn::Later* later = nullptr;
 
-  double weight_of_memory() const {
-    return memory_weight.value_or(optimize == Optimize::memory ? 0.8 : 0.2);
-  }
+  double weight_of_memory() const;
 };
 
 // The options that all ranks must share. (Only the first rank reads the file.)
-inline void describe(const PipelineOptions& options, Record& record) {
-  record.set("partitions", std::uint64_t{options.partitions});
-  record.set("microbatches", std::uint64_t{options.microbatches});
-  record.set("pipeline", options.schedule == Pipeline::simple ? "simple" : "interleaved");
-  record.set("optimize", options.optimize == Optimize::speed ? "speed" : "memory");
-  record.set("placement", options.placement == Placement::cluster ? "cluster" : "spread");
-  record.set("memory_weight", options.weight_of_memory());
-  record.set("memory_limit", options.memory_limit);
-  std::string cuts;
-  for (const std::string& cut : options.cuts) cuts.append(cuts.empty() ? "" : " ").append(cut);
-  record.set("cuts", cuts);
-}
+void describe(const PipelineOptions& options, Record& record);
 
 }  // namespace train
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/train/impl/pipeline_options.ipp>
+#endif

@@ -49,26 +49,13 @@ struct Progress {
     visit("loss_scale_good_steps", loss_scale_good_steps);
   }
 
-  void write(Record& record) {
-    visit([&](std::string_view name, const auto& number) { record.set(name, number); });
-  }
+  void write(Record& record);
   // Errors record.missing, record.type.
-  static Progress read(const Record& record) {
-    struct Read {
-      void operator()(std::string_view name, std::uint64_t& number) const {
-        number = record.count(name);
-      }
-      void operator()(std::string_view name, bool& number) const { number = record.boolean(name); }
-      void operator()(std::string_view name, double& number) const { number = record.number(name); }
-      void operator()(std::string_view name, float& number) const {
-        number = static_cast<float>(record.number(name));
-      }
-      const Record& record;
-    };
-    Progress progress;
-    progress.visit(Read{record});
-    return progress;
-  }
+  static Progress read(const Record& record);
 };
 
 }  // namespace soma::train
+
+#ifndef SOMA_DISPATCH
+#include <soma/train/impl/progress.ipp>
+#endif

@@ -74,25 +74,16 @@ class Ranks {
   virtual BatchSums* batch_sums() { return nullptr; }
   // Waits until the gradients of all ranks have been added.
   virtual void finish_gradients() {}
-  virtual ReductionTimes reduction_times() const { return {}; }
+  virtual ReductionTimes reduction_times() const;
   // The sum of the losses of batches over all ranks.
-  virtual double total_of(std::span<const BatchLoss> losses) {
-    double total = 0;
-    for (const BatchLoss& loss : losses)
-      if (loss.count != 0) total += static_cast<double>(loss.value) * loss.count;
-    return total;
-  }
+  virtual double total_of(std::span<const BatchLoss> losses);
   virtual void sum(std::span<std::uint64_t> /*numbers*/) {}
-  virtual double gradient_norm(Context& context, const Parameters& parameters) {
-    return optim::gradient_norm(context, parameters);
-  }
+  virtual double gradient_norm(Context& context, const Parameters& parameters);
   // After the optimizer's step: sends each rank's rows of every parameter to all ranks.
   virtual void gather_rows(const Parameters&) {}
 
   virtual Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& source,
-                              PrecisionState& precision) {
-    return train::evaluate(context, task, source, &precision);
-  }
+                              PrecisionState& precision);
 
   // Around a step whose graphs are compared (TrainerOptions::same_graphs). Error parallel.mismatch.
   virtual void note_graphs() {}
@@ -110,10 +101,11 @@ class Ranks {
   // Loads this rank's share of the newest checkpoint, or of the best one; returns false if there is
   // none.
   enum class Which : std::uint8_t { latest, best };
-  virtual bool load(Context& context, CheckpointStore* store, Which which, Checkpoint& checkpoint) {
-    return which == Which::latest ? store->load_latest(context, checkpoint)
-                                  : store->load_best(context, checkpoint);
-  }
+  virtual bool load(Context& context, CheckpointStore* store, Which which, Checkpoint& checkpoint);
 };
 
 }  // namespace soma::train
+
+#ifndef SOMA_DISPATCH
+#include <soma/train/impl/ranks.ipp>
+#endif

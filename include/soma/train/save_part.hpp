@@ -23,12 +23,8 @@ struct PartToSave {
 
 // Removes from the checkpoint a state that `count` ranks write in parts; `mine`: true if this rank
 // is one of them, at place `index`.
-inline void take_part(Checkpoint& checkpoint, CheckpointState which, const CheckpointPart& part,
-                      bool mine, std::vector<PartToSave>& parts) {
-  StateDict own = std::exchange(checkpoint.state(which), {});
-  checkpoint.parts[which] = part.count;
-  if (mine) parts.push_back({which, part, std::move(own)});
-}
+void take_part(Checkpoint& checkpoint, CheckpointState which, const CheckpointPart& part, bool mine,
+               std::vector<PartToSave>& parts);
 
 // Collective: every rank calls it, with any number of parts. When it returns, all parts are
 // written. `step`: not set for the best checkpoint. any(bool): true if the argument is true on any
@@ -73,3 +69,7 @@ void try_parts(Communicator& communicator, CheckpointStore* store, const Any& an
 }
 
 }  // namespace soma::train
+
+#ifndef SOMA_DISPATCH
+#include <soma/train/impl/save_part.ipp>
+#endif

@@ -45,7 +45,7 @@ class StepGradients {
   // them.
   virtual const Parameters& parameters() const = 0;
   // All parameters that the run trains. Parameters of other processes may have no values here.
-  virtual const Parameters& model_parameters() const { return parameters(); }
+  virtual const Parameters& model_parameters() const;
 
   // Called at the start of a run, when all ranks have agreed on it. It may read some batches of the
   // source, whose position is restored afterwards.
@@ -73,3 +73,7 @@ class StepGradients {
 };
 
 }  // namespace soma::train
+
+#ifndef SOMA_DISPATCH
+#include <soma/train/impl/step_gradients.ipp>
+#endif

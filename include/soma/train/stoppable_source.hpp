@@ -26,51 +26,23 @@ class StoppableSource final : public data::BatchSource {
   StoppableSource(data::BatchSource& inner, const StopFlag* stop, Ranks& ranks, When when)
       : inner_(inner), stop_(stop), ranks_(ranks), when_(when) {}
 
-  bool next(data::Batch& batch) override {
-    if (stop_ == nullptr) return inner_.next(batch);
-    if (when_ == When::while_reading) return read(batch);
-    if (!cut_ && calls_++ == next_look_) look();
-    return !cut_ && inner_.next(batch);
-  }
+  bool next(data::Batch& batch) override;
   // True if batches were withheld: results of the other batches must be thrown away.
   bool cut() const { return cut_; }
 
-  data::Position position() const override { return inner_.position(); }
-  void seek(data::Position position) override { inner_.seek(position); }
-  std::uint64_t batches(std::uint64_t epoch) const override { return inner_.batches(epoch); }
-  std::uint64_t hash() const override { return inner_.hash(); }
-  void describe(Record& record) const override { inner_.describe(record); }
-  std::size_t largest_rows() const override { return inner_.largest_rows(); }
-  std::size_t largest_sequences() const override { return inner_.largest_sequences(); }
+  data::Position position() const override;
+  void seek(data::Position position) override;
+  std::uint64_t batches(std::uint64_t epoch) const override;
+  std::uint64_t hash() const override;
+  void describe(Record& record) const override;
+  std::size_t largest_rows() const override;
+  std::size_t largest_sequences() const override;
 
  private:
   // Ranks learn of a stop only together. As that takes time, they do it once in a number of batches
   // that takes about a fifth of a second: the same number on all ranks.
-  void look() {
-    constexpr std::int64_t often = 200'000'000;
-    cut_ = ranks_.any(stop_->requested());
-    const std::int64_t now = monotonic_nanoseconds();
-    if (ranks_.count() != 1)
-      between_ = ranks_.any(now - looked_ > often) ? (std::max)(between_ / 2, std::uint64_t{1})
-                                                   : (std::min)(2 * between_, std::uint64_t{1024});
-    looked_ = now;
-    next_look_ = calls_ + between_ - 1;
-  }
-  bool read(data::Batch& batch) {
-    bool more = false;
-#if SOMA_HAS_EXCEPTIONS
-    try {
-      more = inner_.next(batch);
-    } catch (const Error& error) {
-      if (error.id() != error_id::stopped) throw;
-      cut_ = true;
-    }
-#else
-    more = inner_.next(batch);
-#endif
-    cut_ = ranks_.any(cut_);
-    return more && !cut_;
-  }
+  void look();
+  bool read(data::Batch& batch);
 
   data::BatchSource& inner_;
   const StopFlag* stop_;
@@ -82,3 +54,7 @@ class StoppableSource final : public data::BatchSource {
 };
 
 }  // namespace soma::train
+
+#ifndef SOMA_DISPATCH
+#include <soma/train/impl/stoppable_source.ipp>
+#endif

@@ -19,79 +19,18 @@ class TapeGradients final : public StepGradients {
  public:
   // `seed`: of dropout.
   TapeGradients(Context& context, nn::Task& task, PrecisionState& precision, Ranks& ranks,
-                std::uint64_t seed)
-      : context_(context),
-        task_(task),
-        precision_(precision),
-        ranks_(ranks),
-        tape_(context, {.seed = seed,
-                        .activations = precision.activations(),
-                        .precision = &precision,
-                        .receiver = ranks.receiver(),
-                        .batch_sums = ranks.batch_sums()}) {}
+                std::uint64_t seed);
 
-  const Parameters& parameters() const override { return task_.parameters(); }
+  const Parameters& parameters() const override;
 
-  StepSums run(data::BatchSource& batches, const StepRequest& request) override {
-    clear_gradients(task_.parameters());
-    ranks_.begin_step(request.step);
-    StepSums sums;
-    std::vector<BatchLoss> losses;
-    const ReductionTimes before = ranks_.reduction_times();
-    while (sums.batches < request.batches) {
-      const std::int64_t start = monotonic_nanoseconds();
-      data::Batch batch;
-      const bool more = batches.next(batch);
-      sums.wait_seconds += static_cast<double>(monotonic_nanoseconds() - start) * 1e-9;
-      if (!more) break;
-      losses.push_back(differentiate(batch, request, sums));
-      ++sums.batches;
-    }
-    const ReductionTimes after = ranks_.reduction_times();
-    sums.reduction = {after.total - before.total, after.waited - before.waited};
-    if (sums.batches == 0) return sums;
-    sums.loss = ranks_.total_of(losses);
-    for (const BatchLoss& loss : losses) sums.losses += loss.count;
-    std::uint64_t cases[] = {sums.classified, sums.correct};
-    ranks_.sum(cases);
-    sums.classified = cases[0];
-    sums.correct = cases[1];
-    return sums;
-  }
+  StepSums run(data::BatchSource& batches, const StepRequest& request) override;
 
-  double norm() override { return ranks_.gradient_norm(context_, task_.parameters()); }
-  void stepped() override { ranks_.gather_rows(task_.parameters()); }
-  Evaluation evaluate(data::BatchSource& source) override {
-    return ranks_.evaluate(context_, task_, source, precision_);
-  }
+  double norm() override;
+  void stepped() override;
+  Evaluation evaluate(data::BatchSource& source) override;
 
  private:
-  BatchLoss differentiate(const data::Batch& batch, const StepRequest& request, StepSums& sums) {
-    // Each batch draws its own dropout.
-    tape_.reset(static_cast<std::uint32_t>(request.first_batch + sums.batches));
-    const data::Batch part = ranks_.part_of(batch);
-    const nn::Task::Forward forward = task_.forward(tape_, part);
-    // A step's loss is the mean over all its batches, weighted by the task's count of losses.
-    const double count = task_.loss_count(batch);
-    const BatchLoss loss{forward.loss.value().data<float>()[0], count};
-    const Sequences& sequences = batch.inputs.sequences;
-    sums.sequences += sequences.count();
-    sums.tokens += sequences.used_rows();
-    for (std::size_t i = 0; i < sequences.count(); ++i)
-      sums.longest = (std::max)(sums.longest, std::uint64_t{sequences.used(i)});
-    sums.flops += task_.useful_flops(batch);
-    if (task_.classes() != 0 && forward.scores.defined()) {
-      metrics::Classification hits(task_.classes());
-      const Tensor scores = detail::scores_of(context_, forward, part, task_.classes());
-      hits.add(scores.span<float>(), part.labels);
-      sums.classified += hits.cases();
-      sums.correct += hits.correct();
-    }
-    const float whole = request.loss_scale * static_cast<float>(request.batches == 1 ? 1 : count);
-    tape_.backward(forward.loss, ranks_.weight_of(whole, count));
-    ranks_.finish_gradients();  // or those of embeddings would wait, and all that follows them
-    return loss;
-  }
+  BatchLoss differentiate(const data::Batch& batch, const StepRequest& request, StepSums& sums);
 
   Context& context_;
   nn::Task& task_;
@@ -101,3 +40,7 @@ class TapeGradients final : public StepGradients {
 };
 
 }  // namespace soma::train
+
+#ifndef SOMA_DISPATCH
+#include <soma/train/impl/tape_gradients.ipp>
+#endif

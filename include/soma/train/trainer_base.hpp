@@ -33,7 +33,7 @@ class TrainerBase {
       : TrainerBase(context, task, options, &make_plain) {}
 
   // Adds a callback, which stays with the caller.
-  void add(Callback& callback) { callbacks_.push_back(&callback); }
+  void add(Callback& callback);
 
   // Trains, and evaluates on the validation source `validation` if it is given. Ends early when
   // `stop` is requested: after the running step, or before a batch that takes long to read, with a
@@ -74,7 +74,7 @@ class TrainerBase {
                          Owned<StepGradients>& gradients);
   void make_optimizer();
   Record identity(const data::BatchSource& batches) const;
-  const Parameters& parameters() const { return gradients_->parameters(); }
+  const Parameters& parameters() const;
 
   // The loop (loop.hpp).
   Report train(data::BatchSource& batches, data::BatchSource* validation, const StopFlag* stop);
@@ -83,7 +83,7 @@ class TrainerBase {
   bool evaluate(data::BatchSource& validation, Report& report, std::uint64_t epoch,
                 const StopFlag* stop);
   bool evaluation_is_due(const data::BatchSource& batches) const;
-  bool stoppable() const { return options_.gradients == nullptr || ranks_->count() == 1; }
+  bool stoppable() const;
   template <class Call>
   void tell(const Call& call);
   void finish(const data::BatchSource& batches, Report& report) const;
@@ -119,3 +119,7 @@ class TrainerBase {
 };
 
 }  // namespace soma::train
+
+#ifndef SOMA_DISPATCH
+#include <soma/train/impl/trainer_base.ipp>
+#endif

@@ -1,1 +1,10 @@
 // The compiled half of soma::models.
+
+#include <soma/models/impl/bert_config_json.ipp>
+#include <soma/models/impl/extreme_files.ipp>
+#include <soma/models/impl/fast_classifier.ipp>
+#include <soma/models/impl/fast_options.ipp>
+#include <soma/models/impl/model_files.ipp>
+#include <soma/models/impl/pretrained.ipp>
+#include <soma/models/impl/text_classifier.ipp>
+#include <soma/models/impl/tokenized_pairs.ipp>

@@ -68,53 +68,20 @@ void copy_text(std::array<char, size>& to, std::string_view text) {
   std::memcpy(to.data(), text.data(), text.size() < size ? text.size() : size - 1);
 }
 
-inline void write_status(StatusPageWords& page, const RunStatus& status) {
-  std::array<std::uint64_t, sizeof(RunStatus) / 8> words;
-  std::memcpy(words.data(), &status, sizeof status);
-  const std::uint64_t sequence = page.sequence;
-  __atomic_store_n(&page.sequence, sequence + 1, __ATOMIC_RELAXED);
-  __atomic_thread_fence(__ATOMIC_RELEASE);
-  for (std::size_t i = 0; i < words.size(); ++i)
-    __atomic_store_n(&page.words[i], words[i], __ATOMIC_RELAXED);
-  __atomic_store_n(&page.sequence, sequence + 2, __ATOMIC_RELEASE);
-}
+void write_status(StatusPageWords& page, const RunStatus& status);
 
 // Not set if the page changed during all attempts.
-inline std::optional<RunStatus> read_status(const StatusPageWords& page) {
-  for (int attempt = 0; attempt < 10000; ++attempt) {
-    const std::uint64_t before = __atomic_load_n(&page.sequence, __ATOMIC_ACQUIRE);
-    if (before % 2 != 0) continue;
-    std::array<std::uint64_t, sizeof(RunStatus) / 8> words;
-    for (std::size_t i = 0; i < words.size(); ++i)
-      words[i] = __atomic_load_n(&page.words[i], __ATOMIC_RELAXED);
-    __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    if (__atomic_load_n(&page.sequence, __ATOMIC_RELAXED) != before) continue;
-    RunStatus status;
-    std::memcpy(static_cast<void*>(&status), words.data(), sizeof status);
-    status.command.back() = status.model.back() = '\0';
-    if (status.busy_count > status.busy.size()) status.busy_count = status.busy.size();
-    return status;
-  }
-  return std::nullopt;
-}
+std::optional<RunStatus> read_status(const StatusPageWords& page);
 
 struct Descriptor {
   int number;
-  ~Descriptor() {
-    if (number >= 0) ::close(number);
-  }
+  ~Descriptor();
 };
 
 }  // namespace detail
 
 // The default folder of pages. Error file.write: $XDG_RUNTIME_DIR is not set.
-inline std::string status_folder() {
-  const char* base = std::getenv("XDG_RUNTIME_DIR");
-  if (base == nullptr || *base == '\0')
-    fail(error_id::file_write, "status_folder", "XDG_RUNTIME_DIR", "not set",
-         "a folder of this user's, or a folder that is named");
-  return std::string(base) + "/soma";
-}
+std::string status_folder();
 
 struct RunsFound {
   std::vector<RunStatus> runs;        // ascending by process
@@ -124,129 +91,25 @@ struct RunsFound {
 // The runs whose pages lie in a folder; empty if there is no such folder. Files that are no page of
 // a live process of this user are listed in left_out, with the reason. Error file.read: the folder
 // cannot be listed.
-inline RunsFound runs_in(const std::string& folder) {
-  RunsFound found;
-  std::error_code problem;
-  std::filesystem::directory_iterator entries(folder, problem);
-  if (problem == std::errc::no_such_file_or_directory) return found;
-  if (problem)
-    detail::file_failed(error_id::file_read, "runs_in", folder, "cannot list", problem.value(),
-                        "a folder of pages");
-  std::vector<std::string> names;
-  for (; entries != std::filesystem::directory_iterator(); entries.increment(problem)) {
-    if (problem) break;
-    names.push_back(entries->path().filename().string());
-  }
-  std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
-    return a.size() != b.size() ? a.size() < b.size() : a < b;
-  });
-  for (const std::string& name : names) {
-    const auto leave_out = [&](std::string_view why) {
-      found.left_out.push_back(soma::quoted(name).append(": ").append(why));
-    };
-    const std::string path = folder + "/" + name;
-    const detail::Descriptor file{
-        ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
-    struct stat known {};
-    if (file.number < 0 || ::fstat(file.number, &known) != 0) {
-      if (errno != ENOENT) leave_out("cannot be opened");
-      continue;
-    }
-    if (known.st_uid != ::geteuid()) {
-      leave_out("belongs to another user");
-      continue;
-    }
-    constexpr std::size_t bytes = sizeof(detail::StatusPageWords);
-    if (!S_ISREG(known.st_mode) || known.st_size != static_cast<off_t>(bytes)) {
-      leave_out("is no page of a run");
-      continue;
-    }
-    void* data = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file.number, 0);
-    if (data == MAP_FAILED) {
-      leave_out("cannot be mapped");
-      continue;
-    }
-    const auto& page = *static_cast<const detail::StatusPageWords*>(data);
-    std::optional<RunStatus> status;
-    const bool ours = page.magic == detail::status_magic;
-    if (ours) status = detail::read_status(page);
-    ::munmap(data, bytes);
-    if (!ours)
-      leave_out("is no page of a run, or one of another version");
-    else if (!status)
-      leave_out("was written all the while");
-    else if (std::to_string(status->process) != name)
-      leave_out("names process " + std::to_string(status->process));
-    else if (detail::process_start(status->process) != status->process_start)
-      leave_out("its process has ended");
-    else
-      found.runs.push_back(*status);
-  }
-  return found;
-}
+RunsFound runs_in(const std::string& folder);
 
 class StatusPage {
  public:
   // Makes the folder and a page of this process. Errors file.write: it is impossible, or this
   // process already has a page there.
-  StatusPage(std::string folder, std::string_view command, std::string_view model) {
-    soma::make_folders("StatusPage", folder);
-    ::chmod(folder.c_str(), 0700);
-    status_.process = static_cast<std::uint64_t>(::getpid());
-    status_.process_start = detail::process_start(status_.process).value_or(0);
-    detail::copy_text(status_.command, command);
-    detail::copy_text(status_.model, model);
-    take_away_dead(folder);
-    path_ = folder + "/" + std::to_string(status_.process);
-    const std::string partial = path_ + ".partial";
-    ::unlink(partial.c_str());  // left by a killed process with the same number
-    const auto failed = [&](std::string_view what) {
-      const int number = errno;
-      ::unlink(partial.c_str());
-      detail::file_failed(error_id::file_write, "StatusPage", path_, what, number,
-                          "a page that this process can make");
-    };
-    const detail::Descriptor file{
-        ::open(partial.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600)};
-    if (file.number < 0) failed("cannot create");
-    constexpr std::size_t bytes = sizeof(detail::StatusPageWords);
-    if (::posix_fallocate(file.number, 0, bytes) != 0) failed("cannot make room for it");
-    void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.number, 0);
-    if (data == MAP_FAILED) failed("cannot map");
-    page_ = ::new (data) detail::StatusPageWords;
-    detail::write_status(*page_, status_);
-    if (::link(partial.c_str(), path_.c_str()) != 0) {
-      ::munmap(data, bytes);
-      failed("there is one, or it cannot be made");
-    }
-    ::unlink(partial.c_str());
-  }
+  StatusPage(std::string folder, std::string_view command, std::string_view model);
   StatusPage(const StatusPage&) = delete;
   StatusPage& operator=(const StatusPage&) = delete;
-  ~StatusPage() {
-    ::unlink(path_.c_str());
-    ::munmap(page_, sizeof(detail::StatusPageWords));
-  }
+  ~StatusPage();
 
   // The content of the next publish(); process, command and model are already set.
   RunStatus& status() { return status_; }
   // Takes some hundred nanoseconds; one thread at a time.
-  void publish() { detail::write_status(*page_, status_); }
+  void publish();
 
  private:
   // Deletes pages of this user's processes that ended without deleting them.
-  static void take_away_dead(const std::string& folder) {
-    std::error_code problem;
-    std::filesystem::directory_iterator entries(folder, problem);
-    for (; !problem && entries != std::filesystem::directory_iterator();
-         entries.increment(problem)) {
-      const std::string name = entries->path().filename().string();
-      const bool number = name.find_first_not_of("0123456789") == std::string::npos;
-      if (!number || name.size() > 10) continue;
-      if (!detail::process_start(std::strtoull(name.c_str(), nullptr, 10)))
-        ::unlink(entries->path().c_str());
-    }
-  }
+  static void take_away_dead(const std::string& folder);
 
   std::string path_;
   RunStatus status_{};
@@ -254,3 +117,7 @@ class StatusPage {
 };
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/io/status/impl/status_page.ipp>
+#endif

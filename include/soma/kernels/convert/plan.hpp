@@ -19,94 +19,25 @@
 
 namespace soma::detail {
 
-inline std::string describe(const ConstCodeSpan& span) {
-  return std::to_string(span.rows) + " x " + std::to_string(span.columns) + " " +
-         to_string(span.format);
-}
+std::string describe(const ConstCodeSpan& span);
 
-inline void check_layout(const ConstCodeSpan& span, const char* argument) {
-  validate(span.format, "convert");
-  const std::size_t elements = checked_multiply(span.rows, span.columns, "convert");
-  const std::size_t row =
-      checked_multiply(span.columns, static_cast<std::size_t>(span.format.bytes()), "convert");
-  if (elements == 0) return;
-  if (span.data == nullptr)
-    fail(error_id::bad_layout, "convert", argument, describe(span) + " at a null pointer",
-         "memory");
-  if (span.rows > 1 && span.row_stride < row)
-    fail(error_id::bad_layout, "convert", argument,
-         describe(span) + " with rows " + std::to_string(span.row_stride) + " bytes apart",
-         "at least " + std::to_string(row));
-  static_cast<void>(
-      checked_add(checked_multiply(span.rows - 1, span.row_stride, "convert"), row, "convert"));
-}
+void check_layout(const ConstCodeSpan& span, const char* argument);
 
 // The bytes from the start of the first element to the end of the last.
-inline std::size_t extent(const ConstCodeSpan& span) {
-  return span.size() == 0 ? 0 : (span.rows - 1) * span.row_stride + span.row_bytes();
-}
+std::size_t extent(const ConstCodeSpan& span);
 
-inline bool overlaps(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
-  // Addresses as numbers: < on unrelated pointers is no order.
-  const auto before = [](const std::byte* p, const std::byte* q) {
-    return reinterpret_cast<std::uintptr_t>(p) < reinterpret_cast<std::uintptr_t>(q);
-  };
-  const auto *x = static_cast<const std::byte*>(a), *y = static_cast<const std::byte*>(b);
-  return a_bytes != 0 && b_bytes != 0 && before(x, y + b_bytes) && before(y, x + a_bytes);
-}
+bool overlaps(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes);
 
-inline void check_scale_count(const char* argument, std::size_t given, std::size_t wanted) {
-  if (given != wanted)
-    fail(error_id::scale_count, "convert", argument, std::to_string(given) + " numbers",
-         std::to_string(wanted) + ", one for each granule");
-}
+void check_scale_count(const char* argument, std::size_t given, std::size_t wanted);
 
-inline void check_convert(const ConstCodeSpan& from, const CodeSpan& to,
-                          const ConvertOptions& options) {
-  check_layout(from, "from");
-  check_layout(to, "to");
-  if (from.rows != to.rows || from.columns != to.columns)
-    fail(error_id::size_mismatch, "convert", "to", describe(to),
-         "the size of from, " + describe(from));
-  check_random_bits("convert", "rounding.random_bits", options.rounding);
-  validate(options.scaling, "convert");
-
-  const bool scaled = options.scaling.policy != ScalePolicy::none;
-  const Granularity granularity = scaled ? options.scaling.granularity : Granularity::tensor;
-  const std::size_t granules = scale_grid(granularity, to.rows, to.columns).size();
-  check_scale_count("scales", options.scales.size(), scaled ? granules : 0);
-  if (!options.amax.empty()) check_scale_count("amax", options.amax.size(), granules);
-  if (!options.source_scales.empty())
-    check_scale_count("source_scales", options.source_scales.size(),
-                      scale_grid(options.source_granularity, from.rows, from.columns).size());
-  if (options.scaling.policy == ScalePolicy::delayed)
-    for (const float scale : options.scales)
-      if (!(scale > 0 && scale <= (std::numeric_limits<float>::max)()))
-        fail(error_id::bad_scaling, "convert", "scales", std::to_string(scale),
-             "positive and finite");
-
-  const std::size_t from_bytes = extent(from), to_bytes = extent(to);
-  if (overlaps(from.data, from_bytes, to.data, to_bytes)) {
-    const bool in_place = from.data == to.data && to.format.bytes() <= from.format.bytes() &&
-                          (to.rows <= 1 || to.row_stride <= from.row_stride);
-    if (!in_place)
-      fail(error_id::forbidden_overlap, "convert", "to",
-           describe(to) + ", which overlaps from (" + describe(from) + ")",
-           "separate memory, or the same start with codes no wider and rows no farther apart");
-  }
-}
+void check_convert(const ConstCodeSpan& from, const CodeSpan& to, const ConvertOptions& options);
 
 // The largest of many floats that are not negative, from any thread. The bits of such floats ascend
 // with their values.
 class AtomicMaximum {
  public:
-  void include(float value) {
-    const auto bits = std::bit_cast<std::uint32_t>(value);
-    std::uint32_t seen = bits_.load(std::memory_order_relaxed);
-    while (bits > seen && !bits_.compare_exchange_weak(seen, bits, std::memory_order_relaxed)) {
-    }
-  }
-  float value() const { return std::bit_cast<float>(bits_.load(std::memory_order_relaxed)); }
+  void include(float value);
+  float value() const;
 
  private:
   std::atomic<std::uint32_t> bits_{0};
@@ -114,56 +45,9 @@ class AtomicMaximum {
 
 class ConvertPlan {
  public:
-  ConvertPlan(Context& context, ConstCodeSpan from, CodeSpan to, const ConvertOptions& options)
-      : context_(context), from_(from), to_(to), options_(options) {
-    scaled_ = options.scaling.policy != ScalePolicy::none;
-    if (options_.draw_row_stride == 0) options_.draw_row_stride = to.columns;
-    const Granularity granularity = scaled_ ? options.scaling.granularity : Granularity::tensor;
-    const bool source_scaled = !options.source_scales.empty();
-    const bool whole = granularity == Granularity::tensor &&
-                       (!source_scaled || options.source_granularity == Granularity::tensor);
-    if (whole && from.contiguous() && to.contiguous() && options_.draw_row_stride == to.columns)
-      flatten();
-    granule_ = granule(granularity);
-    grid_ = scale_grid(granularity, to_.rows, to_.columns);
-    source_granule_ = granule(options.source_granularity);
-    source_grid_ = scale_grid(options.source_granularity, from_.rows, from_.columns);
+  ConvertPlan(Context& context, ConstCodeSpan from, CodeSpan to, const ConvertOptions& options);
 
-    // A row that shares one scale is one segment; otherwise segments are a whole number of
-    // 128-column granules.
-    segment_ =
-        granularity == Granularity::row ? (std::max)(to_.columns, std::size_t{1}) : item_elements;
-    segments_ = (to_.columns + segment_ - 1) / segment_;
-    const std::size_t rows_that_fit = item_elements / (std::min)(segment_, to_.columns);
-    band_ = granule_.rows == 128 ? 128 : (std::max)(std::size_t{1}, rows_that_fit);
-    bands_ = (to_.rows + band_ - 1) / band_;
-
-    args_.from_params = make_codec_params(from_.format);
-    args_.to_params = make_codec_params(to_.format, options.rounding);
-    args_.limit = decode(to_.format, to_.format.max_finite_code());
-    args_.draw = options.draw;
-    args_.stream =
-        extent(to_) >= streaming_bytes && static_cast<const std::byte*>(to_.data) != from_.data;
-  }
-
-  void run() {
-    const FloatEnvironment environment;  // a tensor's scale is computed here, not in a task
-    AtomicMaximum tensor_amax;
-    const bool one_granule = granule_.rows == 0;
-    const bool current = options_.scaling.policy == ScalePolicy::current;
-    if (current && one_granule) {
-      for_each_item([&](const Item& item) {
-        float amax = 0;
-        collect_amax(item, item.first_row, item.end_row, &amax);
-        tensor_amax.include(amax);
-      });
-      options_.scales[0] = scale_for(options_.scaling, to_.format, tensor_amax.value());
-    }
-    const bool late_amax = one_granule && !options_.amax.empty() && !current;
-    for_each_item(
-        [&](const Item& item) { convert_item(item, late_amax ? &tensor_amax : nullptr); });
-    if (one_granule && !options_.amax.empty()) options_.amax[0] = tensor_amax.value();
-  }
+  void run();
 
  private:
   // 128 KiB of floats: large compared with the cost of handing out work, small compared with a
@@ -178,12 +62,7 @@ class ConvertPlan {
     std::size_t first_row, end_row, first_column, columns;
   };
 
-  void flatten() {
-    const std::size_t size = to_.size();
-    from_.rows = to_.rows = 1;
-    from_.columns = to_.columns = size;
-    options_.draw_row_stride = size;
-  }
+  void flatten();
 
   template <class Function>
   void for_each_item(const Function& function) {
@@ -208,69 +87,14 @@ class ConvertPlan {
   }
 
   // The kernel arguments for a row of an item, without target scales.
-  ConvertArgs row_args(const Item& item, std::size_t row) const {
-    ConvertArgs args = args_;
-    args.from = from_.row(row) + item.first_column * static_cast<std::size_t>(from_.format.bytes());
-    args.to = to_.row(row) + item.first_column * static_cast<std::size_t>(to_.format.bytes());
-    args.count = item.columns;
-    args.draw.index += row * options_.draw_row_stride + item.first_column;
-    args.target_group = granule_.columns == 0 ? item.columns : granule_.columns;
-    if (!options_.source_scales.empty()) {
-      const Granule g = source_granule_;
-      const std::size_t grid_row = g.rows == 0 ? 0 : row / g.rows;
-      const std::size_t grid_column = g.columns == 0 ? 0 : item.first_column / g.columns;
-      args.source_scales =
-          options_.source_scales.data() + grid_row * source_grid_.columns + grid_column;
-      args.source_group = g.columns == 0 ? item.columns : g.columns;
-    }
-    return args;
-  }
+  ConvertArgs row_args(const Item& item, std::size_t row) const;
 
   // Adds the largest finite magnitudes of an item's rows to those in `amax`, one for each granule.
-  void collect_amax(const Item& item, std::size_t first, std::size_t end, float* amax) const {
-    for (std::size_t row = first; row < end; ++row) {
-      ConvertArgs args = row_args(item, row);
-      args.to = nullptr;
-      args.amax = amax;
-      context_.kernels().convert(args);
-    }
-  }
+  void collect_amax(const Item& item, std::size_t first, std::size_t end, float* amax) const;
 
   // Rows that share granules are converted together: first amax, if it determines the scale, then
   // the codes.
-  void convert_item(const Item& item, AtomicMaximum* tensor_amax) {
-    std::array<float, most_granules> amax, inverse;
-    const std::size_t together = granule_.rows == 0 ? item.end_row - item.first_row : granule_.rows;
-    const std::size_t group = granule_.columns == 0 ? item.columns : granule_.columns;
-    const std::size_t granules = (item.columns + group - 1) / group;
-    const bool one_granule = granule_.rows == 0;
-    const bool current = options_.scaling.policy == ScalePolicy::current && !one_granule;
-    const bool wants_amax = one_granule ? tensor_amax != nullptr : !options_.amax.empty();
-
-    for (std::size_t first = item.first_row; first < item.end_row; first += together) {
-      const std::size_t end = (std::min)(first + together, item.end_row);
-      const std::size_t grid_row = one_granule ? 0 : first / granule_.rows;
-      const std::size_t at = grid_row * grid_.columns +
-                             (granule_.columns == 0 ? 0 : item.first_column / granule_.columns);
-      std::fill_n(amax.begin(), granules, 0.0f);
-      if (current) {
-        collect_amax(item, first, end, amax.data());
-        for (std::size_t g = 0; g < granules; ++g)
-          options_.scales[at + g] = scale_for(options_.scaling, to_.format, amax[g]);
-      }
-      if (scaled_)
-        for (std::size_t g = 0; g < granules; ++g) inverse[g] = 1.0f / options_.scales[at + g];
-      for (std::size_t row = first; row < end; ++row) {
-        ConvertArgs args = row_args(item, row);
-        if (scaled_) args.inverse_scales = inverse.data();
-        if (wants_amax && !current) args.amax = amax.data();
-        context_.kernels().convert(args);
-      }
-      if (wants_amax && one_granule) tensor_amax->include(amax[0]);
-      if (wants_amax && !one_granule)
-        std::copy_n(amax.begin(), granules, options_.amax.data() + at);
-    }
-  }
+  void convert_item(const Item& item, AtomicMaximum* tensor_amax);
 
   Context& context_;
   ConstCodeSpan from_;
@@ -285,18 +109,6 @@ class ConvertPlan {
 
 }  // namespace soma::detail
 
-namespace soma {
-
-inline void convert(Context& context, const ConstCodeSpan& from, const CodeSpan& to,
-                    const ConvertOptions& options) {
-  detail::check_convert(from, to, options);
-  if (to.size() == 0) {
-    for (float& amax : options.amax) amax = 0;
-    if (options.scaling.policy == ScalePolicy::current)
-      for (float& scale : options.scales) scale = 1;
-    return;
-  }
-  detail::ConvertPlan(context, from, to, options).run();
-}
-
-}  // namespace soma
+#ifndef SOMA_DISPATCH
+#include <soma/kernels/convert/impl/plan.ipp>
+#endif

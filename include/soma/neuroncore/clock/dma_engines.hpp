@@ -19,27 +19,7 @@ class DmaEngines {
 
   // Deals `buffers` to the engines from `ready` on; engines that are free first get one more.
   // Returns the time when the last buffer has moved.
-  double run(std::uint32_t user, double ready, std::uint32_t buffers, double each) {
-    const std::size_t count = engines_.size();
-    const std::size_t more = buffers % count;
-    const auto base = static_cast<double>(buffers / count);
-    if (more != 0) choose(more);
-    double last = ready;
-    for (std::size_t i = 0; i < count; ++i) {
-      Engine& engine = engines_[i];
-      const double share = more != 0 && engine.chosen ? base + 1 : base;
-      engine.chosen = false;
-      if (share == 0) continue;
-      const double busy = share * each;
-      engine.free = (std::max)(engine.free, ready) + busy;
-      engine.user = user;
-      last = (std::max)(last, engine.free);
-    }
-    first_ = 0;
-    for (std::size_t i = 1; i < count; ++i)
-      if (engines_[i].free < engines_[first_].free) first_ = i;
-    return last;
-  }
+  double run(std::uint32_t user, double ready, std::uint32_t buffers, double each);
 
  private:
   struct Engine {
@@ -49,17 +29,14 @@ class DmaEngines {
   };
 
   // Chooses the `most` engines that are free first; of equal ones the lowest.
-  void choose(std::size_t most) {
-    for (std::size_t round = 0; round < most; ++round) {
-      Engine* best = nullptr;
-      for (Engine& engine : engines_)
-        if (!engine.chosen && (best == nullptr || engine.free < best->free)) best = &engine;
-      best->chosen = true;
-    }
-  }
+  void choose(std::size_t most);
 
   std::vector<Engine> engines_;
   std::size_t first_ = 0;
 };
 
 }  // namespace soma::neuroncore::detail
+
+#ifndef SOMA_DISPATCH
+#include <soma/neuroncore/clock/impl/dma_engines.ipp>
+#endif

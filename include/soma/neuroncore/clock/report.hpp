@@ -35,19 +35,7 @@ class Report {
  public:
   // Errors neuroncore.record.
   Report(std::span<const Instruction> record, const RecordNames& names, const Machine& machine,
-         const ReportOptions& options = {})
-      : record_(record),
-        names_(names),
-        options_(options),
-        timeline_(soma::neuroncore::timeline(record, machine, options.clock)),
-        summary_(soma::neuroncore::summary(record, names, machine, timeline_)) {
-    notes_.machine = machine.name;
-    notes_.advice = advice(summary_);
-    if (options.hbm_in_use > machine.hbm_bytes)
-      notes_.warnings.push_back(std::to_string(options.hbm_in_use) +
-                                " bytes of device memory are in use, " + notes_.machine + " has " +
-                                std::to_string(machine.hbm_bytes) + " for a core");
-  }
+         const ReportOptions& options = {});
   Report(std::span<const Instruction> record, RecordNames&& names, const Machine& machine,
          const ReportOptions& options = {}) = delete;  // the names would be gone
 
@@ -56,25 +44,17 @@ class Report {
   double ns() const { return timeline_.ns; }
 
   // The lines have at most 100 columns, except advice and warnings.
-  std::string text() const { return detail::report_text(summary_, notes_, options_.most_ranks); }
-  std::string json() const { return detail::report_json(summary_, notes_); }
+  std::string text() const;
+  std::string json() const;
   // The use of each engine and queue over time, in lines of at most 100 columns.
-  std::string text_timeline() const { return detail::text_timeline(record_, timeline_); }
+  std::string text_timeline() const;
   // For ui.perfetto.dev.
-  std::string trace() const {
-    return detail::TraceWriter(record_, names_, timeline_, events()).run();
-  }
+  std::string trace() const;
   // One page that is complete in itself.
-  std::string html() const {
-    return detail::PageWriter(record_, names_, timeline_, events(), summary_, notes_,
-                              options_.most_ranks)
-        .run();
-  }
+  std::string html() const;
 
  private:
-  detail::Events events() const {
-    return detail::EventsOf(record_, names_, timeline_).run(options_.most_events);
-  }
+  detail::Events events() const;
 
   std::span<const Instruction> record_;
   const RecordNames& names_;
@@ -85,3 +65,7 @@ class Report {
 };
 
 }  // namespace soma::neuroncore
+
+#ifndef SOMA_DISPATCH
+#include <soma/neuroncore/clock/impl/report.ipp>
+#endif

@@ -51,7 +51,7 @@ constexpr std::string_view to_string(Alu op) {
 }
 
 // Tests the bits, because a host that flushes subnormal numbers compares them as equal to zero.
-inline bool is_zero(float value) { return std::bit_cast<std::uint32_t>(value) << 1 == 0; }
+bool is_zero(float value);
 
 // A number in an instruction. Integers keep their 32 bits for operators on bits; all other
 // operators compute in fp32 and refuse integers that are not exact there.
@@ -87,3 +87,7 @@ struct ScalarOptions {
 };
 
 }  // namespace soma::neuroncore
+
+#ifndef SOMA_DISPATCH
+#include <soma/neuroncore/engines/impl/alu.ipp>
+#endif

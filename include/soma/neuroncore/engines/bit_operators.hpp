@@ -14,58 +14,23 @@
 namespace soma::neuroncore::detail {
 
 // Elements of a partition in 32 bits each, with zeros above narrower elements.
-inline void read_bits(const OnChipMemory& memory, const Tile& tile, std::size_t p,
-                      std::vector<std::uint32_t>& to) {
-  read_codes(memory, tile, p, to.data());
-  if (size_of(tile.dtype()) == 4) return;
-  const auto* bytes = reinterpret_cast<const std::uint8_t*>(to.data());
-  for (std::size_t i = to.size(); i-- > 0;) to[i] = bytes[i];
-}
+void read_bits(const OnChipMemory& memory, const Tile& tile, std::size_t p,
+               std::vector<std::uint32_t>& to);
 // A boolean has one bit.
-inline void write_bits(const OnChipMemory& memory, const Tile& tile, std::size_t p,
-                       std::vector<std::uint32_t>& from) {
-  if (size_of(tile.dtype()) != 4) {
-    auto* bytes = reinterpret_cast<std::uint8_t*>(from.data());
-    const std::uint32_t kept = tile.dtype() == DType::boolean ? 1 : 0xFF;
-    for (std::size_t i = 0; i < from.size(); ++i)
-      bytes[i] = static_cast<std::uint8_t>(from[i] & kept);
-  }
-  write_codes(memory, tile, p, from.data());
-}
+void write_bits(const OnChipMemory& memory, const Tile& tile, std::size_t p,
+                std::vector<std::uint32_t>& from);
 
 // `width`: bits of an element. Shifts fill with zeros; the result of a shift by `width` or more is
 // not published.
-inline std::uint32_t bits(std::string_view instruction, Alu op, std::uint32_t a, std::uint32_t b,
-                          std::size_t width) {
-  if ((op == Alu::left_shift || op == Alu::right_shift) && b >= width)
-    undisclosed(instruction, "count", std::to_string(b),
-                "a shift by less than " + std::to_string(width) + " bits");
-  switch (op) {
-    case Alu::bitwise_and:
-      return a & b;
-    case Alu::bitwise_or:
-      return a | b;
-    case Alu::bitwise_xor:
-      return a ^ b;
-    case Alu::left_shift:
-      return a << b;
-    case Alu::right_shift:
-      return a >> b;
-    default:
-      return ~a;
-  }
-}
+std::uint32_t bits(std::string_view instruction, Alu op, std::uint32_t a, std::uint32_t b,
+                   std::size_t width);
 
 // The bits of a constant: an integer of 32 bits.
-inline std::uint32_t bits_of_constant(std::string_view instruction, std::string_view operand,
-                                      const ScalarOperand& constant) {
-  if (constant.integer) return static_cast<std::uint32_t>(*constant.integer);
-  const float value = constant.value;
-  if (!(value >= -0x1p31f && value < 0x1p32f) ||
-      static_cast<float>(static_cast<std::int64_t>(value)) != value ||
-      (static_cast<std::int64_t>(value) == 0 && !is_zero(value)))
-    rule_broken(instruction, operand, text_of(value), "an integer of 32 bits");
-  return static_cast<std::uint32_t>(static_cast<std::int64_t>(value));
-}
+std::uint32_t bits_of_constant(std::string_view instruction, std::string_view operand,
+                               const ScalarOperand& constant);
 
 }  // namespace soma::neuroncore::detail
+
+#ifndef SOMA_DISPATCH
+#include <soma/neuroncore/engines/impl/bit_operators.ipp>
+#endif

@@ -31,72 +31,18 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
   // (this model's policy; overflow behaviour is not published). power is computed in double and
   // rounded once. All other cases are computed in fp32, as on the Vector engine.
   GpsimdEngine& tensor_tensor(const Tile& dst, const Tile& a, const Tile& b, Alu op,
-                              const Rounded& rounded = {}, SourceLine source = calling_line()) {
-    constexpr std::string_view name = "tensor_tensor";
-    check_pair(name, {"a", a}, {"b", b}, dst);
-    check_reached(name, {{"a", a}, {"b", b}, {"dst", dst}});
-    if (op == Alu::none || is_unary(op) || is_bitwise(op))
-      rule_broken(name, "op", std::string(to_string(op)),
-                  "an arithmetic operator of two operands on the GpSimd engine");
-    const Running running = core_.begin(source, Opcode::tensor_tensor, lane, {{"a", a}, {"b", b}},
-                                        {{"dst", dst}}, {.operators = {op}});
-    if (core_.dry(dst)) return *this;
-    const bool integers =
-        a.dtype() == DType::int32 && b.dtype() == DType::int32 && dst.dtype() == DType::int32;
-    if (integers && (op == Alu::add || op == Alu::subtract || op == Alu::multiply))
-      on_integers(dst, a, b, op);
-    else
-      on_floats(dst, a, b, op, rounded);
-    core_.end(dst);
-    return *this;
-  }
+                              const Rounded& rounded = {}, SourceLine source = calling_line());
 
   // dst = op data. The only operator of this engine here is rsqrt: 1 / sqrt(data), computed in
   // double and rounded once (the hardware's bound is not published).
   GpsimdEngine& tensor_scalar(const Tile& dst, const Tile& data, Alu op,
-                              const Rounded& rounded = {}, SourceLine source = calling_line()) {
-    constexpr std::string_view name = "tensor_scalar";
-    check_same(name, dst, data);
-    check_reached(name, {{"data", data}, {"dst", dst}});
-    if (op != Alu::rsqrt)
-      rule_broken(name, "op", std::string(to_string(op)), "rsqrt on the GpSimd engine");
-    const Running running = core_.begin(source, Opcode::tensor_scalar, lane, {{"data", data}},
-                                        {{"dst", dst}}, {.operators = {op}});
-    if (core_.dry(dst)) return *this;
-    const PartitionReader reader(core_.kernels, core_.sbuf, data);
-    map(dst, rounded, 1, [&](std::size_t p, float* buffer, std::size_t count) {
-      const float* x = reader.read(p, buffer);
-      for (std::size_t i = 0; i < count; ++i)
-        buffer[i] = static_cast<float>(1 / std::sqrt(static_cast<double>(x[i])));
-      return buffer;
-    });
-    core_.end(dst);
-    return *this;
-  }
+                              const Rounded& rounded = {}, SourceLine source = calling_line());
 
   // dst = src: bit for bit if the types are equal, else through fp32.
   GpsimdEngine& copy(const Tile& dst, const Tile& src, const Rounded& rounded = {},
-                     SourceLine source = calling_line()) {
-    check_same("copy", dst, src);
-    check_reached("copy", {{"src", src}, {"dst", dst}});
-    const Running running = core_.begin(source, Opcode::copy, lane, {{"src", src}}, {{"dst", dst}});
-    if (core_.dry(dst)) return *this;
-    copy_elements(dst, src, rounded);
-    core_.end(dst);
-    return *this;
-  }
+                     SourceLine source = calling_line());
   GpsimdEngine& memset(const Tile& dst, const Constant& value, const Rounded& rounded = {},
-                       SourceLine source = calling_line()) {
-    core_.check_free("memset", {"dst", dst});
-    check_constant("memset", "value", value);
-    check_reached("memset", {{"dst", dst}});
-    const Running running = core_.begin(source, Opcode::memset, lane, {}, {{"dst", dst}},
-                                        {.zero = is_zero(value.value)});
-    if (core_.dry(dst)) return *this;
-    fill(dst, value.value, rounded);
-    core_.end(dst);
-    return *this;
-  }
+                       SourceLine source = calling_line());
 
   // A kernel of a custom operator on the eight processors: run() computes it and returns its work.
   // Its operands are tensors in device memory, in place.
@@ -116,49 +62,15 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
 
  private:
   // Touches all bytes from the first to the last of a tensor, gaps included.
-  void touch(const SourceLine& source, Position at, const Tensor& tensor, bool writes) {
-    if (!tensor.defined() || tensor.elements() == 0) return;
-    std::size_t last = 0;
-    for (std::size_t i = 0; i < tensor.rank(); ++i)
-      last += (tensor.size(i) - 1) * tensor.strides()[i];
-    const Region region(Region::Space::hbm, 0, 1, reinterpret_cast<std::uintptr_t>(tensor.raw()),
-                        (last + 1) * size_of(tensor.dtype()), nullptr, 0);
-    core_.touch(source, Opcode::custom_operator, at, region, writes);
-  }
-  void on_integers(const Tile& dst, const Tile& a, const Tile& b, Alu op) {
-    const std::size_t count = dst.free_size();
-    std::vector<std::uint32_t> x(count), y(count);  // unsigned numbers wrap around
-    for (std::size_t p = 0; p < dst.partitions(); ++p) {
-      read_codes(core_.sbuf, a, p, x.data());
-      read_codes(core_.sbuf, b, p, y.data());
-      for (std::size_t i = 0; i < count; ++i)
-        x[i] = op == Alu::add ? x[i] + y[i] : op == Alu::subtract ? x[i] - y[i] : x[i] * y[i];
-      write_codes(core_.sbuf, dst, p, x.data());
-    }
-  }
-  void on_floats(const Tile& dst, const Tile& a, const Tile& b, Alu op, const Rounded& rounded) {
-    const PartitionReader left(core_.kernels, core_.sbuf, a), right(core_.kernels, core_.sbuf, b);
-    map(dst, rounded, 3, [&, this](std::size_t p, float* buffer, std::size_t count) {
-      float* out = buffer + 2 * padded(count);
-      const float *x = left.read(p, buffer), *y = right.read(p, buffer + padded(count));
-      if (op != Alu::power) {
-        core_.kernels.alu(op, x, y, out, count);
-      } else {
-        for (std::size_t i = 0; i < count; ++i) out[i] = power(x[i], y[i]);
-      }
-      return out;
-    });
-  }
+  void touch(const SourceLine& source, Position at, const Tensor& tensor, bool writes);
+  void on_integers(const Tile& dst, const Tile& a, const Tile& b, Alu op);
+  void on_floats(const Tile& dst, const Tile& a, const Tile& b, Alu op, const Rounded& rounded);
   // As IEEE 754's pow, from a double with an error below one unit.
-  static float power(float base, float exponent) {
-    const auto b = static_cast<double>(base), e = static_cast<double>(exponent);
-    if (!std::signbit(base)) return static_cast<float>(portable_pow(b, e));
-    const bool whole = std::isinf(exponent) || std::trunc(exponent) == exponent;
-    if (!whole && base != 0 && std::isfinite(base)) return static_cast<float>(portable_pow(b, e));
-    const bool odd = whole && std::isfinite(exponent) && std::fmod(e, 2.0) != 0;
-    const double magnitude = portable_pow(-b, e);
-    return static_cast<float>(odd ? -magnitude : magnitude);
-  }
+  static float power(float base, float exponent);
 };
 
 }  // namespace soma::neuroncore
+
+#ifndef SOMA_DISPATCH
+#include <soma/neuroncore/engines/impl/gpsimd_engine.ipp>
+#endif

@@ -34,256 +34,58 @@ class Dma {
   explicit Dma(CoreState& core, std::size_t queue = 0) : core_(&core), queue_(queue) {}
 
   // Error neuroncore.rule_broken.
-  Dma queue(std::size_t index) const {
-    if (index >= dma_lanes)
-      rule_broken("dma.queue", "index", std::to_string(index),
-                  "below " + std::to_string(dma_lanes));
-    return Dma(*core_, index);
-  }
-  Lane lane() const { return lane_of(Engine::dma, queue_); }
+  Dma queue(std::size_t index) const;
+  Lane lane() const;
 
   // Loads row r of the view into partition r.
-  Dma& load(const Tile& tile, const HbmView& view, SourceLine source = calling_line()) {
-    return load(source, Opcode::dma_copy, tile, view);
-  }
+  Dma& load(const Tile& tile, const HbmView& view, SourceLine source = calling_line());
   // The same for a view whose rows are not adjacent in memory because it was transposed: slow on
   // this hardware, and counted separately.
-  Dma& load_transposed(const Tile& tile, const HbmView& view, SourceLine source = calling_line()) {
-    return load(source, Opcode::dma_transpose, tile, view);
-  }
+  Dma& load_transposed(const Tile& tile, const HbmView& view, SourceLine source = calling_line());
   // Stores the tile in the view.
-  Dma& store(const HbmView& view, const Tile& tile, SourceLine source = calling_line()) {
-    constexpr std::string_view name = "dma.store";
-    check(name, {"tile", tile}, view);
-    check_writable(name, view);
-    check_sizes(name, tile, view);
-    const Position at = begin(source, Opcode::dma_copy, {{"tile", tile}}, {}, nullptr, &view, tile);
-    CoreState* core = core_;
-    core->statistics.hbm_bytes_written += view.rows() * view.row_elements() * size_of(view.dtype());
-    if (!core->options.compute) {
-      core->context.heap().mark_dry();
-      detail::write_zeros(view);
-      return *this;
-    }
-    core->transfer(at, [core, tile, view] {
-      core->for_partitions(tile.partitions(), 2 * tile.free_size(), tile.free_size() * 2,
-                           [&](std::size_t p, float* buffer) {
-                             detail::store_row(*core, tile, p, view, p, buffer);
-                           });
-      show_written(*core, view);
-    });
-    return *this;
-  }
+  Dma& store(const HbmView& view, const Tile& tile, SourceLine source = calling_line());
   // Partition p = row indices[p] of a matrix; indices is [P, 1] of int32 in SBUF.
   Dma& gather(const Tile& tile, const HbmView& table, const Tile& indices,
-              OutOfBounds out_of_bounds = OutOfBounds::error, SourceLine source = calling_line()) {
-    static constexpr std::string_view name = "dma.gather";  // read by a lambda that outlives this
-    check(name, {"tile", tile}, table);
-    check_indices(name, tile, table, indices);
-    const Position at = begin(source, Opcode::dma_gather, {{"indices", indices}}, {{"tile", tile}},
-                              &table, nullptr, tile);
-    CoreState* core = core_;
-    core->statistics.hbm_bytes_read +=
-        tile.partitions() * tile.free_size() * size_of(table.dtype());
-    if (core->dry(tile)) return *this;
-    if (out_of_bounds == OutOfBounds::skip) core->show_kept(tile);
-    core->transfer(at, [core, tile, table, indices, out_of_bounds] {
-      std::vector<float> buffer(2 * tile.free_size() + 64);
-      const PartitionWriter writer = detail::writer_of(*core, tile);
-      bool all = true;
-      for (std::size_t p = 0; p < tile.partitions(); ++p) {
-        const std::int64_t row = index_of(*core, name, indices, p, table, out_of_bounds);
-        all = all && row >= 0;
-        if (row < 0) continue;
-        const HbmView one =
-            table.rows(static_cast<std::size_t>(row), static_cast<std::size_t>(row) + 1);
-        detail::load_row(*core, writer, tile, p, one, 0, buffer.data());
-        core->sbuf.mark_written(tile.rows(p, p + 1), Written::somebody);
-      }
-      all ? core->end(tile) : core->show(tile);
-    });
-    return *this;
-  }
+              OutOfBounds out_of_bounds = OutOfBounds::error, SourceLine source = calling_line());
   // Row indices[p] of a matrix = partition p, or += partition p (in fp32, partitions in ascending
   // order, so that equal indices add up).
   Dma& scatter(const HbmView& table, const Tile& tile, const Tile& indices,
                Scatter how = Scatter::overwrite, OutOfBounds out_of_bounds = OutOfBounds::error,
-               SourceLine source = calling_line()) {
-    static constexpr std::string_view name = "dma.scatter";  // read by a lambda that outlives this
-    check(name, {"tile", tile}, table);
-    check_writable(name, table);
-    check_indices(name, tile, table, indices);
-    const Position at = begin(source, Opcode::dma_scatter, {{"tile", tile}, {"indices", indices}},
-                              {}, nullptr, &table, tile);
-    show_read(table);  // the rows that stay
-    CoreState* core = core_;
-    core->statistics.hbm_bytes_written +=
-        tile.partitions() * tile.free_size() * size_of(table.dtype());
-    if (!core->options.compute) {
-      core->context.heap().mark_dry();
-      return *this;
-    }
-    core->transfer(at, [core, tile, table, indices, how, out_of_bounds] {
-      const std::size_t count = tile.free_size();
-      std::vector<float> buffer(4 * count + 64);
-      for (std::size_t p = 0; p < tile.partitions(); ++p) {
-        const std::int64_t row = index_of(*core, name, indices, p, table, out_of_bounds);
-        if (row < 0) continue;
-        const HbmView one =
-            table.rows(static_cast<std::size_t>(row), static_cast<std::size_t>(row) + 1);
-        if (how == Scatter::add) {
-          float *more = buffer.data(), *old = more + 2 * count;
-          PartitionReader(core->kernels, core->sbuf, tile).copy(p, more);
-          detail::read_floats(*core, one, 0, old);
-          core->kernels.alu(Alu::add, old, more, old, count);
-          detail::write_floats(*core, one, 0, old, more);
-        } else {
-          detail::store_row(*core, tile, p, one, 0, buffer.data());
-        }
-      }
-      show_written(*core, table);
-    });
-    return *this;
-  }
+               SourceLine source = calling_line());
   // tile = the sum of up to 16 views, in fp32, in their order.
   Dma& sum(const Tile& tile, std::initializer_list<HbmView> views,
-           SourceLine source = calling_line()) {
-    constexpr std::string_view name = "dma.sum";
-    at_most(name, "views", views.size(), 16, "sources");
-    if (views.size() == 0) rule_broken(name, "views", "none", "1 to 16");
-    for (const HbmView& view : views) {
-      check(name, {"tile", tile}, view);
-      check_sizes(name, tile, view);
-    }
-    HeapVector<HbmView> sources(core_->context.heap());
-    for (const HbmView& view : views) sources.push_back(view);
-    const Position at = begin(source, Opcode::dma_sum, {}, {{"tile", tile}}, &sources[0], nullptr,
-                              tile, sources.size());
-    for (std::size_t i = 1; i < sources.size(); ++i) {
-      core_->touch(source, Opcode::dma_sum, at, sources[i].region(), false);
-      show_read(sources[i]);
-    }
-    CoreState* core = core_;
-    for (const HbmView& view : sources)
-      core->statistics.hbm_bytes_read += view.rows() * view.row_elements() * size_of(view.dtype());
-    if (core->dry(tile)) return *this;
-    core->transfer(at, [core, tile, sources = std::move(sources)] {
-      const std::size_t count = tile.free_size();
-      const PartitionWriter writer = detail::writer_of(*core, tile);
-      core->for_partitions(tile.partitions(), 3 * count, count * 2 * sources.size(),
-                           [&](std::size_t p, float* buffer) {
-                             float* total = buffer + count;
-                             detail::read_floats(*core, sources[0], p, total);
-                             for (std::size_t i = 1; i < sources.size(); ++i) {
-                               detail::read_floats(*core, sources[i], p, buffer);
-                               core->kernels.alu(Alu::add, total, buffer, total, count);
-                             }
-                             writer.write(p, total, buffer);
-                           });
-      core->end(tile);
-    });
-    return *this;
-  }
+           SourceLine source = calling_line());
 
   // The queue waits; and it signals once its last transfer has ended: every DMA engine adds one.
-  Dma& wait(Semaphore& semaphore, std::uint32_t value) {
-    semaphore.wait(*core_, lane(), value);
-    return *this;
-  }
-  Dma& signal(Semaphore& semaphore) {
-    semaphore.signal(*core_, lane(), static_cast<std::uint32_t>(core_->machine.dma_semaphore_step));
-    return *this;
-  }
+  Dma& wait(Semaphore& semaphore, std::uint32_t value);
+  Dma& signal(Semaphore& semaphore);
 
  private:
-  Dma& load(SourceLine source, Opcode opcode, const Tile& tile, const HbmView& view) {
-    constexpr std::string_view name = "dma.load";
-    check(name, {"tile", tile}, view);
-    check_sizes(name, tile, view);
-    const Position at = begin(source, opcode, {}, {{"tile", tile}}, &view, nullptr, tile);
-    CoreState* core = core_;
-    core->statistics.hbm_bytes_read += view.rows() * view.row_elements() * size_of(view.dtype());
-    if (core->dry(tile)) return *this;
-    core->transfer(at, [core, tile, view] {
-      const PartitionWriter writer = detail::writer_of(*core, tile);
-      core->for_partitions(tile.partitions(), 2 * tile.free_size(), tile.free_size() * 2,
-                           [&](std::size_t p, float* buffer) {
-                             detail::load_row(*core, writer, tile, p, view, p, buffer);
-                           });
-      core->end(tile);
-    });
-    return *this;
-  }
+  Dma& load(SourceLine source, Opcode opcode, const Tile& tile, const HbmView& view);
 
   // ---- checks and order
 
-  void check(std::string_view name, const Operand& operand, const HbmView& view) {
-    core_->check(name, operand);
-    CoreState::check_memory(name, operand, Memory::sbuf, "DMA");
-    if (!core_->machine.has(view.dtype()) && view.dtype() != DType::int64)
-      rule_broken(name, "view", view.describe(),
-                  "a type that " + std::string(core_->machine.name) + " has");
-  }
-  static void check_writable(std::string_view name, const HbmView& view) {
-    if (!view.writable()) rule_broken(name, "view", view.describe(), "one from hbm_target()");
-  }
-  static void check_sizes(std::string_view name, const Tile& tile, const HbmView& view) {
-    if (tile.partitions() != view.rows() || tile.free_size() != view.row_elements())
-      rule_broken(name, "view", view.describe(),
-                  "the rows and the elements per row of " + tile.describe());
-  }
+  void check(std::string_view name, const Operand& operand, const HbmView& view);
+  static void check_writable(std::string_view name, const HbmView& view);
+  static void check_sizes(std::string_view name, const Tile& tile, const HbmView& view);
   void check_indices(std::string_view name, const Tile& tile, const HbmView& table,
-                     const Tile& indices) {
-    core_->check(name, {"indices", indices});
-    CoreState::check_memory(name, {"indices", indices}, Memory::sbuf, "DMA");
-    if (indices.dtype() != DType::int32 || indices.free_size() != 1 ||
-        indices.partitions() != tile.partitions())
-      rule_broken(name, "indices", indices.describe(),
-                  "int32, [" + std::to_string(tile.partitions()) + ", 1]");
-    if (table.row_elements() != tile.free_size())
-      rule_broken(name, "table", table.describe(),
-                  std::to_string(tile.free_size()) + " elements a row, as " + tile.describe());
-  }
+                     const Tile& indices);
   // The rows of `tile` move from or to the same number of rows of a view, `views` times.
   Position begin(SourceLine source, Opcode opcode, std::initializer_list<Operand> reads,
                  std::initializer_list<Operand> writes, const HbmView* from, const HbmView* to,
-                 const Tile& tile, std::size_t views = 1) {
-    const HbmView& view = from != nullptr ? *from : *to;
-    const std::size_t elements = tile.free_size(), rows = tile.partitions() * views;
-    CostFields cost = CoreState::cost_of(tile);
-    cost.bytes = rows * elements * size_of(view.dtype());
-    const std::size_t last = view.rank() - 1;
-    const std::size_t side_by_side = view.adjacent()          ? elements
-                                     : view.stride(last) == 1 ? view.size(last)
-                                                              : 1;
-    cost.buffers = static_cast<std::uint32_t>(rows * elements / side_by_side);
-    const Direction direction = from != nullptr ? Direction::load : Direction::store;
-    const Position at = core_->begin(source, opcode, lane(), reads, writes, cost, direction).at;
-    if (from != nullptr) core_->touch(source, opcode, at, from->region(), false);
-    if (to != nullptr) core_->touch(source, opcode, at, to->region(), true);
-    if (from != nullptr) show_read(*from);
-    return at;
-  }
+                 const Tile& tile, std::size_t views = 1);
   // To whoever looks on while instructions run.
-  void show_read(const HbmView& view) {
-    if (core_->instruction_watch != nullptr) core_->instruction_watch->reads(*core_, view);
-  }
-  static void show_written(CoreState& core, const HbmView& view) {
-    if (core.instruction_watch != nullptr) core.instruction_watch->wrote(core, view);
-  }
+  void show_read(const HbmView& view);
+  static void show_written(CoreState& core, const HbmView& view);
 
   static std::int64_t index_of(CoreState& core, std::string_view name, const Tile& indices,
-                               std::size_t p, const HbmView& table, OutOfBounds out_of_bounds) {
-    std::int32_t index = 0;
-    std::memcpy(&index, core.sbuf.at(indices, p), sizeof index);
-    if (index >= 0 && static_cast<std::size_t>(index) < table.rows()) return index;
-    if (out_of_bounds == OutOfBounds::error)
-      undefined(name, "indices", std::to_string(index) + " in partition " + std::to_string(p),
-                "a row of " + table.describe());
-    return -1;
-  }
+                               std::size_t p, const HbmView& table, OutOfBounds out_of_bounds);
   CoreState* core_;
   std::size_t queue_;
 };
 
 }  // namespace soma::neuroncore
+
+#ifndef SOMA_DISPATCH
+#include <soma/neuroncore/memory/impl/dma.ipp>
+#endif

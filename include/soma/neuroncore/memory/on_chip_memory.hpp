@@ -40,64 +40,16 @@ class OnChipMemory {
   };
 
   OnChipMemory(Context& context, Memory memory, const Machine& machine, Uninitialised uninitialised,
-               bool everything_fp32, bool holds_numbers)
-      : memory_(memory),
-        uninitialised_(uninitialised),
-        holds_numbers_(holds_numbers),
-        factor_(everything_fp32 ? 4 : 1),
-        partitions_(machine.partitions),
-        capacity_(memory == Memory::sbuf ? machine.sbuf_partition_bytes
-                                         : machine.psum_partition_bytes()),
-        step_(memory == Memory::sbuf ? machine.sbuf_align : machine.psum_bank_bytes),
-        allocations_(context.heap()),
-        bytes_(
-            Storage::allocate(context.heap(), holds_numbers ? stride(factor_) * partitions_ : 0)),
-        written_(Storage::allocate(context.heap(), stride(1) * partitions_)) {}
+               bool everything_fp32, bool holds_numbers);
 
   // A tile of `partitions` partitions from the first one on, with `elements` elements in each.
   // Errors neuroncore.rule_broken: no room, no such type, too many partitions.
-  Tile tile(const Machine& machine, DType dtype, std::size_t partitions, std::size_t elements) {
-    const std::string_view name = memory_ == Memory::sbuf ? "sbuf.tile" : "psum.tile";
-    if (!machine.has(dtype))
-      rule_broken(name, "dtype", std::string(to_string(dtype)),
-                  "a type that " + std::string(machine.name) + " has");
-    if (partitions == 0 || partitions > partitions_)
-      rule_broken(name, "partitions", std::to_string(partitions),
-                  "1 to " + std::to_string(partitions_));
-    if (elements == 0 || elements > capacity_)
-      rule_broken(name, "elements", std::to_string(elements),
-                  "1 to the " + std::to_string(capacity_) + " bytes of a partition");
-    const std::size_t wanted = round_up(elements * size_of(dtype));
-    if (wanted > capacity_ - used_)
-      rule_broken(
-          name, "tile",
-          std::to_string(wanted) + " bytes a partition with " + std::to_string(used_) + " in use",
-          "at most " + std::to_string(capacity_) + " together");
-    const std::uint64_t id = next_id();
-    const std::size_t begin =
-        end_ == MemoryEnd::first ? used_ : capacity_ / step_ * step_ - used_ - wanted;
-    allocations_.push_back(
-        {id, begin, begin + elements * size_of(dtype), partitions, Written::nobody});
-    const Tile tile(memory_, dtype, factor_ != 1, partitions, begin, begin * factor_, elements, id);
-    for (std::size_t p = 0; p < partitions; ++p) {
-      if (holds_numbers_ && uninitialised_ == Uninitialised::nan)
-        std::memset(at(tile, p), 0xFF, elements * tile.width());
-      std::memset(written_row(p) + tile.offset(), 0, elements * size_of(dtype));
-    }
-    used_ += wanted;
-    high_water_ = (std::max)(high_water_, used_);
-    return tile;
-  }
+  Tile tile(const Machine& machine, DType dtype, std::size_t partitions, std::size_t elements);
 
   // The end from which tiles are allocated from now on; nothing changes while there are any.
-  void allocate_from(MemoryEnd end) {
-    if (used_ == 0) end_ = end;
-  }
-  Mark mark() const { return {allocations_.size(), used_}; }
-  void release(const Mark& mark) {
-    allocations_.resize(mark.allocations);
-    used_ = mark.used;
-  }
+  void allocate_from(MemoryEnd end);
+  Mark mark() const;
+  void release(const Mark& mark);
 
   std::size_t capacity() const { return capacity_; }      // bytes of a partition
   std::size_t used() const { return used_; }              // now
@@ -105,76 +57,24 @@ class OnChipMemory {
   void start_high_water() { high_water_ = used_; }
 
   // The first element of a partition of a tile.
-  std::byte* at(const Tile& tile, std::size_t partition) const {
-    return bytes_.data() + (tile.first_partition() + partition) * stride(factor_) + tile.address();
-  }
+  std::byte* at(const Tile& tile, std::size_t partition) const;
 
   // Error neuroncore.undefined: the tile's scope has ended, or the tile belongs to another core.
-  void check_alive(std::string_view instruction, std::string_view operand, const Tile& tile) const {
-    if (find(tile) == nullptr)
-      undefined(instruction, operand,
-                tile.describe() + " after its scope ended, or of another core",
-                "a live tile of this core");
-  }
+  void check_alive(std::string_view instruction, std::string_view operand, const Tile& tile) const;
 
   // True if every element was written, or if reading unwritten elements is allowed.
-  bool readable(const Tile& tile) const {
-    return uninitialised_ == Uninitialised::nan || written(tile);
-  }
+  bool readable(const Tile& tile) const;
   // True if every element was written.
-  bool written(const Tile& tile) const {
-    return find(tile)->written != Written::nobody ||
-           all_written(tile, [](std::byte state) { return state != std::byte{0}; });
-  }
+  bool written(const Tile& tile) const;
   // Error neuroncore.undefined: the tile is not readable.
-  void check_read(std::string_view instruction, std::string_view operand, const Tile& tile) const {
-    if (!readable(tile))
-      undefined(instruction, operand, tile.describe() + " with elements that nobody wrote",
-                "elements that were written");
-  }
+  void check_read(std::string_view instruction, std::string_view operand, const Tile& tile) const;
   // True if a matmul was the last writer of every element.
-  bool written_by_matmul(const Tile& tile) const {
-    const Written all = find(tile)->written;
-    if (all != Written::nobody) return all == Written::matmul;
-    return all_written(
-        tile, [](std::byte state) { return state == static_cast<std::byte>(Written::matmul); });
-  }
+  bool written_by_matmul(const Tile& tile) const;
   // For a tile whose scope has ended (a late transfer) nothing is noted.
-  void mark_written(const Tile& tile, Written by) {
-    Allocation* const found = find(tile);
-    if (found == nullptr || found->written == by) return;
-    Allocation& allocation = *found;
-    const bool whole = tile.adjacent() && tile.first_partition() == 0 &&
-                       tile.partitions() == allocation.partitions &&
-                       tile.offset() == allocation.begin &&
-                       tile.offset() + tile.free_size() * size_of(tile.dtype()) == allocation.end;
-    if (whole) {
-      allocation.written = by;
-      return;
-    }
-    open(allocation);
-    for (std::size_t p = 0; p < tile.partitions(); ++p)
-      for_each_run(tile, [&](std::size_t offset, std::size_t bytes) {
-        std::memset(written_row(tile.first_partition() + p) + offset, static_cast<int>(by), bytes);
-        return true;
-      });
-  }
+  void mark_written(const Tile& tile, Written by);
   // Marks the elements of a partition whose `chosen` is not 0. Returns true if the tile needs no
   // marks for single elements.
-  bool mark_written_where(const Tile& tile, std::size_t p, std::span<const std::uint32_t> chosen) {
-    Allocation* const found = find(tile);
-    if (found == nullptr || found->written == Written::somebody) return true;
-    open(*found);
-    std::size_t element = 0;
-    const std::size_t width = size_of(tile.dtype());
-    for_each_element(tile, [&](std::size_t offset) {
-      if (chosen[element++] != 0)
-        std::memset(written_row(tile.first_partition() + p) + offset,
-                    static_cast<int>(Written::somebody), width);
-      return true;
-    });
-    return std::find(chosen.begin(), chosen.end(), 0u) == chosen.end();
-  }
+  bool mark_written_where(const Tile& tile, std::size_t p, std::span<const std::uint32_t> chosen);
 
  private:
   struct Allocation {
@@ -185,34 +85,16 @@ class OnChipMemory {
   };
 
   // A number for a tile, unique among all memories of the process.
-  static std::uint64_t next_id() {
-    static std::atomic<std::uint64_t> last{0};
-    return last.fetch_add(1, std::memory_order_relaxed) + 1;
-  }
-  std::size_t round_up(std::size_t bytes) const { return (bytes + step_ - 1) / step_ * step_; }
+  static std::uint64_t next_id();
+  std::size_t round_up(std::size_t bytes) const;
   // The distance between partitions: a cache line more than a round number, so that partitions do
   // not share cache sets of the CPU.
   std::size_t stride(std::size_t factor) const { return capacity_ * factor + 64; }
-  std::byte* written_row(std::size_t partition) const {
-    return written_.data() + partition * stride(1);
-  }
+  std::byte* written_row(std::size_t partition) const;
   // Allocations are sorted by id.
-  Allocation* find(const Tile& tile) const {
-    auto* begin = const_cast<Allocation*>(allocations_.begin());
-    auto* end = const_cast<Allocation*>(allocations_.end());
-    auto* found = std::lower_bound(
-        begin, end, tile.allocation(),
-        [](const Allocation& allocation, std::uint64_t id) { return allocation.id < id; });
-    return found != end && found->id == tile.allocation() ? found : nullptr;
-  }
+  Allocation* find(const Tile& tile) const;
   // From now on each element has a mark of its own.
-  void open(Allocation& allocation) {
-    if (allocation.written == Written::nobody) return;
-    for (std::size_t p = 0; p < allocation.partitions; ++p)
-      std::memset(written_row(p) + allocation.begin, static_cast<int>(allocation.written),
-                  allocation.end - allocation.begin);
-    allocation.written = Written::nobody;
-  }
+  void open(Allocation& allocation);
   // Calls run(offset, bytes) for each run of adjacent bytes in a partition, until run returns
   // false.
   template <class Run>
@@ -262,3 +144,7 @@ class OnChipMemory {
 };
 
 }  // namespace soma::neuroncore
+
+#ifndef SOMA_DISPATCH
+#include <soma/neuroncore/memory/impl/on_chip_memory.ipp>
+#endif

@@ -27,11 +27,7 @@ struct Place {
   std::uint64_t partition_step = 0;
   const std::uint64_t* partition_indices = nullptr;
 
-  Draw of_partition(std::size_t p) const {
-    Draw result = draw;
-    result.index += partition_indices != nullptr ? partition_indices[p] : p * partition_step;
-    return result;
-  }
+  Draw of_partition(std::size_t p) const;
 };
 
 // The rounding of results, and their place for stochastic rounding.
@@ -76,11 +72,7 @@ void spread(const Tile& tile, const T* from, std::byte* to) {
 }
 
 // Applies the exponent bias of a cFP8 tile to numbers that are held as fp32.
-inline void scale_by_bias(float* values, std::size_t count, int bias_offset) {
-  if (bias_offset == 0) return;
-  const float factor = std::ldexp(1.0f, bias_offset);
-  for (std::size_t i = 0; i < count; ++i) values[i] *= factor;
-}
+void scale_by_bias(float* values, std::size_t count, int bias_offset);
 
 // Rounds to nearest even and saturates; NaN gives 0, which the documents leave open.
 template <class Integer>
@@ -96,87 +88,20 @@ Integer to_integer(float value) {
 
 // The stored bytes of a partition, side by side. A boolean reads as 0 or 1 whatever its byte,
 // because arithmetic and Tile::as() do not define it.
-inline void read_codes(const OnChipMemory& memory, const Tile& tile, std::size_t p, void* to) {
-  const std::byte* from = memory.at(tile, p);
-  const std::size_t width = tile.width();
-  if (tile.adjacent())
-    std::memcpy(to, from, tile.free_size() * width);
-  else if (width == 1)
-    detail::collect(tile, from, static_cast<std::uint8_t*>(to));
-  else if (width == 2)
-    detail::collect(tile, from, static_cast<std::uint16_t*>(to));
-  else
-    detail::collect(tile, from, static_cast<std::uint32_t*>(to));
-  if (tile.dtype() == DType::boolean)
-    for (auto *code = static_cast<std::uint8_t*>(to), *end = code + tile.free_size(); code != end;
-         ++code)
-      *code = *code != 0;
-}
-inline void write_codes(const OnChipMemory& memory, const Tile& tile, std::size_t p,
-                        const void* from) {
-  std::byte* to = memory.at(tile, p);
-  const std::size_t width = tile.width();
-  if (tile.adjacent())
-    std::memcpy(to, from, tile.free_size() * width);
-  else if (width == 1)
-    detail::spread(tile, static_cast<const std::uint8_t*>(from), to);
-  else if (width == 2)
-    detail::spread(tile, static_cast<const std::uint16_t*>(from), to);
-  else
-    detail::spread(tile, static_cast<const std::uint32_t*>(from), to);
-}
+void read_codes(const OnChipMemory& memory, const Tile& tile, std::size_t p, void* to);
+void write_codes(const OnChipMemory& memory, const Tile& tile, std::size_t p, const void* from);
 
 // Reads a tile, partition by partition.
 class PartitionReader {
  public:
-  PartitionReader(const EngineKernels& kernels, const OnChipMemory& memory, const Tile& tile)
-      : kernels_(kernels), memory_(memory), tile_(tile), count_(tile.free_size()) {
-    if (is_floating(tile.dtype())) codec_ = make_codec_params(tile.format());
-    direct_ = tile.held() == DType::fp32 && tile.adjacent() && tile.bias_offset() == 0;
-  }
+  PartitionReader(const EngineKernels& kernels, const OnChipMemory& memory, const Tile& tile);
   // Elements of partition p: in place, or in the buffer, which holds free_size() floats.
-  const float* read(std::size_t p, float* buffer) const {
-    const std::byte* at = memory_.at(tile_, p);
-    if (direct_) return reinterpret_cast<const float*>(at);
-    copy(p, buffer);
-    return buffer;
-  }
+  const float* read(std::size_t p, float* buffer) const;
   // The same, always in the buffer.
-  void copy(std::size_t p, float* buffer) const {
-    const std::byte* at = memory_.at(tile_, p);
-    if (tile_.held() == DType::fp32) {
-      read_codes(memory_, tile_, p, buffer);
-      detail::scale_by_bias(buffer, count_, -tile_.bias_offset());
-      return;
-    }
-    if (is_floating(tile_.dtype()) && tile_.adjacent())
-      return kernels_.decode(codec_, at, count_, buffer);
-    detail::for_each_element(tile_, [&](std::size_t element, std::ptrdiff_t offset) {
-      buffer[element] = one(at + offset * static_cast<std::ptrdiff_t>(size_of(tile_.dtype())));
-    });
-  }
+  void copy(std::size_t p, float* buffer) const;
 
  private:
-  float one(const std::byte* at) const {
-    switch (tile_.dtype()) {
-      case DType::int8:
-        return static_cast<float>(static_cast<std::int8_t>(*at));
-      case DType::uint8:
-        return static_cast<float>(static_cast<std::uint8_t>(*at));
-      case DType::boolean:
-        return *at == std::byte{0} ? 0.0f : 1.0f;
-      case DType::int32: {
-        std::int32_t value;
-        std::memcpy(&value, at, sizeof value);
-        return static_cast<float>(value);
-      }
-      default:
-        break;
-    }
-    float value;
-    kernels_.decode(codec_, at, 1, &value);
-    return value;
-  }
+  float one(const std::byte* at) const;
 
   const EngineKernels& kernels_;
   const OnChipMemory& memory_;
@@ -190,41 +115,10 @@ class PartitionReader {
 class PartitionWriter {
  public:
   PartitionWriter(const EngineKernels& kernels, const OnChipMemory& memory, const Tile& tile,
-                  const Rounded& rounded, Overflow overflow)
-      : kernels_(kernels), memory_(memory), tile_(tile), rounded_(rounded) {
-    if (is_floating(tile.dtype())) {
-      FloatFormat format = tile.format();
-      if (format.bytes() == 1) format.overflow = overflow;
-      codec_ = make_codec_params(format, rounded.rounding);
-    }
-  }
+                  const Rounded& rounded, Overflow overflow);
   // `values` may be read a few floats beyond its end if it is a padded buffer; `scratch` holds
   // free_size() elements of 4 bytes and is not `values`.
-  void write(std::size_t p, const float* values, void* scratch) const {
-    const std::size_t count = tile_.free_size();
-    if (tile_.held() == DType::fp32 && tile_.bias_offset() == 0)
-      return write_codes(memory_, tile_, p, values);
-    if (tile_.held() == DType::fp32) {
-      auto* scaled = static_cast<float*>(scratch);
-      std::copy_n(values, count, scaled);
-      detail::scale_by_bias(scaled, count, tile_.bias_offset());
-      return write_codes(memory_, tile_, p, scaled);
-    }
-    if (is_floating(tile_.dtype())) {
-      auto* codes = tile_.adjacent() ? memory_.at(tile_, p) : static_cast<std::byte*>(scratch);
-      kernels_.encode(codec_, values, count, codes, rounded_.place.of_partition(p));
-      if (!tile_.adjacent()) write_codes(memory_, tile_, p, codes);
-      return;
-    }
-    switch (tile_.dtype()) {
-      case DType::int8:
-        return integers<std::int8_t>(p, values, count, scratch);
-      case DType::int32:
-        return integers<std::int32_t>(p, values, count, scratch);
-      default:
-        return integers<std::uint8_t>(p, values, count, scratch);
-    }
-  }
+  void write(std::size_t p, const float* values, void* scratch) const;
 
  private:
   template <class Integer>
@@ -242,3 +136,7 @@ class PartitionWriter {
 };
 
 }  // namespace soma::neuroncore
+
+#ifndef SOMA_DISPATCH
+#include <soma/neuroncore/memory/impl/partition_io.ipp>
+#endif

@@ -34,15 +34,10 @@ class Order {
   using Clock = std::array<std::uint32_t, lane_count>;
 
   // `names`: the regions' names for errors; they must outlive this object.
-  Order(Heap& heap, Synchronization synchronization, bool check_races, const RecordNames& names)
-      : synchronization_(synchronization),
-        check_races_(check_races),
-        names_(names),
-        touches_{Touches(heap), Touches(heap), Touches(heap)},
-        waits_(heap) {}
+  Order(Heap& heap, Synchronization synchronization, bool check_races, const RecordNames& names);
 
   // Begins the next instruction of a lane.
-  Position begin(Lane lane) { return {lane, ++issued_[lane]}; }
+  Position begin(Lane lane);
 
   // Notes that the instruction touches a region. Calls `wait(position)` for each earlier
   // instruction that has to end first, in the order in which they touched the region. Error
@@ -80,58 +75,21 @@ class Order {
   struct Ended {
     Clock all{}, direct{};
   };
-  Ended ended(Lane lane) const {
-    Ended result{clocks_[lane], next_waits_[lane]};
-    result.all[lane] = result.direct[lane] = issued_[lane];
-    return result;
-  }
+  Ended ended(Lane lane) const;
   // `lane` waits for these instructions.
-  void join(Lane lane, const Ended& ended) {
-    for (std::size_t i = 0; i < lane_count; ++i) {
-      clocks_[lane][i] = (std::max)(clocks_[lane][i], ended.all[i]);
-      next_waits_[lane][i] = (std::max)(next_waits_[lane][i], ended.direct[i]);
-    }
-  }
+  void join(Lane lane, const Ended& ended);
   // Every lane waits for every other: earlier touches need no watching any more.
-  void all_done() {
-    clocks_.fill(issued_);
-    next_waits_.fill(issued_);
-    for (Touches& touches : touches_) touches.clear();
-  }
+  void all_done();
   // The instructions for which a lane has waited by barriers and semaphores since its last
   // instruction began; they now belong to the next instruction.
-  Clock take_waits(Lane lane) {
-    Clock result = next_waits_[lane];
-    result[lane] = 0;
-    next_waits_[lane] = {};
-    return result;
-  }
+  Clock take_waits(Lane lane);
   Synchronization synchronization() const { return synchronization_; }
 
  private:
-  void check(const Touch& touch, const Touch& old) const {
-    if (!check_races_ || clocks_[touch.at.lane][old.at.lane] >= old.at.number) return;
-    fail(error_id::neuroncore_race, to_string(touch.opcode), place_of(touch),
-         "not ordered after " + std::string(to_string(old.opcode)) + ", " + place_of(old) +
-             (old.writes ? ", which writes" : ", which reads") + " the same bytes",
-         "a wait on a semaphore that it signals");
-  }
+  void check(const Touch& touch, const Touch& old) const;
   // "number 3 of vector at softmax.cpp:12 in attention/softmax"
-  std::string place_of(const Touch& touch) const {
-    std::string text = "number " + std::to_string(touch.at.number) + " of " + name(touch.at.lane);
-    if (touch.source.line != 0)
-      text.append(" at ")
-          .append(without_folders(touch.source.file))
-          .append(":")
-          .append(std::to_string(touch.source.line));
-    if (touch.program != 0) text.append(" in ").append(names_.path(touch.program));
-    return text;
-  }
-  static std::string name(Lane lane) {
-    std::string text(to_string(engine_of(lane)));
-    if (lane >= 4) text.append(" queue ").append(std::to_string(lane - 4));
-    return text;
-  }
+  std::string place_of(const Touch& touch) const;
+  static std::string name(Lane lane);
 
   Synchronization synchronization_;
   bool check_races_;
@@ -143,3 +101,7 @@ class Order {
 };
 
 }  // namespace soma::neuroncore
+
+#ifndef SOMA_DISPATCH
+#include <soma/neuroncore/order/impl/order.ipp>
+#endif

@@ -29,11 +29,7 @@ struct RecordNames {
   HeapVector<CallName> calls;
 
   // "attention/softmax": a region (Instruction::region) after its enclosing regions; "" for 0.
-  std::string path(std::uint32_t region) const {
-    if (region == 0) return {};
-    const RegionName& at = regions[region - 1];
-    return at.parent == 0 ? at.name : path(at.parent).append("/").append(at.name);
-  }
+  std::string path(std::uint32_t region) const;
 };
 
 struct Record {
@@ -44,3 +40,7 @@ struct Record {
 };
 
 }  // namespace soma::neuroncore
+
+#ifndef SOMA_DISPATCH
+#include <soma/neuroncore/order/impl/record.ipp>
+#endif

@@ -33,46 +33,15 @@ class Touches {
   explicit Touches(Heap& heap) : nodes_(heap), touches_(heap), unused_(heap), found_(heap) {}
 
   const Touch& operator[](Index index) const { return touches_[index]; }
-  std::size_t size() const { return nodes_.size() - unused_.size(); }
+  std::size_t size() const;
 
   // The touches with a first byte before the region's last and a last byte after its first, in the
   // order of addition. Valid until the next call.
-  std::span<const Index> near(const Region& region) {
-    found_.clear();
-    collect(root_, region.first_byte, region.last_byte);
-    std::sort(found_.begin(), found_.end(),
-              [this](Index a, Index b) { return nodes_[a].number < nodes_[b].number; });
-    return {found_.data(), found_.size()};
-  }
+  std::span<const Index> near(const Region& region);
 
-  void add(const Touch& touch) {
-    Index index = 0;
-    if (unused_.empty()) {
-      index = static_cast<Index>(nodes_.size());
-      nodes_.push_back({});
-      touches_.push_back(touch);
-    } else {
-      index = unused_.back();
-      unused_.pop_back();
-      touches_[index] = touch;
-    }
-    nodes_[index] = {.first = touch.region.first_byte,
-                     .last = touch.region.last_byte,
-                     .last_below = touch.region.last_byte,
-                     .number = ++added_,
-                     .priority = spread(added_)};
-    root_ = with(root_, index);
-  }
-  void erase(Index index) {
-    root_ = without(root_, index);
-    unused_.push_back(index);
-  }
-  void clear() {
-    nodes_.clear();
-    touches_.clear();
-    unused_.clear();
-    root_ = none;
-  }
+  void add(const Touch& touch);
+  void erase(Index index);
+  void clear();
 
  private:
   static constexpr Index none = static_cast<Index>(-1);
@@ -87,91 +56,22 @@ class Touches {
 
   // A bijection whose values look random (Steele, Lea and Flood, "Fast splittable pseudorandom
   // number generators", 2014).
-  static std::uint64_t spread(std::uint64_t number) {
-    number *= 0x9E3779B97F4A7C15u;
-    number = (number ^ (number >> 30)) * 0xBF58476D1CE4E5B9u;
-    number = (number ^ (number >> 27)) * 0x94D049BB133111EBu;
-    return number ^ (number >> 31);
-  }
-  bool before(Index a, Index b) const {
-    const Node &x = nodes_[a], &y = nodes_[b];
-    return x.first != y.first ? x.first < y.first : x.number < y.number;
-  }
-  void renew(Index index) {
-    Node& node = nodes_[index];
-    node.last_below = node.last;
-    for (const Index child : {node.left, node.right})
-      if (child != none) node.last_below = (std::max)(node.last_below, nodes_[child].last_below);
-  }
+  static std::uint64_t spread(std::uint64_t number);
+  bool before(Index a, Index b) const;
+  void renew(Index index);
 
-  void collect(Index at, std::uintptr_t first, std::uintptr_t last) {
-    while (at != none && nodes_[at].last_below > first) {
-      const Node& node = nodes_[at];
-      collect(node.left, first, last);
-      if (node.first >= last) return;
-      if (node.last > first) found_.push_back(at);
-      at = node.right;
-    }
-  }
+  void collect(Index at, std::uintptr_t first, std::uintptr_t last);
 
   // The tree below `at` with a new node. The depth of recursion is the depth of the tree.
-  Index with(Index at, Index added) {
-    if (at == none) return added;
-    if (nodes_[added].priority > nodes_[at].priority) {
-      const auto [left, right] = split(at, added);
-      nodes_[added].left = left;
-      nodes_[added].right = right;
-      renew(added);
-      return added;
-    }
-    if (before(added, at))
-      nodes_[at].left = with(nodes_[at].left, added);
-    else
-      nodes_[at].right = with(nodes_[at].right, added);
-    renew(at);
-    return at;
-  }
+  Index with(Index at, Index added);
   struct Halves {
     Index left, right;
   };
   // Splits a tree into the nodes before `middle` and the rest.
-  Halves split(Index at, Index middle) {
-    if (at == none) return {none, none};
-    Halves halves{};
-    if (before(at, middle)) {
-      halves = split(nodes_[at].right, middle);
-      nodes_[at].right = halves.left;
-      halves.left = at;
-    } else {
-      halves = split(nodes_[at].left, middle);
-      nodes_[at].left = halves.right;
-      halves.right = at;
-    }
-    renew(at);
-    return halves;
-  }
-  Index without(Index at, Index erased) {
-    if (at == erased) return joined(nodes_[at].left, nodes_[at].right);
-    if (before(erased, at))
-      nodes_[at].left = without(nodes_[at].left, erased);
-    else
-      nodes_[at].right = without(nodes_[at].right, erased);
-    renew(at);
-    return at;
-  }
+  Halves split(Index at, Index middle);
+  Index without(Index at, Index erased);
   // Joins two trees; all of `left` must be before all of `right`.
-  Index joined(Index left, Index right) {
-    if (left == none) return right;
-    if (right == none) return left;
-    if (nodes_[left].priority > nodes_[right].priority) {
-      nodes_[left].right = joined(nodes_[left].right, right);
-      renew(left);
-      return left;
-    }
-    nodes_[right].left = joined(left, nodes_[right].left);
-    renew(right);
-    return right;
-  }
+  Index joined(Index left, Index right);
 
   HeapVector<Node> nodes_;
   HeapVector<Touch> touches_;
@@ -181,3 +81,7 @@ class Touches {
 };
 
 }  // namespace soma::neuroncore
+
+#ifndef SOMA_DISPATCH
+#include <soma/neuroncore/order/impl/touches.ipp>
+#endif

@@ -50,17 +50,8 @@ struct ProcessorCounts {
   std::uint64_t print_calls = 0;
   double transfer_ns = 0;
 
-  void transfer(const ProcessorModel& model, std::size_t bytes) {
-    transfer_ns +=
-        model.transfer_start_ns +
-        (std::max)(model.transfer_least_ns, static_cast<double>(bytes) / model.transfer_gb_per_s);
-  }
-  double nanoseconds(const ProcessorModel& model) const {
-    const double cycles = model.start_cycles + static_cast<double>(vector_cycles) +
-                          model.staged_element_cycles * static_cast<double>(staged_elements);
-    return cycles / model.ghz + model.element_access_ns * static_cast<double>(element_accesses) +
-           transfer_ns + model.printf_ns * static_cast<double>(print_calls);
-  }
+  void transfer(const ProcessorModel& model, std::size_t bytes);
+  double nanoseconds(const ProcessorModel& model) const;
 };
 
 // One call of an operator. Processors work at the same time: the slowest one decides.
@@ -69,13 +60,9 @@ struct ProcessorReport {
   std::array<ProcessorCounts, most_processors> counts{};
   double nanoseconds = 0;
 
-  std::uint64_t bytes_read() const { return sum(&ProcessorCounts::bytes_read); }
-  std::uint64_t bytes_written() const { return sum(&ProcessorCounts::bytes_written); }
-  std::uint64_t sum(std::uint64_t ProcessorCounts::*member) const {
-    std::uint64_t total = 0;
-    for (std::size_t i = 0; i < processors; ++i) total += counts[i].*member;
-    return total;
-  }
+  std::uint64_t bytes_read() const;
+  std::uint64_t bytes_written() const;
+  std::uint64_t sum(std::uint64_t ProcessorCounts::*member) const;
 };
 
 // Options for kernels of a library.
@@ -87,3 +74,7 @@ struct ProcessorOptions {
 };
 
 }  // namespace soma::neuroncore
+
+#ifndef SOMA_DISPATCH
+#include <soma/neuroncore/processors/impl/model.ipp>
+#endif

@@ -13,9 +13,7 @@ namespace soma::neuroncore {
 
 namespace detail {
 
-inline Processor& processor_of(const soma_processor* processor) {
-  return *static_cast<Processor*>(processor->host);
-}
+Processor& processor_of(const soma_processor* processor);
 
 // service(processor) as a status.
 template <class Service>
@@ -151,3 +149,7 @@ inline const soma_processor_services processor_services = {
 }  // namespace detail
 
 }  // namespace soma::neuroncore
+
+#ifndef SOMA_DISPATCH
+#include <soma/neuroncore/processors/impl/services.ipp>
+#endif

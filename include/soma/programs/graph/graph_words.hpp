@@ -15,28 +15,10 @@ namespace soma {
 // Each call as "relu [4, 8] fp32 -> [4, 8] fp32 (settings 1234)": the operator, its inputs and
 // outputs, and a hash of their strides, its sequences and its settings. Where in a storage tensors
 // begin is left out: parts of one batch begin at different places.
-inline void log_graph(GraphLog& log, std::span<const RecordedCall> calls) {
-  log.begin_graph();
-  for (const RecordedCall& call : calls) {
-    std::string words(call.op->name);
-    const auto add = [&words](const char* before, const std::vector<Tensor>& tensors) {
-      for (std::size_t i = 0; i < tensors.size(); ++i)
-        words.append(i == 0 ? before : ", ").append(tensors[i].describe());
-    };
-    add(" ", call.inputs);
-    add(" -> ", call.outputs);
-    GraphKey key;
-    for (const std::vector<Tensor>* tensors : {&call.inputs, &call.outputs})
-      for (const Tensor& tensor : *tensors)
-        for (std::size_t i = 0; i < tensor.rank(); ++i) key.number({}, tensor.strides()[i]);
-    detail::add_sequences(key, call.sequences);
-    Attributes attributes = call.attributes;
-    detail::KeyFields fields(key);
-    attributes.visit(fields);
-    data::ContentHash hash;
-    hash.add_text(key.bytes());
-    log.add(words.append(" (settings ").append(std::to_string(hash.value())).append(")"));
-  }
-}
+void log_graph(GraphLog& log, std::span<const RecordedCall> calls);
 
 }  // namespace soma
+
+#ifndef SOMA_DISPATCH
+#include <soma/programs/graph/impl/graph_words.ipp>
+#endif

@@ -14,11 +14,7 @@
 namespace soma::text {
 
 // The text without the spaces and tabs around it.
-inline std::string_view trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t") + 1 - begin);
-}
+std::string_view trimmed(std::string_view text);
 
 namespace detail {
 
@@ -47,58 +43,25 @@ inline constexpr std::array<std::string_view, 6> text_parts = {"text",    "sente
 inline constexpr std::array<std::string_view, 6> label_parts = {"label",    "class",  "sentiment",
                                                                 "category", "target", "rating"};
 
-inline std::string lower_name(std::string_view cell) {
-  std::string name(trimmed(cell));
-  for (char& c : name)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
-  return name;
-}
-inline bool is_one_of(std::string_view name, Names names) {
-  return std::ranges::find(names, name) != names.end();
-}
+std::string lower_name(std::string_view cell);
+bool is_one_of(std::string_view name, Names names);
 
 // "reviewText" and "review_text_1" have the parts review and text (and 1). A cell with spaces has
 // no parts, because it is more likely a text.
-inline std::vector<std::string> parts_of_name(std::string_view cell) {
-  cell = trimmed(cell);
-  std::vector<std::string> parts{{}};
-  if (cell.find(' ') != std::string_view::npos) return {};
-  const auto is_upper = [](char c) { return c >= 'A' && c <= 'Z'; };
-  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-  for (std::size_t i = 0; i < cell.size(); ++i) {
-    const bool splits = cell[i] == '_' || cell[i] == '-' || cell[i] == '.';
-    const bool begins = i > 0 && ((is_upper(cell[i]) && !is_upper(cell[i - 1])) ||
-                                  (is_digit(cell[i]) && !is_digit(cell[i - 1])));
-    if (splits || begins) parts.emplace_back();
-    if (!splits) parts.back() += lower_name(cell.substr(i, 1));
-  }
-  return parts;
-}
+std::vector<std::string> parts_of_name(std::string_view cell);
 
 // True if a cell of the first row is a usual name for such a column.
-inline bool is_usual_name(std::string_view cell, Names names, Names more, Names parts) {
-  const std::string name = lower_name(cell);
-  if (is_one_of(name, names) || is_one_of(name, more)) return true;
-  return std::ranges::any_of(parts_of_name(cell),
-                             [&](const std::string& part) { return is_one_of(part, parts); });
-}
-inline bool is_text_name(std::string_view cell) {
-  return is_usual_name(cell, text_names, more_text_names, text_parts);
-}
-inline bool is_label_name(std::string_view cell) {
-  return is_usual_name(cell, label_names, more_label_names, label_parts);
-}
+bool is_usual_name(std::string_view cell, Names names, Names more, Names parts);
+bool is_text_name(std::string_view cell);
+bool is_label_name(std::string_view cell);
 
 // The index of the first field that is one of the names, in any case.
-inline std::optional<std::size_t> find_name(Fields fields, Names names) {
-  for (std::size_t i = 0; i < fields.size(); ++i)
-    if (is_one_of(lower_name(fields[i]), names)) return i;
-  return std::nullopt;
-}
-inline std::optional<std::size_t> find_name(Fields fields, Names names, Names more) {
-  const auto found = find_name(fields, names);
-  return found ? found : find_name(fields, more);
-}
+std::optional<std::size_t> find_name(Fields fields, Names names);
+std::optional<std::size_t> find_name(Fields fields, Names names, Names more);
 
 }  // namespace detail
 }  // namespace soma::text
+
+#ifndef SOMA_DISPATCH
+#include <soma/text/rows/impl/column_names.ipp>
+#endif

@@ -25,30 +25,13 @@ class HeaderFinder {
     unclear  // its label is as that of a header, its names are not
   };
 
-  HeaderFinder(const RowOptions& options, detail::Fields first) : first_(first) {
-    decide_by_options(options);
-    if (!decided_) find_candidates(options);
-  }
+  HeaderFinder(const RowOptions& options, detail::Fields first);
 
   // True as long as further rows are needed.
-  bool needs_rows() const {
-    return !decided_ && std::ranges::any_of(
-                            candidates_, [](const Candidate& candidate) { return candidate.once; });
-  }
+  bool needs_rows() const;
   // Adds a row after the first, with the same number of columns.
-  void add(detail::Fields row) {
-    for (Candidate& candidate : candidates_) candidate.add(row);
-  }
-  Verdict verdict() const {
-    if (decided_) return *decided_;
-    bool unclear = false;
-    for (const Candidate& candidate : candidates_) {
-      if (!candidate.is_as_header()) continue;
-      if (candidate.names != 0) return Verdict::header;
-      unclear = unclear || candidate.unnamed_counts;
-    }
-    return unclear ? Verdict::unclear : Verdict::row;
-  }
+  void add(detail::Fields row);
+  Verdict verdict() const;
 
  private:
   static constexpr std::size_t most_labels = std::size_t{1} << 16;
@@ -63,96 +46,18 @@ class HeaderFinder {
     bool once = true;    // the first row's label is in no other row
     std::unordered_map<std::string, std::uint64_t> others{};
 
-    void add(detail::Fields row) {
-      const std::string_view labels = row[column];
-      for (std::size_t begin = 0; once && begin <= labels.size();) {
-        const std::size_t end = separator == 0
-                                    ? labels.size()
-                                    : (std::min)(labels.find(separator, begin), labels.size());
-        add_label(trimmed_label(labels.substr(begin, end - begin)));
-        begin = end + 1;
-      }
-    }
-    void add_label(std::string_view label) {
-      once = label != cell;
-      if (!label.empty() && others.size() <= most_labels) ++others[std::string(label)];
-    }
+    void add(detail::Fields row);
+    void add_label(std::string_view label);
     // With two usual names, the first row's label must only differ from all classes; otherwise the
     // labels must also look like classes: each occurs twice, or they are numbers.
-    bool is_as_header() const {
-      if (!once || others.empty() || cell.empty()) return false;
-      if (names == 2) return true;
-      if (others.size() > most_labels) return false;
-      const bool number = real_number(cell).has_value();
-      const bool all_numbers = std::ranges::all_of(
-          others, [](const auto& other) { return real_number(other.first).has_value(); });
-      if (number && all_numbers) return false;
-      return std::ranges::all_of(others, [&](const auto& other) {
-        return other.second >= 2 || (!number && real_number(other.first));
-      });
-    }
+    bool is_as_header() const;
   };
 
-  void decide_by_options(const RowOptions& options) {
-    if (options.header != Header::detect) {
-      decided_ = options.header == Header::present ? Verdict::header : Verdict::row;
-      return;
-    }
-    const auto text_name = detail::find_name(first_, detail::text_names);
-    const auto label_name = detail::find_name(first_, detail::label_names);
-    const bool both = text_name && label_name && *text_name != *label_name;
-    if (detail::gives_names(options) || both) decided_ = Verdict::header;
-  }
+  void decide_by_options(const RowOptions& options);
 
-  void find_candidates(const RowOptions& options) {
-    const std::size_t count = first_.size();
-    std::vector<std::size_t> texts;
-    for (const std::string& column : detail::text_columns_of(options)) add_number(column, texts);
-    if (!options.pair_column.empty()) add_number(options.pair_column, texts);
-    std::vector<std::size_t> labels;
-    if (!options.label_column.empty()) {
-      add_number(options.label_column, labels);
-    } else {
-      for (std::size_t i = 0; i < count; ++i)
-        if (std::ranges::find(texts, i) == texts.end()) labels.push_back(i);
-      if (texts.empty() && count != 2) {
-        // Without a header the columns could not be told apart.
-        const auto text = detail::find_name(first_, detail::text_names, detail::more_text_names);
-        const auto label = detail::find_name(first_, detail::label_names, detail::more_label_names);
-        decided_ = text && label && *text != *label ? Verdict::header : Verdict::row;
-        return;
-      }
-    }
-    for (const std::size_t label : labels) {
-      if (label >= count) continue;
-      if (is_known(options, first_[label])) continue;
-      const bool own_text = texts.empty() && count == 2;
-      const bool named_text = own_text
-                                  ? detail::is_text_name(first_[1 - label])
-                                  : std::ranges::any_of(texts, [&](std::size_t text) {
-                                      return text < count && detail::is_text_name(first_[text]);
-                                    });
-      const int names = (named_text ? 1 : 0) + (detail::is_label_name(first_[label]) ? 1 : 0);
-      // In a table of two columns without a header, the second column has the labels.
-      const bool by_default = labels.size() == 1 || label == 1;
-      if (names == 0 && !by_default) continue;
-      candidates_.push_back({.column = label,
-                             .names = names,
-                             .unnamed_counts = by_default,
-                             .cell = std::string(trimmed_label(first_[label])),
-                             .separator = options.labels == data::LabelKind::several
-                                              ? options.label_separator
-                                              : '\0'});
-    }
-  }
-  void add_number(std::string_view column, std::vector<std::size_t>& to) const {
-    if (const auto number = whole_number(column); number && *number >= 1)
-      to.push_back(static_cast<std::size_t>(*number) - 1);
-  }
-  static bool is_known(const RowOptions& options, std::string_view cell) {
-    return std::ranges::find(options.known_labels, trimmed_label(cell)) !=
-           options.known_labels.end();
-  }
+  void find_candidates(const RowOptions& options);
+  void add_number(std::string_view column, std::vector<std::size_t>& to) const;
+  static bool is_known(const RowOptions& options, std::string_view cell);
 
   detail::Fields first_;
   std::optional<Verdict> decided_{};
@@ -160,3 +65,7 @@ class HeaderFinder {
 };
 
 }  // namespace soma::text
+
+#ifndef SOMA_DISPATCH
+#include <soma/text/rows/impl/header.ipp>
+#endif

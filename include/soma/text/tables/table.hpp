@@ -21,12 +21,7 @@ struct TableColumn {
   std::vector<std::int32_t> codes{};      // category: index into them, one a row; -1: missing
 
   // The number of rows without a value in this column.
-  std::size_t missing() const {
-    std::size_t count = 0;
-    for (const double number : numbers) count += number != number ? 1u : 0u;
-    for (const std::int32_t code : codes) count += code < 0 ? 1u : 0u;
-    return count;
-  }
+  std::size_t missing() const;
 };
 
 // Memory: 8 bytes a number, 4 a category, and the names of categories.
@@ -35,20 +30,13 @@ struct Table {
   std::size_t rows = 0;
   std::string source{};  // the file, for messages
 
-  const TableColumn* find(std::string_view name) const {
-    for (const TableColumn& column : columns)
-      if (column.name == name) return &column;
-    return nullptr;
-  }
+  const TableColumn* find(std::string_view name) const;
   // The column of that name. Error table.column, which lists the names.
-  const TableColumn& column(std::string_view name) const {
-    if (const TableColumn* found = find(name)) return *found;
-    std::string names;
-    for (const TableColumn& column : columns)
-      names.append(names.empty() ? "" : ", ").append(soma::quoted(column.name));
-    fail(error_id::table_column, "Table", "column of " + soma::quoted(source), soma::quoted(name),
-         names.empty() ? "a table with columns" : "one of " + names);
-  }
+  const TableColumn& column(std::string_view name) const;
 };
 
 }  // namespace soma::text
+
+#ifndef SOMA_DISPATCH
+#include <soma/text/tables/impl/table.ipp>
+#endif

@@ -35,9 +35,7 @@ class TableEncoder {
     bool missing = false;  // some fitted rows lack it
     std::vector<std::string> categories{};
 
-    std::size_t width() const {
-      return kind == ColumnKind::category ? categories.size() : missing ? 2 : 1;
-    }
+    std::size_t width() const;
   };
 
   TableEncoder() = default;
@@ -45,113 +43,32 @@ class TableEncoder {
   // categories), table.cell (a fitted row without target), table.rows (no rows, or one that the
   // table lacks).
   static TableEncoder fit(const Table& table, std::string_view target,
-                          std::span<const std::uint32_t> rows) {
-    check_rows("TableEncoder::fit", table, rows);
-    TableEncoder encoder;
-    for (const TableColumn& column : table.columns)
-      if (column.name != target) encoder.features_.push_back(fitted(column, rows));
-    const TableColumn& wanted = table.column(target);
-    if (wanted.kind != ColumnKind::number)
-      fail(error_id::table_column, "TableEncoder::fit",
-           "target " + soma::quoted(target) + " of " + soma::quoted(table.source),
-           "a column of categories", "one of numbers");
-    encoder.target_ = fitted(wanted, rows);
-    encoder.check_target("TableEncoder::fit", table, rows);
-    return encoder;
-  }
+                          std::span<const std::uint32_t> rows);
 
   // The number of features of a row.
-  std::size_t width() const {
-    std::size_t width = 0;
-    for (const Column& column : features_) width += column.width();
-    return width;
-  }
+  std::size_t width() const;
   const std::vector<Column>& features() const { return features_; }
   const Column& target() const { return target_; }
   // The options of read_table() for a file whose rows are encoded: the kinds of columns must not
   // depend on the cells of that file.
-  TableOptions reading() const {
-    TableOptions options;
-    for (const Column& column : features_)
-      (column.kind == ColumnKind::number ? options.numbers : options.categories)
-          .push_back(column.name);
-    return options;
-  }
+  TableOptions reading() const;
 
   // fp32 [rows, width()]. Columns are found by name, in any order. Errors table.column (a column is
   // missing, or has another kind), table.rows.
-  Tensor encode(Context& context, const Table& table, std::span<const std::uint32_t> rows) const {
-    check_rows("TableEncoder::encode", table, rows);
-    const std::size_t columns = width();
-    Tensor result = Tensor::zeros(context, Shape{rows.size(), columns});
-    const std::span<float> numbers = result.mutable_span<float>();
-    std::size_t first = 0;
-    for (const Column& column : features_) {
-      const TableColumn& source = matching(table, column);
-      const std::vector<std::int32_t> places = places_of(column, source);
-      for (std::size_t i = 0; i < rows.size(); ++i) {
-        float* to = numbers.data() + i * columns + first;
-        if (column.kind == ColumnKind::category) {
-          const std::int32_t code = source.codes[rows[i]];
-          const std::int32_t place = code < 0 ? -1 : places[static_cast<std::size_t>(code)];
-          if (place >= 0) to[place] = 1;
-        } else if (const double value = source.numbers[rows[i]]; !std::isnan(value)) {
-          to[0] = standardised(column, value);
-        } else if (column.missing) {
-          to[1] = 1;
-        }
-      }
-      first += column.width();
-    }
-    return result;
-  }
-  Tensor encode(Context& context, const Table& table) const {
-    return encode(context, table, all_rows(table));
-  }
+  Tensor encode(Context& context, const Table& table, std::span<const std::uint32_t> rows) const;
+  Tensor encode(Context& context, const Table& table) const;
   // fp32 [rows], standardised. Errors table.column, table.cell, table.rows.
-  Tensor targets(Context& context, const Table& table, std::span<const std::uint32_t> rows) const {
-    check_rows("TableEncoder::targets", table, rows);
-    check_target("TableEncoder::targets", table, rows);
-    const TableColumn& source = table.column(target_.name);
-    Tensor result = Tensor::zeros(context, Shape{rows.size()});
-    for (std::size_t i = 0; i < rows.size(); ++i)
-      result.mutable_span<float>()[i] = standardised(target_, source.numbers[rows[i]]);
-    return result;
-  }
+  Tensor targets(Context& context, const Table& table, std::span<const std::uint32_t> rows) const;
   // A standardised target in its own unit.
   double in_units(double standardised) const {
     return standardised * target_.standard_deviation + target_.mean;
   }
 
   // The encoder as JSON, with digits that read back exactly.
-  std::string to_json() const {
-    nlohmann::ordered_json features = nlohmann::ordered_json::array();
-    for (const Column& column : features_) features.push_back(json_of(column));
-    return nlohmann::ordered_json{
-        {"version", 1}, {"target", json_of(target_)}, {"features", features}}
-        .dump(1);
-  }
+  std::string to_json() const;
   // `purpose` names the text in messages. Error table.json: the text is not in the form of
   // to_json(), or holds invalid numbers.
-  static TableEncoder from_json(std::string_view text, std::string_view purpose) {
-    const auto failed = [&](std::string_view given) {
-      fail(error_id::table_json, "TableEncoder::from_json", purpose, given,
-           "the text that TableEncoder::to_json() wrote");
-    };
-    if (!soma::may_be_tree(text)) failed("a zero byte, or lists in lists without end");
-    const Json root = Json::parse(text, nullptr, false);
-    TableEncoder encoder;
-    if (!root.is_object() || !root.contains("version") || root["version"] != 1 ||
-        !root.contains("features") || !root["features"].is_array())
-      failed("no object of version 1 with features");
-    if (!root.contains("target") || !read(root["target"], encoder.target_) ||
-        encoder.target_.kind != ColumnKind::number)
-      failed("no target, or a target that is not valid");
-    for (const Json& column : root["features"])
-      if (!read(column, encoder.features_.emplace_back()))
-        failed("a feature that cannot be, number " + std::to_string(encoder.features_.size()));
-    return encoder;
-  }
+  static TableEncoder from_json(std::string_view text, std::string_view purpose);
 
   friend bool operator==(const TableEncoder& a, const TableEncoder& b) {
     return a.to_json() == b.to_json();
@@ -160,125 +77,29 @@ class TableEncoder {
  private:
   using Json = nlohmann::json;
 
-  static std::vector<std::uint32_t> all_rows(const Table& table) {
-    std::vector<std::uint32_t> rows(table.rows);
-    for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<std::uint32_t>(i);
-    return rows;
-  }
+  static std::vector<std::uint32_t> all_rows(const Table& table);
   static void check_rows(std::string_view operation, const Table& table,
-                         std::span<const std::uint32_t> rows) {
-    if (rows.empty()) fail(error_id::table_rows, operation, "rows", "none", "one at least");
-    for (const std::uint32_t row : rows)
-      if (row >= table.rows)
-        fail(error_id::table_rows, operation, "row", std::to_string(row),
-             "below " + std::to_string(table.rows) + ", the rows of " + soma::quoted(table.source));
-  }
+                         std::span<const std::uint32_t> rows);
   void check_target(std::string_view operation, const Table& table,
-                    std::span<const std::uint32_t> rows) const {
-    const TableColumn& source = matching(table, target_);
-    for (const std::uint32_t row : rows)
-      if (std::isnan(source.numbers[row]))
-        fail(error_id::table_cell, operation,
-             "target " + soma::quoted(target_.name) + " in row " + std::to_string(row + 1) +
-                 " of " + soma::quoted(table.source),
-             "missing", "a number");
-  }
-  static Column fitted(const TableColumn& column, std::span<const std::uint32_t> rows) {
-    Column result{.name = column.name, .kind = column.kind};
-    if (column.kind == ColumnKind::category) {
-      std::vector<char> seen(column.categories.size());
-      for (const std::uint32_t row : rows)
-        if (column.codes[row] >= 0) seen[static_cast<std::size_t>(column.codes[row])] = 1;
-      for (std::size_t i = 0; i < seen.size(); ++i)
-        if (seen[i] != 0) result.categories.push_back(column.categories[i]);
-      return result;
-    }
-    // Welford's update: large numbers do not cancel.
-    double count = 0, squares = 0;
-    for (const std::uint32_t row : rows) {
-      const double value = column.numbers[row];
-      if (std::isnan(value)) {
-        result.missing = true;
-        continue;
-      }
-      count += 1;
-      const double before = value - result.mean;
-      result.mean += before / count;
-      squares += before * (value - result.mean);
-    }
-    const double deviation = count > 0 ? std::sqrt(squares / count) : 0;
-    if (!std::isfinite(deviation) || !std::isfinite(result.mean))
-      fail(error_id::table_cell, "TableEncoder::fit", "column " + soma::quoted(column.name),
-           "of numbers so large that their squares overflow a double", "smaller numbers");
-    if (deviation > 0) result.standard_deviation = deviation;  // a column of one value stays at 0
-    return result;
-  }
+                    std::span<const std::uint32_t> rows) const;
+  static Column fitted(const TableColumn& column, std::span<const std::uint32_t> rows);
   // Limited to the range of float, whatever values rows beyond the fitted ones have.
-  static float standardised(const Column& column, double value) {
-    constexpr double most = 3e38;
-    return static_cast<float>(
-        std::clamp((value - column.mean) / column.standard_deviation, -most, most));
-  }
+  static float standardised(const Column& column, double value);
   // The column of that name and kind. Error table.column.
-  static const TableColumn& matching(const Table& table, const Column& column) {
-    const TableColumn& found = table.column(column.name);
-    if (found.kind != column.kind)
-      fail(error_id::table_column, "TableEncoder",
-           "column " + soma::quoted(column.name) + " of " + soma::quoted(table.source),
-           found.kind == ColumnKind::number ? "one of numbers" : "one of categories",
-           std::string(column.kind == ColumnKind::number ? "numbers" : "categories") +
-               ", as where it was fitted (reading() says so to read_table)");
-    return found;
-  }
+  static const TableColumn& matching(const Table& table, const Column& column);
   // For each category of the table, its place among the known categories; -1: unknown.
-  static std::vector<std::int32_t> places_of(const Column& column, const TableColumn& source) {
-    std::vector<std::int32_t> places;
-    for (const std::string& name : source.categories) {
-      const auto found = std::ranges::find(column.categories, name);
-      places.push_back(found == column.categories.end()
-                           ? -1
-                           : static_cast<std::int32_t>(found - column.categories.begin()));
-    }
-    return places;
-  }
+  static std::vector<std::int32_t> places_of(const Column& column, const TableColumn& source);
 
-  static nlohmann::ordered_json json_of(const Column& column) {
-    nlohmann::ordered_json json{{"name", column.name}};
-    if (column.kind == ColumnKind::category) {
-      json["categories"] = column.categories;
-    } else {
-      json["mean"] = column.mean;
-      json["deviation"] = column.standard_deviation;
-      json["missing"] = column.missing;
-    }
-    return json;
-  }
+  static nlohmann::ordered_json json_of(const Column& column);
   // Returns false if the JSON is no such column.
-  static bool read(const Json& json, Column& column) {
-    if (!json.is_object() || !json.contains("name") || !json["name"].is_string()) return false;
-    column.name = json["name"].get<std::string>();
-    if (json.contains("categories")) {
-      column.kind = ColumnKind::category;
-      if (!json["categories"].is_array()) return false;
-      for (const Json& name : json["categories"]) {
-        if (!name.is_string()) return false;
-        column.categories.push_back(name.get<std::string>());
-      }
-      return true;
-    }
-    if (!json.contains("mean") || !json["mean"].is_number() || !json.contains("deviation") ||
-        !json["deviation"].is_number() || !json.contains("missing") ||
-        !json["missing"].is_boolean())
-      return false;
-    column.mean = json["mean"].get<double>();
-    column.standard_deviation = json["deviation"].get<double>();
-    column.missing = json["missing"].get<bool>();
-    return std::isfinite(column.mean) && column.standard_deviation > 0 &&
-           std::isfinite(column.standard_deviation);
-  }
+  static bool read(const Json& json, Column& column);
 
   std::vector<Column> features_{};
   Column target_{};
 };
 
 }  // namespace soma::text
+
+#ifndef SOMA_DISPATCH
+#include <soma/text/tables/impl/table_encoder.ipp>
+#endif

@@ -23,30 +23,18 @@ struct Axis {
   double low = 0, high = 1;
   double from = 0, to = 1;
 
-  double at(double value) const { return from + (value - low) / (high - low) * (to - from); }
+  double at(double value) const;
 };
 
 // The axis over the finite values that have been added, with a little room on both sides.
 class Range {
  public:
   // Values are limited so that the difference of two values is a double.
-  void add(double value) {
-    if (!std::isfinite(value)) return;
-    constexpr double most = 1e300;
-    value = std::clamp(value, -most, most);
-    low_ = (std::min)(low_, value);
-    high_ = (std::max)(high_, value);
-  }
+  void add(double value);
   bool empty() const { return low_ > high_; }
   // `room`: a share of the range, at least `least`. Without values it is 0 to 1.
-  Axis axis(double from, double to, double room = 0.05, double least = 0) const {
-    if (empty()) return {0, 1, from, to};
-    // Values that are closer together than a double's precision would have no ticks.
-    const double magnitude = (std::max)(std::fabs(low_), std::fabs(high_));
-    const double needed = (std::max)({(high_ - low_) * room, least, magnitude * 1e-9, 1e-300});
-    return {low_ - needed, high_ + needed, from, to};
-  }
-  Axis tight(double from, double to) const { return axis(from, to, 0); }
+  Axis axis(double from, double to, double room = 0.05, double least = 0) const;
+  Axis tight(double from, double to) const;
 
  private:
   double low_ = std::numeric_limits<double>::infinity();
@@ -56,25 +44,10 @@ class Range {
 namespace detail {
 
 // Steps of 1, 2 or 5 times a power of ten, about five of them.
-inline double tick_distance(double range) {
-  const double rough = range / 5, power = std::pow(10, std::floor(std::log10(rough)));
-  for (const double factor : {1.0, 2.0, 5.0})
-    if (factor * power >= rough) return factor * power;
-  return 10 * power;
-}
+double tick_distance(double range);
 
 // A tick's value with as many digits as distinguish it from its neighbour.
-inline std::string tick_text(double value, double distance) {
-  if (std::fabs(value) < distance / 2) return "0";
-  const double digits = -std::floor(std::log10(distance) + 1e-9);
-  if (digits <= 4 && std::fabs(value) < 1e6)
-    return soma::fixed(value, digits > 0 ? static_cast<int>(digits) : 0);
-  std::array<char, 32> text;
-  const auto end =
-      std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::scientific, 1)
-          .ptr;
-  return {text.data(), end};
-}
+std::string tick_text(double value, double distance);
 
 }  // namespace detail
 
@@ -84,81 +57,26 @@ struct CurvePoint {
 
 class SvgCanvas {
  public:
-  SvgCanvas(double width, double height) {
-    text_ = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " +
-            soma::fixed(width, 0) + " " + soma::fixed(height, 0) +
-            "\" font-family=\"sans-serif\" font-size=\"12\">\n" +
-            "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n";
-  }
+  SvgCanvas(double width, double height);
 
   // `style`: attributes, which are the caller's own words.
-  void line(CurvePoint from, CurvePoint to, std::string_view style) {
-    text_.append("<line x1=\"").append(place(from.x)).append("\" y1=\"").append(place(from.y));
-    text_.append("\" x2=\"").append(place(to.x)).append("\" y2=\"").append(place(to.y));
-    text_.append("\" ").append(style).append("/>\n");
-  }
+  void line(CurvePoint from, CurvePoint to, std::string_view style);
   // `words` may come from outside: they are escaped.
-  void label(double x, double y, std::string_view words, std::string_view anchor = "start") {
-    text_.append("<text x=\"").append(place(x)).append("\" y=\"").append(place(y));
-    text_.append("\" text-anchor=\"").append(anchor).append("\">");
-    text_.append(markup_text(words, 200)).append("</text>\n");
-  }
-  void dot(double x, double y, std::string_view colour, double radius = 3.5) {
-    text_.append("<circle cx=\"").append(place(x)).append("\" cy=\"").append(place(y));
-    text_.append("\" r=\"").append(soma::fixed(radius, 1));
-    text_.append("\" fill=\"").append(colour).append("\"/>\n");
-  }
+  void label(double x, double y, std::string_view words, std::string_view anchor = "start");
+  void dot(double x, double y, std::string_view colour, double radius = 3.5);
   // A line through the points, with a gap where one is not finite; a point between two gaps is a
   // dot.
   void curve(std::span<const CurvePoint> points, const Axis& x, const Axis& y,
-             std::string_view style, std::string_view colour) {
-    const auto drawn = [](const CurvePoint& p) { return std::isfinite(p.x) && std::isfinite(p.y); };
-    for (std::size_t begin = 0; begin < points.size();) {
-      if (!drawn(points[begin])) {
-        ++begin;
-        continue;
-      }
-      std::size_t end = begin + 1;
-      while (end < points.size() && drawn(points[end])) ++end;
-      if (end == begin + 1) {
-        dot(x.at(points[begin].x), y.at(std::clamp(points[begin].y, y.low, y.high)), colour, 2);
-      } else {
-        text_.append("<polyline fill=\"none\" ").append(style).append(" points=\"");
-        for (std::size_t i = begin; i < end; ++i) {
-          text_.append(i == begin ? "" : " ").append(place(x.at(points[i].x))).append(",");
-          text_.append(place(y.at(std::clamp(points[i].y, y.low, y.high))));
-        }
-        text_.append("\"/>\n");
-      }
-      begin = end;
-    }
-  }
+             std::string_view style, std::string_view colour);
   // Lines and numbers along y, an axis along both; with `x_numbers` numbers along x, too.
-  void grid(const Axis& x, const Axis& y, bool x_numbers = false) {
-    ticks(y, [&](double at, const std::string& words) {
-      line({x.from, at}, {x.to, at}, "stroke=\"#dddddd\"");
-      label(x.from - 6, at + 4, words, "end");
-    });
-    if (x_numbers)
-      ticks(x, [&](double at, const std::string& words) {
-        line({at, y.from}, {at, y.from + 4}, "stroke=\"black\"");
-        label(at, y.from + 17, words, "middle");
-      });
-    line({x.from, y.from}, {x.to, y.from}, "stroke=\"black\"");
-    line({x.from, y.from}, {x.from, y.to}, "stroke=\"black\"");
-  }
+  void grid(const Axis& x, const Axis& y, bool x_numbers = false);
   // Text that readers of the file find again and viewers do not show.
-  void metadata(std::string_view id, std::string_view content) {
-    text_.append("<metadata id=\"").append(id).append("\">").append(content);
-    text_.append("</metadata>\n");
-  }
-  std::string finish() { return std::move(text_.append("</svg>\n")); }
+  void metadata(std::string_view id, std::string_view content);
+  std::string finish();
 
  private:
   // In tenths of a unit, and limited to a range that every reader accepts.
-  static std::string place(double value) {
-    return soma::fixed(std::isfinite(value) ? std::clamp(value, -1e5, 1e5) : 0, 1);
-  }
+  static std::string place(double value);
   template <class Draw>
   static void ticks(const Axis& axis, const Draw& draw) {
     constexpr int most = 20;
@@ -172,3 +90,7 @@ class SvgCanvas {
 };
 
 }  // namespace soma::train
+
+#ifndef SOMA_DISPATCH
+#include <soma/train/curves/impl/canvas.ipp>
+#endif

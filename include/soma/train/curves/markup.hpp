@@ -12,45 +12,17 @@ namespace soma::train {
 namespace detail {
 
 // Excludes characters that XML 1.0 forbids (section 2.2), and invisible control characters.
-inline bool is_markup_character(char32_t point) {
-  if (point < 0x20) return point == '\t' || point == '\n';
-  return (point < 0x7F || point > 0x9F) && point != 0xFFFE && point != 0xFFFF;
-}
+bool is_markup_character(char32_t point);
 
 }  // namespace detail
 
 // The text as content of an element or of an attribute in quotation marks: whatever its bytes are,
 // it ends neither and is valid UTF-8. Invalid bytes become U+FFFD. A text of more than `most`
 // characters is cut and ends with an ellipsis.
-inline std::string markup_text(std::string_view text, std::size_t most = std::size_t{1} << 16) {
-  std::string result;
-  for (std::size_t at = 0; at < text.size(); --most) {
-    if (most == 0) return result.append("\xE2\x80\xA6");
-    const text::CodePoint point = text::decode_utf8(text, at);
-    at += point.bytes;
-    switch (point.value) {
-      case '<':
-        result.append("&lt;");
-        break;
-      case '>':
-        result.append("&gt;");
-        break;
-      case '&':
-        result.append("&amp;");
-        break;
-      case '"':
-        result.append("&quot;");
-        break;
-      case '\'':
-        result.append("&#39;");
-        break;
-      default:
-        text::append_utf8(result, point.valid && detail::is_markup_character(point.value)
-                                      ? point.value
-                                      : text::replacement);
-    }
-  }
-  return result;
-}
+std::string markup_text(std::string_view text, std::size_t most = std::size_t{1} << 16);
 
 }  // namespace soma::train
+
+#ifndef SOMA_DISPATCH
+#include <soma/train/curves/impl/markup.ipp>
+#endif

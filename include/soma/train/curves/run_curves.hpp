@@ -49,85 +49,21 @@ class RunCurves final : public Callback {
  public:
   explicit RunCurves(RunCurvesOptions options = {}) : options_(std::move(options)) {}
 
-  void on_start(const RunInfo& run) override {
-    curves_.clear();
-    first_step_ = run.first_step;
-    written_at_ = monotonic_nanoseconds();
-    if (run.first_step == 0) return;
-    for (const std::string* path : {&options_.file, &options_.page})
-      if (curves_.empty() && !path->empty()) read(*path);
-    for (Named& curve : curves_) curve.series.drop_behind(run.first_step);
-  }
-  void on_step(const StepInfo& step) override {
-    add("loss", "training loss", step.step, step.loss);
-    add("rate", "learning rate", step.step, step.learning_rate);
-    const double seconds = static_cast<double>(monotonic_nanoseconds() - written_at_) * 1e-9;
-    if (seconds >= options_.seconds_between) write();
-  }
-  void on_evaluation(const EvaluationInfo& info) override {
-    add("held_out/loss", "validation loss", info.step, info.loss);
-    // Metrics on one scale from 0 to 1: accuracy, F1, AUC, R2; only the first few if there are
-    // many.
-    std::size_t metrics = 0;
-    if (info.values != nullptr)
-      for (const metrics::Value& value : *info.values)
-        if (value.higher_is_better && metrics++ < most_metrics)
-          add("held_out/" + value.name, value.title, info.step, value.value);
-    write();
-  }
-  void on_checkpoint(std::uint64_t) override { write(); }
-  void on_end(const Report&) override { write(); }
+  void on_start(const RunInfo& run) override;
+  void on_step(const StepInfo& step) override;
+  void on_evaluation(const EvaluationInfo& info) override;
+  void on_checkpoint(std::uint64_t) override;
+  void on_end(const Report&) override;
 
   // The step at which the curves begin: 0, or the step from which a run resumed without a file of
   // its earlier steps.
-  std::uint64_t beginning() const {
-    const Series* loss = find("loss");
-    if (first_step_ == 0 ||
-        (loss != nullptr && !loss->empty() && loss->points().front().first <= first_step_))
-      return 0;
-    return first_step_;
-  }
+  std::uint64_t beginning() const;
   // "loss", "rate", "held_out/loss", "held_out/accuracy" ...; nullptr if there is no such curve.
-  const Series* find(std::string_view name) const {
-    for (const Named& curve : curves_)
-      if (curve.name == name) return &curve.series;
-    return nullptr;
-  }
+  const Series* find(std::string_view name) const;
   // The current picture.
-  std::string svg() const {
-    Chart loss{.title = "loss", .x_title = "step"}, metrics{.title = "metrics", .x_title = "step"},
-        rate{.title = "learning rate", .x_title = "step"};
-    for (const Named& curve : curves_) {
-      const std::vector<CurvePoint> points = points_of(curve.series);
-      if (curve.name == "loss") {
-        loss.curves.push_back({.name = {}, .points = points, .style = 0, .faint = true});
-        loss.curves.push_back({.name = "training", .points = smoothed(points), .style = 0});
-      } else if (curve.name == "rate") {
-        rate.curves.push_back({.name = "rate", .points = points, .style = 0});
-      } else if (curve.name == "held_out/loss") {
-        loss.curves.push_back({.name = "validation", .points = points, .style = 3, .dots = true});
-      } else {
-        metrics.curves.push_back({.name = curve.title,
-                                  .points = points,
-                                  .style = metrics.curves.size() + 1,
-                                  .dots = true});
-      }
-    }
-    std::vector<Chart> charts{std::move(loss)};
-    if (!metrics.curves.empty()) charts.push_back(std::move(metrics));
-    charts.push_back(std::move(rate));
-    for (Chart& chart : charts) chart.along = steps();
-    return svg_of_charts(options_.title, charts, data_id, data());
-  }
+  std::string svg() const;
   // Writes the files that the options name. Error file.write.
-  void write() {
-    written_at_ = monotonic_nanoseconds();
-    if (options_.file.empty() && options_.page.empty()) return;
-    const std::string picture = svg();
-    if (!options_.file.empty()) write_whole(options_.file, picture);
-    if (!options_.page.empty())
-      write_whole(options_.page, report_page({.title = options_.title, .picture = picture}));
-  }
+  void write();
 
  private:
   struct Named {
@@ -139,117 +75,23 @@ class RunCurves final : public Callback {
   static constexpr std::string_view begin_mark = "<metadata id=\"soma-run-curves-1\">",
                                     end_mark = "</metadata>";
 
-  void add(std::string_view name, std::string_view title, std::uint64_t step, double value) {
-    for (Named& curve : curves_)
-      if (curve.name == name) return curve.series.add(step, value);
-    if (curves_.size() == most_names) return;
-    curves_.push_back({std::string(name), std::string(title), {}});
-    curves_.back().series.add(step, value);
-  }
-  static void write_whole(const std::string& path, std::string_view content) {
-    AtomicFile file("RunCurves", path);
-    file.write(content);
-    file.commit();
-  }
+  void add(std::string_view name, std::string_view title, std::uint64_t step, double value);
+  static void write_whole(const std::string& path, std::string_view content);
 
   // From 0 to the last step: common to all charts.
-  Range steps() const {
-    Range range;
-    range.add(0);
-    for (const Named& curve : curves_)
-      if (!curve.series.empty()) range.add(static_cast<double>(curve.series.points().back().last));
-    return range;
-  }
-  static std::vector<CurvePoint> points_of(const Series& series) {
-    std::vector<CurvePoint> points;
-    for (const Series::Point& point : series.points())
-      points.push_back({point.step(), point.mean()});
-    return points;
-  }
+  Range steps() const;
+  static std::vector<CurvePoint> points_of(const Series& series);
   // An exponential mean over about twenty points, which starts anew after a gap. The weights of the
   // first points are corrected for the short history.
-  static std::vector<CurvePoint> smoothed(const std::vector<CurvePoint>& points) {
-    constexpr double share = 0.05;
-    std::vector<CurvePoint> result;
-    double sum = 0, weight = 0;
-    for (const CurvePoint& point : points) {
-      if (!std::isfinite(point.y)) {
-        sum = weight = 0;
-        result.push_back({point.x, std::numeric_limits<double>::quiet_NaN()});
-        continue;
-      }
-      sum += share * (point.y - sum);
-      weight += share * (1 - weight);
-      result.push_back({point.x, sum / weight});
-    }
-    return result;
-  }
+  static std::vector<CurvePoint> smoothed(const std::vector<CurvePoint>& points);
 
   // Keeps letters, digits and harmless characters; writes other bytes as "%3C".
-  static std::string packed(std::string_view name) {
-    constexpr std::string_view harmless = " ._-/", digits = "0123456789ABCDEF";
-    std::string text;
-    for (const char letter : name) {
-      const auto byte = static_cast<unsigned char>(letter);
-      if ((letter >= '0' && letter <= '9') || (letter >= 'A' && letter <= 'Z') ||
-          (letter >= 'a' && letter <= 'z') || harmless.find(letter) != harmless.npos)
-        text.push_back(letter);
-      else
-        text.append(1, '%').append({digits[byte >> 4], digits[byte & 15]});
-    }
-    return text;
-  }
-  static std::string unpacked(std::string_view text) {
-    std::string name;
-    for (std::size_t at = 0; at < text.size(); ++at) {
-      unsigned byte = 0;
-      const char* begin = text.data() + at + 1;
-      if (text[at] == '%' && at + 2 < text.size() &&
-          std::from_chars(begin, begin + 2, byte, 16).ptr == begin + 2) {
-        name.push_back(static_cast<char>(byte));
-        at += 2;
-      } else {
-        name.push_back(text[at]);
-      }
-    }
-    return name;
-  }
+  static std::string packed(std::string_view name);
+  static std::string unpacked(std::string_view text);
   // A line for each curve: name, tab, title, tab, its series.
-  std::string data() const {
-    std::string text = "\n";
-    for (const Named& curve : curves_) {
-      text.append(packed(curve.name)).append("\t").append(packed(curve.title));
-      text.append("\t").append(curve.series.to_text()).append("\n");
-    }
-    return text;
-  }
+  std::string data() const;
   // The curves of an earlier picture or page; none if the file is something else.
-  void read(const std::string& path) {
-    constexpr std::size_t most_bytes = std::size_t{1} << 24;
-    struct stat known {};
-    if (::stat(path.c_str(), &known) != 0 || !S_ISREG(known.st_mode)) return;
-    const auto file = MappedFile::open("RunCurves", path);
-    const std::string_view content(reinterpret_cast<const char*>(file->bytes().data()),
-                                   (std::min)(file->bytes().size(), most_bytes));
-    const std::size_t begin = content.find(begin_mark);
-    if (begin == content.npos) return;
-    std::string_view text = content.substr(begin + begin_mark.size());
-    text = text.substr(0, text.find(end_mark));
-    std::vector<Named> found;
-    while (!text.empty()) {
-      const std::string_view line = text.substr(0, text.find('\n'));
-      text.remove_prefix((std::min)(text.size(), line.size() + 1));
-      if (line.empty()) continue;
-      const std::size_t first = line.find('\t');
-      const std::size_t second = first == line.npos ? first : line.find('\t', first + 1);
-      if (second == line.npos || found.size() == most_names) return;
-      std::optional<Series> series = Series::from_text(line.substr(second + 1));
-      if (!series) return;
-      found.push_back({unpacked(line.substr(0, first)),
-                       unpacked(line.substr(first + 1, second - first - 1)), *std::move(series)});
-    }
-    curves_ = std::move(found);
-  }
+  void read(const std::string& path);
 
   RunCurvesOptions options_;
   std::vector<Named> curves_{};
@@ -258,3 +100,7 @@ class RunCurves final : public Callback {
 };
 
 }  // namespace soma::train
+
+#ifndef SOMA_DISPATCH
+#include <soma/train/curves/impl/run_curves.ipp>
+#endif

@@ -27,125 +27,23 @@ class PipelineGradients final : public StepGradients {
  public:
   // Errors train.options, parallel.plan, and those of the decision file, which rank 0 reads.
   PipelineGradients(Context& context, nn::Task& task, const TrainerOptions& options,
-                    PrecisionState& precision, PipelineRanks& ranks)
-      : context_(context),
-        task_(task),
-        options_(options),
-        precision_(precision),
-        ranks_(ranks),
-        groups_(ranks.groups()),
-        pieces_(task.pieces()),
-        own_(task.parameters()),
-        plan_(known_plan(pieces_, task.parameters(), options.pipeline)),
-        stage_(context, task, groups_.pipeline(),
-               {.seed = options.seed,
-                .activations = precision.activations(),
-                .precision = &precision,
-                .batch_sums = ranks.same_stage().batch_sums()},
-               *ranks.same_stage().receiver()) {
-    check();
-    if (ranks.first()) decided_ = read_decision(options.pipeline, context, plan_);
-  }
+                    PrecisionState& precision, PipelineRanks& ranks);
 
   const Parameters& parameters() const override { return own_; }
-  const Parameters& model_parameters() const override { return task_.parameters(); }
+  const Parameters& model_parameters() const override;
   const PipelinePlan& plan() const { return plan_; }
 
-  void begin(data::BatchSource& batches) override {
-    if (!std::exchange(planned_, true)) {
-      decide(batches);
-      take_stage();
-    }
-    distribute();
-  }
+  void begin(data::BatchSource& batches) override;
 
-  StepSums run(data::BatchSource& batches, const StepRequest& request) override {
-    clear_gradients(own_);
-    ranks_.same_stage().begin_step(request.step);
-    StepSums sums;
-    const ReductionTimes before = ranks_.same_stage().reduction_times();
-    std::vector<data::Batch> read;
-    std::vector<double> counts;
-    while (read.size() < request.batches) {
-      const std::int64_t start = monotonic_nanoseconds();
-      data::Batch batch;
-      const bool more = batches.next(batch);
-      sums.wait_seconds += static_cast<double>(monotonic_nanoseconds() - start) * 1e-9;
-      if (!more) break;
-      counts.push_back(task_.loss_count(batch));
-      sums.losses += counts.back();
-      add_batch(batch, sums);
-      read.push_back(std::move(batch));
-    }
-    sums.batches = read.size();
-    if (read.empty()) return sums;
-
-    // Scales that depend on the whole batch cannot be computed for its parts.
-    const bool whole = options_.pipeline.microbatches > 1 && precision_.remembers_scales() &&
-                       groups_.any(!precision_.scales_known());
-    const std::size_t microbatches = whole ? 1 : options_.pipeline.microbatches;
-    std::vector<MicrobatchWork> work;
-    for (std::size_t i = 0; i < read.size(); ++i) {
-      const float weight =
-          request.loss_scale * static_cast<float>(request.batches == 1 ? 1 : counts[i]);
-      for (std::size_t j = 0; j < microbatches; ++j)
-        work.push_back({.part = part_of(read[i], j, microbatches),
-                        .draw = static_cast<std::uint32_t>(request.first_batch + i),
-                        .weight = ranks_.same_stage().weight_of(weight, counts[i]),
-                        .index = j,
-                        .count = microbatches});
-    }
-    const PipelineSchedule schedule = schedule_of(options_.pipeline, work.size());
-    const std::int64_t start = monotonic_nanoseconds();
-    const MicrobatchResults results =
-        stage_.run(schedule.stages[groups_.stage()],
-                   in_flight(options_.pipeline, work.size(), groups_.stage()), work,
-                   [this] { ranks_.same_stage().finish_gradients(); });
-    note_pass(static_cast<double>(monotonic_nanoseconds() - start) * 1e-9, work.size());
-    share(results, counts, sums);
-    most_held_ = (std::max)(most_held_, stage_.memory().peak);
-    if (groups_.replica_count() == 1) return sums;
-    const ReductionTimes after = ranks_.same_stage().reduction_times();
-    sums.reduction = {after.total - before.total, after.waited - before.waited};
-    return sums;
-  }
+  StepSums run(data::BatchSource& batches, const StepRequest& request) override;
 
   // Adds the sums of squares of each parameter, in the model's order, from all stages.
-  double norm() override {
-    const Parameters& all = task_.parameters();
-    std::vector<double> squares(all.size());
-    const auto take = [&](std::span<double> sums) {
-      if (options_.shard_optimizer) all_reduce_parts(groups_.replicas(), context_.heap(), sums);
-      std::size_t next = 0;
-      for (std::size_t i = 0; i < own_.size(); ++i)
-        if (own_[i].gradient().defined()) squares[places_[i]] = sums[next++];
-    };
-    optim::gradient_norm(context_, own_, take);
-    Communicator& pipeline = groups_.pipeline();
-    for (int stage = 0; stage < pipeline.size(); ++stage) {
-      std::vector<double> part;
-      for (std::size_t i = 0; i < all.size(); ++i)
-        if (stages_of_[i] == static_cast<std::size_t>(stage)) part.push_back(squares[i]);
-      broadcast(pipeline, std::as_writable_bytes(std::span(part)), stage);
-      std::size_t next = 0;
-      for (std::size_t i = 0; i < all.size(); ++i)
-        if (stages_of_[i] == static_cast<std::size_t>(stage)) squares[i] = part[next++];
-    }
-    const FloatEnvironment environment;
-    double total = 0;
-    for (const double square : squares) total += square;
-    return std::sqrt(total);
-  }
+  double norm() override;
 
-  void stepped() override { ranks_.same_stage().gather_rows(own_); }
+  void stepped() override;
 
   // Computes whole batches, forward only: they stream through the stages, and replicas take turns.
-  Evaluation evaluate(data::BatchSource& source) override {
-    precision_.set_maximum({});
-    Evaluation evaluation = evaluate_batches(source);
-    precision_.set_maximum(ranks_.same_stage().maximum());
-    return evaluation;
-  }
+  Evaluation evaluate(data::BatchSource& source) override;
 
   // Collective: stages exchange their numbers. (Without `inline` here every unit that includes
   // report.hpp would compile all virtual functions of this class.)
@@ -155,18 +53,13 @@ class PipelineGradients final : public StepGradients {
   double predicted_seconds() const;
   double measured_seconds() const;
   // Memory of this stage in the last step.
-  const StageMemory& memory() const { return stage_.memory(); }
+  const StageMemory& memory() const;
 
   // Gives the first rank (or all ranks) the whole model; the other stages keep their parts.
   // Collective.
   void gather(bool to_all);
   // The whole model, one tensor at a time, for the first rank.
-  StageTensors tensors() {
-    const Parameters& all = task_.parameters();
-    std::vector<std::size_t> stages = stages_of_;
-    stages.resize(all.size());  // before a run begins it is empty
-    return StageTensors(context_, groups_, all, stages);
-  }
+  StageTensors tensors();
 
  private:
   void check() const;
@@ -177,46 +70,11 @@ class PipelineGradients final : public StepGradients {
   Evaluation evaluate_batches(data::BatchSource& source);
 
   // Micro-batch j of this replica: the j-th of this replica's runs of shards.
-  data::Batch part_of(const data::Batch& batch, std::size_t j, std::size_t count) const {
-    const std::size_t shards = batch.inputs.sequences.shards();
-    const std::size_t parts = count * groups_.replica_count();
-    if (parts > shards)
-      check_pipeline(options_.pipeline, parts / count * groups_.partitions(), shards);
-    const std::size_t each = shards / parts;
-    return data::part_of(context_, batch, (groups_.replica() * count + j) * each, each);
-  }
-  void add_batch(const data::Batch& batch, StepSums& sums) const {
-    const Sequences& sequences = batch.inputs.sequences;
-    sums.sequences += sequences.count();
-    sums.tokens += sequences.used_rows();
-    for (std::size_t i = 0; i < sequences.count(); ++i)
-      sums.longest = (std::max)(sums.longest, std::uint64_t{sequences.used(i)});
-    sums.flops += task_.useful_flops(batch);
-  }
+  data::Batch part_of(const data::Batch& batch, std::size_t j, std::size_t count) const;
+  void add_batch(const data::Batch& batch, StepSums& sums) const;
   // Sends the results from the last stage to all: then every stage takes the step, or none.
-  void share(const MicrobatchResults& results, const std::vector<double>& counts, StepSums& sums) {
-    std::uint64_t words[3]{};
-    if (groups_.last_stage()) {
-      std::vector<BatchLoss> losses;
-      for (std::size_t i = 0; i < counts.size(); ++i)
-        losses.push_back({results.losses[i].value(), counts[i]});
-      std::uint64_t cases[] = {results.classified, results.correct};
-      words[0] = std::bit_cast<std::uint64_t>(ranks_.same_stage().total_of(losses));
-      ranks_.same_stage().sum(cases);
-      words[1] = cases[0];
-      words[2] = cases[1];
-    }
-    broadcast(groups_.pipeline(), std::as_writable_bytes(std::span(words)),
-              static_cast<int>(groups_.partitions()) - 1);
-    sums.loss = std::bit_cast<double>(words[0]);
-    sums.classified = words[1];
-    sums.correct = words[2];
-  }
-  void note_pass(double seconds, std::size_t microbatches) {
-    if (microbatches != options_.pipeline.microbatches) return;
-    passes_.push_back(seconds);
-    if (passes_.size() > most_passes) passes_.erase(passes_.begin());
-  }
+  void share(const MicrobatchResults& results, const std::vector<double>& counts, StepSums& sums);
+  void note_pass(double seconds, std::size_t microbatches);
 
   static constexpr std::size_t most_passes = 256;
 
@@ -238,3 +96,7 @@ class PipelineGradients final : public StepGradients {
 };
 
 }  // namespace soma::train
+
+#ifndef SOMA_DISPATCH
+#include <soma/train/pipeline/impl/gradients.ipp>
+#endif

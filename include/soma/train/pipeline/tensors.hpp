@@ -20,55 +20,21 @@ class StageTensors final : public TensorSource {
  public:
   // `stages`: the stage of each parameter of the model. Parameters and groups must outlive it.
   StageTensors(Context& context, PipelineGroups& groups, const Parameters& all,
-               const std::vector<std::size_t>& stages)
-      : context_(context), groups_(groups) {
-    std::vector<std::size_t> order(all.size());
-    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::sort(order.begin(), order.end(),
-              [&](std::size_t a, std::size_t b) { return all[a].name < all[b].name; });
-    for (const std::size_t i : order) {
-      parameters_.push_back(&all[i]);
-      entries_.emplace_back(all[i].name, all[i].value().outline());
-      owners_.push_back(groups.first_of(stages[i]));
-    }
-  }
+               const std::vector<std::size_t>& stages);
 
-  bool first() const { return groups_.world().rank() == 0; }
+  bool first() const;
   std::span<const StateDict::Entry> entries() const override { return entries_; }
 
   // Errors as Communicator.
-  Tensor fetch(std::size_t i) override {
-    if (owners_[i] == 0) return parameters_[i]->value();
-    ask(owners_[i], i);
-    const Tensor& outline = entries_[i].second;
-    Tensor tensor = Tensor::empty(context_, outline.shape(), outline.dtype());
-    if (tensor.bytes() != 0)
-      groups_.world().receive(owners_[i], collective_tag, {tensor.mutable_raw(), tensor.bytes()});
-    return tensor;
-  }
+  Tensor fetch(std::size_t i) override;
   // Ends serve() on the other ranks. Errors as of Communicator.
-  void finish() {
-    for (std::size_t stage = 0; stage < groups_.partitions(); ++stage)
-      if (const int owner = groups_.first_of(stage); owner != 0) ask(owner, entries_.size());
-  }
+  void finish();
 
   // Answers until the first rank calls finish(). Errors as of Communicator.
-  void serve() {
-    if (groups_.replica() != 0) return;  // the same tensors are on another rank
-    for (;;) {
-      std::uint64_t wanted = 0;
-      groups_.world().receive(0, collective_tag, std::as_writable_bytes(std::span(&wanted, 1)));
-      if (wanted >= entries_.size()) return;
-      const Tensor value =
-          contiguous(context_, parameters_[static_cast<std::size_t>(wanted)]->value());
-      if (value.bytes() != 0) groups_.world().send(0, collective_tag, {value.raw(), value.bytes()});
-    }
-  }
+  void serve();
 
  private:
-  void ask(int owner, std::uint64_t wanted) {
-    groups_.world().send(owner, collective_tag, std::as_bytes(std::span(&wanted, 1)));
-  }
+  void ask(int owner, std::uint64_t wanted);
 
   Context& context_;
   PipelineGroups& groups_;
@@ -78,3 +44,7 @@ class StageTensors final : public TensorSource {
 };
 
 }  // namespace soma::train
+
+#ifndef SOMA_DISPATCH
+#include <soma/train/pipeline/impl/tensors.ipp>
+#endif

@@ -1,0 +1,57 @@
+#pragma once
+// The functions of custom.hpp.
+
+#include <soma/autograd/custom.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <soma/autograd/functions.hpp>
+#include <soma/autograd/tape.hpp>
+#include <soma/ops/elementwise.hpp>
+#include <soma/ops/plain_call.hpp>
+#include <soma/ops/registry.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+namespace soma {
+
+SOMA_INLINE Var apply(Tape& tape, std::string_view name, std::initializer_list<Var> inputs,
+                      const Attributes& attributes) {
+  return tape.apply(tape.context().operators().at(name), attributes, inputs);
+}
+
+SOMA_INLINE VarOutputs apply_all(Tape& tape, std::string_view name,
+                                 std::initializer_list<Var> inputs, const Attributes& attributes) {
+  return tape.apply_all(tape.context().operators().at(name), attributes,
+                        std::span<const Var>(inputs.begin(), inputs.size()));
+}
+
+}  // namespace soma
+
+namespace soma::detail {
+
+SOMA_INLINE HeapVector<Var> composed_inputs(Tape& tape, std::span<const Tensor> tensors,
+                                            const Sequences& sequences,
+                                            std::span<const bool> wanted) {
+  Context& context = tape.context();
+  HeapVector<Var> inputs(context.heap());
+  inputs.reserve(tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const Tensor& tensor = tensors[i];
+    const bool rows = tensor.defined() && sequences.defined() && tensor.rank() > 0 &&
+                      tensor.size(0) == sequences.rows();
+    Var input;
+    if (tensor.defined())
+      input = !wanted.empty() && wanted[i] ? Var::parameter(context, tensor)
+                                           : Var::constant(context, tensor);
+    inputs.push_back(rows ? tape.with_sequences(input, sequences) : input);
+  }
+  return inputs;
+}
+
+}  // namespace soma::detail

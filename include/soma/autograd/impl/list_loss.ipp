@@ -1,0 +1,54 @@
+#pragma once
+// The functions of list_loss.hpp.
+
+#include <soma/autograd/list_loss.hpp>
+
+#include <soma/autograd/functions.hpp>
+#include <soma/data/labels.hpp>
+#include <soma/ops/sparse/table.hpp>
+
+namespace soma {
+
+SOMA_INLINE Var list_loss(Tape& tape, const Var& logits, const data::LabelLists& labels,
+                          const ListLossSetting& setting) {
+  const SparseOperators& operators = *sparse_table(tape.context(), "list_loss").operators;
+  return tape.apply(*operators.list_loss, setting,
+                    {logits, tape.constant(labels.offsets), tape.constant(labels.ids)});
+}
+
+SOMA_INLINE Var full_softmax_loss(Tape& tape, const Var& h, const Var& weight, const Var& bias,
+                                  const data::LabelLists& labels, LossReduction reduction) {
+  const SparseOperators& operators = *sparse_table(tape.context(), "full_softmax_loss").operators;
+  return tape.apply(*operators.full_softmax, ListLossSetting{ListLoss::softmax, reduction},
+                    {h, weight, bias, tape.constant(labels.offsets), tape.constant(labels.ids)});
+}
+
+SOMA_INLINE Var sampled_loss(Tape& tape, const Var& h, const Var& weight, const Var& bias,
+                             const ClassSet& set, const ListLossSetting& setting) {
+  const Var places = tape.constant(set.classes);
+  const Var rows = embedding(tape, weight, places), offsets = embedding(tape, bias, places);
+  const Var logits = linear(tape, h, rows, reshape(tape, offsets, Shape{set.classes.elements()}));
+  return list_loss(tape, logits, set.labels, setting);
+}
+
+SOMA_INLINE Var sampled_cross_entropy(Tape& tape, const Var& h, const Var& weight, const Var& bias,
+                                      const ClassSet& set, LossReduction reduction) {
+  return sampled_loss(tape, h, weight, bias, set, {ListLoss::softmax, reduction});
+}
+
+SOMA_INLINE Var sampled_bce(Tape& tape, const Var& h, const Var& weight, const Var& bias,
+                            const ClassSet& set, LossReduction reduction) {
+  return sampled_loss(tape, h, weight, bias, set, {ListLoss::binary, reduction});
+}
+
+SOMA_INLINE Var sampled_cross_entropy(Tape& tape, const Var& h, const Var& weight, const Var& bias,
+                                      const ClassSets& sets, LossReduction reduction) {
+  const SparseOperators& operators =
+      *sparse_table(tape.context(), "sampled_cross_entropy").operators;
+  const Var logits =
+      tape.apply(*operators.bag_logits, {}, {tape.constant(sets.classes), h, weight, bias});
+  return tape.apply(*operators.bag_loss, BagLossSetting{reduction},
+                    {logits, tape.constant(sets.labels.offsets), tape.constant(sets.labels.ids)});
+}
+
+}  // namespace soma

@@ -1,0 +1,15 @@
+#pragma once
+// The functions of row_blocks.hpp.
+
+#include <soma/autograd/row_blocks.hpp>
+
+#include <cstddef>
+#include <soma/tensor/shape.hpp>
+
+namespace soma {
+
+SOMA_INLINE RowBlock RowBlock::lower() const { return {begin, rows - rows / 2}; }
+
+SOMA_INLINE RowBlock RowBlock::upper() const { return {end() - rows / 2, rows / 2}; }
+
+}  // namespace soma

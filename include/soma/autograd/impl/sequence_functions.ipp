@@ -1,0 +1,49 @@
+#pragma once
+// The functions of sequence_functions.hpp.
+
+#include <soma/autograd/sequence_functions.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <soma/autograd/functions.hpp>
+#include <soma/ops/sequence/settings.hpp>
+
+namespace soma {
+
+SOMA_INLINE GruResult gru(Tape& tape, const Var& x, const Var& weight, const Var& bias,
+                          const Var& state, const RecurrentSetting& setting) {
+  const Var inputs[] = {x, weight, bias, state};
+  const VarOutputs outputs = tape.apply_all(*tape.operators().gru, setting, inputs);
+  return {outputs[0], tape.with_sequences(outputs[1], x.sequences().summary(tape.context()))};
+}
+
+SOMA_INLINE LstmResult lstm(Tape& tape, const Var& x, const Var& weight, const Var& bias,
+                            const Var& state, const Var& cell, const RecurrentSetting& setting) {
+  const Var inputs[] = {x, weight, bias, state, cell};
+  const VarOutputs outputs = tape.apply_all(*tape.operators().lstm, setting, inputs);
+  const Sequences summary = x.sequences().summary(tape.context());
+  return {outputs[0], tape.with_sequences(outputs[1], summary),
+          tape.with_sequences(outputs[2], summary)};
+}
+
+SOMA_INLINE Var rotary(Tape& tape, const Var& x, const RotarySetting& setting) {
+  return tape.apply(*tape.operators().rotary, setting, {x});
+}
+
+SOMA_INLINE Var cross_attention(Tape& tape, const Var& queries, const Var& keys_values,
+                                const AttentionSetting& setting, const Var& mask) {
+  const Sequences &own = queries.sequences(), &others = keys_values.sequences();
+  if (!own.defined() || !others.defined() || own.count() != others.count())
+    fail(error_id::operator_sequences, "cross_attention", "queries",
+         own.defined() && others.defined() ? std::to_string(own.count()) + " sequences"
+                                           : std::string("without sequences"),
+         "the number of sequences of keys and values");
+  const Tensor begins = Tensor::empty(tape.context(), Shape{own.count() + 1}, DType::int64);
+  auto* next = begins.mutable_data<std::int64_t>();
+  for (const std::size_t offset : own.offsets()) *next++ = static_cast<std::int64_t>(offset);
+  const Var y = tape.apply(*tape.operators().attention, setting,
+                           {keys_values, queries, mask, tape.constant(begins)});
+  return tape.with_sequences(y, own);
+}
+
+}  // namespace soma

@@ -1,0 +1,312 @@
+#pragma once
+// The functions of tape.hpp.
+
+#include <soma/autograd/tape.hpp>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <soma/autograd/replay.hpp>
+#include <soma/autograd/tape_guards.hpp>
+#include <soma/autograd/tape_options.hpp>
+#include <soma/autograd/var.hpp>
+#include <soma/ops/built_in.hpp>
+#include <soma/ops/run.hpp>
+#include <soma/runtime/float_environment.hpp>
+#include <soma/runtime/heap_vector.hpp>
+#include <soma/runtime/shared.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace soma {
+
+SOMA_INLINE Tape::Tape(Context& context, const TapeOptions& options)
+    : context_(context),
+      options_(options),
+      nodes_(context.heap()),
+      slots_(context.heap()),
+      recording_(context.next_id()) {}
+
+SOMA_INLINE const BuiltInOperators& Tape::operators() const { return context_.built_in(); }
+
+SOMA_INLINE std::size_t Tape::size() const { return nodes_.size(); }
+
+SOMA_INLINE void Tape::reset() {
+  while (!nodes_.empty()) nodes_.pop_back();  // the latest first
+  slots_.clear();
+  recording_ = context_.next_id();
+}
+
+SOMA_INLINE void Tape::reset(std::uint32_t step) {
+  reset();
+  options_.step = step;
+  counts_steps_ = false;
+}
+
+SOMA_INLINE Var Tape::constant(Tensor value, Sequences sequences) {
+  return Var::constant(context_, std::move(value), std::move(sequences));
+}
+
+SOMA_INLINE Var Tape::constant(const Ragged& ragged) { return Var::constant(context_, ragged); }
+
+SOMA_INLINE Var Tape::input(Tensor value, Sequences sequences) {
+  Var leaf(context_, std::move(value), true, std::move(sequences));
+  leaf.state_->stands_in = true;
+  return leaf;
+}
+
+SOMA_INLINE Var Tape::detach(const Var& var) { return constant(var.value(), var.sequences()); }
+
+SOMA_INLINE Var Tape::with_sequences(Var var, Sequences sequences) {
+  var.state().sequences = std::move(sequences);
+  return var;
+}
+
+SOMA_INLINE detail::Paused Tape::no_gradient() { return detail::Paused(paused_); }
+
+SOMA_INLINE detail::WithinLayer Tape::within(std::string_view layer) { return {layer_, layer}; }
+
+SOMA_INLINE VarOutputs Tape::apply_all(const Operator& op, const Attributes& attributes,
+                                       std::span<const Var> inputs) {
+  const detail::ExclusiveUse use(in_use_);
+  Tensors values(context_.heap());
+  values.reserve(inputs.size());
+  bool differentiable = false;
+  Sequences sequences;
+  for (const Var& input : inputs) {
+    values.push_back(input.defined() ? input.value() : Tensor());
+    if (!input.defined()) continue;
+    check_origin(op.name, input);
+    if (input.value().defined() && &input.value().heap() != &context_.heap())
+      refuse_foreign(op.name, values.size() - 1);
+    differentiable |= input.requires_gradient();
+    if (!sequences.defined()) sequences = input.sequences();
+  }
+  ++applied_;
+  if (differentiable) ++differentiable_;
+  const bool record = differentiable && recording();
+  if (record && op.gradient == nullptr)
+    fail(error_id::not_differentiable, op.name, "operator", "without a gradient",
+         "an operator with a gradient, or constant inputs (Tape::detach)");
+  const bool known = replay_ != nullptr && replay_->number == applied_ && replay_->unchanged();
+  const Outputs outputs = known ? replay_->outputs : detail::in_layer(layer_, [&] {
+    return run(context_, op, attributes, values, sequences);
+  });
+  if (options_.hook != nullptr) options_.hook->between();
+  if (latest_ != nullptr) *latest_ = op.composite ? Replay() : Replay(applied_, outputs);
+  if (options_.stop_at_non_finite) check_finite(op.name, "", std::span(outputs).first(op.outputs));
+  VarOutputs results;
+  for (std::size_t i = 0; i < op.outputs; ++i) {
+    const bool rows_stay =
+        sequences.defined() && outputs[i].rank() > 0 && outputs[i].size(0) == sequences.rows();
+    results[i] = make_result(outputs[i], rows_stay ? sequences : Sequences(), record, i);
+  }
+  if (record) append(op, attributes, sequences, inputs, outputs, nullptr);
+  return results;
+}
+
+SOMA_INLINE Var Tape::apply(const Operator& op, const Attributes& attributes,
+                            std::initializer_list<Var> inputs) {
+  return apply_all(op, attributes, std::span<const Var>(inputs.begin(), inputs.size()))[0];
+}
+
+SOMA_INLINE void Tape::backward(const Var& loss, float scale) {
+  if (loss.defined() && loss.value().elements() != 1)
+    fail(error_id::not_scalar, "Tape::backward", "loss", loss.value().describe(),
+         "one element, or the gradient of the result beside it");
+  backward(loss, loss.defined() ? Tensor::full(context_, loss.shape(), scale) : Tensor());
+}
+
+SOMA_INLINE void Tape::backward(const Var& result, const Tensor& gradient) {
+  if (!result.requires_gradient() || result.is_leaf()) {
+    if (result.defined()) check_origin("Tape::backward", result);
+    fail(error_id::no_gradient, "Tape::backward", "result",
+         "not computed from a parameter on this tape", "a result computed while recording");
+  }
+  check_origin("Tape::backward", result);
+  if (!gradient.defined())
+    fail(error_id::tensor_undefined, "Tape::backward", "gradient", "no tensor",
+         result.value().describe());
+  if (!is_floating(gradient.dtype()))
+    fail(error_id::tensor_dtype, "Tape::backward", "gradient", gradient.describe(),
+         "a floating type");
+  if (gradient.shape() != result.shape())
+    fail(error_id::tensor_shape, "Tape::backward", "gradient", gradient.describe(),
+         result.value().describe());
+  const detail::ExclusiveUse use(in_use_);
+  const FloatEnvironment environment;
+  const Finish finish{*this};
+  slots_[result.state_->slot].values = gradient;
+  while (!nodes_.empty()) {
+    differentiate(nodes_.back());
+    slots_.resize(nodes_.back().first_slot);
+    nodes_.pop_back();
+  }
+}
+
+SOMA_INLINE Tape::Finish::~Finish() {
+  tape.reset();
+  if (tape.counts_steps_) ++tape.options_.step;
+}
+
+SOMA_INLINE void Tape::refuse_foreign(std::string_view operation, std::size_t input) {
+  fail(error_id::tensor_foreign, operation, detail::input_name(input),
+       "a tensor of another context", "one of the tape's context");
+}
+
+SOMA_INLINE void Tape::check_origin(std::string_view operation, const Var& var) const {
+  if (var.is_leaf()) return;
+  const bool own = var.state_->tape == this && var.state_->home == &context_;
+  if (own && var.state_->recording == recording_) return;
+  if (!own)
+    fail(error_id::foreign_tape, operation, "variable", "the result of another tape",
+         "one of this tape, or a constant (Tape::detach)");
+  fail(error_id::freed, operation, "variable", "of a recording that backward or reset has ended",
+       "one computed since, or a constant (Tape::detach)");
+}
+
+SOMA_INLINE void Tape::check_finite(std::string_view name, std::string_view way,
+                                    std::span<const Tensor> tensors) {
+  for (const Tensor& tensor : tensors)
+    if (tensor.defined() && !operators().all_finite(context_, tensor))
+      fail(error_id::not_finite, std::string(name).append(way), "result",
+           tensor.describe() + " with NaN or infinity", "finite numbers");
+}
+
+SOMA_INLINE Var Tape::make_result(Tensor value, Sequences sequences, bool record,
+                                  std::size_t index) {
+  Var result(context_, std::move(value), record, std::move(sequences));
+  if (!record) return result;
+  result.state_->tape = this;
+  result.state_->recording = recording_;
+  result.state_->slot = slots_.size() + index;
+  return result;
+}
+
+SOMA_INLINE void Tape::append(const Operator& op, const Attributes& attributes,
+                              const Sequences& sequences, std::span<const Var> inputs,
+                              const Outputs& outputs, Shared<Recompute> recompute) {
+  Heap& heap = context_.heap();
+  Node node{&op,
+            attributes,
+            sequences,
+            slots_.size(),
+            inputs.size(),
+            Tensors(heap),
+            HeapVector<std::uint64_t>(heap),
+            HeapVector<Target>(heap),
+            std::move(recompute)};
+  node.tensors.reserve(inputs.size() + op.outputs);
+  node.versions.reserve(inputs.size() + op.outputs);
+  node.targets.reserve(inputs.size());
+  const auto keep = [&node](const Tensor& tensor, bool whole) {
+    const bool kept = whole && tensor.defined();
+    node.tensors.push_back(kept ? tensor : tensor.outline());
+    node.versions.push_back(kept ? tensor.version() : 0);
+  };
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Tensor none;
+    keep(inputs[i].defined() ? inputs[i].value() : none, (op.keeps_inputs >> i & 1) != 0);
+    Target target;
+    target.wanted = inputs[i].requires_gradient();
+    if (target.wanted && inputs[i].is_leaf())
+      target.leaf = inputs[i].state_;
+    else if (target.wanted)
+      target.slot = inputs[i].state_->slot;
+    node.targets.push_back(std::move(target));
+  }
+  for (std::size_t i = 0; i < op.outputs; ++i) keep(outputs[i], (op.keeps_outputs >> i & 1) != 0);
+  slots_.resize(slots_.size() + op.outputs);
+  nodes_.push_back(std::move(node));
+}
+
+SOMA_INLINE void Tape::differentiate(Node& node) {
+  const std::size_t outputs = node.op->outputs;
+  std::array<Tensor, max_outputs> output_gradients;
+  bool any = false;
+  for (std::size_t i = 0; i < outputs; ++i) {
+    Gradient& slot = slots_[node.first_slot + i];
+    if (!slot.defined()) continue;
+    output_gradients[i] =
+        operators().to_dense(context_, slot, node.tensors[node.inputs + i].shape());
+    slot = {};
+    any = true;
+  }
+  if (!any) return;
+  for (std::size_t i = 0; i < node.tensors.size(); ++i)
+    if (node.tensors[i].defined() && node.tensors[i].version() != node.versions[i])
+      fail(error_id::changed_in_place, node.op->name,
+           i < node.inputs ? detail::input_name(i) : "output", "changed since",
+           "the value that backward needs (write to a copy)");
+
+  if (node.recompute != nullptr) return differentiate_again(node, output_gradients[0]);
+
+  HeapVector<Gradient> gradients(node.inputs, context_.heap());
+  std::array<bool, most_inputs> wanted{};
+  for (std::size_t i = 0; i < node.inputs; ++i) wanted[i] = node.targets[i].wanted;
+  const std::span<const Tensor> tensors(node.tensors);
+  const GradientCall call{context_,
+                          node.attributes,
+                          tensors.first(node.inputs),
+                          tensors.subspan(node.inputs),
+                          std::span<const Tensor>(output_gradients).first(outputs),
+                          node.sequences,
+                          std::span<const bool>(wanted).first(node.inputs),
+                          gradients,
+                          node.op->state};
+  node.op->gradient(call);
+  if (options_.hook != nullptr) options_.hook->between();
+  detail::check_gradients(node.op->name, call);
+  for (std::size_t i = 0; i < node.inputs; ++i) {
+    const Target& target = node.targets[i];
+    if (!target.wanted || !gradients[i].defined()) continue;
+    if (options_.stop_at_non_finite)
+      check_finite(node.op->name, " (backward)", {&gradients[i].values, 1});
+    const bool parameter = target.leaf != nullptr && !target.leaf->stands_in;
+    if (parameter && options_.receiver != nullptr) {
+      options_.receiver->receive(Var(target.leaf), std::move(gradients[i]));
+      continue;
+    }
+    if (gradients[i].stored)
+      fail(error_id::parallel_gradient, node.op->name, detail::input_name(i),
+           parameter ? "a parameter, without TapeOptions::receiver" : "the result of an operator",
+           "a parameter whose gradient ranks add up");
+    operators().accumulate(context_,
+                           target.leaf != nullptr ? target.leaf->gradient : slots_[target.slot],
+                           std::move(gradients[i]));
+  }
+}
+
+SOMA_INLINE void Tape::differentiate_again(Node& node, const Tensor& gradient) {
+  Tape inner(context_, options_);
+  HeapVector<Var> leaves(context_.heap());
+  leaves.reserve(node.inputs);
+  for (std::size_t i = 0; i < node.inputs; ++i) leaves.push_back(input_again(node, i, leaves));
+  inner.replay_ = &node.recompute->replay;
+  const Var result = node.recompute->run(inner, leaves);
+  if (result.requires_gradient()) inner.backward(result, gradient);
+  for (std::size_t i = 0; i < node.inputs; ++i)
+    if (const Target& target = node.targets[i];
+        target.wanted && target.leaf == nullptr && leaves[i].gradient().defined())
+      slots_[target.slot] = std::move(leaves[i].state_->gradient);
+}
+
+SOMA_INLINE Var Tape::input_again(const Node& node, std::size_t i, std::span<const Var> before) {
+  const Target& target = node.targets[i];
+  if (target.leaf != nullptr) return Var(target.leaf);
+  if (!node.tensors[i].defined()) return {};
+  for (std::size_t j = 0; target.wanted && j < i; ++j)
+    if (const Target& other = node.targets[j];
+        other.wanted && other.leaf == nullptr && other.slot == target.slot)
+      return before[j];
+  Var leaf(context_, node.tensors[i], target.wanted, node.recompute->sequences[i]);
+  leaf.state_->stands_in = true;
+  if (target.wanted) leaf.state_->gradient = std::move(slots_[target.slot]);
+  return leaf;
+}
+
+}  // namespace soma

@@ -1,0 +1,17 @@
+#pragma once
+// The functions of batch.hpp.
+
+#include <soma/data/batch.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <soma/base/record.hpp>
+#include <soma/data/labels.hpp>
+#include <soma/tensor/ragged.hpp>
+#include <vector>
+
+namespace soma::data {
+
+SOMA_INLINE void BatchSource::describe(Record& record) const { record.set("data.content", hash()); }
+
+}  // namespace soma::data

@@ -1,0 +1,36 @@
+#pragma once
+// The functions of folders.hpp.
+
+#include <soma/io/folders.hpp>
+
+#include <cstdio>
+#include <filesystem>
+#include <soma/base/file_error.hpp>
+#include <soma/io/atomic_file.hpp>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+namespace soma {
+
+SOMA_INLINE void make_folders(std::string_view operation, std::string_view path) {
+  if (path.empty() || path.find('\0') != std::string_view::npos)
+    detail::file_failed(error_id::file_write, operation, path, "no path", 0, "a folder");
+  std::error_code problem;
+  std::filesystem::create_directories(path, problem);
+  if (problem)
+    detail::file_failed(error_id::file_write, operation, path, "cannot create", problem.value(),
+                        "a folder that can be made");
+}
+
+}  // namespace soma
+
+namespace soma::detail {
+
+SOMA_INLINE void remove_folder(const std::string& path) {
+  const std::string partial = partial_name(path);
+  std::error_code problem;
+  if (::rename(path.c_str(), partial.c_str()) == 0) std::filesystem::remove_all(partial, problem);
+}
+
+}  // namespace soma::detail

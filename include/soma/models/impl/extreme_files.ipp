@@ -1,0 +1,100 @@
+#pragma once
+// The functions of extreme_files.hpp.
+
+#include <soma/models/extreme_files.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <soma/io/atomic_folder.hpp>
+#include <soma/io/mapped_file.hpp>
+#include <soma/io/record_json.hpp>
+#include <soma/io/safetensors.hpp>
+#include <soma/models/extreme_classifier.hpp>
+#include <soma/models/pretrained.hpp>
+#include <soma/nn/state.hpp>
+#include <string>
+#include <string_view>
+
+namespace soma::models {
+
+SOMA_INLINE Record to_record(const ExtremeOptions& options) {
+  Record record("config.json");
+  record.set("model_type", extreme_model_type);
+  record.set("features", options.features);
+  record.set("classes", options.classes);
+  record.set("width", options.width);
+  record.set("seed", options.seed);
+  const nn::SamplerOptions& sampler = options.sampler;
+  record.set("sampler", nn::sampler_names[static_cast<std::size_t>(sampler.kind)]);
+  record.set("sampler.set", sampler.set);
+  record.set("sampler.seed", sampler.seed);
+  record.set("sampler.refresh_every", sampler.refresh_every);
+  record.set("hash.version", nn::ClassIndex::version);
+  record.set("hash.seed", sampler.index.seed);
+  record.set("hash.tables", sampler.index.tables);
+  record.set("hash.codes", sampler.index.codes);
+  return record;
+}
+
+SOMA_INLINE ExtremeOptions extreme_options_of(const Record& record, std::string_view folder) {
+  const auto refuse = [&](ErrorId id, std::string_view name, std::string_view given,
+                          std::string_view wanted) {
+    fail(id, "load_extreme_classifier",
+         std::string(name).append(" in config.json of ").append(soma::quoted(folder)), given,
+         wanted);
+  };
+  if (record.text("model_type") != extreme_model_type)
+    refuse(error_id::config_type, "model_type", soma::quoted(record.text("model_type")),
+           soma::quoted(extreme_model_type));
+  if (const std::uint64_t version = record.count("hash.version");
+      version != nn::ClassIndex::version)
+    refuse(error_id::config_value, "hash.version", std::to_string(version),
+           std::to_string(nn::ClassIndex::version) + ": hashes of this program");
+  ExtremeOptions options{.features = record.count("features"),
+                         .classes = record.count("classes"),
+                         .width = record.count("width"),
+                         .seed = record.count("seed")};
+  const auto* const names = std::begin(nn::sampler_names);
+  const auto* const found = std::find(names, std::end(nn::sampler_names), record.text("sampler"));
+  if (found == std::end(nn::sampler_names))
+    refuse(error_id::config_value, "sampler", soma::quoted(record.text("sampler")),
+           "full, uniform, lsh_shared or lsh_per_sample");
+  nn::SamplerOptions& sampler = options.sampler;
+  sampler.kind = static_cast<nn::Sampler>(found - names);
+  sampler.set = record.count("sampler.set");
+  sampler.seed = record.count("sampler.seed");
+  sampler.refresh_every = record.count("sampler.refresh_every");
+  sampler.index = {.tables = record.count("hash.tables"),
+                   .codes = record.count("hash.codes"),
+                   .seed = record.count("hash.seed")};
+  return options;
+}
+
+SOMA_INLINE void save_extreme_classifier(const ExtremeClassifier& model, std::string_view folder) {
+  constexpr std::string_view operation = "save_extreme_classifier";
+  AtomicFolder target(operation, folder);
+  detail::check_replaced(operation, folder, target, {});
+  AtomicFile config(operation, target / "config.json");
+  config.write(to_json(to_record(model.options())).append("\n"));
+  config.commit();
+  save_safetensors(target / "model.safetensors", nn::state_dict(model.parameters()));
+  target.commit();
+}
+
+SOMA_INLINE std::unique_ptr<ExtremeClassifier> load_extreme_classifier(Context& context,
+                                                                       std::string_view folder) {
+  const std::string path(folder);
+  const auto file = MappedFile::open("load_extreme_classifier", path + "/config.json");
+  const std::string_view text(reinterpret_cast<const char*>(file->bytes().data()),
+                              file->bytes().size());
+  const Record record = record_from_json(text.substr(0, text.find_last_not_of("\r\n") + 1),
+                                         "config.json of " + soma::quoted(folder));
+  auto model = std::make_unique<ExtremeClassifier>(context, extreme_options_of(record, folder));
+  const SafetensorsFile weights = load_safetensors(context, path + "/model.safetensors");
+  nn::load(model->parameters(), weights.tensors, {.extra_names_are_errors = true});
+  return model;
+}
+
+}  // namespace soma::models

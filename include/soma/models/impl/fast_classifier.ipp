@@ -1,0 +1,242 @@
+#pragma once
+// The functions of fast_classifier.hpp.
+
+#include <soma/models/fast_classifier.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <soma/autograd/embedding_bag.hpp>
+#include <soma/data/token_source.hpp>
+#include <soma/io/record_json.hpp>
+#include <soma/kernels/sparse/args.hpp>
+#include <soma/models/fast_options.hpp>
+#include <soma/models/text_classifier.hpp>
+#include <soma/nn/layers.hpp>
+#include <soma/nn/task.hpp>
+#include <soma/ops/ranges.hpp>
+#include <soma/ops/support.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace soma::models {
+
+SOMA_INLINE FastClassifier::FastClassifier(Context& context, const FastOptions& options)
+    : context_(context), options_(checked(context, options)), features_(options.features) {
+  const nn::Scope scope{context, options.seed};
+  table_ = Var::parameter(context, Tensor::zeros(context, Shape{features_.rows(), options.width}));
+  output_ = nn::Linear(scope / "output", options.width, options.labels.size(),
+                       {.standard_deviation = nn::detail::root_of_ratio(1, options.width)});
+  nn::Collector collector(parameters_);
+  collector.add("embedding.weight", table_, ParameterRole::weight);
+  collector.part("output", output_);
+}
+
+SOMA_INLINE FastClassifier FastClassifier::from_folder(Context& context, std::string_view folder) {
+  return FastClassifier(context, std::string(folder));
+}
+
+SOMA_INLINE void FastClassifier::save(std::string_view folder) const {
+  constexpr std::string_view operation = "FastClassifier::save";
+  AtomicFolder target(operation, folder);
+  detail::check_replaced(operation, folder, target, {});
+  AtomicFile config(operation, target / "config.json");
+  config.write(to_json(to_record(options_)).append("\n"));
+  config.commit();
+  StateDict state;
+  const Tensor rows = used_rows();
+  state.set("embedding.rows", rows);
+  state.set("embedding.weight", rows_of_table(rows.span<std::int64_t>()));
+  state.set("output.weight", output_.weight.value());
+  state.set("output.bias", output_.bias.value());
+  save_safetensors(target / "model.safetensors", state);
+  target.commit();
+}
+
+SOMA_INLINE Prediction FastClassifier::predict(std::string_view text) const {
+  const FloatEnvironment environment;
+  std::vector<std::int32_t> ids;
+  features_.add(text, ids);
+  const std::array<std::size_t, 2> offsets{0, ids.size()};
+  std::vector<float> mean(options_.width);
+  sparse_table(context_, "FastClassifier::predict")
+      .kernels->bag({.last = 1,
+                     .columns = options_.width,
+                     .table = soma::detail::operand(table_.value()),
+                     .ids = ids.data(),
+                     .offsets = offsets.data(),
+                     .mean = true,
+                     .y = {.data = mean.data(), .row_stride = options_.width}});
+  return prediction_of(logits_of(mean));
+}
+
+SOMA_INLINE std::vector<Prediction> FastClassifier::predict(
+    std::span<const std::string_view> texts) const {
+  std::vector<Prediction> result;
+  result.reserve(texts.size());
+  for (const std::string_view text : texts) result.push_back(predict(text));
+  return result;
+}
+
+SOMA_INLINE std::size_t FastClassifier::classes() const { return labels().size(); }
+
+SOMA_INLINE auto FastClassifier::forward(Tape& tape, const data::Batch& batch) -> Forward {
+  // The loss checks that labels are classes.
+  if (!batch.labels.defined())
+    fail(error_id::train_label, "FastClassifier", "labels", "not defined",
+         "a class for each sequence");
+  const Var h = embedding_bag(tape, table_, tape.constant(batch.inputs), BagMode::mean);
+  const Var logits = output_(tape, h);
+  return {cross_entropy(tape, logits, tape.constant(batch.labels), nn::loss_of(batch)),
+          logits.value()};
+}
+
+SOMA_INLINE double FastClassifier::loss_count(const data::Batch& batch) const {
+  return nn::counted_labels(batch);
+}
+
+SOMA_INLINE void FastClassifier::describe(Record& identity) const {
+  identity.set("model", "fast_classifier");
+  identity.set("width", options_.width);
+  features_.describe(identity);
+  identity.set("labels", soma::detail::joined_labels(options_.labels));
+}
+
+SOMA_INLINE FastClassifier::FastClassifier(Context& context, const std::string& folder)
+    : FastClassifier(context, fast_options_of(soma::detail::read_fast_config(folder), folder)) {
+  load_weights(folder);
+}
+
+SOMA_INLINE const FastOptions& FastClassifier::checked(const Context& context,
+                                                       const FastOptions& options) {
+  static_cast<void>(sparse_table(context, "FastClassifier"));
+  if (options.labels.size() < 2)
+    fail(error_id::config_value, "FastClassifier", "labels", std::to_string(options.labels.size()),
+         "at least 2");
+  detail::check_labels("FastClassifier", options.labels);
+  if (options.width == 0 || options.width > 4096)
+    fail(error_id::config_value, "FastClassifier", "width", std::to_string(options.width),
+         "1 to 4096");
+  soma::detail::check_table_fits("FastClassifier", text::HashedFeatures(options.features).rows(),
+                                 options.width);
+  return options;
+}
+
+SOMA_INLINE void FastClassifier::hash_all(const std::vector<std::string_view>& texts,
+                                          data::TokenLists& lists) const {
+  struct Part {
+    std::vector<std::int32_t> ids{};
+    std::vector<std::size_t> ends{};  // ends of lists, in ids
+  };
+  const soma::detail::UnevenRanges ranges(context_, texts.size(), std::size_t{1} << 16,
+                                          [&](std::size_t i) { return texts[i].size() + 16; });
+  std::vector<Part> parts(ranges.tasks());
+  ranges.run(context_, [&](std::size_t begin, std::size_t end, std::size_t task) {
+    Part& part = parts[task];
+    std::vector<std::uint64_t> tokens;
+    std::size_t bytes = 0;
+    for (std::size_t i = begin; i < end; ++i) bytes += texts[i].size();
+    part.ids.reserve(bytes / 2);
+    for (std::size_t i = begin; i < end; ++i) {
+      features_.add(texts[i], part.ids, tokens);
+      part.ends.push_back(part.ids.size());
+    }
+  });
+  if (parts.size() == 1) lists.ids = std::move(parts.front().ids);
+  for (Part& part : parts) {
+    const std::size_t before = lists.offsets.back();
+    if (parts.size() != 1) lists.ids.insert(lists.ids.end(), part.ids.begin(), part.ids.end());
+    for (const std::size_t end : part.ends) lists.offsets.push_back(before + end);
+    part = {};
+  }
+}
+
+SOMA_INLINE std::vector<float> FastClassifier::logits_of(const std::vector<float>& mean) const {
+  const float* weight = output_.weight.value().data<float>();
+  const float* bias = output_.bias.value().data<float>();
+  std::vector<float> logits(labels().size());
+  for (std::size_t c = 0; c < logits.size(); ++c) {
+    float sum = 0;
+    for (std::size_t k = 0; k < mean.size(); ++k)
+      sum = std::fma(weight[c * mean.size() + k], mean[k], sum);
+    logits[c] = sum + bias[c];
+  }
+  return logits;
+}
+
+SOMA_INLINE Prediction FastClassifier::prediction_of(std::vector<float> logits) const {
+  const auto best =
+      static_cast<std::size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  const float most = logits[best];
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(static_cast<double>(logit - most));
+  if (!std::isfinite(sum))
+    fail(error_id::model_not_finite, "FastClassifier::predict", "scores of a text",
+         std::to_string(sum), "finite numbers: broken weights?");
+  for (float& logit : logits)
+    logit = static_cast<float>(std::exp(static_cast<double>(logit - most)) / sum);
+  return {labels()[best], static_cast<double>(logits[best]), std::move(logits)};
+}
+
+SOMA_INLINE Tensor FastClassifier::used_rows() const {
+  const float* table = table_.value().data<float>();
+  const std::size_t rows = features_.rows(), width = options_.width;
+  std::vector<std::int64_t> used;
+  for (std::size_t row = 0; row < rows; ++row)
+    if (std::any_of(table + row * width, table + (row + 1) * width,
+                    [](float value) { return value != 0; }))
+      used.push_back(static_cast<std::int64_t>(row));
+  return Tensor::from(context_, std::span<const std::int64_t>(used), Shape{used.size()});
+}
+
+SOMA_INLINE Tensor FastClassifier::rows_of_table(std::span<const std::int64_t> rows) const {
+  const std::size_t width = options_.width;
+  const Tensor result = Tensor::empty(context_, Shape{rows.size(), width});
+  const float* table = table_.value().data<float>();
+  float* to = result.mutable_data<float>();
+  for (const std::int64_t row : rows)
+    to = std::copy_n(table + static_cast<std::size_t>(row) * width, width, to);
+  return result;
+}
+
+SOMA_INLINE void FastClassifier::load_weights(const std::string& folder) {
+  constexpr std::string_view operation = "FastClassifier::from_folder";
+  const SafetensorsFile file = load_safetensors(context_, folder + "/model.safetensors");
+  const Tensor* rows = file.tensors.find("embedding.rows");
+  const Tensor* values = file.tensors.find("embedding.weight");
+  if (rows == nullptr || values == nullptr)
+    fail(error_id::missing_name, operation, "model.safetensors of " + soma::quoted(folder),
+         "without \"embedding.rows\" or \"embedding.weight\"", "a model that was saved whole");
+  if (rows->dtype() != DType::int64 || values->dtype() != DType::fp32)
+    fail(error_id::state_dtype, operation, "embedding of " + soma::quoted(folder),
+         rows->describe() + " and " + values->describe(), "int64 and fp32");
+  if (rows->rank() != 1 || values->shape() != Shape{rows->elements(), options_.width})
+    fail(error_id::state_shape, operation, "embedding of " + soma::quoted(folder),
+         rows->describe() + " and " + values->describe(),
+         "a number for each row of " + std::to_string(options_.width));
+  std::int64_t before = -1;
+  for (const std::int64_t row : rows->span<std::int64_t>()) {
+    if (row <= before || static_cast<std::uint64_t>(row) >= features_.rows())
+      fail(error_id::config_value, operation, "embedding.rows of " + soma::quoted(folder),
+           std::to_string(row), "ascending numbers below " + std::to_string(features_.rows()));
+    before = row;
+  }
+  StateDict output;
+  for (const StateDict::Entry& entry : file.tensors)
+    if (!entry.first.starts_with("embedding.")) output.set(entry.first, entry.second);
+  static_cast<void>(copy_into(output, nn::state_dict({parameters_[1], parameters_[2]})));
+  float* table = table_.value().mutable_data<float>();
+  const float* from = values->data<float>();
+  for (const std::int64_t row : rows->span<std::int64_t>()) {
+    std::copy_n(from, options_.width, table + static_cast<std::size_t>(row) * options_.width);
+    from += options_.width;
+  }
+}
+
+}  // namespace soma::models

@@ -1,0 +1,23 @@
+#pragma once
+// The functions of alu.hpp.
+
+#include <soma/neuroncore/engines/alu.hpp>
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <soma/neuroncore/engines/engine_kernels.hpp>
+#include <soma/neuroncore/memory/partition_io.hpp>
+#include <soma/neuroncore/memory/tile.hpp>
+#include <string>
+#include <string_view>
+
+namespace soma::neuroncore {
+
+SOMA_INLINE bool is_zero(float value) { return std::bit_cast<std::uint32_t>(value) << 1 == 0; }
+
+}  // namespace soma::neuroncore

@@ -1,0 +1,268 @@
+#pragma once
+// The functions of dma.hpp.
+
+#include <soma/neuroncore/memory/dma.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+#include <soma/neuroncore/core_state.hpp>
+#include <soma/neuroncore/memory/hbm.hpp>
+#include <soma/neuroncore/memory/hbm_rows.hpp>
+#include <soma/neuroncore/order/semaphore.hpp>
+#include <soma/runtime/heap_vector.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace soma::neuroncore {
+
+SOMA_INLINE Dma Dma::queue(std::size_t index) const {
+  if (index >= dma_lanes)
+    rule_broken("dma.queue", "index", std::to_string(index), "below " + std::to_string(dma_lanes));
+  return Dma(*core_, index);
+}
+
+SOMA_INLINE Lane Dma::lane() const { return lane_of(Engine::dma, queue_); }
+
+SOMA_INLINE Dma& Dma::load(const Tile& tile, const HbmView& view, SourceLine source) {
+  return load(source, Opcode::dma_copy, tile, view);
+}
+
+SOMA_INLINE Dma& Dma::load_transposed(const Tile& tile, const HbmView& view, SourceLine source) {
+  return load(source, Opcode::dma_transpose, tile, view);
+}
+
+SOMA_INLINE Dma& Dma::store(const HbmView& view, const Tile& tile, SourceLine source) {
+  constexpr std::string_view name = "dma.store";
+  check(name, {"tile", tile}, view);
+  check_writable(name, view);
+  check_sizes(name, tile, view);
+  const Position at = begin(source, Opcode::dma_copy, {{"tile", tile}}, {}, nullptr, &view, tile);
+  CoreState* core = core_;
+  core->statistics.hbm_bytes_written += view.rows() * view.row_elements() * size_of(view.dtype());
+  if (!core->options.compute) {
+    core->context.heap().mark_dry();
+    detail::write_zeros(view);
+    return *this;
+  }
+  core->transfer(at, [core, tile, view] {
+    core->for_partitions(
+        tile.partitions(), 2 * tile.free_size(), tile.free_size() * 2,
+        [&](std::size_t p, float* buffer) { detail::store_row(*core, tile, p, view, p, buffer); });
+    show_written(*core, view);
+  });
+  return *this;
+}
+
+SOMA_INLINE Dma& Dma::gather(const Tile& tile, const HbmView& table, const Tile& indices,
+                             OutOfBounds out_of_bounds, SourceLine source) {
+  static constexpr std::string_view name = "dma.gather";  // read by a lambda that outlives this
+  check(name, {"tile", tile}, table);
+  check_indices(name, tile, table, indices);
+  const Position at = begin(source, Opcode::dma_gather, {{"indices", indices}}, {{"tile", tile}},
+                            &table, nullptr, tile);
+  CoreState* core = core_;
+  core->statistics.hbm_bytes_read += tile.partitions() * tile.free_size() * size_of(table.dtype());
+  if (core->dry(tile)) return *this;
+  if (out_of_bounds == OutOfBounds::skip) core->show_kept(tile);
+  core->transfer(at, [core, tile, table, indices, out_of_bounds] {
+    std::vector<float> buffer(2 * tile.free_size() + 64);
+    const PartitionWriter writer = detail::writer_of(*core, tile);
+    bool all = true;
+    for (std::size_t p = 0; p < tile.partitions(); ++p) {
+      const std::int64_t row = index_of(*core, name, indices, p, table, out_of_bounds);
+      all = all && row >= 0;
+      if (row < 0) continue;
+      const HbmView one =
+          table.rows(static_cast<std::size_t>(row), static_cast<std::size_t>(row) + 1);
+      detail::load_row(*core, writer, tile, p, one, 0, buffer.data());
+      core->sbuf.mark_written(tile.rows(p, p + 1), Written::somebody);
+    }
+    all ? core->end(tile) : core->show(tile);
+  });
+  return *this;
+}
+
+SOMA_INLINE Dma& Dma::scatter(const HbmView& table, const Tile& tile, const Tile& indices,
+                              Scatter how, OutOfBounds out_of_bounds, SourceLine source) {
+  static constexpr std::string_view name = "dma.scatter";  // read by a lambda that outlives this
+  check(name, {"tile", tile}, table);
+  check_writable(name, table);
+  check_indices(name, tile, table, indices);
+  const Position at = begin(source, Opcode::dma_scatter, {{"tile", tile}, {"indices", indices}}, {},
+                            nullptr, &table, tile);
+  show_read(table);  // the rows that stay
+  CoreState* core = core_;
+  core->statistics.hbm_bytes_written +=
+      tile.partitions() * tile.free_size() * size_of(table.dtype());
+  if (!core->options.compute) {
+    core->context.heap().mark_dry();
+    return *this;
+  }
+  core->transfer(at, [core, tile, table, indices, how, out_of_bounds] {
+    const std::size_t count = tile.free_size();
+    std::vector<float> buffer(4 * count + 64);
+    for (std::size_t p = 0; p < tile.partitions(); ++p) {
+      const std::int64_t row = index_of(*core, name, indices, p, table, out_of_bounds);
+      if (row < 0) continue;
+      const HbmView one =
+          table.rows(static_cast<std::size_t>(row), static_cast<std::size_t>(row) + 1);
+      if (how == Scatter::add) {
+        float *more = buffer.data(), *old = more + 2 * count;
+        PartitionReader(core->kernels, core->sbuf, tile).copy(p, more);
+        detail::read_floats(*core, one, 0, old);
+        core->kernels.alu(Alu::add, old, more, old, count);
+        detail::write_floats(*core, one, 0, old, more);
+      } else {
+        detail::store_row(*core, tile, p, one, 0, buffer.data());
+      }
+    }
+    show_written(*core, table);
+  });
+  return *this;
+}
+
+SOMA_INLINE Dma& Dma::sum(const Tile& tile, std::initializer_list<HbmView> views,
+                          SourceLine source) {
+  constexpr std::string_view name = "dma.sum";
+  at_most(name, "views", views.size(), 16, "sources");
+  if (views.size() == 0) rule_broken(name, "views", "none", "1 to 16");
+  for (const HbmView& view : views) {
+    check(name, {"tile", tile}, view);
+    check_sizes(name, tile, view);
+  }
+  HeapVector<HbmView> sources(core_->context.heap());
+  for (const HbmView& view : views) sources.push_back(view);
+  const Position at = begin(source, Opcode::dma_sum, {}, {{"tile", tile}}, &sources[0], nullptr,
+                            tile, sources.size());
+  for (std::size_t i = 1; i < sources.size(); ++i) {
+    core_->touch(source, Opcode::dma_sum, at, sources[i].region(), false);
+    show_read(sources[i]);
+  }
+  CoreState* core = core_;
+  for (const HbmView& view : sources)
+    core->statistics.hbm_bytes_read += view.rows() * view.row_elements() * size_of(view.dtype());
+  if (core->dry(tile)) return *this;
+  core->transfer(at, [core, tile, sources = std::move(sources)] {
+    const std::size_t count = tile.free_size();
+    const PartitionWriter writer = detail::writer_of(*core, tile);
+    core->for_partitions(tile.partitions(), 3 * count, count * 2 * sources.size(),
+                         [&](std::size_t p, float* buffer) {
+                           float* total = buffer + count;
+                           detail::read_floats(*core, sources[0], p, total);
+                           for (std::size_t i = 1; i < sources.size(); ++i) {
+                             detail::read_floats(*core, sources[i], p, buffer);
+                             core->kernels.alu(Alu::add, total, buffer, total, count);
+                           }
+                           writer.write(p, total, buffer);
+                         });
+    core->end(tile);
+  });
+  return *this;
+}
+
+SOMA_INLINE Dma& Dma::wait(Semaphore& semaphore, std::uint32_t value) {
+  semaphore.wait(*core_, lane(), value);
+  return *this;
+}
+
+SOMA_INLINE Dma& Dma::signal(Semaphore& semaphore) {
+  semaphore.signal(*core_, lane(), static_cast<std::uint32_t>(core_->machine.dma_semaphore_step));
+  return *this;
+}
+
+SOMA_INLINE Dma& Dma::load(SourceLine source, Opcode opcode, const Tile& tile,
+                           const HbmView& view) {
+  constexpr std::string_view name = "dma.load";
+  check(name, {"tile", tile}, view);
+  check_sizes(name, tile, view);
+  const Position at = begin(source, opcode, {}, {{"tile", tile}}, &view, nullptr, tile);
+  CoreState* core = core_;
+  core->statistics.hbm_bytes_read += view.rows() * view.row_elements() * size_of(view.dtype());
+  if (core->dry(tile)) return *this;
+  core->transfer(at, [core, tile, view] {
+    const PartitionWriter writer = detail::writer_of(*core, tile);
+    core->for_partitions(tile.partitions(), 2 * tile.free_size(), tile.free_size() * 2,
+                         [&](std::size_t p, float* buffer) {
+                           detail::load_row(*core, writer, tile, p, view, p, buffer);
+                         });
+    core->end(tile);
+  });
+  return *this;
+}
+
+SOMA_INLINE void Dma::check(std::string_view name, const Operand& operand, const HbmView& view) {
+  core_->check(name, operand);
+  CoreState::check_memory(name, operand, Memory::sbuf, "DMA");
+  if (!core_->machine.has(view.dtype()) && view.dtype() != DType::int64)
+    rule_broken(name, "view", view.describe(),
+                "a type that " + std::string(core_->machine.name) + " has");
+}
+
+SOMA_INLINE void Dma::check_writable(std::string_view name, const HbmView& view) {
+  if (!view.writable()) rule_broken(name, "view", view.describe(), "one from hbm_target()");
+}
+
+SOMA_INLINE void Dma::check_sizes(std::string_view name, const Tile& tile, const HbmView& view) {
+  if (tile.partitions() != view.rows() || tile.free_size() != view.row_elements())
+    rule_broken(name, "view", view.describe(),
+                "the rows and the elements per row of " + tile.describe());
+}
+
+SOMA_INLINE void Dma::check_indices(std::string_view name, const Tile& tile, const HbmView& table,
+                                    const Tile& indices) {
+  core_->check(name, {"indices", indices});
+  CoreState::check_memory(name, {"indices", indices}, Memory::sbuf, "DMA");
+  if (indices.dtype() != DType::int32 || indices.free_size() != 1 ||
+      indices.partitions() != tile.partitions())
+    rule_broken(name, "indices", indices.describe(),
+                "int32, [" + std::to_string(tile.partitions()) + ", 1]");
+  if (table.row_elements() != tile.free_size())
+    rule_broken(name, "table", table.describe(),
+                std::to_string(tile.free_size()) + " elements a row, as " + tile.describe());
+}
+
+SOMA_INLINE Position Dma::begin(SourceLine source, Opcode opcode,
+                                std::initializer_list<Operand> reads,
+                                std::initializer_list<Operand> writes, const HbmView* from,
+                                const HbmView* to, const Tile& tile, std::size_t views) {
+  const HbmView& view = from != nullptr ? *from : *to;
+  const std::size_t elements = tile.free_size(), rows = tile.partitions() * views;
+  CostFields cost = CoreState::cost_of(tile);
+  cost.bytes = rows * elements * size_of(view.dtype());
+  const std::size_t last = view.rank() - 1;
+  const std::size_t side_by_side = view.adjacent()          ? elements
+                                   : view.stride(last) == 1 ? view.size(last)
+                                                            : 1;
+  cost.buffers = static_cast<std::uint32_t>(rows * elements / side_by_side);
+  const Direction direction = from != nullptr ? Direction::load : Direction::store;
+  const Position at = core_->begin(source, opcode, lane(), reads, writes, cost, direction).at;
+  if (from != nullptr) core_->touch(source, opcode, at, from->region(), false);
+  if (to != nullptr) core_->touch(source, opcode, at, to->region(), true);
+  if (from != nullptr) show_read(*from);
+  return at;
+}
+
+SOMA_INLINE void Dma::show_read(const HbmView& view) {
+  if (core_->instruction_watch != nullptr) core_->instruction_watch->reads(*core_, view);
+}
+
+SOMA_INLINE void Dma::show_written(CoreState& core, const HbmView& view) {
+  if (core.instruction_watch != nullptr) core.instruction_watch->wrote(core, view);
+}
+
+SOMA_INLINE std::int64_t Dma::index_of(CoreState& core, std::string_view name, const Tile& indices,
+                                       std::size_t p, const HbmView& table,
+                                       OutOfBounds out_of_bounds) {
+  std::int32_t index = 0;
+  std::memcpy(&index, core.sbuf.at(indices, p), sizeof index);
+  if (index >= 0 && static_cast<std::size_t>(index) < table.rows()) return index;
+  if (out_of_bounds == OutOfBounds::error)
+    undefined(name, "indices", std::to_string(index) + " in partition " + std::to_string(p),
+              "a row of " + table.describe());
+  return -1;
+}
+
+}  // namespace soma::neuroncore

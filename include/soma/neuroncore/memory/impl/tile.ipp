@@ -1,0 +1,161 @@
+#pragma once
+// The functions of tile.hpp.
+
+#include <soma/neuroncore/memory/tile.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <soma/neuroncore/faults.hpp>
+#include <soma/tensor/dtype.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace soma::neuroncore {
+
+SOMA_INLINE Tile::Tile(Memory memory, DType dtype, bool wide, std::size_t partitions,
+                       std::size_t offset, std::size_t address, std::size_t elements,
+                       std::uint64_t allocation)
+    : memory_(memory),
+      dtype_(dtype),
+      wide_(wide),
+      partitions_(partitions),
+      offset_(offset),
+      address_(address),
+      allocation_(allocation) {
+  dimensions_[0] = {elements, 1};
+}
+
+SOMA_INLINE DType Tile::held() const { return wide_ && is_floating(dtype_) ? DType::fp32 : dtype_; }
+
+SOMA_INLINE std::size_t Tile::width() const { return size_of(held()); }
+
+SOMA_INLINE std::size_t Tile::free_size() const {
+  std::size_t size = 1;
+  for (std::size_t i = 0; i < rank_; ++i) size *= dimensions_[i].size;
+  return size;
+}
+
+SOMA_INLINE bool Tile::adjacent() const {
+  std::ptrdiff_t step = 1;
+  for (std::size_t i = rank_; i-- > 0;) {
+    if (dimensions_[i].size != 1 && dimensions_[i].stride != step) return false;
+    step *= static_cast<std::ptrdiff_t>(dimensions_[i].size);
+  }
+  return true;
+}
+
+SOMA_INLINE Tile Tile::rows(std::size_t begin, std::size_t end) const {
+  if (begin > end || end > partitions_)
+    rule_broken("Tile::rows", "range", range(begin, end),
+                "within the " + std::to_string(partitions_) + " partitions");
+  Tile part = *this;
+  part.first_partition_ += begin;
+  part.partitions_ = end - begin;
+  return part;
+}
+
+SOMA_INLINE Tile Tile::columns(std::size_t begin, std::size_t end, std::size_t step) const {
+  return slice(rank_ - 1, begin, end, step);
+}
+
+SOMA_INLINE Tile Tile::slice(std::size_t dimension, std::size_t begin, std::size_t end,
+                             std::size_t step) const {
+  if (dimension >= rank_ || begin > end || end > dimensions_[dimension].size || step == 0)
+    rule_broken("Tile::slice", "range", range(begin, end),
+                "within " + describe() + ", step at least 1");
+  Tile part = *this;
+  FreeDimension& cut = part.dimensions_[dimension];
+  part.offset_ = moved(offset_, begin * size_of(dtype_), cut.stride);
+  part.address_ = moved(address_, begin * width(), cut.stride);
+  cut.size = (end - begin + step - 1) / step;
+  cut.stride *= static_cast<std::ptrdiff_t>(step);
+  return part;
+}
+
+SOMA_INLINE Tile Tile::reshape(std::initializer_list<std::size_t> sizes) const {
+  std::size_t elements = 1;
+  for (const std::size_t size : sizes) elements *= size;
+  if (sizes.size() == 0 || sizes.size() > max_dimensions || !adjacent() || elements != free_size())
+    rule_broken("Tile::reshape", "sizes", std::to_string(elements) + " elements",
+                "1 to 4 free dimensions of the adjacent elements of " + describe());
+  Tile result = *this;
+  result.rank_ = sizes.size();
+  std::size_t i = sizes.size();
+  std::ptrdiff_t step = 1;
+  for (const std::size_t* size = sizes.end(); size != sizes.begin();) {
+    --size;
+    result.dimensions_[--i] = {*size, step};
+    step *= static_cast<std::ptrdiff_t>(*size);
+  }
+  return result;
+}
+
+SOMA_INLINE Tile Tile::broadcast(std::size_t dimension, std::size_t size) const {
+  if (dimension >= rank_ || dimensions_[dimension].size != 1)
+    rule_broken("Tile::broadcast", "dimension", std::to_string(dimension),
+                "a free dimension of size 1 of " + describe());
+  Tile result = *this;
+  result.dimensions_[dimension] = {size, 0};
+  return result;
+}
+
+SOMA_INLINE Tile Tile::swap(std::size_t a, std::size_t b) const {
+  if (a >= rank_ || b >= rank_)
+    rule_broken("Tile::swap", "dimensions", range(a, b), "free dimensions of " + describe());
+  Tile result = *this;
+  std::swap(result.dimensions_[a], result.dimensions_[b]);
+  return result;
+}
+
+SOMA_INLINE Tile Tile::as(DType dtype) const {
+  if (size_of(dtype) != size_of(dtype_))
+    rule_broken("Tile::as", "dtype", std::string(to_string(dtype)),
+                "a type of " + std::to_string(size_of(dtype_)) + " bytes");
+  if (wide_ && dtype != dtype_ && size_of(dtype) < 4 && (is_floating(dtype) || is_floating(dtype_)))
+    not_implemented("Tile::as", "dtype", std::string(to_string(dtype)) + " for " + describe(),
+                    "narrow numbers with bits of their own: without everything_fp32");
+  Tile result = *this;
+  result.dtype_ = dtype;
+  result.bias_offset_ = 0;
+  return result;
+}
+
+SOMA_INLINE Tile Tile::with_bias(int bias) const {
+  if (!is_floating(dtype_) || size_of(dtype_) != 1 || bias < -64 || bias > 64)
+    rule_broken("Tile::with_bias", "bias", std::to_string(bias) + " of " + describe(),
+                "-64 to 64, of an 8-bit floating type");
+  Tile result = *this;
+  result.bias_offset_ = bias - format_of(dtype_).bias;
+  return result;
+}
+
+SOMA_INLINE FloatFormat Tile::format() const {
+  FloatFormat format = format_of(dtype_);
+  format.bias += bias_offset_;
+  return format;
+}
+
+SOMA_INLINE std::string Tile::describe() const {
+  if (!defined()) return "no tile";
+  std::string text(to_string(dtype_));
+  if (bias_offset_ != 0) text.append(" with bias ").append(std::to_string(format().bias));
+  text.append(" ").append(to_string(memory_)).append(" [").append(std::to_string(partitions_));
+  text.append(", ");
+  for (std::size_t i = 0; i < rank_; ++i)
+    text.append(i == 0 ? "" : " x ").append(std::to_string(dimensions_[i].size));
+  return text.append("]");
+}
+
+SOMA_INLINE std::string Tile::range(std::size_t begin, std::size_t end) {
+  return std::to_string(begin) + " to " + std::to_string(end);
+}
+
+SOMA_INLINE std::size_t Tile::moved(std::size_t from, std::size_t bytes, std::ptrdiff_t stride) {
+  return static_cast<std::size_t>(static_cast<std::ptrdiff_t>(from) +
+                                  static_cast<std::ptrdiff_t>(bytes) * stride);
+}
+
+}  // namespace soma::neuroncore

@@ -1,0 +1,37 @@
+#pragma once
+// The functions of semaphore.hpp.
+
+#include <soma/neuroncore/order/semaphore.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <soma/neuroncore/core_state.hpp>
+#include <string>
+#include <vector>
+
+namespace soma::neuroncore {
+
+SOMA_INLINE void Semaphore::signal(CoreState& core, Lane lane, std::uint32_t amount) {
+  value_ += amount;
+  signals_.push_back({lane, amount, core.order.ended(lane)});
+}
+
+SOMA_INLINE void Semaphore::wait(CoreState& core, Lane lane, std::uint32_t value) {
+  if (value > value_)
+    undefined("wait", "value", std::to_string(value),
+              "at most " + std::to_string(value_) +
+                  ", the signals so far: the engine would wait for ever");
+  // Signals of one lane come in order, those of several lanes in any order. A signal has
+  // certainly happened if the value would not be reached without it and its lane's later signals.
+  for (std::size_t i = 0; i < signals_.size(); ++i) {
+    std::uint32_t without = value_;
+    for (std::size_t j = i; j < signals_.size(); ++j)
+      if (signals_[j].lane == signals_[i].lane) without -= signals_[j].amount;
+    if (without >= value) continue;
+    core.order.join(lane, signals_[i].ended);
+    const Lane from = signals_[i].lane;
+    core.end_transfers(from, signals_[i].ended.all[from]);
+  }
+}
+
+}  // namespace soma::neuroncore

@@ -1,0 +1,18 @@
+#pragma once
+// The functions of services.hpp.
+
+#include <soma/neuroncore/processors/services.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <soma/neuroncore/processors/processor.hpp>
+#include <span>
+#include <string_view>
+
+namespace soma::neuroncore::detail {
+
+SOMA_INLINE Processor& processor_of(const soma_processor* processor) {
+  return *static_cast<Processor*>(processor->host);
+}
+
+}  // namespace soma::neuroncore::detail

@@ -1,0 +1,93 @@
+#pragma once
+// The functions of batch_norm.hpp.
+
+#include <soma/nn/batch_norm.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <soma/autograd/tape.hpp>
+#include <soma/base/record.hpp>
+#include <soma/nn/initial.hpp>
+#include <soma/nn/scope.hpp>
+#include <soma/ops/basic.hpp>
+#include <string>
+
+namespace soma::nn {
+
+SOMA_INLINE BatchNorm::BatchNorm(const Scope& scope, std::size_t channels,
+                                 const BatchNormOptions& norm_options)
+    : weight(initial_parameter(scope, Shape{channels}, {Initial::full(1)})),
+      bias(initial_parameter(scope, Shape{channels}, {Initial::full(0)})),
+      running_mean(initial_parameter(scope, Shape{channels}, {Initial::full(0)})),
+      running_var(initial_parameter(scope, Shape{channels}, {Initial::full(1)})),
+      options(norm_options),
+      path(scope) {}
+
+SOMA_INLINE Var BatchNorm::operator()(Tape& tape, const Var& x) const {
+  const auto within = tape.within(path.view());
+  const bool training = tape.options().training;
+  const BatchNormSetting setting{options.epsilon, !training,
+                                 training ? tape.options().batch_sums : nullptr};
+  if (!training) {
+    const Var inputs[] = {x, weight, bias, tape.constant(running_mean.value()),
+                          tape.constant(running_var.value())};
+    return tape.apply_all(*tape.operators().basic->batch_norm, setting, inputs)[0];
+  }
+  const Var inputs[] = {x, weight, bias};
+  const VarOutputs y = tape.apply_all(*tape.operators().basic->batch_norm, setting, inputs);
+  if (tape.recording()) advance(y[1].value());
+  return y[0];
+}
+
+SOMA_INLINE void BatchNorm::collect(Collector& collector) const {
+  collector.add("weight", weight, ParameterRole::scale);
+  collector.add("bias", bias, ParameterRole::bias);
+  collector.add("running_mean", running_mean, ParameterRole::bias);
+  collector.add("running_var", running_var, ParameterRole::bias);
+}
+
+SOMA_INLINE void BatchNorm::describe(Record& record) const {
+  record.set("epsilon", options.epsilon);
+  record.set("momentum", options.momentum);
+}
+
+SOMA_INLINE void BatchNorm::advance(const Tensor& statistics) const {
+  const FloatEnvironment environment;
+  const std::size_t channels = weight.shape()[0];
+  const float* batch = statistics.data<float>();
+  const auto mix = [&](const Var& running, const float* now) {
+    float* values = running.value().mutable_data<float>();
+    for (std::size_t c = 0; c < channels; ++c)
+      values[c] = std::fma(options.momentum, now[c] - values[c], values[c]);
+  };
+  mix(running_mean, batch);
+  mix(running_var, batch + 2 * channels);
+}
+
+}  // namespace soma::nn
+
+namespace soma::nn::detail {
+
+SOMA_INLINE void check_batch_norm_rank(std::string_view layer, const Shape& shape, bool fits,
+                                       std::string_view wanted) {
+  if (!fits) fail(error_id::tensor_rank, layer, "x", to_string(shape), wanted);
+}
+
+}  // namespace soma::nn::detail
+
+namespace soma::nn {
+
+SOMA_INLINE Var BatchNorm1d::operator()(Tape& tape, const Var& x) const {
+  const std::size_t rank = x.shape().rank();
+  detail::check_batch_norm_rank("BatchNorm1d", x.shape(), rank == 2 || rank == 3,
+                                "[N, channels] or [N, channels, length]");
+  return BatchNorm::operator()(tape, x);
+}
+
+SOMA_INLINE Var BatchNorm2d::operator()(Tape& tape, const Var& x) const {
+  detail::check_batch_norm_rank("BatchNorm2d", x.shape(), x.shape().rank() == 4,
+                                "[N, channels, height, width]");
+  return BatchNorm::operator()(tape, x);
+}
+
+}  // namespace soma::nn

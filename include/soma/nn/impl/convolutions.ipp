@@ -1,0 +1,112 @@
+#pragma once
+// The functions of convolutions.hpp.
+
+#include <soma/nn/convolutions.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <soma/autograd/choosing.hpp>
+#include <soma/autograd/functions.hpp>
+#include <soma/base/record.hpp>
+#include <soma/nn/initial.hpp>
+#include <soma/nn/scope.hpp>
+#include <string>
+
+namespace soma::nn::detail {
+
+SOMA_INLINE void describe_steps(Record& record, const ConvolutionSetting& steps) {
+  record.set("stride_height", std::uint64_t{steps.stride_height});
+  record.set("stride_width", std::uint64_t{steps.stride_width});
+  record.set("pad_height", std::uint64_t{steps.pad_height});
+  record.set("pad_width", std::uint64_t{steps.pad_width});
+}
+
+}  // namespace soma::nn::detail
+
+namespace soma::nn {
+
+SOMA_INLINE Conv1d::Conv1d(const Scope& scope, std::size_t in, std::size_t out, std::size_t kernel,
+                           const Conv1dOptions& options)
+    : setting{.stride_width = options.stride, .pad_width = options.pad}, path(scope) {
+  const Shape shape{out, in, kernel};
+  const float bound = detail::root_of_ratio(1, fans(shape).in);  // lecun_uniform
+  weight = initial_parameter(scope, shape, {Initial::uniform(bound, scope.draw("weight"))});
+  if (options.bias)
+    bias = initial_parameter(scope, Shape{out}, {Initial::uniform(bound, scope.draw("bias"))});
+}
+
+SOMA_INLINE Var Conv1d::operator()(Tape& tape, const Var& x) const {
+  const auto within = tape.within(path.view());
+  const Shape &signal = x.shape(), &kernel = weight.shape();
+  if (signal.rank() != 3)
+    fail(error_id::tensor_rank, "Conv1d", "x", to_string(signal), "[N, channels, length]");
+  const Var y =
+      conv2d(tape, reshape(tape, x, Shape{signal[0], signal[1], 1, signal[2]}),
+             reshape(tape, weight, Shape{kernel[0], kernel[1], 1, kernel[2]}), bias, setting);
+  return reshape(tape, y, Shape{y.shape()[0], y.shape()[1], y.shape()[3]});
+}
+
+SOMA_INLINE void Conv1d::collect(Collector& collector) const {
+  collector.add("weight", weight, ParameterRole::weight);
+  collector.add("bias", bias, ParameterRole::bias);
+}
+
+SOMA_INLINE void Conv1d::describe(Record& record) const { detail::describe_steps(record, setting); }
+
+SOMA_INLINE ConvTranspose2d::ConvTranspose2d(const Scope& scope, std::size_t in, std::size_t out,
+                                             std::size_t kernel,
+                                             const ConvTranspose2dOptions& options)
+    : setting(options.setting), path(scope) {
+  const Shape shape{in, out, kernel, kernel};
+  const float bound = detail::root_of_ratio(1, fans(shape).in);  // PyTorch's fans
+  weight = initial_parameter(scope, shape, {Initial::uniform(bound, scope.draw("weight"))});
+  if (options.bias)
+    bias = initial_parameter(scope, Shape{out}, {Initial::uniform(bound, scope.draw("bias"))});
+}
+
+SOMA_INLINE Var ConvTranspose2d::operator()(Tape& tape, const Var& x) const {
+  const auto within = tape.within(path.view());
+  return conv_transpose2d(tape, x, weight, bias, setting);
+}
+
+SOMA_INLINE void ConvTranspose2d::collect(Collector& collector) const {
+  collector.add("weight", weight, ParameterRole::weight);
+  collector.add("bias", bias, ParameterRole::bias);
+}
+
+SOMA_INLINE void ConvTranspose2d::describe(Record& record) const {
+  detail::describe_steps(record, setting.steps);
+  record.set("extra_height", std::uint64_t{setting.extra_height});
+  record.set("extra_width", std::uint64_t{setting.extra_width});
+}
+
+SOMA_INLINE Var AveragePool2d::operator()(Tape& tape, const Var& x) const {
+  return average_pool2d(tape, x, setting);
+}
+
+SOMA_INLINE void AveragePool2d::describe(Record& record) const {
+  detail::describe_steps(record, setting.steps);
+  record.set("kernel_height", std::uint64_t{setting.kernel_height});
+  record.set("kernel_width", std::uint64_t{setting.kernel_width});
+  record.set("count_padding", setting.count_padding);
+  record.set("out_height", std::uint64_t{setting.out_height});
+  record.set("out_width", std::uint64_t{setting.out_width});
+}
+
+SOMA_INLINE Var AdaptiveAveragePool2d::operator()(Tape& tape, const Var& x) const {
+  return adaptive_average_pool2d(tape, x, height, width);
+}
+
+SOMA_INLINE void AdaptiveAveragePool2d::describe(Record& record) const {
+  record.set("height", std::uint64_t{height});
+  record.set("width", std::uint64_t{width});
+}
+
+SOMA_INLINE Var Flatten::operator()(Tape& tape, const Var& x) const {
+  const Shape& shape = x.shape();
+  std::size_t width = 1;
+  for (std::size_t i = 1; i < shape.rank(); ++i) width *= shape[i];
+  return reshape(tape, x, Shape{shape[0], width});
+}
+
+}  // namespace soma::nn

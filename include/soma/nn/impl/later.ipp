@@ -1,0 +1,71 @@
+#pragma once
+// The functions of later.hpp.
+
+#include <soma/nn/later.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <soma/nn/initial.hpp>
+#include <soma/ops/built_in.hpp>
+#include <soma/ops/run.hpp>
+#include <soma/ops/settings.hpp>
+#include <string_view>
+#include <vector>
+
+namespace soma::nn {
+
+SOMA_INLINE void Later::make(Context& context, const Parameters& parameters) const {
+  for (const Parameter& parameter : parameters) {
+    const Var& var = parameter.var;
+    if (var.value().defined()) continue;
+    const Waiting& waiting = waiting_[find("Later::make", parameter)];
+    const DType dtype = var.value().dtype();
+    Tensor made = begin(context, waiting);
+    for (const Replacement& each : waiting.replacements)
+      each.fill(context, each.from,
+                each.whole() ? made : made.slice(0, each.first_row, each.last_row));
+    if (!waiting.places.empty()) {
+      const Tensor before = clone(context, made);
+      for (std::size_t i = 0; i < waiting.places.size(); ++i)
+        copy(before.slice(0, waiting.places[i], waiting.places[i] + 1), made.slice(0, i, i + 1));
+    }
+    if (made.dtype() != dtype)
+      made = run(context, *context.built_in().cast, CastSetting{.dtype = dtype}, {made})[0];
+    var.set_value(made);
+  }
+}
+
+SOMA_INLINE void Later::add(const Var& parameter, const Initial* begin, const Initial* end) {
+  waiting_.push_back({parameter, {begin, end}});
+}
+
+SOMA_INLINE void Later::replace(const Parameter& rows, const Tensor& from, Fill fill) {
+  waiting_[find("Later::replace", rows)].replacements.push_back(
+      {rows.first_row, rows.last_row, from, fill});
+}
+
+SOMA_INLINE void Later::order_rows(const Parameter& parameter,
+                                   const std::vector<std::size_t>& places) {
+  waiting_[find("Later::order_rows", parameter)].places = places;
+}
+
+SOMA_INLINE std::size_t Later::find(std::string_view operation, const Parameter& parameter) const {
+  for (std::size_t i = 0; i < waiting_.size(); ++i)
+    if (waiting_[i].var.is(parameter.var)) return i;
+  fail(error_id::tensor_undefined, operation, soma::quoted(parameter.name),
+       "without elements and without initial values", "a parameter made with this object");
+}
+
+SOMA_INLINE Tensor Later::begin(Context& context, const Waiting& waiting) {
+  const Shape& shape = waiting.var.shape();
+  std::size_t replaced = 0;  // leading rows that are replaced
+  for (const Replacement& each : waiting.replacements) {
+    if (each.whole()) return Tensor::empty(context, shape);
+    if (each.first_row <= replaced) replaced = (std::max)(replaced, each.last_row);
+  }
+  if (replaced != 0 && replaced >= shape[0]) return Tensor::empty(context, shape);
+  const Initial* first = waiting.initial.data();
+  return detail::make_initial(context, shape, first, first + waiting.initial.size());
+}
+
+}  // namespace soma::nn

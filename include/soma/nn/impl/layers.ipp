@@ -1,0 +1,101 @@
+#pragma once
+// The functions of layers.hpp.
+
+#include <soma/nn/layers.hpp>
+
+#include <cstddef>
+#include <optional>
+#include <soma/autograd/functions.hpp>
+#include <soma/nn/initial.hpp>
+#include <soma/nn/product_site.hpp>
+#include <soma/nn/scope.hpp>
+
+namespace soma::nn {
+
+SOMA_INLINE Linear::Linear(const Scope& scope, std::size_t in, std::size_t out,
+                           const LinearOptions& options)
+    : site(scope, options.edge) {
+  const Draw draw = scope.draw("weight");
+  const float bound = detail::root_of_ratio(1, in);  // lecun_uniform
+  weight = initial_parameter(
+      scope, Shape{out, in},
+      {options.standard_deviation ? Initial::normal(*options.standard_deviation, draw)
+                                  : Initial::uniform(bound, draw)});
+  if (options.bias)
+    bias = initial_parameter(
+        scope, Shape{out},
+        {options.standard_deviation ? Initial::full(0)
+                                    : Initial::uniform(bound, scope.draw("bias"))});
+}
+
+SOMA_INLINE Var Linear::operator()(Tape& tape, const Var& x, const LinearSetting& setting,
+                                   const Var& residual) const {
+  const auto within = tape.within(site.path());
+  return linear_at(site, tape, x, weight, bias, setting, residual);
+}
+
+SOMA_INLINE void Linear::collect(Collector& collector) const {
+  collector.add("weight", weight, ParameterRole::weight);
+  collector.add("bias", bias, ParameterRole::bias);
+}
+
+SOMA_INLINE Embedding::Embedding(const Scope& scope, std::size_t rows, std::size_t width,
+                                 float standard_deviation)
+    : weight(initial_parameter(scope, Shape{rows, width},
+                               {Initial::normal(standard_deviation, scope.draw("weight"))})),
+      path(scope) {}
+
+SOMA_INLINE Var Embedding::operator()(Tape& tape, const Var& ids) const {
+  const auto within = tape.within(path.view());
+  return embedding(tape, weight, ids);
+}
+
+SOMA_INLINE void Embedding::collect(Collector& collector) const {
+  collector.add("weight", weight, ParameterRole::weight);
+}
+
+SOMA_INLINE LayerNorm::LayerNorm(const Scope& scope, std::size_t width, float norm_epsilon)
+    : weight(initial_parameter(scope, Shape{width}, {Initial::full(1)})),
+      bias(initial_parameter(scope, Shape{width}, {Initial::full(0)})),
+      epsilon(norm_epsilon),
+      path(scope) {}
+
+SOMA_INLINE Var LayerNorm::operator()(Tape& tape, const Var& x) const {
+  const auto within = tape.within(path.view());
+  return layer_norm(tape, x, weight, bias, epsilon);
+}
+
+SOMA_INLINE void LayerNorm::collect(Collector& collector) const {
+  collector.add("weight", weight, ParameterRole::scale);
+  collector.add("bias", bias, ParameterRole::bias);
+}
+
+SOMA_INLINE Var Dropout::operator()(Tape& tape, const Var& x) const {
+  return dropout(tape, x, probability, stream);
+}
+
+SOMA_INLINE DropoutSetting Dropout::setting(const Tape& tape) const {
+  return dropout_setting(tape, probability, stream);
+}
+
+SOMA_INLINE Conv2d::Conv2d(const Scope& scope, std::size_t in, std::size_t out, std::size_t kernel,
+                           const Conv2dOptions& options)
+    : setting(options.setting), path(scope) {
+  const Shape shape{out, in, kernel, kernel};
+  const float bound = detail::root_of_ratio(1, fans(shape).in);  // lecun_uniform
+  weight = initial_parameter(scope, shape, {Initial::uniform(bound, scope.draw("weight"))});
+  if (options.bias)
+    bias = initial_parameter(scope, Shape{out}, {Initial::uniform(bound, scope.draw("bias"))});
+}
+
+SOMA_INLINE Var Conv2d::operator()(Tape& tape, const Var& x) const {
+  const auto within = tape.within(path.view());
+  return conv2d(tape, x, weight, bias, setting);
+}
+
+SOMA_INLINE void Conv2d::collect(Collector& collector) const {
+  collector.add("weight", weight, ParameterRole::weight);
+  collector.add("bias", bias, ParameterRole::bias);
+}
+
+}  // namespace soma::nn

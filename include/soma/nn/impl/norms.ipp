@@ -1,0 +1,78 @@
+#pragma once
+// The functions of norms.hpp.
+
+#include <soma/nn/norms.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <soma/autograd/functions.hpp>
+#include <soma/base/record.hpp>
+#include <soma/nn/initial.hpp>
+#include <soma/nn/scope.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace soma::nn {
+
+SOMA_INLINE RmsNorm::RmsNorm(const Scope& scope, std::size_t width, float norm_epsilon)
+    : weight(initial_parameter(scope, Shape{width}, {Initial::full(1)})),
+      epsilon(norm_epsilon),
+      path(scope) {}
+
+SOMA_INLINE Var RmsNorm::operator()(Tape& tape, const Var& x) const {
+  const auto within = tape.within(path.view());
+  return rms_norm(tape, x, weight, epsilon);
+}
+
+SOMA_INLINE void RmsNorm::collect(Collector& collector) const {
+  collector.add("weight", weight, ParameterRole::scale);
+}
+
+SOMA_INLINE void RmsNorm::describe(Record& record) const { record.set("epsilon", epsilon); }
+
+SOMA_INLINE GroupNorm::GroupNorm(const Scope& scope, std::size_t group_count, std::size_t channels,
+                                 float norm_epsilon)
+    : weight(initial_parameter(scope, Shape{channels}, {Initial::full(1)})),
+      bias(initial_parameter(scope, Shape{channels}, {Initial::full(0)})),
+      groups(group_count),
+      epsilon(norm_epsilon),
+      path(scope) {
+  if (groups == 0 || channels % groups != 0)
+    fail(error_id::operator_value, "GroupNorm", "groups", std::to_string(groups),
+         "1 or more, in " + std::to_string(channels) + " channels a whole number of times");
+}
+
+SOMA_INLINE Var GroupNorm::operator()(Tape& tape, const Var& x) const {
+  const auto within = tape.within(path.view());
+  const Shape& shape = x.shape();
+  const std::size_t channels = weight.shape()[0];
+  if (shape.rank() < 2 || shape[1] != channels)
+    fail(error_id::tensor_shape, "GroupNorm", "x", to_string(shape),
+         "[N, " + std::to_string(channels) + ", ...]");
+  std::size_t width = channels / groups;
+  std::vector<std::size_t> sizes(shape.rank() - 1, 1);  // [C, 1, ...]
+  sizes[0] = channels;
+  for (std::size_t i = 2; i < shape.rank(); ++i) width *= shape[i];
+  const Var ones = tape.constant(Tensor::full(tape.context(), Shape{width}, 1.0f));
+  const Var rows = reshape(tape, x, Shape{shape[0] * groups, width});
+  const Var inputs[] = {rows, ones};
+  const Var normal = tape.apply_all(*tape.operators().norm, NormSetting{epsilon, false}, inputs)[0];
+  // Again by rows of x, so that sums follow the shards of a batch.
+  const Var y = tape.with_sequences(reshape(tape, normal, shape), x.sequences());
+  const Shape by_channel{std::span<const std::size_t>(sizes)};
+  return add(tape, mul(tape, y, reshape(tape, weight, by_channel)),
+             reshape(tape, bias, by_channel));
+}
+
+SOMA_INLINE void GroupNorm::collect(Collector& collector) const {
+  collector.add("weight", weight, ParameterRole::scale);
+  collector.add("bias", bias, ParameterRole::bias);
+}
+
+SOMA_INLINE void GroupNorm::describe(Record& record) const {
+  record.set("groups", std::uint64_t{groups});
+  record.set("epsilon", epsilon);
+}
+
+}  // namespace soma::nn

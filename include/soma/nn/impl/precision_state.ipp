@@ -1,0 +1,196 @@
+#pragma once
+// The functions of precision_state.hpp.
+
+#include <soma/nn/precision_state.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <soma/numeric/precision_text.hpp>
+#include <soma/ops/product_formats.hpp>
+#include <soma/state/state_dict.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace soma {
+
+SOMA_INLINE PrecisionState::PrecisionState(Context& context, const Precision& precision,
+                                           std::uint64_t seed)
+    : context_(context), precision_(validate(precision, "PrecisionState")), seed_(seed) {
+  const auto as_stored = [&](const Quantizer& read, const Quantizer& stored) {
+    return read.format == formats::fp32 ||
+           (read.format == stored.format && read.scaling.policy == ScalePolicy::none);
+  };
+  plain_ = as_stored(precision_.gemm_activations, precision_.activations) &&
+           as_stored(precision_.gemm_weights, precision_.weights) &&
+           as_stored(precision_.gemm_gradients, precision_.activation_gradients) &&
+           precision_.activation_gradients.format == precision_.activations.format &&
+           precision_.weight_gradients.format == precision_.activation_gradients.format &&
+           precision_.accumulation.plain();
+}
+
+SOMA_INLINE void PrecisionState::use_parts(const GlobalMaximum& maximum) {
+  part_ = true;
+  // Then even a layer that reads stored numbers needs formats, which name the remaining steps of
+  // its gradient.
+  plain_everywhere_ = plain_;
+  plain_ = plain_ && activations() == DType::fp32;
+  set_maximum(maximum);
+}
+
+SOMA_INLINE DType PrecisionState::activations() const {
+  return find_dtype(precision_.activations.format);
+}
+
+SOMA_INLINE LinearFormats* PrecisionState::formats(std::string_view path, bool edge) {
+  if (plain_) return nullptr;
+  const auto found = layers_.find(path);
+  Layer& layer = found != layers_.end() ? found->second : add(path);
+  if (!layer.known) set_formats(layer, path, edge);
+  return &layer.formats;
+}
+
+SOMA_INLINE void PrecisionState::end_step() {
+  began_ = true;
+  std::vector<float> seen;
+  for_each_history([&](LinearOperand& operand, AmaxHistory&) { seen.push_back(operand.amax); });
+  if (maximum_.run != nullptr && !seen.empty()) maximum_.run(maximum_.self, seen);
+  std::size_t next = 0;
+  for_each_history([&](LinearOperand& operand, AmaxHistory& history) {
+    history.push(seen[next++]);
+    operand.amax = 0;
+    operand.scale = scale_of(history);
+  });
+}
+
+SOMA_INLINE bool PrecisionState::remembers_scales() const {
+  bool delayed = false;
+  for (std::size_t i = 0; i < roles.size(); ++i)
+    delayed = delayed || quantizer(i).scaling.policy == ScalePolicy::delayed;
+  return delayed;
+}
+
+SOMA_INLINE bool PrecisionState::scales_known() {
+  bool known = began_;
+  for (auto& [path, layer] : layers_)
+    for (std::size_t i = 0; i < roles.size(); ++i)
+      if (layer.known && layer.operand(i).quantizer.scaling.policy == ScalePolicy::delayed)
+        known = known && layer.operand(i).scale != 0;
+      else if (!layer.known && !layer.histories[i].values().empty())
+        known = known && layer.histories[i].known();
+  return known || !remembers_scales();
+}
+
+SOMA_INLINE StateDict PrecisionState::state(bool used) const {
+  StateDict result;
+  for (const auto& [path, layer] : layers_)
+    if (!used || layer.known)
+      for (std::size_t i = 0; i < roles.size(); ++i) {
+        const std::vector<float> values = layer.histories[i].values();
+        if (!values.empty())
+          result.set(name_of(path, i),
+                     Tensor::from(context_, std::span<const float>(values), Shape{values.size()}));
+      }
+  return result;
+}
+
+SOMA_INLINE void PrecisionState::load_state(const StateDict& state) {
+  std::map<std::string, Layer, std::less<>> loaded;
+  for (const auto& [name, tensor] : state) {
+    std::size_t role = roles.size();
+    std::string path;
+    for (std::size_t i = 0; i < roles.size(); ++i)
+      if (const std::string end = name_of("", i);
+          name.size() > end.size() && name.ends_with(end) &&
+          quantizer(i).scaling.policy == ScalePolicy::delayed) {
+        role = i;
+        path = name.substr(0, name.size() - end.size());
+      }
+    if (role == roles.size())
+      fail(error_id::extra_name, "PrecisionState::load_state", "state", soma::quoted(name),
+           "amax histories of roles with delayed scales");
+    const auto most = static_cast<std::size_t>(quantizer(role).scaling.history);
+    if (tensor.rank() != 1 || tensor.size(0) > most)
+      fail(error_id::state_shape, "PrecisionState::load_state", soma::quoted(name),
+           tensor.describe(), "[up to " + std::to_string(most) + "]");
+    if (tensor.dtype() != DType::fp32)
+      fail(error_id::state_dtype, "PrecisionState::load_state", soma::quoted(name),
+           tensor.describe(), "fp32");
+    AmaxHistory& history = loaded.try_emplace(path, precision_).first->second.histories[role];
+    for (const float amax : tensor.span<float>()) history.push(amax);
+  }
+  layers_ = std::move(loaded);
+  began_ = true;
+}
+
+SOMA_INLINE void PrecisionState::set_maximum(const GlobalMaximum& maximum) {
+  maximum_ = maximum;
+  for (auto& [path, layer] : layers_) layer.formats.maximum = maximum;
+}
+
+SOMA_INLINE void PrecisionState::collect_statistics(bool wanted) {
+  collects_ = wanted;
+  for (auto& [path, layer] : layers_) point_to_statistics(layer);
+}
+
+SOMA_INLINE auto PrecisionState::statistics() const
+    -> std::vector<std::pair<std::string, Statistics>> {
+  std::vector<std::pair<std::string, Statistics>> result;
+  for (const auto& [path, layer] : layers_) result.emplace_back(path, layer.statistics);
+  return result;
+}
+
+SOMA_INLINE PrecisionState::Layer::Layer(const Precision& p)
+    : histories{AmaxHistory(p.gemm_activations.scaling, p.gemm_activations.format),
+                AmaxHistory(p.gemm_weights.scaling, p.gemm_weights.format),
+                AmaxHistory(p.gemm_gradients.scaling, p.gemm_gradients.format)} {}
+
+SOMA_INLINE const Quantizer& PrecisionState::quantizer(std::size_t role) const {
+  return role == 0   ? precision_.gemm_activations
+         : role == 1 ? precision_.gemm_weights
+                     : precision_.gemm_gradients;
+}
+
+SOMA_INLINE float PrecisionState::scale_of(const AmaxHistory& history) {
+  return history.known() ? history.scale() : 0;
+}
+
+SOMA_INLINE std::string PrecisionState::name_of(std::string_view path, std::size_t role) {
+  return std::string(path).append(".").append(roles[role]).append(".amax");
+}
+
+SOMA_INLINE auto PrecisionState::add(std::string_view path) -> Layer& {
+  return layers_.try_emplace(std::string(path), precision_).first->second;
+}
+
+SOMA_INLINE void PrecisionState::set_formats(Layer& layer, std::string_view path, bool edge) {
+  layer.known = true;
+  LinearFormats& formats = layer.formats;
+  if (!plain_everywhere_ && (!edge || precision_.narrow_edges)) {
+    for (std::size_t i = 0; i < roles.size(); ++i) {
+      LinearOperand& operand = layer.operand(i);
+      operand.quantizer = quantizer(i);
+      operand.draw = {.seed = seed_, .stream = stream_id(path, roles[i])};
+      operand.scale = scale_of(layer.histories[i]);
+    }
+    formats.accumulation = precision_.accumulation;
+    formats.input_gradient = find_dtype(precision_.activation_gradients.format);
+  }
+  if (plain_everywhere_)
+    formats.weight_gradient.reset();  // as in a layer without formats
+  else
+    formats.weight_gradient = find_dtype(precision_.weight_gradients.format);
+  formats.part = part_;
+  formats.maximum = maximum_;
+  point_to_statistics(layer);
+}
+
+SOMA_INLINE void PrecisionState::point_to_statistics(Layer& layer) {
+  for (std::size_t i = 0; i < roles.size(); ++i)
+    layer.operand(i).statistics = collects_ ? &layer.statistics[i] : nullptr;
+}
+
+}  // namespace soma

@@ -1,0 +1,24 @@
+#pragma once
+// The functions of state.hpp.
+
+#include <soma/nn/state.hpp>
+
+#include <soma/autograd/parameter.hpp>
+#include <soma/state/state_dict.hpp>
+#include <string>
+#include <vector>
+
+namespace soma::nn {
+
+SOMA_INLINE StateDict state_dict(const Parameters& parameters) {
+  StateDict state;
+  for (const Parameter& parameter : parameters) state.set(parameter.name, parameter.value());
+  return state;
+}
+
+SOMA_INLINE std::vector<std::string> load(const Parameters& parameters, const StateDict& state,
+                                          const CopyIntoOptions& options) {
+  return copy_into(state, state_dict(parameters), options);
+}
+
+}  // namespace soma::nn

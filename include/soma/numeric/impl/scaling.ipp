@@ -1,0 +1,89 @@
+#pragma once
+// The functions of scaling.hpp.
+
+#include <soma/numeric/scaling.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <soma/base/error.hpp>
+#include <soma/numeric/codec.hpp>
+#include <soma/numeric/formats.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace soma {
+
+SOMA_INLINE const Scaling& validate(const Scaling& scaling, std::string_view operation) {
+  if (scaling.history < 1 || scaling.history > 4096)
+    fail(error_id::bad_scaling, operation, "scaling.history", std::to_string(scaling.history),
+         "1 to 4096");
+  if (scaling.margin < 0 || scaling.margin > 64)
+    fail(error_id::bad_scaling, operation, "scaling.margin", std::to_string(scaling.margin),
+         "0 to 64");
+  return scaling;
+}
+
+SOMA_INLINE float scale_for(const Scaling& scaling, const FloatFormat& format, float amax) {
+  if (!(amax > 0)) return 1.0f;
+  const float largest = decode(format, format.max_finite_code());
+  int exponent = 0;
+  switch (scaling.format) {
+    case ScaleFormat::fp32: {
+      // The quotient of two fp32 numbers in fp64 is never within 2^-53 of a tie of fp32, so the
+      // second rounding is exact.
+      const auto margin = static_cast<double>(detail::two_to(scaling.margin));
+      const double scale = static_cast<double>(amax) / static_cast<double>(largest) * margin;
+      return (std::min)(static_cast<float>((std::clamp)(scale, 0x1p-126, 0x1p126)),
+                        detail::largest_scale(largest));
+    }
+    case ScaleFormat::power_of_two:
+      exponent = detail::exponent_of(amax) - detail::exponent_of(largest);
+      if (unpack(amax).magnitude.significand > unpack(largest).magnitude.significand) ++exponent;
+      break;
+    case ScaleFormat::mx:
+      exponent = detail::exponent_of(amax) - format.max_exponent();
+      break;
+  }
+  return detail::two_to(
+      (std::clamp)(exponent + scaling.margin, -126, detail::largest_scale_exponent(largest)));
+}
+
+SOMA_INLINE AmaxHistory::AmaxHistory(const Scaling& scaling, const FloatFormat& format)
+    : scaling_(validate(scaling, "AmaxHistory")), format_(validate(format, "AmaxHistory")) {
+  values_.reserve(static_cast<std::size_t>(scaling.history));
+}
+
+SOMA_INLINE void AmaxHistory::push(float amax) {
+  const auto window = static_cast<std::size_t>(scaling_.history);
+  if (values_.size() < window)
+    values_.push_back(amax);
+  else
+    values_[next_ % window] = amax;
+  ++next_;
+}
+
+SOMA_INLINE float AmaxHistory::amax() const {
+  float largest = 0;
+  for (const float value : values_)
+    if (value <= (std::numeric_limits<float>::max)()) largest = (std::max)(largest, value);
+  return largest;
+}
+
+SOMA_INLINE bool AmaxHistory::known() const { return amax() > 0; }
+
+SOMA_INLINE float AmaxHistory::scale() const { return scale_for(scaling_, format_, amax()); }
+
+SOMA_INLINE std::vector<float> AmaxHistory::values() const {
+  std::vector<float> result;
+  const std::size_t first =
+      values_.size() < static_cast<std::size_t>(scaling_.history) ? 0 : next_ % values_.size();
+  for (std::size_t i = 0; i < values_.size(); ++i)
+    result.push_back(values_[(first + i) % values_.size()]);
+  return result;
+}
+
+}  // namespace soma

@@ -1,0 +1,21 @@
+#pragma once
+// The functions of built_in.hpp.
+
+#include <soma/ops/built_in.hpp>
+
+#include <cstddef>
+#include <soma/kernels/element/args.hpp>
+#include <soma/ops/operator.hpp>
+#include <span>
+
+namespace soma {
+
+SOMA_INLINE const Operator& BuiltInOperators::of(Unary function) const {
+  return *unary[static_cast<std::size_t>(function)];
+}
+
+SOMA_INLINE const Operator& BuiltInOperators::of(Binary function) const {
+  return *binary[static_cast<std::size_t>(function)];
+}
+
+}  // namespace soma

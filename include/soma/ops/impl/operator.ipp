@@ -1,0 +1,58 @@
+#pragma once
+// The functions of operator.hpp.
+
+#include <soma/ops/operator.hpp>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <soma/tensor/ragged.hpp>
+#include <soma/tensor/tensor.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+namespace soma {
+
+SOMA_INLINE std::span<const std::byte> Attributes::bytes() const { return {bytes_, size_}; }
+
+SOMA_INLINE void Attributes::visit(FieldVisitor& visitor) {
+  if (type_ != nullptr && type_->fields != nullptr) type_->fields(visitor, bytes_);
+}
+
+SOMA_INLINE bool Attributes::same_name(std::string_view name, std::size_t size) const {
+  return type_ != nullptr && !name.empty() && type_->name == name && size_ == size;
+}
+
+SOMA_INLINE bool Gradient::defined() const { return values.defined(); }
+
+SOMA_INLINE bool Gradient::sparse() const { return rows.defined(); }
+
+}  // namespace soma
+
+namespace soma::detail {
+
+SOMA_INLINE void check_complete(std::string_view operation, const Operator& op) {
+  const auto refuse = [&](std::string_view given, std::string_view wanted) {
+    fail(error_id::operator_incomplete, operation, "operator",
+         quoted(op.name).append(" ").append(given), wanted);
+  };
+  if (op.name.empty()) refuse("without a name", "a name");
+  if (op.host == nullptr) refuse("without a host kernel", "a function that computes it");
+  if (op.shape == nullptr && !op.allocates_outputs)
+    refuse("without a shape rule", "one, or allocates_outputs");
+  if (op.min_inputs > op.max_inputs || op.max_inputs > most_inputs || op.outputs > max_outputs)
+    refuse("with " + std::to_string(op.min_inputs) + " to " + std::to_string(op.max_inputs) +
+               " inputs and " + std::to_string(op.outputs) + " outputs",
+           "at most " + std::to_string(most_inputs) + " and " + std::to_string(max_outputs));
+  if (op.writes_inputs != 0 && op.gradient != nullptr)
+    refuse("that has a gradient and writes its inputs", "one or the other");
+  if (op.allocates_outputs && op.program != nullptr)
+    refuse("that has a program and allocates its outputs", "one or the other");
+}
+
+}  // namespace soma::detail

@@ -1,0 +1,86 @@
+#pragma once
+// The functions of support.hpp.
+
+#include <soma/ops/support.hpp>
+
+#include <array>
+#include <cstddef>
+#include <soma/kernels/table.hpp>
+#include <soma/ops/checks.hpp>
+#include <soma/ops/operator.hpp>
+#include <soma/ops/ranges.hpp>
+#include <soma/runtime/parallel.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace soma::detail {
+
+SOMA_INLINE Tensor input_or_none(std::span<const Tensor> inputs, std::size_t index) {
+  return index < inputs.size() ? inputs[index] : Tensor();
+}
+
+SOMA_INLINE Tensor regular(Context& context, const Tensor& tensor) {
+  if (tensor.rank() <= 2) return tensor;
+  for (std::size_t i = 0; i + 2 < tensor.rank(); ++i)
+    if (tensor.size(i) != 1 && tensor.strides()[i] != tensor.strides()[i + 1] * tensor.size(i + 1))
+      return contiguous(context, tensor);
+  return tensor;
+}
+
+SOMA_INLINE Tensor as_rows(Context& context, const Tensor& tensor) {
+  if (tensor.rank() == 2) return tensor;
+  return contiguous(context, tensor)
+      .reshape(Shape{tensor.shape().rows(), tensor.shape().columns()});
+}
+
+SOMA_INLINE MatrixOperand operand(const Tensor& tensor) {
+  const std::size_t rank = tensor.rank();
+  // The stride of a single column has no meaning, and such a tensor may count as one row.
+  return {.data = tensor.raw(),
+          .dtype = tensor.dtype(),
+          .row_stride = rank < 2 ? 0 : tensor.strides()[rank - 2],
+          .column_stride = tensor.shape().columns() == 1 ? 1 : tensor.strides()[rank - 1]};
+}
+
+SOMA_INLINE MatrixOperand transposed(MatrixOperand matrix) {
+  std::swap(matrix.row_stride, matrix.column_stride);
+  return matrix;
+}
+
+SOMA_INLINE MatrixTarget target(const Tensor& tensor) {
+  return {.data = tensor.mutable_raw(),
+          .dtype = tensor.dtype(),
+          .row_stride = tensor.shape().columns()};
+}
+
+SOMA_INLINE Tensor plain_fp32(Context& context, const Tensor& tensor) {
+  if (!tensor.defined() || (tensor.dtype() == DType::fp32 && tensor.contiguous())) return tensor;
+  Tensor result = Tensor::empty(context, tensor.shape());
+  const Tensor source = contiguous(context, tensor);
+  parallel(context, 1, [&](int) {
+    context.kernels().element.unary({.function = Unary::copy,
+                                     .rows = 1,
+                                     .columns = source.elements(),
+                                     .x = {.data = source.raw(), .dtype = source.dtype()},
+                                     .y = target(result)});
+  });
+  return result;
+}
+
+SOMA_INLINE const float* floats(const Tensor& tensor) {
+  return tensor.defined() ? tensor.data<float>() : nullptr;
+}
+
+SOMA_INLINE RowSegments::RowSegments(const Sequences& sequences, std::size_t rows) {
+  if (sequences.defined() && sequences.rows() == rows) {
+    segments_ = {sequences.row_bounds().data(), sequences.shards()};
+    return;
+  }
+  for (std::size_t i = 0; i <= default_shards; ++i)
+    even_[i] = rows / default_shards * i + rows % default_shards * i / default_shards;
+  segments_ = {even_.data(), default_shards};
+}
+
+}  // namespace soma::detail

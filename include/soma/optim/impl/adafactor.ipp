@@ -1,0 +1,86 @@
+#pragma once
+// The functions of adafactor.hpp.
+
+#include <soma/optim/adafactor.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <soma/ops/basic.hpp>
+#include <soma/optim/optimizer.hpp>
+#include <utility>
+#include <vector>
+
+namespace soma::optim {
+
+SOMA_INLINE Adafactor::Adafactor(Context& context, const std::vector<Group>& groups,
+                                 const AdafactorOptions& options)
+    : Optimizer(context, groups, storage_of(options)), options_(options) {
+  detail::check_setting(options.beta2_decay <= 0 && std::isfinite(options.beta2_decay),
+                        "beta2_decay", options.beta2_decay, "a finite number, at most 0");
+  detail::check_not_negative("floor", options.floor);
+  detail::check_not_negative("least_scale", options.least_scale);
+  detail::check_setting(options.clip > 0 && std::isfinite(options.clip), "clip", options.clip,
+                        "a finite number above 0");
+}
+
+SOMA_INLINE void Adafactor::describe(Record& record) const {
+  record.set("optimizer", "adafactor");
+  record.set("optimizer.beta2_decay", options_.beta2_decay);
+  record.set("optimizer.floor", options_.floor);
+  record.set("optimizer.least_scale", options_.least_scale);
+  record.set("optimizer.clip", options_.clip);
+  describe_groups(record);
+  describe_storage(record, storage_of(options_));
+}
+
+SOMA_INLINE void Adafactor::step(const Step& step) {
+  detail::check_step(step);
+  check_gradients();
+  const FloatEnvironment environment;
+  for (detail::Slot& slot : slots_) {
+    const Gradient gradient = slot.parameter.gradient();
+    if (!gradient.defined()) continue;
+    const Tensor weight = slot.parameter.value();
+    if (!slot.first.defined()) slot.first = Tensor::zeros(context_, moment_shape(slot, 0));
+    if (!slot.second.defined() && moments_of(slot) == 2)
+      slot.second = Tensor::zeros(context_, moment_shape(slot, 1));
+    const double rate = step.rate * static_cast<double>(slot.rate_factor);
+    const auto number = static_cast<double>(slot.steps + 1);
+    const AdafactorSetting setting{.rate = rate,
+                                   .share = portable_pow(number, options_.beta2_decay),
+                                   .floor = options_.floor,
+                                   .least_scale = options_.least_scale,
+                                   .clip = options_.clip,
+                                   .relative_step = (std::min)(rate, 1 / std::sqrt(number)),
+                                   .weight_decay = slot.weight_decay,
+                                   .gradient_factor = step.gradient_factor,
+                                   .weight = drawn(options_.weight_rounding),
+                                   .seed = options_.seed,
+                                   .stream = slot.stream,
+                                   .step = static_cast<std::uint32_t>(slot.steps)};
+    if (weight.elements() != 0)
+      run(context_, *context_.built_in().basic->adafactor_step, setting,
+          {weight, gradient.values, gradient.rows, slot.first, slot.second});
+    ++slot.steps;
+  }
+}
+
+SOMA_INLINE StepStorage Adafactor::storage_of(const AdafactorOptions& options) {
+  return {.weight_rounding = options.weight_rounding, .seed = options.seed};
+}
+
+SOMA_INLINE std::size_t Adafactor::moments_of(const detail::Slot& slot) const {
+  return slot.parameter.value().rank() > 1 ? 2 : 1;
+}
+
+SOMA_INLINE Shape Adafactor::moment_shape(const detail::Slot& slot, std::size_t moment) const {
+  const Shape shape = slot.parameter.value().shape();
+  if (shape.rank() < 2) return shape;
+  std::size_t matrices = 1;
+  for (std::size_t i = 0; i + 2 < shape.rank(); ++i) matrices *= shape[i];
+  return {matrices, moment == 0 ? shape[shape.rank() - 2] : shape.columns()};
+}
+
+}  // namespace soma::optim

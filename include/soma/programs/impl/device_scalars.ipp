@@ -1,0 +1,16 @@
+#pragma once
+// The functions of device_scalars.hpp.
+
+#include <soma/programs/device_scalars.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <soma/programs/neuroncore_device.hpp>
+#include <soma/programs/run_mode.hpp>
+#include <string>
+
+namespace soma {
+
+SOMA_INLINE void DeviceScalars::skip() { before_ = device_.runs().predicted; }
+
+}  // namespace soma

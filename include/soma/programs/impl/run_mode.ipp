@@ -1,0 +1,25 @@
+#pragma once
+// The functions of run_mode.hpp.
+
+#include <soma/programs/run_mode.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <soma/neuroncore/machine.hpp>
+#include <soma/neuroncore/order/instruction.hpp>
+#include <soma/ops/program.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace soma {
+
+SOMA_INLINE PredictedTime& PredictedTime::operator+=(const PredictedTime& other) {
+  ns += other.ns;
+  for (std::size_t i = 0; i < busy_ns.size(); ++i) busy_ns[i] += other.busy_ns[i];
+  return *this;
+}
+
+}  // namespace soma

@@ -1,0 +1,22 @@
+#pragma once
+// The functions of clock.hpp.
+
+#include <soma/runtime/clock.hpp>
+
+#include <time.h>
+#include <cstdint>
+#include <soma/base/config.hpp>
+
+namespace soma {
+
+SOMA_INLINE std::int64_t monotonic_nanoseconds() {
+  timespec now{};
+#if defined(CLOCK_MONOTONIC)
+  clock_gettime(CLOCK_MONOTONIC, &now);
+#else
+  timespec_get(&now, TIME_UTC);
+#endif
+  return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+}
+
+}  // namespace soma

@@ -1,0 +1,16 @@
+#pragma once
+// The functions of log.hpp.
+
+#include <soma/runtime/log.hpp>
+
+#include <cstdint>
+#include <soma/base/config.hpp>
+#include <string_view>
+
+namespace soma {
+
+SOMA_INLINE void LogSink::operator()(LogLevel level, std::string_view message) const {
+  if (write != nullptr) write(self, level, message);
+}
+
+}  // namespace soma

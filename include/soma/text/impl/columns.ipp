@@ -1,0 +1,128 @@
+#pragma once
+// The functions of columns.hpp.
+
+#include <soma/text/columns.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <soma/text/row_options.hpp>
+#include <soma/text/rows/column_names.hpp>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+namespace soma::text {
+
+SOMA_INLINE std::optional<std::int64_t> whole_number(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+SOMA_INLINE std::optional<float> real_number(std::string_view text) {
+  float value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size() ||
+      !std::isfinite(value))
+    return std::nullopt;
+  return value;
+}
+
+}  // namespace soma::text
+
+namespace soma::text::detail {
+
+SOMA_INLINE bool is_name(std::string_view column) {
+  return !column.empty() && !whole_number(column);
+}
+
+SOMA_INLINE std::vector<std::string> text_columns_of(const RowOptions& options) {
+  if (!options.text_columns.empty()) return options.text_columns;
+  if (options.text_column.empty()) return {};
+  return {options.text_column};
+}
+
+SOMA_INLINE bool gives_names(const RowOptions& options) {
+  const std::vector<std::string> texts = text_columns_of(options);
+  return std::ranges::any_of(texts, is_name) || is_name(options.label_column) ||
+         is_name(options.pair_column);
+}
+
+SOMA_INLINE Columns ColumnFinder::find(const RowOptions& options) const {
+  Columns columns{.count = first_.size()};
+  for (const std::string& column : text_columns_of(options))
+    columns.texts.push_back(
+        *given(options.text_columns.empty() ? "text_column" : "text_columns", column));
+  columns.pair = given("pair_column", options.pair_column);
+  std::optional<std::size_t> label = given("label_column", options.label_column);
+  std::optional<std::size_t> text;
+  if (has_header_ && columns.texts.empty()) text = find_name(first_, text_names, more_text_names);
+  if (has_header_ && !label) label = find_name(first_, label_names, more_label_names);
+  if (first_.size() == 2 && columns.texts.empty() && !text && !columns.pair)
+    text = label ? 1 - *label : 0;
+  if (text && columns.texts.empty()) columns.texts.push_back(*text);
+  if (!label) label = only_other(columns);
+  if (columns.texts.empty() || !label)
+    fail(error_id::text_column, operation_, "table of " + soma::quoted(file_),
+         std::to_string(first_.size()) + " columns wide",
+         "2 columns, or text_column and label_column to say which");
+  columns.label = *label;
+  check_apart(columns);
+  return columns;
+}
+
+SOMA_INLINE std::optional<std::size_t> ColumnFinder::given(std::string_view option,
+                                                           std::string_view column) const {
+  if (column.empty()) return std::nullopt;
+  if (const auto number = whole_number(column)) {
+    if (*number >= 1 && static_cast<std::uint64_t>(*number) <= first_.size())
+      return static_cast<std::size_t>(*number - 1);
+  } else if (has_header_) {
+    for (std::size_t i = 0; i < first_.size(); ++i)
+      if (trimmed(first_[i]) == column) return i;
+  }
+  fail(error_id::text_column, operation_, option, soma::quoted(column),
+       std::string(has_header_ ? "a name of the header of " : "a column of ") +
+           soma::quoted(file_) + " or a number from 1 to " + std::to_string(first_.size()));
+}
+
+SOMA_INLINE std::optional<std::size_t> ColumnFinder::only_other(const Columns& columns) {
+  std::optional<std::size_t> found;
+  for (std::size_t i = 0; i < columns.count; ++i) {
+    if (std::ranges::find(columns.texts, i) != columns.texts.end() || columns.pair == i) continue;
+    if (found) return std::nullopt;
+    found = i;
+  }
+  return found;
+}
+
+SOMA_INLINE void ColumnFinder::check_apart(const Columns& columns) const {
+  std::vector<std::size_t> all = columns.texts;
+  if (columns.pair) all.push_back(*columns.pair);
+  const auto refuse_same = [&](std::string_view names, std::size_t column) {
+    fail(error_id::text_column, operation_, names, "the same, " + std::to_string(column + 1),
+         "two columns");
+  };
+  if (std::ranges::find(all, columns.label) != all.end())
+    refuse_same("text_column and label_column", columns.label);
+  std::ranges::sort(all);
+  if (const auto twice = std::ranges::adjacent_find(all); twice != all.end())
+    refuse_same("two columns of texts", *twice);
+}
+
+}  // namespace soma::text::detail
+
+namespace soma::text {
+
+SOMA_INLINE Columns find_columns(std::string_view operation, std::string_view file,
+                                 const RowOptions& options, detail::Fields first, bool has_header) {
+  return detail::ColumnFinder(operation, file, first, has_header).find(options);
+}
+
+}  // namespace soma::text

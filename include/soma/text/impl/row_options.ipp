@@ -1,0 +1,27 @@
+#pragma once
+// The functions of row_options.hpp.
+
+#include <soma/text/row_options.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <soma/base/error.hpp>
+#include <soma/data/labels.hpp>
+#include <soma/runtime/stop_flag.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace soma::text {
+
+SOMA_INLINE void count_skipped(std::vector<SkippedRows>& skipped, const SkippedRows& more) {
+  for (SkippedRows& entry : skipped)
+    if (entry.reason == more.reason) {
+      entry.rows += more.rows;
+      return;
+    }
+  skipped.push_back(more);
+}
+
+}  // namespace soma::text

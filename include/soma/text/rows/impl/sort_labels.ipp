@@ -1,0 +1,22 @@
+#pragma once
+// The functions of sort_labels.hpp.
+
+#include <soma/text/rows/sort_labels.hpp>
+
+#include <algorithm>
+#include <soma/text/columns.hpp>
+#include <string>
+#include <vector>
+
+namespace soma::text {
+
+SOMA_INLINE void sort_labels(std::vector<std::string>& labels) {
+  const bool numbers = std::ranges::all_of(
+      labels, [](const std::string& label) { return whole_number(label).has_value(); });
+  std::ranges::sort(labels, [&](const std::string& a, const std::string& b) {
+    const auto x = numbers ? whole_number(a) : 0, y = numbers ? whole_number(b) : 0;
+    return x != y ? x < y : a < b;
+  });
+}
+
+}  // namespace soma::text

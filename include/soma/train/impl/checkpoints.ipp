@@ -1,0 +1,92 @@
+#pragma once
+// The functions of checkpoints.hpp.
+
+#include <soma/train/checkpoints.hpp>
+
+#include <cstdint>
+#include <exception>
+#include <soma/state/operators.hpp>
+#include <soma/train/evaluations.hpp>
+#include <soma/train/identity.hpp>
+#include <soma/train/trainer_base.hpp>
+#include <string>
+#include <utility>
+
+namespace soma::train {
+
+SOMA_INLINE Record TrainerBase::identity(const data::BatchSource& batches) const {
+  return identity_of(context_, task_, batches, options_, schedule_, *optimizer_);
+}
+
+// This rank's part of the checkpoint.
+SOMA_INLINE Checkpoint TrainerBase::checkpoint_of(const data::BatchSource& batches) {
+  optimizer_->settle();
+  Checkpoint checkpoint;
+  checkpoint.weights = nn::state_dict(parameters());
+  checkpoint.optimizer = optimizer_->state();
+  checkpoint.precision =
+      precision_.state(parameters().size() != gradients_->model_parameters().size());
+  checkpoint.identity = identity(batches);
+  checkpoint.task = task_.state();
+  progress_.loss_scale = scaler_.scale();
+  progress_.loss_scale_good_steps = scaler_.good_steps();
+  progress_.write(checkpoint.progress);
+  set_operators(checkpoint.progress, context_);
+  return checkpoint;
+}
+
+// Sets how long ranks wait for each other during steps. Rank 0 reports an error: it first saves the
+// last step, then ends the others, which give it time. If each rank has a part of the states, rank
+// 0 cannot save alone.
+SOMA_INLINE void TrainerBase::be_patient(const StopFlag* stop) {
+  constexpr double time_to_save = 60, time_to_speak = 2;
+  const double others = has_store_ && !ranks_->saves_parts() ? time_to_save : time_to_speak;
+  ranks_->give_up_after(stop, patience_seconds_ + (ranks_->first() ? 0 : others));
+}
+
+SOMA_INLINE void TrainerBase::save(const data::BatchSource& batches, const StopFlag* stop) {
+  ranks_->give_up_after(nullptr, 0);  // a save is finished, however long it takes
+  Checkpoint checkpoint = checkpoint_of(batches);
+  ranks_->save_parts(options_.checkpoints, progress_.step, checkpoint);
+  if (ranks_->first()) options_.checkpoints->save(progress_.step, checkpoint);
+  ranks_->barrier();
+  be_patient(stop);
+  tell([&](Callback& callback) { callback.on_checkpoint(progress_.step); });
+}
+
+SOMA_INLINE void TrainerBase::resume(data::BatchSource& batches) {
+  Checkpoint checkpoint;
+  if (ranks_->load(context_, options_.checkpoints, Ranks::Which::latest, checkpoint))
+    load(checkpoint, batches);
+}
+
+SOMA_INLINE void TrainerBase::load(const Checkpoint& checkpoint, data::BatchSource& batches) {
+  check_operators(checkpoint.progress, context_);
+  optimizer_->keep_mapping(checkpoint.identity);
+  check_identity(checkpoint.identity, identity(batches));
+  check_parameters(checkpoint.weights, parameters());
+  Progress loaded = Progress::read(checkpoint.progress);
+  optimizer_->load_state(checkpoint.optimizer);
+  precision_.load_state(checkpoint.precision);
+  scaler_.restore(loaded.loss_scale, loaded.loss_scale_good_steps);
+  nn::load(parameters(), checkpoint.weights, {.extra_names_are_errors = true});
+  task_.load_state(checkpoint.task);
+  batches.seek(loaded.position);
+  const std::uint64_t before = std::exchange(loaded.steps, progress_.steps);
+  progress_ = loaded;
+  if (before == progress_.steps || !schedule_.depends_on_steps()) return;
+  // Steps that were made cannot be repeated with other learning rates.
+  optim::Schedule old = schedule_;
+  old.steps = before;
+  const auto rate_of = [&](const optim::Schedule& schedule) {
+    return schedule.steps <= schedule.warmup ? 0.0 : schedule(progress_.step);
+  };
+  context_.log(LogLevel::warning,
+               "Trainer: resumed for " + std::to_string(progress_.steps) + " steps, planned were " +
+                   std::to_string(before) +
+                   ": the schedule ends elsewhere, so the learning rate of step " +
+                   std::to_string(progress_.step + 1) + " is " + to_text(rate_of(schedule_)) +
+                   " instead of " + to_text(rate_of(old)));
+}
+
+}  // namespace soma::train

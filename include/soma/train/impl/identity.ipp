@@ -1,0 +1,92 @@
+#pragma once
+// The functions of identity.hpp.
+
+#include <soma/train/identity.hpp>
+
+#include <cstdint>
+#include <soma/data/batch.hpp>
+#include <soma/data/content_hash.hpp>
+#include <soma/nn/task.hpp>
+#include <soma/numeric/precision_text.hpp>
+#include <soma/state/arithmetic.hpp>
+#include <soma/train/options.hpp>
+#include <span>
+#include <string>
+
+namespace soma::train {
+
+SOMA_INLINE Record identity_of(const Context& context, const nn::Task& task,
+                               const data::BatchSource& batches, const TrainerOptions& options,
+                               const optim::Schedule& schedule, const optim::Optimizer& optimizer) {
+  Record record("identity");
+  add_arithmetic(record, context);
+  std::uint64_t numbers = 0;
+  for (const Parameter& parameter : task.parameters()) numbers += parameter.value().elements();
+  record.set("parameters", numbers);
+  task.describe(record);
+  batches.describe(record);
+  record.set("accumulate", options.accumulate);
+  record.set("learning_rate", *schedule.rate);
+  record.set("schedule", optim::decay_names[static_cast<std::size_t>(schedule.decay)]);
+  record.set("schedule.warmup", schedule.warmup);
+  if (schedule.depends_on_steps()) record.set("schedule.final_ratio", schedule.final_ratio);
+  if (schedule.decay == optim::Decay::step || schedule.decay == optim::Decay::exponential)
+    record.set("schedule.every", schedule.every);
+  if (schedule.decay >= optim::Decay::step) record.set("schedule.factor", schedule.factor);
+  if (schedule.decay == optim::Decay::plateau) {
+    record.set("schedule.final_ratio", schedule.final_ratio);
+    record.set("schedule.patience", schedule.patience);
+    record.set("evaluate_every", options.evaluate_every);
+  }
+  // Best weights and patience continue from a value of this metric, which cannot be compared with
+  // another metric.
+  if (options.best_metric != TrainerOptions{}.best_metric ||
+      schedule.decay == optim::Decay::plateau)
+    record.set("best_metric", options.best_metric);
+  record.set("clip", options.clip);
+  record.set("seed", options.seed);
+  record.set("precision", to_string(options.precision));
+  optimizer.describe(record);
+  return record;
+}
+
+SOMA_INLINE Record agreement_of(Record identity, const Parameters& parameters,
+                                const data::BatchSource* validation, const TrainerOptions& options,
+                                std::uint64_t steps, bool saves_parts) {
+  data::ContentHash shapes;
+  for (const Parameter& parameter : parameters) {
+    const std::string text = parameter.name + " " + parameter.value().describe();
+    shapes.add_list(std::span(text.data(), text.size()));
+  }
+  identity.set("names_and_shapes", shapes.value());
+  identity.set("steps", steps);
+  identity.set("epochs", options.epochs);
+  identity.set("held_out", validation == nullptr ? std::uint64_t{0} : validation->hash());
+  identity.set("non_finite", static_cast<std::uint64_t>(options.non_finite));
+  identity.set("evaluate_every", options.evaluate_every);
+  identity.set("best_metric", options.best_metric);
+  identity.set("patience", options.patience);
+  identity.set("keep_best", options.keep_best);
+  identity.set("checkpoint_every", options.checkpoint_every);
+  identity.set("resume", options.resume);
+  identity.set("reduce_bucket_bytes", options.reduce_bucket_bytes);
+  identity.set("shard_optimizer", options.shard_optimizer);
+  identity.set("same_graphs", options.same_graphs);
+  describe(options.pipeline, identity);
+  if (saves_parts) identity.set("checkpoints", options.checkpoints == nullptr ? "none" : "a store");
+  return identity;
+}
+
+SOMA_INLINE void check_parameters(const StateDict& saved, const Parameters& parameters) {
+  for (const Parameter& parameter : parameters) {
+    const Tensor* found = saved.find(parameter.name);
+    const std::string given = parameter.value().describe();
+    if (found == nullptr || found->describe() != given)
+      fail(error_id::checkpoint_identity, "Trainer::fit",
+           "parameter " + soma::quoted(parameter.name), given,
+           (found == nullptr ? std::string("none") : found->describe()) +
+               ", as the checkpoint has it");
+  }
+}
+
+}  // namespace soma::train

@@ -1,0 +1,33 @@
+#pragma once
+// The functions of pipeline_options.hpp.
+
+#include <soma/train/pipeline_options.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <soma/base/record.hpp>
+#include <soma/parallel/placement.hpp>
+#include <string>
+#include <vector>
+
+namespace soma::train {
+
+SOMA_INLINE double PipelineOptions::weight_of_memory() const {
+  return memory_weight.value_or(optimize == Optimize::memory ? 0.8 : 0.2);
+}
+
+SOMA_INLINE void describe(const PipelineOptions& options, Record& record) {
+  record.set("partitions", std::uint64_t{options.partitions});
+  record.set("microbatches", std::uint64_t{options.microbatches});
+  record.set("pipeline", options.schedule == Pipeline::simple ? "simple" : "interleaved");
+  record.set("optimize", options.optimize == Optimize::speed ? "speed" : "memory");
+  record.set("placement", options.placement == Placement::cluster ? "cluster" : "spread");
+  record.set("memory_weight", options.weight_of_memory());
+  record.set("memory_limit", options.memory_limit);
+  std::string cuts;
+  for (const std::string& cut : options.cuts) cuts.append(cuts.empty() ? "" : " ").append(cut);
+  record.set("cuts", cuts);
+}
+
+}  // namespace soma::train

@@ -1,0 +1,36 @@
+#pragma once
+// The functions of progress.hpp.
+
+#include <soma/train/progress.hpp>
+
+#include <cstdint>
+#include <soma/base/record.hpp>
+#include <soma/data/batch.hpp>
+#include <soma/optim/loss_scaler.hpp>
+#include <soma/optim/schedule.hpp>
+#include <string_view>
+
+namespace soma::train {
+
+SOMA_INLINE void Progress::write(Record& record) {
+  visit([&](std::string_view name, const auto& number) { record.set(name, number); });
+}
+
+SOMA_INLINE Progress Progress::read(const Record& record) {
+  struct Read {
+    void operator()(std::string_view name, std::uint64_t& number) const {
+      number = record.count(name);
+    }
+    void operator()(std::string_view name, bool& number) const { number = record.boolean(name); }
+    void operator()(std::string_view name, double& number) const { number = record.number(name); }
+    void operator()(std::string_view name, float& number) const {
+      number = static_cast<float>(record.number(name));
+    }
+    const Record& record;
+  };
+  Progress progress;
+  progress.visit(Read{record});
+  return progress;
+}
+
+}  // namespace soma::train

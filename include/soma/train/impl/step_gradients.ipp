@@ -1,0 +1,17 @@
+#pragma once
+// The functions of step_gradients.hpp.
+
+#include <soma/train/step_gradients.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <soma/autograd/parameter.hpp>
+#include <soma/data/batch.hpp>
+#include <soma/parallel/gradient_reducer.hpp>
+#include <soma/train/evaluation.hpp>
+
+namespace soma::train {
+
+SOMA_INLINE const Parameters& StepGradients::model_parameters() const { return parameters(); }
+
+}  // namespace soma::train
