@@ -12,7 +12,7 @@
 #ifdef SOMA_DISPATCH
 #include <soma/dispatch/engine.hpp>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 // A core that uses the context's executor and memory. The context must outlive it.
 inline Core make_core(Context& context, const Machine& machine = trn1(),
@@ -25,7 +25,7 @@ inline NeuronCoreDevice make_device(Core& core, const RunOptions& options = {}) 
   return NeuronCoreDevice(core, dispatch::built_in_programs(), options);
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 #else
 #include <soma/static_engine-inl.hpp>
 #endif

@@ -11,7 +11,7 @@
 #include <span>
 #include <string_view>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 // The function for RunOptions::predict. Errors as timeline().
 PredictedTime predict_time(std::span<const Instruction> record, const Machine& machine);
@@ -48,7 +48,7 @@ class StepReport {
 void write_trace(std::string_view path, const Report& report);
 void write_page(std::string_view path, const Report& report);
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 
 #ifndef SOMA_DISPATCH
 #include <soma/impl/neuroncore_clock.ipp>

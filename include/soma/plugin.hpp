@@ -24,7 +24,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -170,7 +170,7 @@ std::vector<const Operator*> load_operators(Context& context, std::string_view p
   return detail::load_library(context, path, collected);
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/impl/plugin.ipp>

@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -36,7 +36,7 @@ struct ProcessorRegistrar : PluginRegistrar {
 std::vector<const Operator*> load_operators(Context& context, std::string_view path,
                                             const neuroncore::ProcessorOptions& options = {});
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/impl/processors.ipp>

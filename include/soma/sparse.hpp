@@ -21,7 +21,7 @@
 #ifdef SOMA_DISPATCH
 #include <soma/dispatch/sparse.hpp>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // Gives a context the kernels and operators of sparse training, and lists these operators in its
 // registry. A second call does nothing.
@@ -29,7 +29,7 @@ inline void add_sparse(Context& context) {
   detail::install_sparse(context, dispatch::sparse_table(context.target().name));
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 #else
 #include <soma/static_sparse-inl.hpp>
 #endif

@@ -8,7 +8,7 @@
 #include <soma/runtime/context.hpp>
 #include <soma/runtime/thread_pool.hpp>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
 
   // A context with this unit's kernels. It is slow if the flags allow only the baseline: compile
@@ -21,4 +21,4 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
   }
 
 }  // namespace )
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

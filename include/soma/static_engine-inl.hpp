@@ -9,7 +9,7 @@
 
 #include <hwy/highway.h>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
 
   // A core that uses the context's executor and memory. The context must outlive it.
@@ -25,4 +25,4 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
   }
 
 }  // namespace )
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

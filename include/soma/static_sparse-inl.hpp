@@ -10,7 +10,7 @@
 
 #include <string_view>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
 
   [[maybe_unused]] static inline const SparseTable& static_sparse_table(std::string_view) {
@@ -26,4 +26,4 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
   }
 
 }  // namespace )
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

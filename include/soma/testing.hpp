@@ -24,7 +24,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::testing {
+namespace SOMA_NAMESPACE::testing {
 
 // Makes further contexts like `context`, with other threads and targets, which share its operators.
 // Costs some thousand calls with small tensors.
@@ -36,7 +36,7 @@ Report check_operator(Context& context, const Operator& op);
 // Checks the operator of that name. Error operator.unknown.
 Report check_operator(Context& context, std::string_view name);
 
-}  // namespace soma::testing
+}  // namespace SOMA_NAMESPACE::testing
 
 #ifndef SOMA_DISPATCH
 #include <soma/impl/testing.ipp>

@@ -37,7 +37,7 @@
 #error "soma/xtensor.hpp needs xtensor 0.24.3 or newer (Debian: libxtensor-dev)."
 #endif
 
-namespace soma::xtensor {
+namespace SOMA_NAMESPACE::xtensor {
 
 // A container, adaptor or strided view of float or minifloat, of rank 1 or 2 or more, whose last
 // dimension is adjacent and whose leading dimensions lie at one regular distance, as a matrix: rows
@@ -300,4 +300,4 @@ OperatorFunction<A> register_operator(OperatorRegistry& registry, std::string_vi
   return soma::register_operator(registry, name, custom, place);
 }
 
-}  // namespace soma::xtensor
+}  // namespace SOMA_NAMESPACE::xtensor

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // ---- element by element
 
@@ -95,7 +95,7 @@ Var adaptive_average_pool2d(Tape& tape, const Var& x, std::size_t height, std::s
 Var conv_transpose2d(Tape& tape, const Var& x, const Var& weight, const Var& bias = {},
                      const TransposedSetting& setting = {});
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/autograd/impl/choosing.ipp>

@@ -27,7 +27,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // The attributes of an operator without any.
 struct NoAttributes {};
@@ -326,7 +326,7 @@ OperatorFunction<A> find_operator(const OperatorRegistry& registry, std::string_
   return OperatorFunction<A>(registry.at(name));
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/autograd/impl/custom.ipp>

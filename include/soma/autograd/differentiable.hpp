@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -79,7 +79,7 @@ OperatorFunction<A> register_differentiable(OperatorRegistry& registry, std::str
   return OperatorFunction<A>(registry.add({record, std::move(state)}, place.text()));
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/autograd/impl/differentiable.ipp>

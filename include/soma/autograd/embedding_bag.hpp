@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -31,7 +31,7 @@ void check_table_fits(std::string_view operation, std::size_t rows, std::size_t 
 Var embedding_bag(Tape& tape, const Var& table, const Var& ids, BagMode mode = BagMode::sum,
                   const Var& weights = {});
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/autograd/impl/embedding_bag.ipp>

@@ -12,7 +12,7 @@
 #include <initializer_list>
 #include <span>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // ---- element by element
 
@@ -102,7 +102,7 @@ Var sequence_first(Tape& tape, const Var& x);
 Var cast(Tape& tape, const Var& x, DType dtype, const Rounding& rounding = {},
          const Draw& draw = {});
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/autograd/impl/functions.ipp>

@@ -7,7 +7,7 @@
 #include <soma/data/labels.hpp>
 #include <soma/ops/sparse/table.hpp>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // The loss of logits [B, S]; the lists name columns of the logits; see ListLoss. Errors
 // operator.value (a label that is no column, or lists that do not ascend), tensor.shape,
@@ -51,7 +51,7 @@ struct ClassSets {
 Var sampled_cross_entropy(Tape& tape, const Var& h, const Var& weight, const Var& bias,
                           const ClassSets& sets, LossReduction reduction = LossReduction::mean);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/autograd/impl/list_loss.ipp>

@@ -9,7 +9,7 @@
 
 #include <cstddef>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -49,7 +49,7 @@ Var nll_loss(Tape& tape, const Var& x, const Var& labels, const CrossEntropySett
 Var cosine_embedding_loss(Tape& tape, const Var& a, const Var& b, const Var& marks,
                           float margin = 0, LossReduction reduction = LossReduction::mean);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/autograd/impl/losses.ipp>

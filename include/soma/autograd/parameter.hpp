@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // The role of a parameter in its module, which the module sets when it registers the parameter.
 enum class ParameterRole : std::uint8_t {
@@ -44,7 +44,7 @@ using Parameters = std::vector<Parameter>;
 
 void clear_gradients(const Parameters& parameters);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/autograd/impl/parameter.ipp>

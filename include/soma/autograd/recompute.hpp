@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -67,4 +67,4 @@ Var recompute(Tape& tape, std::span<const Var> inputs, Function function) {
   return result;
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

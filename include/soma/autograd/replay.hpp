@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 struct Replay {
   Replay() = default;
@@ -40,7 +40,7 @@ class [[nodiscard]] LatestOutputs {
   Replay* before_;
 };
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
 #ifndef SOMA_DISPATCH
 #include <soma/autograd/impl/replay.ipp>

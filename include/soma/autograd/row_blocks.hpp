@@ -7,7 +7,7 @@
 
 #include <cstddef>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // The size of the smallest blocks in elements, unless a single row has more. Small enough that
 // hundreds of ranks can share the matrices of a model evenly; the biases of a layer stay whole.
@@ -34,7 +34,7 @@ struct RowBlock {
   RowBlock upper() const;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/autograd/impl/row_blocks.ipp>

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 struct GruResult {
   Var rows;  // [rows, H], the state after each row
@@ -37,7 +37,7 @@ Var rotary(Tape& tape, const Var& x, const RotarySetting& setting);
 Var cross_attention(Tape& tape, const Var& queries, const Var& keys_values,
                     const AttentionSetting& setting, const Var& mask = {});
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/autograd/impl/sequence_functions.ipp>

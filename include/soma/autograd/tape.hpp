@@ -32,7 +32,7 @@
 #include <string_view>
 #include <utility>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 using VarOutputs = std::array<Var, max_outputs>;
 
@@ -167,7 +167,7 @@ class Tape {
   const Replay* replay_ = nullptr;    // while recompute() runs its function again
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/autograd/impl/tape.ipp>

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 // Detects a second thread, which would change the recording while the first one uses it.
 class [[nodiscard]] ExclusiveUse {
@@ -65,7 +65,7 @@ auto in_layer([[maybe_unused]] std::string_view layer, const Run& run) {
 #endif
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
 #ifndef SOMA_DISPATCH
 #include <soma/autograd/impl/tape_guards.ipp>

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 class BatchSums;         // ops/basic.hpp
 class GradientReceiver;  // autograd/var.hpp
@@ -43,4 +43,4 @@ struct TapeOptions {
   BatchSums* batch_sums = nullptr;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <utility>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -112,7 +112,7 @@ class GradientReceiver {
   GradientReceiver& operator=(const GradientReceiver&) = default;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/autograd/impl/var.ipp>

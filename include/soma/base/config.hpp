@@ -2,6 +2,8 @@
 // Build configuration. Every header includes this one first. It alone sets HWY_* macros: Highway
 // reads them once, at its first inclusion, so they must be set before.
 
+#include <soma/base/version.hpp>
+
 // soma's numbers are promised bit by bit. Fast-math lets a compiler drop NaNs and signed zeros,
 // reassociate sums and start the program with subnormals flushed; no runtime guard can undo the
 // first two. g++ defines a macro for the single flags too, clang only for the whole of fast-math.

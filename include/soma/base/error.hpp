@@ -15,7 +15,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 class Error : public std::runtime_error {
  public:
@@ -36,7 +36,7 @@ class Error : public std::runtime_error {
   std::string operation_, argument_, given_, wanted_;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 // How an error leaves the library. A host without exceptions may define SOMA_THROW(error) before
 // the first soma header, the same in every unit; it must not return. The default throws, or, under
@@ -57,7 +57,7 @@ class Error : public std::runtime_error {
 #endif
 #endif
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -76,7 +76,7 @@ std::string quoted(std::string_view text);
 [[noreturn]] void fail(ErrorId id, std::string_view operation, std::string_view argument,
                        std::string_view given, std::string_view wanted);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/base/impl/error.ipp>

@@ -6,7 +6,7 @@
 
 #include <string_view>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // A stable name such as "convert.size_mismatch": programs compare it and users search for it.
 struct ErrorId {
@@ -213,4 +213,4 @@ inline constexpr ErrorId parallel_transport{"parallel.transport"};
 inline constexpr ErrorId xtensor_layout{"xtensor.layout"};
 
 }  // namespace error_id
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -7,14 +7,14 @@
 #include <string_view>
 #include <system_error>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 // "<operation>: file is "<path>" (<problem>: <errno's text>), wanted <wanted>". `number` 0: no
 // text.
 [[noreturn]] void file_failed(ErrorId id, std::string_view operation, std::string_view path,
                               std::string_view problem, int number, std::string_view wanted);
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
 #ifndef SOMA_DISPATCH
 #include <soma/base/impl/file_error.ipp>

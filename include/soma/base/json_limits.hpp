@@ -1,10 +1,12 @@
 #pragma once
 // Checks of a text from outside before the JSON parser reads it.
 
+#include <soma/base/config.hpp>
+
 #include <cstddef>
 #include <string_view>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -18,7 +20,7 @@ bool has_zero_byte(std::string_view text);
 // stack. No file that soma reads has ten levels.
 bool may_be_tree(std::string_view text);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/base/impl/json_limits.ipp>

@@ -8,13 +8,15 @@
 // BertTokenizer of Hugging Face transformers 3 to 5, and the serialization of tokenizers 0.8 to
 // 0.22.
 
+#include <soma/base/config.hpp>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 enum class ModelFile : std::uint8_t {
   bert_config,        // config.json of model_type bert
@@ -335,4 +337,4 @@ void check_model_keys(ModelFile file, const Json& root, const Refuse& refuse) {
 }
 
 }  // namespace detail
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -2,9 +2,11 @@
 // Owned: the only owner of an object. It replaces std::unique_ptr, whose header every unit that
 // uses soma would pay for. T may be incomplete in code that only passes an Owned on.
 
+#include <soma/base/config.hpp>
+
 #include <utility>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 template <class T>
 class Owned {
@@ -39,4 +41,4 @@ class Owned {
   void (*end_)(T*) = nullptr;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // A value of one of five types; only the member that `kind` names has a meaning. (It is not a
 // std::variant, because every unit that uses soma would pay for that header.)
@@ -91,7 +91,7 @@ class Record {
   std::vector<Entry> entries_;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/base/impl/record.ipp>

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // a * b, or Error base.size_overflow naming the operation and both factors.
 [[nodiscard]] std::size_t checked_multiply(std::size_t a, std::size_t b,
@@ -17,7 +17,7 @@ namespace soma {
 // a + b, or Error base.size_overflow naming the operation and both terms.
 [[nodiscard]] std::size_t checked_add(std::size_t a, std::size_t b, std::string_view operation);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/base/impl/sizes.ipp>

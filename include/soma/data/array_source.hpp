@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::data {
+namespace SOMA_NAMESPACE::data {
 
 // A batch's inputs are [sequences, ...]: each row is a sequence of length 1, so batch_tokens and
 // batch_sequences mean the same.
@@ -39,7 +39,7 @@ class ArraySource final : public IndexedSource {
   Tensor features_, labels_;
 };
 
-}  // namespace soma::data
+}  // namespace SOMA_NAMESPACE::data
 
 #ifndef SOMA_DISPATCH
 #include <soma/data/impl/array_source.ipp>

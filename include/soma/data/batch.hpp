@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace soma::data {
+namespace SOMA_NAMESPACE::data {
 
 struct Batch {
   Ragged inputs;    // int32 token ids [rows], or features [rows, ...]
@@ -73,7 +73,7 @@ class BatchSource {
   virtual std::size_t largest_sequences() const = 0;
 };
 
-}  // namespace soma::data
+}  // namespace SOMA_NAMESPACE::data
 
 #ifndef SOMA_DISPATCH
 #include <soma/data/impl/batch.ipp>

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace soma::data {
+namespace SOMA_NAMESPACE::data {
 
 // A batch takes sequences in order while it keeps both limits, and at least one sequence: a
 // sequence of more than batch_tokens tokens is a batch of its own. 0 means no limit; one limit must
@@ -41,7 +41,7 @@ void add_options(ContentHash& hash, const BatchOptions& options);
 void describe_options(Record& record, const BatchOptions& options);
 
 }  // namespace detail
-}  // namespace soma::data
+}  // namespace SOMA_NAMESPACE::data
 
 #ifndef SOMA_DISPATCH
 #include <soma/data/impl/batch_options.ipp>

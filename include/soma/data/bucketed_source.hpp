@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::data {
+namespace SOMA_NAMESPACE::data {
 
 // All sequences of a batch get the first of these lengths that is not below the longest of them: so
 // batches of one number of sequences have as many shapes as there are lengths. An epoch's last
@@ -56,7 +56,7 @@ class BucketedSource final : public BatchSource {
   std::vector<std::size_t> lengths_;
 };
 
-}  // namespace soma::data
+}  // namespace SOMA_NAMESPACE::data
 
 #ifndef SOMA_DISPATCH
 #include <soma/data/impl/bucketed_source.ipp>

@@ -10,7 +10,7 @@
 #include <span>
 #include <string_view>
 
-namespace soma::data {
+namespace SOMA_NAMESPACE::data {
 
 // Little-endian words of 64 bits, each mixed in by one multiplication and one shift. The mapping is
 // frozen (a test holds known answers). About 2 ns a word.
@@ -39,7 +39,7 @@ class ContentHash {
   std::uint64_t partial_ = 0, filled_ = 0;     // bytes that make no word yet
 };
 
-}  // namespace soma::data
+}  // namespace SOMA_NAMESPACE::data
 
 #ifndef SOMA_DISPATCH
 #include <soma/data/impl/content_hash.ipp>

@@ -16,7 +16,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::data {
+namespace SOMA_NAMESPACE::data {
 
 namespace detail {
 
@@ -41,7 +41,7 @@ class OpenFile {
 // another format or element type, or its length does not match its sizes.
 Tensor load_idx(Context& context, std::string_view path);
 
-}  // namespace soma::data
+}  // namespace SOMA_NAMESPACE::data
 
 #ifndef SOMA_DISPATCH
 #include <soma/data/impl/idx.ipp>

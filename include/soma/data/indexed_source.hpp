@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::data {
+namespace SOMA_NAMESPACE::data {
 
 // Seeking costs one permutation, and so does the first batch of an epoch. Beside the data, a source
 // holds 4 bytes for each item and 8 for each batch.
@@ -77,7 +77,7 @@ class IndexedSource : public BatchSource {
   bool planned_ = false;
 };
 
-}  // namespace soma::data
+}  // namespace SOMA_NAMESPACE::data
 
 #ifndef SOMA_DISPATCH
 #include <soma/data/impl/indexed_source.ipp>

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::data {
+namespace SOMA_NAMESPACE::data {
 
 // The label of a sequence: one of several classes, any number of classes, or a number.
 enum class LabelKind : std::uint8_t { one, several, number };
@@ -55,7 +55,7 @@ struct RowLabels {
   IdLists lists{};                      // [rows]
 };
 
-}  // namespace soma::data
+}  // namespace SOMA_NAMESPACE::data
 
 #ifndef SOMA_DISPATCH
 #include <soma/data/impl/labels.ipp>

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::data {
+namespace SOMA_NAMESPACE::data {
 
 // The draws that shuffle an epoch. `site` separates different uses. Error random.index_range: an
 // epoch of 2^32 or more.
@@ -26,7 +26,7 @@ std::vector<std::uint32_t> identity_order(std::size_t count);
 std::vector<std::uint32_t> shuffled_order(std::size_t count, std::uint64_t seed,
                                           std::uint64_t epoch);
 
-}  // namespace soma::data
+}  // namespace SOMA_NAMESPACE::data
 
 #ifndef SOMA_DISPATCH
 #include <soma/data/impl/order.ipp>

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::data {
+namespace SOMA_NAMESPACE::data {
 
 // Point i has features ids[offsets[i]] up to ids[offsets[i + 1]] with their values, and the labels
 // of list i. Memory: 8 bytes a feature of a point.
@@ -54,7 +54,7 @@ class PointSource final : public IndexedSource {
   SparsePoints points_;
 };
 
-}  // namespace soma::data
+}  // namespace SOMA_NAMESPACE::data
 
 #ifndef SOMA_DISPATCH
 #include <soma/data/impl/point_source.ipp>

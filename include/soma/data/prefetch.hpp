@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::data {
+namespace SOMA_NAMESPACE::data {
 
 // Delivers the source's batches and errors in the same order: the next() that would have met an
 // exception throws it. The source's tensors come from its context's heap, which is thread-safe. The
@@ -80,7 +80,7 @@ class Prefetch final : public BatchSource {
   pthread_t thread_{};
 };
 
-}  // namespace soma::data
+}  // namespace SOMA_NAMESPACE::data
 
 #ifndef SOMA_DISPATCH
 #include <soma/data/impl/prefetch.ipp>

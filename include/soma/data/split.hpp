@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::data {
+namespace SOMA_NAMESPACE::data {
 
 struct RowSplit {
   std::vector<std::uint32_t> train, validation;  // numbers of rows, ascending
@@ -23,7 +23,7 @@ struct RowSplit {
 // rows).
 RowSplit split_rows(std::size_t count, double share, std::uint64_t seed);
 
-}  // namespace soma::data
+}  // namespace SOMA_NAMESPACE::data
 
 #ifndef SOMA_DISPATCH
 #include <soma/data/impl/split.ipp>

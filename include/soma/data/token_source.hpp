@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::data {
+namespace SOMA_NAMESPACE::data {
 
 // Token lists one behind the other. `types` may be empty: all types are 0. Labels are of one kind,
 // and the members of the other kinds stay empty; batches have no labels if all are empty.
@@ -82,7 +82,7 @@ class TokenSource final : public IndexedSource {
   TokenLists lists_;
 };
 
-}  // namespace soma::data
+}  // namespace SOMA_NAMESPACE::data
 
 #ifndef SOMA_DISPATCH
 #include <soma/data/impl/token_source.ipp>

@@ -12,18 +12,18 @@
 
 #ifndef SOMA_DISPATCH_ATTENTION_FAMILY
 #define SOMA_DISPATCH_ATTENTION_FAMILY
-namespace soma::dispatch {
+namespace SOMA_NAMESPACE::dispatch {
 template <std::int64_t target>
 struct AttentionFamily;
 }
 #endif
 
-namespace soma::dispatch {
+namespace SOMA_NAMESPACE::dispatch {
 template <>
 struct AttentionFamily<HWY_TARGET> {
   static void fill(Kernels& kernels) { kernels.attention = HWY_NAMESPACE::attention_kernels; }
 };
-}  // namespace soma::dispatch
+}  // namespace SOMA_NAMESPACE::dispatch
 
 #if HWY_ONCE
 void soma::dispatch::fill_attention(std::int64_t target, Kernels& kernels) {

@@ -16,13 +16,13 @@
 
 #ifndef SOMA_DISPATCH_TARGET_FAMILY
 #define SOMA_DISPATCH_TARGET_FAMILY
-namespace soma::dispatch {
+namespace SOMA_NAMESPACE::dispatch {
 template <std::int64_t target>
 struct TargetFamily;
 }
 #endif
 
-namespace soma::dispatch {
+namespace SOMA_NAMESPACE::dispatch {
 template <>
 struct TargetFamily<HWY_TARGET> {
   static void fill(Target& target) {
@@ -33,7 +33,7 @@ struct TargetFamily<HWY_TARGET> {
     target.bf16_tile_rate = HWY_NAMESPACE::bf16_tile_rate;
   }
 };
-}  // namespace soma::dispatch
+}  // namespace SOMA_NAMESPACE::dispatch
 
 #if HWY_ONCE
 
@@ -42,7 +42,7 @@ struct TargetFamily<HWY_TARGET> {
 
 #include <array>
 
-namespace soma::dispatch {
+namespace SOMA_NAMESPACE::dispatch {
 
 // The tables of the targets that this CPU has, best first. Made at the first call and never
 // changed.
@@ -77,7 +77,7 @@ struct Tables {
   }
 };
 
-}  // namespace soma::dispatch
+}  // namespace SOMA_NAMESPACE::dispatch
 
 soma::Context soma::make_context(const ContextOptions& options) {
   static const dispatch::Tables tables;

@@ -4,10 +4,10 @@
 
 #include <soma/runtime/context.hpp>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // Errors of Context's constructor; context.unknown_target lists the targets that both this program
 // and this CPU have.
 Context make_context(const ContextOptions& options = {});
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -12,18 +12,18 @@
 
 #ifndef SOMA_DISPATCH_CONVERT_FAMILY
 #define SOMA_DISPATCH_CONVERT_FAMILY
-namespace soma::dispatch {
+namespace SOMA_NAMESPACE::dispatch {
 template <std::int64_t target>
 struct ConvertFamily;
 }
 #endif
 
-namespace soma::dispatch {
+namespace SOMA_NAMESPACE::dispatch {
 template <>
 struct ConvertFamily<HWY_TARGET> {
   static void fill(Kernels& kernels) { kernels.convert = HWY_NAMESPACE::convert_kernel; }
 };
-}  // namespace soma::dispatch
+}  // namespace SOMA_NAMESPACE::dispatch
 
 #if HWY_ONCE
 void soma::dispatch::fill_convert(std::int64_t target, Kernels& kernels) {

@@ -12,18 +12,18 @@
 
 #ifndef SOMA_DISPATCH_ELEMENT_FAMILY
 #define SOMA_DISPATCH_ELEMENT_FAMILY
-namespace soma::dispatch {
+namespace SOMA_NAMESPACE::dispatch {
 template <std::int64_t target>
 struct ElementFamily;
 }
 #endif
 
-namespace soma::dispatch {
+namespace SOMA_NAMESPACE::dispatch {
 template <>
 struct ElementFamily<HWY_TARGET> {
   static void fill(Kernels& kernels) { kernels.element = HWY_NAMESPACE::element_kernels; }
 };
-}  // namespace soma::dispatch
+}  // namespace SOMA_NAMESPACE::dispatch
 
 #if HWY_ONCE
 void soma::dispatch::fill_element(std::int64_t target, Kernels& kernels) {

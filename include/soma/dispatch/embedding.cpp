@@ -12,18 +12,18 @@
 
 #ifndef SOMA_DISPATCH_EMBEDDING_FAMILY
 #define SOMA_DISPATCH_EMBEDDING_FAMILY
-namespace soma::dispatch {
+namespace SOMA_NAMESPACE::dispatch {
 template <std::int64_t target>
 struct EmbeddingFamily;
 }
 #endif
 
-namespace soma::dispatch {
+namespace SOMA_NAMESPACE::dispatch {
 template <>
 struct EmbeddingFamily<HWY_TARGET> {
   static void fill(Kernels& kernels) { kernels.embedding = HWY_NAMESPACE::embedding_kernels; }
 };
-}  // namespace soma::dispatch
+}  // namespace SOMA_NAMESPACE::dispatch
 
 #if HWY_ONCE
 void soma::dispatch::fill_embedding(std::int64_t target, Kernels& kernels) {

@@ -13,20 +13,20 @@
 
 #ifndef SOMA_DISPATCH_ENGINE_FAMILY
 #define SOMA_DISPATCH_ENGINE_FAMILY
-namespace soma::dispatch {
+namespace SOMA_NAMESPACE::dispatch {
 template <std::int64_t target>
 struct EngineFamily;
 }
 #endif
 
-namespace soma::dispatch {
+namespace SOMA_NAMESPACE::dispatch {
 template <>
 struct EngineFamily<HWY_TARGET> {
   static void fill(const neuroncore::EngineKernels*& kernels) {
     kernels = &HWY_NAMESPACE::engine_kernels;
   }
 };
-}  // namespace soma::dispatch
+}  // namespace SOMA_NAMESPACE::dispatch
 
 #if HWY_ONCE
 const soma::neuroncore::EngineKernels& soma::dispatch::engine_kernels(std::string_view target) {

@@ -8,11 +8,11 @@
 #include <span>
 #include <string_view>
 
-namespace soma::dispatch {
+namespace SOMA_NAMESPACE::dispatch {
 
 // The engine kernels that are compiled for the target with that name (Context::target().name).
 const neuroncore::EngineKernels& engine_kernels(std::string_view target);
 
 std::span<const OperatorProgram> built_in_programs();
 
-}  // namespace soma::dispatch
+}  // namespace SOMA_NAMESPACE::dispatch

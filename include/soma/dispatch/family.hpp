@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace soma::dispatch {
+namespace SOMA_NAMESPACE::dispatch {
 
 // Targets are Highway's numbers here, so that this header does not include Highway. If a unit is
 // not compiled for a target, its function leaves the table unchanged: context.cpp uses only the
@@ -41,4 +41,4 @@ void fill_for(std::int64_t target, Part& part) {
   (std::make_integer_sequence<int, 63>());
 }
 
-}  // namespace soma::dispatch
+}  // namespace SOMA_NAMESPACE::dispatch

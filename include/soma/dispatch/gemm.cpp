@@ -12,18 +12,18 @@
 
 #ifndef SOMA_DISPATCH_GEMM_FAMILY
 #define SOMA_DISPATCH_GEMM_FAMILY
-namespace soma::dispatch {
+namespace SOMA_NAMESPACE::dispatch {
 template <std::int64_t target>
 struct GemmFamily;
 }
 #endif
 
-namespace soma::dispatch {
+namespace SOMA_NAMESPACE::dispatch {
 template <>
 struct GemmFamily<HWY_TARGET> {
   static void fill(Kernels& kernels) { kernels.gemm = HWY_NAMESPACE::gemm_kernels; }
 };
-}  // namespace soma::dispatch
+}  // namespace SOMA_NAMESPACE::dispatch
 
 #if HWY_ONCE
 void soma::dispatch::fill_gemm(std::int64_t target, Kernels& kernels) {

@@ -12,18 +12,18 @@
 
 #ifndef SOMA_DISPATCH_IMAGE_FAMILY
 #define SOMA_DISPATCH_IMAGE_FAMILY
-namespace soma::dispatch {
+namespace SOMA_NAMESPACE::dispatch {
 template <std::int64_t target>
 struct ImageFamily;
 }
 #endif
 
-namespace soma::dispatch {
+namespace SOMA_NAMESPACE::dispatch {
 template <>
 struct ImageFamily<HWY_TARGET> {
   static void fill(Kernels& kernels) { kernels.image = HWY_NAMESPACE::image_kernels; }
 };
-}  // namespace soma::dispatch
+}  // namespace SOMA_NAMESPACE::dispatch
 
 #if HWY_ONCE
 void soma::dispatch::fill_image(std::int64_t target, Kernels& kernels) {

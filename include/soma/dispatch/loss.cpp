@@ -12,18 +12,18 @@
 
 #ifndef SOMA_DISPATCH_LOSS_FAMILY
 #define SOMA_DISPATCH_LOSS_FAMILY
-namespace soma::dispatch {
+namespace SOMA_NAMESPACE::dispatch {
 template <std::int64_t target>
 struct LossFamily;
 }
 #endif
 
-namespace soma::dispatch {
+namespace SOMA_NAMESPACE::dispatch {
 template <>
 struct LossFamily<HWY_TARGET> {
   static void fill(Kernels& kernels) { kernels.loss = HWY_NAMESPACE::loss_kernels; }
 };
-}  // namespace soma::dispatch
+}  // namespace SOMA_NAMESPACE::dispatch
 
 #if HWY_ONCE
 void soma::dispatch::fill_loss(std::int64_t target, Kernels& kernels) {

@@ -12,18 +12,18 @@
 
 #ifndef SOMA_DISPATCH_NORM_FAMILY
 #define SOMA_DISPATCH_NORM_FAMILY
-namespace soma::dispatch {
+namespace SOMA_NAMESPACE::dispatch {
 template <std::int64_t target>
 struct NormFamily;
 }
 #endif
 
-namespace soma::dispatch {
+namespace SOMA_NAMESPACE::dispatch {
 template <>
 struct NormFamily<HWY_TARGET> {
   static void fill(Kernels& kernels) { kernels.norm = HWY_NAMESPACE::norm_kernels; }
 };
-}  // namespace soma::dispatch
+}  // namespace SOMA_NAMESPACE::dispatch
 
 #if HWY_ONCE
 void soma::dispatch::fill_norm(std::int64_t target, Kernels& kernels) {

@@ -12,18 +12,18 @@
 
 #ifndef SOMA_DISPATCH_OPTIMIZER_FAMILY
 #define SOMA_DISPATCH_OPTIMIZER_FAMILY
-namespace soma::dispatch {
+namespace SOMA_NAMESPACE::dispatch {
 template <std::int64_t target>
 struct OptimizerFamily;
 }
 #endif
 
-namespace soma::dispatch {
+namespace SOMA_NAMESPACE::dispatch {
 template <>
 struct OptimizerFamily<HWY_TARGET> {
   static void fill(Kernels& kernels) { kernels.optimizer = HWY_NAMESPACE::optimizer_kernels; }
 };
-}  // namespace soma::dispatch
+}  // namespace SOMA_NAMESPACE::dispatch
 
 #if HWY_ONCE
 void soma::dispatch::fill_optimizer(std::int64_t target, Kernels& kernels) {

@@ -12,18 +12,18 @@
 
 #ifndef SOMA_DISPATCH_QUANTIZE_FAMILY
 #define SOMA_DISPATCH_QUANTIZE_FAMILY
-namespace soma::dispatch {
+namespace SOMA_NAMESPACE::dispatch {
 template <std::int64_t target>
 struct QuantizeFamily;
 }
 #endif
 
-namespace soma::dispatch {
+namespace SOMA_NAMESPACE::dispatch {
 template <>
 struct QuantizeFamily<HWY_TARGET> {
   static void fill(Kernels& kernels) { kernels.quantize = HWY_NAMESPACE::quantize_kernel; }
 };
-}  // namespace soma::dispatch
+}  // namespace SOMA_NAMESPACE::dispatch
 
 #if HWY_ONCE
 void soma::dispatch::fill_quantize(std::int64_t target, Kernels& kernels) {

@@ -12,18 +12,18 @@
 
 #ifndef SOMA_DISPATCH_RANDOM_FAMILY
 #define SOMA_DISPATCH_RANDOM_FAMILY
-namespace soma::dispatch {
+namespace SOMA_NAMESPACE::dispatch {
 template <std::int64_t target>
 struct RandomFamily;
 }
 #endif
 
-namespace soma::dispatch {
+namespace SOMA_NAMESPACE::dispatch {
 template <>
 struct RandomFamily<HWY_TARGET> {
   static void fill(Kernels& kernels) { kernels.random = HWY_NAMESPACE::random_kernel; }
 };
-}  // namespace soma::dispatch
+}  // namespace SOMA_NAMESPACE::dispatch
 
 #if HWY_ONCE
 void soma::dispatch::fill_random(std::int64_t target, Kernels& kernels) {

@@ -12,18 +12,18 @@
 
 #ifndef SOMA_DISPATCH_REDUCE_FAMILY
 #define SOMA_DISPATCH_REDUCE_FAMILY
-namespace soma::dispatch {
+namespace SOMA_NAMESPACE::dispatch {
 template <std::int64_t target>
 struct ReduceFamily;
 }
 #endif
 
-namespace soma::dispatch {
+namespace SOMA_NAMESPACE::dispatch {
 template <>
 struct ReduceFamily<HWY_TARGET> {
   static void fill(Kernels& kernels) { kernels.reduce = HWY_NAMESPACE::reduce_kernels; }
 };
-}  // namespace soma::dispatch
+}  // namespace SOMA_NAMESPACE::dispatch
 
 #if HWY_ONCE
 void soma::dispatch::fill_reduce(std::int64_t target, Kernels& kernels) {

@@ -12,18 +12,18 @@
 
 #ifndef SOMA_DISPATCH_SEQUENCE_FAMILY
 #define SOMA_DISPATCH_SEQUENCE_FAMILY
-namespace soma::dispatch {
+namespace SOMA_NAMESPACE::dispatch {
 template <std::int64_t target>
 struct SequenceFamily;
 }
 #endif
 
-namespace soma::dispatch {
+namespace SOMA_NAMESPACE::dispatch {
 template <>
 struct SequenceFamily<HWY_TARGET> {
   static void fill(Kernels& kernels) { kernels.sequence = HWY_NAMESPACE::sequence_kernels; }
 };
-}  // namespace soma::dispatch
+}  // namespace SOMA_NAMESPACE::dispatch
 
 #if HWY_ONCE
 void soma::dispatch::fill_sequence(std::int64_t target, Kernels& kernels) {

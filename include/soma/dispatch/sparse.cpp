@@ -14,18 +14,18 @@
 
 #ifndef SOMA_DISPATCH_SPARSE_FAMILY
 #define SOMA_DISPATCH_SPARSE_FAMILY
-namespace soma::dispatch {
+namespace SOMA_NAMESPACE::dispatch {
 template <std::int64_t target>
 struct SparseFamily;
 }
 #endif
 
-namespace soma::dispatch {
+namespace SOMA_NAMESPACE::dispatch {
 template <>
 struct SparseFamily<HWY_TARGET> {
   static void fill(SparseTable& table) { table.kernels = &HWY_NAMESPACE::sparse_kernels; }
 };
-}  // namespace soma::dispatch
+}  // namespace SOMA_NAMESPACE::dispatch
 
 #if HWY_ONCE
 
@@ -33,7 +33,7 @@ struct SparseFamily<HWY_TARGET> {
 
 #include <array>
 
-namespace soma::dispatch {
+namespace SOMA_NAMESPACE::dispatch {
 
 // A table for each bit that a target may have. Made at the first call and never changed.
 struct SparseTables {
@@ -48,7 +48,7 @@ struct SparseTables {
   }
 };
 
-}  // namespace soma::dispatch
+}  // namespace SOMA_NAMESPACE::dispatch
 
 const soma::SparseTable& soma::dispatch::sparse_table(std::string_view target) {
   static const SparseTables all;

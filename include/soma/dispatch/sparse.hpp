@@ -5,9 +5,9 @@
 
 #include <string_view>
 
-namespace soma::dispatch {
+namespace SOMA_NAMESPACE::dispatch {
 
 // The sparse kernels that are compiled for the target with that name (Context::target().name).
 const SparseTable& sparse_table(std::string_view target);
 
-}  // namespace soma::dispatch
+}  // namespace SOMA_NAMESPACE::dispatch

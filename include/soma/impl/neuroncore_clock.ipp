@@ -10,7 +10,7 @@
 #include <span>
 #include <string_view>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE PredictedTime predict_time(std::span<const Instruction> record,
                                        const Machine& machine) {
@@ -51,4 +51,4 @@ SOMA_INLINE void write_page(std::string_view path, const Report& report) {
   file.commit();
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE soma_tensor to_plugin(const Tensor& tensor, std::byte* data) {
   soma_tensor result{};
@@ -254,4 +254,4 @@ SOMA_INLINE void PluginRegistrar::refuse(const soma_registrar* registrar,
   if (self.refusal.empty() && reason != nullptr) self.refusal = reason;
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail

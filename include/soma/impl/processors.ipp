@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE int ProcessorRegistrar::add_kernel(const soma_registrar* registrar,
                                                const soma_kernel_operator* op) noexcept {
@@ -29,9 +29,9 @@ SOMA_INLINE void ProcessorRegistrar::check(Context& context, std::string_view op
   if (has_kernels) check_processor_library(context, operation, path, kernels->options);
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE std::vector<const Operator*> load_operators(
     Context& context, std::string_view path, const neuroncore::ProcessorOptions& options) {
@@ -40,4 +40,4 @@ SOMA_INLINE std::vector<const Operator*> load_operators(
   return detail::load_library(context, path, collected);
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::testing {
+namespace SOMA_NAMESPACE::testing {
 
 SOMA_INLINE Report check_operator(Context& context, const Operator& op,
                                   const OperatorSamples& samples) {
@@ -44,4 +44,4 @@ SOMA_INLINE Report check_operator(Context& context, std::string_view name) {
   return check_operator(context, context.operators().at(name));
 }
 
-}  // namespace soma::testing
+}  // namespace SOMA_NAMESPACE::testing

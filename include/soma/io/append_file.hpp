@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 enum class ExistingFile : unsigned char {
   append,   // goes on behind what is there
@@ -55,7 +55,7 @@ class AppendFile {
   off_t size_ = 0;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/io/impl/append_file.ipp>

@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -74,7 +74,7 @@ class AtomicFile {
   std::vector<std::byte> buffer_;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/io/impl/atomic_file.ipp>

@@ -27,7 +27,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 inline constexpr std::string_view part_separator = "-of-";
 inline constexpr std::size_t part_digits = 5, most_parts = 99999;
@@ -72,7 +72,7 @@ void write_checkpoint(std::string_view operation, AtomicFolder& folder,
 Checkpoint read_checkpoint(Context& context, std::string_view operation, const std::string& path,
                            const CheckpointNames* names = nullptr);
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
 #ifndef SOMA_DISPATCH
 #include <soma/io/impl/checkpoint_files.ipp>

@@ -29,7 +29,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // Loads the checkpoint in one such folder (".../best"), while other processes may use the others.
 // Tensors are read-only and lie in the mapped files, which may be deleted meanwhile; tensors whose
@@ -124,7 +124,7 @@ class CheckpointFolder final : public CheckpointStore {
   std::optional<std::uint64_t> parts_step_{};  // none: of the best one
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/io/impl/checkpoint_folder.ipp>

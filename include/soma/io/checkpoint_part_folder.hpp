@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // The folder of rank 0's CheckpointFolder, perhaps under another path or on another machine: both
 // must see the same files. It takes no lock and only handles parts: the functions for whole
@@ -38,7 +38,7 @@ class CheckpointPartFolder final : public CheckpointStore {
   std::string path_;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/io/impl/checkpoint_part_folder.ipp>

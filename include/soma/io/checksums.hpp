@@ -21,7 +21,7 @@
 #endif
 #include <xxhash.h>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 inline constexpr std::string_view checksums_name = "checksums.txt";
 
@@ -36,7 +36,7 @@ std::string checksum_line_of(std::string_view operation, const std::string& fold
 std::string checksum_problem(std::string_view operation, const std::string& folder,
                              std::span<const std::string> names);
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
 #ifndef SOMA_DISPATCH
 #include <soma/io/impl/checksums.ipp>

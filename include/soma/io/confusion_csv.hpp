@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // A cell by RFC 4180: in quotation marks if it needs them.
 std::string csv_cell(std::string_view content);
@@ -19,7 +19,7 @@ std::string csv_cell(std::string_view content);
 std::string confusion_csv(std::span<const std::string> labels,
                           std::span<const std::uint64_t> counts);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/io/impl/confusion_csv.ipp>

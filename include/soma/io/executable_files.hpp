@@ -27,7 +27,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -110,7 +110,7 @@ std::vector<Executable> load_executables(const std::string& folder, std::string_
   return all;
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/io/impl/executable_files.ipp>

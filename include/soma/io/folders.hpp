@@ -10,7 +10,7 @@
 #include <string_view>
 #include <system_error>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // Makes the folder, and its missing parents. Error file.write.
 void make_folders(std::string_view operation, std::string_view path);
@@ -23,7 +23,7 @@ namespace detail {
 void remove_folder(const std::string& path);
 
 }  // namespace detail
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/io/impl/folders.ipp>

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // One writer at a time.
 class JsonLines {
@@ -23,7 +23,7 @@ class JsonLines {
   AppendFile file_;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/io/impl/json_lines.ipp>

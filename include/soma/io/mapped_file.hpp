@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // If another process truncates a mapped file, the next access ends the program (SIGBUS), as with
 // any mapping; replacing the file by rename (AtomicFile) is harmless.
@@ -47,7 +47,7 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/io/impl/mapped_file.ipp>

@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -53,7 +53,7 @@ Tensor load_npy(Context& context, std::string_view path);
 // absent. Errors npy.dtype, file.write, tensor.undefined, neuroncore.dry_run.
 void save_npy(std::string_view path, const Tensor& tensor);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/io/impl/npy.ipp>

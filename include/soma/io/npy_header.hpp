@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 struct NpyHeader {
   std::string_view type;  // "<f4"
@@ -52,7 +52,7 @@ class NpyHeaderReader {
   std::string_view operation_, path_, file_, rest_;
 };
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
 #ifndef SOMA_DISPATCH
 #include <soma/io/impl/npy_header.ipp>

@@ -14,7 +14,7 @@
 #include <span>
 #include <string_view>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 static_assert(std::endian::native == std::endian::little,
               "files hold little-endian elements, which are taken as they lie");
@@ -56,7 +56,7 @@ void write_elements(AtomicFile& file, const Tensor& tensor);
 // True if every byte is a valid bool: reading any other byte as a bool is undefined behaviour.
 bool are_booleans(std::span<const std::byte> bytes);
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
 #ifndef SOMA_DISPATCH
 #include <soma/io/impl/payload.ipp>

@@ -24,7 +24,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -132,7 +132,7 @@ std::string to_json(const Precision& precision);
 // ".json"). Errors train.precision, file.read.
 Precision find_precision(std::string_view name_or_file);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/io/impl/precision_json.ipp>

@@ -14,7 +14,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -69,7 +69,7 @@ std::string to_json(const Record& record);
 // names.
 Record record_from_json(std::string_view text, std::string_view purpose);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/io/impl/record_json.ipp>

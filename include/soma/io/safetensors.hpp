@@ -26,7 +26,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // A tensor in a file whose type or rank soma does not have.
 struct SkippedTensor {
@@ -105,7 +105,7 @@ void save_safetensors(std::string_view path, TensorSource& tensors,
 void save_safetensors(std::string_view path, const StateDict& tensors,
                       const SafetensorsMetadata& metadata = {});
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/io/impl/safetensors.ipp>

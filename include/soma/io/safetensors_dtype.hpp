@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 struct SafetensorsType {
   std::string_view name;
@@ -54,7 +54,7 @@ const SafetensorsType* find_safetensors_type(std::string_view name);
 const SafetensorsType& safetensors_type(std::string_view operation, std::string_view name,
                                         const Tensor& tensor);
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
 #ifndef SOMA_DISPATCH
 #include <soma/io/impl/safetensors_dtype.ipp>

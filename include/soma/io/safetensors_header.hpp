@@ -18,7 +18,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // Texts in a safetensors file beside its tensors.
 using SafetensorsMetadata = std::vector<std::pair<std::string, std::string>>;
@@ -80,7 +80,7 @@ std::string safetensors_header(std::string_view operation,
                                const SafetensorsMetadata& metadata);
 
 }  // namespace detail
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/io/impl/safetensors_header.ipp>

@@ -17,7 +17,7 @@
 #endif
 #include <xxhash.h>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // XXH64, seed 0, over the tensors in ascending order of the bytes of their names. For each: name, a
 // zero byte, its dtype's name in safetensors ("F32"), a zero byte, rank (32 bits), sizes (64 bits
@@ -27,7 +27,7 @@ namespace soma {
 std::uint64_t state_hash(TensorSource& tensors);
 std::uint64_t state_hash(const StateDict& tensors);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/io/impl/state_hash.ipp>

@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -179,4 +179,4 @@ class EventFile {
   std::size_t events_ = 0;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -9,13 +9,13 @@
 
 #include <nlohmann/json.hpp>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // A slice for every call in the profiler, with its shapes, GFLOP/s and GB/s. Errors file.write; an
 // old file stays until the new one is complete.
 void write_trace(std::string_view path, const Profiler& profiler);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/io/impl/trace.ipp>

@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // A matrix that is read. Strides in elements. Element value: the stored number; for int8 and uint8
 // (stored - zero_point) * scale, for floating types stored * scale where scale is not 1.
@@ -100,7 +100,7 @@ void shift_draws(Draws& draws, std::size_t row, std::size_t column) {
 MatrixTarget part(MatrixTarget target, std::size_t row, std::size_t column);
 
 }  // namespace detail
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/kernels/impl/operand.ipp>

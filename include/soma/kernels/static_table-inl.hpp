@@ -41,7 +41,7 @@
 // clang-format on
 #endif
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
 
   [[maybe_unused]] static inline TargetList static_targets() {
@@ -71,4 +71,4 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
   }
 
 }  // namespace )
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

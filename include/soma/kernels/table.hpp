@@ -22,7 +22,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // Converts a run of adjacent elements from one format to another, in these steps.
 struct ConvertArgs {
@@ -75,4 +75,4 @@ struct Kernels {
   SequenceKernels sequence;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-namespace soma::metrics {
+namespace SOMA_NAMESPACE::metrics {
 
 struct Interval {
   double low = 0, high = 0;
@@ -95,7 +95,7 @@ class Classification final : public Metrics {
   std::vector<float> negatives_, positives_;
 };
 
-}  // namespace soma::metrics
+}  // namespace SOMA_NAMESPACE::metrics
 
 #ifndef SOMA_DISPATCH
 #include <soma/metrics/impl/classification.ipp>

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::metrics {
+namespace SOMA_NAMESPACE::metrics {
 
 class Classification;
 
@@ -46,7 +46,7 @@ class Metrics {
   Metrics& operator=(const Metrics&) = default;
 };
 
-}  // namespace soma::metrics
+}  // namespace SOMA_NAMESPACE::metrics
 
 #ifndef SOMA_DISPATCH
 #include <soma/metrics/impl/metrics.ipp>

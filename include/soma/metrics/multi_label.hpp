@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::metrics {
+namespace SOMA_NAMESPACE::metrics {
 
 // A label is predicted if its logit is above 0 (a probability above one half).
 class MultiLabel final : public Metrics {
@@ -47,7 +47,7 @@ class MultiLabel final : public Metrics {
   std::uint64_t cases_ = 0;
 };
 
-}  // namespace soma::metrics
+}  // namespace SOMA_NAMESPACE::metrics
 
 #ifndef SOMA_DISPATCH
 #include <soma/metrics/impl/multi_label.ipp>

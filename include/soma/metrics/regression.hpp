@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace soma::metrics {
+namespace SOMA_NAMESPACE::metrics {
 
 // For one or several numbers in each case. Errors are means over cases and outputs; R2 is the mean
 // over outputs, each relative to its own mean, as in scikit-learn. Sums are double, in the order of
@@ -52,7 +52,7 @@ class Regression final : public Metrics {
   std::uint64_t cases_ = 0;
 };
 
-}  // namespace soma::metrics
+}  // namespace SOMA_NAMESPACE::metrics
 
 #ifndef SOMA_DISPATCH
 #include <soma/metrics/impl/regression.ipp>

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::models {
+namespace SOMA_NAMESPACE::models {
 
 // distilbert has no token types and no dropout after attention. Its layer between the encoder and
 // the classifier has relu instead of tanh, and belongs to the classifier.
@@ -142,7 +142,7 @@ class BertClassifier {
   Var run_piece(std::size_t i, Tape& tape, const Var& x, const Var& token_types) const;
 };
 
-}  // namespace soma::models
+}  // namespace SOMA_NAMESPACE::models
 
 #ifndef SOMA_DISPATCH
 #include <soma/models/impl/bert.ipp>

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::models {
+namespace SOMA_NAMESPACE::models {
 
 // The content of a config.json: the model, its task and its tokenizer.
 struct BertConfigFile {
@@ -72,7 +72,7 @@ std::string default_label(std::size_t i);
 void check_labels(std::string_view operation, const std::vector<std::string>& labels);
 
 }  // namespace detail
-}  // namespace soma::models
+}  // namespace SOMA_NAMESPACE::models
 
 #ifndef SOMA_DISPATCH
 #include <soma/models/impl/bert_config_file.ipp>

@@ -23,7 +23,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace soma::models {
+namespace SOMA_NAMESPACE::models {
 
 namespace detail {
 
@@ -93,7 +93,7 @@ BertConfigFile bert_config_from_json(std::string_view text, std::string_view nam
 // UTF-8, is empty, contains a tab or an end of line, or appears twice.
 std::string to_json(const BertConfigFile& file);
 
-}  // namespace soma::models
+}  // namespace SOMA_NAMESPACE::models
 
 #ifndef SOMA_DISPATCH
 #include <soma/models/impl/bert_config_json.ipp>

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::models {
+namespace SOMA_NAMESPACE::models {
 
 struct ConvNetConfig {
   std::size_t channels = 1, height = 28, width = 28, labels = 10;
@@ -39,7 +39,7 @@ class ConvNet {
   Var run_piece(std::size_t i, Tape& tape, const Var& x) const;
 };
 
-}  // namespace soma::models
+}  // namespace SOMA_NAMESPACE::models
 
 #ifndef SOMA_DISPATCH
 #include <soma/models/impl/conv_net.ipp>

@@ -26,7 +26,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::models {
+namespace SOMA_NAMESPACE::models {
 
 struct ExtremeOptions {
   std::size_t features = 0, classes = 0, width = 128;
@@ -83,7 +83,7 @@ class ExtremeClassifier final : public nn::Task {
   Parameters parameters_;
 };
 
-}  // namespace soma::models
+}  // namespace SOMA_NAMESPACE::models
 
 #ifndef SOMA_DISPATCH
 #include <soma/models/impl/extreme_classifier.ipp>

@@ -18,7 +18,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::models {
+namespace SOMA_NAMESPACE::models {
 
 inline constexpr std::string_view extreme_model_type = "soma_extreme_classifier";
 
@@ -37,7 +37,7 @@ void save_extreme_classifier(const ExtremeClassifier& model, std::string_view fo
 std::unique_ptr<ExtremeClassifier> load_extreme_classifier(Context& context,
                                                            std::string_view folder);
 
-}  // namespace soma::models
+}  // namespace SOMA_NAMESPACE::models
 
 #ifndef SOMA_DISPATCH
 #include <soma/models/impl/extreme_files.ipp>

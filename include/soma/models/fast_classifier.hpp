@@ -30,7 +30,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::models {
+namespace SOMA_NAMESPACE::models {
 
 class FastClassifier final : public nn::Task {
  public:
@@ -108,7 +108,7 @@ class FastClassifier final : public nn::Task {
   Parameters parameters_;
 };
 
-}  // namespace soma::models
+}  // namespace SOMA_NAMESPACE::models
 
 #ifndef SOMA_DISPATCH
 #include <soma/models/impl/fast_classifier.ipp>

@@ -18,7 +18,7 @@
 
 #include <sys/stat.h>
 
-namespace soma::models {
+namespace SOMA_NAMESPACE::models {
 
 struct FastOptions {
   std::vector<std::string> labels{};  // class names
@@ -55,9 +55,9 @@ inline std::uint64_t fast_epochs_for(const TextSetSize& size) {
 
 // ---- config.json
 
-}  // namespace soma::models
+}  // namespace SOMA_NAMESPACE::models
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 inline constexpr std::string_view fast_model_type = "soma_fast_classifier";
 
@@ -66,9 +66,9 @@ std::string joined_labels(const std::vector<std::string>& labels);
 
 Record read_fast_config(const std::string& folder);
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma::models {
+namespace SOMA_NAMESPACE::models {
 
 Record to_record(const FastOptions& options);
 
@@ -79,7 +79,7 @@ FastOptions fast_options_of(const Record& record, std::string_view folder);
 // that of another model.
 bool is_fast_classifier(const std::string& folder);
 
-}  // namespace soma::models
+}  // namespace SOMA_NAMESPACE::models
 
 #ifndef SOMA_DISPATCH
 #include <soma/models/impl/fast_options.ipp>

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::models {
+namespace SOMA_NAMESPACE::models {
 
 class Mlp {
  public:
@@ -37,7 +37,7 @@ class Mlp {
   Var run_piece(std::size_t i, Tape& tape, const Var& x) const;
 };
 
-}  // namespace soma::models
+}  // namespace SOMA_NAMESPACE::models
 
 #ifndef SOMA_DISPATCH
 #include <soma/models/impl/mlp.ipp>

@@ -18,7 +18,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace soma::models::detail {
+namespace SOMA_NAMESPACE::models::detail {
 
 bool is_file(const std::string& path);
 bool is_folder(const std::string& path);
@@ -44,7 +44,7 @@ void check_weights_file(std::string_view operation, const std::string& folder);
 std::vector<SafetensorsFile> model_files(Context& context, std::string_view operation,
                                          const std::string& path);
 
-}  // namespace soma::models::detail
+}  // namespace SOMA_NAMESPACE::models::detail
 
 #ifndef SOMA_DISPATCH
 #include <soma/models/impl/model_files.ipp>

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace soma::models {
+namespace SOMA_NAMESPACE::models {
 
 // The answer for a text. `kind` (data::LabelKind) decides which members are set.
 struct Prediction {
@@ -32,7 +32,7 @@ Stream& operator<<(Stream& stream, const Prediction& prediction) {
   return stream;
 }
 
-}  // namespace soma::models
+}  // namespace SOMA_NAMESPACE::models
 
 #ifndef SOMA_DISPATCH
 #include <soma/models/impl/prediction.ipp>

@@ -25,7 +25,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::models {
+namespace SOMA_NAMESPACE::models {
 
 struct LoadBertOptions {
   // The classifier keeps its initial values even if the file has one: for other labels, or if the
@@ -148,7 +148,7 @@ void check_model_folder(std::string_view operation, std::string_view path);
 void save_bert(std::string_view path, const BertClassifier& classifier,
                const SaveBertOptions& options = {});
 
-}  // namespace soma::models
+}  // namespace SOMA_NAMESPACE::models
 
 #ifndef SOMA_DISPATCH
 #include <soma/models/impl/pretrained.ipp>

@@ -28,7 +28,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::models {
+namespace SOMA_NAMESPACE::models {
 
 struct TextClassifierOptions {
   std::vector<std::string> labels{};  // class names; empty: from_pretrained takes the files' names
@@ -187,7 +187,7 @@ class TextClassifier final : public nn::Task {
   bool pretrained_ = false;
 };
 
-}  // namespace soma::models
+}  // namespace SOMA_NAMESPACE::models
 
 #ifndef SOMA_DISPATCH
 #include <soma/models/impl/text_classifier.ipp>

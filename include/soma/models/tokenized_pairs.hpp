@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::models::detail {
+namespace SOMA_NAMESPACE::models::detail {
 
 // The tokens of text i are ids[offsets[i]] up to ids[offsets[i + 1]].
 struct TokenizedPairs {
@@ -31,7 +31,7 @@ TokenizedPairs tokenize_pairs(Context& context, const text::Tokenizer& tokenizer
                               std::span<const std::string_view> pairs, std::size_t max_length,
                               const StopFlag* stop = nullptr);
 
-}  // namespace soma::models::detail
+}  // namespace SOMA_NAMESPACE::models::detail
 
 #ifndef SOMA_DISPATCH
 #include <soma/models/impl/tokenized_pairs.ipp>

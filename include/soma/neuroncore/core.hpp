@@ -26,7 +26,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 class Core {
   // First: the engines below refer to it.
@@ -178,7 +178,7 @@ class Core {
   std::size_t semaphores_ = 0;
 };
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/impl/core.ipp>

@@ -26,7 +26,7 @@
 #include <string_view>
 #include <utility>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 // The work of a core so far.
 struct Statistics {
@@ -186,7 +186,7 @@ class CoreState {
   std::uint64_t stressed_ = 0;
 };
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/impl/core_state.ipp>

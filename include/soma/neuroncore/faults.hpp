@@ -16,7 +16,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 [[noreturn]] void rule_broken(std::string_view instruction, std::string_view operand,
                               const std::string& value, std::string_view limit);
@@ -38,7 +38,7 @@ std::string text_of(Number value) {
 void at_most(std::string_view instruction, std::string_view operand, std::size_t value,
              std::size_t limit, std::string_view what);
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/impl/faults.ipp>

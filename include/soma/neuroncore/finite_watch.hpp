@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 // "nan", "inf" or "-inf".
 std::string non_finite_text(float value);
@@ -59,7 +59,7 @@ class FiniteWatch final : public InstructionWatch {
   bool wrote_ = true, memset_ = false;
 };
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/impl/finite_watch.ipp>

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 constexpr std::uint32_t dtype_bit(DType dtype) {
   return std::uint32_t{1} << static_cast<unsigned>(dtype);
@@ -105,4 +105,4 @@ constexpr Machine trn1() {
                     dtype_bit(DType::boolean)};
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 namespace detail {
 
@@ -65,7 +65,7 @@ inline constexpr MachineNumber machine_numbers[] = {
 // field out of range, its value and the range.
 const Machine& checked(const Machine& machine);
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/impl/machine_check.ipp>

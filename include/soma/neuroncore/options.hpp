@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 // The order in which the array adds the (at most 128) products of one matmul before the sum joins
 // PSUM.
@@ -57,4 +57,4 @@ struct CoreOptions {
   Overflow overflow = Overflow::infinity;  // for values too large for a cFP8 tile
 };
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

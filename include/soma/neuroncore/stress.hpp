@@ -22,7 +22,7 @@
 #include <string>
 #include <vector>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 // The first difference, by seed, then tensor, then element in row-major order.
 struct StressResult {
@@ -72,7 +72,7 @@ StressResult stress(std::uint64_t seeds, const Run& run) {
   return result;
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/impl/stress.ipp>

@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <string>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 struct BatchNormOptions {
   float epsilon = 1e-5f;
@@ -67,7 +67,7 @@ class BatchNorm2d : public BatchNorm {
   Var operator()(Tape& tape, const Var& x) const;
 };
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn
 
 #ifndef SOMA_DISPATCH
 #include <soma/nn/impl/batch_norm.ipp>

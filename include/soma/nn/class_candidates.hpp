@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 // Memory: 6 bytes for each class. Used by one thread at a time.
 class ClassCandidates {
@@ -76,7 +76,7 @@ class ClassCandidates {
   std::size_t room_ = 0;
 };
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn
 
 #ifndef SOMA_DISPATCH
 #include <soma/nn/impl/class_candidates.ipp>

@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 struct ClassIndexOptions {
   std::size_t tables = 32;
@@ -92,7 +92,7 @@ class ClassIndex {
   bool built_ = false;
 };
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn
 
 #ifndef SOMA_DISPATCH
 #include <soma/nn/impl/class_index.ipp>

@@ -22,7 +22,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 enum class Sampler : std::uint8_t {
   full,        // all classes: no set is drawn
@@ -124,7 +124,7 @@ class ClassSampler {
   Times times_{};
 };
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn
 
 #ifndef SOMA_DISPATCH
 #include <soma/nn/impl/class_sampler.ipp>

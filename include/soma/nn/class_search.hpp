@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 // A class and its logit.
 struct FoundClass {
@@ -78,7 +78,7 @@ class ClassSearch {
   std::vector<float> logits_{};
 };
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn
 
 #ifndef SOMA_DISPATCH
 #include <soma/nn/impl/class_search.ipp>

@@ -20,7 +20,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 // The reduction of the cross entropy: the mean for a whole batch, the sum for a part of a batch.
 CrossEntropySetting loss_of(const data::Batch& batch);
@@ -47,7 +47,7 @@ double counted_labels(const data::Batch& batch, std::span<const float> weights =
 Var class_loss(Tape& tape, const Var& logits, const data::Batch& batch,
                std::span<const float> weights = {});
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn
 
 #ifndef SOMA_DISPATCH
 #include <soma/nn/impl/class_weights.ipp>

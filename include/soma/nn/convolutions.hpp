@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <string>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 namespace detail {
 
@@ -90,7 +90,7 @@ class Flatten {
   void collect(Collector&) const {}
 };
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn
 
 #ifndef SOMA_DISPATCH
 #include <soma/nn/impl/convolutions.ipp>

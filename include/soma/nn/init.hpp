@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <span>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 // Normally distributed numbers with mean 0.
 Tensor normal(Context& context, const Shape& shape, float standard_deviation, const Draw& draw);
@@ -40,7 +40,7 @@ Tensor he_uniform(Context& context, const Shape& weight, const Draw& draw);
 // linear and convolution layers, and of their biases.
 Tensor lecun_uniform(Context& context, const Shape& shape, std::size_t in, const Draw& draw);
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn
 
 #ifndef SOMA_DISPATCH
 #include <soma/nn/impl/init.ipp>

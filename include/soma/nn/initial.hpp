@@ -10,7 +10,7 @@
 #include <initializer_list>
 #include <vector>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 // The initial values of some rows of a parameter.
 struct Initial {
@@ -57,7 +57,7 @@ class InitialStore {
 Var initial_parameter(const Scope& scope, const Shape& shape,
                       std::initializer_list<Initial> initial);
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn
 
 #ifndef SOMA_DISPATCH
 #include <soma/nn/impl/initial.ipp>

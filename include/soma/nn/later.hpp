@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 class Later final : public InitialStore {
  public:
@@ -47,7 +47,7 @@ class Later final : public InitialStore {
   std::vector<Waiting> waiting_;
 };
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn
 
 #ifndef SOMA_DISPATCH
 #include <soma/nn/impl/later.ipp>

@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <optional>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 struct LinearOptions {
   bool bias = true;
@@ -90,7 +90,7 @@ class Conv2d {
   LayerPath path{};
 };
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn
 
 #ifndef SOMA_DISPATCH
 #include <soma/nn/impl/layers.ipp>

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 // x / sqrt(mean of x^2 + epsilon) * weight, over the last dimension. arXiv 1910.07467.
 class RmsNorm {
@@ -48,7 +48,7 @@ class GroupNorm {
   LayerPath path{};
 };
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn
 
 #ifndef SOMA_DISPATCH
 #include <soma/nn/impl/norms.ipp>

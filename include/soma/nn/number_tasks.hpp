@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <string_view>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 namespace detail {
 
@@ -102,7 +102,7 @@ class MultiLabelTask final : public Task {
   std::size_t labels_;
 };
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn
 
 #ifndef SOMA_DISPATCH
 #include <soma/nn/impl/number_tasks.ipp>

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 class Piece {
  public:
@@ -63,7 +63,7 @@ class Piece {
 
 using Pieces = std::vector<Piece>;
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn
 
 #ifndef SOMA_DISPATCH
 #include <soma/nn/impl/pieces.ipp>

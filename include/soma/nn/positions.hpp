@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <string>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 // x + weight[position], for rows [rows, C] that form sequences, or a batch [B, T, C].
 class PositionEmbedding {
@@ -32,7 +32,7 @@ class PositionEmbedding {
   void check_length(std::size_t length) const;
 };
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn
 
 #ifndef SOMA_DISPATCH
 #include <soma/nn/impl/positions.ipp>

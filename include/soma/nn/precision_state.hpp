@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 class PrecisionState final : public ProductFormats {
  public:
@@ -106,7 +106,7 @@ class PrecisionState final : public ProductFormats {
   std::map<std::string, Layer, std::less<>> layers_{};
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/nn/impl/precision_state.ipp>

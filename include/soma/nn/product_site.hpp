@@ -8,7 +8,7 @@
 
 #include <string_view>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 class ProductSite {
  public:
@@ -30,7 +30,7 @@ class ProductSite {
 Var linear_at(const ProductSite& place, Tape& tape, const Var& x, const Var& weight,
               const Var& bias = {}, const LinearSetting& setting = {}, const Var& residual = {});
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn
 
 #ifndef SOMA_DISPATCH
 #include <soma/nn/impl/product_site.ipp>

@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 struct RecurrentOptions {
   std::size_t layers = 1;
@@ -120,7 +120,7 @@ class Lstm : public RecurrentLayers {
                              std::span<const Var> cells = {}) const;
 };
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn
 
 #ifndef SOMA_DISPATCH
 #include <soma/nn/impl/recurrent.ipp>

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 class InitialStore;  // nn/initial.hpp
 
@@ -102,7 +102,7 @@ Parameters parameters(const Module& module, std::string_view path = {}) {
   return result;
 }
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn
 
 #ifndef SOMA_DISPATCH
 #include <soma/nn/impl/scope.ipp>

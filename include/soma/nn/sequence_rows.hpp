@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <string>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 class SequenceRows {
  public:
@@ -25,7 +25,7 @@ class SequenceRows {
   Sequences batch_{};
 };
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn
 
 #ifndef SOMA_DISPATCH
 #include <soma/nn/impl/sequence_rows.ipp>

@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 namespace detail {
 
@@ -107,7 +107,7 @@ class Sequential {
   std::vector<StepUse> steps_;
 };
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn
 
 #ifndef SOMA_DISPATCH
 #include <soma/nn/impl/sequential.ipp>

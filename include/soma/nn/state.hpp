@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 // The parameters' tensors under their names; views, nothing is copied. Error state.duplicate_name.
 StateDict state_dict(const Parameters& parameters);
@@ -17,7 +17,7 @@ StateDict state_dict(const Parameters& parameters);
 std::vector<std::string> load(const Parameters& parameters, const StateDict& state,
                               const CopyIntoOptions& options = {});
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn
 
 #ifndef SOMA_DISPATCH
 #include <soma/nn/impl/state.ipp>

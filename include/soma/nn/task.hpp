@@ -20,11 +20,11 @@
 #include <utility>
 #include <vector>
 
-namespace soma::metrics {
+namespace SOMA_NAMESPACE::metrics {
 class Metrics;  // metrics/metrics.hpp
 }
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 class Task {
  public:
@@ -135,7 +135,7 @@ class ClassificationTask final : public Task {
   std::vector<float> weights_;
 };
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn
 
 #ifndef SOMA_DISPATCH
 #include <soma/nn/impl/task.ipp>

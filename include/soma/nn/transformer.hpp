@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 struct TransformerOptions {
   std::size_t width = 0, heads = 1, inner = 0;  // C, H, width of the feed-forward part
@@ -124,7 +124,7 @@ class TransformerEncoder {
   std::vector<TransformerEncoderLayer> layers;
 };
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn
 
 #ifndef SOMA_DISPATCH
 #include <soma/nn/impl/transformer.ipp>

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 // Attention with queries from x, and keys and values from the memory. Its parameters have the names
 // of MultiHeadAttention.
@@ -65,7 +65,7 @@ class TransformerDecoder {
   std::vector<TransformerDecoderLayer> layers;
 };
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn
 
 #ifndef SOMA_DISPATCH
 #include <soma/nn/impl/transformer_decoder.ipp>

@@ -13,7 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 using ArsCounter = PhiloxCounter;
 using ArsKey = std::array<std::uint32_t, 4>;
@@ -97,4 +97,4 @@ constexpr ArsCounter ars4x32_5(const ArsCounter& counter, const ArsKey& key) {
   return ars::block(counter, key, ars::rounds);
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -9,7 +9,7 @@
 #include <span>
 #include <type_traits>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // A matrix of codes, `rows` x `columns`, each code format.bytes() wide. Rows are `row_stride` bytes
 // apart, and the codes of a row are adjacent. A plain array is one row. The span does not own the
@@ -55,7 +55,7 @@ BasicCodeSpan<Byte> code_span(const FloatFormat& format, std::span<Byte> bytes) 
 CodeSpan code_span(const FloatFormat& format, std::span<std::byte> bytes);
 ConstCodeSpan code_span(const FloatFormat& format, std::span<const std::byte> bytes);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/numeric/impl/code_span.ipp>

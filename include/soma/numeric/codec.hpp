@@ -21,7 +21,7 @@
 #include <bit>
 #include <cstdint>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // A finite nonzero magnitude as an integer times a power of two: significand * 2^exponent, where
 // bit 52 is the top bit of the significand.
@@ -226,4 +226,4 @@ constexpr float decode(const FloatFormat& format, std::uint32_t code) {
   return std::bit_cast<float>(sign | (static_cast<std::uint32_t>(top + 127) << 23) | fraction);
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

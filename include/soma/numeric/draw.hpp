@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // The version of the mapping, which names the cipher. Stochastic rounding can have either
 // (Rounding::draws); all other draws are the first.
@@ -91,4 +91,4 @@ constexpr std::uint32_t rounding_word(const Draw& draw, int bits, std::uint64_t 
                     : random_word(draw, offset, mapping);
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

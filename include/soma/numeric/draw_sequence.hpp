@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 class DrawSequence {
  public:
@@ -32,7 +32,7 @@ class DrawSequence {
   PhiloxCounter words_{};
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/numeric/impl/draw_sequence.ipp>

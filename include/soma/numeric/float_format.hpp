@@ -14,7 +14,7 @@
 #include <bit>
 #include <cstdint>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // The codes that are not finite numbers.
 enum class Specials : std::uint8_t {
@@ -161,4 +161,4 @@ struct FloatFormat {
   }
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

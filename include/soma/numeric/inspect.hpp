@@ -13,7 +13,7 @@
 #include <limits>
 #include <span>
 
-namespace soma::numeric {
+namespace SOMA_NAMESPACE::numeric {
 
 // Counts of elements, and sums over the finite elements. Two inspections can be added.
 struct Inspection {
@@ -49,7 +49,7 @@ Inspection inspect(std::span<const float> values, const FloatFormat& format, flo
 // The number of elements that an update left unchanged.
 std::uint64_t unmoved(std::span<const float> before, std::span<const float> after);
 
-}  // namespace soma::numeric
+}  // namespace SOMA_NAMESPACE::numeric
 
 #ifndef SOMA_DISPATCH
 #include <soma/numeric/impl/inspect.ipp>

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -29,7 +29,7 @@ std::uint64_t attention_index(std::uint64_t ordinal, std::uint64_t head, std::ui
 // An element of a parameter seen as a matrix: row (32 bits), column (32).
 std::uint64_t parameter_index(std::uint64_t row, std::uint64_t column);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/numeric/impl/logical_index.ipp>

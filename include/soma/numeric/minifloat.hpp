@@ -16,7 +16,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 template <FloatFormat Format>
 class minifloat {
@@ -211,4 +211,4 @@ constexpr fp8_e4m3fn operator""_e4m3fn(long double value) {
 
 }  // namespace literals
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

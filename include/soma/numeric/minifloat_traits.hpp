@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // The shortest decimal text that reads back as the same float: "0.1015625", "inf", "nan".
 template <FloatFormat F>
@@ -30,7 +30,7 @@ std::basic_ostream<Character, Traits>& operator<<(std::basic_ostream<Character, 
   return out << static_cast<float>(value);
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 template <soma::FloatFormat F>
 class std::numeric_limits<soma::minifloat<F>> {

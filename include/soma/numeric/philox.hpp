@@ -9,7 +9,7 @@
 #include <array>
 #include <cstdint>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace philox {
 
@@ -38,4 +38,4 @@ constexpr PhiloxCounter philox4x32_10(PhiloxCounter counter, PhiloxKey key) {
   return counter;
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

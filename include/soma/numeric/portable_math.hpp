@@ -17,7 +17,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // The same value, rounded to double, as an operand that cannot be fused with what comes next.
 double rounded(double value);
@@ -98,7 +98,7 @@ double portable_log(double x);
 // result is a normal number. Zeros and infinities as IEEE 754's pow.
 double portable_pow(double base, double exponent);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/numeric/impl/portable_math.ipp>

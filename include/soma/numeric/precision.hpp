@@ -11,7 +11,7 @@
 #include <string_view>
 #include <utility>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 struct Precision {
   std::string name = "fp32";
@@ -96,7 +96,7 @@ Precision all_bf16(std::string_view name, const Rounding& rounding);
 // The presets, in the order of the documentation.
 std::array<Precision, 12> precision_presets();
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/numeric/impl/precision.ipp>

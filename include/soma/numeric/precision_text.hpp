@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // "fp8_e4m3fn, current 1x128 power_of_two scale": the differences from fp32, rounded to nearest,
 // without a scale.
@@ -36,7 +36,7 @@ constexpr bool stored_format(const FloatFormat& format) {
 // Returns `precision` if training supports it. Error train.precision names the role otherwise.
 const Precision& validate(const Precision& precision, std::string_view operation);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/numeric/impl/precision_text.ipp>

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // The conversion of numbers to a narrow format.
 struct Quantizer {
@@ -41,4 +41,4 @@ struct Accumulation {
   friend constexpr bool operator==(const Accumulation&, const Accumulation&) = default;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 enum class RoundingMode : std::uint8_t {
   nearest_even,  // ties to the even significand; without mantissa bits, away from zero (IEEE 754)
@@ -96,7 +96,7 @@ std::uint64_t unsigned_from_environment(const char* name, std::uint64_t largest)
 
 }  // namespace detail
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/numeric/impl/rounding.ipp>

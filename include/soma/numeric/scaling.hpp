@@ -22,7 +22,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 enum class Granularity : std::uint8_t { tensor, row, block_1x128, block_128x128, group_32 };
 enum class ScaleFormat : std::uint8_t {
@@ -180,7 +180,7 @@ class AmaxHistory {
   std::size_t next_ = 0;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/numeric/impl/scaling.ipp>

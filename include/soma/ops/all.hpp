@@ -44,7 +44,7 @@
 #include <cstddef>
 #include <utility>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -174,4 +174,4 @@ constexpr BuiltInOperators make_built_in(std::index_sequence<unary...>,
 inline const BuiltInOperators built_in_operators = detail::make_built_in(
     std::make_index_sequence<unary_count>(), std::make_index_sequence<binary_count>());
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

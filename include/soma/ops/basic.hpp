@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <span>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 struct BasicOperators {
   // element by element
@@ -125,7 +125,7 @@ struct AdafactorSetting {
 };
 void fields(FieldVisitor& visitor, AdafactorSetting& setting);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/ops/impl/basic.ipp>

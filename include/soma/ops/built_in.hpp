@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <span>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 struct BasicOperators;  // ops/basic.hpp
 
@@ -33,7 +33,7 @@ struct BuiltInOperators {
   const Operator& of(Binary function) const;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/ops/impl/built_in.ipp>

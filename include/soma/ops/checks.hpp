@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 void check_floating(std::string_view operation, std::string_view argument, const Tensor& tensor);
 // Checks a result type that the caller chooses. Error operator.value.
@@ -32,7 +32,7 @@ void check_no_padding(std::string_view operation, const Sequences& sequences);
 // Checks that each sequence has a first row. Error ragged.empty_sequence.
 void check_first_rows(std::string_view operation, const Sequences& sequences);
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
 #ifndef SOMA_DISPATCH
 #include <soma/ops/impl/checks.ipp>

@@ -7,7 +7,7 @@
 
 #include <string>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 class GraphLog;  // ops/graph_log.hpp
 
@@ -25,4 +25,4 @@ class Device {
   virtual GraphLog* graph_log() { return nullptr; }
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

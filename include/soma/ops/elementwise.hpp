@@ -15,7 +15,7 @@
 #include <string_view>
 #include <utility>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 // Adjacent elements in fp32: x, or x and dy.
 struct Chunk {
@@ -43,7 +43,7 @@ OperatorSamples elementwise_inputs(const Attributes& attributes);
 NewOperator make_elementwise(std::string_view name, ChunkFunction forward, ChunkFunction gradient,
                              OperatorSamples (*samples)());
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
 #ifndef SOMA_DISPATCH
 #include <soma/ops/impl/elementwise.ipp>

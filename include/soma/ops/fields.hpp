@@ -18,7 +18,7 @@
 #include <string_view>
 #include <type_traits>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 enum class FieldUse : std::uint8_t {
   key,       // another value is another instruction stream
@@ -104,7 +104,7 @@ void fields(FieldVisitor& visitor, Scaling& scaling);
 void fields(FieldVisitor& visitor, Quantizer& quantizer);
 void fields(FieldVisitor& visitor, Accumulation& accumulation);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/ops/impl/fields.ipp>

@@ -1,6 +1,8 @@
 #pragma once
 // GraphLog: the calls that a device ran in graphs, in words, so that ranks can compare them.
 
+#include <soma/base/config.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -8,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 class GraphLog {
  public:
@@ -37,7 +39,7 @@ class GraphLog {
   std::vector<Call> calls_;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/ops/impl/graph_log.ipp>

@@ -22,7 +22,7 @@
 #include <string_view>
 #include <type_traits>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 struct Program;          // an accelerator's program, opaque here
 struct OperatorSamples;  // ops/samples.hpp
@@ -209,7 +209,7 @@ void check_complete(std::string_view operation, const Operator& op);
 
 }  // namespace detail
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/ops/impl/operator.ipp>

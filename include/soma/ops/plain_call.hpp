@@ -12,7 +12,7 @@
 #include <span>
 #include <utility>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 bool widened(const Tensor& tensor);
 // An outline has no elements to arrange.
@@ -85,7 +85,7 @@ void with_plain_tensors(const GradientCall& call, Function&& function) {
   }
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
 #ifndef SOMA_DISPATCH
 #include <soma/ops/impl/plain_call.ipp>

@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -83,7 +83,7 @@ void check_processor_library(Context& context, std::string_view operation, std::
 // modelled hardware. Thread-safe. Error operator.unknown: the operator is no kernel for processors.
 neuroncore::ProcessorReport processor_report(const Operator& op);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/ops/impl/processor_operator.ipp>

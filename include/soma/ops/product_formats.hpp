@@ -18,7 +18,7 @@
 #include <span>
 #include <string_view>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 struct LinearOperand {
   Quantizer quantizer{};
@@ -73,4 +73,4 @@ class ProductFormats {
   ProductFormats() = default;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

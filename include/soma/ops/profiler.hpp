@@ -27,7 +27,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // One call of an operator. Times as in monotonic_nanoseconds().
 struct ProfileEvent {
@@ -96,7 +96,7 @@ class Profiler final : public Device {
   std::vector<ProfileRow> rows_;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/ops/impl/profiler.ipp>

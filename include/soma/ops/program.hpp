@@ -5,7 +5,7 @@
 
 #include <soma/ops/operator.hpp>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace neuroncore {
 class Core;
@@ -25,4 +25,4 @@ struct OperatorProgram {
   Program program;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

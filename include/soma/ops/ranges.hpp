@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 // The number of parts into which work with that cost and that many items should be divided.
 std::size_t worthwhile_tasks(Context& context, std::size_t items, std::size_t cost,
@@ -92,7 +92,7 @@ void for_elements(Context& context, const Shape& shape, bool adjacent, std::size
   }
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
 #ifndef SOMA_DISPATCH
 #include <soma/ops/impl/ranges.ipp>

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // A line of the program, for messages: the caller of a function that has here() as a default
 // argument. (clang 14 lacks std::source_location.)
@@ -91,7 +91,7 @@ class OperatorRegistry {
 // built-in operators belong to the device that runs them and are not listed.)
 std::string describe(const OperatorRegistry& registry);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/ops/impl/registry.ipp>

@@ -11,7 +11,7 @@
 #include <span>
 #include <string>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 using Outputs = std::array<Tensor, max_outputs>;
 
@@ -42,7 +42,7 @@ Outputs run(Context& context, const Operator& op, const Attributes& attributes,
 Outputs run(Context& context, const Operator& op, const Attributes& attributes,
             std::initializer_list<Tensor> inputs, const Sequences& sequences = {});
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/ops/impl/run.ipp>

@@ -22,7 +22,7 @@
 #define SOMA_BUILT_IN_SAMPLES(function) nullptr
 #endif
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // A tensor of the reference: row-major doubles. Whole numbers and flags are doubles too.
 struct ReferenceTensor {
@@ -63,4 +63,4 @@ struct OperatorSamples {
                                             const std::vector<ReferenceTensor>&) = nullptr;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

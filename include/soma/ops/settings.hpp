@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // The elements of a site that are dropped.
 struct DropoutSetting {
@@ -206,7 +206,7 @@ struct LambSetting {
 };
 void fields(FieldVisitor& visitor, LambSetting& setting);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/ops/impl/settings.ipp>

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <utility>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 // An optional input, which may also be missing at the end of the list.
 Tensor input_or_none(std::span<const Tensor> inputs, std::size_t index);
@@ -53,7 +53,7 @@ class RowSegments {
   Segments segments_;
 };
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
 #ifndef SOMA_DISPATCH
 #include <soma/ops/impl/support.ipp>

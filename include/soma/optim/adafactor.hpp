@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::optim {
+namespace SOMA_NAMESPACE::optim {
 
 struct AdafactorOptions {
   double beta2_decay = -0.8;   // step t replaces a share t^beta2_decay of the stored means
@@ -48,7 +48,7 @@ class Adafactor final : public Optimizer {
   AdafactorOptions options_;
 };
 
-}  // namespace soma::optim
+}  // namespace SOMA_NAMESPACE::optim
 
 #ifndef SOMA_DISPATCH
 #include <soma/optim/impl/adafactor.ipp>

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::optim {
+namespace SOMA_NAMESPACE::optim {
 
 // Takes the options of AdamW. Without weight decay its steps equal AdamW's to the bit.
 class Adam final : public Optimizer {
@@ -30,7 +30,7 @@ class Adam final : public Optimizer {
   AdamWOptions options_;
 };
 
-}  // namespace soma::optim
+}  // namespace SOMA_NAMESPACE::optim
 
 #ifndef SOMA_DISPATCH
 #include <soma/optim/impl/adam.ipp>

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::optim {
+namespace SOMA_NAMESPACE::optim {
 
 namespace detail {
 
@@ -57,7 +57,7 @@ class AdamW final : public Optimizer {
   AdamWOptions options_;
 };
 
-}  // namespace soma::optim
+}  // namespace SOMA_NAMESPACE::optim
 
 #ifndef SOMA_DISPATCH
 #include <soma/optim/impl/adamw.ipp>

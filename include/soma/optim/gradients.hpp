@@ -16,7 +16,7 @@
 #include <span>
 #include <utility>
 
-namespace soma::optim {
+namespace SOMA_NAMESPACE::optim {
 
 namespace detail {
 
@@ -102,7 +102,7 @@ float clipping_factor(double norm, double limit);
 
 bool gradients_finite(Context& context, const Parameters& parameters);
 
-}  // namespace soma::optim
+}  // namespace SOMA_NAMESPACE::optim
 
 #ifndef SOMA_DISPATCH
 #include <soma/optim/impl/gradients.ipp>

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace soma::optim {
+namespace SOMA_NAMESPACE::optim {
 
 struct LambOptions {
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6;
@@ -30,7 +30,7 @@ class Lamb final : public Optimizer {
   LambOptions options_;
 };
 
-}  // namespace soma::optim
+}  // namespace SOMA_NAMESPACE::optim
 
 #ifndef SOMA_DISPATCH
 #include <soma/optim/impl/lamb.ipp>

@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::optim {
+namespace SOMA_NAMESPACE::optim {
 
 struct LazyAdamWOptions {
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
@@ -75,7 +75,7 @@ class LazyAdamW final : public Optimizer {
   std::vector<History> history_;
 };
 
-}  // namespace soma::optim
+}  // namespace SOMA_NAMESPACE::optim
 
 #ifndef SOMA_DISPATCH
 #include <soma/optim/impl/lazy_adamw.ipp>

@@ -3,9 +3,11 @@
 // power of two so that small gradients survive a narrow format. The scale halves when a gradient
 // overflows, and doubles after many steps without an overflow.
 
+#include <soma/base/config.hpp>
+
 #include <cstdint>
 
-namespace soma::optim {
+namespace SOMA_NAMESPACE::optim {
 
 struct LossScalerOptions {
   float initial = 65536, smallest = 1, largest = 16777216;  // powers of two
@@ -36,7 +38,7 @@ class LossScaler {
   std::uint32_t good_steps_ = 0;
 };
 
-}  // namespace soma::optim
+}  // namespace SOMA_NAMESPACE::optim
 
 #ifndef SOMA_DISPATCH
 #include <soma/optim/impl/loss_scaler.ipp>

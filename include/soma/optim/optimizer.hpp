@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::optim {
+namespace SOMA_NAMESPACE::optim {
 
 // Parameters with the same settings.
 struct Group {
@@ -183,7 +183,7 @@ class Optimizer {
   bool chosen_ = false;                     // by a rounding
 };
 
-}  // namespace soma::optim
+}  // namespace SOMA_NAMESPACE::optim
 
 #ifndef SOMA_DISPATCH
 #include <soma/optim/impl/optimizer.ipp>

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::optim {
+namespace SOMA_NAMESPACE::optim {
 
 namespace detail {
 
@@ -75,7 +75,7 @@ class Adagrad final : public Optimizer {
   AdagradOptions options_;
 };
 
-}  // namespace soma::optim
+}  // namespace SOMA_NAMESPACE::optim
 
 #ifndef SOMA_DISPATCH
 #include <soma/optim/impl/rmsprop.ipp>

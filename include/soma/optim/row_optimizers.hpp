@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::optim {
+namespace SOMA_NAMESPACE::optim {
 
 // The base class of row optimizers. Their states have names and shapes of their own, so it
 // overrides state() and load_state().
@@ -118,7 +118,7 @@ class RowAdam final : public RowOptimizer {
   RowAdamOptions options_;
 };
 
-}  // namespace soma::optim
+}  // namespace SOMA_NAMESPACE::optim
 
 #ifndef SOMA_DISPATCH
 #include <soma/optim/impl/row_optimizers.ipp>

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::optim {
+namespace SOMA_NAMESPACE::optim {
 
 // How the learning rate falls after the warm-up. t is the number of steps since the warm-up, and n
 // the number of steps from there to the end of the training:
@@ -63,7 +63,7 @@ struct Plateau {
   void add(double value, std::uint64_t patience);
 };
 
-}  // namespace soma::optim
+}  // namespace SOMA_NAMESPACE::optim
 
 #ifndef SOMA_DISPATCH
 #include <soma/optim/impl/schedule.ipp>

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::optim {
+namespace SOMA_NAMESPACE::optim {
 
 struct SgdOptions {
   float momentum = 0, dampening = 0;
@@ -33,7 +33,7 @@ class Sgd final : public Optimizer {
   SgdOptions options_;
 };
 
-}  // namespace soma::optim
+}  // namespace SOMA_NAMESPACE::optim
 
 #ifndef SOMA_DISPATCH
 #include <soma/optim/impl/sgd.ipp>

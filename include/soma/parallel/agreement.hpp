@@ -16,7 +16,7 @@
 #include <system_error>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -54,7 +54,7 @@ void agree(Communicator& communicator, const Record& record);
 void broadcast_checked(Communicator& communicator, std::span<std::byte> bytes,
                        std::string_view what, int root = 0);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/parallel/impl/agreement.ipp>

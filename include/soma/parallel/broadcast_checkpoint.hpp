@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -31,7 +31,7 @@ Record broadcast_record(Communicator& communicator, const Record& record);
 Checkpoint broadcast_checkpoint(Communicator& communicator, Context& context,
                                 const Checkpoint& checkpoint);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/parallel/impl/broadcast_checkpoint.ipp>

@@ -18,7 +18,7 @@
 #include <limits>
 #include <span>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // Adds over the ranks in the order of the shard tree, in fp32. Each rank gets its owned_range() of
 // the result, which is returned; the rest of the buffer is overwritten.
@@ -92,7 +92,7 @@ void all_reduce_sum(Communicator& communicator, Heap& heap, std::span<std::uint6
 // Any number of ranks. Error parallel.argument: no such root.
 void broadcast(Communicator& communicator, std::span<std::byte> bytes, int root = 0);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/parallel/impl/collectives.ipp>

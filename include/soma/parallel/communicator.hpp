@@ -23,7 +23,7 @@
 #include <sched.h>
 #include <time.h>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 class Communicator;
 class GroupCommunicator;
@@ -143,7 +143,7 @@ class Communicator {
   std::int64_t time_limit_ = 600'000'000'000;  // ten minutes: longer than any evaluation pause
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/parallel/impl/communicator.ipp>

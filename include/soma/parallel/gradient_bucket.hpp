@@ -15,7 +15,7 @@
 #include <span>
 #include <utility>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // The common settings of all buckets of a step.
 struct ReductionSetting {
@@ -74,7 +74,7 @@ class GradientBucket final : public Counted, private Partition {
   AllGather gather_;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/parallel/impl/gradient_bucket.ipp>

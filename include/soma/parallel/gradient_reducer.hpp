@@ -36,7 +36,7 @@
 #include <span>
 #include <utility>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 struct GradientReducerOptions {
   std::size_t bucket_bytes = std::size_t{4} << 20;
@@ -126,7 +126,7 @@ class GradientReducer final : public GradientReceiver {
   ReductionTimes times_{};
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/parallel/impl/gradient_reducer.ipp>

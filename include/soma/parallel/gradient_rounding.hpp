@@ -12,7 +12,7 @@
 #include <span>
 #include <string>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // Stochastic draws are keyed by seed, step, the set of ranks whose addends are in a sum, and the
 // number of the element among all elements that a step reduces. So the bits depend on the number of
@@ -45,7 +45,7 @@ class GradientRounding final : public SumFormat {
   const HeapVector<Run>& runs_;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/parallel/impl/gradient_rounding.ipp>

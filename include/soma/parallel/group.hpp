@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // A view: messages go through the parent, between the same processes. It has no tags of its own:
 // two groups that share more than one rank, and the parent itself, must use different tags. Errors
@@ -57,7 +57,7 @@ class AloneCommunicator final : public Communicator {
   void cancel(std::uint64_t) noexcept override {}
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/parallel/impl/group.ipp>

@@ -18,7 +18,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // The shared state of the ranks. Must outlive their communicators.
 class InProcessGroup {
@@ -97,7 +97,7 @@ class InProcessCommunicator final : public Communicator {
   std::uint64_t seen_ = 0;  // changes that the last poll knew of
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/parallel/impl/in_process.ipp>

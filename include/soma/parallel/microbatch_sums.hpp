@@ -18,7 +18,7 @@
 #include <string>
 #include <utility>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // Each addend of a parameter is summed by itself and goes to the next receiver when the last
 // micro-batch's addend has come; that receiver adds replicas, rounds, and passes the sum to the
@@ -72,7 +72,7 @@ class TreeSum {
   float top_ = 0;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/parallel/impl/microbatch_sums.ipp>

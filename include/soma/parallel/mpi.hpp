@@ -34,7 +34,7 @@
 #endif
 #include <mpi.h>
 
-namespace soma::mpi {
+namespace SOMA_NAMESPACE::mpi {
 
 namespace detail {
 
@@ -242,4 +242,4 @@ class Communicator final : public soma::Communicator {
   std::map<std::uint64_t, Message> messages_;
 };
 
-}  // namespace soma::mpi
+}  // namespace SOMA_NAMESPACE::mpi

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <string>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 struct Part {
   std::size_t begin = 0, count = 0;
@@ -71,7 +71,7 @@ class EvenPartition final : public Partition {
   std::size_t count_;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/parallel/impl/partition.ipp>

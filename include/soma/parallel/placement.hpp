@@ -1,10 +1,12 @@
 #pragma once
 // The assignment of ranks to stages and pipelines.
 
+#include <soma/base/config.hpp>
+
 #include <cstddef>
 #include <cstdint>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 enum class Placement : std::uint8_t {
   cluster,  // the stages of a pipeline are neighbours: {0, 1}, {2, 3}
@@ -22,7 +24,7 @@ PipelinePlace pipeline_place(std::size_t rank, std::size_t ranks, std::size_t pa
 std::size_t pipeline_rank(PipelinePlace place, std::size_t ranks, std::size_t partitions,
                           Placement placement);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/parallel/impl/placement.ipp>

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // The costs of one piece of a model, computed on one micro-batch.
 struct PieceCost {
@@ -73,7 +73,7 @@ std::vector<std::size_t> cuts_by_name(const std::vector<PieceCost>& pieces,
 // is damaged. record.missing and record.type name the missing entries of a damaged record.
 PipelinePlan plan_from_record(const Record& record, const PipelinePlan& wanted);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/parallel/impl/plan.ipp>

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <span>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // For a variable, for a parameter that is some of its rows (Parameter), or for a sparse gradient
 // with some of these rows. Row numbers count within that tensor.
@@ -33,7 +33,7 @@ class RowPartition final : public Partition {
   std::span<const std::int64_t> present_{};
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/parallel/impl/row_partition.ipp>

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 enum class PipelineOp : std::uint8_t {
   forward,
@@ -104,7 +104,7 @@ Simulation simulate(const PipelineSchedule& schedule, const PipelineTimes& times
 // and the stages do not wait for each other forever.
 void validate(const PipelineSchedule& schedule);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/parallel/impl/schedule.ipp>

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <span>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 // Uninitialised numbers on a heap. Grows and never shrinks, so repeated work allocates nothing.
 template <class T>
@@ -40,4 +40,4 @@ class Scratch {
   std::size_t capacity_ = 0;
 };
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail

@@ -30,7 +30,7 @@
 #include <cstddef>
 #include <utility>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace programs::detail {
 
@@ -86,4 +86,4 @@ inline constexpr auto program_list = list_programs(std::make_index_sequence<unar
 
 }  // namespace programs::detail
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

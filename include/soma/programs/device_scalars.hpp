@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 class DeviceScalars {
  public:
@@ -56,7 +56,7 @@ class DeviceScalars {
   PredictedTime before_;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/programs/impl/device_scalars.ipp>

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -52,7 +52,7 @@ class FiniteCheck {
   std::vector<Tensor> before_;  // copies of the inputs that the call may write
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/programs/impl/finite_check.ipp>

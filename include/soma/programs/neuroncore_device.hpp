@@ -30,7 +30,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 class NeuronCoreDevice final : public Device {
  public:
@@ -154,7 +154,7 @@ class NeuronCoreDevice final : public Device {
   Callback<void(const Operator&, const OperatorCall&)> on_operator_;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/programs/impl/neuroncore_device.ipp>

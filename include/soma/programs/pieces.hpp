@@ -8,7 +8,7 @@
 #include <array>
 #include <cstddef>
 
-namespace soma::programs {
+namespace SOMA_NAMESPACE::programs {
 
 // Adjacent elements as rows of equal length that fill the partitions, followed by the rest as one
 // shorter row.
@@ -100,7 +100,7 @@ class RepeatedRow {
 HbmView column_of(const HbmView& vector, std::size_t row, std::size_t count);
 Tile column_tile(Core& core, std::size_t partitions);
 
-}  // namespace soma::programs
+}  // namespace SOMA_NAMESPACE::programs
 
 #ifndef SOMA_DISPATCH
 #include <soma/programs/impl/pieces.ipp>

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 enum class RunMode : std::uint8_t {
   eager,  // each operator at once: a launch and a barrier each
@@ -79,7 +79,7 @@ struct OperatorCount {
   std::size_t sbuf_high_water = 0, psum_high_water = 0;  // bytes a partition
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/programs/impl/run_mode.ipp>

@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <optional>
 
-namespace soma::programs {
+namespace SOMA_NAMESPACE::programs {
 
 using neuroncore::Alu;
 using neuroncore::Core;
@@ -85,7 +85,7 @@ class Pair {
 // Loads and stores use separate queues, so that a store does not delay the next load.
 inline constexpr std::size_t store_queue = 1;
 
-}  // namespace soma::programs
+}  // namespace SOMA_NAMESPACE::programs
 
 #ifndef SOMA_DISPATCH
 #include <soma/programs/impl/support.ipp>

@@ -7,7 +7,7 @@
 
 #include <string_view>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // The choice depends on the CPU's model, never on a timing. AMX tiles are used wherever they exist:
 // by construction they multiply bf16 numbers sixteen times as fast as fp32 multiply-adds run. The
@@ -16,7 +16,7 @@ namespace soma {
 // these instructions.
 Bf16Choice bf16_choice(const CpuIdentity& cpu, bool has_loop);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/runtime/impl/bf16_products.ipp>

@@ -7,7 +7,7 @@
 
 #include <utility>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 template <class Signature>
 class Callback;
@@ -42,4 +42,4 @@ class Callback<void(Arguments...)> {
   Shared<Kept> kept_;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -9,12 +9,12 @@
 
 #include <time.h>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // Nanoseconds since some moment in the past.
 std::int64_t monotonic_nanoseconds();
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/runtime/impl/clock.ipp>

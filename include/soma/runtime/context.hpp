@@ -19,7 +19,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 struct Kernels;           // kernels/table.hpp
 struct BuiltInOperators;  // ops/built_in.hpp
@@ -157,7 +157,7 @@ class Context {
   std::atomic<std::uint64_t> last_id_{0};
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/runtime/impl/context.ipp>

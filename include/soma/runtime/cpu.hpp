@@ -24,7 +24,7 @@
 #include <cpuid.h>
 #endif
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 struct CpuIdentity {
   std::string vendor, name;  // "AuthenticAMD", "AMD EPYC ..."
@@ -78,7 +78,7 @@ bool ask_for_tiles();
 // Asks for the tile registers if the CPU has them.
 CpuIdentity cpu_identity();
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/runtime/impl/cpu.ipp>

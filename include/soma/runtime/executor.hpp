@@ -4,7 +4,7 @@
 
 #include <soma/base/config.hpp>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // run(self, tasks, task, arg) calls task(arg, 0) ... task(arg, tasks - 1), each exactly once, on
 // any threads and in any order, and returns when all have returned. soma asks for at most `width`
@@ -30,4 +30,4 @@ struct OwnedExecutor {
   void (*end)(void* self) = nullptr;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -14,7 +14,7 @@
 #include <cfenv>
 #endif
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 class FloatEnvironment {
  public:
@@ -47,4 +47,4 @@ class FloatEnvironment {
 #endif
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

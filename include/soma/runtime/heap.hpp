@@ -34,7 +34,7 @@
 #include <sanitizer/asan_interface.h>
 #endif
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // Thread-safe. Blocks are aligned to memory_alignment, never to more. A block costs 64 bytes beside
 // its content. Allocation and deallocation take constant time, except for the search among the
@@ -130,7 +130,7 @@ class Heap {
   bool dry_ = false;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/runtime/impl/heap.ipp>

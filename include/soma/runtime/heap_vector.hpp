@@ -12,7 +12,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // Movable, not copyable. Members do the same as those of std::vector. Error memory.exhausted.
 template <class T>
@@ -105,4 +105,4 @@ class HeapVector {
   std::size_t size_ = 0, capacity_ = 0;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

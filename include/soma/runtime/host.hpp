@@ -18,7 +18,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 struct HostDescription {
   CpuIdentity cpu;
@@ -71,7 +71,7 @@ HostDescription describe_host(Context& context, Measure measure = Measure::yes);
 
 std::string to_string(const HostDescription& host);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/runtime/impl/host.ipp>

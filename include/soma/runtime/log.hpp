@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 enum class LogLevel : std::uint8_t { debug, info, warning, error };
 
@@ -19,7 +19,7 @@ struct LogSink {
   void operator()(LogLevel level, std::string_view message) const;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/runtime/impl/log.ipp>

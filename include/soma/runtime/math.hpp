@@ -1,10 +1,12 @@
 #pragma once
 // The choices of arithmetic that may give different bits on different CPUs.
 
+#include <soma/base/config.hpp>
+
 #include <cstdint>
 #include <string_view>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // fast: products, fp32 products included, may use bf16 instructions where this CPU is faster with
 // them. portable: the same bits on every target with fused multiply-add; a target without it is
@@ -54,4 +56,4 @@ struct Bf16Choice {
   std::string_view reason{};
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

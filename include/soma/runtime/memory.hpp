@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #endif
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // Every block is aligned to at least a cache line, which is also the widest vector.
 inline constexpr std::size_t memory_alignment = 64;
@@ -97,7 +97,7 @@ class CountingResource {
   std::atomic<std::uint64_t> allocations_{0};
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/runtime/impl/memory.ipp>

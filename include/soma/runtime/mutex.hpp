@@ -2,9 +2,11 @@
 // Mutex and Condition: a POSIX mutex and condition variable. Including <mutex> would cost every
 // unit that includes soma a tenth of a plain unit, and <condition_variable> more.
 
+#include <soma/base/config.hpp>
+
 #include <pthread.h>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 class Mutex {
  public:
@@ -51,7 +53,7 @@ class Condition {
   pthread_cond_t handle_ = PTHREAD_COND_INITIALIZER;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/runtime/impl/mutex.ipp>

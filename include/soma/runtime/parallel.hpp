@@ -12,7 +12,7 @@
 #include <exception>
 #include <type_traits>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -67,7 +67,7 @@ void parallel(Context& context, int tasks, Function&& function) {
 #endif
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/runtime/impl/parallel.ipp>

@@ -9,7 +9,7 @@
 #include <new>
 #include <utility>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // The first base class of every shared object.
 class Counted {
@@ -68,4 +68,4 @@ class Shared {
   T* object_ = nullptr;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

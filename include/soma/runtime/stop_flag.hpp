@@ -8,7 +8,7 @@
 #include <atomic>
 #include <string_view>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 class StopFlag {
  public:
@@ -25,7 +25,7 @@ class StopFlag {
 // runtime.stopped.
 void check_stop(const StopFlag* stop, std::string_view operation);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/runtime/impl/stop_flag.ipp>

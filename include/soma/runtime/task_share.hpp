@@ -7,7 +7,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // Opened by one thread, when the last job of this share is finished; the rest is for any thread. A
 // thread that was away for any time may still try to take: it takes a task of the job that is open
@@ -53,7 +53,7 @@ class TaskShare {
   std::atomic<std::uint64_t> word_{0};
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/runtime/impl/task_share.ipp>

@@ -36,7 +36,7 @@
 
 #include <pthread.h>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 class ThreadPool {
  public:
@@ -149,7 +149,7 @@ class ThreadPool {
 // A pool without a name, which a context owns. Errors as of ThreadPool's constructor.
 OwnedExecutor make_thread_pool(int width);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/runtime/impl/thread_pool.ipp>

@@ -16,7 +16,7 @@
 #include <unistd.h>
 #endif
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // How long a thread spins for what another one does, before it sleeps: half as long after each wait
 // that did not succeed, twice as long after one that did. Where other threads compute on the same
@@ -77,7 +77,7 @@ class Sleeper {
   static_assert(sizeof(std::atomic<std::uint32_t>) == 4, "a futex is four bytes");
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/runtime/impl/waiting.ipp>

@@ -8,7 +8,7 @@
 #include <cpuid.h>
 #endif
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 struct AesInstructions {
   bool blocks = false;   // a round of one block (AES-NI, AArch64's)
@@ -34,4 +34,4 @@ inline const AesInstructions& aes_instructions() {
   return found;
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

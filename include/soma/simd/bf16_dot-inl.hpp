@@ -16,7 +16,7 @@
 
 #include <hwy/highway.h>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 namespace HWY_NAMESPACE {
 
 // True if the target may be compiled with these instructions. Callers ask the CPU before they run
@@ -25,11 +25,11 @@ namespace HWY_NAMESPACE {
 inline constexpr bool has_bf16_dot = SOMA_HAS_BF16_DOT;
 
 }  // namespace HWY_NAMESPACE
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #if SOMA_HAS_BF16_DOT
 HWY_BEFORE_NAMESPACE();
-namespace soma {
+namespace SOMA_NAMESPACE {
 namespace HWY_NAMESPACE {
 
 // Returns sum + a[2i] b[2i] + a[2i+1] b[2i+1] in lane i. Each float of a and b holds two bf16
@@ -77,7 +77,7 @@ HWY_INLINE bool any_subnormal(V... vectors) {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 HWY_AFTER_NAMESPACE();
 #endif
 

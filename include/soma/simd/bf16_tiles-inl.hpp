@@ -27,7 +27,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 namespace HWY_NAMESPACE {
 
 // Rows of a tile, floats (or pairs of bf16 numbers) in a row of it, and steps of k in a product.
@@ -39,11 +39,11 @@ inline constexpr std::size_t tile_lines = 16, tile_floats = 16, tile_steps = 2 *
 #define SOMA_HAS_BF16_TILES SOMA_HAS_BF16_DOT
 
 }  // namespace HWY_NAMESPACE
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #if SOMA_HAS_BF16_TILES
 HWY_BEFORE_NAMESPACE();
-namespace soma {
+namespace SOMA_NAMESPACE {
 namespace HWY_NAMESPACE {
 
 namespace {  // internal linkage: units with other flags have their own
@@ -131,7 +131,7 @@ struct SumTiles {
 }  // namespace
 
 }  // namespace HWY_NAMESPACE
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 HWY_AFTER_NAMESPACE();
 #endif
 

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 struct CodecParams {
   int width;          // bytes of a stored code
@@ -86,4 +86,4 @@ constexpr CodecParams make_codec_params(const FloatFormat& f, const Rounding& ro
   return p;
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

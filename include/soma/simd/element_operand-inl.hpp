@@ -14,7 +14,7 @@
 
 #include <hwy/highway.h>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 namespace HWY_NAMESPACE {
 
 // A float in memory: an fp32 number, or two bf16 numbers.
@@ -25,11 +25,11 @@ using ElementPlace [[gnu::may_alias]] = const float;
 inline constexpr bool has_element_operands = SOMA_HAS_ELEMENT_OPERANDS;
 
 }  // namespace HWY_NAMESPACE
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #if SOMA_HAS_ELEMENT_OPERANDS
 HWY_BEFORE_NAMESPACE();
-namespace soma {
+namespace SOMA_NAMESPACE {
 namespace HWY_NAMESPACE {
 
 // *a b + sum in each of 16 lanes, rounded once.
@@ -46,7 +46,7 @@ HWY_INLINE V dot_element_pairs(ElementPlace* a, V b, V sum) {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 HWY_AFTER_NAMESPACE();
 #endif
 

@@ -8,7 +8,7 @@
 
 #include <string>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // Adds the facts that decide the bits of a run beside its settings: the library's version, the
 // device, the mode of arithmetic, fused multiply-add on the target, and the way of bf16 products on
@@ -16,7 +16,7 @@ namespace soma {
 // bits.
 void add_arithmetic(Record& identity, const Context& context);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/state/impl/arithmetic.ipp>

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <utility>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // The states of a checkpoint, in the order of their files.
 enum class CheckpointState : std::uint8_t {
@@ -117,7 +117,7 @@ class CheckpointStore {
 // differences, with both values.
 void check_identity(const Record& saved, const Record& current);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/state/impl/checkpoint.ipp>

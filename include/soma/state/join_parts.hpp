@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -31,7 +31,7 @@ Tensor join_rows(Context& context, std::string_view name, std::size_t first,
 // checkpoint.parts: a name is missing in a part; types, the other dimensions or scalars differ.
 StateDict join_parts(Context& context, std::span<const StateDict> parts);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/state/impl/join_parts.ipp>

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // Sets "operators" to the names of the custom operators that have run in the context (for any
 // model), separated by spaces. Sets nothing if there are none.
@@ -17,7 +17,7 @@ void set_operators(Record& record, Context& context);
 // Error checkpoint.operator: the context lacks an operator that the record names.
 void check_operators(const Record& record, Context& context);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/state/impl/operators.ipp>

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // The number of letters to insert, remove or replace (Levenshtein); long names are cut.
 std::size_t edit_distance(std::string_view a, std::string_view b);
@@ -57,7 +57,7 @@ struct CopyIntoOptions {
 std::vector<std::string> copy_into(const StateDict& source, const StateDict& target,
                                    const CopyIntoOptions& options = {});
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/state/impl/state_dict.ipp>

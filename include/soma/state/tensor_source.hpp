@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <span>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 class TensorSource {
  public:
@@ -37,4 +37,4 @@ class StateSource final : public TensorSource {
   std::span<const StateDict::Entry> entries_;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <type_traits>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // g++ reports an enumerator of a scoped enumeration as shadowing the type of the same name.
 #if defined(__GNUC__)
@@ -166,7 +166,7 @@ requires(detail::dtype_index(F) >= 0) struct DTypeOf<minifloat<F>> {
   static constexpr DType value = static_cast<DType>(detail::dtype_index(F));
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/tensor/impl/dtype.ipp>

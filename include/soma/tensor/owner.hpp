@@ -2,10 +2,12 @@
 // Owner: an object that keeps adopted elements alive until the last tensor that shares them has
 // ended.
 
+#include <soma/base/config.hpp>
+
 #include <type_traits>
 #include <utility>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // Made from any movable object: a std::shared_ptr, a std::vector, a file.
 class Owner {
@@ -28,7 +30,7 @@ class Owner {
   void (*end_)(void*) = nullptr;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/tensor/impl/owner.ipp>

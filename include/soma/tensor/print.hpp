@@ -21,7 +21,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 struct PrintOptions {
   std::size_t edge = 3;          // elements shown at either end of a dimension that is abbreviated
@@ -91,7 +91,7 @@ std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& o
   return out << std::string_view(to_string(tensor));
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/tensor/impl/print.ipp>

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 inline constexpr std::size_t default_shards = 8;
 inline constexpr std::size_t max_shards = 1024;
@@ -134,7 +134,7 @@ Ragged make_ragged(Context& context, std::span<const std::vector<T>> lists,
   return {rows, sequences};
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/tensor/impl/ragged.ipp>

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <utility>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 inline constexpr std::size_t max_rank = 8;
 
@@ -88,7 +88,7 @@ std::string to_string(const Shape& shape);
 // them is 1. Error tensor.broadcast names both shapes.
 Shape broadcast(const Shape& a, const Shape& b, std::string_view operation);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/tensor/impl/shape.ipp>

@@ -12,7 +12,7 @@
 #include <new>
 #include <utility>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // Recorded calls of a lazy device that have not run yet. Every storage that they read or write
 // points to them.
@@ -93,7 +93,7 @@ class Storage {
   detail::StorageBlock* block_ = nullptr;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/tensor/impl/storage.ipp>

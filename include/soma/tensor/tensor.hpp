@@ -21,7 +21,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // Stands for "to the end" in slices.
 inline constexpr std::size_t to_end = ~std::size_t{0};
@@ -216,7 +216,7 @@ Tensor clone(Context& context, const Tensor& tensor);
 // The tensor itself if its elements lie row-major, else a copy.
 Tensor contiguous(Context& context, const Tensor& tensor);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/tensor/impl/tensor.ipp>

@@ -8,7 +8,7 @@
 #include <array>
 #include <cstddef>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 template <class T>
 struct View {
@@ -30,4 +30,4 @@ struct View {
   }
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -19,7 +19,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::testing::detail {
+namespace SOMA_NAMESPACE::testing::detail {
 
 inline constexpr DType swept_types[] = {
     DType::tf32,     DType::fp16,       DType::bf16,         DType::fp8_e3m4,    DType::fp8_e4m3,
@@ -100,7 +100,7 @@ class Checker {
   const Sample* sample_ = nullptr;
 };
 
-}  // namespace soma::testing::detail
+}  // namespace SOMA_NAMESPACE::testing::detail
 
 #ifndef SOMA_DISPATCH
 #include <soma/testing/impl/checker.ipp>

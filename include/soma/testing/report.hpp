@@ -1,6 +1,8 @@
 #pragma once
 // Report: the checks of an operator, those that were impossible, and the failures.
 
+#include <soma/base/config.hpp>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -8,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::testing {
+namespace SOMA_NAMESPACE::testing {
 
 enum class Topic : std::uint8_t {
   samples,
@@ -55,7 +57,7 @@ Stream& operator<<(Stream& stream, const Report& report) {
   return stream;
 }
 
-}  // namespace soma::testing
+}  // namespace SOMA_NAMESPACE::testing
 
 #ifndef SOMA_DISPATCH
 #include <soma/testing/impl/report.ipp>

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::testing::detail {
+namespace SOMA_NAMESPACE::testing::detail {
 
 struct Result {
   std::vector<ReferenceTensor> outputs, gradients;  // a gradient that is not wanted is not defined
@@ -75,7 +75,7 @@ inline constexpr double difference_error = 1e-8;
 // Differences of the host kernel, in fp32: the step is larger, and so is the error.
 inline constexpr double host_step = 0x1p-7, host_difference_error = 0x1p-8;
 
-}  // namespace soma::testing::detail
+}  // namespace SOMA_NAMESPACE::testing::detail
 
 #ifndef SOMA_DISPATCH
 #include <soma/testing/impl/run_sample.ipp>

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::testing {
+namespace SOMA_NAMESPACE::testing {
 
 struct Timing {
   std::string sample;
@@ -25,7 +25,7 @@ struct Timing {
 // if there are no samples. Error operator.unknown, and those of the operator.
 std::vector<Timing> time_operator(Context& context, std::string_view name, double seconds = 0.05);
 
-}  // namespace soma::testing
+}  // namespace SOMA_NAMESPACE::testing
 
 #ifndef SOMA_DISPATCH
 #include <soma/testing/impl/timing.ipp>

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace soma::testing::detail {
+namespace SOMA_NAMESPACE::testing::detail {
 
 double value_of(const Sample& sample, std::size_t input, std::size_t element);
 
@@ -56,7 +56,7 @@ double rounding_of(DType dtype);
 std::string compare(const std::vector<double>& given, const std::vector<double>& wanted,
                     double bound, DType dtype = DType::fp32);
 
-}  // namespace soma::testing::detail
+}  // namespace SOMA_NAMESPACE::testing::detail
 
 #ifndef SOMA_DISPATCH
 #include <soma/testing/impl/values.ipp>

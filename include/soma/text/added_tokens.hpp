@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 // A token that is found in a text as written, and is no piece of a word.
 struct AddedToken {
@@ -57,7 +57,7 @@ Vocabulary with_added(const SettingsReader& settings, const Vocabulary& vocabula
 void add_special(TokenizerOptions& options, const std::vector<AddedToken>& tokens);
 
 }  // namespace detail
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text
 
 #ifndef SOMA_DISPATCH
 #include <soma/text/impl/added_tokens.ipp>

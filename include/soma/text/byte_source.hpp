@@ -28,7 +28,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 // The identity of a file: shows if it is still the file that was opened.
 struct FileState {
@@ -159,7 +159,7 @@ class ByteSource {
   std::size_t at_ = 0;
 };
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text
 
 #ifndef SOMA_DISPATCH
 #include <soma/text/impl/byte_source.ipp>

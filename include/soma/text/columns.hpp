@@ -15,7 +15,7 @@
 #include <system_error>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 // The text as a whole number in decimal; not set if it is none.
 std::optional<std::int64_t> whole_number(std::string_view text);
@@ -66,7 +66,7 @@ class ColumnFinder {
 Columns find_columns(std::string_view operation, std::string_view file, const RowOptions& options,
                      detail::Fields first, bool has_header);
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text
 
 #ifndef SOMA_DISPATCH
 #include <soma/text/impl/columns.ipp>

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 // The rows of several files are the rows of the first file, then those of the second, and so on.
 struct DataFiles {
@@ -51,7 +51,7 @@ DataFiles find_data_files(const std::string& path, std::string_view operation = 
 std::vector<std::string> find_test_files(const std::string& path,
                                          std::string_view operation = "find_test_files");
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text
 
 #ifndef SOMA_DISPATCH
 #include <soma/text/impl/data_files.ipp>

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 enum class TokenKind : std::uint8_t {
   words,                  // runs of bytes between spaces, tabs and line ends
@@ -100,7 +100,7 @@ class HashedFeatures {
   std::uint64_t start_ = 0;
 };
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text
 
 #ifndef SOMA_DISPATCH
 #include <soma/text/impl/hashed_features.ipp>

@@ -16,7 +16,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 // Receives the parser's events and keeps the text and label fields of the object. Texts are JSON
 // strings. The label is a string, a whole number (any number, if rows are labelled with numbers),
@@ -78,7 +78,7 @@ class JsonRowReader {
   bool has_label_ = false, is_list_ = false, in_labels_ = false;
 };
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text
 
 #ifndef SOMA_DISPATCH
 #include <soma/text/impl/json_row.ipp>

@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 struct LabelledRow {
   std::string text;
@@ -137,7 +137,7 @@ LabelledText read_labelled(const DataFiles& files, const ReadOptions& options = 
 // them.
 LabelledText read_labelled(const std::string& path, const ReadOptions& options = {});
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text
 
 #ifndef SOMA_DISPATCH
 #include <soma/text/impl/labelled_text.ipp>

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 class PairCounts {
  public:
@@ -92,7 +92,7 @@ class PairCounts {
   std::priority_queue<Candidate, std::vector<Candidate>, Worse> queue_{Worse{&pieces_}};
 };
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text
 
 #ifndef SOMA_DISPATCH
 #include <soma/text/impl/pair_counts.ipp>

@@ -12,12 +12,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 // `operation` names the caller in messages. Error file.read.
 std::string read_file(std::string_view operation, std::string_view path);
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text
 
 #ifndef SOMA_DISPATCH
 #include <soma/text/impl/read_file.ipp>

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 // The reason to refuse a row: an id text.row_*, and the parts of the message.
 struct RowProblem {
@@ -89,7 +89,7 @@ class RecordReader {
   std::uint64_t line_ = 1;
 };
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text
 
 #ifndef SOMA_DISPATCH
 #include <soma/text/impl/record_reader.ipp>

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 // tsv         text <tab> label; quotation marks mean nothing
 // csv         RFC 4180: fields with commas, quotes or line ends in quotes
@@ -86,7 +86,7 @@ struct SkippedRows {
 // Adds to the entry of that reason, or adds an entry.
 void count_skipped(std::vector<SkippedRows>& skipped, const SkippedRows& more);
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text
 
 #ifndef SOMA_DISPATCH
 #include <soma/text/impl/row_options.ipp>

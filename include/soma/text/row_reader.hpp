@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 class RowReader {
  public:
@@ -115,7 +115,7 @@ class RowReader {
   std::uint64_t rows_ = 0;  // good ones so far
 };
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text
 
 #ifndef SOMA_DISPATCH
 #include <soma/text/impl/row_reader.ipp>

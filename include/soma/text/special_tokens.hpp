@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 class SpecialTokenFinder {
  public:
@@ -32,7 +32,7 @@ class SpecialTokenFinder {
   std::array<bool, 256> begins_{};
 };
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text
 
 #ifndef SOMA_DISPATCH
 #include <soma/text/impl/special_tokens.ipp>

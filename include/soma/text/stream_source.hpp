@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 // Appends the token ids of a text. Must be a pure function of the text.
 using Encode = std::function<void(std::string_view text, std::vector<std::int32_t>& ids)>;
@@ -115,7 +115,7 @@ class StreamSource final : public data::BatchSource {
   mutable std::uint64_t content_hash_ = 0;  // without the settings of batches; set with hash_
 };
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text
 
 #ifndef SOMA_DISPATCH
 #include <soma/text/impl/stream_source.ipp>

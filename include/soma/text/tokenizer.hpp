@@ -26,7 +26,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 struct Encoding {
   std::vector<std::int32_t> ids = {};
@@ -187,7 +187,7 @@ TokenizedTexts Tokenizer::encode_all(Context& context, std::span<const Text> tex
   return all;
 }
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text
 
 #ifndef SOMA_DISPATCH
 #include <soma/text/impl/tokenizer.ipp>

@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 // The content of tokenizer.json: everything except the maximum length of a sequence.
 struct TokenizerParts {
@@ -108,7 +108,7 @@ class TokenizerFolder {
 // has none. Errors file.read, and those of the readers.
 Tokenizer load_tokenizer(std::string_view folder, std::string_view model_class = "");
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text
 
 #ifndef SOMA_DISPATCH
 #include <soma/text/impl/tokenizer_json.ipp>

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 inline constexpr std::size_t no_limit = (std::numeric_limits<std::size_t>::max)();
 
@@ -46,4 +46,4 @@ struct DecodeOptions {
   bool clean_up = true;  // no space before . , ? ! and the short forms of English
 };
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text

@@ -18,7 +18,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 namespace detail {
 
@@ -119,7 +119,7 @@ TokenizerOptions read_special_tokens_map(std::string_view content, TokenizerOpti
 // The content of a tokenizer_config.json that `transformers` reads.
 std::string to_tokenizer_config(const TokenizerOptions& options);
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text
 
 #ifndef SOMA_DISPATCH
 #include <soma/text/impl/tokenizer_settings.ipp>

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::text::detail {
+namespace SOMA_NAMESPACE::text::detail {
 
 // The elements of a stage, with nested sequences flattened. Error if there is no such stage; `key`
 // is its name, `list` the name of a Sequence's elements.
@@ -52,7 +52,7 @@ class PostProcessorReader {
   TokenizerOptions& options_;
 };
 
-}  // namespace soma::text::detail
+}  // namespace SOMA_NAMESPACE::text::detail
 
 #ifndef SOMA_DISPATCH
 #include <soma/text/impl/tokenizer_stages.ipp>

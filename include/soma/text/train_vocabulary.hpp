@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 struct TrainingOptions {
   std::size_t size = 8192;            // pieces, the special tokens included; may end with fewer
@@ -82,7 +82,7 @@ Vocabulary train_vocabulary(const Texts& texts, const TrainingOptions& options =
   return trainer.train(options);
 }
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text
 
 #ifndef SOMA_DISPATCH
 #include <soma/text/impl/train_vocabulary.ipp>

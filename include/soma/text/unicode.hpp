@@ -6,11 +6,13 @@
 // that were assigned later have the class of utf8proc's version; that package treats them as
 // unassigned.
 
+#include <soma/base/config.hpp>
+
 #include <cstddef>
 
 #include <utf8proc.h>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 namespace detail {
 
@@ -48,7 +50,7 @@ std::size_t decompose(char32_t point, char32_t (&parts)[8]);
 // separate dot remains; see WordSplitter.
 char32_t lower(char32_t point);
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text
 
 #ifndef SOMA_DISPATCH
 #include <soma/text/impl/unicode.ipp>

@@ -2,13 +2,15 @@
 // Tolerant UTF-8: invalid bytes read as U+FFFD, one for each maximal part of a sequence (as in the
 // web's decoders and Python's errors="replace"). Readers count them.
 
+#include <soma/base/config.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string>
 #include <string_view>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 inline constexpr char32_t replacement = 0xFFFD;
 
@@ -32,7 +34,7 @@ std::size_t find_invalid_utf8(std::string_view text);
 // `point` must be a code point and no surrogate.
 void append_utf8(std::string& text, char32_t point);
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text
 
 #ifndef SOMA_DISPATCH
 #include <soma/text/impl/utf8.ipp>

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 // A hash of a text that can be continued: the hash of "ab" is add(add(start, 'a'), 'b') (FNV-1a).
 struct PieceHash {
@@ -104,7 +104,7 @@ class Vocabulary {
   std::size_t longest_ = 0;
 };
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text
 
 #ifndef SOMA_DISPATCH
 #include <soma/text/impl/vocabulary.ipp>

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 // Bytes of a text, from begin up to end.
 struct Span {
@@ -209,7 +209,7 @@ class WordSplitter {
   std::size_t chars_ = 0, begin_ = 0, end_ = 0;
 };
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text
 
 #ifndef SOMA_DISPATCH
 #include <soma/text/impl/word_splitter.ipp>

@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 struct XmcOptions {
   // The ids of features and labels must be below these numbers, which an existing model gives. 0:
@@ -95,7 +95,7 @@ data::SparsePoints read_xmc(const std::string& file, const XmcOptions& options =
 data::SparsePoints read_xmc_text(std::string_view text, const std::string& name = "memory",
                                  const XmcOptions& options = {});
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text
 
 #ifndef SOMA_DISPATCH
 #include <soma/text/impl/xmc_reader.ipp>

@@ -9,7 +9,7 @@
 
 #include <optional>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 class BestWeights {
  public:
@@ -27,7 +27,7 @@ class BestWeights {
   StateDict kept_{};
 };
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train
 
 #ifndef SOMA_DISPATCH
 #include <soma/train/impl/best_weights.ipp>

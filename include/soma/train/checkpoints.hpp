@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 #if SOMA_HAS_EXCEPTIONS
 // Saves the last whole step after a stop during which other ranks did not answer: every rank has
@@ -31,7 +31,7 @@ inline void TrainerBase::save_alone(const data::BatchSource& batches,
 }
 #endif
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train
 
 #ifndef SOMA_DISPATCH
 #include <soma/train/impl/checkpoints.ipp>

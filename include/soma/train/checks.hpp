@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 // The schedule of a run, with the learning rate of the options or of the task. Error train.options.
 optim::Schedule schedule_of(const nn::Task& task, const TrainerOptions& options);
@@ -20,7 +20,7 @@ std::string metric_names(const nn::Task& task);
 // Error train.options.
 void check_options(const nn::Task& task, const TrainerOptions& options, bool first);
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train
 
 #ifndef SOMA_DISPATCH
 #include <soma/train/impl/checks.ipp>

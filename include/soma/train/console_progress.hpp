@@ -12,7 +12,7 @@
 #include <ostream>
 #include <string>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 struct ConsoleProgressOptions {
   bool terminal = false;            // isatty() of the stream, which only the host knows
@@ -49,7 +49,7 @@ class ConsoleProgress final : public Callback {
   bool open_line_ = false;
 };
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train
 
 #ifndef SOMA_DISPATCH
 #include <soma/train/impl/console_progress.ipp>

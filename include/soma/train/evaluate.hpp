@@ -12,7 +12,7 @@
 #include <string>
 #include <utility>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 namespace detail {
 
@@ -68,7 +68,7 @@ class Evaluator {
 Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& source,
                     PrecisionState* precision = nullptr);
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train
 
 #ifndef SOMA_DISPATCH
 #include <soma/train/impl/evaluate.ipp>

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 // evaluate() on several ranks, with the same bits on every rank: rank r computes batches r, r +
 // ranks, ... of a source that all ranks read. Then the ranks exchange losses and scores, and count
@@ -16,7 +16,7 @@ namespace soma::train {
 Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& source,
                     PrecisionState* precision, Communicator& communicator);
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train
 
 #ifndef SOMA_DISPATCH
 #include <soma/train/impl/evaluate_ranks.ipp>

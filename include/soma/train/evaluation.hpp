@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 struct Evaluation {
   double loss = 0;                    // mean, as the task counts (Task::loss_count)
@@ -26,4 +26,4 @@ struct Comparison {
   double score() const { return higher_is_better ? value : -value; }
 };
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train

@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 namespace detail {
 
@@ -36,7 +36,7 @@ void TrainerBase::tell(const Call& call) {
   }
 }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train
 
 #ifndef SOMA_DISPATCH
 #include <soma/train/impl/evaluations.ipp>

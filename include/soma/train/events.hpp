@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 struct RunInfo {
   std::uint64_t first_step = 0;  // 0, or where a resumed run goes on
@@ -118,7 +118,7 @@ class Callback {
   bool stop_ = false, save_ = false;
 };
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train
 
 #ifndef SOMA_DISPATCH
 #include <soma/train/impl/events.ipp>

@@ -13,7 +13,7 @@
 #include <span>
 #include <string>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 // As names and values, so that a message can name a difference. The length of the run is not part
 // of the identity: a run may be resumed for more epochs or steps.
@@ -31,7 +31,7 @@ Record agreement_of(Record identity, const Parameters& parameters,
 // form.
 void check_parameters(const StateDict& saved, const Parameters& parameters);
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train
 
 #ifndef SOMA_DISPATCH
 #include <soma/train/impl/identity.ipp>

@@ -14,7 +14,7 @@
 #include <string>
 #include <utility>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 namespace detail {
 
@@ -31,7 +31,7 @@ void add_step(Report& report, const StepInfo& step);
 
 }  // namespace detail
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train
 
 #ifndef SOMA_DISPATCH
 #include <soma/train/impl/loop.ipp>

@@ -29,7 +29,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 class ManyRanks final : public Ranks {
  public:
@@ -119,7 +119,7 @@ class ManyRanks final : public Ranks {
 
 Owned<Ranks> make_ranks(Context& context, const TrainerOptions& options);
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train
 
 #ifndef SOMA_DISPATCH
 #include <soma/train/impl/many_ranks.ipp>

@@ -12,11 +12,11 @@
 #include <optional>
 #include <string>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 class Communicator;  // parallel/communicator.hpp
 }
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 class StepGradients;  // train/step_gradients.hpp
 
@@ -85,4 +85,4 @@ struct TrainerOptions {
   StepGradients* gradients = nullptr;
 };
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train

@@ -15,7 +15,7 @@
 #include <exception>
 #include <optional>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 class PipelineTrainer : public TrainerBase {
  public:
@@ -76,7 +76,7 @@ class PipelineTrainer : public TrainerBase {
                             Owned<StepGradients>& gradients);
 };
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train
 
 #ifndef SOMA_DISPATCH
 #include <soma/train/impl/pipeline.ipp>

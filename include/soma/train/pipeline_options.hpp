@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace nn {
 class Later;  // nn/later.hpp
@@ -61,7 +61,7 @@ struct PipelineOptions {
 void describe(const PipelineOptions& options, Record& record);
 
 }  // namespace train
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/train/impl/pipeline_options.ipp>

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 struct Progress {
   std::uint64_t step = 0, batches = 0, skipped = 0, skipped_in_a_row = 0;
@@ -54,7 +54,7 @@ struct Progress {
   static Progress read(const Record& record);
 };
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train
 
 #ifndef SOMA_DISPATCH
 #include <soma/train/impl/progress.ipp>

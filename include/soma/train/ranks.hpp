@@ -19,7 +19,7 @@
 #include <span>
 #include <string_view>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 // The mean loss of a batch, or, if ranks share the batch, the sum of this rank's part; and the
 // number of losses in the whole batch.
@@ -104,7 +104,7 @@ class Ranks {
   virtual bool load(Context& context, CheckpointStore* store, Which which, Checkpoint& checkpoint);
 };
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train
 
 #ifndef SOMA_DISPATCH
 #include <soma/train/impl/ranks.ipp>

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 namespace detail {
 
@@ -42,7 +42,7 @@ Stream& operator<<(Stream& stream, const Report& report) {
   return stream;
 }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train
 
 #ifndef SOMA_DISPATCH
 #include <soma/train/impl/report.ipp>

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 // The part that one rank writes.
 struct PartToSave {
@@ -68,7 +68,7 @@ void try_parts(Communicator& communicator, CheckpointStore* store, const Any& an
   if (communicator.rank() == 0) store->drop_parts();
 }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train
 
 #ifndef SOMA_DISPATCH
 #include <soma/train/impl/save_part.ipp>

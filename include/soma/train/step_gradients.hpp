@@ -12,7 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 struct Report;  // train/events.hpp
 
@@ -72,7 +72,7 @@ class StepGradients {
   StepGradients() = default;
 };
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train
 
 #ifndef SOMA_DISPATCH
 #include <soma/train/impl/step_gradients.ipp>

@@ -3,8 +3,8 @@
 
 #include <soma/runtime/stop_flag.hpp>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 using soma::StopFlag;
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train

@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 class StoppableSource final : public data::BatchSource {
  public:
@@ -53,7 +53,7 @@ class StoppableSource final : public data::BatchSource {
   std::int64_t looked_ = monotonic_nanoseconds();
 };
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train
 
 #ifndef SOMA_DISPATCH
 #include <soma/train/impl/stoppable_source.ipp>

@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 class TapeGradients final : public StepGradients {
  public:
@@ -39,7 +39,7 @@ class TapeGradients final : public StepGradients {
   Tape tape_;
 };
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train
 
 #ifndef SOMA_DISPATCH
 #include <soma/train/impl/tape_gradients.ipp>

@@ -6,7 +6,7 @@
 
 #include <type_traits>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 // A trainer of a model that is a task, and that makes batches from the host's own rows:
 // model.batches(rows, options) returns a pointer to a BatchSource.
@@ -32,4 +32,4 @@ class Trainer : public TrainerBase {
   Model& model_;
 };
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train

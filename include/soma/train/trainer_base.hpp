@@ -23,7 +23,7 @@
 #include <optional>
 #include <vector>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 class TrainerBase {
  public:
@@ -118,7 +118,7 @@ class TrainerBase {
   std::exception_ptr failure_{};  // thrown by a callback
 };
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train
 
 #ifndef SOMA_DISPATCH
 #include <soma/train/impl/trainer_base.ipp>

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE Var elu(Tape& tape, const Var& x) {
   return tape.apply(tape.operators().of(Unary::elu), {}, {x});
@@ -75,9 +75,9 @@ SOMA_INLINE Extremes top_k(Tape& tape, const Var& x, std::size_t k, std::size_t 
   return {y[0], tape.detach(y[1])};
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE Extremes one_extreme(Tape& tape, const Var& x, std::size_t dimension, bool smallest) {
   const Extremes found = top_k(tape, x, 1, dimension, smallest);
@@ -85,9 +85,9 @@ SOMA_INLINE Extremes one_extreme(Tape& tape, const Var& x, std::size_t dimension
   return {reshape(tape, found.values, shape), reshape(tape, found.indices, shape)};
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE Extremes max(Tape& tape, const Var& x, std::size_t dimension) {
   return detail::one_extreme(tape, x, dimension, false);
@@ -165,4 +165,4 @@ SOMA_INLINE Var conv_transpose2d(Tape& tape, const Var& x, const Var& weight, co
   return add(tape, y, reshape(tape, bias, Shape{bias.shape()[0], 1, 1}));
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

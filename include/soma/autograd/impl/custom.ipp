@@ -18,7 +18,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE Var apply(Tape& tape, std::string_view name, std::initializer_list<Var> inputs,
                       const Attributes& attributes) {
@@ -31,9 +31,9 @@ SOMA_INLINE VarOutputs apply_all(Tape& tape, std::string_view name,
                         std::span<const Var>(inputs.begin(), inputs.size()));
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE HeapVector<Var> composed_inputs(Tape& tape, std::span<const Tensor> tensors,
                                             const Sequences& sequences,
@@ -54,4 +54,4 @@ SOMA_INLINE HeapVector<Var> composed_inputs(Tape& tape, std::span<const Tensor> 
   return inputs;
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE void differentiable_shape(const ShapeCall& call) {
   const Operator& op = *static_cast<const DifferentiablePair*>(call.state)->forward;
@@ -50,4 +50,4 @@ SOMA_INLINE void differentiable_gradient(const GradientCall& call) {
   }
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail

@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE void check_table_fits(std::string_view operation, std::size_t rows, std::size_t width) {
   const std::uint64_t bytes =
@@ -25,9 +25,9 @@ SOMA_INLINE void check_table_fits(std::string_view operation, std::size_t rows, 
          "at most the machine's memory, " + std::to_string(most) + " bytes");
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE Var embedding_bag(Tape& tape, const Var& table, const Var& ids, BagMode mode,
                               const Var& weights) {
@@ -38,4 +38,4 @@ SOMA_INLINE Var embedding_bag(Tape& tape, const Var& table, const Var& ids, BagM
   return tape.with_sequences(y, ids.sequences().summary(tape.context()));
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -12,7 +12,7 @@
 #include <soma/ops/settings.hpp>
 #include <span>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE Var neg(Tape& tape, const Var& x) {
   return tape.apply(tape.operators().of(Unary::negate), {}, {x});
@@ -240,4 +240,4 @@ SOMA_INLINE Var cast(Tape& tape, const Var& x, DType dtype, const Rounding& roun
   return tape.apply(*tape.operators().cast, CastSetting{dtype, rounding, draw}, {x});
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

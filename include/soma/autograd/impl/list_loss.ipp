@@ -7,7 +7,7 @@
 #include <soma/data/labels.hpp>
 #include <soma/ops/sparse/table.hpp>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE Var list_loss(Tape& tape, const Var& logits, const data::LabelLists& labels,
                           const ListLossSetting& setting) {
@@ -51,4 +51,4 @@ SOMA_INLINE Var sampled_cross_entropy(Tape& tape, const Var& h, const Var& weigh
                     {logits, tape.constant(sets.labels.offsets), tape.constant(sets.labels.ids)});
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -9,7 +9,7 @@
 #include <soma/ops/built_in.hpp>
 #include <soma/ops/settings.hpp>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE Var element_loss(Tape& tape, ElementLoss loss, const Var& x, const Var& target,
                              LossReduction reduction, float parameter) {
@@ -17,9 +17,9 @@ SOMA_INLINE Var element_loss(Tape& tape, ElementLoss loss, const Var& x, const V
                     ElementLossSetting{loss, reduction, 0, parameter}, {x, target});
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE Var l1_loss(Tape& tape, const Var& x, const Var& target, LossReduction reduction) {
   return detail::element_loss(tape, ElementLoss::absolute_error, x, target, reduction);
@@ -64,4 +64,4 @@ SOMA_INLINE Var cosine_embedding_loss(Tape& tape, const Var& a, const Var& b, co
                     {a, b, marks});
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE bool Parameter::decays() const {
   return role == ParameterRole::weight ||
@@ -39,4 +39,4 @@ SOMA_INLINE void clear_gradients(const Parameters& parameters) {
   for (const Parameter& parameter : parameters) parameter.var.clear_gradient();
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

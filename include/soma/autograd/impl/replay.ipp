@@ -10,7 +10,7 @@
 #include <soma/tensor/tensor.hpp>
 #include <utility>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE Replay::Replay(std::uint64_t applied, const Outputs& given)
     : number(applied), outputs(given) {
@@ -37,4 +37,4 @@ SOMA_INLINE LatestOutputs::~LatestOutputs() {
   latest_ = before_;
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail

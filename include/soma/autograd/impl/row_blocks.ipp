@@ -6,10 +6,10 @@
 #include <cstddef>
 #include <soma/tensor/shape.hpp>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE RowBlock RowBlock::lower() const { return {begin, rows - rows / 2}; }
 
 SOMA_INLINE RowBlock RowBlock::upper() const { return {end() - rows / 2, rows / 2}; }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

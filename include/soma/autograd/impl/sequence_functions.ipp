@@ -8,7 +8,7 @@
 #include <soma/autograd/functions.hpp>
 #include <soma/ops/sequence/settings.hpp>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE GruResult gru(Tape& tape, const Var& x, const Var& weight, const Var& bias,
                           const Var& state, const RecurrentSetting& setting) {
@@ -46,4 +46,4 @@ SOMA_INLINE Var cross_attention(Tape& tape, const Var& queries, const Var& keys_
   return tape.with_sequences(y, own);
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

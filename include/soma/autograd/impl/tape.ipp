@@ -22,7 +22,7 @@
 #include <string_view>
 #include <utility>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE Tape::Tape(Context& context, const TapeOptions& options)
     : context_(context),
@@ -309,4 +309,4 @@ SOMA_INLINE Var Tape::input_again(const Node& node, std::size_t i, std::span<con
   return leaf;
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

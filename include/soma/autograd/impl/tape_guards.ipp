@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE ExclusiveUse::ExclusiveUse(std::atomic<bool>& in_use) : in_use_(in_use) {
   if (in_use.exchange(true, std::memory_order_acquire))
@@ -18,4 +18,4 @@ SOMA_INLINE ExclusiveUse::ExclusiveUse(std::atomic<bool>& in_use) : in_use_(in_u
 
 SOMA_INLINE ExclusiveUse::~ExclusiveUse() { in_use_.store(false, std::memory_order_release); }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail

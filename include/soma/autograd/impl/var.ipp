@@ -11,7 +11,7 @@
 #include <string_view>
 #include <utility>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE bool has_rows_of(const Tensor& tensor, std::size_t count, const Shape& shape) {
   if (shape.rank() == 0 || tensor.rank() != shape.rank() || tensor.size(0) != count) return false;
@@ -52,9 +52,9 @@ SOMA_INLINE void check_gradients(std::string_view name, const GradientCall& call
   }
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE Var Var::parameter(Context& context, Tensor value) {
   return Var(context, std::move(value), true, {});
@@ -139,4 +139,4 @@ SOMA_INLINE bool Var::is_part(const Gradient& gradient) const {
   return alike && gradient.first_row <= rows && count <= rows - gradient.first_row;
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE Error::Error(ErrorId id, std::string_view operation, std::string_view argument,
                          std::string_view given, std::string_view wanted)
@@ -32,9 +32,9 @@ SOMA_INLINE std::string Error::message(ErrorId id, std::string_view operation,
   return text;
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE void append_printable(std::string& result, std::string_view text) {
   constexpr std::string_view digits = "0123456789abcdef";
@@ -53,9 +53,9 @@ SOMA_INLINE void append_printable(std::string& result, std::string_view text) {
   }
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE std::string quoted(std::string_view text) {
   constexpr std::size_t most = 400, begin = 200, end = 100;
@@ -82,4 +82,4 @@ SOMA_INLINE void fail(ErrorId id, std::string_view operation, std::string_view a
   std::abort();  // reached only if a redefined SOMA_THROW returned, which it must not
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <system_error>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE void file_failed(ErrorId id, std::string_view operation, std::string_view path,
                              std::string_view problem, int number, std::string_view wanted) {
@@ -19,4 +19,4 @@ SOMA_INLINE void file_failed(ErrorId id, std::string_view operation, std::string
   fail(id, operation, "file", given, wanted);
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail

@@ -7,7 +7,7 @@
 #include <charconv>
 #include <string>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE std::string fixed(double value, int digits) {
   std::array<char, 336> text;  // 309 digits before the point
@@ -22,4 +22,4 @@ SOMA_INLINE std::string float_text(float value) {
   return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -6,15 +6,15 @@
 #include <cstddef>
 #include <string_view>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE bool has_zero_byte(std::string_view text) {
   return text.find('\0') != std::string_view::npos;
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE bool may_be_tree(std::string_view text) {
   constexpr std::size_t most = 100;
@@ -31,4 +31,4 @@ SOMA_INLINE bool may_be_tree(std::string_view text) {
   return !detail::has_zero_byte(text);
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

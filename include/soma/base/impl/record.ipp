@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE std::string to_text(double value) {
   if (std::isnan(value)) return soma::quoted("NaN");
@@ -128,4 +128,4 @@ SOMA_INLINE void Record::wrong_type(std::string_view name, const RecordValue& va
   fail(error_id::record_type, purpose_, soma::quoted(name), to_text(value), wanted);
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE std::size_t checked_multiply(std::size_t a, std::size_t b, std::string_view operation) {
   if (a != 0 && b > (std::numeric_limits<std::size_t>::max)() / a)
@@ -25,4 +25,4 @@ SOMA_INLINE std::size_t checked_add(std::size_t a, std::size_t b, std::string_vi
   return a + b;
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::data {
+namespace SOMA_NAMESPACE::data {
 
 SOMA_INLINE ArraySource::ArraySource(Context& context, const Tensor& features, const Tensor& labels,
                                      const BatchOptions& options)
@@ -60,4 +60,4 @@ SOMA_INLINE Tensor ArraySource::gather(const Tensor& from,
   return rows;
 }
 
-}  // namespace soma::data
+}  // namespace SOMA_NAMESPACE::data

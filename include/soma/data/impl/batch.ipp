@@ -10,8 +10,8 @@
 #include <soma/tensor/ragged.hpp>
 #include <vector>
 
-namespace soma::data {
+namespace SOMA_NAMESPACE::data {
 
 SOMA_INLINE void BatchSource::describe(Record& record) const { record.set("data.content", hash()); }
 
-}  // namespace soma::data
+}  // namespace SOMA_NAMESPACE::data

@@ -11,7 +11,7 @@
 #include <soma/tensor/ragged.hpp>
 #include <string_view>
 
-namespace soma::data::detail {
+namespace SOMA_NAMESPACE::data::detail {
 
 SOMA_INLINE void check_batch_options(std::string_view operation, Context& context,
                                      const BatchOptions& options) {
@@ -53,4 +53,4 @@ SOMA_INLINE void describe_options(Record& record, const BatchOptions& options) {
   record.set("data.drop_last", options.drop_last);
 }
 
-}  // namespace soma::data::detail
+}  // namespace SOMA_NAMESPACE::data::detail

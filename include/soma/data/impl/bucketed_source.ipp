@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::data {
+namespace SOMA_NAMESPACE::data {
 
 SOMA_INLINE BucketedSource::BucketedSource(Context& context, BatchSource& source,
                                            std::vector<std::size_t> lengths)
@@ -108,4 +108,4 @@ SOMA_INLINE Tensor BucketedSource::spread(const Tensor& rows, const Sequences& f
   return result;
 }
 
-}  // namespace soma::data
+}  // namespace SOMA_NAMESPACE::data

@@ -10,7 +10,7 @@
 #include <span>
 #include <string_view>
 
-namespace soma::data {
+namespace SOMA_NAMESPACE::data {
 
 SOMA_INLINE void ContentHash::add_bytes(std::span<const std::byte> bytes) {
   for (; !bytes.empty() && filled_ != 0; bytes = bytes.subspan(1)) add_byte(bytes.front());
@@ -50,4 +50,4 @@ SOMA_INLINE void ContentHash::add_byte(std::byte byte) {
   partial_ = filled_ = 0;
 }
 
-}  // namespace soma::data
+}  // namespace SOMA_NAMESPACE::data

@@ -15,7 +15,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::data::detail {
+namespace SOMA_NAMESPACE::data::detail {
 
 SOMA_INLINE std::uint32_t big_endian(std::span<const unsigned char> bytes) {
   std::uint32_t value = 0;
@@ -27,9 +27,9 @@ SOMA_INLINE OpenFile::~OpenFile() {
   if (file_ != nullptr) std::fclose(file_);
 }
 
-}  // namespace soma::data::detail
+}  // namespace SOMA_NAMESPACE::data::detail
 
-namespace soma::data {
+namespace SOMA_NAMESPACE::data {
 
 SOMA_INLINE Tensor load_idx(Context& context, std::string_view path) {
   const std::string name(path);
@@ -75,4 +75,4 @@ SOMA_INLINE Tensor load_idx(Context& context, std::string_view path) {
   return tensor;
 }
 
-}  // namespace soma::data
+}  // namespace SOMA_NAMESPACE::data

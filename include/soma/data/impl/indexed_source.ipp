@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::data {
+namespace SOMA_NAMESPACE::data {
 
 SOMA_INLINE bool IndexedSource::next(Batch& batch) {
   prepare();
@@ -138,4 +138,4 @@ SOMA_INLINE void IndexedSource::find_bounds(std::vector<std::size_t> lengths) {
   largest_sequences_ = most;
 }
 
-}  // namespace soma::data
+}  // namespace SOMA_NAMESPACE::data

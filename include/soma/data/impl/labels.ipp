@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::data {
+namespace SOMA_NAMESPACE::data {
 
 SOMA_INLINE std::vector<std::int64_t> class_labels(const Tensor& labels) {
   std::vector<std::int64_t> classes(labels.elements());
@@ -72,4 +72,4 @@ SOMA_INLINE void IdLists::add(std::span<const std::int32_t> list) {
   offsets.push_back(ids.size());
 }
 
-}  // namespace soma::data
+}  // namespace SOMA_NAMESPACE::data

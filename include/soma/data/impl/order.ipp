@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::data {
+namespace SOMA_NAMESPACE::data {
 
 SOMA_INLINE Draw epoch_draw(std::uint64_t seed, std::uint64_t epoch, std::string_view site) {
   if (epoch >> 32 != 0)
@@ -40,4 +40,4 @@ SOMA_INLINE std::vector<std::uint32_t> shuffled_order(std::size_t count, std::ui
   return order;
 }
 
-}  // namespace soma::data
+}  // namespace SOMA_NAMESPACE::data

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <soma/data/batch.hpp>
 
-namespace soma::data {
+namespace SOMA_NAMESPACE::data {
 
 SOMA_INLINE Batch part_of(Context& context, const Batch& batch, std::size_t first,
                           std::size_t count) {
@@ -32,4 +32,4 @@ SOMA_INLINE Batch part_of(Context& context, const Batch& batch, std::size_t firs
   return part;
 }
 
-}  // namespace soma::data
+}  // namespace SOMA_NAMESPACE::data

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::data {
+namespace SOMA_NAMESPACE::data {
 
 SOMA_INLINE std::size_t SparsePoints::count() const {
   return offsets.empty() ? 0 : offsets.size() - 1;
@@ -101,4 +101,4 @@ SOMA_INLINE Batch PointSource::make(std::span<const std::uint32_t> items) const 
   return batch;
 }
 
-}  // namespace soma::data
+}  // namespace SOMA_NAMESPACE::data

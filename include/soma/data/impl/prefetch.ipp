@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::data {
+namespace SOMA_NAMESPACE::data {
 
 SOMA_INLINE Prefetch::Prefetch(BatchSource& source, std::size_t ahead)
     : source_(source),
@@ -146,4 +146,4 @@ SOMA_INLINE bool Prefetch::wait_for_room() {
   return working_;
 }
 
-}  // namespace soma::data
+}  // namespace SOMA_NAMESPACE::data

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::data {
+namespace SOMA_NAMESPACE::data {
 
 SOMA_INLINE RowSplit split_rows(std::size_t count, double share, std::uint64_t seed) {
   if (!(share > 0 && share < 1) || count < 2)
@@ -34,4 +34,4 @@ SOMA_INLINE RowSplit split_rows(std::size_t count, double share, std::uint64_t s
   return split;
 }
 
-}  // namespace soma::data
+}  // namespace SOMA_NAMESPACE::data

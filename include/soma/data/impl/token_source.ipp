@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::data {
+namespace SOMA_NAMESPACE::data {
 
 SOMA_INLINE void TokenLists::add(std::span<const std::int32_t> list, std::int64_t label) {
   ids.insert(ids.end(), list.begin(), list.end());
@@ -95,4 +95,4 @@ SOMA_INLINE Batch TokenSource::make(std::span<const std::uint32_t> items) const 
                              copy_list);
 }
 
-}  // namespace soma::data
+}  // namespace SOMA_NAMESPACE::data

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 struct ImageOptions {
   // 1: grey values, 3: red, green, blue, 4: red, green, blue, opacity. Files with other channels
@@ -67,4 +67,4 @@ inline void put_planes(const Pixels& pixels, std::span<std::uint8_t> to) {
 }
 
 }  // namespace detail
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

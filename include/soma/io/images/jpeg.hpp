@@ -16,7 +16,7 @@
 
 #include <jpeglib.h>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 inline bool is_jpeg(std::span<const std::byte> bytes) {
   return bytes.size() >= 3 && bytes[0] == std::byte{0xFF} && bytes[1] == std::byte{0xD8} &&
@@ -134,4 +134,4 @@ inline Pixels decode_jpeg(const ImageSource& source, const ImageOptions& options
   return pixels;
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -162,4 +162,4 @@ inline Tensor image_features(Context& context, const Tensor& images) {
   return result;
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

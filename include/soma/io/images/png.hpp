@@ -9,7 +9,7 @@
 
 #include <png.h>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 inline bool is_png(std::span<const std::byte> bytes) {
   constexpr unsigned char mark[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'};
@@ -47,4 +47,4 @@ inline Pixels decode_png(const ImageSource& source, const ImageOptions& options)
   return pixels;
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail

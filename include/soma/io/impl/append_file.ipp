@@ -13,7 +13,7 @@
 #include <string_view>
 #include <utility>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE AppendFile::AppendFile(std::string_view operation, std::string_view path,
                                    ExistingFile existing)
@@ -82,4 +82,4 @@ SOMA_INLINE void AppendFile::failed(std::string_view problem, int number) {
   detail::file_failed(error_id::file_write, operation_, path_, problem, number, wanted);
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

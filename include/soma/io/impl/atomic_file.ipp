@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE void synchronise_folder_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
@@ -36,9 +36,9 @@ SOMA_INLINE std::uint64_t time_of_day() {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE std::string partial_name(const std::string& path) {
   static std::atomic<std::uint64_t> counter{detail::time_of_day()};
@@ -46,9 +46,9 @@ SOMA_INLINE std::string partial_name(const std::string& path) {
          ".partial";
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE std::string_view whole_name(std::string_view name) {
   constexpr std::string_view ending = ".partial";
@@ -64,9 +64,9 @@ SOMA_INLINE std::string_view whole_name(std::string_view name) {
   return name;
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE AtomicFile::AtomicFile(std::string_view operation, std::string_view path)
     : operation_(operation), path_(path) {
@@ -138,4 +138,4 @@ SOMA_INLINE void AtomicFile::failed(std::string_view problem, int number) {
                       "a file that can be written");
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

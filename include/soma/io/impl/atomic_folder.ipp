@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE int lock_folder(const std::string& path) {
   const int folder = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -39,9 +39,9 @@ SOMA_INLINE bool has_no_locks(int number) {
          number == ENOLCK;
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE AtomicFolder::AtomicFolder(std::string_view operation, std::string_view path)
     : operation_(operation), path_(path) {
@@ -195,4 +195,4 @@ SOMA_INLINE void AtomicFolder::failed(std::string_view problem, int number) {
                       "a folder that can be written");
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE std::string_view state_name(CheckpointState state) {
   constexpr std::array<std::string_view, all_checkpoint_states.size()> names{"weights", "optimizer",
@@ -193,4 +193,4 @@ SOMA_INLINE Checkpoint read_checkpoint(Context& context, std::string_view operat
   return checkpoint;
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail

@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE Checkpoint load_checkpoint(Context& context, std::string_view path) {
   constexpr std::string_view operation = "load_checkpoint";
@@ -240,4 +240,4 @@ SOMA_INLINE void CheckpointFolder::set_aside(Context& context, const Damaged& da
   }
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

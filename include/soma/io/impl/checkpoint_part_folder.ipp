@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE void CheckpointPartFolder::save_part(const std::string& place, CheckpointState which,
                                                  const CheckpointPart& part,
@@ -39,4 +39,4 @@ SOMA_INLINE void CheckpointPartFolder::only_parts(std::string_view function) con
        soma::quoted(path_) + ", for parts only", "rank 0's CheckpointFolder");
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

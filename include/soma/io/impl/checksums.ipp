@@ -15,7 +15,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE std::string checksum_line(std::string_view name, std::span<const std::byte> content) {
   std::array<char, 16> digits;
@@ -55,4 +55,4 @@ SOMA_INLINE std::string checksum_problem(std::string_view operation, const std::
   return rest.empty() ? "" : "has a checksums.txt with more lines than files";
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail

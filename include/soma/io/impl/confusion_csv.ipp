@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE std::string csv_cell(std::string_view content) {
   if (content.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(content);
@@ -36,4 +36,4 @@ SOMA_INLINE std::string confusion_csv(std::span<const std::string> labels,
   return text.append("\r\n");
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE std::string version_text() {
   return std::to_string(version.major) + "." + std::to_string(version.minor) + "." +
@@ -96,9 +96,9 @@ SOMA_INLINE void ExecutableReader::corrupt(std::string_view problem) const {
   refuse(error_id::executable_corrupt, problem, "an executable as it was written");
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE void save_executables(const std::string& folder, const ExecutableCache& cache,
                                   std::string_view machine) {
@@ -115,4 +115,4 @@ SOMA_INLINE void save_executables(const std::string& folder, const ExecutableCac
   }
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

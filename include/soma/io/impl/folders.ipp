@@ -11,7 +11,7 @@
 #include <string_view>
 #include <system_error>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE void make_folders(std::string_view operation, std::string_view path) {
   if (path.empty() || path.find('\0') != std::string_view::npos)
@@ -23,9 +23,9 @@ SOMA_INLINE void make_folders(std::string_view operation, std::string_view path)
                         "a folder that can be made");
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE void remove_folder(const std::string& path) {
   const std::string partial = partial_name(path);
@@ -33,4 +33,4 @@ SOMA_INLINE void remove_folder(const std::string& path) {
   if (::rename(path.c_str(), partial.c_str()) == 0) std::filesystem::remove_all(partial, problem);
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE JsonLines::JsonLines(std::string_view path, ExistingFile existing)
     : file_("JsonLines", path, existing) {
@@ -20,4 +20,4 @@ SOMA_INLINE void JsonLines::write(const Record& record) {
   file_.write(to_json(record).append("\n"));
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE std::optional<std::string> json_text(std::string_view content) {
   constexpr std::string_view escaped = "\b\t\n\f\r\"\\", letters = "btnfr\"\\";
@@ -29,4 +29,4 @@ SOMA_INLINE std::optional<std::string> json_text(std::string_view content) {
   return text;
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail

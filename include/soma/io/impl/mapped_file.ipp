@@ -15,7 +15,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE std::shared_ptr<const MappedFile> MappedFile::open(std::string_view operation,
                                                                std::string_view path) {
@@ -50,4 +50,4 @@ SOMA_INLINE MappedFile::MappedFile(Key, std::string_view operation, std::string_
 
 SOMA_INLINE MappedFile::Closing::~Closing() { ::close(descriptor); }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

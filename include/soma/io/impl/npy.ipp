@@ -18,7 +18,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE DType npy_dtype(std::string_view operation, std::string_view path,
                             std::string_view name) {
@@ -48,9 +48,9 @@ SOMA_INLINE std::string npy_header(std::string_view type, const Shape& shape) {
   return result + text;
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE Tensor load_npy(Context& context, std::string_view path) {
   constexpr std::string_view operation = "load_npy";
@@ -100,4 +100,4 @@ SOMA_INLINE void save_npy(std::string_view path, const Tensor& tensor) {
   fail(error_id::npy_dtype, operation, "tensor", tensor.describe(), wanted);
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE NpyHeader NpyHeaderReader::read() {
   constexpr std::string_view magic = "\x93NUMPY";
@@ -144,4 +144,4 @@ SOMA_INLINE void NpyHeaderReader::failed(std::string_view problem) const {
   fail(error_id::npy_header, operation_, "file", given, "a .npy file");
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail

@@ -15,7 +15,7 @@
 #include <span>
 #include <string_view>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE std::optional<std::size_t> payload_bytes(std::span<const std::size_t> sizes,
                                                      std::size_t width) {
@@ -45,4 +45,4 @@ SOMA_INLINE bool are_booleans(std::span<const std::byte> bytes) {
                      [](std::byte byte) { return static_cast<unsigned>(byte) <= 1; });
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <utility>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE PrecisionReader::PrecisionReader(Json object, std::string path)
     : rest_(std::move(object)), path_(std::move(path)) {
@@ -111,9 +111,9 @@ SOMA_INLINE void read_quantizer(PrecisionReader& from, std::string_view name,
   reader.finish();
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE Precision precision_from_json(std::string_view text) {
   using Json = detail::PrecisionReader::Json;
@@ -149,9 +149,9 @@ SOMA_INLINE Precision precision_from_json(std::string_view text) {
   return validate(precision, "precision_from_json");
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE PrecisionReader::Json to_json_value(const FloatFormat& format) {
   for (const NamedFormat& known : named_formats)
@@ -185,9 +185,9 @@ SOMA_INLINE PrecisionReader::Json to_json_value(const Quantizer& quantizer) {
   return value;
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE std::string to_json(const Precision& precision) {
   detail::PrecisionReader::Json value{{"name", precision.name}};
@@ -209,4 +209,4 @@ SOMA_INLINE Precision find_precision(std::string_view name_or_file) {
                                               mapped->bytes().size()));
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <utility>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE bool RecordReader::start_object(std::size_t) {
   return inside_ ? refuse("has an object inside") : (inside_ = true);
@@ -61,9 +61,9 @@ SOMA_INLINE std::string record_json_text(const Record& record, std::string_view 
   return *std::move(text);
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE std::string to_json(const Record& record) {
   std::string line = "{";
@@ -89,4 +89,4 @@ SOMA_INLINE Record record_from_json(std::string_view text, std::string_view purp
   return std::move(reader.record);
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE const Tensor& SafetensorsFile::at(std::string_view name) const {
   for (const SkippedTensor& tensor : skipped)
@@ -33,9 +33,9 @@ SOMA_INLINE const Tensor& SafetensorsFile::at(std::string_view name) const {
   return tensors.at(name);
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE SafetensorsFile SafetensorsReader::read() {
   read_header();
@@ -131,9 +131,9 @@ SOMA_INLINE void SafetensorsReader::bad_size(const SafetensorsEntry& entry, std:
        soma::quoted(entry.name) + " in " + soma::quoted(source_), given, wanted);
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE SafetensorsFile load_safetensors(Context& context, std::string_view path) {
   const auto file = MappedFile::open("load_safetensors", path);
@@ -205,4 +205,4 @@ SOMA_INLINE void save_safetensors(std::string_view path, const StateDict& tensor
   save_safetensors(path, source, metadata);
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE const SafetensorsType* find_safetensors_type(std::string_view name) {
   for (const SafetensorsType& type : safetensors_types)
@@ -29,4 +29,4 @@ SOMA_INLINE const SafetensorsType& safetensors_type(std::string_view operation,
   fail(error_id::safetensors_dtype, operation, soma::quoted(name), tensor.describe(), wanted);
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail

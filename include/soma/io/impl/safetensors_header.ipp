@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE bool SafetensorsHeaderReader::read(std::string_view text) {
   if (has_zero_byte(text)) return refuse("has a zero byte");
@@ -170,4 +170,4 @@ SOMA_INLINE std::string safetensors_header(std::string_view operation,
   return text;
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail

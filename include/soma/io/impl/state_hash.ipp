@@ -13,7 +13,7 @@
 #include <span>
 #include <string>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE std::uint64_t state_hash(TensorSource& tensors) {
   XXH64_state_t state;
@@ -44,4 +44,4 @@ SOMA_INLINE std::uint64_t state_hash(const StateDict& tensors) {
   return state_hash(source);
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

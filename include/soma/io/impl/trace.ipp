@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE void write_trace(std::string_view path, const Profiler& profiler) {
   const auto microseconds = [&](std::int64_t time) {
@@ -43,4 +43,4 @@ SOMA_INLINE void write_trace(std::string_view path, const Profiler& profiler) {
   file.commit();
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -31,7 +31,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 struct RunStatus {
   std::uint64_t process = 0;
@@ -116,7 +116,7 @@ class StatusPage {
   detail::StatusPageWords* page_ = nullptr;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/io/status/impl/status_page.ipp>

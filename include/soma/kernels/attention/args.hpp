@@ -21,7 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // Fewer keys are not worth their squares of 32 x 32: 40 and 48 take 0.9 to 1.2 times as long by
 // tiles as by multiply-adds, 64 0.6 to 0.9.
@@ -65,4 +65,4 @@ struct AttentionKernels {
   std::size_t (*workspace_bytes)(const AttentionArgs&) noexcept;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

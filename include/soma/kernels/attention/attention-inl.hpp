@@ -22,7 +22,7 @@
 #include <cstddef>
 
 HWY_BEFORE_NAMESPACE();
-namespace soma {
+namespace SOMA_NAMESPACE {
 namespace HWY_NAMESPACE {
 
 // True if products of these operands use tiles, whatever the number of queries.
@@ -96,7 +96,7 @@ static constexpr AttentionKernels attention_kernels{
     attention_forward_kernel, attention_backward_kernel, attention_workspace_bytes};
 
 }  // namespace HWY_NAMESPACE
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif

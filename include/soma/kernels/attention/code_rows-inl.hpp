@@ -26,7 +26,7 @@
 
 #if SOMA_HAS_BF16_DOT
 HWY_BEFORE_NAMESPACE();
-namespace soma {
+namespace SOMA_NAMESPACE {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -179,7 +179,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static float row_product(const Bf16Code* a, const 
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 HWY_AFTER_NAMESPACE();
 #endif
 

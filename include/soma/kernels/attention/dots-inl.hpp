@@ -35,7 +35,7 @@
 
 #if SOMA_HAS_BF16_DOT
 HWY_BEFORE_NAMESPACE();
-namespace soma {
+namespace SOMA_NAMESPACE {
 namespace HWY_NAMESPACE {
 namespace {  // internal linkage: units with other flags have their own
 
@@ -235,7 +235,7 @@ class BackwardDots : public DotOperands {
 }  // namespace
 
 }  // namespace HWY_NAMESPACE
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 HWY_AFTER_NAMESPACE();
 #endif
 

@@ -18,7 +18,7 @@
 #include <cstddef>
 
 HWY_BEFORE_NAMESPACE();
-namespace soma {
+namespace SOMA_NAMESPACE {
 namespace HWY_NAMESPACE {
 
 // Keys whose scores are made together. Part of the result's definition (the largest score so far is
@@ -136,7 +136,7 @@ static inline void multiply_panels(std::size_t rows, std::size_t width, std::siz
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif

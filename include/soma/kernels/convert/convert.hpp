@@ -21,7 +21,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 struct ConvertOptions {
   Rounding rounding{};
@@ -100,6 +100,6 @@ void convert(Context& context, const From& from, To&& to, const ConvertOptions& 
           detail::typed_code_span(std::span(to)), options);
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #include <soma/kernels/convert/plan.hpp>

@@ -17,7 +17,7 @@
 #include <limits>
 #include <string>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 std::string describe(const ConstCodeSpan& span);
 
@@ -107,7 +107,7 @@ class ConvertPlan {
   ConvertArgs args_{};
 };
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
 #ifndef SOMA_DISPATCH
 #include <soma/kernels/convert/impl/plan.ipp>

@@ -9,7 +9,7 @@
 #include <array>
 #include <cstddef>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -38,4 +38,4 @@ constexpr CodecParams stored_codec(DType dtype, const Rounding& rounding = {}) {
   return codec;
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

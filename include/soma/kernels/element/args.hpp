@@ -9,7 +9,7 @@
 #include <iterator>
 #include <string_view>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // A new function takes five files: here its name; kernels/reference/element.hpp, its definition and
 // derivative; kernels/element/functions-inl.hpp, the same in vectors; programs/element/unary.hpp,
@@ -177,4 +177,4 @@ struct ElementKernels {
   void (*dropout)(const DropArgs&) noexcept;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -18,7 +18,7 @@
 #include <cstdint>
 
 HWY_BEFORE_NAMESPACE();
-namespace soma {
+namespace SOMA_NAMESPACE {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -57,7 +57,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void drop_in_place(const DropoutArgs& args,
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif

@@ -22,7 +22,7 @@
 #include <utility>
 
 HWY_BEFORE_NAMESPACE();
-namespace soma {
+namespace SOMA_NAMESPACE {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -113,7 +113,7 @@ static constexpr ElementKernels element_kernels{unary_kernel, unary_backward_ker
                                                 dropout_kernel};
 
 }  // namespace HWY_NAMESPACE
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // y[i] = table[ids[i]]
 struct GatherArgs {
@@ -35,4 +35,4 @@ struct EmbeddingKernels {
   void (*gather_sum)(const GatherSumArgs&) noexcept;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

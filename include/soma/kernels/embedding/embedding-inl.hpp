@@ -20,7 +20,7 @@
 #include <cstring>
 
 HWY_BEFORE_NAMESPACE();
-namespace soma {
+namespace SOMA_NAMESPACE {
 namespace HWY_NAMESPACE {
 
 static inline std::size_t read_id(const GatherArgs& args, std::size_t row) {
@@ -90,7 +90,7 @@ static inline void gather_sum(const GatherSumArgs& args) noexcept {
 };
 
 }  // namespace HWY_NAMESPACE
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif

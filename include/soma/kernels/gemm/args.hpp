@@ -17,7 +17,7 @@
 #include <atomic>
 #include <cstddef>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // The steps from a finished sum to an element of c, in this order: (1) + the old value of c if
 // `accumulate`; (2) + bias[column]; (3) stored in pre_activation; (4) activation; (5) dropout; (6)
@@ -108,4 +108,4 @@ struct GemmKernels {
   std::size_t tile_columns;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

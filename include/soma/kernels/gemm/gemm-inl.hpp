@@ -24,7 +24,7 @@
 #include <type_traits>
 
 HWY_BEFORE_NAMESPACE();
-namespace soma {
+namespace SOMA_NAMESPACE {
 namespace HWY_NAMESPACE {
 // Calls each(std::type_identity<Gemm<...>>) with the kind of product for these operands.
 template <class Each>
@@ -82,7 +82,7 @@ static constexpr GemmKernels gemm_kernels{
     gemm_kernel,          gemm_shared_packing, gemm_pack_b,  gemm_queue_workspace,
     gemm_workspace_bytes, gemm_tile_rows,      micro_columns};
 }  // namespace HWY_NAMESPACE
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif

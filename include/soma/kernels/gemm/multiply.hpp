@@ -13,7 +13,7 @@
 #include <cstddef>
 #include <new>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -309,4 +309,4 @@ inline void multiply(Context& context, GemmArgs args) {
   for (const float value : amax) *args.eviction.amax = (std::max)(*args.eviction.amax, value);
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

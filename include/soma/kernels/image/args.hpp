@@ -2,10 +2,12 @@
 // Arguments of max pooling, and of the kernels that make a matrix product of a 2-D convolution.
 // Images are N x C x H x W, fp32, row-major; `images` here is one image, C x H x W.
 
+#include <soma/base/config.hpp>
+
 #include <cstddef>
 #include <cstdint>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // The sliding window of a convolution or a pool.
 struct Window {
@@ -48,4 +50,4 @@ struct ImageKernels {
   void (*max_pool_backward)(const MaxPoolArgs&) noexcept;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

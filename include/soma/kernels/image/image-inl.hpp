@@ -19,7 +19,7 @@
 #include <cstring>
 
 HWY_BEFORE_NAMESPACE();
-namespace soma {
+namespace SOMA_NAMESPACE {
 namespace HWY_NAMESPACE {
 
 // A window's place in one direction: its places begin ... end - 1 are on the image, the first of
@@ -164,7 +164,7 @@ static inline void max_pool_backward(const MaxPoolArgs& args) noexcept {
 };
 
 }  // namespace HWY_NAMESPACE
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif

@@ -9,7 +9,7 @@
 #include <soma/numeric/rounding.hpp>
 #include <soma/tensor/dtype.hpp>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE MatrixOperand part(MatrixOperand operand, std::size_t row, std::size_t column) {
   if (operand.data != nullptr)
@@ -27,4 +27,4 @@ SOMA_INLINE MatrixTarget part(MatrixTarget target, std::size_t row, std::size_t 
   return target;
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // Row r: loss = (1 - smoothing) * (lse - x[label]) + smoothing * (lse - mean of x), with
 // lse = log sum exp x. Rows whose label is ignore_index have loss 0 and gradient 0. Labels are
@@ -66,4 +66,4 @@ struct LossKernels {
   void (*element_loss_backward)(const ElementLossArgs&) noexcept;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

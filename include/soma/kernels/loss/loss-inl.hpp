@@ -21,7 +21,7 @@
 #include <limits>
 
 HWY_BEFORE_NAMESPACE();
-namespace soma {
+namespace SOMA_NAMESPACE {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -352,7 +352,7 @@ static constexpr LossKernels loss_kernels{cross_entropy_kernel, cross_entropy_ba
                                           element_loss_kernel, element_loss_backward_kernel};
 
 }  // namespace HWY_NAMESPACE
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif

@@ -6,7 +6,7 @@
 
 #include <cstddef>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // Norms sum the elements of a longer row run by run, so that their errors stay small.
 inline constexpr std::size_t norm_run = 16384;  // columns
@@ -92,4 +92,4 @@ struct NormKernels {
   void (*channel_backward)(const ChannelArgs&) noexcept;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -26,7 +26,7 @@
 #include <limits>
 
 HWY_BEFORE_NAMESPACE();
-namespace soma {
+namespace SOMA_NAMESPACE {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -302,7 +302,7 @@ static constexpr NormKernels norm_kernels{
     channel_forward_kernel, channel_sums_kernel,     channel_backward_kernel};
 
 }  // namespace HWY_NAMESPACE
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif

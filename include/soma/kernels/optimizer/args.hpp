@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // A stored run that a step reads and writes. Stochastic rounding of element i draws at draw.index +
 // i.
@@ -104,4 +104,4 @@ struct OptimizerKernels {
   void (*rms)(const RmsArgs&) noexcept;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -8,7 +8,7 @@
 
 #include <cstddef>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // A matrix whose rows and columns are cut into granules of group_rows x group_columns; the last
 // granules may be smaller. By the rules of numeric/scaling.hpp, elements become encode(x / scale),
@@ -36,4 +36,4 @@ struct QuantizeArgs {
   std::size_t group_stride = 0;  // from the scales and amax of a row of granules to the next
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -28,7 +28,7 @@
 #include <cstring>
 
 HWY_BEFORE_NAMESPACE();
-namespace soma {
+namespace SOMA_NAMESPACE {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -255,7 +255,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void join_maxima(const std::int32_t* maxima
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif

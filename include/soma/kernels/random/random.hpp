@@ -13,7 +13,7 @@
 #include <span>
 #include <string>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -32,7 +32,7 @@ void fill_normal(Context& context, std::span<float> out, const Draw& draw);
 // outside 0 to 1.
 void fill_bernoulli(Context& context, std::span<float> out, const Draw& draw, double probability);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/kernels/random/impl/random.ipp>

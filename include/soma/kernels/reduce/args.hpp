@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 enum class Reduction : std::uint8_t { sum, maximum, minimum };
 
@@ -54,4 +54,4 @@ struct ReduceKernels {
   void (*all_finite)(FiniteArgs&) noexcept;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -2,12 +2,14 @@
 // Attention of one sequence and one head, forward and backward, as plain scalar code that stores
 // all scores, to compare kernels with.
 
+#include <soma/base/config.hpp>
+
 #include <cmath>
 #include <cstddef>
 #include <limits>
 #include <vector>
 
-namespace soma::reference {
+namespace SOMA_NAMESPACE::reference {
 
 // Everything row-major. `kept` (queries x keys) is what dropout multiplies a probability by; empty:
 // no dropout. `seen` (queries x keys) is 0 where a query does not see a key; empty: it sees all.
@@ -72,4 +74,4 @@ struct Attention {
   T kept_at(std::size_t i, std::size_t j) const { return kept.empty() ? T(1) : kept[i * keys + j]; }
 };
 
-}  // namespace soma::reference
+}  // namespace SOMA_NAMESPACE::reference

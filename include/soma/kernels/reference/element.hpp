@@ -9,7 +9,7 @@
 #include <limits>
 #include <numbers>
 
-namespace soma::reference {
+namespace SOMA_NAMESPACE::reference {
 
 // sqrt(2/pi) (x + 0.044715 x^3)
 template <class T>
@@ -220,4 +220,4 @@ T dropout(T x, std::uint32_t word, const DropoutArgs& args) {
   return word < args.threshold ? T(0) : x * static_cast<T>(args.keep_scale);
 }
 
-}  // namespace soma::reference
+}  // namespace SOMA_NAMESPACE::reference

@@ -1,11 +1,13 @@
 #pragma once
 // Embedding, plainly. For tests.
 
+#include <soma/base/config.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
-namespace soma::reference {
+namespace SOMA_NAMESPACE::reference {
 
 // Row i of y is row ids[i] of the table; both row-major with `columns` columns.
 template <class T>
@@ -24,4 +26,4 @@ void gather_sum(std::span<const std::uint32_t> list, std::size_t columns, const 
   }
 }
 
-}  // namespace soma::reference
+}  // namespace SOMA_NAMESPACE::reference

@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-namespace soma::reference {
+namespace SOMA_NAMESPACE::reference {
 
 // Partial sums meet in pairs, then the pairs, until one is left.
 template <class T>
@@ -131,4 +131,4 @@ struct EvictedElement {
   }
 };
 
-}  // namespace soma::reference
+}  // namespace SOMA_NAMESPACE::reference

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace soma::reference {
+namespace SOMA_NAMESPACE::reference {
 
 // Calls visit(column, inside, pixel) for each place of the window (i, j): its column in a row of
 // the unfolded image, and where it is on the image (C x H x W), if it is.
@@ -78,4 +78,4 @@ void max_pool_backward(const Window& w, const std::int32_t* indices, const T* dy
     dimage[i / windows * plane + static_cast<std::size_t>(indices[i])] += dy[i];
 }
 
-}  // namespace soma::reference
+}  // namespace SOMA_NAMESPACE::reference

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <span>
 
-namespace soma::reference {
+namespace SOMA_NAMESPACE::reference {
 
 template <class T>
 T cross_entropy(std::span<const T> x, std::size_t label, T smoothing) {
@@ -82,4 +82,4 @@ T element_loss_derivative(ElementLoss loss, T x, T target, T parameter = 1) {
   return x > 0 ? (1 - target) - tail : tail - target;
 }
 
-}  // namespace soma::reference
+}  // namespace SOMA_NAMESPACE::reference

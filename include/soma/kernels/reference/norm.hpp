@@ -1,12 +1,14 @@
 #pragma once
 // Layer norm, RMS norm and softmax of one row as plain scalar code, to compare kernels with.
 
+#include <soma/base/config.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <span>
 
-namespace soma::reference {
+namespace SOMA_NAMESPACE::reference {
 
 template <class T>
 struct Moments {
@@ -74,4 +76,4 @@ void softmax_backward(std::span<const T> y, std::span<const T> dy, bool logarith
     dx[i] = logarithm ? dy[i] - std::exp(y[i]) * sum : y[i] * (dy[i] - sum);
 }
 
-}  // namespace soma::reference
+}  // namespace SOMA_NAMESPACE::reference

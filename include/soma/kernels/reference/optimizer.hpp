@@ -1,9 +1,11 @@
 #pragma once
 // Optimizer steps as their papers and PyTorch write them, one parameter at a time. For tests.
 
+#include <soma/base/config.hpp>
+
 #include <cmath>
 
-namespace soma::reference {
+namespace SOMA_NAMESPACE::reference {
 
 template <class T>
 struct Sgd {
@@ -48,4 +50,4 @@ struct Adam {
   }
 };
 
-}  // namespace soma::reference
+}  // namespace SOMA_NAMESPACE::reference

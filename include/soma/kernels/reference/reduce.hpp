@@ -8,7 +8,7 @@
 #include <limits>
 #include <span>
 
-namespace soma::reference {
+namespace SOMA_NAMESPACE::reference {
 
 // One row, from left to right; NaN wins in maximum and minimum.
 template <class T>
@@ -49,4 +49,4 @@ bool all_finite(std::span<const T> x) {
   return true;
 }
 
-}  // namespace soma::reference
+}  // namespace SOMA_NAMESPACE::reference

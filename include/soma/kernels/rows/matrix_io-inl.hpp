@@ -23,7 +23,7 @@
 #include <cstring>
 
 HWY_BEFORE_NAMESPACE();
-namespace soma {
+namespace SOMA_NAMESPACE {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -302,7 +302,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void map_rows(std::size_t rows, std::size_t
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif

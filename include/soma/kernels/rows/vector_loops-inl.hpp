@@ -20,7 +20,7 @@
 #include <utility>
 
 HWY_BEFORE_NAMESPACE();
-namespace soma {
+namespace SOMA_NAMESPACE {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -213,7 +213,7 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void largest_of_run(const float* x, std::si
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif

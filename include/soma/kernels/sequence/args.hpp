@@ -8,7 +8,7 @@
 
 #include <cstddef>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // One row of a step of a GRU, H elements wide. Gates lie side by side: reset r, update z, new n.
 //
@@ -84,4 +84,4 @@ struct SequenceKernels {
   void (*rotary)(const RotaryArgs&) noexcept;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -20,7 +20,7 @@
 #include <cstring>
 
 HWY_BEFORE_NAMESPACE();
-namespace soma {
+namespace SOMA_NAMESPACE {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -209,7 +209,7 @@ static constexpr SequenceKernels sequence_kernels{gru_kernel, gru_backward_kerne
                                                   lstm_backward_kernel, rotary_kernel};
 
 }  // namespace HWY_NAMESPACE
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif

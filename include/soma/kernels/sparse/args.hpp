@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // Row b of y, for bags first ... last - 1: the sum over i from offsets[b] to offsets[b + 1] of
 // weights[i] * table[ids[i]], in ascending order in fp32 from zero, times 1 / (number of ids) if
@@ -131,4 +131,4 @@ struct SparseKernels {
   void (*dwta)(const DwtaArgs&) noexcept;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-namespace soma::metrics {
+namespace SOMA_NAMESPACE::metrics {
 
 SOMA_INLINE Interval wilson_interval(std::uint64_t successes, std::uint64_t cases) {
   if (cases == 0) return {0, 1};
@@ -149,4 +149,4 @@ SOMA_INLINE Values Classification::values() const {
   return values;
 }
 
-}  // namespace soma::metrics
+}  // namespace SOMA_NAMESPACE::metrics

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::metrics {
+namespace SOMA_NAMESPACE::metrics {
 
 SOMA_INLINE const Value* find(const Values& values, std::string_view name) {
   for (const Value& value : values)
@@ -19,4 +19,4 @@ SOMA_INLINE const Value* find(const Values& values, std::string_view name) {
   return nullptr;
 }
 
-}  // namespace soma::metrics
+}  // namespace SOMA_NAMESPACE::metrics

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::metrics {
+namespace SOMA_NAMESPACE::metrics {
 
 SOMA_INLINE std::size_t MultiLabel::outputs() const { return counts_.size(); }
 
@@ -67,4 +67,4 @@ SOMA_INLINE double MultiLabel::Counts::f1() const {
   return sum == 0 ? 0 : 2 * static_cast<double>(hits) / static_cast<double>(sum);
 }
 
-}  // namespace soma::metrics
+}  // namespace SOMA_NAMESPACE::metrics

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace soma::metrics {
+namespace SOMA_NAMESPACE::metrics {
 
 SOMA_INLINE std::size_t Regression::outputs() const { return sums_.size(); }
 
@@ -56,4 +56,4 @@ SOMA_INLINE void Regression::Sums::add(double score, double target) {
   spread += before * (target - target_mean);
 }
 
-}  // namespace soma::metrics
+}  // namespace SOMA_NAMESPACE::metrics

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::models {
+namespace SOMA_NAMESPACE::models {
 
 SOMA_INLINE BertConfig BertConfig::base() { return {}; }
 
@@ -261,4 +261,4 @@ SOMA_INLINE Var BertClassifier::run_piece(std::size_t i, Tape& tape, const Var& 
       tape, pooled.value().dtype() == DType::fp32 ? pooled : cast(tape, pooled, DType::fp32));
 }
 
-}  // namespace soma::models
+}  // namespace SOMA_NAMESPACE::models

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::models::detail {
+namespace SOMA_NAMESPACE::models::detail {
 
 SOMA_INLINE std::string default_label(std::size_t i) { return "LABEL_" + std::to_string(i); }
 
@@ -29,4 +29,4 @@ SOMA_INLINE void check_labels(std::string_view operation, const std::vector<std:
            "a label without tabs and line ends, and not empty");
 }
 
-}  // namespace soma::models::detail
+}  // namespace SOMA_NAMESPACE::models::detail

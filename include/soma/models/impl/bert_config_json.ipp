@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::models::detail {
+namespace SOMA_NAMESPACE::models::detail {
 
 SOMA_INLINE BertConfigReader::BertConfigReader(std::string_view text, std::string_view name)
     : name_(name) {
@@ -235,9 +235,9 @@ SOMA_INLINE std::string BertConfigReader::argument(std::string_view key) const {
   return std::string(key).append(" of ").append(soma::quoted(name_));
 }
 
-}  // namespace soma::models::detail
+}  // namespace SOMA_NAMESPACE::models::detail
 
-namespace soma::models {
+namespace SOMA_NAMESPACE::models {
 
 SOMA_INLINE BertConfigFile bert_config_from_json(std::string_view text, std::string_view name) {
   return detail::BertConfigReader(text, name).read();
@@ -317,4 +317,4 @@ SOMA_INLINE std::string to_json(const BertConfigFile& file) {
   return text.append("\n}\n");
 }
 
-}  // namespace soma::models
+}  // namespace SOMA_NAMESPACE::models

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::models {
+namespace SOMA_NAMESPACE::models {
 
 SOMA_INLINE ConvNet::ConvNet(const nn::Scope& scope, const ConvNetConfig& config) {
   std::size_t channels = config.channels, height = config.height, width = config.width;
@@ -73,4 +73,4 @@ SOMA_INLINE Var ConvNet::run_piece(std::size_t i, Tape& tape, const Var& x) cons
   return hidden(tape, rows, {.activation = Activation::relu});
 }
 
-}  // namespace soma::models
+}  // namespace SOMA_NAMESPACE::models

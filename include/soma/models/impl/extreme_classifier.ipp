@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::models {
+namespace SOMA_NAMESPACE::models {
 
 SOMA_INLINE ExtremeClassifier::ExtremeClassifier(Context& context, const ExtremeOptions& options)
     : context_(context), options_(checked(options)) {
@@ -169,4 +169,4 @@ SOMA_INLINE Var ExtremeClassifier::hidden(Tape& tape, const data::Batch& batch) 
   return relu(tape, add(tape, sums, bias_));
 }
 
-}  // namespace soma::models
+}  // namespace SOMA_NAMESPACE::models

@@ -17,7 +17,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::models {
+namespace SOMA_NAMESPACE::models {
 
 SOMA_INLINE Record to_record(const ExtremeOptions& options) {
   Record record("config.json");
@@ -97,4 +97,4 @@ SOMA_INLINE std::unique_ptr<ExtremeClassifier> load_extreme_classifier(Context& 
   return model;
 }
 
-}  // namespace soma::models
+}  // namespace SOMA_NAMESPACE::models

@@ -25,7 +25,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::models {
+namespace SOMA_NAMESPACE::models {
 
 SOMA_INLINE FastClassifier::FastClassifier(Context& context, const FastOptions& options)
     : context_(context), options_(checked(context, options)), features_(options.features) {
@@ -239,4 +239,4 @@ SOMA_INLINE void FastClassifier::load_weights(const std::string& folder) {
   }
 }
 
-}  // namespace soma::models
+}  // namespace SOMA_NAMESPACE::models

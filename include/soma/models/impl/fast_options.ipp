@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::models {
+namespace SOMA_NAMESPACE::models {
 
 SOMA_INLINE FastOptions fast_options_for(const TextSetSize& size, std::vector<std::string> labels,
                                          std::uint64_t seed, std::size_t memory) {
@@ -31,9 +31,9 @@ SOMA_INLINE FastOptions fast_options_for(const TextSetSize& size, std::vector<st
   return options;
 }
 
-}  // namespace soma::models
+}  // namespace SOMA_NAMESPACE::models
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE std::string joined_labels(const std::vector<std::string>& labels) {
   std::string joined;
@@ -49,9 +49,9 @@ SOMA_INLINE Record read_fast_config(const std::string& folder) {
                           "config.json of " + soma::quoted(folder));
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma::models {
+namespace SOMA_NAMESPACE::models {
 
 SOMA_INLINE Record to_record(const FastOptions& options) {
   Record record("config.json");
@@ -114,4 +114,4 @@ SOMA_INLINE bool is_fast_classifier(const std::string& folder) {
   return text.substr(0, 80).find(soma::detail::fast_model_type) != text.npos;
 }
 
-}  // namespace soma::models
+}  // namespace SOMA_NAMESPACE::models

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::models {
+namespace SOMA_NAMESPACE::models {
 
 SOMA_INLINE Mlp::Mlp(const nn::Scope& scope, std::span<const std::size_t> sizes, Activation between)
     : activation(between) {
@@ -60,4 +60,4 @@ SOMA_INLINE Var Mlp::run_piece(std::size_t i, Tape& tape, const Var& x) const {
   return layers[i](tape, x, {.activation = i + 1 < layers.size() ? activation : Activation::none});
 }
 
-}  // namespace soma::models
+}  // namespace SOMA_NAMESPACE::models

@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::models::detail {
+namespace SOMA_NAMESPACE::models::detail {
 
 SOMA_INLINE bool is_file(const std::string& path) {
   struct stat known {};
@@ -111,4 +111,4 @@ SOMA_INLINE std::vector<SafetensorsFile> model_files(Context& context, std::stri
   return files;
 }
 
-}  // namespace soma::models::detail
+}  // namespace SOMA_NAMESPACE::models::detail

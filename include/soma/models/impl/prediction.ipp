@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace soma::models {
+namespace SOMA_NAMESPACE::models {
 
 SOMA_INLINE std::string to_string(const Prediction& prediction) {
   using soma::fixed;
@@ -27,4 +27,4 @@ SOMA_INLINE std::string to_string(const Prediction& prediction) {
   return text;
 }
 
-}  // namespace soma::models
+}  // namespace SOMA_NAMESPACE::models

@@ -25,7 +25,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::models::detail {
+namespace SOMA_NAMESPACE::models::detail {
 
 SOMA_INLINE void check_no_doubles(std::string_view operation, const std::string& source,
                                   const SkippedTensor& tensor) {
@@ -189,9 +189,9 @@ SOMA_INLINE LoadedBert load_bert_files(Context& context, const BertClassifier& c
   return result;
 }
 
-}  // namespace soma::models::detail
+}  // namespace SOMA_NAMESPACE::models::detail
 
-namespace soma::models {
+namespace SOMA_NAMESPACE::models {
 
 SOMA_INLINE LoadedBert load_bert(Context& context, const BertClassifier& classifier,
                                  std::string_view path, const LoadBertOptions& options) {
@@ -206,9 +206,9 @@ SOMA_INLINE BertConfigFile load_bert_config(std::string_view path) {
   return bert_config_from_json(detail::text_of(*MappedFile::open("load_bert_config", file)), file);
 }
 
-}  // namespace soma::models
+}  // namespace SOMA_NAMESPACE::models
 
-namespace soma::models::detail {
+namespace SOMA_NAMESPACE::models::detail {
 
 SOMA_INLINE void check_weights(std::string_view operation, const Parameters& parameters,
                                std::span<const StateDict::Entry> weights) {
@@ -241,9 +241,9 @@ SOMA_INLINE void check_replaced(std::string_view operation, std::string_view pat
   }
 }
 
-}  // namespace soma::models::detail
+}  // namespace SOMA_NAMESPACE::models::detail
 
-namespace soma::models {
+namespace SOMA_NAMESPACE::models {
 
 SOMA_INLINE void check_model_folder(std::string_view operation, std::string_view path) {
   detail::check_replaced(operation, path, AtomicFolder(operation, path), {});
@@ -292,4 +292,4 @@ SOMA_INLINE void save_bert(std::string_view path, const BertClassifier& classifi
   folder.commit();
 }
 
-}  // namespace soma::models
+}  // namespace SOMA_NAMESPACE::models

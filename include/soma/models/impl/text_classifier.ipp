@@ -27,7 +27,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::models {
+namespace SOMA_NAMESPACE::models {
 
 SOMA_INLINE TextClassifier::TextClassifier(Context& context, text::Tokenizer tokenizer,
                                            const BertConfig& config,
@@ -295,4 +295,4 @@ SOMA_INLINE BertConfig TextClassifier::checked(BertConfig config,
   return config;
 }
 
-}  // namespace soma::models
+}  // namespace SOMA_NAMESPACE::models

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::models::detail {
+namespace SOMA_NAMESPACE::models::detail {
 
 SOMA_INLINE TokenizedPairs tokenize_pairs(Context& context, const text::Tokenizer& tokenizer,
                                           std::span<const std::string_view> texts,
@@ -50,4 +50,4 @@ SOMA_INLINE TokenizedPairs tokenize_pairs(Context& context, const text::Tokenize
   return all;
 }
 
-}  // namespace soma::models::detail
+}  // namespace SOMA_NAMESPACE::models::detail

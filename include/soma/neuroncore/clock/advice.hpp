@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 // The thresholds above (or below) which a rule applies.
 inline constexpr double advice_transposes = 0.1;    // share of the Tensor engine's busy time
@@ -26,7 +26,7 @@ const LaneUse* use_of(const Summary& summary, Engine engine);
 
 std::vector<std::string> advice(const Summary& summary);
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/clock/impl/advice.ipp>

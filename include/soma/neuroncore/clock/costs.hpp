@@ -14,7 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 // The start-up cycles of GpSimd instructions that the reference prices as 150 + ...
 inline constexpr double gpsimd_start_cycles = 150;
@@ -189,4 +189,4 @@ constexpr double peak_per_ns(const Machine& machine) {
          static_cast<double>(machine.matmul_stationary_free) * machine.tensor_ghz;
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

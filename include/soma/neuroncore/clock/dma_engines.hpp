@@ -1,13 +1,15 @@
 #pragma once
 // DmaEngines: the occupation of a core's DMA engines. Used by the clock.
 
+#include <soma/base/config.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <vector>
 
-namespace soma::neuroncore::detail {
+namespace SOMA_NAMESPACE::neuroncore::detail {
 
 class DmaEngines {
  public:
@@ -35,7 +37,7 @@ class DmaEngines {
   std::size_t first_ = 0;
 };
 
-}  // namespace soma::neuroncore::detail
+}  // namespace SOMA_NAMESPACE::neuroncore::detail
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/clock/impl/dma_engines.ipp>

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace soma::neuroncore::detail {
+namespace SOMA_NAMESPACE::neuroncore::detail {
 
 // A slice in the row of a region or of the operators: work between two times, in whole ns.
 struct Span {
@@ -81,7 +81,7 @@ class EventsOf {
 
 std::string line_text(const SourceLine& source);
 
-}  // namespace soma::neuroncore::detail
+}  // namespace SOMA_NAMESPACE::neuroncore::detail
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/clock/impl/events.ipp>

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::neuroncore::detail {
+namespace SOMA_NAMESPACE::neuroncore::detail {
 
 // Names that slices refer to by number; number 0 is the empty one.
 class NameTable {
@@ -71,7 +71,7 @@ class PageWriter {
   std::string html_;
 };
 
-}  // namespace soma::neuroncore::detail
+}  // namespace SOMA_NAMESPACE::neuroncore::detail
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/clock/impl/page.ipp>

@@ -1,9 +1,11 @@
 #pragma once
 // The style and the script of a report's page. Used by the page.
 
+#include <soma/base/config.hpp>
+
 #include <string_view>
 
-namespace soma::neuroncore::detail {
+namespace SOMA_NAMESPACE::neuroncore::detail {
 
 inline constexpr std::string_view page_style = R"(
 body { font: 14px/1.4 sans-serif; margin: 1.5em auto; max-width: 1200px; color: #222; }
@@ -112,4 +114,4 @@ draw();
 })();
 )";
 
-}  // namespace soma::neuroncore::detail
+}  // namespace SOMA_NAMESPACE::neuroncore::detail

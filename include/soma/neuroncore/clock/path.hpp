@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace soma::neuroncore::detail {
+namespace SOMA_NAMESPACE::neuroncore::detail {
 
 // Calls visit(index, ran, waited) from the end to the beginning: an instruction ran for `ran` ns of
 // the path, after the path had waited for `waited` ns. All these numbers add up to timeline.ns.
@@ -34,4 +34,4 @@ void for_path(const Timeline& timeline, const Visit& visit) {
   }
 }
 
-}  // namespace soma::neuroncore::detail
+}  // namespace SOMA_NAMESPACE::neuroncore::detail

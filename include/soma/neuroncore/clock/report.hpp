@@ -21,7 +21,7 @@
 #include <string>
 #include <utility>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 struct ReportOptions {
   ClockOptions clock{};
@@ -64,7 +64,7 @@ class Report {
   detail::ReportNotes notes_;
 };
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/clock/impl/report.ipp>

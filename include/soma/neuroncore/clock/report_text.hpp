@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::neuroncore::detail {
+namespace SOMA_NAMESPACE::neuroncore::detail {
 
 inline constexpr std::array<std::string_view, bound_count> bound_names{
     "launch", "own previous", "own result", "semaphore", "port", "dma engines"};
@@ -32,7 +32,7 @@ std::string report_text(const Summary& summary, const ReportNotes& notes, std::s
 
 std::string report_json(const Summary& summary, const ReportNotes& notes);
 
-}  // namespace soma::neuroncore::detail
+}  // namespace SOMA_NAMESPACE::neuroncore::detail
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/clock/impl/report_text.ipp>

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 std::string lane_name(std::size_t lane);
 
@@ -148,7 +148,7 @@ class Summing {
 Summary summary(std::span<const Instruction> record, const RecordNames& names,
                 const Machine& machine, const Timeline& timeline);
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/clock/impl/summary.ipp>

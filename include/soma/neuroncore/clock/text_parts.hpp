@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::neuroncore::detail {
+namespace SOMA_NAMESPACE::neuroncore::detail {
 
 // The note in every output.
 inline constexpr std::string_view estimate_note =
@@ -51,7 +51,7 @@ class JsonWriter {
   bool first_ = true;
 };
 
-}  // namespace soma::neuroncore::detail
+}  // namespace SOMA_NAMESPACE::neuroncore::detail
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/clock/impl/text_parts.ipp>

@@ -30,7 +30,7 @@
 #include <string>
 #include <vector>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 // Rules that may be switched off, to see their share of a program's time.
 struct ClockOptions {
@@ -173,7 +173,7 @@ class Clock {
 Timeline timeline(std::span<const Instruction> record, const Machine& machine,
                   const ClockOptions& options = {});
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/clock/impl/timeline.ipp>

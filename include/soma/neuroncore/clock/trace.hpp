@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::neuroncore::detail {
+namespace SOMA_NAMESPACE::neuroncore::detail {
 
 class TraceWriter {
  public:
@@ -53,7 +53,7 @@ class TraceWriter {
 // time.
 std::string text_timeline(std::span<const Instruction> record, const Timeline& timeline);
 
-}  // namespace soma::neuroncore::detail
+}  // namespace SOMA_NAMESPACE::neuroncore::detail
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/clock/impl/trace.ipp>

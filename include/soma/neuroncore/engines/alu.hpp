@@ -15,7 +15,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 constexpr bool is_bitwise(Alu op) { return op >= Alu::bitwise_and; }
 constexpr bool is_unary(Alu op) {
@@ -86,7 +86,7 @@ struct ScalarOptions {
   Rounded rounded{};
 };
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/engines/impl/alu.ipp>

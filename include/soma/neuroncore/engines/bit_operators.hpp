@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::neuroncore::detail {
+namespace SOMA_NAMESPACE::neuroncore::detail {
 
 // Elements of a partition in 32 bits each, with zeros above narrower elements.
 void read_bits(const OnChipMemory& memory, const Tile& tile, std::size_t p,
@@ -29,7 +29,7 @@ std::uint32_t bits(std::string_view instruction, Alu op, std::uint32_t a, std::u
 std::uint32_t bits_of_constant(std::string_view instruction, std::string_view operand,
                                const ScalarOperand& constant);
 
-}  // namespace soma::neuroncore::detail
+}  // namespace SOMA_NAMESPACE::neuroncore::detail
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/engines/impl/bit_operators.ipp>

@@ -26,7 +26,7 @@
 #include <utility>
 
 HWY_BEFORE_NAMESPACE();
-namespace soma {
+namespace SOMA_NAMESPACE {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -328,7 +328,7 @@ static constexpr neuroncore::EngineKernels engine_kernels{
     engine_activate, engine_reduce, array_multiply, engine_words};
 
 }  // namespace HWY_NAMESPACE
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 // The arithmetic operators of the Vector engine, on fp32. Comparisons and logical operators give 1
 // or 0.
@@ -100,4 +100,4 @@ struct EngineKernels {
   void (*words)(const Draw&, std::size_t count, std::uint32_t* out) noexcept;
 };
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

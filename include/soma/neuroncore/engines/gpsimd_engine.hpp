@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 // The work that the kernel of a custom operator did.
 struct CustomWork {
@@ -69,7 +69,7 @@ class GpsimdEngine : public GpsimdIndex<GpsimdEngine> {
   static float power(float base, float exponent);
 };
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/engines/impl/gpsimd_engine.ipp>

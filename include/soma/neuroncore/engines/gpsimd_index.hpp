@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 // One nested loop of an index pattern: `size` steps.
 struct AffineStep {
@@ -378,4 +378,4 @@ class GpsimdIndex : public LaneEngine<Self, Engine::gpsimd> {
   }
 };
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 template <class Self, Engine engine>
 class LaneEngine : public Sequencer<Self, engine> {
@@ -130,4 +130,4 @@ class LaneEngine : public Sequencer<Self, engine> {
   }
 };
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 struct FunctionInfo {
   std::string_view name;
@@ -111,7 +111,7 @@ class ScalarEngine : public LaneEngine<ScalarEngine, Engine::scalar> {
   std::vector<float> accumulators_;
 };
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/engines/impl/scalar_engine.ipp>

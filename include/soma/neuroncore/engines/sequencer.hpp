@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 template <class Self, Engine engine>
 class Sequencer {
@@ -32,4 +32,4 @@ class Sequencer {
   CoreState& core_;
 };
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

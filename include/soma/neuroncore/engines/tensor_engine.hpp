@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 // yes: a matmul adds to its destination; no: it overwrites the destination. Adding is allowed only
 // to the result of a matmul.
@@ -84,7 +84,7 @@ class TensorEngine : public Sequencer<TensorEngine, Engine::tensor> {
   void turn_numbers(const Tile& dst, const Tile& src);
 };
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/engines/impl/tensor_engine.ipp>

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 template <class Self>
 class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
@@ -363,4 +363,4 @@ class VectorArithmetic : public LaneEngine<Self, Engine::vector> {
   }
 };
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 class VectorEngine : public VectorSearch<VectorEngine> {
  public:
@@ -55,7 +55,7 @@ class VectorEngine : public VectorSearch<VectorEngine> {
   void statistics(float* x, std::size_t n, float* out) const;
 };
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/engines/impl/vector_engine.ipp>

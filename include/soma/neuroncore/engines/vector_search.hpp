@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 // The source partition for each of the 32 partitions of a quadrant; shuffle_keep: no source, dst
 // stays.
@@ -321,4 +321,4 @@ class VectorSearch : public VectorArithmetic<Self> {
   }
 };
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

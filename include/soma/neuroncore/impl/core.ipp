@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE Core::Core(Context& context, const Machine& machine, const CoreOptions& options,
                        const EngineKernels& kernels)
@@ -148,4 +148,4 @@ SOMA_INLINE void Core::look(std::string_view name, const Tile& tile) {
          "numbers: CoreOptions::compute = true");
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

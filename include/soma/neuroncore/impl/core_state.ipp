@@ -26,7 +26,7 @@
 #include <string_view>
 #include <utility>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE CoreState::CoreState(Context& context_in, const Machine& machine_in,
                                  const CoreOptions& options_in, const EngineKernels& kernels_in)
@@ -280,4 +280,4 @@ SOMA_INLINE void CoreState::add_cost(CostFields& cost, const Tile& tile) {
   if (bytes > 16 || bytes < -16) cost.narrow_stride = false;
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

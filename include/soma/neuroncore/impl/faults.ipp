@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE void rule_broken(std::string_view instruction, std::string_view operand,
                              const std::string& value, std::string_view limit) {
@@ -39,4 +39,4 @@ SOMA_INLINE void at_most(std::string_view instruction, std::string_view operand,
                 "at most " + std::to_string(limit));
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE std::string non_finite_text(float value) {
   if (std::isnan(value)) return "nan";
@@ -76,4 +76,4 @@ SOMA_INLINE auto FiniteWatch::find(CoreState& core, const HbmView& view) -> Plac
               [&](std::size_t row, float* to) { detail::read_floats(core, view, row, to); });
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

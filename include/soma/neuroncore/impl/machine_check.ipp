@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE const Machine& checked(const Machine& machine) {
   const auto refuse = [](std::string_view field, const std::string& value, std::string_view range) {
@@ -32,4 +32,4 @@ SOMA_INLINE const Machine& checked(const Machine& machine) {
   return machine;
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

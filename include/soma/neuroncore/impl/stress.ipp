@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE std::string StressResult::text() const {
   if (equal()) return "all runs give the same bits";
@@ -22,9 +22,9 @@ SOMA_INLINE std::string StressResult::text() const {
          std::to_string(tensor) + " is " + given + ", " + wanted + " where transfers end at once";
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 
-namespace soma::neuroncore::detail {
+namespace SOMA_NAMESPACE::neuroncore::detail {
 
 SOMA_INLINE std::string element_text(DType dtype, const std::byte* at) {
   std::array<unsigned char, 8> bytes{};
@@ -66,4 +66,4 @@ SOMA_INLINE bool first_difference(const Tensor& a, const Tensor& b, StressResult
   return found;
 }
 
-}  // namespace soma::neuroncore::detail
+}  // namespace SOMA_NAMESPACE::neuroncore::detail

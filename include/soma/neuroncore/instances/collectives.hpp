@@ -18,7 +18,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 enum class Collective : std::uint8_t { all_reduce, reduce_scatter, all_gather };
 
@@ -37,7 +37,7 @@ double bytes_on_the_wire(Collective kind, double bytes, std::size_t ranks);
 double collective_seconds(Collective kind, double bytes, std::size_t ranks,
                           const Instance& instance);
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/instances/impl/collectives.ipp>

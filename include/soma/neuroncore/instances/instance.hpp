@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 // A published number and its source. 0 without a source: not given.
 struct Figure {
@@ -146,7 +146,7 @@ inline constexpr PublishedRun published_p4d{.instance = "p4d.24xlarge",
                                             .tf32_peak = 1 / 2.5,
                                             .fp32_peak = 1.0 / 5};
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/instances/impl/instance.ipp>

@@ -15,7 +15,7 @@
 #include <span>
 #include <string>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 // A parameter's gradient: its bytes, and the time in ns from the step's beginning until backward
 // has computed it.
@@ -44,7 +44,7 @@ struct StepPrediction {
 StepPrediction predict_step(const CoreStep& step, std::size_t ranks, const Instance& instance,
                             double bucket_bytes = 50e6);
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/instances/impl/predict.ipp>

@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 // The effect of an index beyond the table.
 enum class OutOfBounds : std::uint8_t { error, skip };
@@ -84,7 +84,7 @@ class Dma {
   std::size_t queue_;
 };
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/memory/impl/dma.ipp>

@@ -12,7 +12,7 @@
 #include <string>
 #include <utility>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 // The first dimension maps to partitions; the others (up to three) are the free dimensions.
 class HbmView {
@@ -64,7 +64,7 @@ class HbmView {
 HbmView hbm(const Tensor& tensor);
 HbmView hbm_target(const Tensor& tensor);
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/memory/impl/hbm.ipp>

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace soma::neuroncore::detail {
+namespace SOMA_NAMESPACE::neuroncore::detail {
 
 // Calls each(element, offset) for a row's elements in order, with offsets in elements.
 template <class Each>
@@ -67,7 +67,7 @@ void load_row(CoreState& core, const PartitionWriter& writer, const Tile& tile, 
 void store_row(CoreState& core, const Tile& tile, std::size_t p, const HbmView& view,
                std::size_t row, float* buffer);
 
-}  // namespace soma::neuroncore::detail
+}  // namespace SOMA_NAMESPACE::neuroncore::detail
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/memory/impl/hbm_rows.ipp>

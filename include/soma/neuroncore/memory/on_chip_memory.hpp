@@ -19,7 +19,7 @@
 #include <span>
 #include <string>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 // The result of reading memory that nobody wrote: all bits set, which is NaN in every floating type
 // and -1 in the integers; or Error neuroncore.undefined.
@@ -143,7 +143,7 @@ class OnChipMemory {
   MemoryEnd end_ = MemoryEnd::first;
 };
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/memory/impl/on_chip_memory.ipp>

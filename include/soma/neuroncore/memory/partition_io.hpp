@@ -16,7 +16,7 @@
 #include <cstring>
 #include <limits>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 // The logical place of a tile's elements in their whole tensor. It is the key of random draws, so
 // that a draw depends neither on tiling nor on the order of execution. Element f of partition p
@@ -135,7 +135,7 @@ class PartitionWriter {
   CodecParams codec_{};
 };
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/memory/impl/partition_io.ipp>

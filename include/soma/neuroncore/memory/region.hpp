@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 // A dimension of a pattern, in bytes.
 struct Step {
@@ -61,7 +61,7 @@ class Region {
 
 Region region_of(const Tile& tile);
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/memory/impl/region.ipp>

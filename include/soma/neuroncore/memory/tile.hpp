@@ -17,7 +17,7 @@
 #include <string_view>
 #include <utility>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 enum class Memory : std::uint8_t { sbuf, psum };
 
@@ -101,7 +101,7 @@ class Tile {
   std::array<FreeDimension, max_dimensions> dimensions_{};
 };
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/memory/impl/tile.ipp>

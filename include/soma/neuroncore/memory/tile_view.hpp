@@ -9,7 +9,7 @@
 #include <string>
 #include <type_traits>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 // T is the C++ type in which the tile is held, const or not.
 template <class T>
@@ -46,4 +46,4 @@ class TileView {
   Tile tile_;
 };
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

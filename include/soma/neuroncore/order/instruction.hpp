@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 enum class Engine : std::uint8_t { tensor, vector, scalar, gpsimd, dma };
 inline constexpr std::size_t engine_count = 5;
@@ -195,4 +195,4 @@ struct Instruction {
   friend bool operator==(const Instruction&, const Instruction&) = default;
 };
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

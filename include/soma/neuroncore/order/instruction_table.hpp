@@ -7,7 +7,7 @@
 #include <array>
 #include <string_view>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 struct VendorInstruction {
   std::string_view name{};
@@ -112,4 +112,4 @@ inline constexpr auto vendor_instructions = std::to_array<VendorInstruction>({
     {"sendrecv", "", "", {}, "NeuronCore-v3 and later"},
 });
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

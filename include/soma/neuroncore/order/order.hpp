@@ -25,7 +25,7 @@
 #include <span>
 #include <string>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 enum class Synchronization : std::uint8_t { automatic, manual };
 
@@ -100,7 +100,7 @@ class Order {
   HeapVector<Position> waits_;
 };
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/order/impl/order.ipp>

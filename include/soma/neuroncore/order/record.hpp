@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 // A part of a program. `parent`: the enclosing region's index + 1; 0: none. Regions with the same
 // name and parent are one region.
@@ -39,7 +39,7 @@ struct Record {
   RecordNames names;
 };
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/order/impl/record.ipp>

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <utility>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 class Recorder {
  public:
@@ -68,7 +68,7 @@ class Recorder {
   std::uint32_t region_ = 0, call_ = 0;
 };
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/order/impl/recorder.ipp>

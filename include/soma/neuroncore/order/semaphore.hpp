@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 // Made by Core::semaphore().
 class Semaphore {
@@ -32,7 +32,7 @@ class Semaphore {
   std::uint32_t value_ = 0;
 };
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/order/impl/semaphore.ipp>

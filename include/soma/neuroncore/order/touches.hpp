@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <span>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 struct Touch {
   Region region;
@@ -80,7 +80,7 @@ class Touches {
   std::uint64_t added_ = 0;
 };
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/order/impl/touches.ipp>

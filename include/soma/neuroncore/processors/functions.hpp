@@ -17,7 +17,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 struct ProcessorFunction {
   std::string_view name;
@@ -68,7 +68,7 @@ void run_processor_function(std::int32_t number, const ProcessorFunction& functi
                             std::span<const soma_processor_operand> operands,
                             const ProcessorTensor& result);
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/processors/impl/functions.ipp>

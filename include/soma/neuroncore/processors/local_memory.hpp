@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 // A block of the pool. Each block has memory of its own, so that memory checkers see accesses
 // beyond it.
@@ -84,7 +84,7 @@ class PrintQueue {
   std::size_t overwritten_ = 0;
 };
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/processors/impl/local_memory.ipp>

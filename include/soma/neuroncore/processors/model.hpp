@@ -13,7 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 inline constexpr std::size_t most_processors = 8;
 
@@ -73,7 +73,7 @@ struct ProcessorOptions {
   std::size_t printf_bytes = 0;
 };
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/processors/impl/model.ipp>

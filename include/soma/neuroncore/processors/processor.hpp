@@ -18,7 +18,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 // A tensor whose reference a library has kept after the call: its record stays until the library is
 // unloaded, so that releasing the reference is harmless.
@@ -129,7 +129,7 @@ class Processor {
 #endif
 };
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/processors/impl/processor.ipp>

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 // A kernel that a library registered, and records that the library may have kept.
 struct ProcessorKernel {
@@ -75,7 +75,7 @@ ProcessorReport run_kernel(const ProcessorKernel& kernel, Context& context,
                            std::span<const Tensor> inputs, const unsigned char* scalars,
                            Tensor& output, KeptRecords& kept);
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/processors/impl/run.ipp>

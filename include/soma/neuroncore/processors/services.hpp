@@ -9,7 +9,7 @@
 #include <span>
 #include <string_view>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 namespace detail {
 
@@ -148,7 +148,7 @@ inline const soma_processor_services processor_services = {
 
 }  // namespace detail
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/processors/impl/services.ipp>

@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 struct ElementRange {
   std::uint64_t begin = 0, end = 0;
@@ -90,7 +90,7 @@ struct ProcessorStream : soma_processor_stream {
   std::vector<unsigned char> buffer{};
 };
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 
 #ifndef SOMA_DISPATCH
 #include <soma/neuroncore/processors/impl/tensors.ipp>

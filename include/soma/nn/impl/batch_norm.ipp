@@ -12,7 +12,7 @@
 #include <soma/ops/basic.hpp>
 #include <string>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 SOMA_INLINE BatchNorm::BatchNorm(const Scope& scope, std::size_t channels,
                                  const BatchNormOptions& norm_options)
@@ -64,18 +64,18 @@ SOMA_INLINE void BatchNorm::advance(const Tensor& statistics) const {
   mix(running_var, batch + 2 * channels);
 }
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn
 
-namespace soma::nn::detail {
+namespace SOMA_NAMESPACE::nn::detail {
 
 SOMA_INLINE void check_batch_norm_rank(std::string_view layer, const Shape& shape, bool fits,
                                        std::string_view wanted) {
   if (!fits) fail(error_id::tensor_rank, layer, "x", to_string(shape), wanted);
 }
 
-}  // namespace soma::nn::detail
+}  // namespace SOMA_NAMESPACE::nn::detail
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 SOMA_INLINE Var BatchNorm1d::operator()(Tape& tape, const Var& x) const {
   const std::size_t rank = x.shape().rank();
@@ -90,4 +90,4 @@ SOMA_INLINE Var BatchNorm2d::operator()(Tape& tape, const Var& x) const {
   return BatchNorm::operator()(tape, x);
 }
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 SOMA_INLINE void ClassCandidates::begin(std::size_t room) {
   for (const std::int32_t id : chosen_) place_[static_cast<std::size_t>(id)] = none;
@@ -110,4 +110,4 @@ SOMA_INLINE void ClassCandidates::take_found(std::span<const Found> parts, std::
     if (chosen_.size() < room_) add(id);
 }
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn

@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 SOMA_INLINE ClassIndex::ClassIndex(Context& context, std::size_t classes, std::size_t columns,
                                    const ClassIndexOptions& options)
@@ -176,4 +176,4 @@ SOMA_INLINE void ClassIndex::sort(std::size_t table) {
   for (std::size_t i = 0; i < classes_; ++i) ids[next[bucket[i]]++] = static_cast<std::uint32_t>(i);
 }
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn

@@ -21,7 +21,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 SOMA_INLINE SamplerOptions sampler_options_for(std::size_t classes, std::size_t width,
                                                std::size_t memory, Sampler kind,
@@ -235,4 +235,4 @@ SOMA_INLINE void ClassSampler::refresh(const Tensor& weight, std::uint32_t step)
   times_.refreshing += static_cast<double>(monotonic_nanoseconds() - start) * 1e-9;
 }
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 SOMA_INLINE void BestClasses::add(float logit, std::int32_t id) {
   if (!(logit < least_)) insert(logit, id);
@@ -95,4 +95,4 @@ SOMA_INLINE void ClassSearch::find_head() {
   for (auto at = lengths.begin(); at != end; ++at) head_.push_back(at->second);
 }
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn

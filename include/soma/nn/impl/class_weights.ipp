@@ -18,7 +18,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 SOMA_INLINE CrossEntropySetting loss_of(const data::Batch& batch) {
   return {.reduction = batch.part ? LossReduction::sum : LossReduction::mean};
@@ -92,4 +92,4 @@ SOMA_INLINE Var class_loss(Tape& tape, const Var& logits, const data::Batch& bat
              tape.constant(Tensor::from(context, std::span<const float>(divisor), Shape{})));
 }
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn

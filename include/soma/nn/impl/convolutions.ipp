@@ -12,7 +12,7 @@
 #include <soma/nn/scope.hpp>
 #include <string>
 
-namespace soma::nn::detail {
+namespace SOMA_NAMESPACE::nn::detail {
 
 SOMA_INLINE void describe_steps(Record& record, const ConvolutionSetting& steps) {
   record.set("stride_height", std::uint64_t{steps.stride_height});
@@ -21,9 +21,9 @@ SOMA_INLINE void describe_steps(Record& record, const ConvolutionSetting& steps)
   record.set("pad_width", std::uint64_t{steps.pad_width});
 }
 
-}  // namespace soma::nn::detail
+}  // namespace SOMA_NAMESPACE::nn::detail
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 SOMA_INLINE Conv1d::Conv1d(const Scope& scope, std::size_t in, std::size_t out, std::size_t kernel,
                            const Conv1dOptions& options)
@@ -109,4 +109,4 @@ SOMA_INLINE Var Flatten::operator()(Tape& tape, const Var& x) const {
   return reshape(tape, x, Shape{shape[0], width});
 }
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn

@@ -9,7 +9,7 @@
 #include <soma/tensor/tensor.hpp>
 #include <span>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 SOMA_INLINE Tensor normal(Context& context, const Shape& shape, float standard_deviation,
                           const Draw& draw) {
@@ -36,18 +36,18 @@ SOMA_INLINE Fans fans(const Shape& weight) {
   return {weight[1] * field, weight[0] * field};
 }
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn
 
-namespace soma::nn::detail {
+namespace SOMA_NAMESPACE::nn::detail {
 
 SOMA_INLINE float root_of_ratio(double numerator, std::size_t denominator) {
   return static_cast<float>(
       std::sqrt(numerator / static_cast<double>(denominator == 0 ? 1 : denominator)));
 }
 
-}  // namespace soma::nn::detail
+}  // namespace SOMA_NAMESPACE::nn::detail
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 SOMA_INLINE Tensor glorot_uniform(Context& context, const Shape& weight, const Draw& draw) {
   const auto [in, out] = fans(weight);
@@ -67,4 +67,4 @@ SOMA_INLINE Tensor lecun_uniform(Context& context, const Shape& shape, std::size
   return uniform(context, shape, detail::root_of_ratio(1, in), draw);
 }
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn

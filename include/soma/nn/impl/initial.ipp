@@ -10,7 +10,7 @@
 #include <soma/nn/scope.hpp>
 #include <vector>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 SOMA_INLINE Initial Initial::full(float value) { return {.number = value}; }
 
@@ -22,9 +22,9 @@ SOMA_INLINE Initial Initial::uniform(float bound, const Draw& draw) {
   return {Kind::uniform, bound, draw};
 }
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn
 
-namespace soma::nn::detail {
+namespace SOMA_NAMESPACE::nn::detail {
 
 SOMA_INLINE Tensor make_rows(Context& context, const Shape& shape, const Initial& initial) {
   switch (initial.kind) {
@@ -51,9 +51,9 @@ SOMA_INLINE Tensor make_initial(Context& context, const Shape& shape, const Init
   return all;
 }
 
-}  // namespace soma::nn::detail
+}  // namespace SOMA_NAMESPACE::nn::detail
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 SOMA_INLINE Var initial_parameter(const Scope& scope, const Shape& shape,
                                   std::initializer_list<Initial> initial) {
@@ -65,4 +65,4 @@ SOMA_INLINE Var initial_parameter(const Scope& scope, const Shape& shape,
   return var;
 }
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn

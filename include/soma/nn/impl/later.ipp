@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 SOMA_INLINE void Later::make(Context& context, const Parameters& parameters) const {
   for (const Parameter& parameter : parameters) {
@@ -68,4 +68,4 @@ SOMA_INLINE Tensor Later::begin(Context& context, const Waiting& waiting) {
   return detail::make_initial(context, shape, first, first + waiting.initial.size());
 }
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn

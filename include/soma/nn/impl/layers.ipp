@@ -10,7 +10,7 @@
 #include <soma/nn/product_site.hpp>
 #include <soma/nn/scope.hpp>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 SOMA_INLINE Linear::Linear(const Scope& scope, std::size_t in, std::size_t out,
                            const LinearOptions& options)
@@ -98,4 +98,4 @@ SOMA_INLINE void Conv2d::collect(Collector& collector) const {
   collector.add("bias", bias, ParameterRole::bias);
 }
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn

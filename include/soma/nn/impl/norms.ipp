@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 SOMA_INLINE RmsNorm::RmsNorm(const Scope& scope, std::size_t width, float norm_epsilon)
     : weight(initial_parameter(scope, Shape{width}, {Initial::full(1)})),
@@ -75,4 +75,4 @@ SOMA_INLINE void GroupNorm::describe(Record& record) const {
   record.set("epsilon", epsilon);
 }
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn

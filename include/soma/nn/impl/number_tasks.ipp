@@ -9,7 +9,7 @@
 #include <soma/nn/task.hpp>
 #include <string_view>
 
-namespace soma::nn::detail {
+namespace SOMA_NAMESPACE::nn::detail {
 
 SOMA_INLINE Tensor labels_like(std::string_view task, Context& context, const Var& outputs,
                                const Tensor& labels, std::size_t width, std::size_t sequences) {
@@ -24,4 +24,4 @@ SOMA_INLINE Tensor labels_like(std::string_view task, Context& context, const Va
   return contiguous(context, labels).reshape(outputs.shape());
 }
 
-}  // namespace soma::nn::detail
+}  // namespace SOMA_NAMESPACE::nn::detail

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 SOMA_INLINE Piece::Piece(std::string piece_name, Parameters own, Run run_piece, const void* model,
                          std::size_t index)
@@ -26,4 +26,4 @@ SOMA_INLINE Var Piece::run(Tape& tape, const Var& x, const data::Batch& batch) c
   return body_ ? body_->run(tape, x, batch) : run_(model_, index_, tape, x, batch);
 }
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn

@@ -9,7 +9,7 @@
 #include <soma/nn/layers.hpp>
 #include <string>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 SOMA_INLINE Var PositionEmbedding::operator()(Tape& tape, const Var& x) const {
   const Shape& shape = x.shape();
@@ -43,4 +43,4 @@ SOMA_INLINE void PositionEmbedding::check_length(std::size_t length) const {
          "at most " + std::to_string(table.weight.shape()[0]));
 }
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn

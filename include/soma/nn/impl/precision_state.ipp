@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE PrecisionState::PrecisionState(Context& context, const Precision& precision,
                                            std::uint64_t seed)
@@ -193,4 +193,4 @@ SOMA_INLINE void PrecisionState::point_to_statistics(Layer& layer) {
     layer.operand(i).statistics = collects_ ? &layer.statistics[i] : nullptr;
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

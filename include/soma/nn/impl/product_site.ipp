@@ -8,7 +8,7 @@
 #include <soma/ops/product_formats.hpp>
 #include <string_view>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 SOMA_INLINE bool ProductSite::defined() const { return path_.defined(); }
 
@@ -30,4 +30,4 @@ SOMA_INLINE Var linear_at(const ProductSite& place, Tape& tape, const Var& x, co
                     {x, weight, bias, residual});
 }
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn

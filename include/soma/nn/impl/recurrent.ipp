@@ -14,15 +14,15 @@
 #include <utility>
 #include <vector>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 SOMA_INLINE Var RecurrentResult::last(Tape& tape) const {
   return both ? concatenate(tape, {states[states.size() - 2], states.back()}, 1) : states.back();
 }
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn
 
-namespace soma::nn::detail {
+namespace SOMA_NAMESPACE::nn::detail {
 
 SOMA_INLINE RecurrentWeights::RecurrentWeights(const Scope& scope, std::size_t gates,
                                                std::size_t in, std::size_t hidden,
@@ -45,9 +45,9 @@ SOMA_INLINE void RecurrentWeights::collect(Collector& collector) const {
   collector.add("bias_hh_" + suffix, hidden_bias, ParameterRole::bias);
 }
 
-}  // namespace soma::nn::detail
+}  // namespace SOMA_NAMESPACE::nn::detail
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 SOMA_INLINE void RecurrentLayers::collect(Collector& collector) const {
   for (const detail::RecurrentWeights& layer : layers) layer.collect(collector);
@@ -109,4 +109,4 @@ SOMA_INLINE RecurrentResult Lstm::operator()(Tape& tape, const Var& x, std::span
              });
 }
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 SOMA_INLINE Scope Scope::operator/(std::string_view part) const {
   Scope child{context, seed, path, later};
@@ -53,9 +53,9 @@ SOMA_INLINE std::string Collector::joined(std::string_view name) const {
   return result.append(name);
 }
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn
 
-namespace soma::nn::detail {
+namespace SOMA_NAMESPACE::nn::detail {
 
 SOMA_INLINE void check_parameters(const Parameters& parameters) {
   if (parameters.empty())
@@ -90,4 +90,4 @@ SOMA_INLINE void warn_of_equal_layers(const Parameters& parameters) {
                 " have equal initial values: each layer needs a scope of its own");
 }
 
-}  // namespace soma::nn::detail
+}  // namespace SOMA_NAMESPACE::nn::detail

@@ -7,7 +7,7 @@
 #include <soma/autograd/functions.hpp>
 #include <string>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 SOMA_INLINE SequenceRows::SequenceRows(Tape& tape, const Var& x) : rows_(x), shape_(x.shape()) {
   if (shape_.rank() == 2) return;
@@ -29,4 +29,4 @@ SOMA_INLINE Var SequenceRows::back(Tape& tape, const Var& y) const {
                              batch_);
 }
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::nn::detail {
+namespace SOMA_NAMESPACE::nn::detail {
 
 SOMA_INLINE void describe_under(Record& record, const std::string& name, const Record& own) {
   for (const auto& [entry, value] : own.entries()) {
@@ -38,9 +38,9 @@ SOMA_INLINE void describe_under(Record& record, const std::string& name, const R
   }
 }
 
-}  // namespace soma::nn::detail
+}  // namespace SOMA_NAMESPACE::nn::detail
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 SOMA_INLINE std::size_t Sequential::size() const { return steps_.size(); }
 
@@ -98,4 +98,4 @@ SOMA_INLINE Sequential::StepUse::~StepUse() {
   if (step_->uses.fetch_sub(1, std::memory_order_acq_rel) == 1) delete step_;
 }
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn

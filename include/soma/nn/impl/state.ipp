@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 SOMA_INLINE StateDict state_dict(const Parameters& parameters) {
   StateDict state;
@@ -21,4 +21,4 @@ SOMA_INLINE std::vector<std::string> load(const Parameters& parameters, const St
   return copy_into(state, state_dict(parameters), options);
 }
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn

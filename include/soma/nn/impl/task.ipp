@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 SOMA_INLINE Pieces Task::pieces() const { return {}; }
 
@@ -60,4 +60,4 @@ SOMA_INLINE void check_labels(std::string_view task, const data::Batch& batch,
   }
 }
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn

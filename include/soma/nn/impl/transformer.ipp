@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 SOMA_INLINE MultiHeadAttention::MultiHeadAttention(const Scope& scope,
                                                    const TransformerOptions& options,
@@ -177,4 +177,4 @@ SOMA_INLINE void TransformerEncoder::collect(Collector& collector) const {
     collector.part("layer." + std::to_string(i), layers[i]);
 }
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 SOMA_INLINE Var CrossAttention::operator()(Tape& tape, const Var& x, const Var& memory,
                                            const Var& residual) const {
@@ -88,4 +88,4 @@ SOMA_INLINE void TransformerDecoder::collect(Collector& collector) const {
     collector.part("layer." + std::to_string(i), layers[i]);
 }
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn

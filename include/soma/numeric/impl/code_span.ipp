@@ -9,7 +9,7 @@
 #include <span>
 #include <type_traits>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE CodeSpan code_span(const FloatFormat& format, std::span<std::byte> bytes) {
   return detail::code_span(format, bytes);
@@ -19,4 +19,4 @@ SOMA_INLINE ConstCodeSpan code_span(const FloatFormat& format, std::span<const s
   return detail::code_span(format, bytes);
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

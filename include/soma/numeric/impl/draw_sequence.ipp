@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <soma/numeric/draw.hpp>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE std::uint32_t DrawSequence::word() {
   const std::uint64_t index = draw_.index++;
@@ -29,4 +29,4 @@ SOMA_INLINE std::uint32_t DrawSequence::below(std::uint32_t bound) {
 
 SOMA_INLINE double DrawSequence::unit() { return static_cast<double>(word()) * 0x1p-32; }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE std::string to_string(const FloatFormat& format) {
   const auto suffix = [&] {
@@ -64,4 +64,4 @@ SOMA_INLINE const FloatFormat& validate(const FloatFormat& format, std::string_v
   return format;
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -13,7 +13,7 @@
 #include <soma/numeric/codec.hpp>
 #include <span>
 
-namespace soma::numeric {
+namespace SOMA_NAMESPACE::numeric {
 
 SOMA_INLINE double Inspection::share(std::uint64_t some) const {
   return count == zeros ? 0 : static_cast<double>(some) / static_cast<double>(count - zeros);
@@ -92,4 +92,4 @@ SOMA_INLINE std::uint64_t unmoved(std::span<const float> before, std::span<const
   return count;
 }
 
-}  // namespace soma::numeric
+}  // namespace SOMA_NAMESPACE::numeric

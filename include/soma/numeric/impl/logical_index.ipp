@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE std::uint64_t index_field(std::uint64_t value, int bits, std::string_view operation,
                                       std::string_view field) {
@@ -18,9 +18,9 @@ SOMA_INLINE std::uint64_t index_field(std::uint64_t value, int bits, std::string
   return value;
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE std::uint64_t token_index(std::uint64_t ordinal, std::uint64_t position,
                                       std::uint64_t channel) {
@@ -42,4 +42,4 @@ SOMA_INLINE std::uint64_t parameter_index(std::uint64_t row, std::uint64_t colum
          detail::index_field(column, 32, "parameter_index", "column");
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

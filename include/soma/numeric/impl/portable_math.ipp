@@ -11,7 +11,7 @@
 #include <limits>
 #include <soma/base/config.hpp>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE double rounded(double value) {
 #if defined(__GNUC__) && defined(__x86_64__)
@@ -26,9 +26,9 @@ SOMA_INLINE double rounded(double value) {
 #endif
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE DoublePair normal_pair(double high, double low) {
   const double sum = high + low;
@@ -130,9 +130,9 @@ SOMA_INLINE double sine_of_turned(double x, int quarters) {
   return rounded((turn & 2) != 0 ? -value : value);
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE double portable_power(double base, std::uint64_t exponent) {
   detail::DoublePair result{1, 0}, square{base, 0};
@@ -170,4 +170,4 @@ SOMA_INLINE double portable_pow(double base, double exponent) {
   return detail::exp_of({high, std::fma(logarithm.low, exponent, low)});
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE Precision mixed_precision(std::string_view name, const FloatFormat& format) {
   Precision p;
@@ -36,9 +36,9 @@ SOMA_INLINE Precision all_bf16(std::string_view name, const Rounding& rounding) 
   return p;
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE Precision Precision::fp32() { return {}; }
 
@@ -128,4 +128,4 @@ SOMA_INLINE Precision Precision::named(std::string_view name) {
   fail(error_id::train_precision, "Precision", "name", soma::quoted(name), wanted);
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

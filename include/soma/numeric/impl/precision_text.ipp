@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE std::string to_string(const Quantizer& quantizer) {
   std::string text = to_string(quantizer.format);
@@ -104,4 +104,4 @@ SOMA_INLINE const Precision& validate(const Precision& precision, std::string_vi
   return precision;
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

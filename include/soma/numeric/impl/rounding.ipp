@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE void check_random_bits(std::string_view operation, std::string_view argument,
                                    const Rounding& rounding) {
@@ -21,9 +21,9 @@ SOMA_INLINE void check_random_bits(std::string_view operation, std::string_view 
          "0 (automatic) to 32");
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE std::uint64_t unsigned_from_environment(const char* name, std::uint64_t largest) {
   const char* text = std::getenv(name);
@@ -37,9 +37,9 @@ SOMA_INLINE std::uint64_t unsigned_from_environment(const char* name, std::uint6
   return value;
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE RoundingSwitches Rounding::from_environment() {
   const bool enabled =
@@ -49,4 +49,4 @@ SOMA_INLINE RoundingSwitches Rounding::from_environment() {
   return {enabled ? Rounding::stochastic : Rounding::nearest_even, seed};
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE const Scaling& validate(const Scaling& scaling, std::string_view operation) {
   if (scaling.history < 1 || scaling.history > 4096)
@@ -86,4 +86,4 @@ SOMA_INLINE std::vector<float> AmaxHistory::values() const {
   return result;
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

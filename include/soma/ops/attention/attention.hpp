@@ -35,7 +35,7 @@
 #include <cstddef>
 #include <string>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -202,4 +202,4 @@ inline void detail::attention_gradient(const GradientCall& call) {
   if (apart) call.input_gradients[1].values = gradients[1];
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

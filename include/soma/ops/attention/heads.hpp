@@ -15,7 +15,7 @@
 #include <span>
 #include <string>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 // The tensors that hold queries, keys and values; the mask, and the begins of sequences' queries.
 struct AttentionInputs {
@@ -196,4 +196,4 @@ void for_each_head(const OperatorCall& call, const AttentionInputs& inputs, floa
   });
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail

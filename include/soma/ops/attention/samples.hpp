@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 inline std::vector<ReferenceTensor> attention_reference(
     const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
@@ -157,4 +157,4 @@ inline OperatorSamples attention_samples() {
   return result;
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 // A row-major tensor seen along one dimension: element (o, i, n) lies at
 // (o * size + i) * inner + n.
@@ -52,4 +52,4 @@ T* mutable_codes(const Tensor& tensor) {
   return reinterpret_cast<T*>(tensor.mutable_raw());
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail

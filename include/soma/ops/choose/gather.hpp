@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -154,4 +154,4 @@ inline constexpr Operator gather{.name = "gather",
                                  .samples = SOMA_BUILT_IN_SAMPLES(detail::gather_samples)};
 
 }  // namespace ops
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -112,4 +112,4 @@ inline constexpr Operator pad{.name = "pad",
                               .samples = SOMA_BUILT_IN_SAMPLES(detail::pad_samples)};
 
 }  // namespace ops
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

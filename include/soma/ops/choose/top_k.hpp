@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -201,4 +201,4 @@ inline constexpr Operator top_k{.name = "top_k",
                                 .samples = SOMA_BUILT_IN_SAMPLES(detail::top_k_samples)};
 
 }  // namespace ops
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -115,4 +115,4 @@ inline void detail::where_gradient(const GradientCall& call) {
   }
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -12,7 +12,7 @@
 #include <cstddef>
 #include <string_view>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 namespace detail {
 
 inline constexpr std::string_view binary_names[] = {"add",    "subtract", "multiply",
@@ -227,4 +227,4 @@ inline void add_into(Context& context, const Tensor& total, const Tensor& more) 
 }
 
 }  // namespace detail
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -130,4 +130,4 @@ inline void detail::dropout_gradient(const GradientCall& call) {
                                        {call.output_gradients[0]}, call.sequences)[0];
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

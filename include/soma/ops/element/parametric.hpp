@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -181,4 +181,4 @@ void detail::parametric_gradient(const GradientCall& call) {
           {call.inputs[0], call.output_gradients[0]})[0];
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 namespace detail {
 
 // "relu backward", with static lifetime.
@@ -149,4 +149,4 @@ void detail::unary_gradient(const GradientCall& call) {
                                        {call.inputs[0], call.output_gradients[0]})[0];
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -205,4 +205,4 @@ inline constexpr Operator average_pool{
     .samples = SOMA_BUILT_IN_SAMPLES(detail::average_pool_samples)};
 
 }  // namespace ops
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

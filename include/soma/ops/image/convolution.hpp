@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -311,4 +311,4 @@ inline void detail::convolution_gradient(const GradientCall& call) {
     if (call.wanted[i]) call.input_gradients[i].values = gradients[i];
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

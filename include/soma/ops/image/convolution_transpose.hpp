@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -150,4 +150,4 @@ inline constexpr Operator convolution_transpose{
     .samples = SOMA_BUILT_IN_SAMPLES(detail::convolution_transpose_samples)};
 
 }  // namespace ops
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

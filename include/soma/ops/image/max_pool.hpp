@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -147,4 +147,4 @@ inline void detail::max_pool_gradient(const GradientCall& call) {
           {call.inputs[0], call.outputs[1], call.output_gradients[0]})[0];
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

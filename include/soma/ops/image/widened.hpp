@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <span>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 // Calls compute(call) with floating tensors in fp32; cast(call) of ops::cast converts both ways.
 template <class Compute, class Cast>
@@ -49,4 +49,4 @@ void image_host(const OperatorCall& call) {
   compute_in_fp32(call, compute, cast_host);
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail

@@ -9,7 +9,7 @@
 #include <soma/ops/settings.hpp>
 #include <span>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE void fields(FieldVisitor& visitor, ClampSetting& setting) {
   visitor.key("low", setting.low);
@@ -100,4 +100,4 @@ SOMA_INLINE void fields(FieldVisitor& visitor, AdafactorSetting& setting) {
   visitor.run_time("step", setting.step);
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -8,7 +8,7 @@
 #include <soma/ops/operator.hpp>
 #include <span>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE const Operator& BuiltInOperators::of(Unary function) const {
   return *unary[static_cast<std::size_t>(function)];
@@ -18,4 +18,4 @@ SOMA_INLINE const Operator& BuiltInOperators::of(Binary function) const {
   return *binary[static_cast<std::size_t>(function)];
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

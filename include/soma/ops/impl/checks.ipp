@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE void check_floating(std::string_view operation, std::string_view argument,
                                 const Tensor& tensor) {
@@ -95,4 +95,4 @@ SOMA_INLINE void check_first_rows(std::string_view operation, const Sequences& s
            "at least one row in each sequence");
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail

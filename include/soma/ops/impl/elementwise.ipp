@@ -14,7 +14,7 @@
 #include <string_view>
 #include <utility>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE const Elementwise& elementwise_of(const void* state) {
   return *static_cast<const Elementwise*>(state);
@@ -114,4 +114,4 @@ SOMA_INLINE NewOperator make_elementwise(std::string_view name, ChunkFunction fo
   return {record, std::move(owner)};
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail

@@ -17,7 +17,7 @@
 #include <string_view>
 #include <type_traits>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE void FieldVisitor::pointer(std::string_view name, const void* address) {
   found_pointer(name, address);
@@ -85,4 +85,4 @@ SOMA_INLINE void fields(FieldVisitor& visitor, Accumulation& accumulation) {
   visitor.key("promote", accumulation.promote);
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE void GraphLog::keep(bool on) {
   on_ = on;
@@ -36,4 +36,4 @@ SOMA_INLINE void GraphLog::clear() {
   graph_ = number_ = hash_ = 0;
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -16,7 +16,7 @@
 #include <string_view>
 #include <type_traits>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE std::span<const std::byte> Attributes::bytes() const { return {bytes_, size_}; }
 
@@ -32,9 +32,9 @@ SOMA_INLINE bool Gradient::defined() const { return values.defined(); }
 
 SOMA_INLINE bool Gradient::sparse() const { return rows.defined(); }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE void check_complete(std::string_view operation, const Operator& op) {
   const auto refuse = [&](std::string_view given, std::string_view wanted) {
@@ -55,4 +55,4 @@ SOMA_INLINE void check_complete(std::string_view operation, const Operator& op) 
     refuse("that has a program and allocates its outputs", "one or the other");
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail

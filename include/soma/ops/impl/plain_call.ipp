@@ -11,7 +11,7 @@
 #include <span>
 #include <utility>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE bool widened(const Tensor& tensor) {
   return is_floating(tensor.dtype()) && tensor.dtype() != DType::fp32;
@@ -55,4 +55,4 @@ SOMA_INLINE PlainTensors::PlainTensors(Context& context, std::span<const Tensor>
   for (const Tensor& tensor : tensors) tensors_.push_back(plain(context, tensor));
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE neuroncore::ProcessorKernel ProcessorOperator::kernel() const {
   return {name, record, library->options};
@@ -141,9 +141,9 @@ SOMA_INLINE void check_processor_library(Context& context, std::string_view oper
                               "one library of kernels in a model");
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE neuroncore::ProcessorReport processor_report(const Operator& op) {
   const detail::ProcessorOperator* found = detail::find_processor_operator(op);
@@ -154,4 +154,4 @@ SOMA_INLINE neuroncore::ProcessorReport processor_report(const Operator& op) {
   return found->last;
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

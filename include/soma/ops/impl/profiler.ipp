@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE double ProfileEvent::seconds() const { return static_cast<double>(end - begin) * 1e-9; }
 
@@ -123,4 +123,4 @@ SOMA_INLINE std::string Profiler::line(std::string_view name, const std::string&
   return text;
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -9,7 +9,7 @@
 #include <soma/runtime/parallel.hpp>
 #include <soma/tensor/shape.hpp>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE std::size_t worthwhile_tasks(Context& context, std::size_t items, std::size_t cost,
                                          std::size_t worth_a_task) {
@@ -17,4 +17,4 @@ SOMA_INLINE std::size_t worthwhile_tasks(Context& context, std::size_t items, st
   return tasks > 1 ? (std::min)(tasks, static_cast<std::size_t>(context.executor().width)) : tasks;
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail

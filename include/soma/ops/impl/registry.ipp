@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE std::string Place::text() const {
   return std::string(file).append(":").append(std::to_string(line));
@@ -209,4 +209,4 @@ SOMA_INLINE std::string describe(const OperatorRegistry& registry) {
   return text;
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

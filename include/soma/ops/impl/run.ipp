@@ -12,7 +12,7 @@
 #include <span>
 #include <string>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE std::string input_name(std::size_t index) { return "input " + std::to_string(index); }
 
@@ -49,9 +49,9 @@ SOMA_INLINE void check_outputs(const Operator& op, std::span<const Tensor> outpu
   }
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE Outputs run(Context& context, const Operator& op, const Attributes& attributes,
                         std::span<const Tensor> inputs, const Sequences& sequences) {
@@ -89,4 +89,4 @@ SOMA_INLINE Outputs run(Context& context, const Operator& op, const Attributes& 
              sequences);
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -16,7 +16,7 @@
 #include <soma/tensor/dtype.hpp>
 #include <soma/tensor/tensor.hpp>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE void fields(FieldVisitor& visitor, DropoutSetting& setting) {
   visitor.key("probability", setting.probability);
@@ -192,4 +192,4 @@ SOMA_INLINE void fields(FieldVisitor& visitor, LambSetting& setting) {
   visitor.run_time("step", setting.step);
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

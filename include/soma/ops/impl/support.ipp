@@ -15,7 +15,7 @@
 #include <string_view>
 #include <utility>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE Tensor input_or_none(std::span<const Tensor> inputs, std::size_t index) {
   return index < inputs.size() ? inputs[index] : Tensor();
@@ -83,4 +83,4 @@ SOMA_INLINE RowSegments::RowSegments(const Sequences& sequences, std::size_t row
   segments_ = {even_.data(), default_shards};
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail

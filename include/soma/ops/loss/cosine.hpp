@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -183,4 +183,4 @@ inline constexpr Operator cosine_loss{.name = "cosine_loss",
                                       .samples = SOMA_BUILT_IN_SAMPLES(detail::cosine_samples)};
 
 }  // namespace ops
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -196,4 +196,4 @@ inline void detail::cross_entropy_gradient(const GradientCall& call) {
           call.sequences)[0];
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -163,4 +163,4 @@ inline void detail::element_loss_gradient(const GradientCall& call) {
           {call.inputs[0], call.inputs[1], call.output_gradients[0]}, call.sequences)[0];
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -9,7 +9,7 @@
 
 #include <cstddef>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -33,4 +33,4 @@ inline double reduced_loss(const ReferenceTensor& losses, LossReduction reductio
 }
 
 }  // namespace detail
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

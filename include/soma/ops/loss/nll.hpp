@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -135,4 +135,4 @@ inline constexpr Operator nll_loss{.name = "nll_loss",
                                    .samples = SOMA_BUILT_IN_SAMPLES(detail::nll_samples)};
 
 }  // namespace ops
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -16,7 +16,7 @@
 #include <string>
 #include <utility>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -156,4 +156,4 @@ inline void accumulate(Context& context, Gradient& total, Gradient more) {
 }
 
 }  // namespace detail
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

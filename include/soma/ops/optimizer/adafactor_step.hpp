@@ -20,7 +20,7 @@
 #include <cstddef>
 #include <string>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -238,4 +238,4 @@ inline constexpr Operator adafactor_step{.name = "adafactor step",
                                          .host = &detail::adafactor_host};
 
 }  // namespace ops
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

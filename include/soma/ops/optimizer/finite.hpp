@@ -6,7 +6,7 @@
 #include <atomic>
 #include <cstddef>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // True for integers, and for tensors without elements.
 inline bool all_finite(Context& context, const Tensor& tensor) {
@@ -22,4 +22,4 @@ inline bool all_finite(Context& context, const Tensor& tensor) {
   return finite.load();
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

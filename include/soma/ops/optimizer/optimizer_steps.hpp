@@ -18,7 +18,7 @@
 #include <span>
 #include <string>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -360,4 +360,4 @@ inline constexpr Operator lamb_step{.name = "lamb step",
                                     .host = &detail::lamb_host};
 
 }  // namespace ops
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -7,7 +7,7 @@
 
 #include <cstddef>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -53,4 +53,4 @@ inline constexpr Operator rms_step{.name = "rms step",
                                    .host = &detail::rms_host};
 
 }  // namespace ops
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -12,7 +12,7 @@
 #include <limits>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -76,4 +76,4 @@ inline Inspection inspect(Context& context, const Tensor& x, const Quantizer& qu
 }
 
 }  // namespace numeric
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

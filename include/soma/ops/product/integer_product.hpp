@@ -20,7 +20,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 inline bool has_8bit_integers(const Tensor& tensor) {
   const DType dtype = tensor.dtype();
@@ -151,4 +151,4 @@ inline void check_integer_output(std::span<const Tensor> inputs, const MatmulSet
     refuse(type, "a floating type, or a product without scales and with the usual accumulation");
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail

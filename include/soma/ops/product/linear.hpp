@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -188,4 +188,4 @@ inline constexpr Operator linear{.name = "linear",
                                  .operations = &detail::linear_operations};
 
 }  // namespace ops
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -235,4 +235,4 @@ inline void detail::matmul_gradient(const GradientCall& call) {
           .b = setting.a});
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

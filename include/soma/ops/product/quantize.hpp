@@ -33,7 +33,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -342,4 +342,4 @@ inline constexpr Operator quantize{.name = "quantize",
                                    .samples = SOMA_BUILT_IN_SAMPLES(detail::quantize_samples)};
 
 }  // namespace ops
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -8,7 +8,7 @@
 #include <array>
 #include <cstddef>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 constexpr bool has_one_scale(const Scaling& scaling) {
   return scaling.policy == ScalePolicy::none || scaling.granularity == Granularity::tensor;
@@ -101,4 +101,4 @@ class QuantizeGrid {
   Segments segments_{};
 };
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail

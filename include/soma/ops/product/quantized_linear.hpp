@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -249,4 +249,4 @@ inline constexpr Operator quantized_linear{
     .samples = SOMA_BUILT_IN_SAMPLES(detail::quantized_linear_samples)};
 
 }  // namespace ops
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

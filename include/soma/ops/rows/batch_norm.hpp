@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -315,4 +315,4 @@ inline constexpr Operator batch_norm{.name = "batch_norm",
                                      .samples = SOMA_BUILT_IN_SAMPLES(detail::batch_norm_samples)};
 
 }  // namespace ops
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

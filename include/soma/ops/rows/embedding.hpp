@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -245,4 +245,4 @@ inline void detail::embedding_gradient(const GradientCall& call) {
   call.input_gradients[0] = gradient;
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -260,4 +260,4 @@ inline void detail::norm_gradient(const GradientCall& call) {
     if (call.wanted[i]) call.input_gradients[i].values = gradients[i];
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

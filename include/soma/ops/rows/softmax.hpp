@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -107,4 +107,4 @@ inline void detail::softmax_gradient(const GradientCall& call) {
                                        {call.outputs[0], call.output_gradients[0]})[0];
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -26,7 +26,7 @@
 
 #include <cstddef>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -182,4 +182,4 @@ inline void detail::gru_gradient(const GradientCall& whole) {
   });
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -28,7 +28,7 @@
 
 #include <cstddef>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -197,4 +197,4 @@ inline void detail::lstm_gradient(const GradientCall& whole) {
   });
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -19,7 +19,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 // The inputs of a recurrent layer: x [rows, gates H], weight [gates H, H], bias [gates H] or none,
 // and the initial states, [sequences, H] each, or none. Errors tensor.rank, tensor.dtype,
@@ -203,4 +203,4 @@ inline void copy_state(const Tensor& from, std::size_t row, std::size_t count, f
     std::fill_n(to, count, 0.0f);
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail

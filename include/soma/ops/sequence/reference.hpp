@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 // The gradients that follow from those of x and of the hidden gates: of x, weight and bias. The
 // states before each row are in the notes from column `before` H on.
@@ -122,4 +122,4 @@ inline OperatorSamples recurrent_samples(
   return result;
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail

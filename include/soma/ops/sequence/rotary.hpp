@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -191,4 +191,4 @@ inline void detail::rotary_gradient(const GradientCall& call) {
                                        {call.output_gradients[0]}, call.sequences)[0];
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

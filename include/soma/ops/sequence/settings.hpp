@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 struct RecurrentSetting {
   bool reverse = false;  // from the last row of each sequence to the first
@@ -28,4 +28,4 @@ inline void fields(FieldVisitor& visitor, RotarySetting& setting) {
   visitor.key("first_position", setting.first_position);
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

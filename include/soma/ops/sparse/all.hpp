@@ -10,7 +10,7 @@
 
 #include <array>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 // `list` provides the records, with or without programs of the accelerator.
 template <class List>
@@ -29,4 +29,4 @@ constexpr SparseOperators sparse_operators_of(const List& list,
           .all = all};
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail

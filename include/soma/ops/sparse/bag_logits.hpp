@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -149,4 +149,4 @@ inline constexpr Operator bag_logits{.name = detail::bag_logits_name,
                                      .samples = SOMA_BUILT_IN_SAMPLES(detail::bag_logits_samples)};
 
 }  // namespace ops
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -162,4 +162,4 @@ inline constexpr Operator bag_loss{.name = detail::bag_loss_name,
                                    .samples = SOMA_BUILT_IN_SAMPLES(detail::bag_loss_samples)};
 
 }  // namespace ops
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -14,7 +14,7 @@
 #include <string>
 #include <utility>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 // The bags of id number k, in ascending order, are bags[starts[k]] to bags[starts[k + 1]],
 // ascending, once for each occurrence.
@@ -130,4 +130,4 @@ inline BagOccurrences bag_occurrences(Context& context, const Tensor& ids, const
   return result;
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail

@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -264,4 +264,4 @@ inline constexpr Operator embedding_bag_backward{.name = "sparse::embedding_bag_
                                                  .host = &detail::embedding_bag_backward_host};
 
 }  // namespace ops
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -234,4 +234,4 @@ inline constexpr Operator full_softmax{
     .samples = SOMA_BUILT_IN_SAMPLES(detail::full_softmax_samples)};
 
 }  // namespace ops
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -4,7 +4,7 @@
 #include <soma/ops/registry.hpp>
 #include <soma/ops/sparse/table.hpp>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 // The registry gets copies, for listing and testing the operators; calls use the records of the
 // table. Errors as of OperatorRegistry::add.
@@ -15,4 +15,4 @@ inline void install_sparse(Context& context, const SparseTable& table) {
   context.set_sparse(&table);
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail

@@ -22,7 +22,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -257,4 +257,4 @@ inline constexpr Operator list_loss{.name = detail::list_loss_name,
                                     .samples = SOMA_BUILT_IN_SAMPLES(detail::list_loss_samples)};
 
 }  // namespace ops
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

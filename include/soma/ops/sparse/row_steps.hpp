@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -221,4 +221,4 @@ inline constexpr Operator row_lazy_adam_step{.name = "sparse::row_lazy_adam_step
                                              .host = &detail::row_lazy_adam_host};
 
 }  // namespace ops
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -12,7 +12,7 @@
 #include <span>
 #include <string_view>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 struct SparseKernels;  // kernels/sparse/args.hpp
 
@@ -102,4 +102,4 @@ inline void fields(FieldVisitor& visitor, RowStepSetting& setting) {
   visitor.key("sleeps", setting.sleeps);
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

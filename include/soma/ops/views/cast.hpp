@@ -25,7 +25,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -235,4 +235,4 @@ inline void detail::cast_gradient(const GradientCall& call) {
       run(call.context, ops::cast, CastSetting{dtype, {}, {}}, {call.output_gradients[0]})[0];
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

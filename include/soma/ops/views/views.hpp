@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -281,4 +281,4 @@ inline constexpr Operator concatenate{
     .samples = SOMA_BUILT_IN_SAMPLES(detail::concatenate_samples)};
 }  // namespace ops
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

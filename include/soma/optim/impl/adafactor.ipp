@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::optim {
+namespace SOMA_NAMESPACE::optim {
 
 SOMA_INLINE Adafactor::Adafactor(Context& context, const std::vector<Group>& groups,
                                  const AdafactorOptions& options)
@@ -83,4 +83,4 @@ SOMA_INLINE Shape Adafactor::moment_shape(const detail::Slot& slot, std::size_t 
   return {matrices, moment == 0 ? shape[shape.rank() - 2] : shape.columns()};
 }
 
-}  // namespace soma::optim
+}  // namespace SOMA_NAMESPACE::optim

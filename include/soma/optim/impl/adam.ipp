@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::optim {
+namespace SOMA_NAMESPACE::optim {
 
 SOMA_INLINE Adam::Adam(Context& context, const std::vector<Group>& groups,
                        const AdamWOptions& options)
@@ -55,4 +55,4 @@ SOMA_INLINE void Adam::step(const Step& step) {
   }
 }
 
-}  // namespace soma::optim
+}  // namespace SOMA_NAMESPACE::optim

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::optim::detail {
+namespace SOMA_NAMESPACE::optim::detail {
 
 SOMA_INLINE Tensor live_rows(Context& context, const Tensor& first, const Tensor& second) {
   const std::size_t rows = first.size(0);
@@ -52,9 +52,9 @@ SOMA_INLINE AdamSetting adam_setting(const Slot& slot, const Step& step,
           .step = static_cast<std::uint32_t>(slot.steps)};
 }
 
-}  // namespace soma::optim::detail
+}  // namespace SOMA_NAMESPACE::optim::detail
 
-namespace soma::optim {
+namespace SOMA_NAMESPACE::optim {
 
 SOMA_INLINE AdamW::AdamW(Context& context, const std::vector<Group>& groups,
                          const AdamWOptions& options)
@@ -116,4 +116,4 @@ SOMA_INLINE void AdamW::mark_live(detail::Slot& slot, const Gradient& gradient) 
       marks[static_cast<std::size_t>(row)] = 1;
 }
 
-}  // namespace soma::optim
+}  // namespace SOMA_NAMESPACE::optim

@@ -17,7 +17,7 @@
 #include <span>
 #include <utility>
 
-namespace soma::optim::detail {
+namespace SOMA_NAMESPACE::optim::detail {
 
 SOMA_INLINE SquaredBlocks::SquaredBlocks(Heap& heap, const Parameter& parameter, Tensor values,
                                          const Gradient& gradient)
@@ -90,9 +90,9 @@ SOMA_INLINE void SquaredBlocks::add_pieces(const RowBlock& block, const RowBlock
   if (middle != own.begin && middle != own.end()) ++pieces_.back().sums;
 }
 
-}  // namespace soma::optim::detail
+}  // namespace SOMA_NAMESPACE::optim::detail
 
-namespace soma::optim {
+namespace SOMA_NAMESPACE::optim {
 
 SOMA_INLINE double gradient_norm(Context& context, const Parameters& parameters) {
   return gradient_norm(context, parameters, [](std::span<double>) {});
@@ -111,4 +111,4 @@ SOMA_INLINE bool gradients_finite(Context& context, const Parameters& parameters
   return true;
 }
 
-}  // namespace soma::optim
+}  // namespace SOMA_NAMESPACE::optim

@@ -8,7 +8,7 @@
 #include <soma/optim/optimizer.hpp>
 #include <vector>
 
-namespace soma::optim {
+namespace SOMA_NAMESPACE::optim {
 
 SOMA_INLINE Lamb::Lamb(Context& context, const std::vector<Group>& groups,
                        const LambOptions& options)
@@ -60,4 +60,4 @@ SOMA_INLINE void Lamb::step(const Step& step) {
   }
 }
 
-}  // namespace soma::optim
+}  // namespace SOMA_NAMESPACE::optim

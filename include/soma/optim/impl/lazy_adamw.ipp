@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::optim {
+namespace SOMA_NAMESPACE::optim {
 
 SOMA_INLINE LazyAdamW::LazyAdamW(Context& context, const std::vector<Group>& groups,
                                  const LazyAdamWOptions& options)
@@ -177,4 +177,4 @@ SOMA_INLINE void LazyAdamW::check_rows(const detail::Slot& slot, const Tensor& r
   }
 }
 
-}  // namespace soma::optim
+}  // namespace SOMA_NAMESPACE::optim

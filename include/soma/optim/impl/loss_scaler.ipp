@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace soma::optim {
+namespace SOMA_NAMESPACE::optim {
 
 SOMA_INLINE void LossScaler::restore(float scale, std::uint64_t good_steps) {
   scale_ = scale;
@@ -25,4 +25,4 @@ SOMA_INLINE bool LossScaler::update(bool finite) {
   return true;
 }
 
-}  // namespace soma::optim
+}  // namespace SOMA_NAMESPACE::optim

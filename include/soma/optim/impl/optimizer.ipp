@@ -20,16 +20,16 @@
 #include <utility>
 #include <vector>
 
-namespace soma::optim {
+namespace SOMA_NAMESPACE::optim {
 
 SOMA_INLINE std::vector<Group> decay_groups(const Parameters& parameters, float weight_decay) {
   return decay_groups(parameters, weight_decay,
                       [](const Parameter& parameter) { return parameter.decays(); });
 }
 
-}  // namespace soma::optim
+}  // namespace SOMA_NAMESPACE::optim
 
-namespace soma::optim::detail {
+namespace SOMA_NAMESPACE::optim::detail {
 
 SOMA_INLINE Tensor Slot::rows_of(const Tensor& tensor) const {
   if (whole()) return tensor;
@@ -88,9 +88,9 @@ SOMA_INLINE void ensure_state(Context& context, Tensor& state, const Slot& slot,
     state = Tensor::zeros(context, slot.rows_of(slot.parameter.value()).shape(), dtype);
 }
 
-}  // namespace soma::optim::detail
+}  // namespace SOMA_NAMESPACE::optim::detail
 
-namespace soma::optim {
+namespace SOMA_NAMESPACE::optim {
 
 SOMA_INLINE void Optimizer::keep_mapping(const Record& described) {
   if (!chosen_)
@@ -234,4 +234,4 @@ SOMA_INLINE Tensor Optimizer::copy_moment(const Tensor& saved, const std::string
   return clone(context_, slot.rows_of(whole));
 }
 
-}  // namespace soma::optim
+}  // namespace SOMA_NAMESPACE::optim

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::optim::detail {
+namespace SOMA_NAMESPACE::optim::detail {
 
 SOMA_INLINE RmsSetting rms_setting(const Slot& slot, const Step& step, const StepStorage& storage) {
   return {.rate = static_cast<float>(step.rate * static_cast<double>(slot.rate_factor)),
@@ -23,9 +23,9 @@ SOMA_INLINE RmsSetting rms_setting(const Slot& slot, const Step& step, const Ste
           .step = static_cast<std::uint32_t>(slot.steps)};
 }
 
-}  // namespace soma::optim::detail
+}  // namespace SOMA_NAMESPACE::optim::detail
 
-namespace soma::optim {
+namespace SOMA_NAMESPACE::optim {
 
 SOMA_INLINE RmsProp::RmsProp(Context& context, const std::vector<Group>& groups,
                              const RmsPropOptions& options)
@@ -116,4 +116,4 @@ SOMA_INLINE Tensor Adagrad::first_squares(const Shape& shape) const {
              : run(context_, *context_.built_in().cast, CastSetting{dtype, {}, {}}, {squares})[0];
 }
 
-}  // namespace soma::optim
+}  // namespace SOMA_NAMESPACE::optim

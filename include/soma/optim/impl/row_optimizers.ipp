@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::optim {
+namespace SOMA_NAMESPACE::optim {
 
 SOMA_INLINE void RowOptimizer::describe(Record& record) const {
   record.set("optimizer", std::string(name_));
@@ -200,4 +200,4 @@ SOMA_INLINE void RowAdam::complete(RowStepSetting& setting, double rate,
   setting.inverse_root_correction2 = static_cast<float>(1 / std::sqrt(correction2));
 }
 
-}  // namespace soma::optim
+}  // namespace SOMA_NAMESPACE::optim

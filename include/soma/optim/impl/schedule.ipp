@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::optim {
+namespace SOMA_NAMESPACE::optim {
 
 SOMA_INLINE void Schedule::check() const {
   if (depends_on_steps() && steps <= warmup)
@@ -75,4 +75,4 @@ SOMA_INLINE void Plateau::add(double value, std::uint64_t patience) {
   }
 }
 
-}  // namespace soma::optim
+}  // namespace SOMA_NAMESPACE::optim

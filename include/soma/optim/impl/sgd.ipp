@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::optim {
+namespace SOMA_NAMESPACE::optim {
 
 SOMA_INLINE Sgd::Sgd(Context& context, const std::vector<Group>& groups, const SgdOptions& options)
     : Optimizer(context, groups, options.storage), options_(options) {
@@ -55,4 +55,4 @@ SOMA_INLINE void Sgd::step(const Step& step) {
   }
 }
 
-}  // namespace soma::optim
+}  // namespace SOMA_NAMESPACE::optim

@@ -16,7 +16,7 @@
 #include <system_error>
 #include <vector>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE std::string broadcast_text(Communicator& communicator, std::string text, int root) {
   constexpr std::uint64_t longest = std::uint64_t{1} << 24;
@@ -80,9 +80,9 @@ SOMA_INLINE int lowest_rank(Communicator& communicator, bool mine) {
   return lowest;
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE void agree(Communicator& communicator, const Record& record) {
   std::vector<std::string> items;
@@ -124,4 +124,4 @@ SOMA_INLINE void broadcast_checked(Communicator& communicator, std::span<std::by
   agree(communicator, record);
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE std::uint64_t count_of(std::string_view text) {
   std::uint64_t count = 0;
@@ -96,9 +96,9 @@ SOMA_INLINE Record broadcast_record(Communicator& communicator, const Record& re
   return result;
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE Checkpoint broadcast_checkpoint(Communicator& communicator, Context& context,
                                             const Checkpoint& checkpoint) {
@@ -110,4 +110,4 @@ SOMA_INLINE Checkpoint broadcast_checkpoint(Communicator& communicator, Context&
   return result;
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -14,7 +14,7 @@
 #include <soma/runtime/float_environment.hpp>
 #include <span>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE std::span<float> reduce_scatter(Communicator& communicator, Heap& heap,
                                             std::span<float> values) {
@@ -82,4 +82,4 @@ SOMA_INLINE void broadcast(Communicator& communicator, std::span<std::byte> byte
     communicator.send(at(place + distance), collective_tag, bytes);
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -17,7 +17,7 @@
 #include <string_view>
 #include <utility>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE Request::Request(Request&& other) noexcept { *this = std::move(other); }
 
@@ -166,4 +166,4 @@ SOMA_INLINE void Request::cancel() noexcept {
   if (communicator_ != nullptr) std::exchange(communicator_, nullptr)->cancel(number_);
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

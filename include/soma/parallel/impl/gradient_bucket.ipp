@@ -15,7 +15,7 @@
 #include <span>
 #include <utility>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE GradientBucket::GradientBucket(Heap& heap, Context& context, Communicator& communicator,
                                            int tag, const ReductionSetting& setting)
@@ -129,4 +129,4 @@ SOMA_INLINE std::span<std::byte> GradientBucket::code_bytes() {
   return {codes_.mutable_raw(), codes_.bytes()};
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -20,7 +20,7 @@
 #include <span>
 #include <utility>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE GradientReducer::GradientReducer(Context& context, Communicator& communicator,
                                              const GradientReducerOptions& options)
@@ -224,4 +224,4 @@ SOMA_INLINE void GradientReducer::give(Item& item) {
   item.parameter.set_gradient(std::move(total));
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -13,7 +13,7 @@
 #include <span>
 #include <string>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE std::size_t GradientRounding::bytes() const {
   return static_cast<std::size_t>(quantizer_.format.bytes());
@@ -45,4 +45,4 @@ SOMA_INLINE void GradientRounding::widen(std::span<const std::byte> codes,
           code_span(formats::fp32, std::as_writable_bytes(values)));
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

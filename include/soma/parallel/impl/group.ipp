@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE GroupCommunicator::GroupCommunicator(Communicator& parent, std::vector<int> members)
     : parent_(parent), members_(std::move(members)) {
@@ -56,4 +56,4 @@ SOMA_INLINE int GroupCommunicator::member(int rank) const {
   return members_[static_cast<std::size_t>(rank)];
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE InProcessGroup::InProcessGroup(int ranks) {
   if (ranks < 1 || ranks > 4096)
@@ -144,4 +144,4 @@ SOMA_INLINE void InProcessCommunicator::check_alive(int peer) {
   if (group_.broken_by_ >= 0) lost(group_.broken_by_, reason(group_.broken_by_));
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -16,7 +16,7 @@
 #include <string>
 #include <utility>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE void MicrobatchSums::begin(std::size_t microbatch, std::size_t count) {
   index_ = microbatch;
@@ -104,4 +104,4 @@ SOMA_INLINE void TreeSum::add(std::size_t index, float value) {
   top_ = value;
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -9,7 +9,7 @@
 #include <soma/base/error.hpp>
 #include <string>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE void check_ranks(int ranks, std::size_t shards) {
   if (ranks < 1 || !std::has_single_bit(static_cast<unsigned>(ranks)) ||
@@ -64,4 +64,4 @@ SOMA_INLINE Part EvenPartition::part(int rank, int ranks) const {
   return owned_range(count_, rank, ranks);
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

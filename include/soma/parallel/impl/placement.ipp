@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE PipelinePlace pipeline_place(std::size_t rank, std::size_t ranks,
                                          std::size_t partitions, Placement placement) {
@@ -22,4 +22,4 @@ SOMA_INLINE std::size_t pipeline_rank(PipelinePlace place, std::size_t ranks,
                                          : place.stage * replicas + place.replica;
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE std::vector<double> piece_weights(const std::vector<PieceCost>& pieces,
                                               double memory_weight) {
@@ -158,4 +158,4 @@ SOMA_INLINE PipelinePlan plan_from_record(const Record& record, const PipelinePl
   return plan;
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -14,7 +14,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE void add(float* __restrict own, const float* __restrict theirs, std::size_t count) {
   constexpr std::size_t block = 16;
@@ -29,9 +29,9 @@ SOMA_INLINE void still_on_its_way(std::string_view operation) {
   fail(error_id::parallel_argument, operation, "the buffer before", "still on its way", "done");
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE ReduceScatter::ReduceScatter(Communicator& communicator, Heap& heap, int tag,
                                          SumFormat* format)
@@ -171,4 +171,4 @@ SOMA_INLINE void AllGather::end_round() {
   if (!done()) start_round();
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

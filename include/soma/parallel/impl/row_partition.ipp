@@ -11,7 +11,7 @@
 #include <soma/tensor/tensor.hpp>
 #include <span>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE RowPartition RowPartition::only(std::span<const std::int64_t> rows) const {
   RowPartition result = *this;
@@ -33,4 +33,4 @@ SOMA_INLINE Part RowPartition::part(int rank, int ranks) const {
   return {place(begin), place(end) - place(begin)};
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

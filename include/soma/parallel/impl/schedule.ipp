@@ -10,13 +10,13 @@
 #include <string>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE std::size_t PipelineSchedule::partitions() const { return stages.size(); }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE void check_pipeline_size(std::size_t partitions, std::size_t microbatches) {
   if (partitions == 0 || microbatches == 0)
@@ -24,9 +24,9 @@ SOMA_INLINE void check_pipeline_size(std::size_t partitions, std::size_t microba
          partitions == 0 ? "partitions" : "microbatches", "0", "at least 1");
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE PipelineSchedule simple_schedule(std::size_t partitions, std::size_t microbatches) {
   detail::check_pipeline_size(partitions, microbatches);
@@ -207,4 +207,4 @@ SOMA_INLINE void validate(const PipelineSchedule& schedule) {
          "stages that do not wait for each other");
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

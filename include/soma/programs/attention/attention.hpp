@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cstddef>
 
-namespace soma::programs {
+namespace SOMA_NAMESPACE::programs {
 
 namespace detail {
 
@@ -198,4 +198,4 @@ inline void attention(Core& core, const OperatorCall& call) {
       [&](const Head& head) { forward.run(head); }, [&](const Pack& pack) { forward.end(pack); });
 }
 
-}  // namespace soma::programs
+}  // namespace SOMA_NAMESPACE::programs

@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <cstddef>
 
-namespace soma::programs {
+namespace SOMA_NAMESPACE::programs {
 
 namespace detail {
 
@@ -292,4 +292,4 @@ inline void attention_backward(Core& core, const OperatorCall& call) {
       [&](const Head& head) { backward.run(head); }, [&](const Pack& pack) { backward.end(pack); });
 }
 
-}  // namespace soma::programs
+}  // namespace SOMA_NAMESPACE::programs

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::programs {
+namespace SOMA_NAMESPACE::programs {
 
 // Rows that attend to each other: the rows of one sequence, or of neighbouring sequences with at
 // most 128 rows together. In such a group, scores between rows of different sequences are masked.
@@ -315,4 +315,4 @@ inline std::size_t longest_pack(const Sequences& sequences) {
   return (std::max)(sequences.longest(), (std::min)(sequences.rows(), lanes));
 }
 
-}  // namespace soma::programs
+}  // namespace SOMA_NAMESPACE::programs

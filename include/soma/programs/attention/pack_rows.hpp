@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cstddef>
 
-namespace soma::programs {
+namespace SOMA_NAMESPACE::programs {
 
 // Blocks of up to 128 rows side by side, in two alternating tiles.
 class PackTiles {
@@ -156,4 +156,4 @@ class PackNumbers {
   std::size_t turn_ = 0;
 };
 
-}  // namespace soma::programs
+}  // namespace SOMA_NAMESPACE::programs

@@ -10,7 +10,7 @@
 #include <array>
 #include <cstddef>
 
-namespace soma::programs {
+namespace SOMA_NAMESPACE::programs {
 
 // The output's dimensions with the steps of both inputs, in elements.
 struct BinaryLoops {
@@ -193,4 +193,4 @@ void binary(Core& core, const OperatorCall& call) {
   run_binary(core, call, function);
 }
 
-}  // namespace soma::programs
+}  // namespace SOMA_NAMESPACE::programs

@@ -7,7 +7,7 @@
 
 #include <cstddef>
 
-namespace soma::programs {
+namespace SOMA_NAMESPACE::programs {
 
 inline void dropout(Core& core, const OperatorCall& call) {
   const DeviceRows x(call.context, call.inputs[0]);
@@ -32,4 +32,4 @@ inline void dropout(Core& core, const OperatorCall& call) {
   });
 }
 
-}  // namespace soma::programs
+}  // namespace SOMA_NAMESPACE::programs

@@ -7,7 +7,7 @@
 
 #include <cstddef>
 
-namespace soma::programs {
+namespace SOMA_NAMESPACE::programs {
 
 namespace detail {
 
@@ -73,4 +73,4 @@ void parametric_backward(Core& core, const OperatorCall& call) {
   });
 }
 
-}  // namespace soma::programs
+}  // namespace SOMA_NAMESPACE::programs

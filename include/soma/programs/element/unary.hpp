@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <limits>
 
-namespace soma::programs {
+namespace SOMA_NAMESPACE::programs {
 
 inline constexpr float largest_float = (std::numeric_limits<float>::max)();
 inline constexpr float half_pi = 1.57079637f, half_pi_rest = -4.37113883e-8f;  // their sum is pi/2
@@ -218,4 +218,4 @@ void unary(Core& core, const OperatorCall& call) {
   run_unary(core, call, function);
 }
 
-}  // namespace soma::programs
+}  // namespace SOMA_NAMESPACE::programs

@@ -7,7 +7,7 @@
 
 #include <cstddef>
 
-namespace soma::programs {
+namespace SOMA_NAMESPACE::programs {
 
 // x sigmoid(v) with v = x (a + b x^2): s + s (1 - s) x (a + 3 b x^2). Beyond 12 the derivative is 0
 // or 1, as at 12, so x is clamped.
@@ -199,4 +199,4 @@ void unary_backward(Core& core, const OperatorCall& call) {
   run_unary_backward(core, call, function);
 }
 
-}  // namespace soma::programs
+}  // namespace SOMA_NAMESPACE::programs

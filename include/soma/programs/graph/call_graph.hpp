@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 struct RecordedCall {
   const Operator* op = nullptr;
@@ -77,7 +77,7 @@ class CallGraph final : public PendingCalls {
   std::uint64_t removed_ = 0;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/programs/graph/impl/call_graph.ipp>

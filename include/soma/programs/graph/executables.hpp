@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 struct Executable {
   GraphKey key;
@@ -80,7 +80,7 @@ class ExecutableCache {
   std::uint64_t hits_ = 0, loaded_hits_ = 0, compilations_ = 0, evicted_ = 0;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/programs/graph/impl/executables.ipp>

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // A list of named numbers and texts. Names are kept only where somebody asked for them: to say in
 // which field two keys differ.
@@ -103,7 +103,7 @@ GraphKey graph_key(std::string_view machine, std::span<const RecordedCall> calls
 std::string first_difference(const GraphKey& key, const GraphKey::Names& names,
                              const GraphKey& other, std::size_t& at);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/programs/graph/impl/graph_key.ipp>

@@ -10,14 +10,14 @@
 #include <string>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // Each call as "relu [4, 8] fp32 -> [4, 8] fp32 (settings 1234)": the operator, its inputs and
 // outputs, and a hash of their strides, its sequences and its settings. Where in a storage tensors
 // begin is left out: parts of one batch begin at different places.
 void log_graph(GraphLog& log, std::span<const RecordedCall> calls);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 #ifndef SOMA_DISPATCH
 #include <soma/programs/graph/impl/graph_words.ipp>

@@ -14,7 +14,7 @@
 #include <optional>
 #include <utility>
 
-namespace soma::programs {
+namespace SOMA_NAMESPACE::programs {
 
 using neuroncore::Accumulate;
 
@@ -240,4 +240,4 @@ inline void convolution(Core& core, const OperatorCall& call) {
                    .width = width_of(window)});
 }
 
-}  // namespace soma::programs
+}  // namespace SOMA_NAMESPACE::programs

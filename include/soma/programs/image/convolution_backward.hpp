@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <cstddef>
 
-namespace soma::programs {
+namespace SOMA_NAMESPACE::programs {
 
 // For dx: the pixels whose distance from a window's start is `phase`, or `phase` plus a multiple of
 // the stride, are computed together: they use positions phase, phase + stride ... of the kernel.
@@ -187,4 +187,4 @@ inline void convolution_backward(Core& core, const OperatorCall& call) {
   if (dbias.elements() != 0) convolution_bias_gradient(core, dy, dbias);
 }
 
-}  // namespace soma::programs
+}  // namespace SOMA_NAMESPACE::programs

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 
-namespace soma::programs {
+namespace SOMA_NAMESPACE::programs {
 
 inline constexpr std::size_t patch_elements = 8192;  // in a partition: 32 KiB, twice
 
@@ -115,4 +115,4 @@ inline Extent width_of(const Window& w) {
           static_cast<std::ptrdiff_t>(w.pad_width)};
 }
 
-}  // namespace soma::programs
+}  // namespace SOMA_NAMESPACE::programs

@@ -13,7 +13,7 @@
 #include <limits>
 #include <utility>
 
-namespace soma::programs {
+namespace SOMA_NAMESPACE::programs {
 
 // The windows of `windows` for which position `position` of the kernel is on a pixel of `pixels`:
 // their numbers, relative to the first of `windows`, and the first window's pixel, relative to the
@@ -321,4 +321,4 @@ inline void max_pool_backward(Core& core, const OperatorCall& call) {
   });
 }
 
-}  // namespace soma::programs
+}  // namespace SOMA_NAMESPACE::programs

@@ -5,7 +5,7 @@
 #include <soma/ops/image/widened.hpp>
 #include <soma/programs/views/cast.hpp>
 
-namespace soma::programs {
+namespace SOMA_NAMESPACE::programs {
 
 // The program of an operator whose program for fp32 is `compute`.
 template <void (*compute)(Core&, const OperatorCall&)>
@@ -15,4 +15,4 @@ void image_program(Core& core, const OperatorCall& call) {
       [&core](const OperatorCall& one) { cast(core, one); });
 }
 
-}  // namespace soma::programs
+}  // namespace SOMA_NAMESPACE::programs

@@ -9,8 +9,8 @@
 #include <soma/programs/run_mode.hpp>
 #include <string>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE void DeviceScalars::skip() { before_ = device_.runs().predicted; }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE std::string find_non_finite(const Tensor& tensor) {
   if (!tensor.defined() || !is_floating(tensor.dtype())) return {};
@@ -44,9 +44,9 @@ SOMA_INLINE std::string find_non_finite(const Tensor& tensor) {
   return {};
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE void check_run_options(const RunOptions& options, bool computes) {
   if (!options.stop_at_non_finite || (options.mode == RunMode::eager && computes)) return;
@@ -126,4 +126,4 @@ SOMA_INLINE void FiniteCheck::run_again(const Program& program,
   running.ended = true;
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

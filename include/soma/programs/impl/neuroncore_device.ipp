@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE NeuronCoreDevice::NeuronCoreDevice(neuroncore::Core& core,
                                                std::span<const OperatorProgram> programs,
@@ -335,4 +335,4 @@ SOMA_INLINE auto NeuronCoreDevice::count_of(const Operator& op) -> Count& {
   return counts_.back();
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

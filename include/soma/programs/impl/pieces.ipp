@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <soma/programs/support.hpp>
 
-namespace soma::programs {
+namespace SOMA_NAMESPACE::programs {
 
 SOMA_INLINE ElementTiles::ElementTiles(std::size_t count)
     : count_(count),
@@ -95,4 +95,4 @@ SOMA_INLINE Tile column_tile(Core& core, std::size_t partitions) {
   return core.sbuf.tile(DType::fp32, partitions, 1);
 }
 
-}  // namespace soma::programs
+}  // namespace SOMA_NAMESPACE::programs

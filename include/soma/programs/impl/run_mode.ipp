@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE PredictedTime& PredictedTime::operator+=(const PredictedTime& other) {
   ns += other.ns;
@@ -22,4 +22,4 @@ SOMA_INLINE PredictedTime& PredictedTime::operator+=(const PredictedTime& other)
   return *this;
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -11,7 +11,7 @@
 #include <soma/ops/settings.hpp>
 #include <soma/ops/support.hpp>
 
-namespace soma::programs {
+namespace SOMA_NAMESPACE::programs {
 
 SOMA_INLINE std::size_t DeviceRows::rows() const { return view_.rows(); }
 
@@ -66,4 +66,4 @@ SOMA_INLINE Tile Pair::next(std::size_t partitions, std::size_t elements) {
   return tiles_[turn_].rows(0, partitions).columns(0, elements);
 }
 
-}  // namespace soma::programs
+}  // namespace SOMA_NAMESPACE::programs

@@ -15,7 +15,7 @@
 #include <span>
 #include <string>
 
-namespace soma::programs {
+namespace SOMA_NAMESPACE::programs {
 
 // The plan of a call: labels as int32, -1 for ignored rows, and the place of each label's logit in
 // its block of 128 rows.
@@ -217,4 +217,4 @@ inline void cross_entropy_backward(Core& core, const OperatorCall& call) {
   });
 }
 
-}  // namespace soma::programs
+}  // namespace SOMA_NAMESPACE::programs

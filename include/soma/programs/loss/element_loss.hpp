@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <limits>
 
-namespace soma::programs {
+namespace SOMA_NAMESPACE::programs {
 
 // t (log t - x), and 0 if t is 0, even for an infinite x.
 inline void divergence_tile(Core& core, const Tile& y, const Tile& x, const Tile& target,
@@ -199,4 +199,4 @@ inline void element_loss_backward(Core& core, const OperatorCall& call) {
   });
 }
 
-}  // namespace soma::programs
+}  // namespace SOMA_NAMESPACE::programs

@@ -3,7 +3,7 @@
 
 #include <soma/programs/pieces.hpp>
 
-namespace soma::programs {
+namespace SOMA_NAMESPACE::programs {
 
 class Total {
  public:
@@ -29,4 +29,4 @@ class Total {
   Tile sums_, ones_;
 };
 
-}  // namespace soma::programs
+}  // namespace SOMA_NAMESPACE::programs

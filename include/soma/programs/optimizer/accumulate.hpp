@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace soma::programs {
+namespace SOMA_NAMESPACE::programs {
 
 inline void accumulate(Core& core, const OperatorCall& call) {
   const Tensor& total = call.inputs[0];
@@ -55,4 +55,4 @@ inline void accumulate_rows(Core& core, const OperatorCall& call) {
   });
 }
 
-}  // namespace soma::programs
+}  // namespace SOMA_NAMESPACE::programs

@@ -15,7 +15,7 @@
 #include <optional>
 #include <span>
 
-namespace soma::programs {
+namespace SOMA_NAMESPACE::programs {
 
 using neuroncore::Rounded;
 
@@ -382,4 +382,4 @@ inline void lamb_step(Core& core, const OperatorCall& call) {
   });
 }
 
-}  // namespace soma::programs
+}  // namespace SOMA_NAMESPACE::programs

@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <optional>
 
-namespace soma::programs {
+namespace SOMA_NAMESPACE::programs {
 
 inline void linear(Core& core, const OperatorCall& call) {
   const auto& setting = call.attributes.as<LinearSetting>();
@@ -100,4 +100,4 @@ inline void linear(Core& core, const OperatorCall& call) {
   });
 }
 
-}  // namespace soma::programs
+}  // namespace SOMA_NAMESPACE::programs

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 
-namespace soma::programs {
+namespace SOMA_NAMESPACE::programs {
 
 namespace detail {
 
@@ -64,4 +64,4 @@ inline void matmul(Core& core, const OperatorCall& call) {
   }
 }
 
-}  // namespace soma::programs
+}  // namespace SOMA_NAMESPACE::programs

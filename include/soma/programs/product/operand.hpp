@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <optional>
 
-namespace soma::programs {
+namespace SOMA_NAMESPACE::programs {
 
 inline constexpr std::size_t bank_columns = 512;  // columns of a product that one PSUM bank holds
 
@@ -169,4 +169,4 @@ class OperandLoader {
   std::optional<Turner> turner_;
 };
 
-}  // namespace soma::programs
+}  // namespace SOMA_NAMESPACE::programs

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <string_view>
 
-namespace soma::programs {
+namespace SOMA_NAMESPACE::programs {
 
 // Error neuroncore.rule_broken: PSUM adds in fp32, whatever the types of the operands.
 inline void check_accumulation(std::string_view operation, const Accumulation& accumulation) {
@@ -117,4 +117,4 @@ void product(Core& core, const InnerOperand& a, const InnerOperand& b, const Evi
   });
 }
 
-}  // namespace soma::programs
+}  // namespace SOMA_NAMESPACE::programs

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace soma::programs {
+namespace SOMA_NAMESPACE::programs {
 
 inline void embedding(Core& core, const OperatorCall& call) {
   const Tensor ids = contiguous(call.context, call.inputs[1]);
@@ -72,4 +72,4 @@ inline void embedding_backward(Core& core, const OperatorCall& call) {
   });
 }
 
-}  // namespace soma::programs
+}  // namespace SOMA_NAMESPACE::programs

@@ -17,7 +17,7 @@
 #include <cstddef>
 #include <limits>
 
-namespace soma::programs {
+namespace SOMA_NAMESPACE::programs {
 
 // Mean and variance of rows that are loaded in pieces.
 class RowStatistics {
@@ -299,4 +299,4 @@ inline void norm_backward(Core& core, const OperatorCall& call) {
   fill(core, call.outputs[2], 0);
 }
 
-}  // namespace soma::programs
+}  // namespace SOMA_NAMESPACE::programs

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cstddef>
 
-namespace soma::programs {
+namespace SOMA_NAMESPACE::programs {
 
 // output = factor * sums over the columns of a contiguous matrix.
 inline void sum_columns(Core& core, const Tensor& matrix, const Tensor& output, float factor,
@@ -119,4 +119,4 @@ inline void reduce(Core& core, const OperatorCall& call) {
   sum_rows(core, contiguous(call.context, x), rows, kept, output, factor);
 }
 
-}  // namespace soma::programs
+}  // namespace SOMA_NAMESPACE::programs

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 
-namespace soma::programs {
+namespace SOMA_NAMESPACE::programs {
 
 // Up to 128 elements of a contiguous int32 or int64 tensor, one a partition.
 class NumberColumns {
@@ -28,4 +28,4 @@ class NumberColumns {
   Pair tiles_;
 };
 
-}  // namespace soma::programs
+}  // namespace SOMA_NAMESPACE::programs

@@ -7,7 +7,7 @@
 
 #include <cstddef>
 
-namespace soma::programs {
+namespace SOMA_NAMESPACE::programs {
 
 // largest [P, 1] = minus the largest of each row.
 inline void negated_largest(Core& core, RowPieces& x, std::size_t columns, const Tile& largest) {
@@ -114,4 +114,4 @@ inline void softmax_backward(Core& core, const OperatorCall& call) {
   });
 }
 
-}  // namespace soma::programs
+}  // namespace SOMA_NAMESPACE::programs

@@ -8,7 +8,7 @@
 #include <array>
 #include <cstddef>
 
-namespace soma::programs::detail {
+namespace SOMA_NAMESPACE::programs::detail {
 
 inline constexpr Program sparse_programs[] = {{&programs::embedding_bag},
                                               {&programs::embedding_bag_backward},
@@ -37,4 +37,4 @@ inline constexpr std::array<const Operator*, sparse_records.size()> sparse_list 
 inline constexpr SparseOperators sparse_operators =
     soma::detail::sparse_operators_of(sparse_records, sparse_list);
 
-}  // namespace soma::programs::detail
+}  // namespace SOMA_NAMESPACE::programs::detail

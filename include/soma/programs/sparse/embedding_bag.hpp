@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace soma::programs {
+namespace SOMA_NAMESPACE::programs {
 
 namespace detail {
 
@@ -127,4 +127,4 @@ inline void embedding_bag_backward(Core& core, const OperatorCall& call) {
                        weights.defined() ? weights.slice(0, first, last) : Tensor(), owners, sums);
 }
 
-}  // namespace soma::programs
+}  // namespace SOMA_NAMESPACE::programs

@@ -11,7 +11,7 @@
 #include <numeric>
 #include <optional>
 
-namespace soma::programs {
+namespace SOMA_NAMESPACE::programs {
 
 // A parameter, its gradient, and the numbers of the touched rows.
 class TouchedStep {
@@ -195,4 +195,4 @@ inline void row_adam_step(Core& core, const OperatorCall& call) {
   });
 }
 
-}  // namespace soma::programs
+}  // namespace SOMA_NAMESPACE::programs

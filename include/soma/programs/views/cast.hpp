@@ -8,7 +8,7 @@
 
 #include <cstddef>
 
-namespace soma::programs {
+namespace SOMA_NAMESPACE::programs {
 
 inline void cast(Core& core, const OperatorCall& call) {
   const auto& setting = call.attributes.as<CastSetting>();
@@ -31,4 +31,4 @@ inline void cast(Core& core, const OperatorCall& call) {
   });
 }
 
-}  // namespace soma::programs
+}  // namespace SOMA_NAMESPACE::programs

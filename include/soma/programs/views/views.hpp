@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 
-namespace soma::programs {
+namespace SOMA_NAMESPACE::programs {
 
 // A contiguous tensor as rows of `columns` elements of the same size in bytes: of a type that every
 // machine has and that no transfer converts.
@@ -90,4 +90,4 @@ inline void sequence_first(Core& core, const OperatorCall& call) {
   gather_rows(core, x.view(), first, DeviceRows::target(call.outputs[0]));
 }
 
-}  // namespace soma::programs
+}  // namespace SOMA_NAMESPACE::programs

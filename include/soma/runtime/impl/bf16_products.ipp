@@ -7,7 +7,7 @@
 #include <soma/runtime/math.hpp>
 #include <string_view>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE Bf16Choice bf16_choice(const CpuIdentity& cpu, bool has_loop) {
   if (cpu.bf16_tiles && has_loop)
@@ -48,4 +48,4 @@ SOMA_INLINE Bf16Choice bf16_choice(const CpuIdentity& cpu, bool has_loop) {
           "this CPU is not in the list of parts where the dot instruction was measured"};
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

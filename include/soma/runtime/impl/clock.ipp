@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <soma/base/config.hpp>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE std::int64_t monotonic_nanoseconds() {
   timespec now{};
@@ -19,4 +19,4 @@ SOMA_INLINE std::int64_t monotonic_nanoseconds() {
   return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -16,7 +16,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE Context::Context(const ContextOptions& options, TargetList list)
     : executor_(options.executor),
@@ -97,4 +97,4 @@ SOMA_INLINE const Target* Context::choose(std::string_view wanted,
        present.empty() ? "a CPU that the program was compiled for" : present);
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE int CpuShare::usable()
     const {  // the number of threads that can run at once, at least 1
@@ -25,9 +25,9 @@ SOMA_INLINE int CpuShare::usable()
   return quota > 0 ? (std::max)(1, (std::min)(cores, static_cast<int>(quota))) : cores;
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE std::string read_text(const std::string& path) {
   std::string text;
@@ -87,9 +87,9 @@ SOMA_INLINE double control_group_quota(const std::string& root, std::string_view
   return tightest;
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE CpuShare cpu_share() {
   CpuShare share;
@@ -129,9 +129,9 @@ SOMA_INLINE CpuCaches cpu_caches() {
   return caches;
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE bool ask_for_tiles() {
 #if defined(__linux__) && defined(__x86_64__) && defined(SYS_arch_prctl)
@@ -142,9 +142,9 @@ SOMA_INLINE bool ask_for_tiles() {
 #endif
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE CpuIdentity cpu_identity() {
   CpuIdentity identity;
@@ -192,4 +192,4 @@ SOMA_INLINE CpuIdentity cpu_identity() {
   return identity;
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

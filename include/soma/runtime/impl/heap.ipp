@@ -14,7 +14,7 @@
 #include <soma/runtime/mutex.hpp>
 #include <string>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE Heap::~Heap() {
   while (slabs_ != nullptr) release(&slabs_);
@@ -229,4 +229,4 @@ SOMA_INLINE void Heap::release(Slab** link) {
   upstream_.deallocate(slab, bytes, unit);
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

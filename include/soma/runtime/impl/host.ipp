@@ -18,7 +18,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE double HostDescription::product_gflops_per_core(bool exact_in_bf16) const {
   if (bf16_gflops_per_core == 0) return gflops_per_core;
@@ -27,9 +27,9 @@ SOMA_INLINE double HostDescription::product_gflops_per_core(bool exact_in_bf16) 
                                                      : bf16_gflops_per_core / split_products;
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE double measured_gflops(double (*rate)(std::uint64_t rounds) noexcept) {
   const FloatEnvironment environment;
@@ -49,9 +49,9 @@ SOMA_INLINE double measured_copy_rate(Context& context) {
   return seconds > 0 ? 2.0 * static_cast<double>(bytes) / seconds * 1e-9 : 0;
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE HostDescription describe_host(Context& context, Measure measure) {
   HostDescription host;
@@ -130,4 +130,4 @@ SOMA_INLINE std::string to_string(const HostDescription& host) {
   return text;
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -7,10 +7,10 @@
 #include <soma/base/config.hpp>
 #include <string_view>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE void LogSink::operator()(LogLevel level, std::string_view message) const {
   if (write != nullptr) write(self, level, message);
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

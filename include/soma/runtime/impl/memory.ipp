@@ -11,7 +11,7 @@
 #include <soma/base/error.hpp>
 #include <string>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE void prefer_large_pages([[maybe_unused]] void* block,
                                     [[maybe_unused]] std::size_t bytes) {
@@ -21,9 +21,9 @@ SOMA_INLINE void prefer_large_pages([[maybe_unused]] void* block,
 #endif
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE void* MemoryResource::allocate(std::size_t bytes, std::size_t alignment) const {
   return allocate_(self_, bytes, alignment);
@@ -71,4 +71,4 @@ SOMA_INLINE std::size_t CountingResource::aligned(std::size_t alignment) {
   return (std::max)(alignment, memory_alignment);
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -5,7 +5,7 @@
 
 #include <pthread.h>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE Mutex::Lock::Lock(Mutex& mutex) : mutex_(mutex) { pthread_mutex_lock(&mutex_.handle_); }
 
@@ -13,4 +13,4 @@ SOMA_INLINE Mutex::Lock::~Lock() { pthread_mutex_unlock(&mutex_.handle_); }
 
 SOMA_INLINE void Condition::notify_one() { pthread_cond_signal(&handle_); }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

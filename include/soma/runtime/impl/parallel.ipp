@@ -11,7 +11,7 @@
 #include <soma/runtime/mutex.hpp>
 #include <type_traits>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE void run_on_host(const Executor& executor, int tasks, void (*task)(void*, int),
                              void* arg) {
@@ -38,4 +38,4 @@ SOMA_INLINE void run_on_host(const Executor& executor, int tasks, void (*task)(v
       &shared);
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail

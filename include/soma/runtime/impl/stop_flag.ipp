@@ -7,7 +7,7 @@
 #include <soma/base/error.hpp>
 #include <string_view>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE void StopFlag::request() noexcept { requested_.store(true, std::memory_order_relaxed); }
 
@@ -23,4 +23,4 @@ SOMA_INLINE void check_stop(const StopFlag* stop, std::string_view operation) {
          "a clear one until the work is done");
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <soma/base/config.hpp>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE void TaskShare::open(int tasks) {
   word_.store(fresh(tasks), std::memory_order_release);
@@ -70,4 +70,4 @@ SOMA_INLINE std::uint64_t TaskShare::fresh(int tasks) {
   return static_cast<std::uint64_t>(tasks) * (one_end + one_unfinished);
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

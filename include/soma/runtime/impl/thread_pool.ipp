@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE ThreadPool::ThreadPool(int width) : width_(width), turn_(new Turn(process())) {
   if (width < 0 || width > max_width)
@@ -215,4 +215,4 @@ SOMA_INLINE OwnedExecutor make_thread_pool(int width) {
   return {pool->executor(), [](void* self) { delete static_cast<ThreadPool*>(self); }};
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include <cstdint>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE std::uint64_t peak_resident_bytes() {
   rusage usage{};
@@ -22,4 +22,4 @@ SOMA_INLINE std::uint64_t physical_memory_bytes() {
              : 0;
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

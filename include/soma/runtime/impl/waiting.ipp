@@ -9,7 +9,7 @@
 #include <soma/base/config.hpp>
 #include <soma/runtime/clock.hpp>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE void Patience::relax() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -38,4 +38,4 @@ SOMA_INLINE void Sleeper::wait() {
 #endif
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

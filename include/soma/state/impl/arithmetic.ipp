@@ -9,7 +9,7 @@
 #include <soma/runtime/context.hpp>
 #include <string>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE void add_arithmetic(Record& identity, const Context& context) {
   identity.set("soma.version", std::to_string(version.major) + "." + std::to_string(version.minor) +
@@ -21,4 +21,4 @@ SOMA_INLINE void add_arithmetic(Record& identity, const Context& context) {
   identity.set("soma.bf16_products", to_string(context.bf16().products));
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <utility>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE std::size_t& CheckpointParts::operator[](CheckpointState state) {
   return counts[static_cast<std::size_t>(state)];
@@ -86,4 +86,4 @@ SOMA_INLINE void check_identity(const Record& saved, const Record& current) {
          wanted.append(", as the checkpoint has it"));
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

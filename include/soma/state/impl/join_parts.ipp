@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE bool belong_together(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype() || a.rank() != b.rank()) return false;
@@ -51,9 +51,9 @@ SOMA_INLINE Tensor join_rows(Context& context, std::string_view name, std::size_
   return joined;
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE StateDict join_parts(Context& context, std::span<const StateDict> parts) {
   StateDict whole;
@@ -77,4 +77,4 @@ SOMA_INLINE StateDict join_parts(Context& context, std::span<const StateDict> pa
   return whole;
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE void set_operators(Record& record, Context& context) {
   std::string names;
@@ -30,4 +30,4 @@ SOMA_INLINE void check_operators(const Record& record, Context& context) {
   }
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE std::size_t edit_distance(std::string_view a, std::string_view b) {
   a = a.substr(0, 256);
@@ -119,4 +119,4 @@ SOMA_INLINE std::vector<std::string> copy_into(const StateDict& source, const St
   return extra;
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <type_traits>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE DType find_dtype(std::string_view name) {
   for (const DType dtype : dtypes)
@@ -29,4 +29,4 @@ SOMA_INLINE DType find_dtype(const FloatFormat& format) {
        "a format that tensors support");
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

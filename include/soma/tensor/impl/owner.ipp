@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE Owner& Owner::operator=(Owner&& other) noexcept {
   std::swap(keeper_, other.keeper_);
@@ -18,4 +18,4 @@ SOMA_INLINE Owner::~Owner() {
   if (keeper_ != nullptr) end_(keeper_);
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

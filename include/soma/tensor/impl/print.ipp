@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE FloatNotation FloatNotation::choose(const std::vector<double>& values, int precision) {
   FloatNotation result{.precision = std::clamp(precision, 0, 20)};
@@ -160,12 +160,12 @@ SOMA_INLINE void TensorPrinter::append_row(std::string& result) {
   result.push_back(']');
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE std::string to_string(const Tensor& tensor, const PrintOptions& options) {
   return detail::TensorPrinter(tensor, options).text();
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE Sequences Sequences::from_lengths(Context& context,
                                               std::span<const std::size_t> lengths,
@@ -248,4 +248,4 @@ SOMA_INLINE void Sequences::refuse() {
        "the sequences of a batch (Sequences::from_lengths, Sequences::uniform)");
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <utility>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE Shape::Shape(std::span<const std::size_t> sizes) : rank_(sizes.size()) {
   if (rank_ > max_rank)
@@ -76,4 +76,4 @@ SOMA_INLINE Shape broadcast(const Shape& a, const Shape& b, std::string_view ope
   return Shape(std::span<const std::size_t>(sizes.data(), rank));
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

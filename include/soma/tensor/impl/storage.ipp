@@ -12,7 +12,7 @@
 #include <soma/tensor/owner.hpp>
 #include <utility>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE Storage Storage::allocate(Heap& heap, std::size_t bytes) {
   const std::size_t total = checked_add(bytes, sizeof(detail::StorageBlock), "Storage");
@@ -96,4 +96,4 @@ SOMA_INLINE void Storage::refuse() {
   fail(error_id::tensor_undefined, "Tensor", "tensor", "no tensor", "one with elements");
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

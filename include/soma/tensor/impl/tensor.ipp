@@ -18,7 +18,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE Tensor Tensor::empty(Context& context, const Shape& shape, DType dtype) {
   Tensor tensor;
@@ -246,4 +246,4 @@ SOMA_INLINE Tensor contiguous(Context& context, const Tensor& tensor) {
   return tensor.contiguous() ? tensor : clone(context, tensor);
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

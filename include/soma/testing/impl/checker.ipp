@@ -19,7 +19,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::testing::detail {
+namespace SOMA_NAMESPACE::testing::detail {
 
 SOMA_INLINE Executor OrderedExecutor::get() {
   return {.self = this, .width = 7, .run = [](void* self, int tasks, auto* task, void* arg) {
@@ -302,4 +302,4 @@ SOMA_INLINE void Checker::targets() {
   }
 }
 
-}  // namespace soma::testing::detail
+}  // namespace SOMA_NAMESPACE::testing::detail

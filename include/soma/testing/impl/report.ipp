@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::testing {
+namespace SOMA_NAMESPACE::testing {
 
 SOMA_INLINE bool Report::passed() const { return failures.empty(); }
 
@@ -32,4 +32,4 @@ SOMA_INLINE std::string to_string(const Report& report) {
   return text;
 }
 
-}  // namespace soma::testing
+}  // namespace SOMA_NAMESPACE::testing

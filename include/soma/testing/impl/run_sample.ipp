@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::testing::detail {
+namespace SOMA_NAMESPACE::testing::detail {
 
 SOMA_INLINE double seed_of(std::size_t output, std::size_t element) {
   return static_cast<double>((element * 7 + output * 3) % 11) * 0.125 - 0.625;
@@ -127,4 +127,4 @@ SOMA_INLINE std::vector<double> difference_quotients(const OperatorSamples& samp
       input, 1e-5);
 }
 
-}  // namespace soma::testing::detail
+}  // namespace SOMA_NAMESPACE::testing::detail

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::testing {
+namespace SOMA_NAMESPACE::testing {
 
 SOMA_INLINE std::vector<Timing> time_operator(Context& context, std::string_view name,
                                               double seconds) {
@@ -48,4 +48,4 @@ SOMA_INLINE std::vector<Timing> time_operator(Context& context, std::string_view
   return timings;
 }
 
-}  // namespace soma::testing
+}  // namespace SOMA_NAMESPACE::testing

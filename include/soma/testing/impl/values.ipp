@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace soma::testing::detail {
+namespace SOMA_NAMESPACE::testing::detail {
 
 SOMA_INLINE double value_of(const Sample& sample, std::size_t input, std::size_t element) {
   const SampleInput& description = sample.inputs[input];
@@ -159,4 +159,4 @@ SOMA_INLINE std::string compare(const std::vector<double>& given, const std::vec
   return {};
 }
 
-}  // namespace soma::testing::detail
+}  // namespace SOMA_NAMESPACE::testing::detail

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::text::detail {
+namespace SOMA_NAMESPACE::text::detail {
 
 SOMA_INLINE AddedToken added_token(const SettingsReader& settings, const Json& entry,
                                    std::size_t id) {
@@ -27,9 +27,9 @@ SOMA_INLINE AddedToken added_token(const SettingsReader& settings, const Json& e
   return token;
 }
 
-}  // namespace soma::text::detail
+}  // namespace SOMA_NAMESPACE::text::detail
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 SOMA_INLINE std::vector<AddedToken> read_added_tokens(std::string_view content, bool& present,
                                                       std::string_view name) {
@@ -68,9 +68,9 @@ SOMA_INLINE std::vector<AddedToken> read_added_tokens_map(std::string_view conte
   return tokens;
 }
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text
 
-namespace soma::text::detail {
+namespace SOMA_NAMESPACE::text::detail {
 
 SOMA_INLINE std::size_t most_ids(std::size_t count) { return 2 * count + (std::size_t{1} << 16); }
 
@@ -114,4 +114,4 @@ SOMA_INLINE void add_special(TokenizerOptions& options, const std::vector<AddedT
       options.more_special.push_back(token.content);
 }
 
-}  // namespace soma::text::detail
+}  // namespace SOMA_NAMESPACE::text::detail

@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 SOMA_INLINE ByteSource ByteSource::open(std::string_view operation, std::string_view path,
                                         const StopFlag* stop, ReadAhead ahead) {
@@ -257,4 +257,4 @@ SOMA_INLINE void ByteSource::failed(std::string_view problem, int number) const 
                             "a file that can be read");
 }
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text

@@ -16,7 +16,7 @@
 #include <system_error>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 SOMA_INLINE std::optional<std::int64_t> whole_number(std::string_view text) {
   std::int64_t value = 0;
@@ -34,9 +34,9 @@ SOMA_INLINE std::optional<float> real_number(std::string_view text) {
   return value;
 }
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text
 
-namespace soma::text::detail {
+namespace SOMA_NAMESPACE::text::detail {
 
 SOMA_INLINE bool is_name(std::string_view column) {
   return !column.empty() && !whole_number(column);
@@ -116,13 +116,13 @@ SOMA_INLINE void ColumnFinder::check_apart(const Columns& columns) const {
     refuse_same("two columns of texts", *twice);
 }
 
-}  // namespace soma::text::detail
+}  // namespace SOMA_NAMESPACE::text::detail
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 SOMA_INLINE Columns find_columns(std::string_view operation, std::string_view file,
                                  const RowOptions& options, detail::Fields first, bool has_header) {
   return detail::ColumnFinder(operation, file, first, has_header).find(options);
 }
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 SOMA_INLINE bool is_data_name(std::string_view name) {
   constexpr std::array<std::string_view, 6> endings = {".tsv",    ".csv", ".jsonl",
@@ -37,9 +37,9 @@ SOMA_INLINE std::vector<std::string> names_in(std::string_view operation,
   return names;
 }
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text
 
-namespace soma::text::detail {
+namespace SOMA_NAMESPACE::text::detail {
 
 SOMA_INLINE std::vector<std::string> files_of_part(std::string_view operation,
                                                    const std::string& folder,
@@ -87,9 +87,9 @@ SOMA_INLINE bool is_data_folder(const std::string& path) {
   return std::filesystem::is_directory(path, ignored);
 }
 
-}  // namespace soma::text::detail
+}  // namespace SOMA_NAMESPACE::text::detail
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 SOMA_INLINE DataFiles find_data_files(const std::string& path, std::string_view operation) {
   if (!detail::is_data_folder(path)) return {.train = {path}, .validation = {}, .test = {}};
@@ -111,4 +111,4 @@ SOMA_INLINE std::vector<std::string> find_test_files(const std::string& path,
   return std::move(files.test.empty() ? files.validation : files.test);
 }
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 SOMA_INLINE HashedFeatures::HashedFeatures(const HashedFeatureOptions& options)
     : options_(options) {
@@ -141,4 +141,4 @@ SOMA_INLINE void HashedFeatures::add_windows(std::string_view text,
   }
 }
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text

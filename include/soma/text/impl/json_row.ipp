@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 SOMA_INLINE JsonRowReader::JsonRowReader(const RowOptions& options) : kind_(options.labels) {
   for (const std::string& key : detail::text_columns_of(options)) text_keys_.push_back(key);
@@ -158,4 +158,4 @@ SOMA_INLINE bool JsonRowReader::other_value(std::string_view value) {
                 soma::quoted(field_ == Field::text ? text_keys_[text_] : label_key_));
 }
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text

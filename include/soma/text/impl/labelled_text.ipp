@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 SOMA_INLINE bool is_validation(std::string_view text, double share, std::uint64_t seed) {
   data::ContentHash hash;
@@ -186,4 +186,4 @@ SOMA_INLINE LabelledText read_labelled(const std::string& path, const ReadOption
   return read_labelled(find_data_files(path, "read_labelled"), options);
 }
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 SOMA_INLINE void PairCounts::add_word(std::span<const std::string_view> characters,
                                       std::uint64_t count) {
@@ -150,4 +150,4 @@ SOMA_INLINE bool PairCounts::Worse::operator()(const Candidate& a, const Candida
   return a.right != b.right && (*pieces)[a.right].text > (*pieces)[b.right].text;
 }
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text

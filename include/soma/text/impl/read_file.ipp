@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 SOMA_INLINE std::string read_file(std::string_view operation, std::string_view path) {
   const auto failed = [&](std::string_view problem, int number) {
@@ -41,4 +41,4 @@ SOMA_INLINE std::string read_file(std::string_view operation, std::string_view p
   }
 }
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text

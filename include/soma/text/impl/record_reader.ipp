@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 SOMA_INLINE RecordReader::RecordReader(ByteSource bytes, std::size_t limit, char separator)
     : bytes_(std::move(bytes)), limit_(limit), separator_(separator) {
@@ -133,4 +133,4 @@ SOMA_INLINE bool RecordReader::skip_line() {
   return false;
 }
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text

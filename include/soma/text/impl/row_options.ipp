@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 SOMA_INLINE void count_skipped(std::vector<SkippedRows>& skipped, const SkippedRows& more) {
   for (SkippedRows& entry : skipped)
@@ -24,4 +24,4 @@ SOMA_INLINE void count_skipped(std::vector<SkippedRows>& skipped, const SkippedR
   skipped.push_back(more);
 }
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text

@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 SOMA_INLINE RowReader::RowReader(std::string_view path, const RowOptions& options,
                                  std::string_view operation)
@@ -367,4 +367,4 @@ SOMA_INLINE void RowReader::refuse(const RowProblem& problem, std::uint64_t line
 
 SOMA_INLINE std::string_view RowReader::operation() const { return records_.bytes().operation(); }
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text

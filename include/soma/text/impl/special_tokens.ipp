@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 SOMA_INLINE void SpecialTokenFinder::add(std::string token, std::int32_t id) {
   begins_[static_cast<unsigned char>(token[0])] = true;
@@ -32,4 +32,4 @@ SOMA_INLINE auto SpecialTokenFinder::next(std::string_view text, std::size_t at)
   return {{text.size(), text.size()}, -1};
 }
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text

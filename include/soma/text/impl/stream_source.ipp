@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 SOMA_INLINE StreamSource::StreamSource(Context& context, std::string path,
                                        std::vector<std::string> labels, Encode encode,
@@ -229,4 +229,4 @@ SOMA_INLINE std::uint64_t StreamSource::compute_hash() const {
   return hash.value();
 }
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text

@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 SOMA_INLINE Tokenizer::Tokenizer(Vocabulary vocabulary, TokenizerOptions options)
     : vocabulary_(std::move(vocabulary)), options_(std::move(options)), rules_(options_.split) {
@@ -258,4 +258,4 @@ SOMA_INLINE bool Tokenizer::joins_the_word_before(std::string_view piece) {
   return false;
 }
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::text::detail {
+namespace SOMA_NAMESPACE::text::detail {
 
 SOMA_INLINE TokenizerParts TokenizerJsonReader::read() {
   settings_.check_keys(ModelFile::tokenizer, root_);
@@ -91,9 +91,9 @@ SOMA_INLINE void TokenizerJsonReader::find_special(const Vocabulary& vocabulary,
   add_special(options_, added);
 }
 
-}  // namespace soma::text::detail
+}  // namespace SOMA_NAMESPACE::text::detail
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 SOMA_INLINE TokenizerParts read_tokenizer_json(std::string_view content, std::string_view name) {
   return detail::TokenizerJsonReader(content, name).read();
@@ -154,9 +154,9 @@ SOMA_INLINE std::string to_tokenizer_json(const Tokenizer& tokenizer) {
   return text.append("}}}\n");
 }
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text
 
-namespace soma::text::detail {
+namespace SOMA_NAMESPACE::text::detail {
 
 SOMA_INLINE void check_tokenizer_class(const SettingsReader& reader, const Json& settings,
                                        std::string_view model_class, bool has_tokenizer_json) {
@@ -247,12 +247,12 @@ SOMA_INLINE std::string TokenizerFolder::content(const char* name) const {
   return read_file("load_tokenizer", path(name));
 }
 
-}  // namespace soma::text::detail
+}  // namespace SOMA_NAMESPACE::text::detail
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 SOMA_INLINE Tokenizer load_tokenizer(std::string_view folder, std::string_view model_class) {
   return detail::TokenizerFolder(folder).load(model_class);
 }
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text

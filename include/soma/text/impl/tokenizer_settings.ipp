@@ -17,7 +17,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::text::detail {
+namespace SOMA_NAMESPACE::text::detail {
 
 SOMA_INLINE bool has_role(const TokenizerOptions& options, std::string_view token) {
   for (const std::string* role :
@@ -182,9 +182,9 @@ SOMA_INLINE void read_special_tokens(const SettingsReader& settings, const Json&
     settings.for_each_token(root, key, add);
 }
 
-}  // namespace soma::text::detail
+}  // namespace SOMA_NAMESPACE::text::detail
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 SOMA_INLINE TokenizerOptions read_tokenizer_config(std::string_view content,
                                                    TokenizerOptions options,
@@ -240,4 +240,4 @@ SOMA_INLINE std::string to_tokenizer_config(const TokenizerOptions& options) {
   return file.dump(2) + "\n";
 }
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::text::detail {
+namespace SOMA_NAMESPACE::text::detail {
 
 SOMA_INLINE void flatten_stage(const SettingsReader& settings, const Json& stage, const char* key,
                                const char* list, std::vector<const Json*>& elements) {
@@ -154,4 +154,4 @@ SOMA_INLINE void PostProcessorReader::check_id(const std::string& token, const J
                      std::to_string(vocabulary_.find(token)));
 }
 
-}  // namespace soma::text::detail
+}  // namespace SOMA_NAMESPACE::text::detail

@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 SOMA_INLINE VocabularyTrainer::VocabularyTrainer(const TokenizerOptions& tokenizer)
     : tokenizer_(tokenizer), rules_(tokenizer_.split), splitter_(rules_) {
@@ -124,4 +124,4 @@ SOMA_INLINE auto VocabularyTrainer::alphabet_of(
   return alphabet;
 }
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text

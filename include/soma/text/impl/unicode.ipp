@@ -6,7 +6,7 @@
 #include <utf8proc.h>
 #include <cstddef>
 
-namespace soma::text::detail {
+namespace SOMA_NAMESPACE::text::detail {
 
 SOMA_INLINE utf8proc_category_t category(char32_t point) {
   switch (point) {
@@ -25,9 +25,9 @@ SOMA_INLINE utf8proc_category_t category(char32_t point) {
   }
 }
 
-}  // namespace soma::text::detail
+}  // namespace SOMA_NAMESPACE::text::detail
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 SOMA_INLINE bool is_whitespace(char32_t point) {
   if (point < 0x80) return point == ' ' || (point >= 9 && point <= 13);
@@ -87,4 +87,4 @@ SOMA_INLINE char32_t lower(char32_t point) {
   return static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(point)));
 }
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text

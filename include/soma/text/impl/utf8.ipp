@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 SOMA_INLINE CodePoint decode_utf8(std::string_view text, std::size_t at) {
   const auto byte = [&](std::size_t i) {
@@ -85,4 +85,4 @@ SOMA_INLINE void append_utf8(std::string& text, char32_t point) {
   }
 }
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text

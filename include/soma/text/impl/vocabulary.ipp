@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 SOMA_INLINE PieceHash PieceHash::add(char letter) const {
   return {(state ^ static_cast<unsigned char>(letter)) * 0x100000001B3u};
@@ -182,4 +182,4 @@ SOMA_INLINE std::string_view Vocabulary::piece_unchecked(std::size_t id) const {
   return std::string_view(pool_).substr(ends_[id], ends_[id + 1] - ends_[id]);
 }
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 SOMA_INLINE bool SplitOptions::strips_accents() const { return strip_accents.value_or(lowercase); }
 
@@ -93,4 +93,4 @@ SOMA_INLINE void WordSplitter::clear() {
   chars_ = 0;
 }
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text

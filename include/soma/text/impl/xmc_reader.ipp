@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::text::detail {
+namespace SOMA_NAMESPACE::text::detail {
 
 SOMA_INLINE data::SparsePoints XmcReader::read() {
   Record line;
@@ -145,9 +145,9 @@ SOMA_INLINE void XmcReader::finish() {
       options_.classes != 0 ? options_.classes : static_cast<std::size_t>(most_label_) + 1;
 }
 
-}  // namespace soma::text::detail
+}  // namespace SOMA_NAMESPACE::text::detail
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 SOMA_INLINE data::SparsePoints read_xmc(const std::string& file, const XmcOptions& options) {
   return detail::XmcReader(file, ByteSource::open("read_xmc", file), options).read();
@@ -158,4 +158,4 @@ SOMA_INLINE data::SparsePoints read_xmc_text(std::string_view text, const std::s
   return detail::XmcReader(name, ByteSource::of_memory("read_xmc", text), options).read();
 }
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text

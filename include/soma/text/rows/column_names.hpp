@@ -1,6 +1,8 @@
 #pragma once
 // The usual names of text and label columns in a header.
 
+#include <soma/base/config.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -11,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 // The text without the spaces and tabs around it.
 std::string_view trimmed(std::string_view text);
@@ -60,7 +62,7 @@ std::optional<std::size_t> find_name(Fields fields, Names names);
 std::optional<std::size_t> find_name(Fields fields, Names names, Names more);
 
 }  // namespace detail
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text
 
 #ifndef SOMA_DISPATCH
 #include <soma/text/rows/impl/column_names.ipp>

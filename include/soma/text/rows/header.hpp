@@ -13,7 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 // Uses the first row, and if that is not enough, the labels of other rows, which add() takes.
 // Memory: a number for each label, of at most most_labels labels.
@@ -64,7 +64,7 @@ class HeaderFinder {
   std::vector<Candidate> candidates_{};
 };
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text
 
 #ifndef SOMA_DISPATCH
 #include <soma/text/rows/impl/header.ipp>

@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 namespace detail {
 
@@ -42,7 +42,7 @@ void check_labels_apart(std::string_view operation, std::span<const std::string>
 void check_label_separator(std::string_view operation, std::span<const std::string> labels,
                            char separator);
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text
 
 #ifndef SOMA_DISPATCH
 #include <soma/text/rows/impl/label_names.ipp>

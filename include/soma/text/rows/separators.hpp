@@ -1,12 +1,14 @@
 #pragma once
 // Detects the character that separates the columns of a table, from its first lines.
 
+#include <soma/base/config.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <string_view>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 constexpr std::string_view separator_name(char separator) {
   switch (separator) {
@@ -29,7 +31,7 @@ constexpr std::string_view separator_name(char separator) {
 // text is not cut off.
 char evident_separator(std::string_view text, bool whole, char own, bool quotes);
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text
 
 #ifndef SOMA_DISPATCH
 #include <soma/text/rows/impl/separators.ipp>

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 // Ascending: by value if all labels are whole numbers, else by bytes.
 void sort_labels(std::vector<std::string>& labels);
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text
 
 #ifndef SOMA_DISPATCH
 #include <soma/text/rows/impl/sort_labels.ipp>

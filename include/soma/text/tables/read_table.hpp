@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 // The kinds of columns. A column in neither list holds numbers if each cell is a number or missing,
 // and otherwise categories. (One mistyped number would turn it into categories: for a column in
@@ -141,7 +141,7 @@ Table read_table(std::string_view path, const TableOptions& options = {});
 // The same for a text in memory.
 Table read_table_text(std::string_view content, const TableOptions& options = {});
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text
 
 #ifndef SOMA_DISPATCH
 #include <soma/text/tables/impl/read_table.ipp>

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 enum class ColumnKind : std::uint8_t { number, category };
 
@@ -35,7 +35,7 @@ struct Table {
   const TableColumn& column(std::string_view name) const;
 };
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text
 
 #ifndef SOMA_DISPATCH
 #include <soma/text/tables/impl/table.ipp>

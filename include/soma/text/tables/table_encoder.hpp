@@ -18,7 +18,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 // A column of numbers becomes (x - mean) / standard deviation, with the mean and the population
 // standard deviation of the fitted rows that have a value. If some fitted rows lack the value, a
@@ -98,7 +98,7 @@ class TableEncoder {
   Column target_{};
 };
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text
 
 #ifndef SOMA_DISPATCH
 #include <soma/text/tables/impl/table_encoder.ipp>

@@ -21,7 +21,7 @@
 
 #include <time.h>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 // The command line of this process, its words separated by spaces; empty if the system does not
 // report it.
@@ -62,7 +62,7 @@ class StatusPublisher final : public Callback {
   std::map<std::string, unsigned long long> busy_;
 };
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train
 
 #ifndef SOMA_DISPATCH
 #include <soma/train/callbacks/impl/status_publisher.ipp>

@@ -16,7 +16,7 @@
 #include <string_view>
 #include <utility>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 // From `low` to `high` in values, from `from` to `to` in the picture.
 struct Axis {
@@ -89,7 +89,7 @@ class SvgCanvas {
   std::string text_;
 };
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train
 
 #ifndef SOMA_DISPATCH
 #include <soma/train/curves/impl/canvas.ipp>

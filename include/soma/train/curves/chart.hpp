@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 struct Curve {
   std::string name{};                // in the legend; empty: it is not there
@@ -61,7 +61,7 @@ void draw_chart(SvgCanvas& canvas, const Chart& chart, const ChartBox& box);
 std::string svg_of_charts(std::string_view title, const std::vector<Chart>& charts,
                           std::string_view id = {}, std::string_view metadata = {});
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train
 
 #ifndef SOMA_DISPATCH
 #include <soma/train/curves/impl/chart.ipp>

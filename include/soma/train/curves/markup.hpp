@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 namespace detail {
 
@@ -21,7 +21,7 @@ bool is_markup_character(char32_t point);
 // characters is cut and ends with an ellipsis.
 std::string markup_text(std::string_view text, std::size_t most = std::size_t{1} << 16);
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train
 
 #ifndef SOMA_DISPATCH
 #include <soma/train/curves/impl/markup.ipp>

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 // A text that the model classified wrongly.
 struct WrongText {
@@ -66,7 +66,7 @@ void append_wrong(std::string& page, const ReportPage& report);
 // have other classes.
 std::string report_page(const ReportPage& report);
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train
 
 #ifndef SOMA_DISPATCH
 #include <soma/train/curves/impl/page.ipp>

@@ -29,7 +29,7 @@
 
 #include <sys/stat.h>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 struct RunCurvesOptions {
   std::string title = "training";
@@ -99,7 +99,7 @@ class RunCurves final : public Callback {
   std::int64_t written_at_ = 0;
 };
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train
 
 #ifndef SOMA_DISPATCH
 #include <soma/train/curves/impl/run_curves.ipp>

@@ -1,6 +1,8 @@
 #pragma once
 // Series: values over steps in bounded memory, however long a run is, as text and back.
 
+#include <soma/base/config.hpp>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -13,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 // Each point is the mean of the values of some neighbouring steps; at first of one step. When there
 // are too many points, pairs of neighbours merge, and new points take twice as many values from
@@ -64,7 +66,7 @@ class Series {
   std::vector<Point> points_{};
 };
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train
 
 #ifndef SOMA_DISPATCH
 #include <soma/train/curves/impl/series.ipp>

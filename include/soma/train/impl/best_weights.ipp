@@ -9,7 +9,7 @@
 #include <soma/train/progress.hpp>
 #include <soma/train/ranks.hpp>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE void BestWeights::begin(CheckpointStore* store, bool in_store) {
   store_ = store;
@@ -44,4 +44,4 @@ SOMA_INLINE void BestWeights::load(Context& context, Ranks& ranks, const Paramet
   if (ranks.load(context, store_, Ranks::Which::best, best)) nn::load(parameters, best.weights);
 }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train

@@ -12,7 +12,7 @@
 #include <string>
 #include <utility>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE Record TrainerBase::identity(const data::BatchSource& batches) const {
   return identity_of(context_, task_, batches, options_, schedule_, *optimizer_);
@@ -89,4 +89,4 @@ SOMA_INLINE void TrainerBase::load(const Checkpoint& checkpoint, data::BatchSour
                    " instead of " + to_text(rate_of(old)));
 }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train

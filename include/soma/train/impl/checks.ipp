@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE optim::Schedule schedule_of(const nn::Task& task, const TrainerOptions& options) {
   optim::Schedule schedule = options.schedule;
@@ -55,4 +55,4 @@ SOMA_INLINE void check_options(const nn::Task& task, const TrainerOptions& optio
     refuse("checkpoints", "none", "a store, to save to or to resume from");
 }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train

@@ -12,7 +12,7 @@
 #include <soma/train/report.hpp>
 #include <string>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE void ConsoleProgress::on_start(const RunInfo& run) {
   run_ = run;
@@ -109,4 +109,4 @@ SOMA_INLINE void ConsoleProgress::end_line() {
   open_line_ = false;
 }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train

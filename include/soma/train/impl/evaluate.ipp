@@ -13,7 +13,7 @@
 #include <string>
 #include <utility>
 
-namespace soma::train::detail {
+namespace SOMA_NAMESPACE::train::detail {
 
 SOMA_INLINE Owned<metrics::Metrics> metrics_of(const nn::Task& task) {
   if (Owned<metrics::Metrics> own = task.metrics()) return own;
@@ -79,9 +79,9 @@ SOMA_INLINE Evaluation Evaluator::finish() {
   return std::move(result_);
 }
 
-}  // namespace soma::train::detail
+}  // namespace SOMA_NAMESPACE::train::detail
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& source,
                                 PrecisionState* precision) {
@@ -94,4 +94,4 @@ SOMA_INLINE Evaluation evaluate(Context& context, nn::Task& task, data::BatchSou
   return evaluator.finish();
 }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& source,
                                 PrecisionState* precision, Communicator& communicator) {
@@ -54,4 +54,4 @@ SOMA_INLINE Evaluation evaluate(Context& context, nn::Task& task, data::BatchSou
   return evaluator.finish();
 }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train

@@ -12,7 +12,7 @@
 #include <string>
 #include <utility>
 
-namespace soma::train::detail {
+namespace SOMA_NAMESPACE::train::detail {
 
 SOMA_INLINE Comparison comparison_of(const Evaluation& evaluation, const std::string& name) {
   if (name == "loss") return {evaluation.loss, false};
@@ -20,9 +20,9 @@ SOMA_INLINE Comparison comparison_of(const Evaluation& evaluation, const std::st
   return {value->value, value->higher_is_better};
 }
 
-}  // namespace soma::train::detail
+}  // namespace SOMA_NAMESPACE::train::detail
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 // Returns nothing if a stop has cut the evaluation short.
 SOMA_INLINE std::optional<Evaluation> TrainerBase::measure(data::BatchSource& validation,
@@ -77,4 +77,4 @@ SOMA_INLINE bool TrainerBase::evaluate(data::BatchSource& validation, Report& re
   return true;
 }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train

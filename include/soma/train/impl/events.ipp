@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE void Report::take(Evaluation evaluation) {
   metrics = std::move(evaluation.metrics);
@@ -42,4 +42,4 @@ SOMA_INLINE bool Callback::take_stop() { return std::exchange(stop_, false); }
 
 SOMA_INLINE bool Callback::take_save() { return std::exchange(save_, false); }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train

@@ -13,7 +13,7 @@
 #include <span>
 #include <string>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE Record identity_of(const Context& context, const nn::Task& task,
                                const data::BatchSource& batches, const TrainerOptions& options,
@@ -89,4 +89,4 @@ SOMA_INLINE void check_parameters(const StateDict& saved, const Parameters& para
   }
 }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train

@@ -15,7 +15,7 @@
 #include <string>
 #include <utility>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE TrainerBase::TrainerBase(Context& context, nn::Task& task,
                                      const TrainerOptions& options, MakeParts make_parts)
@@ -47,9 +47,9 @@ SOMA_INLINE void TrainerBase::make_plain(Context& context, nn::Task& task,
         Owned<StepGradients>::make<TapeGradients>(context, task, precision, *ranks, options.seed);
 }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train
 
-namespace soma::train::detail {
+namespace SOMA_NAMESPACE::train::detail {
 
 SOMA_INLINE void give_precision(Context& context, const Parameters& parameters,
                                 const Precision& precision) {
@@ -93,9 +93,9 @@ SOMA_INLINE void add_step(Report& report, const StepInfo& step) {
   report.reduction_wait_seconds += step.reduction_wait_seconds;
 }
 
-}  // namespace soma::train::detail
+}  // namespace SOMA_NAMESPACE::train::detail
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE void TrainerBase::make_optimizer() {
   const Parameters& all = gradients_->model_parameters();
@@ -379,4 +379,4 @@ SOMA_INLINE Report TrainerBase::fit(data::BatchSource& batches, data::BatchSourc
 #endif
 }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train

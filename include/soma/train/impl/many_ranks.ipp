@@ -29,7 +29,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE ManyRanks::ManyRanks(Context& context, Communicator& communicator,
                                  const GradientReducerOptions& options)
@@ -242,4 +242,4 @@ SOMA_INLINE Owned<Ranks> make_ranks(Context& context, const TrainerOptions& opti
                              .seed = options.seed});
 }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train

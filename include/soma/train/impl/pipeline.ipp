@@ -10,7 +10,7 @@
 #include <soma/train/pipeline/evaluate.hpp>
 #include <soma/train/pipeline/report.hpp>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE void PipelineTrainer::gather(bool to_all) { pipeline().gather(to_all); }
 
@@ -46,4 +46,4 @@ SOMA_INLINE void PipelineTrainer::make_pipeline(Context& context, nn::Task& task
                                                             static_cast<PipelineRanks&>(*ranks));
 }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train

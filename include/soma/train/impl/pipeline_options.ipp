@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE double PipelineOptions::weight_of_memory() const {
   return memory_weight.value_or(optimize == Optimize::memory ? 0.8 : 0.2);
@@ -30,4 +30,4 @@ SOMA_INLINE void describe(const PipelineOptions& options, Record& record) {
   record.set("cuts", cuts);
 }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train

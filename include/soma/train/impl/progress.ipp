@@ -10,7 +10,7 @@
 #include <soma/optim/schedule.hpp>
 #include <string_view>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE void Progress::write(Record& record) {
   visit([&](std::string_view name, const auto& number) { record.set(name, number); });
@@ -33,4 +33,4 @@ SOMA_INLINE Progress Progress::read(const Record& record) {
   return progress;
 }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train

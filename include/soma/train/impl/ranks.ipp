@@ -18,7 +18,7 @@
 #include <span>
 #include <string_view>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE ReductionTimes Ranks::reduction_times() const { return {}; }
 
@@ -44,4 +44,4 @@ SOMA_INLINE bool Ranks::load(Context& context, CheckpointStore* store, Which whi
                                 : store->load_best(context, checkpoint);
 }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::train::detail {
+namespace SOMA_NAMESPACE::train::detail {
 
 SOMA_INLINE std::string short_number(double value) {
   const char* const units[] = {"", "k", "M", "G", "T"};
@@ -48,9 +48,9 @@ SOMA_INLINE std::string bytes(std::uint64_t count) {
   return soma::fixed(static_cast<double>(count) / (1 << 20), 0) + " MiB";
 }
 
-}  // namespace soma::train::detail
+}  // namespace SOMA_NAMESPACE::train::detail
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE std::vector<std::pair<std::string, std::string>> report_lines(const Report& report) {
   using detail::short_number, soma::fixed;
@@ -109,4 +109,4 @@ SOMA_INLINE std::string to_string(const Report& report) {
   return text;
 }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train

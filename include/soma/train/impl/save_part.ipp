@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE void take_part(Checkpoint& checkpoint, CheckpointState which,
                            const CheckpointPart& part, bool mine, std::vector<PartToSave>& parts) {
@@ -22,4 +22,4 @@ SOMA_INLINE void take_part(Checkpoint& checkpoint, CheckpointState which,
   if (mine) parts.push_back({which, part, std::move(own)});
 }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train

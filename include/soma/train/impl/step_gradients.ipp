@@ -10,8 +10,8 @@
 #include <soma/parallel/gradient_reducer.hpp>
 #include <soma/train/evaluation.hpp>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE const Parameters& StepGradients::model_parameters() const { return parameters(); }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train

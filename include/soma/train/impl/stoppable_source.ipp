@@ -11,7 +11,7 @@
 #include <soma/runtime/stop_flag.hpp>
 #include <soma/train/ranks.hpp>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE bool StoppableSource::next(data::Batch& batch) {
   if (stop_ == nullptr) return inner_.next(batch);
@@ -65,4 +65,4 @@ SOMA_INLINE bool StoppableSource::read(data::Batch& batch) {
   return more && !cut_;
 }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train

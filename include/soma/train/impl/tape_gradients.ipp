@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE TapeGradients::TapeGradients(Context& context, nn::Task& task,
                                          PrecisionState& precision, Ranks& ranks,
@@ -95,4 +95,4 @@ SOMA_INLINE BatchLoss TapeGradients::differentiate(const data::Batch& batch,
   return loss;
 }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train

@@ -17,7 +17,7 @@
 #include <soma/train/tape_gradients.hpp>
 #include <vector>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE void TrainerBase::add(Callback& callback) { callbacks_.push_back(&callback); }
 
@@ -27,4 +27,4 @@ SOMA_INLINE bool TrainerBase::stoppable() const {
   return options_.gradients == nullptr || ranks_->count() == 1;
 }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train

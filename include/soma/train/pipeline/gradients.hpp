@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 struct StageReport;  // report.hpp
 
@@ -95,7 +95,7 @@ class PipelineGradients final : public StepGradients {
   PipelineStage stage_;
 };
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train
 
 #ifndef SOMA_DISPATCH
 #include <soma/train/pipeline/impl/gradients.ipp>

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 // Checks that `ranks` ranks can form this pipeline, and a batch of `shards` shards its
 // micro-batches (0: not known yet). Error train.options.
@@ -51,7 +51,7 @@ class PipelineGroups {
   std::vector<int> first_of_{};
 };
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train
 
 #ifndef SOMA_DISPATCH
 #include <soma/train/pipeline/impl/groups.ipp>

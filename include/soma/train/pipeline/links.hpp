@@ -18,7 +18,7 @@
 #include <string_view>
 #include <utility>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 // The common layout of all variables at one cut.
 struct CutLayout {
@@ -120,7 +120,7 @@ class StageLinks {
   std::size_t released_ = 0;
 };
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train
 
 #ifndef SOMA_DISPATCH
 #include <soma/train/pipeline/impl/links.ipp>

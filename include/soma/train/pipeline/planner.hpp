@@ -25,7 +25,7 @@
 
 #include <sys/stat.h>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 namespace detail {
 
@@ -91,7 +91,7 @@ void cut_pieces(PipelinePlan& plan, const PipelineOptions& options);
 bool read_decision(const PipelineOptions& options, Context& context, PipelinePlan& plan);
 void write_decision(const PipelineOptions& options, const PipelinePlan& plan);
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train
 
 #ifndef SOMA_DISPATCH
 #include <soma/train/pipeline/impl/planner.ipp>

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 class PipelineRanks final : public Ranks {
  public:
@@ -71,7 +71,7 @@ class PipelineRanks final : public Ranks {
   const Parameters *all_ = nullptr, *own_ = nullptr;
 };
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train
 
 #ifndef SOMA_DISPATCH
 #include <soma/train/pipeline/impl/ranks.ipp>

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 // The report of one stage. Times are 0 if nothing was measured before the run.
 struct StageReport {
@@ -25,7 +25,7 @@ struct StageReport {
   double heap = 0;                   // bytes of the context at most, whatever for
 };
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train
 
 #ifndef SOMA_DISPATCH
 #include <soma/train/pipeline/impl/report.ipp>

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 // One micro-batch of a step.
 struct MicrobatchWork {
@@ -130,7 +130,7 @@ class PipelineStage final : private TapeHook {
   StageMemory memory_{};
 };
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train
 
 #ifndef SOMA_DISPATCH
 #include <soma/train/pipeline/impl/stage.ipp>

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 // Every rank makes one. The first rank calls fetch(), and finish() at the end; the first replica of
 // each other stage answers in serve().
@@ -43,7 +43,7 @@ class StageTensors final : public TensorSource {
   std::vector<int> owners_{};  // ranks that have them
 };
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train
 
 #ifndef SOMA_DISPATCH
 #include <soma/train/pipeline/impl/tensors.ipp>

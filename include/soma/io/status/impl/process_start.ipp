@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE std::optional<std::uint64_t> process_start(std::uint64_t process) {
   std::FILE* file = std::fopen(("/proc/" + std::to_string(process) + "/stat").c_str(), "re");
@@ -29,4 +29,4 @@ SOMA_INLINE std::optional<std::uint64_t> process_start(std::uint64_t process) {
   return std::strtoull(field, nullptr, 10);
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail

@@ -25,7 +25,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE void write_status(StatusPageWords& page, const RunStatus& status) {
   std::array<std::uint64_t, sizeof(RunStatus) / 8> words;
@@ -60,9 +60,9 @@ SOMA_INLINE Descriptor::~Descriptor() {
   if (number >= 0) ::close(number);
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE std::string status_folder() {
   const char* base = std::getenv("XDG_RUNTIME_DIR");
@@ -186,4 +186,4 @@ SOMA_INLINE void StatusPage::take_away_dead(const std::string& folder) {
   }
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

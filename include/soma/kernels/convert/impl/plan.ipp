@@ -14,7 +14,7 @@
 #include <soma/runtime/float_environment.hpp>
 #include <string>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE std::string describe(const ConstCodeSpan& span) {
   return std::to_string(span.rows) + " x " + std::to_string(span.columns) + " " +
@@ -222,9 +222,9 @@ SOMA_INLINE void ConvertPlan::convert_item(const Item& item, AtomicMaximum* tens
   }
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE void convert(Context& context, const ConstCodeSpan& from, const CodeSpan& to,
                          const ConvertOptions& options) {
@@ -238,4 +238,4 @@ SOMA_INLINE void convert(Context& context, const ConstCodeSpan& from, const Code
   detail::ConvertPlan(context, from, to, options).run();
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

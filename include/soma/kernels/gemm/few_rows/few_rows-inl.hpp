@@ -29,7 +29,7 @@
 #include <type_traits>
 
 HWY_BEFORE_NAMESPACE();
-namespace soma {
+namespace SOMA_NAMESPACE {
 namespace HWY_NAMESPACE {
 
 namespace {  // internal linkage: units with other flags have their own
@@ -200,7 +200,7 @@ class FewRowsProduct {
 }  // namespace
 
 }  // namespace HWY_NAMESPACE
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif

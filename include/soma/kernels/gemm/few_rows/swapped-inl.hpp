@@ -21,7 +21,7 @@
 #include <cstddef>
 
 HWY_BEFORE_NAMESPACE();
-namespace soma {
+namespace SOMA_NAMESPACE {
 namespace HWY_NAMESPACE {
 
 namespace {  // internal linkage: units with other flags have their own
@@ -119,7 +119,7 @@ class LineBlocks {
 }  // namespace
 
 }  // namespace HWY_NAMESPACE
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif

@@ -24,7 +24,7 @@
 #include <cstring>
 
 HWY_BEFORE_NAMESPACE();
-namespace soma {
+namespace SOMA_NAMESPACE {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -344,7 +344,7 @@ class PairSource {
 }  // namespace
 
 }  // namespace HWY_NAMESPACE
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif

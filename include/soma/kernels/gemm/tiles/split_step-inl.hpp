@@ -24,7 +24,7 @@
 
 #if SOMA_HAS_BF16_TILES
 HWY_BEFORE_NAMESPACE();
-namespace soma {
+namespace SOMA_NAMESPACE {
 namespace HWY_NAMESPACE {
 
 namespace {  // internal linkage: units with other flags have their own
@@ -94,7 +94,7 @@ struct SplitStep {
 }  // namespace
 
 }  // namespace HWY_NAMESPACE
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 HWY_AFTER_NAMESPACE();
 #endif
 

@@ -12,7 +12,7 @@
 #include <span>
 #include <string>
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE void fill_random(Context& context, std::span<float> out, RandomArgs args) {
   constexpr std::size_t block = 32768;  // 128 KiB: large beside the cost of handing out work
@@ -33,9 +33,9 @@ SOMA_INLINE void fill_random(Context& context, std::span<float> out, RandomArgs 
   });
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE void fill_uniform(Context& context, std::span<float> out, const Draw& draw) {
   detail::fill_random(context, out, {Distribution::uniform, draw, nullptr, 0, 0});
@@ -54,4 +54,4 @@ SOMA_INLINE void fill_bernoulli(Context& context, std::span<float> out, const Dr
   detail::fill_random(context, out, {Distribution::bernoulli, draw, nullptr, 0, threshold});
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace soma::neuroncore::detail {
+namespace SOMA_NAMESPACE::neuroncore::detail {
 
 SOMA_INLINE const LaneUse* use_of(const Summary& summary, Engine engine) {
   for (const LaneUse& use : summary.lanes)
@@ -18,9 +18,9 @@ SOMA_INLINE const LaneUse* use_of(const Summary& summary, Engine engine) {
   return nullptr;
 }
 
-}  // namespace soma::neuroncore::detail
+}  // namespace SOMA_NAMESPACE::neuroncore::detail
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE std::vector<std::string> advice(const Summary& summary) {
   using detail::percent;
@@ -55,4 +55,4 @@ SOMA_INLINE std::vector<std::string> advice(const Summary& summary) {
   return lines;
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

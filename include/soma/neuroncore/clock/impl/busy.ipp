@@ -9,7 +9,7 @@
 #include <soma/neuroncore/clock/timeline.hpp>
 #include <span>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE std::array<double, engine_count> busy_ns(std::span<const Instruction> record,
                                                      const Timeline& timeline,
@@ -26,4 +26,4 @@ SOMA_INLINE std::array<double, engine_count> busy_ns(std::span<const Instruction
   return busy;
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

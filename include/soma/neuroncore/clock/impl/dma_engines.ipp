@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-namespace soma::neuroncore::detail {
+namespace SOMA_NAMESPACE::neuroncore::detail {
 
 SOMA_INLINE double DmaEngines::run(std::uint32_t user, double ready, std::uint32_t buffers,
                                    double each) {
@@ -43,4 +43,4 @@ SOMA_INLINE void DmaEngines::choose(std::size_t most) {
   }
 }
 
-}  // namespace soma::neuroncore::detail
+}  // namespace SOMA_NAMESPACE::neuroncore::detail

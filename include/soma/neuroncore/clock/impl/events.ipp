@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace soma::neuroncore::detail {
+namespace SOMA_NAMESPACE::neuroncore::detail {
 
 SOMA_INLINE Span LaneRows::next(const Instruction& instruction, const Timed& timed) {
   std::int64_t& ended = ended_[instruction.position.lane];
@@ -131,4 +131,4 @@ SOMA_INLINE std::string line_text(const SourceLine& source) {
   return std::string(source.file) + ":" + std::to_string(source.line);
 }
 
-}  // namespace soma::neuroncore::detail
+}  // namespace SOMA_NAMESPACE::neuroncore::detail

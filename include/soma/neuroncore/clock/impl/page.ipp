@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::neuroncore::detail {
+namespace SOMA_NAMESPACE::neuroncore::detail {
 
 SOMA_INLINE NameTable::NameTable() { number(""); }
 
@@ -183,4 +183,4 @@ SOMA_INLINE void PageWriter::slice(JsonWriter& json, std::int64_t& at, std::int6
   at = end;
 }
 
-}  // namespace soma::neuroncore::detail
+}  // namespace SOMA_NAMESPACE::neuroncore::detail

@@ -16,7 +16,7 @@
 #include <string>
 #include <utility>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE Report::Report(std::span<const Instruction> record, const RecordNames& names,
                            const Machine& machine, const ReportOptions& options)
@@ -57,4 +57,4 @@ SOMA_INLINE detail::Events Report::events() const {
   return detail::EventsOf(record_, names_, timeline_).run(options_.most_events);
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::neuroncore::detail {
+namespace SOMA_NAMESPACE::neuroncore::detail {
 
 SOMA_INLINE void append_ranks(std::string& text, const Summary& summary, std::size_t most) {
   text.append("\nwhat bounds it, by its share of the path that decides the end\n");
@@ -140,4 +140,4 @@ SOMA_INLINE std::string report_json(const Summary& summary, const ReportNotes& n
   return json.end('}').take();
 }
 
-}  // namespace soma::neuroncore::detail
+}  // namespace SOMA_NAMESPACE::neuroncore::detail

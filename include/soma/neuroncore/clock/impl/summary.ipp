@@ -17,16 +17,16 @@
 #include <utility>
 #include <vector>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE std::string lane_name(std::size_t lane) {
   return lane < 4 ? std::string(to_string(static_cast<Engine>(lane)))
                   : "dma queue " + std::to_string(lane - 4);
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 
-namespace soma::neuroncore::detail {
+namespace SOMA_NAMESPACE::neuroncore::detail {
 
 SOMA_INLINE Summary Summing::run() {
   check_names();
@@ -209,13 +209,13 @@ SOMA_INLINE void Summing::divide() {
   sum_.mbu = bytes / (sum_.ns * machine_.hbm_gb_per_s);
 }
 
-}  // namespace soma::neuroncore::detail
+}  // namespace SOMA_NAMESPACE::neuroncore::detail
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE Summary summary(std::span<const Instruction> record, const RecordNames& names,
                             const Machine& machine, const Timeline& timeline) {
   return detail::Summing(record, names, machine, timeline).run();
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::neuroncore::detail {
+namespace SOMA_NAMESPACE::neuroncore::detail {
 
 SOMA_INLINE std::string percent(double share) { return fixed(100 * share, 1) + " %"; }
 
@@ -122,4 +122,4 @@ SOMA_INLINE void JsonWriter::separate() {
   first_ = false;
 }
 
-}  // namespace soma::neuroncore::detail
+}  // namespace SOMA_NAMESPACE::neuroncore::detail

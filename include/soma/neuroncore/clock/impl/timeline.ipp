@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-namespace soma::neuroncore::detail {
+namespace SOMA_NAMESPACE::neuroncore::detail {
 
 SOMA_INLINE void bad_record(std::size_t index, const std::string& given, std::string_view wanted) {
   fail(error_id::neuroncore_record, "timeline", "instruction " + std::to_string(index), given,
@@ -222,13 +222,13 @@ SOMA_INLINE void Clock::begin(std::size_t lane) {
   for_ports(lane, [&](Port& port) { port = {timed.end, index, lane}; });
 }
 
-}  // namespace soma::neuroncore::detail
+}  // namespace SOMA_NAMESPACE::neuroncore::detail
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE Timeline timeline(std::span<const Instruction> record, const Machine& machine,
                               const ClockOptions& options) {
   return detail::Clock(record, checked(machine), options).run();
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

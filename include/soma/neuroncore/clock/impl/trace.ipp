@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::neuroncore::detail {
+namespace SOMA_NAMESPACE::neuroncore::detail {
 
 SOMA_INLINE std::string TraceWriter::run() {
   json_.begin('{').key("displayTimeUnit").string("ns").key("otherData").begin('{');
@@ -173,4 +173,4 @@ SOMA_INLINE std::string text_timeline(std::span<const Instruction> record,
   return text;
 }
 
-}  // namespace soma::neuroncore::detail
+}  // namespace SOMA_NAMESPACE::neuroncore::detail

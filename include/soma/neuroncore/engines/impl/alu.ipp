@@ -16,8 +16,8 @@
 #include <string>
 #include <string_view>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE bool is_zero(float value) { return std::bit_cast<std::uint32_t>(value) << 1 == 0; }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

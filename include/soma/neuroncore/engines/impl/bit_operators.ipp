@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::neuroncore::detail {
+namespace SOMA_NAMESPACE::neuroncore::detail {
 
 SOMA_INLINE void read_bits(const OnChipMemory& memory, const Tile& tile, std::size_t p,
                            std::vector<std::uint32_t>& to) {
@@ -65,4 +65,4 @@ SOMA_INLINE std::uint32_t bits_of_constant(std::string_view instruction, std::st
   return static_cast<std::uint32_t>(static_cast<std::int64_t>(value));
 }
 
-}  // namespace soma::neuroncore::detail
+}  // namespace SOMA_NAMESPACE::neuroncore::detail

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE GpsimdEngine& GpsimdEngine::tensor_tensor(const Tile& dst, const Tile& a, const Tile& b,
                                                       Alu op, const Rounded& rounded,
@@ -131,4 +131,4 @@ SOMA_INLINE float GpsimdEngine::power(float base, float exponent) {
   return static_cast<float>(odd ? -magnitude : magnitude);
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

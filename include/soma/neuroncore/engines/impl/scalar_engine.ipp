@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE ScalarEngine& ScalarEngine::activation(const Tile& dst, const Tile& data,
                                                    Function function,
@@ -150,4 +150,4 @@ SOMA_INLINE std::vector<float> ScalarEngine::column_or_none(const Tile* tile) {
   return tile == nullptr ? std::vector<float>{} : column(*tile);
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

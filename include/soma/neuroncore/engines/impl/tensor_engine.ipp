@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE TensorEngine& TensorEngine::matmul(const Tile& dst, const Tile& stationary,
                                                const Tile& moving, Accumulate accumulate,
@@ -216,4 +216,4 @@ SOMA_INLINE void TensorEngine::turn_numbers(const Tile& dst, const Tile& src) {
   for (std::size_t j = 0; j < n; ++j) writer.write(j, &to[j * k], scratch.data());
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

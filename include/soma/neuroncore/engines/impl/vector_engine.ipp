@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE VectorEngine& VectorEngine::select(const Tile& dst, const Tile& predicate,
                                                const Tile& on_true, const ScalarOperand& on_false,
@@ -200,4 +200,4 @@ SOMA_INLINE void VectorEngine::statistics(float* x, std::size_t n, float* out) c
   out[2] = n == 0 ? 0 : reduce(Alu::add, x, n);
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

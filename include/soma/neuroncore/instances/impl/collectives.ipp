@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE double bytes_on_the_wire(Collective kind, double bytes, std::size_t ranks) {
   const double share = static_cast<double>(ranks - 1) / static_cast<double>(ranks);
@@ -40,4 +40,4 @@ SOMA_INLINE double collective_seconds(Collective kind, double bytes, std::size_t
   return 5e-6 + halves * hops * 1.5e-6 + sent / 53.7e9;
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

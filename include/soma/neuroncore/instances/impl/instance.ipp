@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE const Instance& instance_of(std::string_view name) {
   std::string known;
@@ -43,4 +43,4 @@ SOMA_INLINE std::array<std::optional<std::size_t>, 4> linked_chips(const Instanc
   return linked;
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

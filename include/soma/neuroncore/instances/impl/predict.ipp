@@ -10,7 +10,7 @@
 #include <span>
 #include <string>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE double StepPrediction::steps_per_second() const {
   return seconds() > 0 ? 1 / seconds() : 0;
@@ -40,4 +40,4 @@ SOMA_INLINE StepPrediction predict_step(const CoreStep& step, std::size_t ranks,
   return result;
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE Dma Dma::queue(std::size_t index) const {
   if (index >= dma_lanes)
@@ -265,4 +265,4 @@ SOMA_INLINE std::int64_t Dma::index_of(CoreState& core, std::string_view name, c
   return -1;
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

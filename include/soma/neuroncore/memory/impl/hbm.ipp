@@ -12,7 +12,7 @@
 #include <string>
 #include <utility>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE HbmView::HbmView(const Tensor& tensor, bool writable)
     : dtype_(tensor.dtype()), writable_(writable) {
@@ -133,4 +133,4 @@ SOMA_INLINE HbmView hbm(const Tensor& tensor) { return HbmView(tensor, false); }
 
 SOMA_INLINE HbmView hbm_target(const Tensor& tensor) { return HbmView(tensor, true); }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace soma::neuroncore::detail {
+namespace SOMA_NAMESPACE::neuroncore::detail {
 
 SOMA_INLINE void read_codes(const HbmView& view, std::size_t row, void* codes) {
   const std::size_t width = size_of(view.dtype());
@@ -164,4 +164,4 @@ SOMA_INLINE void store_row(CoreState& core, const Tile& tile, std::size_t p, con
   }
 }
 
-}  // namespace soma::neuroncore::detail
+}  // namespace SOMA_NAMESPACE::neuroncore::detail

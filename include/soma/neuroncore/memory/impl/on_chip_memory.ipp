@@ -16,7 +16,7 @@
 #include <span>
 #include <string>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE OnChipMemory::OnChipMemory(Context& context, Memory memory, const Machine& machine,
                                        Uninitialised uninitialised, bool everything_fp32,
@@ -178,4 +178,4 @@ SOMA_INLINE void OnChipMemory::open(Allocation& allocation) {
   allocation.written = Written::nobody;
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

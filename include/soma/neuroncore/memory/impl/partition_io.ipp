@@ -15,7 +15,7 @@
 #include <soma/numeric/draw.hpp>
 #include <soma/numeric/rounding.hpp>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE Draw Place::of_partition(std::size_t p) const {
   Draw result = draw;
@@ -23,9 +23,9 @@ SOMA_INLINE Draw Place::of_partition(std::size_t p) const {
   return result;
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 
-namespace soma::neuroncore::detail {
+namespace SOMA_NAMESPACE::neuroncore::detail {
 
 SOMA_INLINE void scale_by_bias(float* values, std::size_t count, int bias_offset) {
   if (bias_offset == 0) return;
@@ -33,9 +33,9 @@ SOMA_INLINE void scale_by_bias(float* values, std::size_t count, int bias_offset
   for (std::size_t i = 0; i < count; ++i) values[i] *= factor;
 }
 
-}  // namespace soma::neuroncore::detail
+}  // namespace SOMA_NAMESPACE::neuroncore::detail
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE void read_codes(const OnChipMemory& memory, const Tile& tile, std::size_t p, void* to) {
   const std::byte* from = memory.at(tile, p);
@@ -154,4 +154,4 @@ SOMA_INLINE void PartitionWriter::write(std::size_t p, const float* values, void
   }
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <soma/neuroncore/memory/tile.hpp>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE Region::Region(Space where, std::size_t from_partition, std::size_t to_partition,
                            std::uintptr_t first, std::size_t width, const Step* steps,
@@ -113,4 +113,4 @@ SOMA_INLINE Region region_of(const Tile& tile) {
           tile.rank()};
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

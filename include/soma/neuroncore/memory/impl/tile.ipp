@@ -13,7 +13,7 @@
 #include <string_view>
 #include <utility>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE Tile::Tile(Memory memory, DType dtype, bool wide, std::size_t partitions,
                        std::size_t offset, std::size_t address, std::size_t elements,
@@ -158,4 +158,4 @@ SOMA_INLINE std::size_t Tile::moved(std::size_t from, std::size_t bytes, std::pt
                                   static_cast<std::ptrdiff_t>(bytes) * stride);
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

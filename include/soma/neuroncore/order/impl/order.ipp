@@ -15,7 +15,7 @@
 #include <span>
 #include <string>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE Order::Order(Heap& heap, Synchronization synchronization, bool check_races,
                          const RecordNames& names)
@@ -78,4 +78,4 @@ SOMA_INLINE std::string Order::name(Lane lane) {
   return text;
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

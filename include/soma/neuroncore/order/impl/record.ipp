@@ -8,7 +8,7 @@
 #include <soma/runtime/heap_vector.hpp>
 #include <string>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE std::string RecordNames::path(std::uint32_t region) const {
   if (region == 0) return {};
@@ -16,4 +16,4 @@ SOMA_INLINE std::string RecordNames::path(std::uint32_t region) const {
   return at.parent == 0 ? at.name : path(at.parent).append("/").append(at.name);
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

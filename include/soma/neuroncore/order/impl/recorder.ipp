@@ -14,7 +14,7 @@
 #include <string_view>
 #include <utility>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE std::span<const Instruction> Recorder::instructions() const {
   return {instructions_.data(), instructions_.size()};
@@ -83,4 +83,4 @@ SOMA_INLINE Record Recorder::take() {
   return record;
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

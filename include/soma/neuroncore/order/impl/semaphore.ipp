@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE void Semaphore::signal(CoreState& core, Lane lane, std::uint32_t amount) {
   value_ += amount;
@@ -34,4 +34,4 @@ SOMA_INLINE void Semaphore::wait(CoreState& core, Lane lane, std::uint32_t value
   }
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

@@ -11,7 +11,7 @@
 #include <soma/runtime/heap_vector.hpp>
 #include <span>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE std::size_t Touches::size() const { return nodes_.size() - unused_.size(); }
 
@@ -139,4 +139,4 @@ SOMA_INLINE auto Touches::joined(Index left, Index right) -> Index {
   return right;
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

@@ -14,7 +14,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE const ProcessorFunction* find_processor_function(std::int32_t function) {
   static constexpr ProcessorFunction all[] = {
@@ -45,9 +45,9 @@ SOMA_INLINE const ProcessorFunction* find_processor_function(std::int32_t functi
                                                                                : &all[function];
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore
 
-namespace soma::neuroncore::detail {
+namespace SOMA_NAMESPACE::neuroncore::detail {
 
 SOMA_INLINE double processor_float(const ProcessorTensor& tensor, std::uint64_t i) {
   const FloatFormat& format = format_of(tensor.type());
@@ -117,9 +117,9 @@ SOMA_INLINE std::int64_t integer_function(std::int32_t function, std::int64_t a,
   }
 }
 
-}  // namespace soma::neuroncore::detail
+}  // namespace SOMA_NAMESPACE::neuroncore::detail
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE const ProcessorTensor& check_processor_function(
     std::string_view operation, const std::string& where, const ProcessorFunction& function,
@@ -178,4 +178,4 @@ SOMA_INLINE void run_processor_function(std::int32_t number, const ProcessorFunc
          });
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

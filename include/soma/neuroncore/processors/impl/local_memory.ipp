@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE LocalBlock::LocalBlock(std::size_t bytes)
     : data_(static_cast<std::byte*>(
@@ -104,4 +104,4 @@ SOMA_INLINE void PrintQueue::cut(std::size_t most) {
   text_.erase(0, text_.size() - most);
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

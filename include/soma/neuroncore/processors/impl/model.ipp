@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <soma/neuroncore/machine.hpp>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE void ProcessorCounts::transfer(const ProcessorModel& model, std::size_t bytes) {
   transfer_ns +=
@@ -38,4 +38,4 @@ SOMA_INLINE std::uint64_t ProcessorReport::sum(std::uint64_t ProcessorCounts::*m
   return total;
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

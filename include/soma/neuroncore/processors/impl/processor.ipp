@@ -18,7 +18,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE void KernelSetting::log(LogLevel level, const std::string& message) const {
   if (context != nullptr) context->log(level, std::string(name).append(": ").append(message));
@@ -356,4 +356,4 @@ SOMA_INLINE void Processor::count_elements(ProcessorTensor& tensor) {
   counts_.element_accesses += std::exchange(tensor.element_accesses, 0);
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

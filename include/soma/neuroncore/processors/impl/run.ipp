@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::neuroncore::detail {
+namespace SOMA_NAMESPACE::neuroncore::detail {
 
 SOMA_INLINE soma_processor_tensor* call_kernel(const ProcessorKernel& kernel, soma_kernel function,
                                                Processor& processor,
@@ -154,9 +154,9 @@ SOMA_INLINE Shape shape_of(const ProcessorTensor& tensor) {
   return Shape(std::span<const std::size_t>(sizes, tensor.size_list().size()));
 }
 
-}  // namespace soma::neuroncore::detail
+}  // namespace SOMA_NAMESPACE::neuroncore::detail
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE std::pair<Shape, DType> run_shape_function(const ProcessorKernel& kernel,
                                                        std::span<const Tensor> inputs,
@@ -239,4 +239,4 @@ SOMA_INLINE ProcessorReport run_kernel(const ProcessorKernel& kernel, Context& c
   return report;
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

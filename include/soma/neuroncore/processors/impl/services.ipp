@@ -9,10 +9,10 @@
 #include <span>
 #include <string_view>
 
-namespace soma::neuroncore::detail {
+namespace SOMA_NAMESPACE::neuroncore::detail {
 
 SOMA_INLINE Processor& processor_of(const soma_processor* processor) {
   return *static_cast<Processor*>(processor->host);
 }
 
-}  // namespace soma::neuroncore::detail
+}  // namespace SOMA_NAMESPACE::neuroncore::detail

@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::neuroncore {
+namespace SOMA_NAMESPACE::neuroncore {
 
 SOMA_INLINE void TouchedElements::add(std::uint64_t begin, std::uint64_t end) {
   if (begin == end) return;
@@ -117,4 +117,4 @@ SOMA_INLINE std::string ProcessorTensor::part(std::uint64_t first, std::uint64_t
          " of " + describe();
 }
 
-}  // namespace soma::neuroncore
+}  // namespace SOMA_NAMESPACE::neuroncore

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE CallGraph::~CallGraph() { (void)take(); }
 
@@ -97,4 +97,4 @@ SOMA_INLINE std::vector<bool> CallGraph::find_live(const std::vector<RecordedCal
   return live;
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

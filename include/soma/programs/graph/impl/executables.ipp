@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE std::size_t Executable::bytes() const {
   return sizeof(Executable) + key.bytes().size();
@@ -127,4 +127,4 @@ SOMA_INLINE const Executable& ExecutableCache::add(Executable executable) {
   return kept_.front();
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE void GraphKey::number(std::string_view name, std::uint64_t value) {
   if (names_ != nullptr) names_->emplace_back(bytes_.size(), place_ + std::string(name));
@@ -36,9 +36,9 @@ SOMA_INLINE std::uint64_t GraphKey::number_around(std::size_t at) const {
   return number;
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE void KeyFields::found(const Field& field) {
   if (field.use == FieldUse::run_time) return;
@@ -90,9 +90,9 @@ SOMA_INLINE void add_sequences(GraphKey& key, const Sequences& sequences) {
   for (const std::size_t bound : sequences.sequence_bounds()) key.number("shard's border", bound);
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE bool has_key(const Operator& op, const Attributes& attributes) {
   return op.state == nullptr && attributes.lists_fields();
@@ -147,4 +147,4 @@ SOMA_INLINE std::string first_difference(const GraphKey& key, const GraphKey::Na
   return name;
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 SOMA_INLINE void log_graph(GraphLog& log, std::span<const RecordedCall> calls) {
   log.begin_graph();
@@ -37,4 +37,4 @@ SOMA_INLINE void log_graph(GraphLog& log, std::span<const RecordedCall> calls) {
   }
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE

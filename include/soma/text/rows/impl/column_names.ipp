@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 SOMA_INLINE std::string_view trimmed(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(" \t");
@@ -21,9 +21,9 @@ SOMA_INLINE std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t") + 1 - begin);
 }
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text
 
-namespace soma::text::detail {
+namespace SOMA_NAMESPACE::text::detail {
 
 SOMA_INLINE std::string lower_name(std::string_view cell) {
   std::string name(trimmed(cell));
@@ -78,4 +78,4 @@ SOMA_INLINE std::optional<std::size_t> find_name(Fields fields, Names names, Nam
   return found ? found : find_name(fields, more);
 }
 
-}  // namespace soma::text::detail
+}  // namespace SOMA_NAMESPACE::text::detail

@@ -14,7 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 SOMA_INLINE HeaderFinder::HeaderFinder(const RowOptions& options, detail::Fields first)
     : first_(first) {
@@ -131,4 +131,4 @@ SOMA_INLINE bool HeaderFinder::is_known(const RowOptions& options, std::string_v
   return std::ranges::find(options.known_labels, trimmed_label(cell)) != options.known_labels.end();
 }
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text

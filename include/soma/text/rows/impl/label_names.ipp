@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-namespace soma::text::detail {
+namespace SOMA_NAMESPACE::text::detail {
 
 SOMA_INLINE bool is_wide_space(char32_t point) {
   return point == 0x85 || point == 0xA0 || point == 0x1680 ||
@@ -27,9 +27,9 @@ SOMA_INLINE bool is_invisible(char32_t point) {
          (point >= 0x2060 && point <= 0x2069) || point == 0xFEFF;
 }
 
-}  // namespace soma::text::detail
+}  // namespace SOMA_NAMESPACE::text::detail
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 SOMA_INLINE std::string_view trimmed_label(std::string_view label) {
   std::size_t begin = label.size(), end = 0;
@@ -109,4 +109,4 @@ SOMA_INLINE void check_label_separator(std::string_view operation,
   }
 }
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <string_view>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 SOMA_INLINE char evident_separator(std::string_view text, bool whole, char own, bool quotes) {
   constexpr std::array<char, 4> known = {'\t', ',', ';', '|'};
@@ -46,4 +46,4 @@ SOMA_INLINE char evident_separator(std::string_view text, bool whole, char own, 
   return 0;
 }
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 SOMA_INLINE void sort_labels(std::vector<std::string>& labels) {
   const bool numbers = std::ranges::all_of(
@@ -19,4 +19,4 @@ SOMA_INLINE void sort_labels(std::vector<std::string>& labels) {
   });
 }
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text

@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::text::detail {
+namespace SOMA_NAMESPACE::text::detail {
 
 SOMA_INLINE std::optional<double> table_number(std::string_view cell) {
   if (cell.starts_with('+') && !cell.starts_with("+-")) cell.remove_prefix(1);
@@ -174,9 +174,9 @@ SOMA_INLINE void TableReader::finish_columns() {
   }
 }
 
-}  // namespace soma::text::detail
+}  // namespace SOMA_NAMESPACE::text::detail
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 SOMA_INLINE Table read_table(std::string_view path, const TableOptions& options) {
   FileState first;
@@ -198,4 +198,4 @@ SOMA_INLINE Table read_table_text(std::string_view content, const TableOptions& 
   });
 }
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 SOMA_INLINE std::size_t TableColumn::missing() const {
   std::size_t count = 0;
@@ -34,4 +34,4 @@ SOMA_INLINE const TableColumn& Table::column(std::string_view name) const {
        names.empty() ? "a table with columns" : "one of " + names);
 }
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text

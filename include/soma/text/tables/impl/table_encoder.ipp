@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::text {
+namespace SOMA_NAMESPACE::text {
 
 SOMA_INLINE std::size_t TableEncoder::Column::width() const {
   return kind == ColumnKind::category ? categories.size() : missing ? 2 : 1;
@@ -244,4 +244,4 @@ SOMA_INLINE bool TableEncoder::read(const Json& json, Column& column) {
          std::isfinite(column.standard_deviation);
 }
 
-}  // namespace soma::text
+}  // namespace SOMA_NAMESPACE::text

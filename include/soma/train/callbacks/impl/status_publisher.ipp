@@ -19,7 +19,7 @@
 #include <system_error>
 #include <utility>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE std::string own_command() {
   std::string words;
@@ -118,4 +118,4 @@ SOMA_INLINE void StatusPublisher::predict_engines() {
   before_ = now;
 }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train

@@ -16,7 +16,7 @@
 #include <string_view>
 #include <utility>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE double Axis::at(double value) const {
   return from + (value - low) / (high - low) * (to - from);
@@ -40,9 +40,9 @@ SOMA_INLINE Axis Range::axis(double from, double to, double room, double least) 
 
 SOMA_INLINE Axis Range::tight(double from, double to) const { return axis(from, to, 0); }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train
 
-namespace soma::train::detail {
+namespace SOMA_NAMESPACE::train::detail {
 
 SOMA_INLINE double tick_distance(double range) {
   const double rough = range / 5, power = std::pow(10, std::floor(std::log10(rough)));
@@ -63,9 +63,9 @@ SOMA_INLINE std::string tick_text(double value, double distance) {
   return {text.data(), end};
 }
 
-}  // namespace soma::train::detail
+}  // namespace SOMA_NAMESPACE::train::detail
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE SvgCanvas::SvgCanvas(double width, double height) {
   text_ = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + soma::fixed(width, 0) + " " +
@@ -141,4 +141,4 @@ SOMA_INLINE std::string SvgCanvas::place(double value) {
   return soma::fixed(std::isfinite(value) ? std::clamp(value, -1e5, 1e5) : 0, 1);
 }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train

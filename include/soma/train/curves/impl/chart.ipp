@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::train::detail {
+namespace SOMA_NAMESPACE::train::detail {
 
 SOMA_INLINE std::vector<CurvePoint> thinned(const std::vector<CurvePoint>& points,
                                             std::size_t most) {
@@ -32,9 +32,9 @@ SOMA_INLINE std::vector<CurvePoint> thinned(const std::vector<CurvePoint>& point
   return result;
 }
 
-}  // namespace soma::train::detail
+}  // namespace SOMA_NAMESPACE::train::detail
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE std::string curve_colour(std::size_t style) {
   return std::string(detail::curve_colours[style % detail::curve_colours.size()]);
@@ -98,4 +98,4 @@ SOMA_INLINE std::string svg_of_charts(std::string_view title, const std::vector<
   return canvas.finish();
 }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train

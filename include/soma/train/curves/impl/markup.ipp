@@ -8,16 +8,16 @@
 #include <string>
 #include <string_view>
 
-namespace soma::train::detail {
+namespace SOMA_NAMESPACE::train::detail {
 
 SOMA_INLINE bool is_markup_character(char32_t point) {
   if (point < 0x20) return point == '\t' || point == '\n';
   return (point < 0x7F || point > 0x9F) && point != 0xFFFE && point != 0xFFFF;
 }
 
-}  // namespace soma::train::detail
+}  // namespace SOMA_NAMESPACE::train::detail
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE std::string markup_text(std::string_view text, std::size_t most) {
   std::string result;
@@ -50,4 +50,4 @@ SOMA_INLINE std::string markup_text(std::string_view text, std::size_t most) {
   return result;
 }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::train::detail {
+namespace SOMA_NAMESPACE::train::detail {
 
 SOMA_INLINE std::string shown_text(std::string_view text) {
   return "<bdi>" + markup_text(text, most_shown_characters) + "</bdi>";
@@ -86,9 +86,9 @@ SOMA_INLINE void append_wrong(std::string& page, const ReportPage& report) {
   page.append("</table>\n");
 }
 
-}  // namespace soma::train::detail
+}  // namespace SOMA_NAMESPACE::train::detail
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE std::string report_page(const ReportPage& report) {
   const std::size_t count = report.labels.size();
@@ -124,4 +124,4 @@ SOMA_INLINE std::string report_page(const ReportPage& report) {
   return page.append("</body>\n</html>\n");
 }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train

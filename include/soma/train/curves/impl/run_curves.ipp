@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE void RunCurves::on_start(const RunInfo& run) {
   curves_.clear();
@@ -219,4 +219,4 @@ SOMA_INLINE void RunCurves::read(const std::string& path) {
   curves_ = std::move(found);
 }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train

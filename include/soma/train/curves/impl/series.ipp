@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE double Series::Point::step() const {
   return (static_cast<double>(first) + static_cast<double>(last)) / 2;
@@ -85,4 +85,4 @@ SOMA_INLINE void Series::merge() {
   values_ *= 2;
 }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 // Runs before data are read. Error train.options.
 SOMA_INLINE void PipelineGradients::check() const {
@@ -177,4 +177,4 @@ SOMA_INLINE void PipelineGradients::gather(bool to_all) {
   }
 }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 // Replica r computes batches r, r + replicas, ...: the batches stream through its stages. The
 // replicas exchange the results of their last stages and send them to the other stages, and every
@@ -65,4 +65,4 @@ SOMA_INLINE Evaluation PipelineGradients::evaluate_batches(data::BatchSource& so
   return evaluator.finish();
 }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train

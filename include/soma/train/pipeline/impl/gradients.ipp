@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE PipelineGradients::PipelineGradients(Context& context, nn::Task& task,
                                                  const TrainerOptions& options,
@@ -195,4 +195,4 @@ SOMA_INLINE void PipelineGradients::note_pass(double seconds, std::size_t microb
   if (passes_.size() > most_passes) passes_.erase(passes_.begin());
 }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train

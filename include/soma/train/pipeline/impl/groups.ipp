@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE void check_pipeline(const PipelineOptions& options, std::size_t ranks,
                                 std::size_t shards) {
@@ -59,4 +59,4 @@ SOMA_INLINE bool PipelineGroups::any(bool mine) {
   return soma::detail::lowest_rank(world_, mine) >= 0;
 }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train

@@ -16,7 +16,7 @@
 #include <string_view>
 #include <utility>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE Shape CutLayout::shape(const Sequences& sequences) const {
   std::array<std::size_t, max_rank> all = sizes;
@@ -190,4 +190,4 @@ SOMA_INLINE void StageLinks::wait(Request& request, [[maybe_unused]] const Direc
   waited_ += static_cast<double>(monotonic_nanoseconds() - start) * 1e-9;
 }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train

@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::train::detail {
+namespace SOMA_NAMESPACE::train::detail {
 
 SOMA_INLINE std::string fingerprint_of(const nn::Pieces& pieces, const Parameters& parameters) {
   soma::data::ContentHash hash;
@@ -56,9 +56,9 @@ SOMA_INLINE bool shares_variable(const nn::Piece& a, const nn::Piece& b) {
   return false;
 }
 
-}  // namespace soma::train::detail
+}  // namespace SOMA_NAMESPACE::train::detail
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE PipelinePlan known_plan(const nn::Pieces& pieces, const Parameters& parameters,
                                     const PipelineOptions& options) {
@@ -241,4 +241,4 @@ SOMA_INLINE void write_decision(const PipelineOptions& options, const PipelinePl
   file.commit();
 }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE PipelineRanks::PipelineRanks(Context& context, const TrainerOptions& options)
     : groups_(options),
@@ -132,4 +132,4 @@ SOMA_INLINE bool PipelineRanks::is_foreign(std::string_view name) const {
          });
 }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train

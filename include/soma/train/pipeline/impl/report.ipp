@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 // The predicted bytes of this stage's micro-batches in flight, from the profile: the bytes that its
 // pieces save, and the bytes that arrive from the stage before.
@@ -102,4 +102,4 @@ SOMA_INLINE void PipelineGradients::describe(Report& report) const {
   report.pipeline = text;
 }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train

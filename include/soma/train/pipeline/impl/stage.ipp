@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE PipelineStage::PipelineStage(Context& context, nn::Task& task, Communicator& pipeline,
                                          const TapeOptions& options, GradientReceiver& receiver)
@@ -148,4 +148,4 @@ SOMA_INLINE void PipelineStage::backward(Pass& pass, std::size_t number) {
   input.clear_gradient();
 }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train

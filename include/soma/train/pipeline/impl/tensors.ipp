@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace soma::train {
+namespace SOMA_NAMESPACE::train {
 
 SOMA_INLINE StageTensors::StageTensors(Context& context, PipelineGroups& groups,
                                        const Parameters& all,
@@ -63,4 +63,4 @@ SOMA_INLINE void StageTensors::ask(int owner, std::uint64_t wanted) {
   groups_.world().send(owner, collective_tag, std::as_bytes(std::span(&wanted, 1)));
 }
 
-}  // namespace soma::train
+}  // namespace SOMA_NAMESPACE::train
