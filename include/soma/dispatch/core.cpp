@@ -1,4 +1,4 @@
-// soma::dispatch: tensors, contexts, numbers, data, files that need no other library.
+// soma::dispatch: tensors, contexts, numbers, data, and files and texts as far as they need no other library.
 
 #include <soma/base/impl/error.ipp>
 #include <soma/base/impl/file_error.ipp>
@@ -91,3 +91,17 @@
 #include <soma/tensor/impl/shape.ipp>
 #include <soma/tensor/impl/storage.ipp>
 #include <soma/tensor/impl/tensor.ipp>
+#include <soma/text/impl/columns.ipp>
+#include <soma/text/impl/data_files.ipp>
+#include <soma/text/impl/hashed_features.ipp>
+#include <soma/text/impl/pair_counts.ipp>
+#include <soma/text/impl/read_file.ipp>
+#include <soma/text/impl/row_options.ipp>
+#include <soma/text/impl/utf8.ipp>
+#include <soma/text/impl/vocabulary.ipp>
+#include <soma/text/rows/impl/column_names.ipp>
+#include <soma/text/rows/impl/header.ipp>
+#include <soma/text/rows/impl/label_names.ipp>
+#include <soma/text/rows/impl/separators.ipp>
+#include <soma/text/rows/impl/sort_labels.ipp>
+#include <soma/text/tables/impl/table.ipp>

@@ -2,15 +2,9 @@
 
 #include <soma/text/impl/added_tokens.ipp>
 #include <soma/text/impl/byte_source.ipp>
-#include <soma/text/impl/columns.ipp>
-#include <soma/text/impl/data_files.ipp>
-#include <soma/text/impl/hashed_features.ipp>
 #include <soma/text/impl/json_row.ipp>
 #include <soma/text/impl/labelled_text.ipp>
-#include <soma/text/impl/pair_counts.ipp>
-#include <soma/text/impl/read_file.ipp>
 #include <soma/text/impl/record_reader.ipp>
-#include <soma/text/impl/row_options.ipp>
 #include <soma/text/impl/row_reader.ipp>
 #include <soma/text/impl/special_tokens.ipp>
 #include <soma/text/impl/stream_source.ipp>
@@ -20,15 +14,7 @@
 #include <soma/text/impl/tokenizer_stages.ipp>
 #include <soma/text/impl/train_vocabulary.ipp>
 #include <soma/text/impl/unicode.ipp>
-#include <soma/text/impl/utf8.ipp>
-#include <soma/text/impl/vocabulary.ipp>
 #include <soma/text/impl/word_splitter.ipp>
 #include <soma/text/impl/xmc_reader.ipp>
-#include <soma/text/rows/impl/column_names.ipp>
-#include <soma/text/rows/impl/header.ipp>
-#include <soma/text/rows/impl/label_names.ipp>
-#include <soma/text/rows/impl/separators.ipp>
-#include <soma/text/rows/impl/sort_labels.ipp>
 #include <soma/text/tables/impl/read_table.ipp>
-#include <soma/text/tables/impl/table.ipp>
 #include <soma/text/tables/impl/table_encoder.ipp>
