@@ -25,8 +25,8 @@
 namespace {
 
 // What to change first.
-constexpr std::size_t training_images = 5000, held_out_images = 2000;
-constexpr std::uint64_t epochs = 4;
+constexpr std::size_t training_images = 10000, held_out_images = 2000;
+constexpr std::uint64_t epochs = 3;
 constexpr std::uint64_t seed = 1;  // of the images, the initial weights and the order
 
 // ---- data
