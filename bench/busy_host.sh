@@ -11,7 +11,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 case " $* " in *" --help "* | *" -h "*) sed -n '2,/^set /s/^# //p' bench/busy_host.sh && exit 0 ;; esac
 yardstick=${SOMA_YARDSTICK:-build/release/bin/soma_yardstick}
-[ -x "$yardstick" ] || { echo "build it first: cmake --preset release-portable && cmake --build build/release" >&2; exit 2; }
+[ -x "$yardstick" ] || { echo "build it first: cmake --preset release && cmake --build build/release" >&2; exit 2; }
 default=()
 if { [ $# -eq 0 ] || [ "${1#--}" != "$1" ]; } && [ -d ../shared/data ]; then default=(../shared/data); fi
 exec python3 bench/yardstick/busy.py "$yardstick" "${default[@]}" "$@"

@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 case " $* " in *" --help "* | *" -h "*) sed -n '2,/^set /s/^# //p' bench/compare_ml_dtypes.sh && exit 0 ;; esac
 venv=build/ml_dtypes-venv
 bench=build/release/bin/soma_bench
-[ -x "$bench" ] || { echo "build it first: cmake --preset release-portable && cmake --build build/release" >&2; exit 2; }
+[ -x "$bench" ] || { echo "build it first: cmake --preset release && cmake --build build/release" >&2; exit 2; }
 if ! "$venv/bin/python" -c 'import ml_dtypes' 2>/dev/null; then
   python3 -m venv "$venv"
   "$venv/bin/pip" install --quiet ml_dtypes numpy

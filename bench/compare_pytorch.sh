@@ -10,7 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 case " $* " in *" --help "* | *" -h "*) sed -n '2,/^set /s/^# //p' bench/compare_pytorch.sh && exit 0 ;; esac
 venv=build/pytorch-venv
 yardstick=build/release/bin/soma_yardstick
-[ -x "$yardstick" ] || { echo "build it first: cmake --preset release-portable && cmake --build build/release" >&2; exit 2; }
+[ -x "$yardstick" ] || { echo "build it first: cmake --preset release && cmake --build build/release" >&2; exit 2; }
 if ! "$venv/bin/python" -c 'import torch, transformers, tokenizers' 2>/dev/null; then
   python3 -m venv "$venv"
   "$venv/bin/pip" install --quiet torch transformers tokenizers

@@ -7,5 +7,5 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 case " $* " in *" --help "* | *" -h "*) sed -n '2,/^set /s/^# //p' bench/growth.sh && exit 0 ;; esac
 program=${SOMA_GROWTH:-build/release/bin/soma_growth}
-[ -x "$program" ] || { echo "build it first: cmake --preset release-portable && cmake --build build/release" >&2; exit 2; }
+[ -x "$program" ] || { echo "build it first: cmake --preset release && cmake --build build/release" >&2; exit 2; }
 exec python3 bench/yardstick/growth.py "$program" "$@"

@@ -6,5 +6,5 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 case " $* " in *" --help "* | *" -h "*) sed -n '2,/^set /s/^# //p' bench/pipeline.sh && exit 0 ;; esac
 program=build/release/bin/soma_pipeline
-[ -x "$program" ] || { echo "build it first: cmake --preset release-portable && cmake --build build/release" >&2; exit 2; }
+[ -x "$program" ] || { echo "build it first: cmake --preset release && cmake --build build/release" >&2; exit 2; }
 exec "$program" "$@"

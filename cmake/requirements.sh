@@ -105,21 +105,52 @@ soma_require() {
   done
 }
 
-# How many compilers at a time: one per core, and no more than one per GiB of memory.
+# How many compilers at a time: one per core, and no more than one per 800 MiB of memory, because the largest unit of
+# the programs takes less.
 soma_jobs() {
   local cores memory
   cores=$(nproc 2>/dev/null || echo 1)
-  memory=$(awk '/^MemAvailable:/ { print int($2 / 1048576) }' /proc/meminfo 2>/dev/null || true)
+  memory=$(awk '/^MemAvailable:/ { print int($2 / 1024 / 800) }' /proc/meminfo 2>/dev/null || true)
   if [ "${memory:-$cores}" -lt "$cores" ]; then cores=$memory; fi
   if [ "$cores" -lt 1 ]; then cores=1; fi
   echo "$cores"
 }
 
-# soma_build <preset> <folder> [<target>...]
+# soma_best_targets <folder>: prints the value of SOMA_TARGETS for a library of this CPU only (AVX3, say); the
+# baseline is built beside it. Prints nothing, which means all instruction sets, on CPUs and Highways for which
+# SOMA_TARGETS has no name, and if the build folder already has a library with all of them. Highway itself is asked,
+# because each release of it wants other properties of the CPU.
+soma_best_targets() {
+  local folder=$1 program name=
+  if grep -qs '^SOMA_TARGETS:[A-Z]*=$' "$folder/CMakeCache.txt"; then return; fi
+  program=$(mktemp) || return 0
+  if "${CXX:-g++}" -std=c++20 -Iinclude -x c++ - -lhwy -o "$program" >/dev/null 2>&1 <<'PROGRAM'; then
+#include <soma/dispatch/targets.hpp>
+#include <hwy/targets.h>
+#include <cstdio>
+int main() {
+  const auto both = static_cast<unsigned long long>(hwy::SupportedTargets() & HWY_TARGETS);
+  // The lowest bit is the best target.
+  std::puts(hwy::TargetName(static_cast<decltype(hwy::SupportedTargets())>(both & (~both + 1))));
+}
+PROGRAM
+    name=$("$program" 2>/dev/null || true)
+  fi
+  rm -f "$program"
+  case $name in
+    SSE4 | AVX2 | AVX3 | AVX3_ZEN4 | AVX3_SPR | AVX10_2) echo "$name" ;;
+  esac
+}
+
+# soma_build <preset> <folder> [-D<name>=<value>...] [<target>...]
 soma_build() {
-  local preset=$1 folder=$2
+  local preset=$1 folder=$2 settings=()
   shift 2
-  soma_quietly "$folder/configure.log" cmake --preset "$preset" ||
+  while [[ ${1:-} == -D* ]]; do
+    settings+=("$1")
+    shift
+  done
+  soma_quietly "$folder/configure.log" cmake --preset "$preset" ${settings[@]+"${settings[@]}"} ||
     soma_stop 1 "CMake could not configure; see the lines above (a build folder from elsewhere: delete $folder)"
   cmake --build "$folder" --parallel "$(soma_jobs)" ${1:+--target "$@"} </dev/null ||
     soma_stop 1 "the build failed; the first error above says where"

@@ -10,7 +10,7 @@ usage: bash examples/run.sh [example] [arguments]
 Builds an example and runs it with the arguments given.
   bert_classifier   the default: trains a text classifier, saves it in build/reviews_model, and asks it. Arguments go to
                     `bert_classifier train`, for example: bash examples/run.sh --data reviews.tsv --output model
-  digits            trains two networks to read digits (bash examples/run.sh digits --help)
+  digits            trains two networks to read digits
   digits_batch_norm  a net of digits with batch norms and without (bash examples/run.sh digits_batch_norm --help)
   tabular_regression  predicts a column of a table (bash examples/run.sh tabular_regression --help)
   character_model   learns which character follows, and writes text (bash examples/run.sh character_model --help)
@@ -20,7 +20,7 @@ Builds an example and runs it with the arguments given.
   numeric_tour      formats, stochastic rounding, this machine
 
   1. installs the packages that are missing (as root on Debian or a relative; otherwise it says which)
-  2. builds into build/release
+  2. builds into build/release, with the kernels of this CPU only (for any CPU: cmake --preset release, then build)
   3. runs build/release/bin/<example>
 Exit code: the program's; 2 if packages are missing and cannot be installed; 1 if a step failed.
 HELP
@@ -44,10 +44,10 @@ if [ "$example" = bert_classifier ]; then
   packages+=(nlohmann-json3-dev libxxhash-dev libutf8proc-dev zlib1g-dev libprotozero-dev libcli11-dev
     libboost-dev)
 fi
-if [ "$example" = mnist_pipeline ]; then
-  packages+=(nlohmann-json3-dev libxxhash-dev)
+if [ "$example" = digits_batch_norm ]; then
+  packages+=(libcli11-dev)
 fi
-if [ "$example" = character_model ]; then
+if [ "$example" = mnist_pipeline ] || [ "$example" = character_model ]; then
   packages+=(nlohmann-json3-dev libxxhash-dev libcli11-dev)
 fi
 if [ "$example" = precision_study ] || [ "$example" = tabular_regression ]; then
@@ -55,7 +55,11 @@ if [ "$example" = precision_study ] || [ "$example" = tabular_regression ]; then
 fi
 soma_require "${packages[@]}"
 soma_say "[2/3] building $example into build/release"
-soma_build release-portable build/release "$example"
+targets=$(soma_best_targets build/release)
+if [ -n "$targets" ]; then
+  soma_say "  only this CPU's kernels ($targets) and the fallback; the full library: cmake --preset release && cmake --build build/release"
+fi
+soma_build release build/release "-DSOMA_TARGETS=$targets" "$example"
 if [ "$example" != bert_classifier ]; then
   soma_say "[3/3] build/release/bin/$example $*"
   exec "build/release/bin/$example" "$@"

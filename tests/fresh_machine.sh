@@ -8,7 +8,8 @@ usage() {
 usage: bash tests/fresh_machine.sh [bookworm|trixie|both] [examples|tests|both|packaging|first_step] [options]
 
 Makes a minimal Debian with debootstrap in a temporary folder, clones this checkout's HEAD into it, and runs
-examples/run.sh and/or tests/run.sh there as root, with no locale and an empty environment; then once more.
+examples/run.sh and/or tests/run.sh there as root, with no locale and an empty environment; then once more. The machine
+is a plain chroot: no services, no namespaces of its own, /proc and /dev of this machine.
 "packaging" runs tests/packaging/environments.sh there, once: each way of using soma with the release's compilers.
 "first_step" runs, each on a machine of its own, tests/first_program.sh and examples/run.sh with one training step, and
 prints the seconds from cloning to the end of that step; more than --limit are a failure.
@@ -20,6 +21,7 @@ Needs root and debootstrap. Default: both releases, both commands.
   --mirror URL   mirror of Debian (default: debootstrap's own)
   --host-certs   let pip there trust the certificates that this machine trusts, for networks with their own
   --limit N      seconds that first_step may take (default: 240, which is meant for two cores)
+  --once         run each command once; the second run shows that a machine with all packages works, too
   --skip         exit code 77 where no machine can be made: not root, no debootstrap, no mirror
   --folder DIR   where to put the machines (default: a temporary folder)
 
@@ -29,7 +31,7 @@ HELP
 
 releases=(bookworm trixie)
 commands=(examples tests)
-limit=240 skips=''
+limit=240 skips='' rounds=(first second)
 worktree='' keep='' fresh='' mirror='' host_certs='' folder=''
 while [ $# -gt 0 ]; do
   case $1 in
@@ -42,6 +44,7 @@ while [ $# -gt 0 ]; do
     --fresh) fresh=yes ;;
     --mirror) mirror=${2:?--mirror needs a URL} && shift ;;
     --host-certs) host_certs=yes ;;
+    --once) rounds=(first) ;;
     --skip) skips=yes ;;
     --limit) limit=${2:?--limit needs seconds} && shift ;;
     --folder) folder=${2:?--folder needs a folder} && shift ;;
@@ -153,7 +156,7 @@ time_first_step() {
 
 run_twice() {
   local release=$1 machine=$2 command=$3 round code seconds last log
-  for round in first second; do
+  for round in "${rounds[@]}"; do
     log=$work/$release.$command.$round.log
     printf '==== %s: bash %s/run.sh, %s time\n' "$release" "$command" "$round"
     SECONDS=0

@@ -21,7 +21,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstddef>
@@ -30,13 +29,15 @@
 #include <cstring>
 #include <ctime>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
+
+#include <CLI/CLI.hpp>
 
 namespace {
 
@@ -44,87 +45,50 @@ using Clock = std::chrono::steady_clock;
 using Time = Clock::time_point;
 using Nanoseconds = std::chrono::nanoseconds;
 
-constexpr const char* usage =
-    R"(Usage: limited_link [OPTIONS] NAMESPACE...
-
-Connects network namespaces (of ip netns, two or more) by a switch whose cables have a rate and a
-delay. Makes an interface in each; prints "ready" then. Addresses are given by others. Ends, and
-takes the interfaces along, on SIGTERM or SIGINT.
-
-  --rate RATE       of each cable in each direction: 1gbit, 100mbit, 64kbit; default: no limit
-  --delay TIME      from one namespace to another: 1ms, 50us, 0.1s; default: 0ms
-  --queue TIME      a frame that would wait longer for its cable is dropped; default: 100ms
-  --interface NAME  in each namespace; default: eth0
-)";
-
-struct UsageError : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
 [[noreturn]] void fail(const std::string& what) {
   throw std::runtime_error(what + ": " + std::strerror(errno));
 }
 
 struct Options {
-  double bits_per_second = 0;  // 0: no limit
-  Nanoseconds delay{0}, queue{std::chrono::milliseconds(100)};
+  double bits_per_second = 0;       // 0: no limit
+  double delay = 0, queue = 100e6;  // nanoseconds
   std::string interface = "eth0";
   std::vector<std::string> namespaces{};
 };
 
-using Unit = std::pair<std::string_view, double>;
-
-// A number with a unit behind it.
-template <std::size_t N>
-double parse(std::string_view text, const std::array<Unit, N>& units, std::string_view what) {
-  double value = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value);
-  for (const auto& [unit, factor] : units)
-    if (error == std::errc() && std::string_view(rest, end) == unit && value >= 0 && value < 1e6)
-      return value * factor;
-  throw UsageError(std::string(what) + " cannot be \"" + std::string(text) + "\"");
-}
-
-double parse_rate(std::string_view text) {
-  constexpr std::array<Unit, 3> units{{{"gbit", 1e9}, {"mbit", 1e6}, {"kbit", 1e3}}};
-  const double rate = parse(text, units, "--rate");
-  if (rate < 1000) throw UsageError("--rate is below 1kbit");
-  return rate;
-}
-
-Nanoseconds parse_time(std::string_view text, std::string_view what) {
-  constexpr std::array<Unit, 3> units{{{"s", 1e9}, {"ms", 1e6}, {"us", 1e3}}};
-  const double nanoseconds = parse(text, units, what);
-  if (nanoseconds > 60e9) throw UsageError(std::string(what) + " is above 60s");
-  return Nanoseconds(static_cast<std::int64_t>(nanoseconds));
-}
-
-// Returns nothing if the user asked for help.
-std::optional<Options> parse_options(const std::vector<std::string>& words) {
-  Options options;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const std::string& word = words[i];
-    if (word == "--help" || word == "-h") return std::nullopt;
-    if (!word.starts_with("-")) {
-      options.namespaces.push_back(word);
-      continue;
-    }
-    if (i + 1 == words.size()) throw UsageError(word + " needs a value");
-    const std::string& value = words[++i];
-    if (word == "--rate")
-      options.bits_per_second = parse_rate(value);
-    else if (word == "--delay")
-      options.delay = parse_time(value, word);
-    else if (word == "--queue")
-      options.queue = parse_time(value, word);
-    else if (word == "--interface" && !value.empty() && value.size() < IFNAMSIZ)
-      options.interface = value;
-    else
-      throw UsageError("unknown option or value: " + word + " " + value);
-  }
-  if (options.namespaces.size() < 2) throw UsageError("two namespaces or more are needed");
-  return options;
+void add_options(CLI::App& app, Options& options) {
+  using Number = CLI::AsNumberWithUnit;
+  const auto units = Number::Options(Number::CASE_SENSITIVE | Number::UNIT_REQUIRED);
+  Number rate(std::map<std::string, double>{{"gbit", 1e9}, {"mbit", 1e6}, {"kbit", 1e3}}, units);
+  Number time(std::map<std::string, double>{{"s", 1e9}, {"ms", 1e6}, {"us", 1e3}}, units);
+  rate.description("");  // the help texts name the units
+  time.description("");
+  const CLI::Validator minute = CLI::Range(0.0, 60e9).description("");
+  app.add_option("namespaces", options.namespaces, "of ip netns, two or more")
+      ->required()
+      ->expected(2, 1000)
+      ->type_name("NAMESPACE");
+  app.add_option("--rate", options.bits_per_second,
+                 "of each cable in each direction: 1gbit, 100mbit, 64kbit; default: no limit")
+      ->transform(rate)
+      ->check(CLI::Range(1e3, 1e15).description(""))
+      ->type_name("RATE");
+  app.add_option("--delay", options.delay,
+                 "from one namespace to another: 1ms, 50us, 0.1s; default: 0ms")
+      ->transform(time)
+      ->check(minute)
+      ->type_name("TIME");
+  app.add_option("--queue", options.queue,
+                 "a frame that would wait longer for its cable is dropped; default: 100ms")
+      ->transform(time)
+      ->check(minute)
+      ->type_name("TIME");
+  app.add_option("--interface", options.interface, "in each namespace")
+      ->check([](const std::string& name) {
+        return !name.empty() && name.size() < IFNAMSIZ ? "" : "no name of an interface: " + name;
+      })
+      ->capture_default_str()
+      ->type_name("NAME");
 }
 
 // virtio_net_hdr; its header is none for C++.
@@ -237,7 +201,10 @@ std::size_t bytes_on_cable(const std::byte* bytes, std::size_t size) {
 
 class Switch {
  public:
-  explicit Switch(const Options& options) : options_(options) {
+  explicit Switch(const Options& options)
+      : bits_per_second_(options.bits_per_second),
+        delay_(nanoseconds(options.delay)),
+        queue_(nanoseconds(options.queue)) {
     for (const std::string& name : options.namespaces) ports_.emplace_back(name, options.interface);
   }
 
@@ -283,9 +250,9 @@ class Switch {
   // Forwards the frame in buffer_.
   void forward(Port& from, std::size_t size) {
     const double bits = 8.0 * static_cast<double>(bytes_on_cable(buffer_.get(), size));
-    const double rate = options_.bits_per_second;
+    const double rate = bits_per_second_;
     const Nanoseconds takes(rate > 0 ? static_cast<std::int64_t>(bits / rate * 1e9) : 0);
-    const std::optional<Time> leaves = from.up.take(Clock::now(), takes, options_.queue);
+    const std::optional<Time> leaves = from.up.take(Clock::now(), takes, queue_);
     if (!leaves) {
       ++dropped_;
       return;
@@ -299,12 +266,12 @@ class Switch {
       for (Port& port : ports_)
         if (&port != &from) ports.push_back(&port);
     for (Port* port : ports) {
-      const std::optional<Time> starts = port->down.take(*leaves, takes, options_.queue);
+      const std::optional<Time> starts = port->down.take(*leaves, takes, queue_);
       if (!starts) {
         ++dropped_;
         continue;
       }
-      port->coming.push_back({.arrives = *starts + takes + options_.delay,
+      port->coming.push_back({.arrives = *starts + takes + delay_,
                               .bytes = bytes_to_keep(size, ports.size() == 1),
                               .size = size});
       ++carried_;
@@ -345,7 +312,12 @@ class Switch {
     return next;
   }
 
-  Options options_;
+  static Nanoseconds nanoseconds(double count) {
+    return Nanoseconds(static_cast<std::int64_t>(count));
+  }
+
+  double bits_per_second_;
+  Nanoseconds delay_, queue_;
   std::deque<Port> ports_{};
   Bytes buffer_{};              // the frame that was read last
   std::vector<Bytes> spare_{};  // buffers of most_bytes each
@@ -383,13 +355,20 @@ void run(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  CLI::App app(
+      "Connects network namespaces by a switch whose cables have a rate and a delay. Makes an "
+      "interface in each; prints \"ready\" then. Addresses are given by others. Ends, and takes "
+      "the "
+      "interfaces along, on SIGTERM or SIGINT.",
+      "limited_link");
+  Options options;
+  add_options(app, options);
   try {
-    const auto options = parse_options({argv + 1, argv + argc});
-    options ? run(*options) : static_cast<void>(std::fputs(usage, stdout));
+    app.parse(argc, argv);
+    run(options);
     return 0;
-  } catch (const UsageError& error) {
-    std::fprintf(stderr, "limited_link: %s (--help says more)\n", error.what());
-    return 2;
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "limited_link: %s\n", error.what());
     return 1;

@@ -1,7 +1,6 @@
 // The commands. Each returns the program's exit code, and throws its errors.
 #pragma once
 
-#include "bert_classifier/launch/launch.hpp"
 #include "bert_classifier/train/options.hpp"
 
 #include <soma/train/stop_flag.hpp>
@@ -9,6 +8,8 @@
 #include <stdexcept>
 #include <string>
 #include <vector>
+
+class Launch;
 
 // Set by the program's signal handlers: finish accepted work, then end.
 extern soma::train::StopFlag stop_requested;

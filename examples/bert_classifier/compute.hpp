@@ -4,7 +4,8 @@
 
 #include "bert_classifier/train/options.hpp"
 
-#include <soma/neuroncore.hpp>
+#include <soma/programs/neuroncore_device.hpp>
+#include <soma/runtime/context.hpp>
 
 #include <iosfwd>
 #include <memory>

@@ -11,6 +11,9 @@
 #include <soma/base/error_ids.hpp>
 #include <soma/base/version.hpp>
 
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>

@@ -10,21 +10,21 @@
 #include <soma/soma.hpp>
 #include <soma/train.hpp>
 
+#include <CLI/CLI.hpp>
+
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <string>
-#include <string_view>
 
 namespace {
 
-constexpr const char* help = R"(usage: digits_batch_norm [--epochs N] [--images N] [--plot FILE.svg]
-
-Trains a net with batch normalisation and one without on 16 x 16 images of digits.
-  --epochs N    passes over the training images, default 2
-  --images N    training images, default 5000; 1000 more are held out
-  --plot FILE   curves of the run with batch normalisation as an SVG picture
-)";
+struct Options {
+  std::uint64_t epochs = 2;
+  std::size_t images = 5000;
+  std::string plot;
+};
 
 // Images [N, 1, 16, 16] to scores [N, 10]: twice a convolution, a norm, a ReLU, and 2 x 2 max
 // pooling.
@@ -58,15 +58,16 @@ soma::data::ArraySource source_of(soma::Context& context, std::size_t count, std
       {.batch_sequences = 50, .shuffle = shuffle, .seed = 1});
 }
 
-void run(std::uint64_t epochs, std::size_t images, const std::string& plot) {
+void run(const Options& options) {
   auto context = soma::make_context();
-  soma::data::ArraySource training = source_of(context, images, 2, true),
+  soma::data::ArraySource training = source_of(context, options.images, 2, true),
                           held_out = source_of(context, 1000, 3, false);
   for (const bool norms : {true, false}) {
     const soma::nn::Sequential net = make_net({context, 1}, norms);
     soma::nn::ClassificationTask task(net, digits::classes);
-    soma::train::TrainerBase trainer(context, task, {.epochs = epochs, .learning_rate = 2e-3});
-    soma::train::RunCurves curves({.title = "digits", .file = norms ? plot : ""});
+    soma::train::TrainerBase trainer(context, task,
+                                     {.epochs = options.epochs, .learning_rate = 2e-3});
+    soma::train::RunCurves curves({.title = "digits", .file = norms ? options.plot : ""});
     trainer.add(curves);
     const soma::train::Report report = trainer.fit(training, &held_out);
     std::printf("%-21s accuracy %.4f, loss %.4f after %llu steps\n",
@@ -78,29 +79,23 @@ void run(std::uint64_t epochs, std::size_t images, const std::string& plot) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  std::uint64_t epochs = 2;
-  std::size_t images = 5000;
-  std::string plot;
-  for (int i = 1; i < argc; i += 2) {
-    const std::string_view option = argv[i];
-    const char* value = i + 1 < argc ? argv[i + 1] : "";
-    char* end = nullptr;
-    const unsigned long long number = std::strtoull(value, &end, 10);
-    const bool counts = *value != 0 && *end == 0 && number >= 1 && number <= 1000000;
-    if (option == "--epochs" && counts) {
-      epochs = number;
-    } else if (option == "--images" && counts) {
-      images = number;
-    } else if (option == "--plot" && *value != 0) {
-      plot = value;
-    } else {
-      std::fputs(help, option == "--help" ? stdout : stderr);
-      return option == "--help" ? 0 : 2;
-    }
-  }
+int main(int count, char** given) {
+  CLI::App app(
+      "Trains a net with batch normalisation and one without on 16 x 16 images of digits.");
+  Options options;
+  app.add_option("--epochs", options.epochs, "passes over the training images")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000}))
+      ->capture_default_str();
+  app.add_option("--images", options.images, "training images; 1000 more are held out")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000}))
+      ->capture_default_str();
+  app.add_option("--plot", options.plot,
+                 "SVG picture with the curves of the run with batch normalisation");
   try {
-    run(epochs, images, plot);
+    app.parse(count, given);
+    run(options);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
   } catch (const std::exception& error) {  // soma::Error is one
     std::fprintf(stderr, "digits_batch_norm: %s\n", error.what());
     return 1;

@@ -14,82 +14,45 @@
 
 #include "digits/digits.hpp"
 
-#include <charconv>
+#include <CLI/CLI.hpp>
+
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <mutex>
-#include <optional>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace {
 
-constexpr const char* help = R"(usage: mnist_pipeline [options]
-       mpirun -n 4 mnist_pipeline [options]
-
-Trains a small convolutional net on digits, as a pipeline of stages.
-  --images FILE --labels FILE  uncompressed IDX files; default: generated digits
-  --count N                    number of generated digits, default 4000
-  --epochs N                   default 2
-  --partitions N               stages, one rank each; further ranks are replicas. Default 2
-  --microbatches N             parts of a batch, a power of two. Default 2
-  --decision FILE              file of the cuts between stages
-  --help
-Without mpirun it trains in one process, then with threads as ranks: simple and interleaved.
-Exit code: 0; 1 if something failed or the weights differ; 2 if the options cannot be understood.
-)";
-
-struct UsageError : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
 struct Options {
   std::string images, labels, decision;
   std::size_t count = 4000, epochs = 2, partitions = 2, microbatches = 2;
-  bool help = false;
 };
 
-Options parse(int argc, char** argv) {
-  Options options;
-  for (int i = 1; i < argc; ++i) {
-    const std::string option = argv[i];
-    if (option == "--help") {
-      options.help = true;
-      continue;
-    }
-    if (i + 1 == argc) throw UsageError(option + " lacks its value, or is no option");
-    const std::string_view value = argv[++i];
-    const auto number = [&](std::size_t& target) {
-      const auto [end, problem] =
-          std::from_chars(value.data(), value.data() + value.size(), target);
-      if (problem != std::errc() || end != value.data() + value.size() || target > 1'000'000)
-        throw UsageError(option + " is '" + std::string(value) + "', wanted a whole number");
-    };
-    if (option == "--images")
-      options.images = value;
-    else if (option == "--labels")
-      options.labels = value;
-    else if (option == "--decision")
-      options.decision = value;
-    else if (option == "--count")
-      number(options.count);
-    else if (option == "--epochs")
-      number(options.epochs);
-    else if (option == "--partitions")
-      number(options.partitions);
-    else if (option == "--microbatches")
-      number(options.microbatches);
-    else
-      throw UsageError("'" + option + "' is no option");
-  }
-  if (options.images.empty() != options.labels.empty())
-    throw UsageError("--images and --labels go together");
-  return options;
+void add_options(CLI::App& app, Options& options) {
+  const CLI::Range some(std::size_t{1}, std::size_t{1'000'000});
+  CLI::Option* images = app.add_option("--images", options.images, "IDX file, not compressed");
+  CLI::Option* labels = app.add_option("--labels", options.labels, "IDX file, not compressed");
+  images->needs(labels);
+  labels->needs(images);
+  app.add_option("--count", options.count, "number of generated digits, without --images")
+      ->check(some)
+      ->capture_default_str();
+  app.add_option("--epochs", options.epochs)->check(some)->capture_default_str();
+  app.add_option("--partitions", options.partitions,
+                 "stages, one rank each; further ranks are replicas")
+      ->check(some)
+      ->capture_default_str();
+  app.add_option("--microbatches", options.microbatches, "parts of a batch, a power of two")
+      ->check(some)
+      ->capture_default_str();
+  app.add_option("--decision", options.decision, "file of the cuts between stages");
 }
 
 struct Dataset {
@@ -264,17 +227,22 @@ int run(const Options& options) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int count, char** given) {
+  CLI::App app(
+      "Trains a small convolutional net on digits, as a pipeline of stages. Without mpirun it "
+      "trains "
+      "in one process, then with threads as ranks.",
+      "mnist_pipeline");
+  app.footer(
+      "Exit code: 0; 1 if something failed or the weights differ; 2 if the options cannot be "
+      "understood.");
+  Options options;
+  add_options(app, options);
   try {
-    const Options options = parse(argc, argv);
-    if (options.help) {
-      std::fputs(help, stdout);
-      return 0;
-    }
+    app.parse(count, given);
     return run(options);
-  } catch (const UsageError& error) {
-    std::fprintf(stderr, "mnist_pipeline: %s (see mnist_pipeline --help)\n", error.what());
-    return 2;
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "mnist_pipeline: %s\n", error.what());
     return 1;

@@ -41,8 +41,8 @@ def check_refusals(program, data, checks):
 
 
 def check_serve(program, model, checks):
-    with subprocess.Popen([program, "serve", f"--model={model}", "--port=0"],
-                          stdout=subprocess.PIPE, env=tool.environment()) as running:
+    with tool.Process([program, "serve", f"--model={model}", "--port=0"],
+                      stdout=subprocess.PIPE, env=tool.environment()) as running:
         address = running.stdout.readline().decode().split()[-1]
         request = urllib.request.Request(address + "/invocations", b"a good film\na dull plot\n",
                                          {"Content-Type": "text/plain"})

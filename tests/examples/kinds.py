@@ -25,8 +25,8 @@ TRAIN = ["train", "--quiet", "--vocab-size=200", "--threads=1", "--max-length=16
 @contextlib.contextmanager
 def serving(program, model):
     """A function that asks a server: (content type, body) to (status, answer)."""
-    with subprocess.Popen([program, "serve", f"--model={model}", "--port=0", "--threads=1"],
-                          stdout=subprocess.PIPE, text=True, env=tool.environment()) as server:
+    with tool.Process([program, "serve", f"--model={model}", "--port=0", "--threads=1"],
+                      stdout=subprocess.PIPE, text=True, env=tool.environment()) as server:
         port = int(server.stdout.readline().rsplit(":", 1)[1])
 
         def ask(kind, body):

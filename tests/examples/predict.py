@@ -25,8 +25,8 @@ def labels(output):
 
 def check_streaming(program, model, checks):
     """A line is answered before the next one is sent."""
-    with subprocess.Popen([program, "predict", f"--model={model}"], stdin=subprocess.PIPE,
-                          stdout=subprocess.PIPE, bufsize=0, env=tool.environment()) as running:
+    with tool.Process([program, "predict", f"--model={model}"], stdin=subprocess.PIPE,
+                      stdout=subprocess.PIPE, bufsize=0, env=tool.environment()) as running:
         for text in [b"a good film", b"a dull film", b""]:
             running.stdin.write(text + b"\n")
             ready, _, _ = select.select([running.stdout], [], [], 60)
@@ -86,9 +86,9 @@ def check_closed_pipe(program, model, checks):
 def check_signals(program, model, work, checks):
     """The first signal ends what waits or computes, and the exit code says that not all was done."""
     for number in (signal.SIGINT, signal.SIGTERM):
-        with subprocess.Popen([program, "predict", f"--model={model}"], stdin=subprocess.PIPE,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
-                              env=tool.environment()) as running:
+        with tool.Process([program, "predict", f"--model={model}"], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
+                          env=tool.environment()) as running:
             running.stdin.write(b"a good film\n")
             checks.that(running.stdout.readline().count(b"\t") == 1, "an answer before the signal")
             running.send_signal(number)
@@ -97,8 +97,8 @@ def check_signals(program, model, work, checks):
     os.mkfifo(pipe)
     (work / "many.tsv").write_bytes(tool.rows() * 3_000)
     for command in (["predict", str(pipe)], ["evaluate", f"--data={work}/many.tsv"]):
-        with subprocess.Popen([program, *command, f"--model={model}"], stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, env=tool.environment()) as running:
+        with tool.Process([program, *command, f"--model={model}"], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, env=tool.environment()) as running:
             time.sleep(1)
             running.send_signal(signal.SIGTERM)
             check_interrupted(running, command[0], checks)

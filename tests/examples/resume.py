@@ -58,8 +58,8 @@ def start(program, folder, wait):
     """A run with checkpoints that goes on from what is there, ended early by the caller."""
     arguments = train(folder, f"--checkpoint={folder}/checkpoint", "--checkpoint-every=3",
                       "--resume", f"--output={folder}/model")
-    running = subprocess.Popen([program, *arguments], stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, env=tool.environment())
+    running = tool.Process([program, *arguments], stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE, env=tool.environment())
     time.sleep(wait)
     return running
 

@@ -30,7 +30,7 @@ std::vector<baselines::Text> texts(const std::vector<Review>& all) {
 std::set<std::string> words_of(const std::vector<Review>& all) {
   std::set<std::string> words;
   for (const Review& review : all)
-    for (const std::string& word : baselines::detail::words_of(review.text)) words.insert(word);
+    for (const std::string& word : baselines::words_of(review.text)) words.insert(word);
   return words;
 }
 

@@ -27,9 +27,9 @@ class Server:
             for kind, number in [(resource.RLIMIT_AS, memory), (resource.RLIMIT_NOFILE, files)]:
                 if number is not None:
                     resource.setrlimit(kind, (number, resource.getrlimit(kind)[1]))
-        self.process = subprocess.Popen([PROGRAM, "serve", "--model", model, "--port=0", "--threads=1", *options],
-                                        stdout=subprocess.PIPE, text=True, preexec_fn=limit,
-                                        env=tool.environment(environment))
+        self.process = tool.Process([PROGRAM, "serve", "--model", model, "--port=0", "--threads=1", *options],
+                                    stdout=subprocess.PIPE, text=True, preexec_fn=limit,
+                                    env=tool.environment(environment))
         self.port = int(self.process.stdout.readline().rsplit(":", 1)[1])
         while b"ready" not in self.exchange(b"GET /ping HTTP/1.1\r\nConnection: close\r\n\r\n"):
             time.sleep(0.02)

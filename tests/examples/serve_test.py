@@ -3,13 +3,15 @@
 
 import contextlib, http.client, json, os, signal, socket, subprocess, sys, tempfile, threading, time
 
+from program import Process
+
 
 @contextlib.contextmanager
 def starved(pid):
     """Meanwhile the threads of a process hardly get a processor, as on a machine that is overloaded."""
     for thread in os.listdir(f"/proc/{pid}/task"):
         os.sched_setscheduler(int(thread), os.SCHED_IDLE, os.sched_param(0))
-    hogs = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * os.cpu_count())]
+    hogs = [Process([sys.executable, "-c", "while True: pass"]) for _ in range(2 * os.cpu_count())]
     try:
         yield
     finally:
@@ -21,8 +23,8 @@ def starved(pid):
 def main(program, folder):
     subprocess.run([program, "train", "--reviews", "500", "--epochs", "1", "--quiet", "--output", folder + "/m"],
                    check=True, stdout=subprocess.DEVNULL)
-    server = subprocess.Popen([program, "serve", "--model", folder + "/m", "--port", "0", "--max-body", "20000",
-                               "--read-timeout", "1"], stdout=subprocess.PIPE, text=True)
+    server = Process([program, "serve", "--model", folder + "/m", "--port", "0", "--max-body", "20000",
+                      "--read-timeout", "1"], stdout=subprocess.PIPE, text=True)
     port = int(server.stdout.readline().rsplit(":", 1)[1])
 
     def ask(body, kind="text/plain", connection=None, **headers):

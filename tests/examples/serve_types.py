@@ -18,8 +18,8 @@ JSON, LINES, CSV, PLAIN = ("application/json", "application/jsonlines", "text/cs
 
 class Server:
     def __init__(self, program, model):
-        self.process = subprocess.Popen([program, "serve", f"--model={model}", "--port=0"],
-                                        stdout=subprocess.PIPE, env=tool.environment())
+        self.process = tool.Process([program, "serve", f"--model={model}", "--port=0"],
+                                    stdout=subprocess.PIPE, env=tool.environment())
         self.port = int(self.process.stdout.readline().rsplit(b":", 1)[1])
         while self.request("GET", "/ping")[0] == 503:
             time.sleep(0.01)

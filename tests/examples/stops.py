@@ -24,8 +24,8 @@ class Run:
     def __init__(self, program, arguments, folder):
         self.error_file = folder / "error.txt"
         with open(self.error_file, "wb") as error:
-            self.process = subprocess.Popen([program, *arguments], cwd=folder, stderr=error,
-                                            stdout=subprocess.PIPE, env=tool.environment())
+            self.process = tool.Process([program, *arguments], cwd=folder, stderr=error,
+                                        stdout=subprocess.PIPE, env=tool.environment())
 
     def error(self):
         return self.error_file.read_text()

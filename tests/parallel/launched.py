@@ -43,8 +43,8 @@ def run(words, extra=None, timeout=600):
 
 
 def start(words):
-    return subprocess.Popen(words, env=environment(), stdin=subprocess.DEVNULL,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return tool.Process(words, env=environment(), stdin=subprocess.DEVNULL,
+                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def skip_without(program, mpirun):
@@ -88,7 +88,7 @@ def ranks_of(mpirun, program):
         if not entry.isdigit() or parent_of(entry) != mpirun.pid:
             continue
         try:
-            if os.readlink(f"/proc/{entry}/exe") != os.path.realpath(program):
+            if not os.path.samefile(f"/proc/{entry}/exe", program):
                 continue
             settings = Path(f"/proc/{entry}/environ").read_bytes().split(b"\0")
         except OSError:

@@ -2,8 +2,9 @@
 // rows, one linear layer (soma/models/fast_classifier.hpp).
 #pragma once
 
-#include "bert_classifier/launch/launch.hpp"
 #include "bert_classifier/train/options.hpp"
+
+class Launch;
 
 // `given`: the options of the command line. `options`: the same, but without outputs on ranks other
 // than 0.

@@ -4,6 +4,7 @@
 #include "bert_classifier/commands.hpp"
 #include "bert_classifier/compute.hpp"
 #include "bert_classifier/fast/fast.hpp"
+#include "bert_classifier/launch/launch.hpp"
 #include "bert_classifier/report/report.hpp"
 #include "bert_classifier/results.hpp"
 #include "bert_classifier/train/ending.hpp"
@@ -23,6 +24,11 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include <unistd.h>
 

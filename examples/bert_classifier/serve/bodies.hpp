@@ -159,7 +159,7 @@ class JsonTexts {
   bool boolean(bool) { return other_value(); }
   bool null() { return other_value(); }
   bool binary(Json::binary_t&) { return other_value(); }
-  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) {
+  bool parse_error(std::size_t, const std::string&, const Json::exception&) {
     return refuse("no JSON");
   }
 

@@ -25,8 +25,6 @@ struct Accuracies {
   double length = 0, words = 0, pairs = 0;  // accuracy on the held-out texts, 0 to 1
 };
 
-namespace detail {
-
 inline constexpr std::size_t buckets = std::size_t{1} << 18;
 
 using Features = std::vector<std::uint32_t>;  // ascending, without duplicates
@@ -123,15 +121,13 @@ double accuracy(std::span<const Text> train, std::span<const Text> held_out, Kin
   return model.accuracy(features(held_out), held_out);
 }
 
-}  // namespace detail
-
 // Trains the three baselines on one set and measures them on the other set: about a second for
 // 20,000 reviews. Calls look() before each text; look() may throw.
 template <class Look>
 Accuracies measure(std::span<const Text> train, std::span<const Text> held_out, const Look& look) {
-  return {.length = detail::accuracy(train, held_out, detail::Kind::length, look),
-          .words = detail::accuracy(train, held_out, detail::Kind::words, look),
-          .pairs = detail::accuracy(train, held_out, detail::Kind::pairs, look)};
+  return {.length = accuracy(train, held_out, Kind::length, look),
+          .words = accuracy(train, held_out, Kind::words, look),
+          .pairs = accuracy(train, held_out, Kind::pairs, look)};
 }
 inline Accuracies measure(std::span<const Text> train, std::span<const Text> held_out) {
   return measure(train, held_out, [] {});

@@ -1,6 +1,7 @@
 #include "bert_classifier/train/ending.hpp"
 
 #include "bert_classifier/commands.hpp"
+#include "bert_classifier/launch/launch.hpp"
 
 #include <soma/base/fixed.hpp>
 #include <soma/train/stoppable_source.hpp>

@@ -1,7 +1,6 @@
 // The end of a training: the files that remain, and the quality on the rows of a test.
 #pragma once
 
-#include "bert_classifier/launch/launch.hpp"
 #include "bert_classifier/train/options.hpp"
 
 #include <soma/train/evaluate.hpp>
@@ -9,6 +8,8 @@
 
 #include <cstdint>
 #include <optional>
+
+class Launch;
 
 // The remains of a run after a stop: a checkpoint to resume from; without checkpoints the present
 // model, unless it would replace a better trained one. The same on all ranks.

@@ -5,7 +5,12 @@
 
 #include <soma/runtime/executor.hpp>
 
+#include <CLI/CLI.hpp>
+
+#include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <string>
 
 namespace {
 

@@ -3,13 +3,16 @@
 
 #include <soma/text/data_files.hpp>
 
-#include <CLI/CLI.hpp>
-
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
 
 struct ComputeOptions {
   std::string math = "fast", device = "host", run_mode = "eager";

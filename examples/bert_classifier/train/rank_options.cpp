@@ -2,6 +2,12 @@
 
 #include "bert_classifier/train/validators.hpp"
 
+#include <CLI/CLI.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
 namespace {
 
 const std::string rank_group = "Several ranks (started by mpirun)";

@@ -40,8 +40,6 @@ struct Review {
   int label = 0;  // 1: praises
 };
 
-namespace detail {
-
 inline constexpr std::size_t least_words = 8, most_words = 60;
 
 inline std::size_t count_words(std::string_view text) {
@@ -213,8 +211,6 @@ class Writer {
   Split split_;
 };
 
-}  // namespace detail
-
 // Reviews first .. first + count - 1 of the stream `seed`. A random share `label_noise` of the
 // labels is wrong, as in data labelled by people. The two splits of one seed have nothing in
 // common.
@@ -228,7 +224,7 @@ inline std::vector<Review> generate(std::size_t count, std::uint64_t seed, Split
         .stream = soma::stream_id("reviews", split == Split::train ? "train" : "held_out"),
         .step = static_cast<std::uint32_t>(index),
         .index = (index >> 32) << 20};  // a review takes far fewer words
-    made.push_back(detail::Writer(draw, split).write(label_noise));
+    made.push_back(Writer(draw, split).write(label_noise));
   }
   return made;
 }

@@ -1,5 +1,7 @@
 #include "bert_classifier/train/row_options.hpp"
 
+#include <CLI/CLI.hpp>
+
 CLI::Option* add_rows(CLI::App& command, DataOptions& options, const std::string& folder) {
   CLI::Option* data =
       command

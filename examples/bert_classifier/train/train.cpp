@@ -4,6 +4,7 @@
 #include "bert_classifier/commands.hpp"
 #include "bert_classifier/compute.hpp"
 #include "bert_classifier/fast/fast.hpp"
+#include "bert_classifier/launch/launch.hpp"
 #include "bert_classifier/report/report.hpp"
 #include "bert_classifier/results.hpp"
 #include "bert_classifier/train/class_weights.hpp"
@@ -34,6 +35,10 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include <unistd.h>
 

@@ -1,5 +1,7 @@
 #include "bert_classifier/train/trainer_options.hpp"
 
+#include "bert_classifier/launch/launch.hpp"
+
 #include <soma/io/precision_json.hpp>
 
 #include <algorithm>

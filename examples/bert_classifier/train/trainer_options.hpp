@@ -1,10 +1,11 @@
 // The trainer options that the command line has for both kinds of models.
 #pragma once
 
-#include "bert_classifier/launch/launch.hpp"
 #include "bert_classifier/train/options.hpp"
 
-#include <soma/train/trainer.hpp>
+#include <soma/train/options.hpp>
+
+class Launch;
 
 // Epochs, weight decay and pipelines are left to the kind. Errors of find_precision and
 // find_format.

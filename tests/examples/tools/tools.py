@@ -11,8 +11,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 
 import event_files
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import program as tool  # noqa: E402  (it lies one folder up)
 
 
 def run(*command, **surroundings):
@@ -30,9 +34,9 @@ def watch_a_run(top, classifier, folder):
 
 
 def watch(top, classifier, folder, options, busy_is):
-    training = subprocess.Popen([classifier, "train", "--reviews", "2000", "--epochs", "50",
-                                 "--threads", "1", "--quiet", "--publish", *options],
-                                env={**os.environ, "XDG_RUNTIME_DIR": folder}, stdout=subprocess.DEVNULL)
+    training = tool.Process([classifier, "train", "--reviews", "2000", "--epochs", "50",
+                             "--threads", "1", "--quiet", "--publish", *options],
+                            env={**os.environ, "XDG_RUNTIME_DIR": folder}, stdout=subprocess.DEVNULL)
     try:
         told = []
         for _ in range(600):

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # serve under load: 64 connections for a minute, one text a request, with batches of one and then of the default size.
-# Usage: bash tests/examples/serve_load.sh PROGRAM WORK_FOLDER [SECONDS]
+# Usage: bash tests/examples/serve/load.sh PROGRAM WORK_FOLDER [SECONDS]
 # Needs wrk (Debian: apt-get install wrk). Exit code: 0 no request failed, 1 one did, 77 no wrk.
 set -euo pipefail
-program=${1:?usage: serve_load.sh PROGRAM WORK_FOLDER [SECONDS]}
-work=${2:?usage: serve_load.sh PROGRAM WORK_FOLDER [SECONDS]}
+program=${1:?usage: load.sh PROGRAM WORK_FOLDER [SECONDS]}
+work=${2:?usage: load.sh PROGRAM WORK_FOLDER [SECONDS]}
 seconds=${3:-60}
 command -v wrk >/dev/null || {
   echo "SKIPPED: needs wrk"
