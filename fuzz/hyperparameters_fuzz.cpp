@@ -4,6 +4,7 @@
 #include "bert_classifier/train/options.hpp"
 #include "check.hpp"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -5,6 +5,7 @@
 #include "bert_classifier/launch/launch.hpp"
 #include "bert_classifier/train/options.hpp"
 
+#include <CLI/CLI.hpp>
 #include <soma/parallel/in_process.hpp>
 
 #include <cstdlib>
