@@ -18,15 +18,11 @@ endif()
 if(SOMA_USE_SINGLE_INCLUDE)
   install(FILES "${PROJECT_SOURCE_DIR}/single_include/soma/api.hpp"
                 "${PROJECT_SOURCE_DIR}/single_include/soma/soma.hpp"
-                "${PROJECT_SOURCE_DIR}/single_include/soma/neuroncore.hpp"
-                "${PROJECT_SOURCE_DIR}/single_include/soma/nn.hpp"
-                "${PROJECT_SOURCE_DIR}/single_include/soma/sparse.hpp"
-                "${PROJECT_SOURCE_DIR}/single_include/soma/train.hpp"
           DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/soma")
 else()
   # The .cpp files of dispatch/ go along: without CMake they are compiled into the program directly.
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/soma" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
-          FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h" PATTERN "*.cpp")
+          FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h" PATTERN "*.ipp" PATTERN "*.cpp")
 endif()
 
 # soma_install_component(<target> <component>): a target with an export file of its own.
