@@ -3,7 +3,7 @@
 
     python3 docs/reference/build.py --output FOLDER [--doxygen PROGRAM] [--root CHECKOUT]
 
-It holds the headers that soma/api.hpp, train.hpp, models.hpp and neuroncore.hpp reach, without the kernels (-inl.hpp).
+It holds the headers that soma/api.hpp, train.hpp, models.hpp and neuroncore.hpp reach, without the kernels (-inl.hpp) and the functions (.ipp).
 Warnings of Doxygen are errors. Exit code: 0; 1 after a warning; 77 where there is no Doxygen.
 """
 
@@ -26,7 +26,7 @@ def reached(include):
     found, waiting = set(), list(ROOTS)
     while waiting:
         name = waiting.pop()
-        if name in found or name.endswith("-inl.hpp"):
+        if name in found or name.endswith(("-inl.hpp", ".ipp")):
             continue
         found.add(name)
         waiting += INCLUDE.findall((include / name).read_text(encoding="utf-8"))

@@ -161,7 +161,8 @@ def reached(root, header):
         name = waiting.pop()
         if name not in found:
             found.add(name)
-            waiting += [used for _, _, used in house.includes(root / "include" / name) if used.startswith("soma/")]
+            waiting += [used for _, _, used in house.includes(root / "include" / name)
+                        if used.startswith("soma/") and not used.endswith(house.FUNCTIONS)]
     return found
 
 
