@@ -76,6 +76,7 @@ def check_soma_include(name, used, report):
 
 
 def check_include(name, bracket, used, exists, report):
+    header = re.sub(r"/impl/([^/]+)\.ipp$", r"/\1.hpp", name)  # what a header may include, its functions may
     if bracket == '"':
         report(f'"{used}": write <soma/...> with the full path')
     elif used.startswith("soma/"):
@@ -89,11 +90,11 @@ def check_include(name, bracket, used, exists, report):
         report(f"<{used}>: xtensor belongs in soma/xtensor.hpp")
     elif used.startswith(("nlohmann/", "xxhash", "utf8proc")) and folder(name) and LAYERS[folder(name)] < LAYERS["io"]:
         report(f"<{used}>: JSON, xxHash and utf8proc belong in io/, text/ and above")
-    elif used.startswith("protozero/") and name != "soma/io/tensorboard.hpp":
+    elif used.startswith("protozero/") and header != "soma/io/tensorboard.hpp":
         report(f"<{used}>: protozero belongs in soma/io/tensorboard.hpp")
     elif used in ("png.h", "jpeglib.h") and not name.startswith("soma/io/images/"):
         report(f"<{used}>: libpng and libjpeg belong in soma/io/images/")
-    elif used == "mpi.h" and name != "soma/parallel/mpi.hpp":
+    elif used == "mpi.h" and header != "soma/parallel/mpi.hpp":
         report("<mpi.h>: MPI belongs in soma/parallel/mpi.hpp")
     elif used == "iostream":
         report("<iostream>: the library does not print, and every unit would pay for it")
