@@ -16,6 +16,5 @@ source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 } >soma_foreign.hpp
 for flags in "" "-march=native"; do
   # shellcheck disable=SC2086
-  run "$CXX" -std=c++20 -O0 $flags -I "$include" -I . "$here/main.cpp" -pthread -o consumer
-  run ./consumer
+  run "$CXX" -std=c++20 $flags -I "$include" -I . "$here/main.cpp" -fsyntax-only
 done

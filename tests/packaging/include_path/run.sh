@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
-# No build system, no library: an include path is enough, at any optimisation level.
+# No build system, no library: an include path is enough, at any optimisation level. Then the library's units, without CMake.
 # shellcheck source=tests/packaging/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
-for flags in -O0 "-O2 -march=native"; do
-  # shellcheck disable=SC2086  # several flags in one word
-  run "$CXX" -std=c++20 $flags "${strict[@]}" -I "$include" "$consumer/main.cpp" -pthread -o consumer
-  run ./consumer
-done
+"$CXX" -dM -E -x c++ /dev/null >macros
+program plain "$consumer/main.cpp" -- "${strict[@]}" -I "$include"
+run ./plain
+# With warnings that some projects have besides. (clang calls every change to double a promotion.)
+more=(-Wnull-dereference -Wdouble-promotion)
+if grep -q __clang__ macros; then more=(); fi
+program consumer "$consumer/main.cpp" -- -O2 -march=native "${strict[@]}" ${more[@]+"${more[@]}"} -I "$include"
+run ./consumer
 
 # Samples of the built-in operators, which only tests want, are left out unless the program asks for them.
 if nm --demangle consumer | grep -q 'soma::detail::linear_samples'; then
@@ -24,9 +27,11 @@ if [ "$(uname -m)" = x86_64 ]; then
   done
 fi
 
-# With warnings and checks that some projects have besides. (clang calls every change to double a promotion.)
+# With checks that some projects have besides.
 run "$CXX" -std=c++20 -D_GLIBCXX_DEBUG -fsanitize=undefined -I "$include" -fsyntax-only "$consumer/main.cpp"
-"$CXX" -dM -E -x c++ /dev/null >macros
-if ! grep -q __clang__ macros; then
-  run "$CXX" -std=c++20 -O2 -Wnull-dereference -Wdouble-promotion -Werror -I "$include" -c "$consumer/main.cpp"
-fi
+
+# The compiled half without CMake: its units are linked to the program. (Macros and warnings as CMake has them, so that the
+# objects are shared.)
+program dispatched "$consumer/main.cpp" "${kernel_units[@]}" -- -std=gnu++20 "$quick_flags" -fPIC -Wall -Wextra -Wconversion -Wshadow \
+  -DHWY_SHARED_DEFINE -DHWY_WANT_AVX3_DL -DSOMA_DISPATCH=1 "-DSOMA_TARGETS=(HWY_EMU128|HWY_SCALAR)" -I "$include" -lhwy
+run ./dispatched

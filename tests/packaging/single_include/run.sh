@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# The single header alone: copied somewhere, under its own name and under another one.
+# The single header alone: copied somewhere, under its own name and under another one. With the argument "full" the
+# accelerator's model is compiled without the library as well.
 # shellcheck source=tests/packaging/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
+full=${1:-}
 mkdir -p renamed
 # The files as they are made now: house/single_header compares them with those in the checkout.
 amalgamate=(python3 -B "$SOMA_SOURCE/single_include/amalgamate.py")
@@ -9,15 +11,19 @@ run "${amalgamate[@]}" -o copy/soma
 cp copy/soma/soma.hpp renamed/one_file.hpp
 sed 's|<soma/soma.hpp>|"one_file.hpp"|' "$consumer/main.cpp" >renamed/main.cpp
 # Without optimisation: house/single_header shows that its text is that of the headers, which other tests optimise.
-run "$CXX" -std=c++20 -O0 "${strict[@]}" -I copy "$consumer/main.cpp" -pthread -o consumer
+program consumer "$consumer/main.cpp" -- "${strict[@]}" -I copy
 run ./consumer
-run "$CXX" -std=c++20 -O0 renamed/main.cpp -pthread -o consumer
-run ./consumer
+program renamed_consumer renamed/main.cpp -- "${strict[@]}"
+run ./renamed_consumer
 
 # The accelerator's model in a second file, made on request, beside the first.
 run "${amalgamate[@]}" soma/neuroncore.hpp -o copy/soma/neuroncore.hpp
-run "$CXX" -std=c++20 -O0 "${strict[@]}" -I copy "$consumer/core.cpp" -pthread -o core
-run ./core
+if [ -n "$full" ]; then
+  run "$CXX" -std=c++20 -O0 "${strict[@]}" -I copy "$consumer/core.cpp" -pthread -o core
+  run ./core
+else
+  run "$CXX" -std=c++20 "${strict[@]}" -I copy "$consumer/core.cpp" -fsyntax-only
+fi
 
 # Units beside the one with the kernels include the interface alone: its declarations are those of the single soma.hpp, so
 # a unit may include both in any order, under any name, and objects of a tensor cross from one unit to the other.
@@ -44,12 +50,7 @@ if "$CXX" -std=c++20 -DSOMA_DISPATCH=1 -I copy -M "$consumer/main.cpp" | grep -q
 fi
 library=$SOMA_BUILD/libsoma_dispatch.a
 [ -f "$library" ] || skip "no libsoma_dispatch.a in the build folder (the static part passed)"
-run "$CXX" -std=c++20 -O2 -DSOMA_DISPATCH=1 -I copy "$consumer/main.cpp" "$library" -lhwy -pthread -o consumer
-run ./consumer
-for unit in main beside; do
-  run "$CXX" -std=c++20 -O0 -DSOMA_DISPATCH=1 "${strict[@]}" -I copy -c "$here/$unit.cpp" -o "$unit.o"
-done
-run "$CXX" main.o beside.o "$library" -lhwy -pthread -o beside
+program beside "$here/main.cpp" "$here/beside.cpp" -- -DSOMA_DISPATCH=1 "${strict[@]}" -I copy "$library" -lhwy
 run ./beside
-run "$CXX" -std=c++20 -O2 -DSOMA_DISPATCH=1 -I copy "$consumer/core.cpp" "$library" -lhwy -pthread -o core
+program core "$consumer/core.cpp" -- -DSOMA_DISPATCH=1 -I copy "$library" -lhwy
 run ./core
