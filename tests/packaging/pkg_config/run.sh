@@ -6,9 +6,9 @@ command -v pkg-config >/dev/null || skip "pkg-config is not installed"
 run "$CMAKE" --install "$SOMA_BUILD" --prefix "$SOMA_WORK/prefix" >install.log
 export PKG_CONFIG_PATH
 PKG_CONFIG_PATH=$(find "$SOMA_WORK/prefix" -type d -name pkgconfig | paste -sd:)
-# As CMake's projects have it, whose object is shared.
+# With CMake's flags of this Highway, so that the object is that of CMake's projects.
 # shellcheck disable=SC2046  # words on purpose
-program consumer "$consumer/main.cpp" -- -std=gnu++20 $(pkg-config --cflags --libs soma)
+program consumer "$consumer/main.cpp" -- -std=gnu++20 -DHWY_WANT_AVX3_DL $(pkg-config --cflags --libs soma)
 run ./consumer
 if pkg-config --exists soma-dispatch; then
   # shellcheck disable=SC2046
