@@ -79,7 +79,7 @@ class SomaConan(ConanFile):
 
     def export_sources(self):
         root = os.path.join(self.recipe_folder, "..")
-        for pattern in ("include/*.hpp", "include/*.h", "include/*.cpp", "cmake/*", "LICENSE", "CMakeLists.txt"):
+        for pattern in ("include/*.hpp", "include/*.ipp", "include/*.h", "include/*.cpp", "cmake/*", "LICENSE", "CMakeLists.txt"):
             copy(self, pattern, root, self.export_sources_folder)
 
     def layout(self):
@@ -153,7 +153,7 @@ class SomaConan(ConanFile):
             for folder in ("share", "lib/pkgconfig", "lib/cps"):
                 rmdir(self, os.path.join(self.package_folder, folder))
         else:
-            for pattern in ("*.hpp", "*.h", "*.cpp"):
+            for pattern in ("*.hpp", "*.ipp", "*.h", "*.cpp"):
                 copy(self, pattern, os.path.join(self.source_folder, "include"),
                      os.path.join(self.package_folder, "include"))
         # soma_add_custom_operators(), which looks for the headers beside its folder.

@@ -54,7 +54,7 @@ def graph(root):
     include = root / "include"
     uses = collections.defaultdict(set)
     for path in sorted((include / "soma").rglob("*")):
-        if path.suffix not in (".hpp", ".h", ".cpp"):
+        if path.suffix not in (".hpp", ".h", ".ipp", ".cpp"):
             continue
         own = layering.folder(path.relative_to(include).as_posix())
         for _, _, used in house.includes(path):

@@ -26,7 +26,7 @@ HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*$")
 SCRIPT = re.compile(r"\bbash +([\w./-]+\.sh)\b")
 PROGRAM = re.compile(r"\bbuild/release/bin/([\w-]+)")
 PATH = re.compile(r"`((?:tests|docs|include|bench|examples|conan|packaging)/[\w./-]+)`")
-HEADER = re.compile(r"`((?:[\w-]+/)+[\w-]+\.(?:hpp|h))`")
+HEADER = re.compile(r"`((?:[\w-]+/)+[\w-]+\.(?:hpp|ipp|h))`")
 NAMED_FROM = ("", "include", "include/soma", "include/soma/compat")
 MOST_LINES = {"README.md": 260, "docs/performance.md": 150, "docs/design.md": 300}
 

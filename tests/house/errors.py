@@ -26,8 +26,7 @@ def main():
     problems += [f"docs/errors.md explains `{row}`, which does not exist" for row in rows if row not in texts]
     problems += [f"docs/errors.md has two rows for `{row}`" for row in sorted(set(rows)) if rows.count(row) > 1]
 
-    code = "\n".join(house.read(path) for path in sorted((options.root / "include").rglob("*"))
-                     if path.suffix in (".hpp", ".cpp") and path != ids_file)
+    code = "\n".join(house.read(path) for path in house.code(options.root, "include") if path != ids_file)
     problems += [f"error_id::{name} is never used" for name, _ in ids
                  if not re.search(rf"\berror_id::{name}\b", code)]
     house.finish(problems, f"{len(ids)} error ids, all documented and used")

@@ -3,6 +3,7 @@
 
 The table names every folder with its layer (as in layering.py) and, in its row, every folder inside it. A README.md
 names every header of its folder, and no file or folder that does not exist. The folders of kernels/ have one each.
+A folder impl/ belongs to the headers beside it: it holds their functions, in .ipp files, and nothing else does.
 """
 
 import re
@@ -12,6 +13,7 @@ import layering
 
 ROW = re.compile(r"^\| `(\w+)/` \| (\d+|above) \| (.*) \|$", re.MULTILINE)
 CODE = re.compile(r"`([\w./-]+)`")
+IMPL = "impl"
 WITH_README = ("kernels", "ops", "programs", "neuroncore")
 
 
@@ -28,7 +30,7 @@ def check_table(root, report):
         wanted = "above" if name == "dispatch" else str(layering.LAYERS.get(name))
         if layer != wanted:
             report(f"docs/design.md: `{name}/` is layer {layer}, but {wanted} in tests/house/layering.py")
-        for inner in sorted(path.name for path in folders[name].iterdir() if path.is_dir()):
+        for inner in sorted(path.name for path in folders[name].iterdir() if path.is_dir() and path.name != IMPL):
             if f"`{inner}/`" not in text:
                 report(f"docs/design.md: the row of `{name}/` does not name `{inner}/`")
 
@@ -39,7 +41,7 @@ def check_readme(root, folder, report):
     if not readme.is_file():
         report(f"{place} does not exist")
         return
-    named = {code for code in CODE.findall(house.read(readme)) if code.endswith((".hpp", "/"))}
+    named = {code for code in CODE.findall(house.read(readme)) if code.endswith((".hpp", house.FUNCTIONS, "/"))}
     for code in sorted(named):
         inside, elsewhere = folder / code, root / "include" / code
         if not inside.exists() and not elsewhere.exists() and not (folder.parent / code).exists():
@@ -52,14 +54,21 @@ def check_readme(root, folder, report):
             report(f"{place} does not name `{inner.as_posix()}`")
 
 
+def check_impl(root, report):
+    for path in sorted((root / "include/soma").rglob("*")):
+        if path.is_file() and (path.parent.name == IMPL) != (path.suffix == house.FUNCTIONS):
+            report(f"{path.relative_to(root)}: {IMPL}/ is for {house.FUNCTIONS} files, and the only place for them")
+
+
 def main():
     options = house.arguments(__doc__)
     problems = []
     check_table(options.root, problems.append)
+    check_impl(options.root, problems.append)
     readmes = 0
     for name in WITH_README:
         top = options.root / "include/soma" / name
-        inner = sorted(path for path in top.iterdir() if path.is_dir()) if name == "kernels" else []
+        inner = sorted(path for path in top.iterdir() if path.is_dir() and path.name != IMPL) if name == "kernels" else []
         for folder in [top, *inner]:
             check_readme(options.root, folder, problems.append)
             readmes += 1

@@ -7,6 +7,8 @@ import sys
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 SKIPPED = 77
+FUNCTIONS = ".ipp"  # x.hpp declares what impl/x.ipp defines
+CODE = (".hpp", FUNCTIONS, ".cpp")
 
 
 def arguments(description, *names, switches=()):
@@ -34,6 +36,11 @@ def includes(path):
         match = INCLUDE.match(line)
         if match:
             yield number, match.group(1), match.group(2)
+
+
+def code(root, folder):
+    """Files of C++ below a folder, sorted."""
+    return [path for path in sorted((root / folder).rglob("*")) if path.suffix in CODE]
 
 
 def headers(root, inl=False):

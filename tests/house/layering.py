@@ -6,9 +6,16 @@ files and in dispatch/, xtensor in xtensor.hpp, JSON and xxHash in io/ and above
 libpng and libjpeg in io/images/, MPI in parallel/mpi.hpp, <iostream> nowhere.
 soma/plugin.h is plain C with nothing of soma in it: it may be included
 everywhere. compat/ is the other side of it, for shared libraries: it includes nothing else, and nobody includes it.
+
+Functions of x.hpp stand in impl/x.ipp (or several files there), which x.hpp includes at its end and the units of
+dispatch/ include themselves. Such a file obeys its folder's layer. x.hpp and its files are one node of a graph that has no
+circle, so that header-only use does not depend on the order of includes.
 """
 
+import collections
+import posixpath
 import re
+import sys
 
 import house
 
@@ -30,6 +37,9 @@ LAYERS = {
 }
 TOP = 11  # api.hpp, soma.hpp, xtensor.hpp ...: they join everything
 
+# Headers that another one includes at its end, as files of functions are.
+BEHIND = {"soma/kernels/convert/plan.hpp": "soma/kernels/convert/convert.hpp"}
+
 SET_BY_DISPATCH = {"HWY_TARGET_INCLUDE", "HWY_DISABLED_TARGETS"}
 DEFINE = re.compile(r"^\s*#\s*(?:define|undef)\s+(HWY_\w+)")
 PRAGMA_ONCE = re.compile(r"^\s*#\s*pragma\s+once\b", re.MULTILINE)
@@ -38,7 +48,7 @@ TOGGLE = re.compile(r"^\s*#\s*if\s+defined\((\w+)\)\s*==\s*defined\(HWY_TARGET_T
 
 def folder(name):
     """"base" of soma/base/error.hpp, "" of a top-level header."""
-    parts = name.split("/")
+    parts = [part for part in name.split("/") if part != "impl"]
     return parts[1] if len(parts) > 2 else ""
 
 
@@ -66,6 +76,7 @@ def check_soma_include(name, used, report):
 
 
 def check_include(name, bracket, used, exists, report):
+    header = re.sub(r"/impl/([^/]+)\.ipp$", r"/\1.hpp", name)  # what a header may include, its functions may
     if bracket == '"':
         report(f'"{used}": write <soma/...> with the full path')
     elif used.startswith("soma/"):
@@ -79,14 +90,68 @@ def check_include(name, bracket, used, exists, report):
         report(f"<{used}>: xtensor belongs in soma/xtensor.hpp")
     elif used.startswith(("nlohmann/", "xxhash", "utf8proc")) and folder(name) and LAYERS[folder(name)] < LAYERS["io"]:
         report(f"<{used}>: JSON, xxHash and utf8proc belong in io/, text/ and above")
-    elif used.startswith("protozero/") and name != "soma/io/tensorboard.hpp":
+    elif used.startswith("protozero/") and header != "soma/io/tensorboard.hpp":
         report(f"<{used}>: protozero belongs in soma/io/tensorboard.hpp")
     elif used in ("png.h", "jpeglib.h") and not name.startswith("soma/io/images/"):
         report(f"<{used}>: libpng and libjpeg belong in soma/io/images/")
-    elif used == "mpi.h" and name != "soma/parallel/mpi.hpp":
+    elif used == "mpi.h" and header != "soma/parallel/mpi.hpp":
         report("<mpi.h>: MPI belongs in soma/parallel/mpi.hpp")
     elif used == "iostream":
         report("<iostream>: the library does not print, and every unit would pay for it")
+
+
+def check_functions(name, files, uses, users, report):
+    """A file of functions belongs to one header, which it includes first."""
+    owners = [user for user in users.get(name, []) if user.endswith(".hpp")]
+    if len(owners) != 1:
+        report(f"belongs to one header, which includes it; now {owners or 'none does'}")
+    elif uses[name][:1] != owners:
+        report(f"includes <{owners[0]}> first")
+    if owners and posixpath.dirname(name) != posixpath.join(posixpath.dirname(owners[0]), "impl"):
+        report(f"belongs into impl/ beside <{owners[0]}>")
+    for user in users.get(name, []):
+        if user.endswith(house.FUNCTIONS):
+            report(f"is included by {user}, which needs no more than the header")
+    text = house.read(files[name])
+    if not text.startswith("#pragma once\n"):
+        report("begins without #pragma once")
+
+
+def circle(uses, behind=()):
+    """Headers that include each other, in a row that ends with its first, or nothing. A header and its functions are one."""
+    header = {used: user for user, names in uses.items() for used in names
+              if used.endswith(house.FUNCTIONS) and user.endswith(".hpp")}
+    header.update(behind)
+    graph = collections.defaultdict(set)
+    for user, names in uses.items():
+        if not user.endswith(".cpp"):
+            graph[header.get(user, user)] |= {header.get(used, used) for used in names} - {header.get(user, user)}
+    done, path = set(), []
+
+    def visit(node):
+        if node in path:
+            return [*path[path.index(node):], node]
+        if node in done:
+            return []
+        path.append(node)
+        for used in sorted(graph.get(node, ())):
+            found = visit(used)
+            if found:
+                return found
+        done.add(path.pop())
+        return []
+
+    return next((found for node in sorted(graph) if (found := visit(node))), [])
+
+
+def check_circles(report):
+    """The search above, on graphs of known shape."""
+    plain = {"a.hpp": ["b.hpp", "impl/a.ipp"], "b.hpp": [], "impl/a.ipp": ["a.hpp", "b.hpp"]}
+    if circle(plain):
+        report(f"layering.py sees a circle where none is: {circle(plain)}")
+    through = {**plain, "b.hpp": ["impl/b.ipp"], "impl/b.ipp": ["b.hpp", "c.hpp"], "c.hpp": ["a.hpp"]}
+    if circle(through) != ["a.hpp", "b.hpp", "c.hpp", "a.hpp"]:
+        report(f"layering.py does not see the circle through a file of functions: {circle(through)}")
 
 
 def compiled_repeatedly(root, uses):
@@ -101,15 +166,27 @@ def compiled_repeatedly(root, uses):
 
 
 def main():
+    sys.setrecursionlimit(10000)  # a chain of includes is as deep as the graph
     options = house.arguments(__doc__)
     include = options.root / "include"
     files = {path.relative_to(include).as_posix(): path
-             for path in sorted(include.rglob("*")) if path.suffix in (".hpp", ".h", ".cpp")}
+             for path in sorted(include.rglob("*")) if path.suffix in (*house.CODE, ".h")}
     uses = {name: [used for _, _, used in house.includes(path) if used in files]
             for name, path in files.items()}
     repeated = compiled_repeatedly(options.root, uses)
 
+    users = collections.defaultdict(list)
+    for name, names in uses.items():
+        for used in names:
+            users[used].append(name)
+
     problems = []
+    check_circles(problems.append)
+    around = circle(uses, BEHIND)
+    problems += [f"BEHIND in layering.py: {header} does not include {name}" for name, header in BEHIND.items()
+                 if name not in uses.get(header, ())]
+    if around:
+        problems.append(f"a circle of headers with their functions: {' -> '.join(around)}")
     for name, path in files.items():
         if folder(name) and folder(name) not in LAYERS:
             problems.append(f"include/{name}: folder {folder(name)}/ has no layer (see tests/house/layering.py)")
@@ -122,6 +199,8 @@ def main():
             if match and name != "soma/base/config.hpp" and not (
                     folder(name) == "dispatch" and match.group(1) in SET_BY_DISPATCH):
                 problems.append(f"include/{name}:{number}: only base/config.hpp sets {match.group(1)}")
+        if name.endswith(house.FUNCTIONS):
+            check_functions(name, files, uses, users, lambda message, of=name: problems.append(f"include/{of}: {message}"))
         if not name.endswith(".hpp"):
             continue
         text = house.read(path)

@@ -28,7 +28,7 @@ def macros(compiler, root, text, folder):
 
 def foreign_headers(root):
     """Standard and library headers that soma includes anywhere (Highway is not behind api.hpp)."""
-    used = {name for path in (root / "include").rglob("*.hpp") for _, bracket, name in house.includes(path)
+    used = {name for path in house.code(root, "include") for _, bracket, name in house.includes(path)
             if bracket == "<" and not name.startswith(("soma/", "hwy/", "xtensor"))}
     return sorted(used)
 

@@ -29,9 +29,7 @@ def main():
     options = house.arguments(__doc__)
     count, begun = 0, []
     for folder in FOLDERS:
-        for path in sorted((options.root / folder).rglob("*")):
-            if path.suffix not in (".hpp", ".cpp"):
-                continue
+        for path in house.code(options.root, folder):
             for number, text in comments(house.read(path).splitlines()):
                 count += 1
                 if BEGINNING.match(text):

@@ -30,7 +30,9 @@ LIBRARY = re.compile(r"^/\* file: (\S+)\.c \*/$", re.MULTILINE)
 KERNELS = re.compile(r"^// (\S+\.cpp): (kernels|shapes) for lib(\w+)\.so(, on all processors)?$", re.MULTILINE)
 MAIN = re.compile(r"\bint\s+main\s*\(")
 DRAWN = re.compile(r"^<!-- drawn: (docs/pictures/\S+\.svg) by (docs/pictures/\S+\.py) (.*) -->$", re.MULTILINE)
-FLAGS = ["-std=c++20", "-O1", "-DSOMA_DISPATCH=1", "-pthread"]
+# Not optimised: the kernels are in the library, and the way without it is packaging/include_path's.
+FLAGS = ["-std=c++20", "-O0", "-DSOMA_DISPATCH=1", "-pthread"]
+PRECOMPILED = ("soma/soma.hpp", "soma/neuroncore.hpp")
 
 
 class Block:
@@ -75,12 +77,13 @@ class Checker:
         self.precompile()
 
     def precompile(self):
-        """Most blocks begin with <soma/soma.hpp>: g++ takes it from here, compiled once. Others read the file as ever."""
-        folder = self.work / "precompiled/soma"
-        folder.mkdir(parents=True)
-        subprocess.run([self.options.compiler, *FLAGS, "-I", self.options.root / "include", "-x", "c++-header",
-                        self.options.root / "include/soma/soma.hpp", "-o", folder / "soma.hpp.gch"],
-                       capture_output=True, check=False)
+        """Most blocks begin with one of these headers: g++ takes it from here, compiled once. Others read the file as ever."""
+        folder = self.work / "precompiled"
+        (folder / "soma").mkdir(parents=True)
+        for header in PRECOMPILED:
+            subprocess.run([self.options.compiler, *FLAGS, "-I", self.options.root / "include", "-x", "c++-header",
+                            self.options.root / "include" / header, "-o", folder / f"{header}.gch"],
+                           capture_output=True, check=False)
 
     def compile(self, block, text, *more):
         # A program is compiled under its own name: it may print that.
@@ -117,7 +120,7 @@ class Checker:
         inside = [line for line in body if not line.startswith("#include")]
         lines = ["#include <soma/soma.hpp>", *top, "[[maybe_unused]] static void snippet() {",
                  f'#line {block.number + 1 + len(top)} "{block.page}"', *inside, "}", ""]
-        self.compile(block, "\n".join(lines), "-c", "-o", self.work / "snippet.o")
+        self.compile(block, "\n".join(lines), "-fsyntax-only")
 
     def library(self, block):
         name = LIBRARY.match(block.text)

@@ -8,6 +8,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 import house
 
@@ -113,6 +114,20 @@ def check_filter(root, problems):
         problems.append(f"filter.py makes {len(found)} lines of {len(given)}")
 
 
+def check_files(root, problems):
+    """The pages are made of declarations."""
+    import build  # beside the filter
+    with tempfile.TemporaryDirectory() as folder:
+        include = pathlib.Path(folder)
+        for name in (*build.ROOTS, "soma/some.hpp"):
+            (include / name).parent.mkdir(exist_ok=True)
+            (include / name).write_text("#include <soma/some.hpp>\n#include <soma/kernel-inl.hpp>\n#include <soma/impl/some.ipp>\n",
+                                        encoding="utf-8")
+        found = build.reached(include)
+        if found != sorted([*build.ROOTS, "soma/some.hpp"]):
+            problems.append(f"build.py reads {found}")
+
+
 def check_pages(root, folder, problems):
     result = subprocess.run([sys.executable, "-B", root / "docs/reference/build.py", "--root", root, "--output", folder],
                             capture_output=True, text=True, check=False)
@@ -134,6 +149,7 @@ def main():
     options = house.arguments(__doc__, "--work", switches=("--build",))
     problems = []
     check_filter(options.root, problems)
+    check_files(options.root, problems)
     if options.build:
         check_pages(options.root, pathlib.Path(options.work), problems)
     house.finish(problems, "the filter does what it says")

@@ -10,6 +10,10 @@ rm -rf "$SOMA_WORK"
 mkdir -p "$SOMA_WORK"
 cd "$SOMA_WORK"
 
+# Compiles through share.sh, by CMake too: ways that compile the same share the object.
+export SOMA_OBJECTS=$SOMA_BUILD/packaging_objects
+export CMAKE_CXX_COMPILER_LAUNCHER=$SOMA_SOURCE/tests/packaging/share.sh
+
 # Flags that a project with strict habits uses. Headers are given with -I, so that nothing is hidden as "system".
 strict=(-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wold-style-cast -Wundef -Werror)
 
@@ -28,6 +32,33 @@ run() {
   printf '+ %s\n' "$*"
   "$@"
 }
+
+# program <output> <source>... [-- <flags>...]: objects of the sources with the flags, linked with those of the flags that are
+# for the linker. Not optimised unless the flags say so.
+program() {
+  local output=$1 flags=() sources=() link=() objects=() flag object
+  shift
+  while [ $# -gt 0 ] && [ "$1" != -- ]; do
+    sources+=("$1")
+    shift
+  done
+  for flag in "${@:2}"; do
+    case $flag in -l* | -L* | *.a | *.so | *.o) link+=("$flag") ;; *) flags+=("$flag") ;; esac
+  done
+  case " ${flags[*]} " in *' -std='*) ;; *) flags+=(-std=c++20) ;; esac
+  for flag in "${sources[@]}"; do
+    object=$output.$(basename "$flag" .cpp).o
+    run "$CMAKE_CXX_COMPILER_LAUNCHER" "$CXX" "${flags[@]}" -c "$flag" -o "$object"
+    objects+=("$object")
+  done
+  run "$CXX" "${objects[@]}" ${link[@]+"${link[@]}"} -pthread -o "$output"
+}
+
+# A quick build of the library, the same for all tests that build it: one instruction set, not optimised. The slow suite builds
+# it as users do. kernel_units: its units, for who has no CMake, but for those of components that need another library.
+quick_targets=BASELINE
+quick_flags=-march=native
+mapfile -t kernel_units < <(find "$include/soma/dispatch" -name '*.cpp' ! -name io.cpp ! -name text.cpp ! -name models.cpp | sort)
 
 # must_fail <pattern> <command>...: the command ends with an error that names the cause.
 must_fail() {

@@ -12,8 +12,3 @@ snippet() {
   [ -n "$text" ] || fail "docs/packages.md has no block $2 below '## $1'"
   printf '%s\n' "$text"
 }
-
-# Settings for a quick build of the library: one instruction set, not optimised. The slow suite
-# builds it as users do.
-quick_targets=BASELINE
-quick_flags=-march=native

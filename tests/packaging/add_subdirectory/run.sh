@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # As a subfolder of another CMake project: headers alone, then with the dispatch library (built on demand, shared, for one
-# instruction set beside the baseline), where the project joins its units.
+# instruction set), where the project joins its units.
 # shellcheck source=tests/packaging/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 project "$here" headers "-DSOMA_SOURCE=$SOMA_SOURCE"
@@ -17,11 +17,16 @@ case $(uname -m) in
   *) must_fail "SOMA_TARGETS is for x86" "${configure[@]}" -B unknown_target -DSOMA_TARGETS=AVX2 ;;
 esac
 project "$here" dispatch "-DSOMA_SOURCE=$SOMA_SOURCE" -DWITH_DISPATCH=ON -DCMAKE_UNITY_BUILD=ON -DBUILD_SHARED_LIBS=ON \
-  ${only[@]+"${only[@]}"}
-library=$(find dispatch -name 'libsoma_dispatch.so' -print -quit)
-[ -n "$library" ] || fail "BUILD_SHARED_LIBS made no shared library"
+  "-DSOMA_TARGETS=$quick_targets" "-DCMAKE_CXX_FLAGS=$quick_flags"
+[ -n "$(find dispatch -name 'libsoma_dispatch.so' -print -quit)" ] || fail "BUILD_SHARED_LIBS made no shared library"
+# What CMake asks of the compiler for another instruction set, shown by one unit.
 if [ -n "${only[*]}" ]; then
-  nm -C "$library" >names.txt
+  run "${configure[@]}" -B avx2 -DWITH_DISPATCH=ON -DCMAKE_EXPORT_COMPILE_COMMANDS=ON "${only[@]}" >avx2.log
+  command=$(sed -n 's|^ *"command": "\(.* -c .*/dispatch/random\.cpp\)",$|\1|p' avx2/compile_commands.json | sed 's|\\"|"|g')
+  [ -n "$command" ] || fail "compile_commands.json has no command for random.cpp"
+  mkdir -p avx2/$(dirname "$(sed 's|.* -o \([^ ]*\) .*|\1|' <<<"$command")")
+  (cd avx2 && bash -ec "$command")
+  nm -C "$(find avx2 -name 'random.cpp.o' -print -quit)" >names.txt
   grep -q 'soma::N_AVX2::' names.txt || fail "SOMA_TARGETS=AVX2: no kernels for AVX2"
   if grep -m 3 -E 'soma::N_(AVX3|SSE4)' names.txt; then
     fail "SOMA_TARGETS=AVX2: kernels for other instruction sets"

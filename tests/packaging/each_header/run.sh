@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Every public header stands alone, may be included twice, and is silent under strict warnings; all of them together
 # follow all of the standard library, whose functions must not be found for ours by their arguments.
+# Files of functions (impl/x.ipp) stand alone as well, so that an editor can open them.
 # The -inl files are compiled through soma.hpp, the header that they exist for (include_path compiles it whole).
 # shellcheck source=tests/packaging/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
@@ -34,7 +35,7 @@ count=0
 failed=0
 headers=()
 while read -r header; do
-  case $header in
+  case $(sed 's|/impl/\(.*\)\.ipp$|/\1.hpp|' <<<"$header") in
     soma/xtensor.hpp) [ "$has_xtensor" = yes ] || { echo "SKIPPED: $header (no xtensor)"; continue; } ;;
     soma/tensorboard.hpp | soma/io/tensorboard.hpp)
       [ "$has_protozero" = yes ] || { echo "SKIPPED: $header (no protozero)"; continue; }
@@ -53,9 +54,9 @@ while read -r header; do
       ;;
   esac
   check "$header" || failed=$((failed + 1))
-  headers+=("$header")
+  case $header in *.hpp) headers+=("$header") ;; esac
   count=$((count + 1))
-done < <(cd "$include" && find soma -name '*.hpp' ! -name '*-inl.hpp' | LC_ALL=C sort)
+done < <(cd "$include" && find soma -name '*.hpp' ! -name '*-inl.hpp' -o -name '*.ipp' | LC_ALL=C sort)
 
 [ "$count" -gt 0 ] || fail "no headers found"
 [ "$failed" -eq 0 ] || fail "$failed of $count headers"

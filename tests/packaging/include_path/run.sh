@@ -1,32 +1,36 @@
 #!/usr/bin/env bash
-# No build system, no library: an include path is enough, at any optimisation level.
+# No build system, no library: an include path is enough, at any optimisation level. Then the library's units, without CMake.
 # shellcheck source=tests/packaging/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
-for flags in -O0 "-O2 -march=native"; do
-  # shellcheck disable=SC2086  # several flags in one word
-  run "$CXX" -std=c++20 $flags "${strict[@]}" -I "$include" "$consumer/main.cpp" -pthread -o consumer
-  run ./consumer
-done
+"$CXX" -dM -E -x c++ /dev/null >macros
+program plain "$consumer/main.cpp" -- "${strict[@]}" -I "$include"
+run ./plain
+# With warnings that some projects have besides. (clang calls every change to double a promotion.)
+more=(-Wnull-dereference -Wdouble-promotion)
+if grep -q __clang__ macros; then more=(); fi
+program consumer "$consumer/main.cpp" -- -O2 -march=native "${strict[@]}" ${more[@]+"${more[@]}"} -I "$include"
+run ./consumer
 
 # Samples of the built-in operators, which only tests want, are left out unless the program asks for them.
 if nm --demangle consumer | grep -q 'soma::detail::linear_samples'; then
   fail "a program that checks no operators compiles their samples"
 fi
-printf '%s\n' '#include <soma/soma.hpp>' \
+
+# For a part of a CPU's instructions too, without a warning; samples as asked for.
+levels=("" "")
+if [ "$(uname -m)" = x86_64 ]; then levels=(-march=x86-64-v2 -march=x86-64-v3); fi
+printf '%s\n' "#include \"$consumer/main.cpp\"" \
   'static_assert((soma::ops::linear.samples != nullptr) == (SOMA_WANTED == 1));' >samples.cpp
-run "$CXX" -std=c++20 -DSOMA_WANTED=0 -I "$include" -fsyntax-only samples.cpp
-run "$CXX" -std=c++20 -DSOMA_WANTED=1 -DSOMA_SAMPLES=1 -I "$include" -fsyntax-only samples.cpp
+# shellcheck disable=SC2086  # nothing, or one word
+run "$CXX" -std=c++20 ${levels[0]} "${strict[@]}" -DSOMA_WANTED=0 -I "$include" -fsyntax-only samples.cpp
+# shellcheck disable=SC2086
+run "$CXX" -std=c++20 ${levels[1]} "${strict[@]}" -Wno-address -DSOMA_WANTED=1 -DSOMA_SAMPLES=1 -I "$include" -fsyntax-only samples.cpp
 
-# For a part of a CPU's instructions too, without a warning.
-if [ "$(uname -m)" = x86_64 ]; then
-  for level in x86-64-v2 x86-64-v3; do
-    run "$CXX" -std=c++20 "-march=$level" "${strict[@]}" -I "$include" -fsyntax-only "$consumer/main.cpp"
-  done
-fi
-
-# With warnings and checks that some projects have besides. (clang calls every change to double a promotion.)
+# With checks that some projects have besides.
 run "$CXX" -std=c++20 -D_GLIBCXX_DEBUG -fsanitize=undefined -I "$include" -fsyntax-only "$consumer/main.cpp"
-"$CXX" -dM -E -x c++ /dev/null >macros
-if ! grep -q __clang__ macros; then
-  run "$CXX" -std=c++20 -O2 -Wnull-dereference -Wdouble-promotion -Werror -I "$include" -c "$consumer/main.cpp"
-fi
+
+# The compiled half without CMake: its units are linked to the program. (Macros and warnings as CMake has them, so that the
+# objects are shared.)
+program dispatched "$consumer/main.cpp" "${kernel_units[@]}" -- -std=gnu++20 "$quick_flags" -fPIC -Wall -Wextra -Wconversion -Wshadow \
+  -DHWY_SHARED_DEFINE -DHWY_WANT_AVX3_DL -DSOMA_DISPATCH=1 "-DSOMA_TARGETS=(HWY_EMU128|HWY_SCALAR)" -I "$include" -lhwy
+run ./dispatched

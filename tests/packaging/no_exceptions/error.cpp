@@ -15,7 +15,7 @@ void own_handler(const soma::Error& error);
 #define SOMA_ERROR_HANDLER(error) own_handler(error)
 #endif
 
-#include <soma/soma.hpp>
+#include <soma/api.hpp>
 
 void own_throw(const soma::Error& error) {
   std::printf("own throw: %s\n", error.what());

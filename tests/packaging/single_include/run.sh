@@ -1,25 +1,32 @@
 #!/usr/bin/env bash
-# The single header alone: copied somewhere, under its own name and under another one.
+# The single header alone: copied somewhere, under its own name and under another one. With the argument "full" the
+# accelerator's model is compiled without the library as well.
 # shellcheck source=tests/packaging/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
-mkdir -p copy/soma renamed
-cp "$SOMA_SOURCE/single_include/soma/soma.hpp" "$SOMA_SOURCE/single_include/soma/train.hpp" copy/soma/
-cp "$SOMA_SOURCE/single_include/soma/soma.hpp" renamed/one_file.hpp
+full=${1:-}
+mkdir -p renamed
+# The files as they are made now: house/single_header compares them with those in the checkout.
+amalgamate=(python3 -B "$SOMA_SOURCE/single_include/amalgamate.py")
+run "${amalgamate[@]}" -o copy/soma
+cp copy/soma/soma.hpp renamed/one_file.hpp
 sed 's|<soma/soma.hpp>|"one_file.hpp"|' "$consumer/main.cpp" >renamed/main.cpp
 # Without optimisation: house/single_header shows that its text is that of the headers, which other tests optimise.
-run "$CXX" -std=c++20 -O0 "${strict[@]}" -I copy "$consumer/main.cpp" -pthread -o consumer
+program consumer "$consumer/main.cpp" -- "${strict[@]}" -I copy
 run ./consumer
-run "$CXX" -std=c++20 -O0 renamed/main.cpp -pthread -o consumer
-run ./consumer
+program renamed_consumer renamed/main.cpp -- "${strict[@]}"
+run ./renamed_consumer
 
-# The accelerator's model lies in a second file, beside the first.
-cp "$SOMA_SOURCE/single_include/soma/neuroncore.hpp" copy/soma/neuroncore.hpp
-run "$CXX" -std=c++20 -O0 "${strict[@]}" -I copy "$consumer/core.cpp" -pthread -o core
-run ./core
+# The accelerator's model in a second file, made on request, beside the first.
+run "${amalgamate[@]}" soma/neuroncore.hpp -o copy/soma/neuroncore.hpp
+if [ -n "$full" ]; then
+  run "$CXX" -std=c++20 -O0 "${strict[@]}" -I copy "$consumer/core.cpp" -pthread -o core
+  run ./core
+else
+  run "$CXX" -std=c++20 "${strict[@]}" -I copy "$consumer/core.cpp" -fsyntax-only
+fi
 
 # Units beside the one with the kernels include the interface alone: its declarations are those of the single soma.hpp, so
 # a unit may include both in any order, under any name, and objects of a tensor cross from one unit to the other.
-cp "$SOMA_SOURCE/single_include/soma/api.hpp" copy/soma/
 if "$CXX" -std=c++20 -I copy -M "$here/beside.cpp" | grep -q -e hwy/highway.h -e soma/soma.hpp; then
   fail "the single api.hpp brings kernels along"
 fi
@@ -28,18 +35,22 @@ run "$CXX" -std=c++20 -DSOMA_DISPATCH=1 "${strict[@]}" -I copy -I renamed -fsynt
 printf '#include %s\n' '"one_file.hpp"' '<soma/api.hpp>' >both.cpp
 run "$CXX" -std=c++20 -DSOMA_DISPATCH=1 "${strict[@]}" -I copy -I renamed -fsyntax-only both.cpp
 
+# Several headers on request in one file, which holds nothing of soma.hpp again. Of one that soma.hpp holds nothing is left.
+run "${amalgamate[@]}" soma/neuroncore.hpp soma/sparse.hpp soma/nn.hpp -o copy/additions.hpp
+echo '#include "additions.hpp"' >both.cpp
+run "$CXX" -std=c++20 -DSOMA_DISPATCH=1 "${strict[@]}" -I copy -fsyntax-only both.cpp
+run "${amalgamate[@]}" soma/train.hpp -o copy/train.hpp
+if grep -v -e '^//' -e '^#pragma once$' -e '^$' copy/train.hpp | grep -v '^#include <soma/soma.hpp>$'; then
+  fail "the single train.hpp repeats what soma.hpp holds"
+fi
+
 # With SOMA_DISPATCH it is the light interface: Highway must not be behind it.
 if "$CXX" -std=c++20 -DSOMA_DISPATCH=1 -I copy -M "$consumer/main.cpp" | grep -q hwy/highway.h; then
   fail "the single header includes Highway although SOMA_DISPATCH is defined"
 fi
 library=$SOMA_BUILD/libsoma_dispatch.a
 [ -f "$library" ] || skip "no libsoma_dispatch.a in the build folder (the static part passed)"
-run "$CXX" -std=c++20 -O2 -DSOMA_DISPATCH=1 -I copy "$consumer/main.cpp" "$library" -lhwy -pthread -o consumer
-run ./consumer
-for unit in main beside; do
-  run "$CXX" -std=c++20 -O0 -DSOMA_DISPATCH=1 "${strict[@]}" -I copy -c "$here/$unit.cpp" -o "$unit.o"
-done
-run "$CXX" main.o beside.o "$library" -lhwy -pthread -o beside
+program beside "$here/main.cpp" "$here/beside.cpp" -- -DSOMA_DISPATCH=1 "${strict[@]}" -I copy "$library" -lhwy
 run ./beside
-run "$CXX" -std=c++20 -O2 -DSOMA_DISPATCH=1 -I copy "$consumer/core.cpp" "$library" -lhwy -pthread -o core
+program core "$consumer/core.cpp" -- -DSOMA_DISPATCH=1 -I copy "$library" -lhwy
 run ./core

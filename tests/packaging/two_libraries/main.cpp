@@ -14,8 +14,8 @@ int main() {
       std::puts(dlerror());
       return 1;
     }
-    auto* train_first = reinterpret_cast<Train*>(dlsym(first, "first"));
-    auto* train_second = reinterpret_cast<Train*>(dlsym(second, "second"));
+    auto* train_first = reinterpret_cast<Train*>(dlsym(first, "train"));
+    auto* train_second = reinterpret_cast<Train*>(dlsym(second, "train"));
     float loss = 0;
     std::thread beside([&] { loss = train_first(100); });
     const float other = train_second(100);

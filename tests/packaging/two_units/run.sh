@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Units compiled with different flags in one program, in both link orders: each keeps its own kernels.
+# Units compiled with different flags in one program, in both link orders: each keeps its own kernels. Not optimised,
+# because then nothing is inlined and every function could be shared; with the argument "full" three units at three levels.
 # shellcheck source=tests/packaging/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
+full=${1:-}
 compile() {
   local name=$1
   shift
@@ -12,8 +14,8 @@ if "$CXX" -march=native -x c++ -fsyntax-only /dev/null 2>/dev/null; then native=
 objects=(native.o baseline.o)
 define=()
 compile baseline -O0
-compile native -O3 "${native[@]}"
-if "$CXX" -mavx2 -mfma -x c++ -fsyntax-only /dev/null 2>/dev/null; then
+compile native ${full:+-O3} "${native[@]}"
+if [ -n "$full" ] && "$CXX" -mavx2 -mfma -x c++ -fsyntax-only /dev/null 2>/dev/null; then
   compile middle -O2 -mavx2 -mfma -mbmi2 -mf16c
   objects=(native.o middle.o baseline.o)
   if grep -qw avx2 /proc/cpuinfo; then define=(-DSOMA_RUN_MIDDLE); fi
