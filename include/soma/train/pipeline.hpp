@@ -7,7 +7,7 @@
 // ranks.hpp), the planner (planner.hpp, begin.hpp), the messages across a cut (links.hpp), the
 // executor of one stage (stage.hpp), and the StepGradients that combine them (gradients.hpp).
 
-#include <soma/train/loop.hpp>
+#include <soma/train/trainer_base.hpp>
 #include <soma/train/pipeline/begin.hpp>
 #include <soma/train/pipeline/evaluate.hpp>
 #include <soma/train/pipeline/report.hpp>

@@ -2,7 +2,7 @@
 // Trainer: TrainerBase for a model that makes batches from its host's rows.
 
 #include <soma/data/batch_options.hpp>
-#include <soma/train/loop.hpp>
+#include <soma/train/trainer_base.hpp>
 
 #include <type_traits>
 

@@ -1,14 +1,14 @@
 #pragma once
-// The functions of checkpoints.hpp.
+// Saves a run and resumes a saved one.
 
-#include <soma/train/checkpoints.hpp>
+#include <soma/nn/state.hpp>
+#include <soma/state/operators.hpp>
+#include <soma/train/identity.hpp>
+#include <soma/train/impl/trainer_base.ipp>
+#include <soma/train/trainer_base.hpp>
 
 #include <cstdint>
 #include <exception>
-#include <soma/state/operators.hpp>
-#include <soma/train/evaluations.hpp>
-#include <soma/train/identity.hpp>
-#include <soma/train/trainer_base.hpp>
 #include <string>
 #include <utility>
 
