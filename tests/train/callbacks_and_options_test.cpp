@@ -1,5 +1,5 @@
-// These tests check what a host can put into a run: callbacks that end it, gradients of its own;
-// and that a net of one's own learns with the options nobody set.
+// These tests check what a host gives to a run: callbacks that end it, gradients of its own, a net
+// of its own with options nobody set, and options that are wrong.
 
 #include <soma/soma.hpp>
 #include <soma/train/trainer.hpp>
