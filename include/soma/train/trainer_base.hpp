@@ -77,10 +77,26 @@ class TrainerBase {
   Record identity(const data::BatchSource& batches) const;
   const Parameters& parameters() const;
 
+  enum class Stop : std::uint8_t { no, early, interrupted };
+  struct AfterStep {
+    bool save = false;
+    Stop stop = Stop::no;
+  };
+
   // The loop (impl/loop.ipp, impl/evaluations.ipp).
   Report train(data::BatchSource& batches, data::BatchSource* validation, const StopFlag* stop);
   void begin(data::BatchSource& batches, const data::BatchSource* validation);
+  void tell_start();
+  bool out_of_patience() const;
+  bool steps_remain() const;
+  void take_step(const StepSums& sums, const data::BatchSource& batches, std::uint64_t epoch,
+                 std::int64_t start, Report& report, const StopFlag* stop);
   StepInfo step(const StepSums& sums);
+  bool evaluates_after(const data::BatchSource& batches, std::uint64_t epoch, bool stepped) const;
+  AfterStep after_step(bool stepped, bool cut, const StopFlag* stop);
+  void end_run(const data::BatchSource& batches, data::BatchSource* validation, Report& report,
+               const StopFlag* stop);
+  void choose_weights(data::BatchSource* validation, Report& report, const StopFlag* stop);
   bool evaluate(data::BatchSource& validation, Report& report, std::uint64_t epoch,
                 const StopFlag* stop);
   bool evaluation_is_due(const data::BatchSource& batches) const;
