@@ -159,7 +159,7 @@ soma::Context& fast_context() {
 }
 
 // The library's further measures: a tile of sums apart from c, whose rows share no cache sets,
-// written through the eviction; panels transposed by vectors; prefetching.
+// written through the epilogue; panels transposed by vectors; prefetching.
 void multiply(soma::Context& context, const Matrices& x) {
   soma::GemmArgs args{.m = rows, .n = columns, .k = depth};
   args.a = {.data = x.a, .row_stride = depth};

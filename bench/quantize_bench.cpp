@@ -2,8 +2,8 @@
 //
 //   build/release/bin/soma_bench --benchmark_filter='quantize|bf16_copy'
 //
-// A batch of 1024 rows of 3072 bf16 numbers, whose granules are found and rounded; and 4 rows of
-// 1024, which stay in a first-level cache, beside copying them through fp32.
+// A batch of 1024 rows of 3072 bf16 numbers, whose scaling blocks are found and rounded; and 4 rows
+// of 1024, which stay in a first-level cache, beside copying them through fp32.
 
 #include <soma/soma.hpp>
 

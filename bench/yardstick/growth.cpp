@@ -111,11 +111,11 @@ int measure(const Case& test) {
     lists.add(ids, static_cast<std::int64_t>(i * 7919 % test.classes));
   }
   soma::data::TokenSource source(context, lists, {.batch_sequences = test.batch, .shuffle = false});
-  soma::train::TrainerBase trainer(context, task,
-                                   {.epochs = 1000000,
-                                    .learning_rate = 2e-5,
-                                    .schedule = {.decay = soma::optim::Decay::constant},
-                                    .precision = soma::Precision::named("fp32")});
+  soma::train::Trainer trainer(context, task,
+                               {.epochs = 1000000,
+                                .learning_rate = 2e-5,
+                                .schedule = {.decay = soma::optim::Decay::constant},
+                                .precision = soma::Precision::named("fp32")});
   Measure measure(context, test.seconds);
   trainer.add(measure);
   trainer.fit(source);

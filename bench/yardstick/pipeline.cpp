@@ -71,7 +71,7 @@ Measured train(soma::Context& context, const Model& model, const Case& what,
   Times times;
   Measured result;
   if (ranks == nullptr) {
-    soma::train::TrainerBase trainer(context, task, options);
+    soma::train::Trainer trainer(context, task, options);
     trainer.add(times);
     trainer.fit(source);
   } else {

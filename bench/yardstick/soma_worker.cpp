@@ -197,11 +197,11 @@ int step(char** arguments, bool profile) {
     lists.add(ids, static_cast<std::int64_t>(i % 2));
   }
   soma::data::TokenSource source(context, lists, {.batch_sequences = test.batch, .shuffle = false});
-  soma::train::TrainerBase trainer(context, task,
-                                   {.epochs = 1000000,
-                                    .learning_rate = 2e-5,
-                                    .schedule = {.decay = soma::optim::Decay::constant},
-                                    .precision = soma::Precision::named(arguments[1])});
+  soma::train::Trainer trainer(context, task,
+                               {.epochs = 1000000,
+                                .learning_rate = 2e-5,
+                                .schedule = {.decay = soma::optim::Decay::constant},
+                                .precision = soma::Precision::named(arguments[1])});
   Measure measure(context, test);
   PrintProfile print(context);
   if (profile)

@@ -65,8 +65,8 @@ void run(const Options& options) {
   for (const bool norms : {true, false}) {
     const soma::nn::Sequential net = make_net({context, 1}, norms);
     soma::nn::ClassificationTask task(net, digits::classes);
-    soma::train::TrainerBase trainer(context, task,
-                                     {.epochs = options.epochs, .learning_rate = 2e-3});
+    soma::train::Trainer trainer(context, task,
+                                 {.epochs = options.epochs, .learning_rate = 2e-3});
     soma::train::RunCurves curves({.title = "digits", .file = norms ? options.plot : ""});
     trainer.add(curves);
     const soma::train::Report report = trainer.fit(training, &held_out);

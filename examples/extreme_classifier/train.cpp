@@ -83,15 +83,15 @@ int train(const TrainOptions& options) {
   settings.checkpoints = checkpoints ? &*checkpoints : nullptr;
   settings.checkpoint_every = options.checkpoint_every;
   settings.resume = options.resume;
-  soma::train::TrainerBase trainer(context, model, settings);
+  soma::train::Trainer trainer(context, model, settings);
   std::optional<RunReport> details;
   if (options.report) trainer.add(details.emplace(context, model));
   const double start = cpu_seconds();
   const soma::train::Report report = trainer.fit(prefetched, nullptr, &stop_requested);
   const double seconds = cpu_seconds() - start;
-  std::cout << report.sequences << " points in " << soma::fixed(seconds, 2)
-            << " CPU seconds, " << soma::fixed(report.train_seconds, 2) << " by the clock: "
-            << soma::fixed(static_cast<double>(report.sequences) / seconds, 0)
+  std::cout << report.sequences << " points in " << soma::fixed(seconds, 2) << " CPU seconds, "
+            << soma::fixed(report.train_seconds, 2)
+            << " by the clock: " << soma::fixed(static_cast<double>(report.sequences) / seconds, 0)
             << " a CPU second; loss " << soma::fixed(report.loss, 4) << ", memory "
             << (soma::peak_resident_bytes() >> 20) << " MiB" << std::endl;
   if (details) details->print(std::cout);

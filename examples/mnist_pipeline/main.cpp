@@ -148,7 +148,7 @@ Result train(const Options& given, soma::Communicator* ranks, soma::train::Pipel
                                {.batch_sequences = 64, .shuffle = false});
   soma::train::TrainerOptions options{.epochs = given.epochs, .learning_rate = 2e-3};
   if (ranks == nullptr) {
-    soma::train::TrainerBase trainer(context, task, options);
+    soma::train::Trainer trainer(context, task, options);
     Result result{0, trainer.fit(batches, &test)};
     result.hash = soma::state_hash(soma::nn::state_dict(task.parameters()));
     return result;

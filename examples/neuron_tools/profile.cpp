@@ -148,9 +148,9 @@ void print_published(const nc::StepPrediction& predicted) {
   // another twice.
   const double epoch = 3.6e6 / (8 * 32) / trn1.steps_per_second;
   std::cout << "\npublished fine-tuning of bert-base, 8 a core, 128 tokens, 32 cores: "
-            << soma::fixed(trn1.steps_per_second, 2) << " steps a second; predicted here: "
-            << soma::fixed(predicted.steps_per_second(), 2) << ", which is "
-            << soma::fixed(predicted.steps_per_second() / trn1.steps_per_second, 2)
+            << soma::fixed(trn1.steps_per_second, 2)
+            << " steps a second; predicted here: " << soma::fixed(predicted.steps_per_second(), 2)
+            << ", which is " << soma::fixed(predicted.steps_per_second() / trn1.steps_per_second, 2)
             << " times that. No agreement is claimed.\n"
             << "of its " << whole(trn1.seconds) << " s, " << whole(trn1.seconds - epoch)
             << " are no steps if it reads its texts once, " << whole(trn1.seconds - 2 * epoch)
@@ -176,8 +176,7 @@ void print_instance(const Step& step, const Options& options) {
             << "  gradients          " << ms(predicted.reduce_seconds) << " in "
             << predicted.buckets << " buckets, of which backward does not hide "
             << ms(predicted.exposed_seconds) << '\n'
-            << "  steps a second     " << soma::fixed(predicted.steps_per_second(), 2)
-            << '\n';
+            << "  steps a second     " << soma::fixed(predicted.steps_per_second(), 2) << '\n';
   if (instance.dollars_per_hour.given())
     std::cout << "  dollars, 1000 steps "
               << soma::fixed(instance.dollars_per_hour.value * predicted.seconds() / 3.6, 4)
@@ -221,7 +220,7 @@ void profile_model(soma::Context& context, nc::Core& core, soma::NeuronCoreDevic
     }
   });
   context.set_device(&device);
-  soma::train::TrainerBase trainer(
+  soma::train::Trainer trainer(
       context, task, {.max_steps = 1, .precision = soma::Precision::named(options.precision)});
   trainer.fit(source);
   device.mark_step();

@@ -107,13 +107,12 @@ void train(soma::Context& context, const Options& options) {
                           held_out = source(split.validation, false);
   const soma::models::Mlp net = make_net(context, encoder, options.seed);
   soma::nn::RegressionTask task(net);
-  soma::train::TrainerBase trainer(
-      context, task,
-      {.epochs = options.epochs,
-       .learning_rate = 3e-3,
-       .schedule = {.decay = soma::optim::Decay::plateau, .patience = 5},
-       .patience = options.patience,
-       .keep_best = true});
+  soma::train::Trainer trainer(context, task,
+                               {.epochs = options.epochs,
+                                .learning_rate = 3e-3,
+                                .schedule = {.decay = soma::optim::Decay::plateau, .patience = 5},
+                                .patience = options.patience,
+                                .keep_best = true});
   soma::train::RunCurves curves({.title = options.target, .file = options.plot});
   trainer.add(curves);
   const soma::train::Report report = trainer.fit(training, &held_out);

@@ -106,7 +106,7 @@ Result result_of(const Run& run) {
   settings.checkpoints = run.store;
   settings.resume = run.resume;
   settings.communicator = run.communicator;
-  train::TrainerBase trainer(context, model, settings);
+  train::Trainer trainer(context, model, settings);
   trainer.fit(source);
   Result result;
   for (const Parameter& parameter : model.parameters()) {

@@ -87,7 +87,7 @@ std::uint64_t bits_of_run(const Run& run) {
   settings.checkpoints = run.store;
   settings.resume = run.resume;
   settings.communicator = run.communicator;
-  train::TrainerBase trainer(context, model, settings);
+  train::Trainer trainer(context, model, settings);
   const auto source = model.batches(made_rows(200), {.batch_sequences = 16, .seed = 5});
   trainer.fit(*source);
   return state_hash(nn::state_dict(model.parameters()));

@@ -86,7 +86,7 @@ void train_whole(const std::string& from, const std::vector<std::string>& labels
       TextClassifier::from_pretrained(context, from, {.labels = labels, .seed = 5});
   result.fresh = model.fresh();
   const auto source = model.batches(rows(), {.batch_sequences = 16, .seed = 4});
-  train::TrainerBase trainer(context, model, options_of(precision));
+  train::Trainer trainer(context, model, options_of(precision));
   trainer.fit(*source);
   result.loss = train::evaluate(context, model, *source, &trainer.precision()).loss;
   model.save(to);

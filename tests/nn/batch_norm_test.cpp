@@ -1,5 +1,5 @@
 // Batch norm: its running statistics, recomputation, what it refuses; Sequential and its pieces.
-// (Its numbers are PyTorch's: tests/oracle/basics_test.cpp. Ranks: tests/train.)
+// (Its numbers are PyTorch's: tests/oracle/pytorch_cases_test.cpp. Ranks: tests/train.)
 
 #include <soma/nn.hpp>
 #include <soma/soma.hpp>

@@ -72,9 +72,9 @@ std::vector<float> magnitudes() {
 
 }  // namespace
 
-TEST_CASE("granules", "[unit]") {
+TEST_CASE("scaling blocks", "[unit]") {
   const auto is = [](Granularity granularity, std::size_t rows, std::size_t columns) {
-    const soma::Granule g = soma::granule(granularity);
+    const soma::ScalingBlock g = scaling_block(granularity);
     return g.rows == rows && g.columns == columns;
   };
   CHECK(is(Granularity::tensor, 0, 0));
@@ -84,7 +84,7 @@ TEST_CASE("granules", "[unit]") {
   CHECK(is(Granularity::group_32, 1, 32));
 }
 
-TEST_CASE("scale_grid covers every element with whole granules", "[unit]") {
+TEST_CASE("scale_grid covers every element with whole scaling blocks", "[unit]") {
   struct Case {
     Granularity granularity;
     std::size_t rows, columns, grid_rows, grid_columns;
@@ -112,7 +112,7 @@ TEST_CASE("scale_grid covers every element with whole granules", "[unit]") {
   STATIC_REQUIRE(soma::scale_grid(Granularity::tensor, 0, 0).size() == 1);
 }
 
-TEST_CASE("a granule without nonzero numbers has scale 1", "[unit]") {
+TEST_CASE("a scaling block without nonzero numbers has scale 1", "[unit]") {
   for (const ScaleFormat format : {ScaleFormat::fp32, ScaleFormat::power_of_two, ScaleFormat::mx}) {
     CHECK(scale_for(current(format, 3), formats::fp8_e4m3, 0.0f) == 1.0f);
     CHECK(scale_for(current(format, 3), formats::fp8_e4m3, -0.0f) == 1.0f);

@@ -1,8 +1,13 @@
 // Settings list all that they hold: a member that is not listed would be no part of a graph's key.
 
-#include <soma/ops/basic.hpp>
+#include <soma/ops/choose/settings.hpp>
+#include <soma/ops/element/settings.hpp>
 #include <soma/ops/fields.hpp>
+#include <soma/ops/image/settings.hpp>
+#include <soma/ops/loss/settings.hpp>
 #include <soma/ops/operator.hpp>
+#include <soma/ops/optimizer/settings.hpp>
+#include <soma/ops/rows/settings.hpp>
 #include <soma/ops/sequence/settings.hpp>
 #include <soma/ops/settings.hpp>
 #include <soma/ops/sparse/table.hpp>

@@ -146,7 +146,7 @@ TEST_CASE("a training step of BERT-base takes less than 70 ms by the clock", "[s
     lists.add(ids, 1);
   }
   data::TokenSource source(context, lists, {.batch_sequences = sequences});
-  train::TrainerBase trainer(context, task, {.max_steps = 1, .precision = Precision::bf16()});
+  train::Trainer trainer(context, task, {.max_steps = 1, .precision = Precision::bf16()});
   trainer.fit(source);
   context.set_device(nullptr);
   INFO(ns / 1e6 << " ms");

@@ -7,7 +7,7 @@
 
 using namespace soma;
 using namespace soma_test;
-using train::TrainerBase;
+using train::Trainer;
 using train::TrainerOptions;
 
 namespace {
@@ -45,7 +45,7 @@ TEST_CASE("a run with an operator of its own resumes where that is registered", 
     const OwnModel model(context);
     nn::ClassificationTask<OwnModel> task(model, 2);
     data::TokenSource source(context, token_lists(160), batching);
-    TrainerBase(context, task, options).fit(source);
+    Trainer(context, task, options).fit(source);
   }
   Checkpoint saved;
   REQUIRE(store.load_latest(context, saved));
@@ -55,7 +55,7 @@ TEST_CASE("a run with an operator of its own resumes where that is registered", 
   const auto resume = [&](Context& other, const auto& model) {
     nn::ClassificationTask<std::remove_cvref_t<decltype(model)>> task(model, 2);
     data::TokenSource source(other, token_lists(160), batching);
-    TrainerBase(other, task, options).fit(source);
+    Trainer(other, task, options).fit(source);
   };
   auto without = make_context();
   CHECK(id_of([&] { resume(without, SmallModel(without).model); }) == "checkpoint.operator");

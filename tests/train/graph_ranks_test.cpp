@@ -48,7 +48,7 @@ std::array<std::string, 2> train_two(const TwoRanks& run) {
       train::TrainerOptions options{.max_steps = 3, .learning_rate = 2e-3, .seed = 5};
       options.communicator = &communicator;
       options.same_graphs = run.same_graphs;
-      train::TrainerBase trainer(context, small.task, options);
+      train::Trainer trainer(context, small.task, options);
       if (run.buckets.empty())
         trainer.fit(source);
       else

@@ -20,7 +20,7 @@
 
 using namespace soma;
 using namespace soma_test;
-using train::TrainerBase;
+using train::Trainer;
 using train::TrainerOptions;
 
 namespace {
@@ -91,7 +91,7 @@ Outcome run_scripted(const std::vector<double>& script, TrainerOptions options) 
   options.best_metric = "scripted";
   Outcome outcome;
   Notes notes(outcome);
-  TrainerBase trainer(context, task, options);
+  Trainer trainer(context, task, options);
   trainer.add(notes);
   outcome.report = trainer.fit(source, &held_out);
   return outcome;
@@ -119,7 +119,7 @@ TEST_CASE("a plateau schedule reduces the rate by the chosen metric", "[unit]") 
   auto context = make_context();
   SmallModel small(context);
   data::TokenSource source(context, token_lists(32), batching());
-  TrainerBase blind(context, small.task, {.schedule = {.decay = optim::Decay::plateau}});
+  Trainer blind(context, small.task, {.schedule = {.decay = optim::Decay::plateau}});
   CHECK(id_of([&] { blind.fit(source); }) == "train.options");
 }
 
@@ -144,7 +144,7 @@ TEST_CASE("best weights are those of the chosen metric", "[unit]") {
     options.keep_best = true;
     options.best_metric = metric;
     Notes notes;
-    TrainerBase trainer(context, small.task, options);
+    Trainer trainer(context, small.task, options);
     trainer.add(notes);
     const train::Report report = trainer.fit(source, &held_out);
     if (metric == "loss")
@@ -156,7 +156,7 @@ TEST_CASE("best weights are those of the chosen metric", "[unit]") {
     CHECK(train::evaluate(context, small.task, held_out).loss == report.evaluation_loss);
   }
   SmallModel small(context);
-  CHECK(message_of([&] { TrainerBase(context, small.task, {.best_metric = "acuracy"}); }) ==
+  CHECK(message_of([&] { Trainer(context, small.task, {.best_metric = "acuracy"}); }) ==
         "Trainer: best_metric is \"acuracy\", wanted one of loss, accuracy, macro_f1, auc "
         "[train.options]");
 }
@@ -167,8 +167,8 @@ TEST_CASE("a regression learns, and its report has its validation loss", "[unit]
   nn::RegressionTask task(net);
   data::ArraySource source = number_source(context, number_rows(512));
   data::ArraySource held_out = number_source(context, number_rows(128, 8), false);
-  TrainerBase trainer(
-      context, task, {.epochs = 40, .learning_rate = 1e-2, .best_metric = "r2", .keep_best = true});
+  Trainer trainer(context, task,
+                  {.epochs = 40, .learning_rate = 1e-2, .best_metric = "r2", .keep_best = true});
   const train::Report report = trainer.fit(source, &held_out);
   CHECK(report.metric("r2") > 0.9);
   CHECK(std::abs(report.metric("mse") - report.evaluation_loss) < 1e-6);
@@ -187,7 +187,7 @@ TEST_CASE("a regression has the same bits on ranks", "[unit]") {
     nn::RegressionTask task(net);
     data::ArraySource source = number_source(context, number_rows(90));
     data::ArraySource held_out = number_source(context, number_rows(70, 8), false);
-    TrainerBase trainer(context, task, {.epochs = 2, .communicator = communicator});
+    Trainer trainer(context, task, {.epochs = 2, .communicator = communicator});
     const train::Report report = trainer.fit(source, &held_out);
     return std::pair(bits_of(context, task.parameters()), report.metric("r2"));
   };
@@ -219,7 +219,7 @@ TEST_CASE("a task of several labels learns", "[unit]") {
   data::ArraySource source(
       context, Tensor::from(context, std::span<const float>(rows.features), Shape{512, 4}),
       Tensor::from(context, std::span<const float>(labels), Shape{512, 2}), {.seed = 2});
-  TrainerBase trainer(context, task, {.epochs = 40, .learning_rate = 1e-2});
+  Trainer trainer(context, task, {.epochs = 40, .learning_rate = 1e-2});
   const train::Report report = trainer.fit(source, &source);
   CHECK(report.metric("micro_f1") > 0.95);
   CHECK(report.metric("macro_f1") > 0.95);
@@ -230,6 +230,6 @@ TEST_CASE("labels of another shape are refused by a task of numbers", "[unit]") 
   const SmallNet net(nn::Scope{context, 3}, 2);
   nn::RegressionTask task(net, 2);
   data::ArraySource source = number_source(context, number_rows(40));
-  CHECK(message_of([&] { TrainerBase(context, task, {}).fit(source); }) ==
+  CHECK(message_of([&] { Trainer(context, task, {}).fit(source); }) ==
         "RegressionTask: labels is [32] fp32, wanted [32, 2] [train.label]");
 }

@@ -35,13 +35,13 @@ Run train_small(Context& context, const Precision& precision) {
   SmallModel small(context);
   data::TokenSource source(context, token_lists(160),
                            {.batch_sequences = 8, .shuffle = true, .seed = 3});
-  train::TrainerBase trainer(context, small.task,
-                             {.epochs = 2,
-                              .max_steps = steps,
-                              .learning_rate = 2e-3,
-                              .schedule = {.decay = optim::Decay::linear, .warmup = 3},
-                              .seed = 5,
-                              .precision = precision});
+  train::Trainer trainer(context, small.task,
+                         {.epochs = 2,
+                          .max_steps = steps,
+                          .learning_rate = 2e-3,
+                          .schedule = {.decay = optim::Decay::linear, .warmup = 3},
+                          .seed = 5,
+                          .precision = precision});
   Losses losses(run.losses);
   trainer.add(losses);
   trainer.fit(source);

@@ -22,7 +22,7 @@
 
 using namespace soma;
 using namespace soma_test;
-using train::TrainerBase;
+using train::Trainer;
 using train::TrainerOptions;
 
 namespace {
@@ -113,7 +113,7 @@ Result train_rank(const Settings& settings, int rank, Communicator* communicator
                          .communicator = communicator,
                          .shard_optimizer = settings.shard};
   if (rank == 0 || settings.shard) options.checkpoints = settings.store;
-  TrainerBase trainer(context, small.task, options);
+  Trainer trainer(context, small.task, options);
   Follower follower(rank == 0 ? settings.stop_after : 0);
   trainer.add(follower);
   const train::Report report = trainer.fit(source, nullptr, &follower.stop);
@@ -196,7 +196,7 @@ TEST_CASE("settings of AdamW beside an optimizer of one's own are refused", "[un
   SmallModel small(context);
   optim::Sgd sgd(context, small.task.parameters());
   const auto refused = [&](const TrainerOptions& options) {
-    return id_of([&] { TrainerBase(context, small.task, options); });
+    return id_of([&] { Trainer(context, small.task, options); });
   };
   CHECK(refused({.optimizer = &sgd, .weight_decay = 0.01}) == "train.options");
   CHECK(refused({.optimizer = &sgd, .decay_all = true}) == "train.options");

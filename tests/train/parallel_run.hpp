@@ -77,7 +77,7 @@ inline RankRun run_rank(const ParallelRun& run, int rank, soma::Communicator* co
   options.communicator = communicator;
   if (rank == 0 || options.shard_optimizer) options.checkpoints = run.store;
   if (run.change) run.change(rank, options);
-  train::TrainerBase trainer(context, task, options);
+  train::Trainer trainer(context, task, options);
   // One rank asks to stop, all of them do.
   Follower follower(rank == 0 ? run.stop_after : 0);
   StepHook hook(context, rank, run);

@@ -11,7 +11,7 @@
 
 using namespace soma;
 using namespace soma_test;
-using train::TrainerBase;
+using train::Trainer;
 using train::TrainerOptions;
 
 namespace {
@@ -45,7 +45,7 @@ std::vector<Precision> policies() {
 std::uint64_t train_bits(Context& context, const TrainerOptions& options) {
   SmallModel small(context);
   data::TokenSource source(context, token_lists(160), batching());
-  TrainerBase trainer(context, small.task, options);
+  Trainer trainer(context, small.task, options);
   trainer.fit(source);
   return bits_of(context, small.task.parameters());
 }
@@ -101,7 +101,7 @@ TEST_CASE("interrupted and resumed, every precision ends with the same weights",
         SmallModel small(context);
         data::TokenSource source(context, token_lists(160), batching());
         options.resume = false;
-        TrainerBase trainer(context, small.task, options);
+        Trainer trainer(context, small.task, options);
         Follower follower(step);
         trainer.add(follower);
         CHECK(trainer.fit(source, nullptr, &follower.stop).interrupted);
@@ -109,7 +109,7 @@ TEST_CASE("interrupted and resumed, every precision ends with the same weights",
       SmallModel small(context, 99);
       data::TokenSource source(context, token_lists(160), batching());
       options.resume = true;
-      TrainerBase trainer(context, small.task, options);
+      Trainer trainer(context, small.task, options);
       CHECK(trainer.fit(source).first_step == step);
       INFO(precision.name << " interrupted after step " << step);
       CHECK(bits_of(context, small.task.parameters()) == whole);
@@ -126,7 +126,7 @@ TEST_CASE("the scale of the loss goes on where it was", "[unit]") {
   const auto run_to = [&](std::uint64_t step) {
     SmallModel small(context);
     data::TokenSource source(context, token_lists(160), batching());
-    TrainerBase trainer(context, small.task, options);
+    Trainer trainer(context, small.task, options);
     Follower follower(step);
     trainer.add(follower);
     trainer.fit(source, nullptr, &follower.stop);
@@ -168,7 +168,7 @@ TEST_CASE("every recipe learns what decides", "[unit]") {
     TrainerOptions options = options_of(precision);
     options.epochs = 8;
     options.schedule.warmup = 3;
-    TrainerBase trainer(context, small.task, options);
+    Trainer trainer(context, small.task, options);
     const train::Report report = trainer.fit(source, &held_out);
     CHECK(report.metrics.accuracy() >= 0.95);
     for (const Parameter& parameter : small.task.parameters())
@@ -185,7 +185,7 @@ TEST_CASE("delayed scales come from the histories, which are saved", "[unit]") {
   data::TokenSource source(context, token_lists(160), batching());
   TrainerOptions options = options_of(precision);
   options.max_steps = 3;
-  TrainerBase trainer(context, small.task, options);
+  Trainer trainer(context, small.task, options);
   trainer.fit(source);
   const StateDict state = trainer.precision().state();
   // Four layers of products in each of two blocks, and queries apart in the last, three operands;
@@ -234,7 +234,7 @@ TEST_CASE("maxima over ranks decide scales of whole tensors, current and delayed
       data::TokenSource source(context, token_lists(160), batching());
       TrainerOptions options = options_of(precision);
       options.max_steps = 3;
-      TrainerBase trainer(context, small.task, options);
+      Trainer trainer(context, small.task, options);
       if (others) trainer.precision().set_maximum({&calls, &Other::run});
       trainer.fit(source);
       bits[others ? 1 : 0] = bits_of(context, small.task.parameters());
@@ -254,7 +254,7 @@ TEST_CASE("fp16 lowers the scale of its loss instead of failing", "[unit]") {
   TrainerOptions options = options_of(Precision::fp16());
   MemoryStore store(context);
   options.checkpoints = &store;
-  TrainerBase trainer(context, small.task, options);
+  Trainer trainer(context, small.task, options);
   Follower follower;
   trainer.add(follower);
   const train::Report report = trainer.fit(source);
@@ -278,7 +278,7 @@ TEST_CASE("statistics count what products read", "[unit]") {
   data::TokenSource source(context, token_lists(160), batching());
   TrainerOptions options = options_of(Precision::mxfp8());
   options.max_steps = 2;
-  TrainerBase trainer(context, small.task, options);
+  Trainer trainer(context, small.task, options);
   trainer.precision().collect_statistics(true);
   trainer.fit(source);
   std::uint64_t weights = 0;

@@ -15,7 +15,7 @@
 
 using namespace soma;
 using namespace soma_test;
-using train::TrainerBase;
+using train::Trainer;
 using train::TrainerOptions;
 
 namespace {
@@ -37,7 +37,7 @@ std::uint64_t train_for(const std::vector<Lengths>& lengths, TrainerOptions opti
     data::TokenSource held_out(context, token_lists(48), {.batch_sequences = 16, .shuffle = false});
     options.epochs = length.epochs;
     options.max_steps = length.max_steps;
-    TrainerBase(context, small.task, options).fit(source, &held_out);
+    Trainer(context, small.task, options).fit(source, &held_out);
     bits = bits_of(context, small.task.parameters());
     options.resume = true;
   }
@@ -90,14 +90,14 @@ TEST_CASE("what differs from the checkpoint's run is named, with both values", "
   {
     SmallModel small(context);
     data::TokenSource source(context, token_lists(160), batching());
-    TrainerBase(context, small.task, options).fit(source);
+    Trainer(context, small.task, options).fit(source);
   }
   options.resume = true;
   const auto resumed = [&](const TrainerOptions& changed, std::size_t rows,
                            const data::BatchOptions& batches) {
     SmallModel small(context);
     data::TokenSource source(context, token_lists(rows), batches);
-    return message_of([&] { TrainerBase(context, small.task, changed).fit(source); });
+    return message_of([&] { Trainer(context, small.task, changed).fit(source); });
   };
   TrainerOptions other = options;
   other.seed = 6;

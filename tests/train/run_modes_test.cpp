@@ -94,7 +94,7 @@ Run train_small(const Precision& precision, const How& how) {
   options.clip = how.clip;
   options.checkpoints = how.store;
   options.resume = how.resume;
-  train::TrainerBase trainer(context, small.task, options);
+  train::Trainer trainer(context, small.task, options);
   Watch watch(run, on.device());
   Follower follower(how.stop_after);
   trainer.add(watch);

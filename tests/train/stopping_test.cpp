@@ -22,7 +22,7 @@
 
 using namespace soma;
 using namespace soma_test;
-using train::TrainerBase;
+using train::Trainer;
 using train::TrainerOptions;
 
 namespace {
@@ -82,7 +82,7 @@ Stopped fit(Context& context, const TrainerOptions& options, Recorder& recorder,
   WatchedSource held_out(rows, [&] {
     if (++batches == stop_at) stop.request();
   });
-  TrainerBase trainer(context, small.task, options);
+  Trainer trainer(context, small.task, options);
   trainer.add(recorder);
   Stopped result;
   result.report = trainer.fit(source, &held_out, &stop);
@@ -186,7 +186,7 @@ TEST_CASE("a stop while a batch is read keeps the last whole step", "[unit]") {
         stop.request();
         check_stop(&stop, "a file");
       });
-      TrainerBase trainer(context, small.task, options);
+      Trainer trainer(context, small.task, options);
       const train::Report report = trainer.fit(slow, nullptr, &stop);
       REQUIRE(report.interrupted);
       options.resume = true;

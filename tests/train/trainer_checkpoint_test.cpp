@@ -19,7 +19,7 @@
 
 using namespace soma;
 using namespace soma_test;
-using train::TrainerBase;
+using train::Trainer;
 using train::TrainerOptions;
 
 namespace {
@@ -74,7 +74,7 @@ TEST_CASE("interrupted after any step and resumed, the weights are the same", "[
         SmallModel small(context);
         data::TokenSource source(context, token_lists(160), batching());
         options.resume = false;
-        TrainerBase trainer(context, small.task, options);
+        Trainer trainer(context, small.task, options);
         Follower follower(step);
         trainer.add(follower);
         const train::Report report = trainer.fit(source, nullptr, &follower.stop);
@@ -84,7 +84,7 @@ TEST_CASE("interrupted after any step and resumed, the weights are the same", "[
       SmallModel small(context, 99);  // other first weights: all comes from the checkpoint
       data::TokenSource source(context, token_lists(160), batching());
       options.resume = true;
-      TrainerBase trainer(context, small.task, options);
+      Trainer trainer(context, small.task, options);
       const train::Report report = trainer.fit(source);
       CHECK(report.first_step == step);
       CHECK(report.steps == 30);
@@ -109,7 +109,7 @@ TEST_CASE("a run goes on with the mapping of draws that its checkpoint has", "[u
     options.resume = resume;
     SmallModel small(context);
     data::TokenSource source(context, token_lists(160), batching());
-    TrainerBase(context, small.task, options).fit(source);
+    Trainer(context, small.task, options).fit(source);
     return bits_of(context, small.task.parameters());
   };
   const auto newest = [&](MemoryStore& store) {
@@ -153,12 +153,12 @@ TEST_CASE("a checkpoint of another run is refused by name", "[unit]") {
   data::TokenSource source(context, token_lists(160), batching());
   {
     SmallModel small(context);
-    TrainerBase(context, small.task, options).fit(source);
+    Trainer(context, small.task, options).fit(source);
   }
   options.resume = true;
   const auto resumed = [&](const TrainerOptions& changed, data::TokenSource& data) {
     SmallModel small(context);
-    TrainerBase trainer(context, small.task, changed);
+    Trainer trainer(context, small.task, changed);
     return id_of([&] { trainer.fit(data); });
   };
   TrainerOptions other = options;
@@ -185,7 +185,7 @@ TEST_CASE("a checkpoint of another model of the same shapes is refused by name",
     for (const models::BertConfig& config : {before, after}) {
       models::BertClassifier model(nn::Scope{context, 7}, config, 2);
       nn::ClassificationTask task(model, 2);
-      TrainerBase trainer(context, task, options);
+      Trainer trainer(context, task, options);
       const std::string message = message_of([&] { trainer.fit(source); });
       if (message.find("[checkpoint.identity]") != std::string::npos)
         return message.substr(message.find('"'), message.rfind('"') + 1 - message.find('"'));
@@ -221,7 +221,7 @@ TEST_CASE("the best weights are kept, and a run that no longer improves ends", "
                                {.batch_sequences = 32, .shuffle = false});
     TrainerOptions options = patient(true);
     if (with_store) options.checkpoints = &store;
-    TrainerBase trainer(context, small.task, options);
+    Trainer trainer(context, small.task, options);
     Follower follower;
     trainer.add(follower);
     const train::Report report = trainer.fit(source, &held_out);
@@ -245,7 +245,7 @@ TEST_CASE("a run that has ended and is resumed ends the same, with the metrics o
     options.checkpoints = &store;
     const auto run = [&] {
       SmallModel small(context);
-      TrainerBase trainer(context, small.task, options);
+      Trainer trainer(context, small.task, options);
       train::Report report = trainer.fit(source, &held_out);
       CHECK(report.stopped_early);
       CHECK(report.first_step == (options.resume ? report.steps : 0));  // none was left
@@ -270,7 +270,7 @@ TEST_CASE("a second run without evaluations keeps what it learnt", "[unit]") {
     TrainerOptions options = options_of();
     options.keep_best = true;
     if (with_store) options.checkpoints = &store;
-    TrainerBase trainer(context, small.task, options);
+    Trainer trainer(context, small.task, options);
     trainer.fit(source, &held_out);
     const std::uint64_t first = bits_of(context, small.task.parameters());
     trainer.fit(source);
@@ -286,7 +286,7 @@ TEST_CASE("an evaluation that is no number is never the best", "[unit]") {
   data::TokenSource held_out(context, token_lists(32), {.batch_sequences = 32, .shuffle = false});
   TrainerOptions options = options_of();
   options.keep_best = true;
-  const train::Report report = TrainerBase(context, late, options).fit(source, &held_out);
+  const train::Report report = Trainer(context, late, options).fit(source, &held_out);
   CHECK(late.evaluations == 3);
   CHECK(std::isfinite(report.evaluation_loss));
   CHECK(train::evaluate(context, small.task, held_out).loss == report.evaluation_loss);

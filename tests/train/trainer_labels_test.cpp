@@ -19,7 +19,7 @@
 
 using namespace soma;
 using namespace soma_test;
-using train::TrainerBase;
+using train::Trainer;
 using train::TrainerOptions;
 
 namespace {
@@ -78,8 +78,7 @@ TEST_CASE("class labels may be int32", "[unit]") {
     data::TokenSource source(context, token_lists(160), batching());
     Relabelled relabelled(context, source, as_int32);
     data::BatchSource& batches = narrow ? static_cast<data::BatchSource&>(relabelled) : source;
-    const train::Report report =
-        TrainerBase(context, small.task, options_of()).fit(batches, &batches);
+    const train::Report report = Trainer(context, small.task, options_of()).fit(batches, &batches);
     return std::pair(bits_of(context, small.task.parameters()), report.metrics.accuracy());
   };
   CHECK(run_of(true) == run_of(false));
@@ -91,7 +90,7 @@ TEST_CASE("a task with other classes than its model has is refused", "[unit]") {
   data::TokenSource source(context, token_lists(32), batching());
   for (const std::size_t classes : {std::size_t{1}, std::size_t{5}}) {
     nn::ClassificationTask task(small.model, classes);
-    CHECK(id_of([&] { TrainerBase(context, task, options_of()).fit(source); }) == "train.label");
+    CHECK(id_of([&] { Trainer(context, task, options_of()).fit(source); }) == "train.label");
     CHECK(id_of([&] { train::evaluate(context, task, source); }) == "train.label");
   }
 }
@@ -130,7 +129,7 @@ TEST_CASE("labels to be ignored count nowhere", "[unit]") {
   options.epochs = 1;
   options.schedule.warmup = 0;
   options.accumulate = 3;
-  TrainerBase trainer(context, task, options);
+  Trainer trainer(context, task, options);
   Follower follower;
   trainer.add(follower);
   trainer.fit(relabelled);
@@ -150,7 +149,7 @@ TEST_CASE("a step in which no label counts has nothing to learn from", "[unit]")
     TrainerOptions options = options_of();
     options.epochs = 1;
     options.accumulate = accumulate;
-    TrainerBase trainer(context, small.task, options);
+    Trainer trainer(context, small.task, options);
     Follower follower;
     trainer.add(follower);
     trainer.fit(relabelled);

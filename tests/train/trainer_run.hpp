@@ -34,7 +34,7 @@ inline Run run_whole(soma::Context& context, const soma::train::TrainerOptions& 
   soma::data::TokenSource source(context, token_lists(160), batching());
   soma::data::TokenSource held_out(context, token_lists(64),
                                    {.batch_sequences = 32, .shuffle = false});
-  soma::train::TrainerBase trainer(context, small.task, options);
+  soma::train::Trainer trainer(context, small.task, options);
   Run run;
   run.report = trainer.fit(source, &held_out);
   run.bits = bits_of(context, small.task.parameters());

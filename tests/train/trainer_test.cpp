@@ -19,7 +19,7 @@
 
 using namespace soma;
 using namespace soma_test;
-using train::TrainerBase;
+using train::Trainer;
 using train::TrainerOptions;
 
 TEST_CASE("a run learns, evaluates after each epoch and reports", "[unit]") {
@@ -31,7 +31,7 @@ TEST_CASE("a run learns, evaluates after each epoch and reports", "[unit]") {
     data::TokenSource held_out(context, token_lists(64), {.batch_sequences = 32, .shuffle = false});
     TrainerOptions options = options_of(precision);
     options.epochs = 8;
-    TrainerBase trainer(context, small.task, options);
+    Trainer trainer(context, small.task, options);
     Follower follower;
     trainer.add(follower);
     const train::Report report = trainer.fit(source, &held_out);
@@ -64,7 +64,7 @@ TEST_CASE("an epoch that ends within a step is evaluated like any other", "[unit
     options.epochs = 3;
     options.schedule.warmup = 0;
     options.accumulate = accumulate;
-    TrainerBase trainer(context, small.task, options);
+    Trainer trainer(context, small.task, options);
     Follower follower;
     trainer.add(follower);
     const std::uint64_t steps = trainer.fit(source, &held_out).steps / 3;
@@ -100,7 +100,7 @@ TEST_CASE("batches that are accumulated make the step of one large batch", "[uni
     config.dropout = config.attention_dropout = 0;
     models::BertClassifier model(nn::Scope{context, 7}, config, 2);
     nn::ClassificationTask task(model, 2);
-    TrainerBase trainer(context, task, options);
+    Trainer trainer(context, task, options);
     Follower follower;
     trainer.add(follower);
     trainer.fit(source);
@@ -122,16 +122,15 @@ TEST_CASE("numbers that are not finite stop a run before a weight changes, or ar
   weight.mutable_data<float>()[0] = std::numeric_limits<float>::infinity();
   TrainerOptions options = options_of();
   const std::uint64_t before = bits_of(context, small.task.parameters());
-  CHECK(id_of([&] { TrainerBase(context, small.task, options).fit(source); }) ==
-        "train.not_finite");
+  CHECK(id_of([&] { Trainer(context, small.task, options).fit(source); }) == "train.not_finite");
   CHECK(bits_of(context, small.task.parameters()) == before);
   options.non_finite = train::NonFinite::skip;
   options.max_steps = 5;
-  const train::Report report = TrainerBase(context, small.task, options).fit(source);
+  const train::Report report = Trainer(context, small.task, options).fit(source);
   CHECK(report.skipped_steps == 5);
   CHECK(bits_of(context, small.task.parameters()) == before);
   options.max_steps = 30;
-  TrainerBase trainer(context, small.task, options);
+  Trainer trainer(context, small.task, options);
   Follower follower;
   trainer.add(follower);
   CHECK(id_of([&] { trainer.fit(source); }) == "train.not_finite");
@@ -142,7 +141,7 @@ TEST_CASE("options that make no sense are refused", "[unit]") {
   auto context = make_context();
   SmallModel small(context);
   const auto refused = [&](const TrainerOptions& options) {
-    return id_of([&] { TrainerBase(context, small.task, options); });
+    return id_of([&] { Trainer(context, small.task, options); });
   };
   CHECK(refused({.epochs = 0}) == "train.options");
   CHECK(refused({.epochs = std::uint64_t{1} << 40}) == "train.options");

@@ -4,8 +4,8 @@
 
 #include <soma/autograd/functions.hpp>
 #include <soma/autograd/tape.hpp>
-#include <soma/ops/basic.hpp>
 #include <soma/ops/built_in.hpp>
+#include <soma/ops/image/settings.hpp>
 
 #include <cstddef>
 #include <initializer_list>

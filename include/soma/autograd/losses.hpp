@@ -3,7 +3,6 @@
 // their sum, or all values (LossReduction). Targets are constants.
 
 #include <soma/autograd/tape.hpp>
-#include <soma/ops/basic.hpp>
 #include <soma/ops/built_in.hpp>
 #include <soma/ops/settings.hpp>
 

@@ -7,7 +7,7 @@
 
 namespace SOMA_NAMESPACE {
 
-class BatchSums;         // ops/basic.hpp
+class BatchSums;         // ops/rows/settings.hpp
 class GradientReceiver;  // autograd/var.hpp
 class ProductFormats;    // ops/product_formats.hpp
 

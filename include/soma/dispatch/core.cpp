@@ -49,7 +49,9 @@
 #include <soma/numeric/impl/precision_text.ipp>
 #include <soma/numeric/impl/rounding.ipp>
 #include <soma/numeric/impl/scaling.ipp>
-#include <soma/ops/impl/basic.ipp>
+#include <soma/ops/choose/impl/settings.ipp>
+#include <soma/ops/element/impl/settings.ipp>
+#include <soma/ops/image/impl/settings.ipp>
 #include <soma/ops/impl/built_in.ipp>
 #include <soma/ops/impl/checks.ipp>
 #include <soma/ops/impl/elementwise.ipp>
@@ -64,6 +66,9 @@
 #include <soma/ops/impl/run.ipp>
 #include <soma/ops/impl/settings.ipp>
 #include <soma/ops/impl/support.ipp>
+#include <soma/ops/loss/impl/settings.ipp>
+#include <soma/ops/optimizer/impl/settings.ipp>
+#include <soma/ops/rows/impl/settings.ipp>
 #include <soma/runtime/impl/bf16_products.ipp>
 #include <soma/runtime/impl/clock.ipp>
 #include <soma/runtime/impl/context.ipp>

@@ -15,9 +15,12 @@
 #include <soma/neuroncore/engines/impl/alu.ipp>
 #include <soma/neuroncore/engines/impl/bit_operators.ipp>
 #include <soma/neuroncore/engines/impl/gpsimd_engine.ipp>
+#include <soma/neuroncore/engines/impl/gpsimd_index.ipp>
 #include <soma/neuroncore/engines/impl/scalar_engine.ipp>
 #include <soma/neuroncore/engines/impl/tensor_engine.ipp>
+#include <soma/neuroncore/engines/impl/vector_arithmetic.ipp>
 #include <soma/neuroncore/engines/impl/vector_engine.ipp>
+#include <soma/neuroncore/engines/impl/vector_search.ipp>
 #include <soma/neuroncore/impl/core.ipp>
 #include <soma/neuroncore/impl/core_state.ipp>
 #include <soma/neuroncore/impl/faults.ipp>

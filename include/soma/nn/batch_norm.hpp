@@ -5,7 +5,6 @@
 #include <soma/base/record.hpp>
 #include <soma/nn/initial.hpp>
 #include <soma/nn/scope.hpp>
-#include <soma/ops/basic.hpp>
 
 #include <cmath>
 #include <cstddef>

@@ -1,14 +1,12 @@
 #pragma once
-// Sequential: modules one after the other. Each is a piece (nn/pieces.hpp), so
-// a model that is a Sequential can be cut into the stages of a pipeline between
-// any two of them.
+// Sequential: modules one after the other. Each is a piece (nn/pieces.hpp), so a model that is a
+// Sequential can be cut into the stages of a pipeline between any two of them.
 //
 //   const soma::nn::Scope root{context};
 //   soma::nn::Sequential model;
 //   model.add("0", soma::nn::Linear(root / "0", 4, 16));
-//   model.add("1", [](soma::Tape& tape, const soma::Var& x) { return
-//   soma::relu(tape, x); }); model.add("2", soma::nn::Linear(root / "2", 16,
-//   3));
+//   model.add("1", [](soma::Tape& tape, const soma::Var& x) { return soma::relu(tape, x); });
+//   model.add("2", soma::nn::Linear(root / "2", 16, 3));
 
 #include <soma/base/record.hpp>
 #include <soma/nn/pieces.hpp>

@@ -19,10 +19,9 @@ namespace SOMA_NAMESPACE::numeric {
 struct Inspection {
   std::uint64_t count = 0, zeros = 0, infinities = 0, nans = 0;
   std::uint64_t exact = 0;           // finite, unchanged; zeros included
-  std::uint64_t underflow = 0;       // finite and beyond the largest number: became that number,
-                                     // infinity or NaN
+  std::uint64_t underflow = 0;       // not zero, became zero
   std::uint64_t subnormal = 0;       // became a subnormal number of the format, not zero
-  std::uint64_t saturated = 0;       // squares of the numbers and of their errors
+  std::uint64_t saturated = 0;       // finite, became the largest number, infinity or NaN
   double largest = 0, smallest = 0;  // magnitudes of finite elements that are not zero; 0: none
   double squares = 0, error_squares = 0;  // sums over the numbers, and over their rounding errors
   // exponents[i] counts the numbers with a magnitude of 2^e to 2^(e + 1), e = i + least_exponent,

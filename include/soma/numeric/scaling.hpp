@@ -1,6 +1,6 @@
 #pragma once
-// Scaling: the scale that goes with a narrow format, as a value. One scale serves a granule (a
-// tensor, a row, a block).
+// Scaling: the scale that goes with a narrow format, as a value. One scale serves a scaling block
+// (a tensor, a row, a block).
 //
 // The stored scale determines everything: elements are encode(x * inverse) with inverse = 1 /
 // scale, and read as decode(code) * scale. Each of these operations is rounded once by IEEE
@@ -85,11 +85,11 @@ struct Scaling {
 };
 
 // Columns and rows that one scale covers; 0 means all of them.
-struct Granule {
+struct ScalingBlock {
   std::size_t rows, columns;
 };
 
-constexpr Granule granule(Granularity granularity) {
+constexpr ScalingBlock scaling_block(Granularity granularity) {
   switch (granularity) {
     case Granularity::tensor:
       return {0, 0};
@@ -113,7 +113,7 @@ struct ScaleGrid {
 };
 
 constexpr ScaleGrid scale_grid(Granularity granularity, std::size_t rows, std::size_t columns) {
-  const Granule g = granule(granularity);
+  const ScalingBlock g = scaling_block(granularity);
   const auto parts = [](std::size_t extent, std::size_t each) {
     return each == 0 ? 1 : extent / each + (extent % each != 0 ? 1 : 0);
   };
@@ -143,8 +143,8 @@ constexpr float largest_scale(float largest) {
 
 }  // namespace detail
 
-// The scale for a granule whose largest finite magnitude is `amax`; 1 if `amax` is 0. The scale
-// lies between 2^-126 and 2^126, so that the scale and its inverse are normal numbers, and
+// The scale for a scaling block whose largest finite magnitude is `amax`; 1 if `amax` is 0. The
+// scale lies between 2^-126 and 2^126, so that the scale and its inverse are normal numbers, and
 // `largest` times the scale is finite: magnitudes close to 2^128 saturate.
 //   fp32          amax / largest * 2^margin, rounded to nearest
 //   power_of_two  the smallest power of two that brings amax to the largest number or below, times
@@ -153,8 +153,8 @@ constexpr float largest_scale(float largest) {
 //                 6.3; values of up to twice 2^emax then meet a smaller largest number and saturate
 float scale_for(const Scaling& scaling, const FloatFormat& format, float amax);
 
-// The amax values of the last `scaling.history` steps for one granule, and the scale that they
-// give: the delayed policy. The history starts empty; the scale is 1 until an amax is known.
+// The amax values of the last `scaling.history` steps for one scaling block, and the scale that
+// they give: the delayed policy. The history starts empty; the scale is 1 until an amax is known.
 class AmaxHistory {
  public:
   explicit AmaxHistory(const Scaling& scaling, const FloatFormat& format);

@@ -2,7 +2,6 @@
 // All built-in operators. Only units that make contexts include this header.
 
 #include <soma/ops/attention/attention.hpp>
-#include <soma/ops/basic.hpp>
 #include <soma/ops/built_in.hpp>
 #include <soma/ops/choose/gather.hpp>
 #include <soma/ops/choose/pad.hpp>
@@ -113,22 +112,6 @@ constexpr auto list_operators(std::index_sequence<unary...>, std::index_sequence
 inline constexpr auto operator_list = list_operators(std::make_index_sequence<unary_count>(),
                                                      std::make_index_sequence<binary_count>());
 
-inline constexpr BasicOperators basic_operators{
-    .clamp = &ops::parametric<Clamp>,
-    .power = &ops::parametric<Power>,
-    .leaky_relu = &ops::parametric<Leaky>,
-    .gather = &ops::gather,
-    .pad = &ops::pad,
-    .top_k = &ops::top_k,
-    .where = &ops::where,
-    .average_pool = &ops::average_pool,
-    .convolution_transpose = &ops::convolution_transpose,
-    .batch_norm = &ops::batch_norm,
-    .nll_loss = &ops::nll_loss,
-    .cosine_loss = &ops::cosine_loss,
-    .rms_step = &ops::rms_step,
-    .adafactor_step = &ops::adafactor_step};
-
 template <std::size_t... unary, std::size_t... binary>
 constexpr BuiltInOperators make_built_in(std::index_sequence<unary...>,
                                          std::index_sequence<binary...>) {
@@ -160,7 +143,20 @@ constexpr BuiltInOperators make_built_in(std::index_sequence<unary...>,
           .sgd_step = &ops::sgd_step,
           .adam_step = &ops::adam_step,
           .lamb_step = &ops::lamb_step,
-          .basic = &basic_operators,
+          .average_pool = &ops::average_pool,
+          .batch_norm = &ops::batch_norm,
+          .clamp = &ops::parametric<Clamp>,
+          .convolution_transpose = &ops::convolution_transpose,
+          .cosine_loss = &ops::cosine_loss,
+          .gather = &ops::gather,
+          .leaky_relu = &ops::parametric<Leaky>,
+          .nll_loss = &ops::nll_loss,
+          .pad = &ops::pad,
+          .power = &ops::parametric<Power>,
+          .top_k = &ops::top_k,
+          .where = &ops::where,
+          .rms_step = &ops::rms_step,
+          .adafactor_step = &ops::adafactor_step,
           .all = operator_list,
           .accumulate = &accumulate,
           .to_dense = &to_dense,

@@ -10,8 +10,6 @@
 
 namespace SOMA_NAMESPACE {
 
-struct BasicOperators;  // ops/basic.hpp
-
 struct BuiltInOperators {
   const Operator* unary[unary_count];
   const Operator* binary[binary_count];
@@ -20,7 +18,9 @@ struct BuiltInOperators {
       *reduce, *reshape, *sequence_first, *slice, *softmax, *transpose;
   const Operator *gru, *lstm, *rotary;
   const Operator *sgd_step, *adam_step, *lamb_step;
-  const BasicOperators* basic;
+  const Operator *average_pool, *batch_norm, *clamp, *convolution_transpose, *cosine_loss, *gather,
+      *leaky_relu, *nll_loss, *pad, *power, *top_k, *where;
+  const Operator *rms_step, *adafactor_step;
   std::span<const Operator* const> all;  // these, and those that their gradients use
 
   // Further functions of a tape: adding gradients in the order in which they come; all rows of a

@@ -3,7 +3,6 @@
 // squared gradients by rows and by columns, and its steps are relative to the size of the weights.
 // Formulas: ops/optimizer/adafactor_step.hpp.
 
-#include <soma/ops/basic.hpp>
 #include <soma/optim/optimizer.hpp>
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 // root of a moving mean of squared gradients, and of their sum. As in PyTorch, epsilon is added to
 // the root, and weight decay to the gradient; there is no centred variant of RMSprop.
 
-#include <soma/ops/basic.hpp>
+#include <soma/ops/optimizer/settings.hpp>
 #include <soma/optim/optimizer.hpp>
 
 #include <cmath>

@@ -35,7 +35,7 @@ struct Schedule {
   std::uint64_t warmup = 0;
   std::uint64_t steps = 0;     // steps of the whole training; linear and cosine need them
   double final_ratio = 0;      // linear, cosine; the least share of the rate with plateau
-  std::uint64_t every = 1;     // linear, cosine; plateau: the smallest ratio
+  std::uint64_t every = 1;     // steps; step, exponential
   double factor = 0.1;         // step, exponential, plateau
   std::uint64_t patience = 2;  // plateau: evaluations without improvement before a reduction
 

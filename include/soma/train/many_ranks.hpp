@@ -4,9 +4,9 @@
 
 #include <soma/base/owned.hpp>
 #include <soma/data/part.hpp>
-#include <soma/ops/basic.hpp>
 #include <soma/ops/device.hpp>
 #include <soma/ops/graph_log.hpp>
+#include <soma/ops/rows/settings.hpp>
 #include <soma/parallel/agreement.hpp>
 #include <soma/parallel/broadcast_checkpoint.hpp>
 #include <soma/parallel/gradient_reducer.hpp>

@@ -4,13 +4,11 @@
 // without a pipeline do not pay for it. It needs nlohmann-json, for the decision file.
 //
 // pipeline_options.hpp has the options. pipeline/ has the ranks as stages and replicas (groups.hpp,
-// ranks.hpp), the planner (planner.hpp, begin.hpp), the messages across a cut (links.hpp), the
-// executor of one stage (stage.hpp), and the StepGradients that combine them (gradients.hpp).
+// ranks.hpp), the planner (planner.hpp), the messages across a cut (links.hpp), the executor
+// of one stage (stage.hpp), and the StepGradients that combine them (gradients.hpp).
 
-#include <soma/train/loop.hpp>
-#include <soma/train/pipeline/begin.hpp>
-#include <soma/train/pipeline/evaluate.hpp>
-#include <soma/train/pipeline/report.hpp>
+#include <soma/train/pipeline/gradients.hpp>
+#include <soma/train/trainer_base.hpp>
 
 #include <exception>
 #include <optional>

@@ -1,14 +1,15 @@
 #pragma once
-// Trainer: TrainerBase for a model that makes batches from its host's rows.
+// Trainer: trains any nn::Task; the template argument is deduced. A model that makes batches from
+// its host's rows is trained from these rows, too.
 
 #include <soma/data/batch_options.hpp>
-#include <soma/train/loop.hpp>
+#include <soma/train/trainer_base.hpp>
 
 #include <type_traits>
 
 namespace SOMA_NAMESPACE::train {
 
-// A trainer of a model that is a task, and that makes batches from the host's own rows:
+// As TrainerBase, which has the loop. fit() takes a source of batches; or the host's own rows, if
 // model.batches(rows, options) returns a pointer to a BatchSource.
 template <class Model>
 class Trainer : public TrainerBase {

@@ -4,9 +4,10 @@
 // prints nothing and handles no signal. The results have the same bits for any number of threads
 // and ranks, and for a run that was interrupted and resumed.
 //
-// Files: options.hpp, the options of a run; loop.hpp, the loop and one step; step_gradients.hpp,
-// the interface to gradients; ranks.hpp, other ranks; progress.hpp and identity.hpp, the numbers
-// that a checkpoint stores and compares; best_weights.hpp; events.hpp, the events for callbacks.
+// Files: options.hpp, the options of a run; step_gradients.hpp, the interface to gradients;
+// ranks.hpp, other ranks; progress.hpp and identity.hpp, the numbers that a checkpoint stores and
+// compares; best_weights.hpp; events.hpp, the events for callbacks. The members are in
+// impl/trainer_base.ipp, impl/loop.ipp, impl/checkpoints.ipp and impl/evaluations.ipp.
 
 #include <soma/optim/adamw.hpp>
 #include <soma/optim/loss_scaler.hpp>
@@ -65,7 +66,7 @@ class TrainerBase {
   TrainerBase(Context& context, nn::Task& task, const TrainerOptions& options, MakeParts make);
 
   StepGradients& gradients() { return *gradients_; }
-  // Returns nothing if a stop has cut the evaluation short (evaluations.hpp).
+  // Returns nothing if a stop has cut the evaluation short.
   std::optional<Evaluation> measure(data::BatchSource& validation, const StopFlag* stop);
 
  private:
@@ -76,10 +77,26 @@ class TrainerBase {
   Record identity(const data::BatchSource& batches) const;
   const Parameters& parameters() const;
 
-  // The loop (loop.hpp).
+  enum class Stop : std::uint8_t { no, early, interrupted };
+  struct AfterStep {
+    bool save = false;
+    Stop stop = Stop::no;
+  };
+
+  // The loop (impl/loop.ipp, impl/evaluations.ipp).
   Report train(data::BatchSource& batches, data::BatchSource* validation, const StopFlag* stop);
   void begin(data::BatchSource& batches, const data::BatchSource* validation);
+  void tell_start();
+  bool out_of_patience() const;
+  bool steps_remain() const;
+  void take_step(const StepSums& sums, const data::BatchSource& batches, std::uint64_t epoch,
+                 std::int64_t start, Report& report, const StopFlag* stop);
   StepInfo step(const StepSums& sums);
+  bool evaluates_after(const data::BatchSource& batches, std::uint64_t epoch, bool stepped) const;
+  AfterStep after_step(bool stepped, bool cut, const StopFlag* stop);
+  void end_run(const data::BatchSource& batches, data::BatchSource* validation, Report& report,
+               const StopFlag* stop);
+  void choose_weights(data::BatchSource* validation, Report& report, const StopFlag* stop);
   bool evaluate(data::BatchSource& validation, Report& report, std::uint64_t epoch,
                 const StopFlag* stop);
   bool evaluation_is_due(const data::BatchSource& batches) const;
@@ -88,7 +105,7 @@ class TrainerBase {
   void tell(const Call& call);
   void finish(const data::BatchSource& batches, Report& report) const;
 
-  // Checkpoints (checkpoints.hpp).
+  // Checkpoints (impl/checkpoints.ipp).
   Checkpoint checkpoint_of(const data::BatchSource& batches);
   void be_patient(const StopFlag* stop);
   void save(const data::BatchSource& batches, const StopFlag* stop);
@@ -121,5 +138,8 @@ class TrainerBase {
 }  // namespace SOMA_NAMESPACE::train
 
 #ifndef SOMA_DISPATCH
+#include <soma/train/impl/checkpoints.ipp>
+#include <soma/train/impl/evaluations.ipp>
+#include <soma/train/impl/loop.ipp>
 #include <soma/train/impl/trainer_base.ipp>
 #endif

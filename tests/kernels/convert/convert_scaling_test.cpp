@@ -24,16 +24,16 @@ struct Plain {
 // The definition, element by element.
 Plain plain(const std::vector<float>& values, std::size_t rows, std::size_t columns,
             const FloatFormat& format, const Scaling& scaling, std::vector<float> given) {
-  const Granule g = granule(scaling.granularity);
+  const ScalingBlock g = scaling_block(scaling.granularity);
   const ScaleGrid grid = scale_grid(scaling.granularity, rows, columns);
-  const auto granule_of = [&](std::size_t row, std::size_t column) {
+  const auto block_of = [&](std::size_t row, std::size_t column) {
     return (g.rows == 0 ? 0 : row / g.rows) * grid.columns +
            (g.columns == 0 ? 0 : column / g.columns);
   };
   Plain result;
   result.amax.assign(grid.size(), 0);
   for (std::size_t i = 0; i < values.size(); ++i) {
-    float& amax = result.amax[granule_of(i / columns, i % columns)];
+    float& amax = result.amax[block_of(i / columns, i % columns)];
     if (std::isfinite(values[i])) amax = (std::max)(amax, std::fabs(values[i]));
   }
   result.scales = given;
@@ -43,7 +43,7 @@ Plain plain(const std::vector<float>& values, std::size_t rows, std::size_t colu
   }
   const float limit = decode(format, format.max_finite_code());
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const float inverse = 1.0f / result.scales[granule_of(i / columns, i % columns)];
+    const float inverse = 1.0f / result.scales[block_of(i / columns, i % columns)];
     float scaled = values[i] * inverse;
     if (std::isfinite(values[i])) scaled = (std::clamp)(scaled, -limit, limit);
     result.codes.push_back(encode(format, scaled));
@@ -61,7 +61,7 @@ TEST_CASE("every granularity, scale format and policy equals the plain loop", "[
   for (const Size size :
        {Size{1, 1}, Size{1, 1000}, Size{130, 257}, Size{3, 70001}, Size{260, 128}, Size{64, 1}}) {
     std::vector<float> values = soma_test::hard_floats(size.rows * size.columns);
-    if (values.size() > 300)  // a stretch of zeros, so that some granules have no amax
+    if (values.size() > 300)  // a stretch of zeros, so that some scaling blocks have no amax
       std::fill(values.begin() + 128, values.begin() + 128 + 160, 0.0f);
     for (const Granularity granularity :
          {Granularity::tensor, Granularity::row, Granularity::block_1x128,
@@ -101,7 +101,7 @@ TEST_CASE("every granularity, scale format and policy equals the plain loop", "[
                     CodeSpan{formats::fp32, std::as_writable_bytes(std::span(back)).data(),
                              size.rows, size.columns, 4 * size.columns},
                     {.source_granularity = granularity, .source_scales = scales});
-            const Granule g = granule(granularity);
+            const ScalingBlock g = scaling_block(granularity);
             bool same_back = true;
             for (std::size_t i = 0; i < back.size(); ++i) {
               const std::size_t row = i / size.columns, column = i % size.columns;

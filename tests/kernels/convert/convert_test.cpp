@@ -215,9 +215,8 @@ TEST_CASE("threads change no bit", "[unit][invariance]") {
       for (const int threads : {1, 2, 3, 7}) {
         auto context = make_context({.threads = threads});
         std::vector<std::byte> codes = storage(format, values.size());
-        const std::size_t granules = scale_grid(scaling.granularity, 1, values.size()).size();
-        std::vector<float> scales(scaling.policy == ScalePolicy::none ? 0 : granules),
-            amax(granules);
+        const std::size_t blocks = scale_grid(scaling.granularity, 1, values.size()).size();
+        std::vector<float> scales(scaling.policy == ScalePolicy::none ? 0 : blocks), amax(blocks);
         convert(context, floats(values), code_span(format, std::span(codes)),
                 {.rounding = rounding,
                  .draw = {.seed = 11},

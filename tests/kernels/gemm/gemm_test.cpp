@@ -1,5 +1,5 @@
-// Matrix products: the sums themselves, for all operands and cuts. evict_test.cpp tests the
-// eviction of sums.
+// Matrix products: the sums themselves, for all operands and cuts. epilogue_test.cpp tests the
+// epilogue of sums.
 
 #include <soma/kernels/gemm/multiply.hpp>
 #include <soma/runtime/cpu.hpp>
@@ -277,9 +277,9 @@ TEST_CASE("threads change no bit of a product, whether they share b or not",
           float amax = 0;
           GemmArgs args = product.args();
           args.c = plain_target(c, n);
-          args.eviction.accumulate = m <= 64;  // an element that leaves twice shows
-          args.eviction.bias = bias.data();
-          args.eviction.amax = &amax;
+          args.epilogue.accumulate = m <= 64;  // an element that leaves twice shows
+          args.epilogue.bias = bias.data();
+          args.epilogue.amax = &amax;
           if (in_task)
             soma::parallel(context, 2, [&](int task) {
               if (task == 1) soma::multiply(context, args);

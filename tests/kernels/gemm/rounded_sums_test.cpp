@@ -241,11 +241,11 @@ TEST_CASE("an accumulator's sums leave by the same steps", "[unit][gemm][accumul
     GemmArgs args = product.args();
     args.accumulation = how;
     args.c = plain_target(c, n);
-    args.eviction = {.accumulate = true, .bias = bias.data()};
-    args.eviction.pre_activation = plain_target(pre_activation, n);
-    args.eviction.activation = Activation::relu;
-    args.eviction.residual = plain(more, n);
-    args.eviction.amax = &amax;
+    args.epilogue = {.accumulate = true, .bias = bias.data()};
+    args.epilogue.pre_activation = plain_target(pre_activation, n);
+    args.epilogue.activation = Activation::relu;
+    args.epilogue.residual = plain(more, n);
+    args.epilogue.amax = &amax;
     multiply(context, args);
     std::vector<float> wanted, wanted_before;
     float largest = 0;

@@ -198,7 +198,7 @@ TEST_CASE("split numbers: results in bf16 are the sums, rounded once", "[unit][g
   on_every_target_with_tiles([&](const Context& context) {
     GemmArgs args = product.args();
     args.fp32_products = Fp32Products::split_tiles;
-    args.eviction.bias = bias.data();
+    args.epilogue.bias = bias.data();
     std::vector<std::uint16_t> c(m * n);
     args.c = {.data = c.data(), .dtype = DType::bf16, .row_stride = n};
     multiply(context, args);

@@ -33,7 +33,7 @@ struct Task {
 
   std::size_t grid_rows() const { return parts(rows, group_rows); }
   std::size_t grid_columns() const { return parts(columns, group_columns); }
-  std::size_t granule_of(std::size_t i) const {
+  std::size_t block_of(std::size_t i) const {
     const std::size_t row = i / columns, column = i % columns;
     return (group_rows == 0 ? 0 : row / group_rows) * grid_columns() +
            (group_columns == 0 ? 0 : column / group_columns);
@@ -61,7 +61,7 @@ Outcome expected(const Task& task, const std::vector<float>& x, const std::vecto
   Outcome result;
   result.amax.assign(task.grid_rows() * task.grid_columns(), 0.0f);
   for (std::size_t i = 0; i < x.size(); ++i) {
-    float& amax = result.amax[task.granule_of(i)];
+    float& amax = result.amax[task.block_of(i)];
     if (std::isfinite(x[i])) amax = (std::max)(amax, std::fabs(x[i]));
   }
   result.scales = given;
@@ -75,7 +75,7 @@ Outcome expected(const Task& task, const std::vector<float>& x, const std::vecto
   result.y.resize(x.size() * width);
   for (std::size_t i = 0; i < x.size(); ++i) {
     const std::size_t row = i / task.columns, column = i % task.columns;
-    const float scale = scaled ? result.scales[task.granule_of(i)] : 1;
+    const float scale = scaled ? result.scales[task.block_of(i)] : 1;
     float value = x[i];
     if (scaled) value = product(value, 1.0f / scale);
     if (scaled && std::isfinite(x[i])) value = (std::clamp)(value, -limit, limit);
@@ -217,7 +217,7 @@ TEST_CASE("scales of the quantize kernel are those of scale_for", "[unit][quanti
   });
 }
 
-TEST_CASE("granules of every size, roundings and types", "[unit][quantize]") {
+TEST_CASE("scaling blocks of every size, roundings and types", "[unit][quantize]") {
   struct Size {
     std::size_t rows, columns;
   };
@@ -300,7 +300,7 @@ TEST_CASE("quantize is convert there and back", "[unit][quantize]") {
                                         formats::fp8_e4m3.with_bias(11)}) {
         const Scaling scaling{
             .policy = ScalePolicy::current, .granularity = granularity, .format = scale_format};
-        const Granule g = granule(granularity);
+        const ScalingBlock g = scaling_block(granularity);
         const Task task{.rows = rows,
                         .columns = columns,
                         .group_rows = g.rows,

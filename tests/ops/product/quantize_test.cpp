@@ -39,7 +39,7 @@ struct Expected {
   std::size_t grid_rows = 0, grid_columns = 0;
 };
 
-// Which row of granules each row of x belongs to. `bounds`: where shards begin and end.
+// Which row of scaling blocks each row of x belongs to. `bounds`: where shards begin and end.
 std::vector<std::size_t> groups_of_rows(std::span<const std::size_t> bounds, std::size_t step) {
   std::vector<std::size_t> result;
   std::size_t next = 0;
@@ -71,7 +71,8 @@ Expected expected(const QuantizeSetting& setting, const std::vector<float>& x, s
   const bool one =
       scaling.policy == ScalePolicy::none || scaling.granularity == Granularity::tensor;
 
-  std::size_t step = 0, width = 0;  // the size of a granule; 0: all rows of a shard, all columns
+  std::size_t step = 0,
+              width = 0;  // the size of a scaling block; 0: all rows of a shard, all columns
   bool cut = false;
   switch (scaling.granularity) {
     case Granularity::tensor:
@@ -109,13 +110,13 @@ Expected expected(const QuantizeSetting& setting, const std::vector<float>& x, s
   Expected result;
   result.grid_rows = one ? 1 : rows == 0 ? 0 : groups.back() + 1;
   result.grid_columns = width == 0 ? 1 : (columns + width - 1) / width;
-  const auto granule_of = [&](std::size_t i) {
+  const auto block_of = [&](std::size_t i) {
     return groups[i / columns] * result.grid_columns + (width == 0 ? 0 : i % columns / width);
   };
   std::vector<float> amax(result.grid_rows * result.grid_columns);
   for (std::size_t i = 0; i < x.size(); ++i)
     if (std::isfinite(x[i])) {
-      amax[granule_of(i)] = (std::max)(amax[granule_of(i)], std::fabs(x[i]));
+      amax[block_of(i)] = (std::max)(amax[block_of(i)], std::fabs(x[i]));
       result.amax = (std::max)(result.amax, std::fabs(x[i]));
     }
   for (const float largest : amax)
@@ -129,7 +130,7 @@ Expected expected(const QuantizeSetting& setting, const std::vector<float>& x, s
   const std::size_t bytes = size_of(type);
   result.values.resize(x.size() * bytes);
   for (std::size_t i = 0; i < x.size(); ++i) {
-    const float scale = result.scales[granule_of(i)];
+    const float scale = result.scales[block_of(i)];
     float value = x[i];
     if (scaling.policy != ScalePolicy::none) value = product(value, 1.0f / scale);
     if (scaling.policy != ScalePolicy::none && std::isfinite(x[i]))
@@ -182,7 +183,8 @@ Quantizer quantizer_of(const FloatFormat& format, Granularity granularity, Scale
 
 }  // namespace
 
-TEST_CASE("quantize is its definition, for any granules, shards and threads", "[unit][quantize]") {
+TEST_CASE("quantize is its definition, for any scaling blocks, shards and threads",
+          "[unit][quantize]") {
   for (const int threads : {1, 2, 3, 7}) {
     auto context = make_context({.threads = threads});
     const std::vector<std::size_t> lengths{70, 0, 3, 140, 0, 1, 33, 90};

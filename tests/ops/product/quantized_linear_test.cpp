@@ -31,8 +31,9 @@ Plain plain(Context& context, const Tensor& tensor) {
   return {tensor.shape().rows(), tensor.shape().columns(), {all.begin(), all.end()}};
 }
 
-// Converts by the definition, element by element. Granules that are longer than high lie within a
-// row, or, with `in_columns`, within a column, and begin anew at each of `bounds`, as blocks do.
+// Converts by the definition, element by element. Scaling blocks that are longer than high lie
+// within a row, or, with `in_columns`, within a column, and begin anew at each of `bounds`, as
+// blocks do.
 Plain converted(const Plain& x, const Quantizer& q, bool in_columns,
                 const std::vector<std::size_t>& bounds) {
   Plain y = x;

@@ -32,7 +32,7 @@ Result train_rank(Communicator* communicator, std::size_t microbatches) {
   data::ArraySource source(context, data.images, data.classes, {.batch_sequences = 20, .seed = 3});
   train::TrainerOptions options{.learning_rate = 1e-2, .seed = 5, .communicator = communicator};
   if (communicator == nullptr) {
-    train::TrainerBase(context, task, options).fit(source);
+    train::Trainer(context, task, options).fit(source);
     return {bits_of(context, task.parameters()), {}, {}};
   }
   options.pipeline.partitions = 2;

@@ -33,12 +33,12 @@ Result train_rank(Communicator* communicator, int threads, std::size_t accumulat
   data::ArraySource source(context, data.images, data.classes, {.batch_sequences = 20, .seed = 3});
   data::ArraySource validation(context, data.images, data.classes,
                                {.batch_sequences = 9, .shuffle = false});
-  train::TrainerBase trainer(context, task,
-                             {.epochs = 2,
-                              .accumulate = accumulate,
-                              .learning_rate = 1e-2,
-                              .seed = 5,
-                              .communicator = communicator});
+  train::Trainer trainer(context, task,
+                         {.epochs = 2,
+                          .accumulate = accumulate,
+                          .learning_rate = 1e-2,
+                          .seed = 5,
+                          .communicator = communicator});
   const train::Report report = trainer.fit(source, &validation);
   return {bits_of(context, task.parameters()), report.evaluation_loss, {}};
 }

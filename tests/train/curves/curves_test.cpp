@@ -139,7 +139,7 @@ TEST_CASE("a run that is resumed has the picture of a run without a break", "[un
     options.checkpoint_every = store == nullptr ? 0 : 4;
     options.evaluate_every = 5;
     options.resume = resume;
-    train::TrainerBase trainer(context, small.task, options);
+    train::Trainer trainer(context, small.task, options);
     Follower follower(stop_after);
     RunCurves curves({.file = on_page ? "" : file, .page = on_page ? file : ""});
     trainer.add(follower);

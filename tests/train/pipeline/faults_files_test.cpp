@@ -258,7 +258,7 @@ TEST_CASE("what cannot be a pipeline is refused before data are read", "[unit]")
   SmallModel small(context);
   train::TrainerOptions options;
   options.pipeline.microbatches = 2;
-  CHECK_THROWS_WITH(train::TrainerBase(context, small.task, options), contains("PipelineTrainer"));
+  CHECK_THROWS_WITH(train::Trainer(context, small.task, options), contains("PipelineTrainer"));
 }
 
 TEST_CASE("a decision is made once, kept, used, and refused where it is another's", "[unit]") {

@@ -12,7 +12,7 @@
 
 #include <soma/base/config.hpp>
 #include <soma/kernels/attention/args.hpp>
-#include <soma/kernels/gemm/evict-inl.hpp>
+#include <soma/kernels/gemm/epilogue-inl.hpp>
 #include <soma/kernels/gemm/micro_kernel-inl.hpp>
 #include <soma/kernels/gemm/pack/fp32-inl.hpp>
 #include <soma/simd/math-inl.hpp>

@@ -37,9 +37,9 @@ struct ConvertOptions {
   // The scales of the source, read whatever the policy; empty: none.
   Granularity source_granularity = Granularity::tensor;
   std::span<const float> source_scales{};
-  // Receives the largest finite magnitude of each granule of `scaling` (of the tensor if the policy
-  // is none), before scaling: one pass computes the codes and the next step's amax. It is 0 if a
-  // granule has no finite value. Empty: not wanted.
+  // Receives the largest finite magnitude of each scaling block of `scaling` (of the tensor if the
+  // policy is none), before scaling: one pass computes the codes and the next step's amax. It is 0
+  // if a scaling block has no finite value. Empty: not wanted.
   std::span<float> amax{};
 };
 
@@ -54,7 +54,7 @@ struct ConvertOptions {
 //   convert.overlap         the two overlap in another way
 //   rounding.random_bits    more than 32
 //   scaling.invalid         a field of the Scaling, or a delayed scale not positive and finite
-//   scaling.count           scales, source_scales or amax are not as many as the granules
+//   scaling.count           scales, source_scales or amax are not as many as the scaling blocks
 void convert(Context& context, const ConstCodeSpan& from, const CodeSpan& to,
              const ConvertOptions& options = {});
 

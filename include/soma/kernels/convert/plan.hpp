@@ -1,9 +1,9 @@
 #pragma once
 // How convert() checks its arguments, cuts a matrix into items of work and runs them.
 //
-// An item is a band of rows by a segment of columns. Only the granule of a whole tensor spans
-// several items, so each item computes the scales and amax of its own granules. A tensor's single
-// amax is a maximum, which does not depend on order.
+// An item is a band of rows by a segment of columns. Only the scaling block of a whole tensor spans
+// several items, so each item computes the scales and amax of its own scaling blocks. A tensor's
+// single amax is a maximum, which does not depend on order.
 
 #include <soma/kernels/convert/convert.hpp>
 #include <soma/runtime/float_environment.hpp>
@@ -56,7 +56,7 @@ class ConvertPlan {
   // Half of a large last-level cache: the start of a longer target is evicted before it can be read
   // from there.
   static constexpr std::size_t streaming_bytes = std::size_t{16} << 20;
-  static constexpr std::size_t most_granules = item_elements / 32;
+  static constexpr std::size_t most_blocks = item_elements / 32;
 
   struct Item {
     std::size_t first_row, end_row, first_column, columns;
@@ -89,11 +89,12 @@ class ConvertPlan {
   // The kernel arguments for a row of an item, without target scales.
   ConvertArgs row_args(const Item& item, std::size_t row) const;
 
-  // Adds the largest finite magnitudes of an item's rows to those in `amax`, one for each granule.
+  // Adds the largest finite magnitudes of an item's rows to those in `amax`, one for each scaling
+  // block.
   void collect_amax(const Item& item, std::size_t first, std::size_t end, float* amax) const;
 
-  // Rows that share granules are converted together: first amax, if it determines the scale, then
-  // the codes.
+  // Rows that share scaling blocks are converted together: first amax, if it determines the scale,
+  // then the codes.
   void convert_item(const Item& item, AtomicMaximum* tensor_amax);
 
   Context& context_;
@@ -101,7 +102,7 @@ class ConvertPlan {
   CodeSpan to_;
   ConvertOptions options_;
   bool scaled_ = false;
-  Granule granule_{}, source_granule_{};
+  ScalingBlock block_{}, source_block_{};
   ScaleGrid grid_{}, source_grid_{};
   std::size_t segment_ = 0, segments_ = 0, band_ = 0, bands_ = 0;
   ConvertArgs args_{};

@@ -1,5 +1,5 @@
 #pragma once
-// Matrix product with a fused eviction: c = evict(a b), on one thread.
+// Matrix product with a fused epilogue: c = epilogue(a b), on one thread.
 //
 // Sums are fp32. For each element of c and each segment of k, products are added along k in
 // ascending order, one fused multiply-add at a time, from zero; then the segments are added in the
@@ -22,7 +22,7 @@ namespace SOMA_NAMESPACE {
 // The steps from a finished sum to an element of c, in this order: (1) + the old value of c if
 // `accumulate`; (2) + bias[column]; (3) stored in pre_activation; (4) activation; (5) dropout; (6)
 // + residual; (7) |value| joins amax; (8) one rounding to c's type. Each step rounds to fp32.
-struct Eviction {
+struct Epilogue {
   bool accumulate = false;        // c is fp32 then
   const float* bias = nullptr;    // n
   MatrixTarget pre_activation{};  // m x n; data nullptr: not wanted
@@ -50,7 +50,7 @@ struct GemmArgs {
   MatrixOperand b{};    // k x n
   MatrixTarget c{};     // m x n; overlaps neither a nor b
   Segments segments{};  // segments of k
-  Eviction eviction{};
+  Epilogue epilogue{};
   // The addition within each segment; sums of segments are added in fp32. An accumulation that is
   // not plain() uses widened products. The caller checks it.
   Accumulation accumulation{};

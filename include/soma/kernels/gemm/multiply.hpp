@@ -25,10 +25,10 @@ inline GemmArgs part(GemmArgs args, std::size_t row, std::size_t rows, std::size
   args.a = part(args.a, row, 0);
   args.b = part(args.b, 0, column);
   args.c = part(args.c, row, column);
-  if (args.eviction.bias != nullptr) args.eviction.bias += column;
-  args.eviction.pre_activation = part(args.eviction.pre_activation, row, column);
-  args.eviction.residual = part(args.eviction.residual, row, column);
-  shift_draws(args.eviction.dropout, row, column);
+  if (args.epilogue.bias != nullptr) args.epilogue.bias += column;
+  args.epilogue.pre_activation = part(args.epilogue.pre_activation, row, column);
+  args.epilogue.residual = part(args.epilogue.residual, row, column);
+  shift_draws(args.epilogue.dropout, row, column);
   return args;
 }
 
@@ -112,7 +112,7 @@ class SharedProduct {
   }
 
   void run() {
-    HeapVector<float> amax(args_.eviction.amax != nullptr ? workers_ : 0, context_.heap());
+    HeapVector<float> amax(args_.epilogue.amax != nullptr ? workers_ : 0, context_.heap());
     const std::size_t most = panes_ * packing_.columns;
     for (std::size_t first = 0; first < args_.n; first += most) {
       const std::size_t panes = parts_of((std::min)(most, args_.n - first), packing_.columns);
@@ -134,7 +134,7 @@ class SharedProduct {
           }
       });
     }
-    for (const float value : amax) *args_.eviction.amax = (std::max)(*args_.eviction.amax, value);
+    for (const float value : amax) *args_.epilogue.amax = (std::max)(*args_.epilogue.amax, value);
   }
 
  private:
@@ -216,7 +216,7 @@ class SharedProduct {
     const std::size_t row = tiles.first * packing_.tile_rows, pane = tiles.pane;
     const std::size_t rows = (std::min)(tiles.count * packing_.tile_rows, args_.m - row);
     GemmArgs args = own(row, rows, first, pane, 0, columns_of(first, pane), worker);
-    args.eviction.amax = amax;
+    args.epilogue.amax = amax;
     float same_factor = 1;  // one task writes where the caller reads
     if (args.factor != nullptr && row + first + pane != 0) args.factor = &same_factor;
     context_.kernels().gemm.multiply(args);
@@ -239,7 +239,7 @@ inline void multiply_by_columns(Context& context, GemmArgs args, std::size_t wor
   const std::size_t stride = parts_of(workspace, memory_alignment) * memory_alignment;
   const Storage memory =
       Storage::allocate(context.heap(), checked_multiply(stride, workers, "multiply"));
-  HeapVector<float> amax(args.eviction.amax != nullptr ? workers : 0, context.heap());
+  HeapVector<float> amax(args.epilogue.amax != nullptr ? workers : 0, context.heap());
   ColumnQueue queue{.workers = workers};
   args.column_queue = &queue;
   parallel(context, static_cast<int>(workers), [&](int task) {
@@ -248,10 +248,10 @@ inline void multiply_by_columns(Context& context, GemmArgs args, std::size_t wor
     own.workspace = memory.data() + worker * stride;
     float same_factor = 1;  // one worker writes where the caller reads
     if (args.factor != nullptr && worker != 0) own.factor = &same_factor;
-    if (args.eviction.amax != nullptr) own.eviction.amax = &amax[worker];
+    if (args.epilogue.amax != nullptr) own.epilogue.amax = &amax[worker];
     context.kernels().gemm.multiply(own);
   });
-  for (const float value : amax) *args.eviction.amax = (std::max)(*args.eviction.amax, value);
+  for (const float value : amax) *args.epilogue.amax = (std::max)(*args.epilogue.amax, value);
 }
 
 }  // namespace detail
@@ -291,7 +291,7 @@ inline void multiply(Context& context, GemmArgs args) {
       detail::parts_of(gemm.workspace_bytes(largest), memory_alignment) * memory_alignment;
   const Storage memory =
       Storage::allocate(context.heap(), checked_multiply(workspace, tasks, "multiply"));
-  HeapVector<float> amax(args.eviction.amax != nullptr ? tasks : 0, context.heap());
+  HeapVector<float> amax(args.epilogue.amax != nullptr ? tasks : 0, context.heap());
   parallel(context, static_cast<int>(tasks), [&](int task) {
     const auto index = static_cast<std::size_t>(task);
     const std::size_t i = index / column_parts, j = index % column_parts;
@@ -303,10 +303,10 @@ inline void multiply(Context& context, GemmArgs args) {
     own.workspace = memory.data() + index * workspace;
     float same_factor = 1;  // one task writes where the caller reads
     if (args.factor != nullptr && index != 0) own.factor = &same_factor;
-    if (args.eviction.amax != nullptr) own.eviction.amax = &amax[index];
+    if (args.epilogue.amax != nullptr) own.epilogue.amax = &amax[index];
     gemm.multiply(own);
   });
-  for (const float value : amax) *args.eviction.amax = (std::max)(*args.eviction.amax, value);
+  for (const float value : amax) *args.epilogue.amax = (std::max)(*args.epilogue.amax, value);
 }
 
 }  // namespace SOMA_NAMESPACE

@@ -1,5 +1,5 @@
 // Gemm: one matrix product on one thread. Blocks of a and b are packed (gemm/panels-inl.hpp) for
-// the innermost loop, and finished sums pass through the eviction (gemm/evict-inl.hpp). In most
+// the innermost loop, and finished sums pass through the epilogue (gemm/epilogue-inl.hpp). In most
 // products one block holds all of k. Other products cut c into tiles whose sums wait, in fp32,
 // between blocks of k, so no result depends on blocking.
 
@@ -12,7 +12,7 @@
 
 #include <soma/base/config.hpp>
 #include <soma/kernels/gemm/args.hpp>
-#include <soma/kernels/gemm/evict-inl.hpp>
+#include <soma/kernels/gemm/epilogue-inl.hpp>
 #include <soma/kernels/gemm/few_rows/few_rows-inl.hpp>
 #include <soma/kernels/gemm/few_rows/operands-inl.hpp>
 #include <soma/kernels/gemm/micro_kernel-inl.hpp>
@@ -46,11 +46,11 @@ class Gemm {
         b_(args.b, args.n, args.k, args.b.column_stride, args.b.row_stride),
         workspace_(args),
         buffer_(new (workspace_.pack) Buffer),
-        evictor_(args) {}
+        epilogue_(args) {}
 
   void run() {
     sum();
-    evictor_.finish();
+    epilogue_.finish();
   }
 
   // Implements the function of GemmKernels.
@@ -267,20 +267,20 @@ class Gemm {
     else if (factor != 1)
       for (std::size_t row = 0; row < tile.rows; ++row)
         multiply(sums + row * tile.stride, tile.columns, factor);
-    evictor_.evict(tile.row, tile.column, tile.rows, tile.columns, sums, tile.stride);
+    epilogue_.apply(tile.row, tile.column, tile.rows, tile.columns, sums, tile.stride);
   }
 
   // True if the sums of these rows and columns are added in c itself, which saves a copy. Whole
   // blocks only, because the innermost loop writes whole blocks.
   bool sum_in_c(std::size_t rows, std::size_t columns) const {
-    return cut_.groups == 1 && evictor_.in_place() && rows % Panels::panel_rows == 0 &&
+    return cut_.groups == 1 && epilogue_.in_place() && rows % Panels::panel_rows == 0 &&
            columns % micro_columns == 0;
   }
 
   // True if sums are written to c block by block without further steps: whole blocks of columns,
   // and no block waits for another segment.
   bool leave_by_blocks(std::size_t columns) const {
-    return in_one_block() && evictor_.by_blocks() && (Panels::streams || !args_.stream_c) &&
+    return in_one_block() && epilogue_.by_blocks() && (Panels::streams || !args_.stream_c) &&
            columns % micro_columns == 0 && args_.factor == nullptr &&
            a_.factor() * b_.factor() == 1;
   }
@@ -304,13 +304,13 @@ class Gemm {
         const typename Panels::Lines lines{shared.first + column, columns, packed};
         if (leave_by_blocks(columns)) {
           panels_.multiply_out(a, lines, steps, b,
-                               evictor_.exit(tile.row + row, tile.column + column));
+                               epilogue_.exit(tile.row + row, tile.column + column));
           continue;
         }
         SumPath part = path;
         const bool in_c = sum_in_c(rows, columns);
         if (in_c) {
-          part.sums = evictor_.place(tile.row + row, tile.column + column);
+          part.sums = epilogue_.place(tile.row + row, tile.column + column);
           part.stride = args_.c.row_stride;
         } else if (!at_once) {
           part.sums += row * tile.stride + column;
@@ -335,7 +335,7 @@ class Gemm {
   Source a_, b_;
   GemmWorkspace workspace_;
   Buffer* buffer_;
-  Evictor evictor_;
+  EpilogueWriter epilogue_;
   [[no_unique_address]] Panels panels_;  // without braces, as its kernel
 };
 

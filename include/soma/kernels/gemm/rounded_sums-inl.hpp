@@ -11,7 +11,7 @@
 
 #include <soma/base/config.hpp>
 #include <soma/kernels/gemm/args.hpp>
-#include <soma/kernels/gemm/evict-inl.hpp>
+#include <soma/kernels/gemm/epilogue-inl.hpp>
 #include <soma/kernels/gemm/micro_kernel-inl.hpp>
 #include <soma/kernels/gemm/pack/fp32-inl.hpp>
 #include <soma/kernels/gemm/workspace-inl.hpp>
@@ -103,7 +103,7 @@ class RoundedSumsProduct {
         b_(args.b, args.n, args.k, args.b.column_stride, args.b.row_stride),
         workspace_(args),
         buffer_(new (workspace_.pack) PackBuffer),
-        evictor_(args),
+        epilogue_(args),
         codec_(make_codec_params(args.accumulation.format)),
         round_(rounding_to(args.accumulation.format, codec_)) {}
 
@@ -119,7 +119,7 @@ class RoundedSumsProduct {
       for (std::size_t row = 0; row < args_.m; row += rows)
         run_tile({row, column, (std::min)(rows, args_.m - row),
                   (std::min)(columns, args_.n - column), stride});
-    evictor_.finish();
+    epilogue_.finish();
   }
 
  private:
@@ -138,7 +138,7 @@ class RoundedSumsProduct {
           for (std::size_t at = 0; at < floats; at += tile.stride)
             add_in_place(sums(level + 1) + at, tile.columns, sums(level) + at);
         });
-    evictor_.evict(tile.row, tile.column, tile.rows, tile.columns, workspace_.tiles, tile.stride);
+    epilogue_.apply(tile.row, tile.column, tile.rows, tile.columns, workspace_.tiles, tile.stride);
   }
 
   void sum_segment(const GemmTile& tile, std::size_t first, std::size_t end, float* totals) {
@@ -192,7 +192,7 @@ class RoundedSumsProduct {
   PackSource a_, b_;
   GemmWorkspace workspace_;
   PackBuffer* buffer_;
-  Evictor evictor_;
+  EpilogueWriter epilogue_;
   CodecParams codec_;
   RoundSums round_;
   float* running_ = nullptr;

@@ -1,6 +1,6 @@
 #pragma once
-// Converts numbers to a narrow format with a scale for each granule: the operands of the products
-// of low-precision recipes.
+// Converts numbers to a narrow format with a scale for each scaling block: the operands of the
+// products of low-precision recipes.
 
 #include <soma/kernels/operand.hpp>
 #include <soma/numeric/float_format.hpp>
@@ -10,10 +10,11 @@
 
 namespace SOMA_NAMESPACE {
 
-// A matrix whose rows and columns are cut into granules of group_rows x group_columns; the last
-// granules may be smaller. By the rules of numeric/scaling.hpp, elements become encode(x / scale),
-// and are written as codes or as decode(code) * scale. The bits are the same as with convert() to
-// the format with the same Scaling, and back with its scales. x and y must not overlap.
+// A matrix whose rows and columns are cut into scaling blocks of group_rows x group_columns; the
+// last scaling blocks may be smaller. By the rules of numeric/scaling.hpp, elements become encode(x
+// / scale), and are written as codes or as decode(code) * scale. The bits are the same as with
+// convert() to the format with the same Scaling, and back with its scales. x and y must not
+// overlap.
 struct QuantizeArgs {
   std::size_t rows = 0, columns = 0;
   MatrixOperand x{};  // any floating type, elements of a row adjacent or not
@@ -27,13 +28,13 @@ struct QuantizeArgs {
   // true: y is of type `format` and holds codes. false: y is fp32 or bf16 and holds the codes'
   // values times their scales, rounded to fp32 and then, to nearest even, to y's type.
   bool codes = false;
-  // One scale for each granule: ScalePolicy::current writes them, delayed reads them. No scales: as
-  // ScalePolicy::none.
+  // One scale for each scaling block: ScalePolicy::current writes them, delayed reads them. No
+  // scales: as ScalePolicy::none.
   float* scales = nullptr;
-  // One number for each granule, which becomes max(itself, largest finite magnitude of x); nullptr:
-  // not computed.
+  // One number for each scaling block, which becomes max(itself, largest finite magnitude of x);
+  // nullptr: not computed.
   float* amax = nullptr;
-  std::size_t group_stride = 0;  // from the scales and amax of a row of granules to the next
+  std::size_t group_stride = 0;  // from the scales and amax of a row of scaling blocks to the next
 };
 
 }  // namespace SOMA_NAMESPACE

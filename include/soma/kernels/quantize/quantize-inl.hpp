@@ -1,5 +1,5 @@
-// A block of granules is read twice while it is in a cache: once to find its amax, once to round
-// it.
+// A block of scaling blocks is read twice while it is in a cache: once to find its amax, once to
+// round it.
 
 #if defined(SOMA_KERNELS_QUANTIZE_QUANTIZE_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_QUANTIZE_QUANTIZE_INL_HPP
@@ -119,7 +119,7 @@ class QuantizePass {
   }
 
  private:
-  // A block is several whole granules, at most a chunk, or one granule.
+  // A block is several whole scaling blocks, at most a chunk, or one scaling block.
   void do_block(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns,
                 std::size_t at) {
     const std::size_t groups = (columns + group_ - 1) / group_;
@@ -154,7 +154,7 @@ class QuantizePass {
     return reinterpret_cast<const std::byte*>(reader_.read(row, column, count, decoded_.values));
   }
 
-  // The inner loop is over rows: then each granule of the block needs one horizontal maximum.
+  // The inner loop is over rows: then each scaling block of the block needs one horizontal maximum.
   void find_amax(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns,
                  std::size_t groups) {
     std::fill_n(amax_, groups, 0.0f);
@@ -227,7 +227,7 @@ class QuantizePass {
   QuickFormat quick_format_;
   QuickLoop quick_ = nullptr;
 
-  // Scales and largest magnitudes of the granules of a block.
+  // Scales and largest magnitudes of the scaling blocks of a block.
   alignas(64) float scales_[row_chunk + lane_padding], inverses_[row_chunk + lane_padding],
       amax_[row_chunk];
   alignas(64) std::int32_t maxima_[row_chunk + lane_padding];

@@ -1,5 +1,5 @@
 #pragma once
-// Matrix product with segments and eviction as plain scalar code, to compare kernels with.
+// Matrix product with segments and epilogue as plain scalar code, to compare kernels with.
 
 #include <soma/kernels/gemm/args.hpp>
 #include <soma/kernels/reference/element.hpp>
@@ -115,13 +115,13 @@ T activate(Activation function, T x) {
 // The steps from a sum to an element of c. Unused terms are zero; `kept`, the factor of dropout, is
 // 1 if unused.
 template <class T>
-struct EvictedElement {
+struct EpilogueElement {
   T old = 0, bias = 0, kept = 1, residual = 0;
   Activation activation = Activation::none;
   // results
   T pre_activation = 0, value = 0;
 
-  void evict(T sum) {
+  void apply(T sum) {
     pre_activation = sum + old;
     pre_activation = pre_activation + bias;
     const T active = activate(activation, pre_activation);

@@ -82,19 +82,9 @@ class Processor {
 
   // ---- for the runner
 
-  // The first error ends the kernel and the call.
-#if SOMA_HAS_EXCEPTIONS
-  void keep_problem() noexcept {
-    if (problem_ == nullptr) problem_ = std::current_exception();
-    record_.failed = 1;
-  }
-  void raise_problem() const {
-    if (problem_ != nullptr) std::rethrow_exception(problem_);
-  }
-#else
-  void keep_problem() noexcept {}
-  void raise_problem() const {}
-#endif
+  // Keeps the exception that is being handled: the first one ends the kernel and the call.
+  void keep_problem() noexcept;
+  void raise_problem() const;
 
   void set_output(ProcessorTensor& output) { output_ = &output; }
   bool output_used() const { return output_used_; }
@@ -124,9 +114,7 @@ class Processor {
   bool output_used_ = false;
   ProcessorCounts counts_;
   PrintQueue prints_;
-#if SOMA_HAS_EXCEPTIONS
   std::exception_ptr problem_;
-#endif
 };
 
 }  // namespace SOMA_NAMESPACE::neuroncore

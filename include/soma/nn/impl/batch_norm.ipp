@@ -9,7 +9,7 @@
 #include <soma/base/record.hpp>
 #include <soma/nn/initial.hpp>
 #include <soma/nn/scope.hpp>
-#include <soma/ops/basic.hpp>
+#include <soma/ops/rows/settings.hpp>
 #include <string>
 
 namespace SOMA_NAMESPACE::nn {
@@ -31,10 +31,10 @@ SOMA_INLINE Var BatchNorm::operator()(Tape& tape, const Var& x) const {
   if (!training) {
     const Var inputs[] = {x, weight, bias, tape.constant(running_mean.value()),
                           tape.constant(running_var.value())};
-    return tape.apply_all(*tape.operators().basic->batch_norm, setting, inputs)[0];
+    return tape.apply_all(*tape.operators().batch_norm, setting, inputs)[0];
   }
   const Var inputs[] = {x, weight, bias};
-  const VarOutputs y = tape.apply_all(*tape.operators().basic->batch_norm, setting, inputs);
+  const VarOutputs y = tape.apply_all(*tape.operators().batch_norm, setting, inputs);
   if (tape.recording()) advance(y[1].value());
   return y[0];
 }

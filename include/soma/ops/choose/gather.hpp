@@ -3,8 +3,8 @@
 // y[.., i, ..] = x[.., index[.., i, ..], ..]. The index has the rank of x and, in the other
 // dimensions, at most its sizes.
 
-#include <soma/ops/basic.hpp>
 #include <soma/ops/choose/elements.hpp>
+#include <soma/ops/choose/settings.hpp>
 #include <soma/ops/plain_call.hpp>
 #include <soma/ops/rows/embedding.hpp>
 #include <soma/ops/run.hpp>

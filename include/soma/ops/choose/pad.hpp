@@ -2,8 +2,8 @@
 // pad: surrounds x with elements of one value, before and behind its last dimensions (at most
 // four).
 
-#include <soma/ops/basic.hpp>
 #include <soma/ops/choose/elements.hpp>
+#include <soma/ops/choose/settings.hpp>
 #include <soma/ops/plain_call.hpp>
 #include <soma/ops/run.hpp>
 #include <soma/ops/samples.hpp>

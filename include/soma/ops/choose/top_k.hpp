@@ -3,8 +3,8 @@
 // Among equal elements the first comes first; NaN comes before all numbers, either way. The
 // gradient goes to the chosen elements.
 
-#include <soma/ops/basic.hpp>
 #include <soma/ops/choose/elements.hpp>
+#include <soma/ops/choose/settings.hpp>
 #include <soma/ops/plain_call.hpp>
 #include <soma/ops/run.hpp>
 #include <soma/ops/samples.hpp>

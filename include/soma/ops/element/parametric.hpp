@@ -3,7 +3,7 @@
 // any slope. y has x's type; computed in fp32 (powers in double), rounded once.
 
 #include <soma/numeric/portable_math.hpp>
-#include <soma/ops/basic.hpp>
+#include <soma/ops/element/settings.hpp>
 #include <soma/ops/elementwise.hpp>
 #include <soma/ops/run.hpp>
 #include <soma/ops/samples.hpp>

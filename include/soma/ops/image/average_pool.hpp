@@ -3,8 +3,8 @@
 // window, either with the zeros around the image or over real pixels only. Adaptive: window i of n
 // covers the pixels from floor(i H / n) up to, but not including, ceil((i + 1) H / n).
 
-#include <soma/ops/basic.hpp>
 #include <soma/ops/image/convolution.hpp>
+#include <soma/ops/image/settings.hpp>
 #include <soma/ops/plain_call.hpp>
 #include <soma/ops/run.hpp>
 #include <soma/ops/samples.hpp>

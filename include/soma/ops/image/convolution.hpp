@@ -144,7 +144,7 @@ inline void convolution_host(const OperatorCall& call) {
     args.a = {.data = weight.raw(), .row_stride = sizes.patch};
     args.b = {.data = sizes.columns(workspace), .row_stride = 1, .column_stride = sizes.patch};
     args.c = {.data = y, .row_stride = sizes.pixels};
-    args.eviction.accumulate = true;
+    args.epilogue.accumulate = true;
     args.workspace = sizes.product(workspace);
     context.kernels().gemm.multiply(args);
   });
@@ -209,7 +209,7 @@ inline void convolution_backward_host(const OperatorCall& call) {
       args.a = {.data = dy.data<float>() + i * sizes.result, .row_stride = sizes.pixels};
       args.b = {.data = sizes.columns(workspace), .row_stride = sizes.patch};
       args.c = {.data = sums + shard * sizes.outputs * sizes.patch, .row_stride = sizes.patch};
-      args.eviction.accumulate = true;
+      args.epilogue.accumulate = true;
       args.workspace = sizes.product(workspace);
       context.kernels().gemm.multiply(args);
       context.kernels().reduce.rows(

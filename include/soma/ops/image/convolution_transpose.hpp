@@ -4,8 +4,8 @@
 // stride - 2 pad + kernel + extra. On a device it consists of the operators of convolutions, which
 // the device has.
 
-#include <soma/ops/basic.hpp>
 #include <soma/ops/image/convolution.hpp>
+#include <soma/ops/image/settings.hpp>
 #include <soma/ops/run.hpp>
 #include <soma/ops/samples.hpp>
 

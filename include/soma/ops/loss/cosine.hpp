@@ -6,8 +6,8 @@
 // in double.
 
 #include <soma/numeric/portable_math.hpp>
-#include <soma/ops/basic.hpp>
 #include <soma/ops/loss/loss.hpp>
+#include <soma/ops/loss/settings.hpp>
 #include <soma/ops/plain_call.hpp>
 #include <soma/ops/run.hpp>
 #include <soma/ops/samples.hpp>

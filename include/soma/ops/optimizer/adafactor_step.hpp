@@ -11,8 +11,8 @@
 // first by rows, then over the row sums. A sparse gradient counts as zero elsewhere.
 
 #include <soma/numeric/portable_math.hpp>
-#include <soma/ops/basic.hpp>
 #include <soma/ops/optimizer/optimizer_steps.hpp>
+#include <soma/ops/optimizer/settings.hpp>
 #include <soma/ops/plain_call.hpp>
 
 #include <algorithm>

@@ -2,8 +2,8 @@
 // The step of RMSprop and Adagrad (RmsArgs): an operator without outputs, which writes its inputs,
 // as in optimizer_steps.hpp.
 
-#include <soma/ops/basic.hpp>
 #include <soma/ops/optimizer/optimizer_steps.hpp>
+#include <soma/ops/optimizer/settings.hpp>
 
 #include <cstddef>
 

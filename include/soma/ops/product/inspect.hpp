@@ -26,8 +26,8 @@ inline numeric::Inspection inspect_conversion(Context& context, const Tensor& x,
   const Quantizer& quantizer = setting.quantizer;
   const bool codes = quantized_code_dtype(quantizer) >= 0;
   const bool scaled = quantizer.scaling.policy != ScalePolicy::none;
-  const Granule granule =
-      soma::granule(scaled ? quantizer.scaling.granularity : Granularity::tensor);
+  const ScalingBlock block =
+      scaling_block(scaled ? quantizer.scaling.granularity : Granularity::tensor);
   const std::size_t rows = before.shape().rows(), columns = before.shape().columns();
   const ScaleGrid grid =
       scale_grid(scaled ? quantizer.scaling.granularity : Granularity::tensor, rows, columns);
@@ -39,8 +39,8 @@ inline numeric::Inspection inspect_conversion(Context& context, const Tensor& x,
   const auto inspect_rows = [&](numeric::Inspection& result, std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i)
       for (std::size_t j = 0; j < columns; ++j) {
-        const std::size_t row = granule.rows == 0 ? 0 : i / granule.rows;
-        const std::size_t column = granule.columns == 0 ? 0 : j / granule.columns;
+        const std::size_t row = block.rows == 0 ? 0 : i / block.rows;
+        const std::size_t column = block.columns == 0 ? 0 : j / block.columns;
         const float scale = located ? scales.data<float>()[row * grid.columns + column] : 1.0f;
         const float stored = after.data<float>()[i * columns + j];
         numeric::inspect(

@@ -1,6 +1,6 @@
 #pragma once
 // Linear: y = dropout(activation(x W^T + b)) + residual, one matrix product with everything else
-// fused into its eviction. x [..., K], W [N, K], b [N], residual [..., N].
+// fused into its epilogue. x [..., K], W [N, K], b [N], residual [..., N].
 
 #include <soma/kernels/gemm/multiply.hpp>
 #include <soma/ops/element/dropout.hpp>
@@ -60,12 +60,12 @@ inline void linear_host(const OperatorCall& call) {
   args.b.scale = setting.weight_scale;
   args.c = target(y);
   args.accumulation = setting.accumulation;
-  args.eviction.bias = floats(bias);
-  args.eviction.activation = setting.activation;
-  args.eviction.dropout = dropout_args(setting.dropout, call.sequences, args.m, args.n);
-  if (residual.defined()) args.eviction.residual = operand(residual);
+  args.epilogue.bias = floats(bias);
+  args.epilogue.activation = setting.activation;
+  args.epilogue.dropout = dropout_args(setting.dropout, call.sequences, args.m, args.n);
+  if (residual.defined()) args.epilogue.residual = operand(residual);
   if (setting.activation != Activation::none)
-    args.eviction.pre_activation = target(call.outputs[1]);
+    args.epilogue.pre_activation = target(call.outputs[1]);
   multiply(context, args);
 }
 

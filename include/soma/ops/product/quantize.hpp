@@ -2,19 +2,19 @@
 // Quantize: numbers of a narrow format with scales, as an operand of a matrix product. All leading
 // dimensions of x are rows.
 //
-// Outputs: values (shape of x), scales (fp32, one for each granule: rows of scales by columns of
-// scales) and amax (fp32, [1]: the largest finite |x|). Values have the type quantized_dtype().
+// Outputs: values (shape of x), scales (fp32, one for each scaling block: rows of scales by columns
+// of scales) and amax (fp32, [1]: the largest finite |x|). Values have the type quantized_dtype().
 // They are codes with one scale, which the product applies; or they are numbers times their scales,
 // which the product multiplies directly.
 //
-// Granules lie along a row: Granularity::row, 1 x 128 and groups of 32 are parts of a row, and 128
-// x 128 blocks start from the first row of each shard. If the sum runs down the columns
+// Scaling blocks lie along a row: Granularity::row, 1 x 128 and groups of 32 are parts of a row,
+// and 128 x 128 blocks start from the first row of each shard. If the sum runs down the columns
 // (along_rows), the first three are a column, and 128 or 32 rows of a column; all start anew at
 // each shard. Without sequences, shards are the even cut of a sum over rows. Parameters belong to
-// no batch and are not cut. A shard without rows has no granules.
+// no batch and are not cut. A shard without rows has no scaling blocks.
 //
-// Stochastic rounding draws by logical index, whatever the granules. It costs two passes over the
-// data if the scale is a whole tensor's amax, else one.
+// Stochastic rounding draws by logical index, whatever the scaling blocks. It costs two passes over
+// the data if the scale is a whole tensor's amax, else one.
 
 #include <soma/kernels/convert/convert.hpp>
 #include <soma/ops/product/quantize_grid.hpp>
@@ -147,8 +147,8 @@ inline float quantize_whole(const OperatorCall& call, const QuantizeGrid& grid, 
   return amax.value();
 }
 
-inline float quantize_granules(const OperatorCall& call, const QuantizeGrid& grid,
-                               const QuantizeArgs& args) {
+inline float quantize_blocks(const OperatorCall& call, const QuantizeGrid& grid,
+                             const QuantizeArgs& args) {
   const ScaleGrid scales = grid.scales();
   if (call.inputs[0].elements() == 0)  // rows without columns
     std::fill_n(args.scales, scales.size(), 1.0f);
@@ -192,15 +192,15 @@ inline void quantize_host(const OperatorCall& call) {
   args.codes = quantized_code_dtype(setting.quantizer) >= 0;
   args.scales = call.outputs[1].mutable_data<float>();
   call.outputs[2].mutable_data<float>()[0] =
-      grid.one_scale() ? quantize_whole(call, grid, args) : quantize_granules(call, grid, args);
+      grid.one_scale() ? quantize_whole(call, grid, args) : quantize_blocks(call, grid, args);
 }
 
-// The group of granules of each row, and the rest of the definition: element by element, by the
-// scalar codec. Not for a batch whose shards follow its sequences.
+// The group of scaling blocks of each row, and the rest of the definition: element by element, by
+// the scalar codec. Not for a batch whose shards follow its sequences.
 inline std::vector<std::size_t> reference_row_groups(const QuantizeSetting& setting,
                                                      std::size_t rows) {
   const Scaling& scaling = setting.quantizer.scaling;
-  const Granule along = granule(scaling.granularity);
+  const ScalingBlock along = scaling_block(scaling.granularity);
   const bool turned = setting.along_rows && scaling.granularity != Granularity::block_128x128;
   const std::size_t step = turned ? along.columns : along.rows;
   std::vector<std::size_t> groups(rows, 0);
@@ -243,11 +243,11 @@ inline std::vector<ReferenceTensor> quantize_reference(const Sample& sample,
   const std::size_t rows = inputs[0].shape.rows(), columns = inputs[0].shape.columns();
   const std::vector<std::size_t> row_groups = reference_row_groups(setting, rows);
   const bool turned = setting.along_rows && scaling.granularity != Granularity::block_128x128;
-  const Granule along = granule(scaling.granularity);
+  const ScalingBlock along = scaling_block(scaling.granularity);
   const std::size_t width = one ? 0 : turned ? along.rows : along.columns;
   const std::size_t grid_columns = width == 0 ? 1 : (columns + width - 1) / width;
   const std::size_t grid_rows = one ? 1 : rows == 0 ? 0 : row_groups.back() + 1;
-  const auto granule_of = [&](std::size_t i) {
+  const auto block_of = [&](std::size_t i) {
     return row_groups[i / columns] * grid_columns + (width == 0 ? 0 : i % columns / width);
   };
 
@@ -256,7 +256,7 @@ inline std::vector<ReferenceTensor> quantize_reference(const Sample& sample,
   const std::vector<double>& x = inputs[0].values;
   for (std::size_t i = 0; i < x.size(); ++i)
     if (const auto size = static_cast<float>(std::fabs(x[i])); std::isfinite(size)) {
-      amax[granule_of(i)] = (std::max)(amax[granule_of(i)], size);
+      amax[block_of(i)] = (std::max)(amax[block_of(i)], size);
       largest = (std::max)(largest, size);
     }
   for (std::size_t g = 0; g < scales.size(); ++g)
@@ -268,7 +268,7 @@ inline std::vector<ReferenceTensor> quantize_reference(const Sample& sample,
   const float limit = decode(quantizer.format, quantizer.format.max_finite_code());
   ReferenceTensor values{inputs[0].shape, {}};
   for (std::size_t i = 0; i < x.size(); ++i) {
-    const float scale = scales[granule_of(i)];
+    const float scale = scales[block_of(i)];
     auto value = static_cast<float>(x[i]);
     if (scaling.policy != ScalePolicy::none) {
       const float product = value * (1.0f / scale);

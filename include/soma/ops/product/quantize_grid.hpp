@@ -1,5 +1,5 @@
 #pragma once
-// QuantizeGrid: the bounds of ops::quantize's granules, and their distribution to threads.
+// QuantizeGrid: the bounds of ops::quantize's scaling blocks, and their distribution to threads.
 
 #include <soma/ops/settings.hpp>
 #include <soma/ops/support.hpp>
@@ -14,14 +14,14 @@ constexpr bool has_one_scale(const Scaling& scaling) {
   return scaling.policy == ScalePolicy::none || scaling.granularity == Granularity::tensor;
 }
 
-// The division of x's rows and columns into granules.
+// The division of x's rows and columns into scaling blocks.
 class QuantizeGrid {
  public:
   QuantizeGrid(const QuantizeSetting& setting, const Sequences& sequences, std::size_t rows,
                std::size_t columns)
       : shards_(sequences, rows), whole_{0, rows}, columns_(columns) {
     const Granularity granularity = setting.quantizer.scaling.granularity;
-    const Granule along = granule(granularity);
+    const ScalingBlock along = scaling_block(granularity);
     one_scale_ = has_one_scale(setting.quantizer.scaling);
     const bool turned =
         !one_scale_ && setting.along_rows && granularity != Granularity::block_128x128;
@@ -37,7 +37,7 @@ class QuantizeGrid {
   QuantizeGrid& operator=(const QuantizeGrid&) = delete;
 
   bool one_scale() const { return one_scale_; }
-  // The size of a granule: 0 rows means all rows of a shard, 0 columns all columns.
+  // The size of a scaling block: 0 rows means all rows of a shard, 0 columns all columns.
   std::size_t group_rows() const { return group_rows_; }
   std::size_t group_columns() const { return group_columns_; }
   // Rows and columns of scales.
@@ -47,7 +47,7 @@ class QuantizeGrid {
   }
 
   // Calls call(first row, rows, first column, columns, row of scales) for parts that consist of
-  // whole granules and lie in one shard, on all threads.
+  // whole scaling blocks and lie in one shard, on all threads.
   template <class Call>
   void for_parts(Context& context, const Call& call) const {
     const std::size_t width =
@@ -68,7 +68,7 @@ class QuantizeGrid {
   }
 
  private:
-  static constexpr std::size_t part_columns = 2048;  // whole granules
+  static constexpr std::size_t part_columns = 2048;  // whole scaling blocks
 
   std::size_t groups_in(std::size_t segment) const {
     const std::size_t rows = segments_.bounds[segment + 1] - segments_.bounds[segment];

@@ -7,9 +7,9 @@
 // over the ranks that share the batch along the same tree. So the bits depend neither on threads
 // nor on ranks.
 
-#include <soma/ops/basic.hpp>
 #include <soma/ops/plain_call.hpp>
 #include <soma/ops/rows/reduce.hpp>
+#include <soma/ops/rows/settings.hpp>
 #include <soma/ops/run.hpp>
 #include <soma/ops/samples.hpp>
 #include <soma/ops/support.hpp>

@@ -147,8 +147,8 @@ class StepProduct {
         GemmArgs args = all_;
         args.a.data = a + row * all_.k;
         args.c.data = c + row * all_.n;
-        args.eviction.bias = bias;
-        args.eviction.accumulate = accumulate;
+        args.epilogue.bias = bias;
+        args.epilogue.accumulate = accumulate;
         args = part_of(pane, (std::min)(most, rows - row), args);
         args.workspace = workspace;
         context_.kernels().gemm.multiply(args);

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <soma/ops/basic.hpp>
+#include <soma/ops/optimizer/settings.hpp>
 #include <soma/optim/optimizer.hpp>
 #include <utility>
 #include <vector>
@@ -61,7 +61,7 @@ SOMA_INLINE void Adafactor::step(const Step& step) {
                                    .stream = slot.stream,
                                    .step = static_cast<std::uint32_t>(slot.steps)};
     if (weight.elements() != 0)
-      run(context_, *context_.built_in().basic->adafactor_step, setting,
+      run(context_, *context_.built_in().adafactor_step, setting,
           {weight, gradient.values, gradient.rows, slot.first, slot.second});
     ++slot.steps;
   }

@@ -40,10 +40,10 @@ struct ProductCut {
   }
 };
 
-// a [m, k] b [k, n], both summed over the inner dimension. Calls evict(sums, row, column) for every
+// a [m, k] b [k, n], both summed over the inner dimension. Calls epilogue(sums, row, column) for every
 // block of the result; sums is fp32 [up to 128, up to 512], in PSUM if k is not 0.
-template <class Evict>
-void product(Core& core, const InnerOperand& a, const InnerOperand& b, const Evict& evict) {
+template <class Epilogue>
+void product(Core& core, const InnerOperand& a, const InnerOperand& b, const Epilogue& epilogue) {
   using neuroncore::Accumulate;
   const std::size_t m = a.outer(), n = b.outer(), k = a.inner();
   if (k == 0) {
@@ -52,7 +52,7 @@ void product(Core& core, const InnerOperand& a, const InnerOperand& b, const Evi
     core.vector.memset(zeros, 0);
     for_pieces(m, lanes, [&](std::size_t row, std::size_t rows) {
       for_pieces(n, bank_columns, [&](std::size_t column, std::size_t columns) {
-        evict(zeros.rows(0, rows).columns(0, columns), row, column);
+        epilogue(zeros.rows(0, rows).columns(0, columns), row, column);
       });
     });
     return;
@@ -109,7 +109,7 @@ void product(Core& core, const InnerOperand& a, const InnerOperand& b, const Evi
                                  part_of_strip(block, columns, column, count).rows(0, part),
                                  begin + at == 0 ? Accumulate::no : Accumulate::yes);
             });
-            if (begin + inner == k) evict(sums, group_row + row, first + column);
+            if (begin + inner == k) epilogue(sums, group_row + row, first + column);
           });
         });
       });

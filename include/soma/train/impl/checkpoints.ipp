@@ -1,14 +1,14 @@
 #pragma once
-// The functions of checkpoints.hpp.
+// Saves a run and resumes a saved one.
 
-#include <soma/train/checkpoints.hpp>
+#include <soma/nn/state.hpp>
+#include <soma/state/operators.hpp>
+#include <soma/train/identity.hpp>
+#include <soma/train/impl/trainer_base.ipp>
+#include <soma/train/trainer_base.hpp>
 
 #include <cstdint>
 #include <exception>
-#include <soma/state/operators.hpp>
-#include <soma/train/evaluations.hpp>
-#include <soma/train/identity.hpp>
-#include <soma/train/trainer_base.hpp>
 #include <string>
 #include <utility>
 
@@ -53,6 +53,24 @@ SOMA_INLINE void TrainerBase::save(const data::BatchSource& batches, const StopF
   be_patient(stop);
   tell([&](Callback& callback) { callback.on_checkpoint(progress_.step); });
 }
+
+#if SOMA_HAS_EXCEPTIONS
+// Saves the last whole step after a stop during which other ranks did not answer: every rank has
+// the whole state, unless ranks share the optimizer's states or have a stage each. The error that
+// ended the run stays the one that is reported.
+SOMA_INLINE void TrainerBase::save_alone(const data::BatchSource& batches,
+                                         const std::exception& reason) noexcept {
+  const auto* known = dynamic_cast<const Error*>(&reason);
+  if (known == nullptr || known->id() != error_id::stopped || !between_steps_ || !has_store_ ||
+      !ranks_->first() || ranks_->saves_parts() || saved_at_ == progress_.step)
+    return;
+  try {
+    options_.checkpoints->save(progress_.step, checkpoint_of(batches));
+  } catch (const std::exception& error) {
+    context_.log(LogLevel::error, error.what());
+  }
+}
+#endif
 
 SOMA_INLINE void TrainerBase::resume(data::BatchSource& batches) {
   Checkpoint checkpoint;

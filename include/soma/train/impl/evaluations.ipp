@@ -1,19 +1,19 @@
 #pragma once
-// The functions of evaluations.hpp.
+// Evaluates during a run, keeps the best weights, and reports evaluations to callbacks.
 
-#include <soma/train/evaluations.hpp>
+#include <soma/train/impl/trainer_base.ipp>
+#include <soma/train/stoppable_source.hpp>
+#include <soma/train/trainer_base.hpp>
 
 #include <cmath>
 #include <cstdint>
-#include <exception>
 #include <optional>
-#include <soma/train/stoppable_source.hpp>
-#include <soma/train/trainer_base.hpp>
 #include <string>
 #include <utility>
 
 namespace SOMA_NAMESPACE::train::detail {
 
+// The value that best_metric names.
 SOMA_INLINE Comparison comparison_of(const Evaluation& evaluation, const std::string& name) {
   if (name == "loss") return {evaluation.loss, false};
   const metrics::Value* value = metrics::find(evaluation.values, name);

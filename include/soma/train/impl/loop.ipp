@@ -1,83 +1,23 @@
 #pragma once
-// The functions of loop.hpp.
+// The loop of a run, and one step of it.
 
-#include <soma/train/loop.hpp>
-
-#include <cmath>
-#include <exception>
 #include <soma/optim/gradients.hpp>
+#include <soma/runtime/float_environment.hpp>
 #include <soma/runtime/usage.hpp>
-#include <soma/train/checkpoints.hpp>
-#include <soma/train/checks.hpp>
-#include <soma/train/evaluations.hpp>
+#include <soma/train/impl/trainer_base.ipp>
 #include <soma/train/stoppable_source.hpp>
 #include <soma/train/trainer_base.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <exception>
+#include <optional>
 #include <string>
 #include <utility>
 
-namespace SOMA_NAMESPACE::train {
-
-SOMA_INLINE TrainerBase::TrainerBase(Context& context, nn::Task& task,
-                                     const TrainerOptions& options, MakeParts make_parts)
-    : context_(context),
-      task_(task),
-      options_(options),
-      schedule_(schedule_of(task, options)),
-      precision_(context, options.precision, options.seed) {
-  make_parts(context, task, options_, precision_, ranks_, own_gradients_);
-  check_options(task, options, ranks_->first());
-  ranks_->check(task, options.optimizer);
-  gradients_ = options.gradients == nullptr ? own_gradients_.get() : options.gradients;
-  make_optimizer();
-  ranks_->join(precision_, *optimizer_);
-}
-
-// One process, or the ranks that share each batch.
-SOMA_INLINE void TrainerBase::make_plain(Context& context, nn::Task& task,
-                                         const TrainerOptions& options, PrecisionState& precision,
-                                         Owned<Ranks>& ranks, Owned<StepGradients>& gradients) {
-  if (options.pipeline.partitions != 1 || options.pipeline.microbatches != 1)
-    fail(error_id::train_options, "Trainer", "pipeline",
-         std::to_string(options.pipeline.partitions) + " partitions, " +
-             std::to_string(options.pipeline.microbatches) + " micro-batches",
-         "a PipelineTrainer (soma/pipeline.hpp), which has them");
-  ranks = make_ranks(context, options);
-  if (options.gradients == nullptr)
-    gradients =
-        Owned<StepGradients>::make<TapeGradients>(context, task, precision, *ranks, options.seed);
-}
-
-}  // namespace SOMA_NAMESPACE::train
-
 namespace SOMA_NAMESPACE::train::detail {
 
-SOMA_INLINE void give_precision(Context& context, const Parameters& parameters,
-                                const Precision& precision) {
-  const DType weights = find_dtype(precision.weights.format);
-  for (const Parameter& parameter : parameters) {
-    const Tensor& value = parameter.var.value();
-    if (value.rank() < 2 || value.dtype() == weights) continue;
-    if (!value.defined()) {  // it gets that type when it is made
-      parameter.var.drop_value(weights);
-      continue;
-    }
-    parameter.var.set_value(
-        run(context, *context.built_in().cast, CastSetting{.dtype = weights}, {value})[0]);
-  }
-}
-
-SOMA_INLINE std::uint64_t count_steps(const data::BatchSource& batches,
-                                      const TrainerOptions& options) {
-  std::uint64_t total = 0;
-  for (std::uint64_t epoch = 0; epoch < options.epochs; ++epoch) {
-    const std::uint64_t count = batches.batches(epoch);
-    if (count == 0) return options.max_steps;
-    total += (count + options.accumulate - 1) / options.accumulate;
-    if (options.max_steps != 0 && total >= options.max_steps) return options.max_steps;
-  }
-  return options.epochs == 0 ? options.max_steps : total;
-}
-
+// True if the source stands after the last batch of an epoch, and not yet in the next epoch.
 SOMA_INLINE bool at_epoch_end(const data::BatchSource& batches) {
   const data::Position end = batches.position();
   return end.batch != 0 && end.batch == batches.batches(end.epoch);
@@ -96,69 +36,6 @@ SOMA_INLINE void add_step(Report& report, const StepInfo& step) {
 }  // namespace SOMA_NAMESPACE::train::detail
 
 namespace SOMA_NAMESPACE::train {
-
-SOMA_INLINE void TrainerBase::make_optimizer() {
-  const Parameters& all = gradients_->model_parameters();
-  detail::give_precision(context_, all, options_.precision);
-  optimizer_ = options_.optimizer;
-  if (optimizer_ != nullptr) return;
-  const auto decay = static_cast<float>(options_.weight_decay.value_or(0.01));
-  const optim::AdamWOptions options{
-      .storage = {.state = find_dtype(options_.precision.moments.format),
-                  .state_rounding = options_.precision.moments.rounding,
-                  .weight_rounding = options_.precision.weights.rounding,
-                  .seed = options_.seed}};
-  if (options_.decay_all)
-    own_optimizer_.emplace(
-        context_, std::vector<optim::Group>{{.parameters = all, .weight_decay = decay}}, options);
-  else
-    own_optimizer_.emplace(context_, optim::decay_groups(all, decay), options);
-  optimizer_ = &*own_optimizer_;
-}
-
-// Checks everything that can be wrong before the first step, and sets the run to its beginning or
-// to the checkpoint that it resumes.
-SOMA_INLINE void TrainerBase::begin(data::BatchSource& batches,
-                                    const data::BatchSource* validation) {
-  const std::uint64_t steps = detail::count_steps(batches, options_);
-  if (steps == 0 && schedule_.depends_on_steps())
-    fail(error_id::train_steps_unknown, "Trainer::fit", "batches", "a source of unknown length",
-         "max_steps, or a schedule that does not depend on the length");
-  if (validation == nullptr && schedule_.decay == optim::Decay::plateau)
-    fail(error_id::train_options, "Trainer::fit", "validation", "no source for evaluations",
-         "a source: a plateau schedule needs evaluations");
-  schedule_.steps = steps;
-  schedule_.check();
-  progress_ = {};
-  progress_.steps = steps;
-  for (Callback* callback : callbacks_) {  // forget the requests of an earlier run
-    callback->take_stop();
-    callback->take_save();
-  }
-  struct Description final : Ranks::RunDescription {
-    Description(const TrainerBase& own, const data::BatchSource& source,
-                const data::BatchSource* evaluated)
-        : trainer(own), batches(source), validation(evaluated) {}
-    Record make() const override {
-      return agreement_of(trainer.identity(batches), trainer.gradients_->model_parameters(),
-                          validation, trainer.options_, trainer.progress_.steps,
-                          trainer.ranks_->saves_parts());
-    }
-    const TrainerBase& trainer;
-    const data::BatchSource& batches;
-    const data::BatchSource* validation;
-  };
-  ranks_->begin(Description(*this, batches, validation), gradients_->model_parameters());
-  gradients_->begin(batches);
-  has_store_ = ranks_->from_first(options_.checkpoints != nullptr);
-  if (has_store_ && ranks_->saves_parts()) ranks_->check_store(options_.checkpoints);
-  best_.begin(options_.checkpoints, has_store_);
-  batches.seek({});
-  if (options_.resume) resume(batches);
-  saved_at_ = progress_.step;
-  // Some sources need a pass over the data for this: an urgent checkpoint cannot wait for it.
-  if (has_store_) batches.hash();
-}
 
 // Clips the gradients, takes the step and returns its description.
 SOMA_INLINE StepInfo TrainerBase::step(const StepSums& sums) {
@@ -222,107 +99,83 @@ SOMA_INLINE void TrainerBase::finish(const data::BatchSource& batches, Report& r
   report.peak_resident_bytes = peak_resident_bytes();
 }
 
-SOMA_INLINE Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* validation,
-                                      const StopFlag* stop) {
-  const std::int64_t start = monotonic_nanoseconds();
-  failure_ = nullptr;
-  between_steps_ = false;
-  // Before the first step there is nothing to lose. Rank 0 reports it.
-  ranks_->give_up_after(stop, ranks_->first() ? 0 : 2);
-  begin(batches, validation);
-  const std::uint64_t steps = progress_.steps;
-  const auto out_of_patience = [&] {
-    return options_.patience != 0 && progress_.stale >= options_.patience;
-  };
-  Report report;
-  report.first_step = progress_.step;
+SOMA_INLINE void TrainerBase::tell_start() {
   RunInfo run{.first_step = progress_.step,
-              .steps = steps,
+              .steps = progress_.steps,
               .epochs = options_.epochs,
               .threads = context_.executor().width,
               .ranks = ranks_->count()};
   for (const Parameter& parameter : gradients_->model_parameters())
     run.parameters += parameter.value().elements();
   for (Callback* callback : callbacks_) callback->on_start(run);
-  patience_seconds_ = options_.stop_patience;
-  be_patient(stop);
-  between_steps_ = true;
+}
 
-  if (validation != nullptr && evaluation_is_due(batches)) {
-    const data::Position place = batches.position();
-    report.interrupted =
-        !evaluate(*validation, report,
-                  place.batch == 0 && place.epoch != 0 ? place.epoch - 1 : place.epoch, stop);
+SOMA_INLINE bool TrainerBase::out_of_patience() const {
+  return options_.patience != 0 && progress_.stale >= options_.patience;
+}
+
+SOMA_INLINE bool TrainerBase::steps_remain() const {
+  return progress_.steps == 0 || progress_.step < progress_.steps;
+}
+
+// The step with these gradients, and its report to the callbacks. `start`: when reading began.
+SOMA_INLINE void TrainerBase::take_step(const StepSums& sums, const data::BatchSource& batches,
+                                        std::uint64_t epoch, std::int64_t start, Report& report,
+                                        const StopFlag* stop) {
+  between_steps_ = false;
+  StepInfo info = step(sums);
+  if (options_.same_graphs) ranks_->compare_graphs();
+  progress_.position = batches.position();
+  between_steps_ = true;
+  info.epoch = epoch;
+  info.seconds = static_cast<double>(monotonic_nanoseconds() - start) * 1e-9;
+  if (patience_seconds_ < 2 * info.seconds) {
+    patience_seconds_ = 2 * info.seconds;
+    be_patient(stop);
   }
-  report.stopped_early = out_of_patience();  // one that is resumed may have ended
-  const auto wants_more = [&] {
-    return (steps == 0 || progress_.step < steps) && !report.stopped_early && !report.interrupted;
-  };
-  StoppableSource source(batches, stoppable() ? stop : nullptr, *ranks_,
-                         StoppableSource::When::while_reading);
-  std::uint64_t empty_epochs = 0;
-  while (wants_more()) {
-    const std::uint64_t epoch = batches.position().epoch;
-    if (options_.epochs != 0 && epoch >= options_.epochs) break;
-    const std::int64_t step_start = monotonic_nanoseconds();
-    if (options_.same_graphs) ranks_->note_graphs();
-    const StepSums sums = gradients_->run(
-        source, {.step = progress_.step,
-                 .first_batch = progress_.batches,
-                 .batches = options_.accumulate,
-                 .loss_scale = options_.precision.loss_scaling ? scaler_.scale() : 1});
-    if ((report.interrupted = source.cut())) break;  // the step was not made
-    const bool any = sums.batches != 0;
-    if (any) {
-      empty_epochs = 0;
-      between_steps_ = false;
-      StepInfo info = step(sums);
-      if (options_.same_graphs) ranks_->compare_graphs();
-      progress_.position = batches.position();
-      between_steps_ = true;
-      info.epoch = epoch;
-      info.seconds = static_cast<double>(monotonic_nanoseconds() - step_start) * 1e-9;
-      if (patience_seconds_ < 2 * info.seconds) {
-        patience_seconds_ = 2 * info.seconds;
-        be_patient(stop);
-      }
-      detail::add_step(report, info);
-      tell([&](Callback& callback) { callback.on_step(info); });
-    } else if (++empty_epochs > 1) {
-      fail(error_id::train_options, "Trainer::fit", "batches", "a source without any",
-           "at least one batch in an epoch");
-    }
-    progress_.position = batches.position();
-    // The step itself may have reached the end, with fewer batches than it should accumulate.
-    const bool epoch_ended = batches.position().epoch != epoch;
-    const bool due = options_.evaluate_every == 0
-                         ? epoch_ended && progress_.step != progress_.evaluated_at
-                         : any && progress_.step % options_.evaluate_every == 0;
-    bool cut = validation != nullptr && due && !evaluate(*validation, report, epoch, stop);
-    report.stopped_early = out_of_patience();
-    bool enough = false, wants_save = false;
-    for (Callback* callback : callbacks_) {
-      enough |= callback->take_stop();
-      wants_save |= callback->take_save();
-    }
-    cut |= failure_ != nullptr || (any && stop != nullptr && stop->requested());
-    if (ranks_->any(enough || cut || wants_save)) {
-      if (ranks_->any(enough))
-        report.stopped_early = true;
-      else if (ranks_->any(cut))
-        report.interrupted = wants_more();
-      wants_save = has_store_ && ranks_->any(wants_save);
-    }
-    const bool save_is_due =
-        options_.checkpoint_every != 0 && any && progress_.step % options_.checkpoint_every == 0;
-    if ((save_is_due || wants_save) && !report.interrupted) {
-      save(batches, stop);
-      saved_at_ = progress_.step;
-    }
+  detail::add_step(report, info);
+  tell([&](Callback& callback) { callback.on_step(info); });
+}
+
+// True if an evaluation follows the step. `stepped`: false if only the rest of an epoch without a
+// batch was read.
+SOMA_INLINE bool TrainerBase::evaluates_after(const data::BatchSource& batches, std::uint64_t epoch,
+                                              bool stepped) const {
+  if (options_.evaluate_every != 0) return stepped && progress_.step % options_.evaluate_every == 0;
+  // The step itself may have reached the end, with fewer batches than it should accumulate.
+  return batches.position().epoch != epoch && progress_.step != progress_.evaluated_at;
+}
+
+// What follows a step and its evaluation, the same on all ranks. `cut`: the evaluation was cut
+// short.
+SOMA_INLINE auto TrainerBase::after_step(bool stepped, bool cut, const StopFlag* stop)
+    -> AfterStep {
+  AfterStep next;
+  if (out_of_patience()) next.stop = Stop::early;
+  bool enough = false, wants_save = false;
+  for (Callback* callback : callbacks_) {
+    enough |= callback->take_stop();
+    wants_save |= callback->take_save();
   }
-  clear_gradients(parameters());
-  report.complete = !report.interrupted;
-  optimizer_->settle();
+  cut |= failure_ != nullptr || (stepped && stop != nullptr && stop->requested());
+  if (ranks_->any(enough || cut || wants_save)) {
+    if (ranks_->any(enough))
+      next.stop = Stop::early;
+    else if (ranks_->any(cut) && next.stop == Stop::no && steps_remain())
+      next.stop = Stop::interrupted;
+    wants_save = has_store_ && ranks_->any(wants_save);
+  }
+
+  const bool save_is_due =
+      options_.checkpoint_every != 0 && stepped && progress_.step % options_.checkpoint_every == 0;
+  next.save = (save_is_due || wants_save) && next.stop != Stop::interrupted;
+  return next;
+}
+
+// The last evaluation and the last checkpoint.
+SOMA_INLINE void TrainerBase::end_run(const data::BatchSource& batches,
+                                      data::BatchSource* validation, Report& report,
+                                      const StopFlag* stop) {
   // At the end of an epoch a longer run evaluates too, and a checkpoint stores the evaluation.
   // Elsewhere a longer run would not evaluate, so the checkpoint comes first.
   const auto save_end = [&] {
@@ -341,16 +194,86 @@ SOMA_INLINE Report TrainerBase::train(data::BatchSource& batches, data::BatchSou
     ranks_->barrier();  // ends with what the rank with the failure says
   }
 #endif
+}
+
+// The best weights, and an evaluation of them that the run has not made yet.
+SOMA_INLINE void TrainerBase::choose_weights(data::BatchSource* validation, Report& report,
+                                             const StopFlag* stop) {
   if (options_.keep_best && progress_.has_best && !report.interrupted)
     best_.load(context_, *ranks_, parameters());
   if (options_.keep_best && progress_.has_best) report.best_metric = options_.best_metric;
   // The weights were evaluated before this run resumed from a checkpoint.
-  if (validation != nullptr && !report.interrupted && !report.evaluated) {
-    if (std::optional<Evaluation> evaluation = measure(*validation, stop))
-      report.take(std::move(*evaluation));
-    else
-      report.interrupted = true;
+  if (validation == nullptr || report.interrupted || report.evaluated) return;
+  if (std::optional<Evaluation> evaluation = measure(*validation, stop))
+    report.take(std::move(*evaluation));
+  else
+    report.interrupted = true;
+}
+
+SOMA_INLINE Report TrainerBase::train(data::BatchSource& batches, data::BatchSource* validation,
+                                      const StopFlag* stop) {
+  const std::int64_t start = monotonic_nanoseconds();
+  failure_ = nullptr;
+  between_steps_ = false;
+  // Before the first step there is nothing to lose. Rank 0 reports it.
+  ranks_->give_up_after(stop, ranks_->first() ? 0 : 2);
+  begin(batches, validation);
+  Report report;
+  report.first_step = progress_.step;
+  tell_start();
+  patience_seconds_ = options_.stop_patience;
+  be_patient(stop);
+  between_steps_ = true;
+
+  if (validation != nullptr && evaluation_is_due(batches)) {
+    const data::Position at = batches.position();
+    const std::uint64_t epoch = at.batch == 0 && at.epoch != 0 ? at.epoch - 1 : at.epoch;
+    report.interrupted = !evaluate(*validation, report, epoch, stop);
   }
+  report.stopped_early = out_of_patience();  // one that is resumed may have ended
+
+  StoppableSource source(batches, stoppable() ? stop : nullptr, *ranks_,
+                         StoppableSource::When::while_reading);
+  std::uint64_t empty_epochs = 0;
+  while (steps_remain() && !report.stopped_early && !report.interrupted) {
+    const std::uint64_t epoch = batches.position().epoch;
+    if (options_.epochs != 0 && epoch >= options_.epochs) break;
+
+    const std::int64_t step_start = monotonic_nanoseconds();
+    if (options_.same_graphs) ranks_->note_graphs();
+    const StepSums sums = gradients_->run(
+        source, {.step = progress_.step,
+                 .first_batch = progress_.batches,
+                 .batches = options_.accumulate,
+                 .loss_scale = options_.precision.loss_scaling ? scaler_.scale() : 1});
+    if (source.cut()) {  // the step was not made
+      report.interrupted = true;
+      break;
+    }
+
+    const bool stepped = sums.batches != 0;
+    empty_epochs = stepped ? 0 : empty_epochs + 1;
+    if (empty_epochs > 1)
+      fail(error_id::train_options, "Trainer::fit", "batches", "a source without any",
+           "at least one batch in an epoch");
+    if (stepped) take_step(sums, batches, epoch, step_start, report, stop);
+    progress_.position = batches.position();
+
+    const bool due = validation != nullptr && evaluates_after(batches, epoch, stepped);
+    const bool cut = due && !evaluate(*validation, report, epoch, stop);
+    const AfterStep next = after_step(stepped, cut, stop);
+    report.stopped_early = next.stop == Stop::early;
+    report.interrupted = next.stop == Stop::interrupted;
+    if (next.save) {
+      save(batches, stop);
+      saved_at_ = progress_.step;
+    }
+  }
+  clear_gradients(parameters());
+  report.complete = !report.interrupted;
+  optimizer_->settle();
+  end_run(batches, validation, report, stop);
+  choose_weights(validation, report, stop);
   ranks_->give_up_after(nullptr, 0);
 
   finish(batches, report);

@@ -9,7 +9,6 @@
 #include <optional>
 #include <soma/base/owned.hpp>
 #include <soma/data/part.hpp>
-#include <soma/ops/basic.hpp>
 #include <soma/ops/device.hpp>
 #include <soma/ops/graph_log.hpp>
 #include <soma/parallel/agreement.hpp>

@@ -5,10 +5,6 @@
 
 #include <exception>
 #include <optional>
-#include <soma/train/loop.hpp>
-#include <soma/train/pipeline/begin.hpp>
-#include <soma/train/pipeline/evaluate.hpp>
-#include <soma/train/pipeline/report.hpp>
 
 namespace SOMA_NAMESPACE::train {
 

@@ -1,6 +1,7 @@
 #pragma once
 // PipelineGradients: StepGradients by a pipeline of stages, one rank each, and replicas of it.
-// Weights, losses and norms have the bits of one process.
+// Weights, losses and norms have the bits of one process. The members are in impl/begin.ipp,
+// impl/gradients.ipp, impl/evaluate.ipp and impl/report.ipp.
 
 #include <soma/train/events.hpp>
 #include <soma/train/pipeline/planner.hpp>
@@ -9,19 +10,20 @@
 #include <soma/train/pipeline/tensors.hpp>
 #include <soma/train/step_gradients.hpp>
 
-#include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <span>
-#include <string>
-#include <utility>
 #include <vector>
 
 namespace SOMA_NAMESPACE::train {
 
-struct StageReport;  // report.hpp
+// The report of one stage. Times are 0 if nothing was measured before the run.
+struct StageReport {
+  double parameters = 0;             // numbers of it
+  double predicted_activations = 0;  // bytes of the micro-batches in flight
+  double measured_activations = 0;   // the measured maximum of the same bytes
+  double gradients = 0;              // bytes, with the sums of micro-batches that wait
+  double heap = 0;                   // bytes of the context at most, whatever for
+};
 
 class PipelineGradients final : public StepGradients {
  public:
@@ -45,9 +47,8 @@ class PipelineGradients final : public StepGradients {
   // Computes whole batches, forward only: they stream through the stages, and replicas take turns.
   Evaluation evaluate(data::BatchSource& source) override;
 
-  // Collective: stages exchange their numbers. (Without `inline` here every unit that includes
-  // report.hpp would compile all virtual functions of this class.)
-  inline void describe(Report& report) const override;
+  // Collective: stages exchange their numbers.
+  void describe(Report& report) const override;
   std::vector<StageReport> stage_reports() const;
   double predicted_activations() const;
   double predicted_seconds() const;
@@ -86,7 +87,7 @@ class PipelineGradients final : public StepGradients {
   PipelineGroups& groups_;
   nn::Pieces pieces_;
   Parameters own_;
-  std::vector<std::size_t> places_{};     // the place of each own parameter among all
+  std::vector<std::size_t> indices_{};    // the index of each own parameter among all
   std::vector<std::size_t> stages_of_{};  // the stage of each parameter of the model
   PipelinePlan plan_;
   bool decided_ = false, planned_ = false, began_ = false;
@@ -98,5 +99,8 @@ class PipelineGradients final : public StepGradients {
 }  // namespace SOMA_NAMESPACE::train
 
 #ifndef SOMA_DISPATCH
+#include <soma/train/pipeline/impl/begin.ipp>
+#include <soma/train/pipeline/impl/evaluate.ipp>
 #include <soma/train/pipeline/impl/gradients.ipp>
+#include <soma/train/pipeline/impl/report.ipp>
 #endif

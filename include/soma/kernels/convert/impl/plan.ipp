@@ -69,9 +69,9 @@ SOMA_INLINE void check_convert(const ConstCodeSpan& from, const CodeSpan& to,
 
   const bool scaled = options.scaling.policy != ScalePolicy::none;
   const Granularity granularity = scaled ? options.scaling.granularity : Granularity::tensor;
-  const std::size_t granules = scale_grid(granularity, to.rows, to.columns).size();
-  check_scale_count("scales", options.scales.size(), scaled ? granules : 0);
-  if (!options.amax.empty()) check_scale_count("amax", options.amax.size(), granules);
+  const std::size_t blocks = scale_grid(granularity, to.rows, to.columns).size();
+  check_scale_count("scales", options.scales.size(), scaled ? blocks : 0);
+  if (!options.amax.empty()) check_scale_count("amax", options.amax.size(), blocks);
   if (!options.source_scales.empty())
     check_scale_count("source_scales", options.source_scales.size(),
                       scale_grid(options.source_granularity, from.rows, from.columns).size());
@@ -114,18 +114,18 @@ SOMA_INLINE ConvertPlan::ConvertPlan(Context& context, ConstCodeSpan from, CodeS
                      (!source_scaled || options.source_granularity == Granularity::tensor);
   if (whole && from.contiguous() && to.contiguous() && options_.draw_row_stride == to.columns)
     flatten();
-  granule_ = granule(granularity);
+  block_ = scaling_block(granularity);
   grid_ = scale_grid(granularity, to_.rows, to_.columns);
-  source_granule_ = granule(options.source_granularity);
+  source_block_ = scaling_block(options.source_granularity);
   source_grid_ = scale_grid(options.source_granularity, from_.rows, from_.columns);
 
   // A row that shares one scale is one segment; otherwise segments are a whole number of
-  // 128-column granules.
+  // 128-column scaling blocks.
   segment_ =
       granularity == Granularity::row ? (std::max)(to_.columns, std::size_t{1}) : item_elements;
   segments_ = (to_.columns + segment_ - 1) / segment_;
   const std::size_t rows_that_fit = item_elements / (std::min)(segment_, to_.columns);
-  band_ = granule_.rows == 128 ? 128 : (std::max)(std::size_t{1}, rows_that_fit);
+  band_ = block_.rows == 128 ? 128 : (std::max)(std::size_t{1}, rows_that_fit);
   bands_ = (to_.rows + band_ - 1) / band_;
 
   args_.from_params = make_codec_params(from_.format);
@@ -139,9 +139,9 @@ SOMA_INLINE ConvertPlan::ConvertPlan(Context& context, ConstCodeSpan from, CodeS
 SOMA_INLINE void ConvertPlan::run() {
   const FloatEnvironment environment;  // a tensor's scale is computed here, not in a task
   AtomicMaximum tensor_amax;
-  const bool one_granule = granule_.rows == 0;
+  const bool one_block = block_.rows == 0;
   const bool current = options_.scaling.policy == ScalePolicy::current;
-  if (current && one_granule) {
+  if (current && one_block) {
     for_each_item([&](const Item& item) {
       float amax = 0;
       collect_amax(item, item.first_row, item.end_row, &amax);
@@ -149,9 +149,9 @@ SOMA_INLINE void ConvertPlan::run() {
     });
     options_.scales[0] = scale_for(options_.scaling, to_.format, tensor_amax.value());
   }
-  const bool late_amax = one_granule && !options_.amax.empty() && !current;
+  const bool late_amax = one_block && !options_.amax.empty() && !current;
   for_each_item([&](const Item& item) { convert_item(item, late_amax ? &tensor_amax : nullptr); });
-  if (one_granule && !options_.amax.empty()) options_.amax[0] = tensor_amax.value();
+  if (one_block && !options_.amax.empty()) options_.amax[0] = tensor_amax.value();
 }
 
 SOMA_INLINE void ConvertPlan::flatten() {
@@ -167,9 +167,9 @@ SOMA_INLINE ConvertArgs ConvertPlan::row_args(const Item& item, std::size_t row)
   args.to = to_.row(row) + item.first_column * static_cast<std::size_t>(to_.format.bytes());
   args.count = item.columns;
   args.draw.index += row * options_.draw_row_stride + item.first_column;
-  args.target_group = granule_.columns == 0 ? item.columns : granule_.columns;
+  args.target_group = block_.columns == 0 ? item.columns : block_.columns;
   if (!options_.source_scales.empty()) {
-    const Granule g = source_granule_;
+    const ScalingBlock g = source_block_;
     const std::size_t grid_row = g.rows == 0 ? 0 : row / g.rows;
     const std::size_t grid_column = g.columns == 0 ? 0 : item.first_column / g.columns;
     args.source_scales =
@@ -190,35 +190,35 @@ SOMA_INLINE void ConvertPlan::collect_amax(const Item& item, std::size_t first, 
 }
 
 SOMA_INLINE void ConvertPlan::convert_item(const Item& item, AtomicMaximum* tensor_amax) {
-  std::array<float, most_granules> amax, inverse;
-  const std::size_t together = granule_.rows == 0 ? item.end_row - item.first_row : granule_.rows;
-  const std::size_t group = granule_.columns == 0 ? item.columns : granule_.columns;
-  const std::size_t granules = (item.columns + group - 1) / group;
-  const bool one_granule = granule_.rows == 0;
-  const bool current = options_.scaling.policy == ScalePolicy::current && !one_granule;
-  const bool wants_amax = one_granule ? tensor_amax != nullptr : !options_.amax.empty();
+  std::array<float, most_blocks> amax, inverse;
+  const std::size_t together = block_.rows == 0 ? item.end_row - item.first_row : block_.rows;
+  const std::size_t group = block_.columns == 0 ? item.columns : block_.columns;
+  const std::size_t blocks = (item.columns + group - 1) / group;
+  const bool one_block = block_.rows == 0;
+  const bool current = options_.scaling.policy == ScalePolicy::current && !one_block;
+  const bool wants_amax = one_block ? tensor_amax != nullptr : !options_.amax.empty();
 
   for (std::size_t first = item.first_row; first < item.end_row; first += together) {
     const std::size_t end = (std::min)(first + together, item.end_row);
-    const std::size_t grid_row = one_granule ? 0 : first / granule_.rows;
-    const std::size_t at = grid_row * grid_.columns +
-                           (granule_.columns == 0 ? 0 : item.first_column / granule_.columns);
-    std::fill_n(amax.begin(), granules, 0.0f);
+    const std::size_t grid_row = one_block ? 0 : first / block_.rows;
+    const std::size_t at =
+        grid_row * grid_.columns + (block_.columns == 0 ? 0 : item.first_column / block_.columns);
+    std::fill_n(amax.begin(), blocks, 0.0f);
     if (current) {
       collect_amax(item, first, end, amax.data());
-      for (std::size_t g = 0; g < granules; ++g)
+      for (std::size_t g = 0; g < blocks; ++g)
         options_.scales[at + g] = scale_for(options_.scaling, to_.format, amax[g]);
     }
     if (scaled_)
-      for (std::size_t g = 0; g < granules; ++g) inverse[g] = 1.0f / options_.scales[at + g];
+      for (std::size_t g = 0; g < blocks; ++g) inverse[g] = 1.0f / options_.scales[at + g];
     for (std::size_t row = first; row < end; ++row) {
       ConvertArgs args = row_args(item, row);
       if (scaled_) args.inverse_scales = inverse.data();
       if (wants_amax && !current) args.amax = amax.data();
       context_.kernels().convert(args);
     }
-    if (wants_amax && one_granule) tensor_amax->include(amax[0]);
-    if (wants_amax && !one_granule) std::copy_n(amax.begin(), granules, options_.amax.data() + at);
+    if (wants_amax && one_block) tensor_amax->include(amax[0]);
+    if (wants_amax && !one_block) std::copy_n(amax.begin(), blocks, options_.amax.data() + at);
   }
 }
 

@@ -12,7 +12,7 @@
 #endif
 
 #include <soma/base/config.hpp>
-#include <soma/kernels/gemm/evict-inl.hpp>
+#include <soma/kernels/gemm/epilogue-inl.hpp>
 #include <soma/kernels/gemm/micro_kernel-inl.hpp>
 #include <soma/simd/bf16_tiles-inl.hpp>
 

@@ -13,7 +13,7 @@
 #endif
 
 #include <soma/base/config.hpp>
-#include <soma/kernels/gemm/evict-inl.hpp>
+#include <soma/kernels/gemm/epilogue-inl.hpp>
 #include <soma/kernels/gemm/few_rows/few_rows-inl.hpp>
 #include <soma/kernels/gemm/micro_kernel-inl.hpp>
 #include <soma/kernels/gemm/pack/bf16_pairs-inl.hpp>

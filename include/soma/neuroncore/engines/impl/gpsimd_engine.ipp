@@ -1,15 +1,13 @@
 #pragma once
-// The functions of gpsimd_engine.hpp.
+// The GpSimd engine's element-wise instructions, and the memory that custom operators touch.
 
 #include <soma/neuroncore/engines/gpsimd_engine.hpp>
+#include <soma/numeric/portable_math.hpp>
+#include <soma/tensor/tensor.hpp>
 
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <soma/neuroncore/engines/gpsimd_index.hpp>
-#include <soma/numeric/portable_math.hpp>
-#include <soma/tensor/tensor.hpp>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -1,14 +1,13 @@
 #pragma once
-// The functions of vector_engine.hpp.
+// The Vector engine's selection, batch statistics, dropout and small transposes.
 
+#include <soma/neuroncore/engines/bit_operators.hpp>
 #include <soma/neuroncore/engines/vector_engine.hpp>
+#include <soma/numeric/portable_math.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <soma/neuroncore/engines/vector_search.hpp>
-#include <soma/numeric/portable_math.hpp>
-#include <string>
 #include <string_view>
 #include <vector>
 

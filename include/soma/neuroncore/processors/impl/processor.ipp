@@ -279,6 +279,15 @@ SOMA_INLINE void Processor::print(const char* text, std::size_t bytes) {
   prints_.append({text, bytes}, setting_.options.printf_bytes);
 }
 
+SOMA_INLINE void Processor::keep_problem() noexcept {
+  if (problem_ == nullptr) problem_ = std::current_exception();
+  record_.failed = 1;
+}
+
+SOMA_INLINE void Processor::raise_problem() const {
+  if (problem_ != nullptr) std::rethrow_exception(problem_);
+}
+
 SOMA_INLINE void Processor::bulk(ProcessorTensor& tensor, bool writes) {
   const ProcessorModel& model = setting_.options.model;
   const std::size_t bytes = tensor.count() * tensor.width();

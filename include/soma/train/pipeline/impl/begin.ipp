@@ -1,15 +1,13 @@
 #pragma once
-// The functions of begin.hpp.
+// Begins a run in stages: checks, the assignment of pieces to stages, and the distribution of
+// parameters to ranks. After a run: collects the model.
 
-#include <soma/train/pipeline/begin.hpp>
+#include <soma/train/pipeline/gradients.hpp>
 
-#include <algorithm>
 #include <charconv>
 #include <cstddef>
-#include <soma/train/pipeline/gradients.hpp>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace SOMA_NAMESPACE::train {
@@ -109,7 +107,7 @@ SOMA_INLINE void PipelineGradients::take_stage() {
   for (std::size_t k = 0; k < all.size(); ++k)
     if (stages_of_[k] == groups_.stage()) {
       own_.push_back(all[k]);
-      places_.push_back(k);
+      indices_.push_back(k);
     }
   ranks_.set_own(all, own_);
   if (pieces_.empty()) return;

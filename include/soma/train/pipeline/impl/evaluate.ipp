@@ -1,11 +1,11 @@
 #pragma once
-// The functions of evaluate.hpp.
+// Evaluates with all stages and replicas.
 
-#include <soma/train/pipeline/evaluate.hpp>
+#include <soma/train/evaluate.hpp>
+#include <soma/train/pipeline/gradients.hpp>
 
 #include <algorithm>
 #include <cstddef>
-#include <soma/train/pipeline/gradients.hpp>
 #include <span>
 #include <vector>
 

@@ -1,6 +1,8 @@
 #pragma once
-// The functions of gradients.hpp.
+// Makes the gradients of a step: micro-batches through the stages, then the results and the norm
+// for every stage.
 
+#include <soma/optim/gradients.hpp>
 #include <soma/train/pipeline/gradients.hpp>
 
 #include <algorithm>
@@ -8,14 +10,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <soma/train/events.hpp>
-#include <soma/train/pipeline/planner.hpp>
-#include <soma/train/pipeline/ranks.hpp>
-#include <soma/train/pipeline/stage.hpp>
-#include <soma/train/pipeline/tensors.hpp>
-#include <soma/train/step_gradients.hpp>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -113,7 +108,7 @@ SOMA_INLINE double PipelineGradients::norm() {
     if (options_.shard_optimizer) all_reduce_parts(groups_.replicas(), context_.heap(), sums);
     std::size_t next = 0;
     for (std::size_t i = 0; i < own_.size(); ++i)
-      if (own_[i].gradient().defined()) squares[places_[i]] = sums[next++];
+      if (own_[i].gradient().defined()) squares[indices_[i]] = sums[next++];
   };
   optim::gradient_norm(context_, own_, take);
   Communicator& pipeline = groups_.pipeline();

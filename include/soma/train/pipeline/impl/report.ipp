@@ -1,15 +1,12 @@
 #pragma once
-// The functions of report.hpp.
+// The report of the stages: a line for each, with predicted and measured numbers.
 
-#include <soma/train/pipeline/report.hpp>
+#include <soma/base/fixed.hpp>
+#include <soma/train/pipeline/gradients.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <soma/base/fixed.hpp>
-#include <soma/train/events.hpp>
-#include <soma/train/pipeline/gradients.hpp>
 #include <span>
 #include <string>
 #include <vector>

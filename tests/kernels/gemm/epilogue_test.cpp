@@ -1,4 +1,4 @@
-// The eviction of a product's elements: every step, every combination, every target type.
+// The epilogue of a product's elements: every step, every combination, every target type.
 
 #include "kernels/gemm/gemm_call.hpp"
 
@@ -31,7 +31,7 @@ std::vector<Steps> all_steps() {
   return all;
 }
 
-// Everything that an eviction may read. 17 x 70 is ragged in both directions; most blocks of
+// Everything that an epilogue may read. 17 x 70 is ragged in both directions; most blocks of
 // 60 x 64 are whole, and their sums grow in c.
 struct Inputs {
   std::size_t m = 17, n = 70;
@@ -64,7 +64,7 @@ Results run(const Context& context, const Inputs& inputs, const Steps& steps) {
   results.pre_activation.assign(inputs.m * inputs.n, 0);
   GemmArgs args = inputs.product.args();
   args.c = plain_target(results.c, inputs.n);
-  Eviction& e = args.eviction;
+  Epilogue& e = args.epilogue;
   e.accumulate = steps.accumulate;
   if (steps.bias) e.bias = inputs.bias.data();
   if (steps.pre_activation) e.pre_activation = plain_target(results.pre_activation, inputs.n);
@@ -77,15 +77,15 @@ Results run(const Context& context, const Inputs& inputs, const Steps& steps) {
 }
 
 template <class T>
-reference::EvictedElement<T> evicted(const Inputs& inputs, const Steps& steps, T sum,
-                                     std::size_t i) {
-  reference::EvictedElement<T> element;
+reference::EpilogueElement<T> finished(const Inputs& inputs, const Steps& steps, T sum,
+                                       std::size_t i) {
+  reference::EpilogueElement<T> element;
   if (steps.accumulate) element.old = inputs.old[i];
   if (steps.bias) element.bias = inputs.bias[i % inputs.n];
   if (steps.dropout) element.kept = inputs.kept(i / inputs.n, i % inputs.n);
   if (steps.residual) element.residual = inputs.residual.values[i];
   element.activation = steps.activation;
-  element.evict(sum);
+  element.apply(sum);
   return element;
 }
 
@@ -100,7 +100,7 @@ bool near_activation(Activation function, float before, double after) {
 
 }  // namespace
 
-TEST_CASE("every combination of eviction steps, to the bit", "[unit][gemm]") {
+TEST_CASE("every combination of epilogue steps, to the bit", "[unit][gemm]") {
   for (const Inputs& inputs : {Inputs{}, Inputs{60, 64}}) {
     const std::vector<float> sums = inputs.product.sums<float>();
     on_every_target([&](const Context& context) {
@@ -111,7 +111,7 @@ TEST_CASE("every combination of eviction steps, to the bit", "[unit][gemm]") {
         std::vector<float> c, pre_activation;
         float amax = 0.5f;
         for (std::size_t i = 0; i < sums.size(); ++i) {
-          const auto element = evicted(inputs, steps, sums[i], i);
+          const auto element = finished(inputs, steps, sums[i], i);
           c.push_back(element.value);
           pre_activation.push_back(element.pre_activation);
           if (steps.amax) amax = (std::max)(amax, std::fabs(element.value));
@@ -145,10 +145,10 @@ TEST_CASE("activations, between the steps before and after them", "[unit][gemm]"
         const Results after = run(context, inputs, more);
         std::vector<float> wanted;
         for (std::size_t i = 0; i < before.c.size(); ++i) {
-          reference::EvictedElement<float> element;
+          reference::EpilogueElement<float> element;
           element.kept = inputs.kept(i / inputs.n, i % inputs.n);
           element.residual = inputs.residual.values[i];
-          element.evict(before.c[i]);
+          element.apply(before.c[i]);
           wanted.push_back(element.value);
         }
         CHECK(same_bits(after.c, wanted));
@@ -156,7 +156,7 @@ TEST_CASE("activations, between the steps before and after them", "[unit][gemm]"
     });
 }
 
-TEST_CASE("evictions have the same bits on all targets with fused multiply-add",
+TEST_CASE("epilogues have the same bits on all targets with fused multiply-add",
           "[unit][gemm][invariance]") {
   const Inputs inputs;
   std::vector<std::vector<float>> seen;
@@ -190,11 +190,11 @@ TEST_CASE("results of every type, rounded once, drawn by logical index", "[unit]
                 run(context, inputs, {false, true, true, false, false, false, Activation::none});
             GemmArgs args = inputs.product.args();
             args.c = c.target;
-            args.eviction.bias = inputs.bias.data();
-            args.eviction.pre_activation = pre_activation.target;
-            args.eviction.activation = Activation::gelu;
-            args.eviction.dropout = inputs.dropout;
-            args.eviction.residual = inputs.residual.operand;
+            args.epilogue.bias = inputs.bias.data();
+            args.epilogue.pre_activation = pre_activation.target;
+            args.epilogue.activation = Activation::gelu;
+            args.epilogue.dropout = inputs.dropout;
+            args.epilogue.residual = inputs.residual.operand;
             for (const bool past_caches : {false, true}) {
               args.stream_c = past_caches;
               std::fill(c.bytes.begin(), c.bytes.end(), TargetMatrix::untouched);
@@ -226,7 +226,7 @@ std::size_t check_bf16_result(const Context& context, Bf16Products products,
     INFO(m << " x " << n << " x " << product.k << ", bias " << (added.empty() ? 0 : added[0]));
     GemmArgs args = product.args();
     args.bf16_products = products;
-    args.eviction.bias = added.empty() ? nullptr : added.data();
+    args.epilogue.bias = added.empty() ? nullptr : added.data();
     std::vector<float> wide(m * n);
     args.c = plain_target(wide, n);
     multiply(context, args);
@@ -305,10 +305,10 @@ TEST_CASE("a residual may be c itself", "[unit][gemm]") {
     on_every_target([&](const Context& context) {
       std::vector<float> apart(inputs.old.size()), same = inputs.old;
       GemmArgs args = inputs.product.args();
-      args.eviction.residual = {.data = inputs.old.data(), .row_stride = inputs.n};
+      args.epilogue.residual = {.data = inputs.old.data(), .row_stride = inputs.n};
       args.c = plain_target(apart, inputs.n);
       multiply(context, args);
-      args.eviction.residual.data = same.data();
+      args.epilogue.residual.data = same.data();
       args.c = plain_target(same, inputs.n);
       multiply(context, args);
       CHECK(same_bits(same, apart));
@@ -340,14 +340,14 @@ TEST_CASE("dropout draws by row indices where there are any", "[unit][gemm]") {
   });
 }
 
-TEST_CASE("without k the eviction still runs, on zeros", "[unit][gemm]") {
+TEST_CASE("without k the epilogue still runs, on zeros", "[unit][gemm]") {
   Inputs inputs;
   inputs.product = random_product(inputs.m, inputs.n, 0);
   const Steps steps{true, true, true, false, true, true, Activation::relu};
   on_every_target([&](const Context& context) {
     const Results results = run(context, inputs, steps);
     for (std::size_t i = 0; i < results.c.size(); ++i)
-      CHECK(results.c[i] == evicted(inputs, steps, 0.0f, i).value);
+      CHECK(results.c[i] == finished(inputs, steps, 0.0f, i).value);
   });
 }
 

@@ -1,4 +1,4 @@
-// Functions, losses, layers and optimizers beside PyTorch's in float64 (basics.json, by basics.py).
+// Functions, losses, layers and optimizers beside PyTorch's in float64 (pytorch_cases.json, by pytorch_cases.py).
 
 #include <soma/nn.hpp>
 #include <soma/soma.hpp>
@@ -26,7 +26,7 @@ namespace {
 
 const json& figures() {
   static const json all =
-      json::parse(std::ifstream(std::filesystem::path(__FILE__).parent_path() / "basics.json"));
+      json::parse(std::ifstream(std::filesystem::path(__FILE__).parent_path() / "pytorch_cases.json"));
   return all;
 }
 

@@ -1,4 +1,4 @@
-// The last part of a product: the steps of Eviction, applied to rows of finished sums while they
+// The last part of a product: the steps of Epilogue, applied to rows of finished sums while they
 // are in the first-level cache. Each step is a short loop of its own. That costs a load and a store
 // per vector and step, little beside the k multiply-adds before, and has two advantages: each step
 // is rounded by itself, because no compiler can contract a product and a sum that meet in memory;
@@ -6,11 +6,11 @@
 // the only step and c is bf16, Bf16Exit writes a block of sums at a time instead, from registers if
 // the CPU can round there.
 
-#if defined(SOMA_KERNELS_GEMM_EVICT_INL_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef SOMA_KERNELS_GEMM_EVICT_INL_HPP
-#undef SOMA_KERNELS_GEMM_EVICT_INL_HPP
+#if defined(SOMA_KERNELS_GEMM_EPILOGUE_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOMA_KERNELS_GEMM_EPILOGUE_INL_HPP
+#undef SOMA_KERNELS_GEMM_EPILOGUE_INL_HPP
 #else
-#define SOMA_KERNELS_GEMM_EVICT_INL_HPP
+#define SOMA_KERNELS_GEMM_EPILOGUE_INL_HPP
 #endif
 
 #include <soma/base/config.hpp>
@@ -164,20 +164,20 @@ struct Bf16Exit {
 #endif
 };
 
-class Evictor {
+class EpilogueWriter {
  public:
-  explicit Evictor(const GemmArgs& args)
-      : eviction_(args.eviction),
+  explicit EpilogueWriter(const GemmArgs& args)
+      : epilogue_(args.epilogue),
         old_c_({.data = args.c.data, .row_stride = args.c.row_stride}),
-        residual_(args.eviction.residual),
+        residual_(args.epilogue.residual),
         c_(args.c, args.stream_c),
-        pre_activation_(args.eviction.pre_activation),
-        in_place_(c_.direct() && !c_.streams() && !eviction_.accumulate &&
-                  eviction_.residual.data != args.c.data),
-        by_blocks_(c_.rounds_to_bf16() && !eviction_.accumulate &&
-                   eviction_.pre_activation.data == nullptr &&
-                   eviction_.activation == Activation::none && eviction_.dropout.threshold == 0 &&
-                   eviction_.residual.data == nullptr && eviction_.amax == nullptr) {}
+        pre_activation_(args.epilogue.pre_activation),
+        in_place_(c_.direct() && !c_.streams() && !epilogue_.accumulate &&
+                  epilogue_.residual.data != args.c.data),
+        by_blocks_(c_.rounds_to_bf16() && !epilogue_.accumulate &&
+                   epilogue_.pre_activation.data == nullptr &&
+                   epilogue_.activation == Activation::none && epilogue_.dropout.threshold == 0 &&
+                   epilogue_.residual.data == nullptr && epilogue_.amax == nullptr) {}
 
   // True if sums may grow in c itself, at place(row, column): c has the sums' type, and no old
   // value of c is read.
@@ -192,22 +192,22 @@ class Evictor {
     constexpr std::size_t line = line_floats * sizeof(float);
     const bool whole =
         reinterpret_cast<std::uintptr_t>(codes) % line == 0 && 2 * c_.row_stride() % line == 0;
-    return {codes, c_.row_stride(), eviction_.bias != nullptr ? eviction_.bias + column : nullptr,
+    return {codes, c_.row_stride(), epilogue_.bias != nullptr ? epilogue_.bias + column : nullptr,
             c_.streams() && whole};
   }
 
   // Writes rows and columns of c from (row, column) on. The sums are `stride` floats apart, and the
   // function overwrites them. At most a row chunk of columns.
-  void evict(std::size_t row, std::size_t column, std::size_t rows, std::size_t columns,
+  void apply(std::size_t row, std::size_t column, std::size_t rows, std::size_t columns,
              float* sums, std::size_t stride) {
-    for (std::size_t i = 0; i < rows; ++i) evict_run(row + i, column, columns, sums + i * stride);
+    for (std::size_t i = 0; i < rows; ++i) apply_run(row + i, column, columns, sums + i * stride);
   }
-  // Makes c visible to other threads. Call it after the last evict().
+  // Makes c visible to other threads. Call it after the last apply().
   void finish() const { c_.flush(); }
 
  private:
-  void evict_run(std::size_t row, std::size_t column, std::size_t count, float* values) {
-    const Eviction& e = eviction_;
+  void apply_run(std::size_t row, std::size_t column, std::size_t count, float* values) {
+    const Epilogue& e = epilogue_;
     if (e.accumulate) add_in_place(old_c_.read(row, column, count, chunk_.values), count, values);
     if (e.bias != nullptr) add_in_place(e.bias + column, count, values);
     if (e.pre_activation.data != nullptr) pre_activation_.write(row, column, values, count);
@@ -223,7 +223,7 @@ class Evictor {
     if (values != place(row, column)) c_.write(row, column, values, count);
   }
 
-  Eviction eviction_;
+  Epilogue epilogue_;
   MatrixReader old_c_, residual_;
   MatrixWriter c_, pre_activation_;
   bool in_place_, by_blocks_;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes basics.json: functions, losses, layers and optimizers of PyTorch in float64, with their gradients.
+"""Writes pytorch_cases.json: functions, losses, layers and optimizers of PyTorch in float64, with their gradients.
 
-Usage: python3 tests/oracle/basics.py [FILE]
+Usage: python3 tests/oracle/pytorch_cases.py [FILE]
 Needs the Python package torch (CPU). README.md says what the file holds.
 """
 
@@ -161,7 +161,7 @@ def optimizers():
 
 
 def main():
-    file = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).with_name("basics.json")
+    file = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).with_name("pytorch_cases.json")
     functions()
     losses()
     layers()

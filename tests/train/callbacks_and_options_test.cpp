@@ -1,5 +1,5 @@
-// These tests check what a host can put into a run: callbacks that end it, gradients of its own;
-// and that a net of one's own learns with the options nobody set.
+// These tests check what a host gives to a run: callbacks that end it, gradients of its own, a net
+// of its own with options nobody set, and options that are wrong.
 
 #include <soma/soma.hpp>
 #include <soma/train/trainer.hpp>
@@ -18,7 +18,7 @@
 
 using namespace soma;
 using namespace soma_test;
-using train::TrainerBase;
+using train::Trainer;
 using train::TrainerOptions;
 
 namespace {
@@ -100,7 +100,7 @@ TEST_CASE("a callback ends a run, and what it saw says what a step did", "[unit]
     options.checkpoints = &store;
     options.evaluate_every = 7;
     Enough enough(7, evaluated);
-    TrainerBase trainer(context, small.task, options);
+    Trainer trainer(context, small.task, options);
     trainer.add(enough);
     const train::Report report = trainer.fit(source, &held_out);
     CHECK(report.steps == 7);
@@ -121,7 +121,7 @@ TEST_CASE("a callback ends a run, and what it saw says what a step did", "[unit]
     enough.step = 0;
     options.resume = true;
     SmallModel again(context, 99);
-    TrainerBase longer(context, again.task, options);
+    Trainer longer(context, again.task, options);
     CHECK(longer.fit(source, &held_out).steps == 30);
     CHECK(bits_of(context, again.task.parameters()) == run_whole(context, options_of()).bits);
   }
@@ -141,7 +141,7 @@ TEST_CASE("a callback of any rank ends the run on all", "[unit]") {
       TrainerOptions options = options_of();
       options.communicator = &communicator;
       Enough enough(rank == 1 ? 4 : 0, false);
-      TrainerBase trainer(context, small.task, options);
+      Trainer trainer(context, small.task, options);
       trainer.add(enough);
       steps[static_cast<std::size_t>(rank)] = trainer.fit(source).steps;
     });
@@ -170,7 +170,7 @@ TEST_CASE("gradients of one's own go through optimizer, clipping and checkpoints
                            .checkpoints = store,
                            .resume = resume};
     if (own) options.gradients = &gradients;
-    TrainerBase trainer(context, task, options);
+    Trainer trainer(context, task, options);
     Follower follower(stop_after);
     trainer.add(follower);
     const train::Report report = trainer.fit(source, nullptr, &follower.stop);
@@ -202,7 +202,7 @@ TEST_CASE("a net of one's own learns with default options", "[unit]") {
   data::ArraySource source(
       context, Tensor::from(context, std::span<const float>(rows.features), Shape{2000, 4}),
       Tensor::from(context, std::span<const std::int64_t>(labels), Shape{2000}), {.seed = 2});
-  TrainerBase trainer(context, task, {.epochs = 10});
+  Trainer trainer(context, task, {.epochs = 10});
   CHECK(trainer.schedule().rate == 1e-3);
   CHECK(trainer.fit(source, &source).metric("accuracy") > 0.95);
 }
@@ -211,7 +211,7 @@ TEST_CASE("a learning rate is said once", "[unit]") {
   auto context = make_context();
   SmallModel small(context);
   const auto rate_of = [&](const TrainerOptions& options) {
-    return TrainerBase(context, small.task, options).schedule().rate;
+    return Trainer(context, small.task, options).schedule().rate;
   };
   CHECK(rate_of({.learning_rate = 0.25}) == 0.25);
   CHECK(rate_of({.schedule = {.rate = 0.5}}) == 0.5);
@@ -230,7 +230,7 @@ TEST_CASE("a wrong label is named by its place in the data", "[unit]") {
                            Tensor::from(context, labels, {64}), {.batch_sequences = 8});
   std::string message;
   try {
-    train::TrainerBase(context, task, {}).fit(source);
+    train::Trainer(context, task, {}).fit(source);
   } catch (const Error& error) {
     message = error.what();
   }
@@ -244,7 +244,7 @@ TEST_CASE("options say numbers of things as whole numbers", "[unit]") {
   const models::Mlp model({context}, sizes);
   nn::ClassificationTask task(model, 3);
   try {
-    train::TrainerBase(context, task, {.epochs = 0});
+    train::Trainer(context, task, {.epochs = 0});
     FAIL("accepted");
   } catch (const Error& error) {
     CHECK(error.argument() == "epochs");

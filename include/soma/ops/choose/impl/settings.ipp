@@ -1,0 +1,26 @@
+#pragma once
+// The fields of the settings, one by one.
+
+#include <soma/ops/choose/settings.hpp>
+
+#include <cstddef>
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE void fields(FieldVisitor& visitor, GatherSetting& setting) {
+  visitor.key("dimension", setting.dimension);
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, TopKSetting& setting) {
+  visitor.key("dimension", setting.dimension);
+  visitor.key("k", setting.k);
+  visitor.key("smallest", setting.smallest);
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, PadSetting& setting) {
+  for (std::size_t& size : setting.before) visitor.key("before", size);
+  for (std::size_t& size : setting.behind) visitor.key("behind", size);
+  visitor.key("value", setting.value);
+}
+
+}  // namespace SOMA_NAMESPACE

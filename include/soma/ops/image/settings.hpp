@@ -1,0 +1,30 @@
+#pragma once
+// The settings of average_pool and convolution_transpose.
+
+#include <soma/ops/settings.hpp>
+
+#include <cstddef>
+
+namespace SOMA_NAMESPACE {
+
+struct AveragePoolSetting {
+  std::size_t kernel_height = 2, kernel_width = 2;
+  ConvolutionSetting steps{.stride_height = 2, .stride_width = 2};
+  bool count_padding = true;  // true: averages count the zeros around the image
+  // Not 0: this number of windows, of any size, covers the image evenly; all other settings are
+  // then ignored.
+  std::size_t out_height = 0, out_width = 0;
+};
+void fields(FieldVisitor& visitor, AveragePoolSetting& setting);
+
+struct TransposedSetting {
+  ConvolutionSetting steps{};
+  std::size_t extra_height = 0, extra_width = 0;  // rows and columns behind the result's last
+};
+void fields(FieldVisitor& visitor, TransposedSetting& setting);
+
+}  // namespace SOMA_NAMESPACE
+
+#ifndef SOMA_DISPATCH
+#include <soma/ops/image/impl/settings.ipp>
+#endif
