@@ -92,7 +92,7 @@ void row(std::ostream& out, const Count& count, const soma::neuroncore::Core& co
   out << ' ' << (count.hbm_bytes + 1023) / 1024 << " | "
       << percent(count.sbuf_high_water, core.sbuf.capacity()) << " | "
       << percent(count.psum_high_water, core.psum.capacity()) << " | "
-      << soma::neuroncore::soma::fixed(time.ns * 1e-3, 1) << " | " << time.bound << " | ";
+      << soma::fixed(time.ns * 1e-3, 1) << " | " << time.bound << " | ";
   if (count.program == nullptr) {
     out << "host |\n";
     return;

@@ -1,6 +1,5 @@
 #pragma once
-// BasicOperators: operators that every context has in addition to BuiltInOperators, and their
-// settings. They have a header of their own so that api.hpp need not read it; soma/nn.hpp does.
+// Settings of operators that api.hpp need not read; soma/nn.hpp does.
 
 #include <soma/ops/operator.hpp>
 #include <soma/ops/settings.hpp>
@@ -10,21 +9,6 @@
 #include <span>
 
 namespace SOMA_NAMESPACE {
-
-struct BasicOperators {
-  // element by element
-  const Operator *clamp, *power, *leaky_relu;
-  // choosing and arranging
-  const Operator *gather, *pad, *top_k, *where;
-  // images
-  const Operator *average_pool, *convolution_transpose;
-  // statistics of a whole batch
-  const Operator* batch_norm;
-  // losses
-  const Operator *nll_loss, *cosine_loss;
-  // optimizer steps
-  const Operator *rms_step, *adafactor_step;
-};
 
 struct ClampSetting {
   float low = 0, high = 0;

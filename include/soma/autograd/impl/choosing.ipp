@@ -8,7 +8,7 @@
 #include <soma/autograd/functions.hpp>
 #include <soma/autograd/tape.hpp>
 #include <soma/ops/basic.hpp>
-#include <soma/ops/built_in.hpp>
+#include <soma/ops/records.hpp>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,23 +32,23 @@ SOMA_INLINE Var hard_tanh(Tape& tape, const Var& x) {
 }
 
 SOMA_INLINE Var leaky_relu(Tape& tape, const Var& x, float slope) {
-  return tape.apply(*tape.operators().basic->leaky_relu, LeakySetting{slope}, {x});
+  return tape.apply(*tape.operators().leaky_relu, LeakySetting{slope}, {x});
 }
 
 SOMA_INLINE Var clamp(Tape& tape, const Var& x, float low, float high) {
-  return tape.apply(*tape.operators().basic->clamp, ClampSetting{low, high}, {x});
+  return tape.apply(*tape.operators().clamp, ClampSetting{low, high}, {x});
 }
 
 SOMA_INLINE Var pow(Tape& tape, const Var& x, float exponent) {
-  return tape.apply(*tape.operators().basic->power, PowerSetting{exponent}, {x});
+  return tape.apply(*tape.operators().power, PowerSetting{exponent}, {x});
 }
 
 SOMA_INLINE Var where(Tape& tape, const Var& condition, const Var& a, const Var& b) {
-  return tape.apply(*tape.operators().basic->where, {}, {condition, a, b});
+  return tape.apply(*tape.operators().where, {}, {condition, a, b});
 }
 
 SOMA_INLINE Var gather(Tape& tape, const Var& x, std::size_t dimension, const Var& index) {
-  return tape.apply(*tape.operators().basic->gather, GatherSetting{dimension}, {x, index});
+  return tape.apply(*tape.operators().gather, GatherSetting{dimension}, {x, index});
 }
 
 SOMA_INLINE Var index_select(Tape& tape, const Var& x, std::size_t dimension, const Var& index) {
@@ -71,7 +71,7 @@ SOMA_INLINE Extremes top_k(Tape& tape, const Var& x, std::size_t k, std::size_t 
                            bool smallest) {
   const Var input[] = {x};
   const VarOutputs y =
-      tape.apply_all(*tape.operators().basic->top_k, TopKSetting{dimension, k, smallest}, input);
+      tape.apply_all(*tape.operators().top_k, TopKSetting{dimension, k, smallest}, input);
   return {y[0], tape.detach(y[1])};
 }
 
@@ -112,7 +112,7 @@ SOMA_INLINE Var pad(Tape& tape, const Var& x, std::initializer_list<Padding> pad
     setting.before[i] = padding.before;
     setting.behind[i++] = padding.behind;
   }
-  return tape.apply(*tape.operators().basic->pad, setting, {x});
+  return tape.apply(*tape.operators().pad, setting, {x});
 }
 
 SOMA_INLINE Var stack(Tape& tape, std::span<const Var> parts, std::size_t dimension) {
@@ -147,7 +147,7 @@ SOMA_INLINE Var log_softmax(Tape& tape, const Var& x, std::size_t dimension) {
 }
 
 SOMA_INLINE Var average_pool2d(Tape& tape, const Var& x, const AveragePoolSetting& setting) {
-  return tape.apply(*tape.operators().basic->average_pool, setting, {x});
+  return tape.apply(*tape.operators().average_pool, setting, {x});
 }
 
 SOMA_INLINE Var adaptive_average_pool2d(Tape& tape, const Var& x, std::size_t height,
@@ -160,7 +160,7 @@ SOMA_INLINE Var adaptive_average_pool2d(Tape& tape, const Var& x, std::size_t he
 
 SOMA_INLINE Var conv_transpose2d(Tape& tape, const Var& x, const Var& weight, const Var& bias,
                                  const TransposedSetting& setting) {
-  const Var y = tape.apply(*tape.operators().basic->convolution_transpose, setting, {x, weight});
+  const Var y = tape.apply(*tape.operators().convolution_transpose, setting, {x, weight});
   if (!bias.defined()) return y;
   return add(tape, y, reshape(tape, bias, Shape{bias.shape()[0], 1, 1}));
 }

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <soma/autograd/tape.hpp>
 #include <soma/ops/basic.hpp>
-#include <soma/ops/built_in.hpp>
+#include <soma/ops/records.hpp>
 #include <soma/ops/settings.hpp>
 
 namespace SOMA_NAMESPACE::detail {
@@ -55,12 +55,12 @@ SOMA_INLINE Var kl_div_batch_mean(Tape& tape, const Var& x, const Var& target) {
 
 SOMA_INLINE Var nll_loss(Tape& tape, const Var& x, const Var& labels,
                          const CrossEntropySetting& setting) {
-  return tape.apply(*tape.operators().basic->nll_loss, setting, {x, labels});
+  return tape.apply(*tape.operators().nll_loss, setting, {x, labels});
 }
 
 SOMA_INLINE Var cosine_embedding_loss(Tape& tape, const Var& a, const Var& b, const Var& marks,
                                       float margin, LossReduction reduction) {
-  return tape.apply(*tape.operators().basic->cosine_loss, CosineLossSetting{margin, reduction, 0},
+  return tape.apply(*tape.operators().cosine_loss, CosineLossSetting{margin, reduction, 0},
                     {a, b, marks});
 }
 

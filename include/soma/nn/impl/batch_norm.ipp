@@ -3,6 +3,7 @@
 
 #include <soma/nn/batch_norm.hpp>
 
+#include <soma/ops/records.hpp>
 #include <cmath>
 #include <cstddef>
 #include <soma/autograd/tape.hpp>
@@ -31,10 +32,10 @@ SOMA_INLINE Var BatchNorm::operator()(Tape& tape, const Var& x) const {
   if (!training) {
     const Var inputs[] = {x, weight, bias, tape.constant(running_mean.value()),
                           tape.constant(running_var.value())};
-    return tape.apply_all(*tape.operators().basic->batch_norm, setting, inputs)[0];
+    return tape.apply_all(*tape.operators().batch_norm, setting, inputs)[0];
   }
   const Var inputs[] = {x, weight, bias};
-  const VarOutputs y = tape.apply_all(*tape.operators().basic->batch_norm, setting, inputs);
+  const VarOutputs y = tape.apply_all(*tape.operators().batch_norm, setting, inputs);
   if (tape.recording()) advance(y[1].value());
   return y[0];
 }

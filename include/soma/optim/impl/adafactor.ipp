@@ -3,6 +3,7 @@
 
 #include <soma/optim/adafactor.hpp>
 
+#include <soma/ops/records.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -61,7 +62,7 @@ SOMA_INLINE void Adafactor::step(const Step& step) {
                                    .stream = slot.stream,
                                    .step = static_cast<std::uint32_t>(slot.steps)};
     if (weight.elements() != 0)
-      run(context_, *context_.built_in().basic->adafactor_step, setting,
+      run(context_, *context_.built_in().adafactor_step, setting,
           {weight, gradient.values, gradient.rows, slot.first, slot.second});
     ++slot.steps;
   }

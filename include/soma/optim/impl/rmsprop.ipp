@@ -3,6 +3,7 @@
 
 #include <soma/optim/rmsprop.hpp>
 
+#include <soma/ops/records.hpp>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -63,7 +64,7 @@ SOMA_INLINE void RmsProp::step(const Step& step) {
     setting.epsilon = static_cast<float>(options_.epsilon);
     setting.momentum = options_.momentum;
     if (weight.elements() != 0)
-      run(context_, *context_.built_in().basic->rms_step, setting,
+      run(context_, *context_.built_in().rms_step, setting,
           {weight, gradient.values, gradient.rows, slot.first, slot.second});
     ++slot.steps;
   }
@@ -102,7 +103,7 @@ SOMA_INLINE void Adagrad::step(const Step& step) {
     setting.rate = static_cast<float>(step.rate * static_cast<double>(slot.rate_factor) / slower);
     setting.epsilon = static_cast<float>(options_.epsilon);
     if (weight.elements() != 0)
-      run(context_, *context_.built_in().basic->rms_step, setting,
+      run(context_, *context_.built_in().rms_step, setting,
           {weight, gradient.values, gradient.rows, slot.first});
     ++slot.steps;
   }

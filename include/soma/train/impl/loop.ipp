@@ -3,6 +3,7 @@
 
 #include <soma/train/loop.hpp>
 
+#include <soma/ops/records.hpp>
 #include <cmath>
 #include <exception>
 #include <soma/optim/gradients.hpp>
