@@ -2,50 +2,18 @@
 // The interface to compute and learn with soma, without the kernels behind it: no Highway, no
 // xtensor. make_context() (soma.hpp) makes a context; the trainer, which runs whole trainings, is
 // in train.hpp.
+//
+// Without soma::dispatch, units that include this header need one unit with whole.hpp, which
+// compiles all kernels and operators for them.
 
-#include <soma/autograd/custom.hpp>
-#include <soma/autograd/functions.hpp>
-#include <soma/autograd/parameter.hpp>
-#include <soma/autograd/recompute.hpp>
-#include <soma/autograd/tape.hpp>
-#include <soma/base/config.hpp>
-#include <soma/base/error.hpp>
-#include <soma/base/version.hpp>
-#include <soma/kernels/convert/convert.hpp>
-#include <soma/kernels/random/random.hpp>
-#include <soma/models/bert.hpp>
-#include <soma/models/conv_net.hpp>
-#include <soma/models/mlp.hpp>
-#include <soma/nn/init.hpp>
-#include <soma/nn/layers.hpp>
-#include <soma/nn/scope.hpp>
-#include <soma/nn/state.hpp>
-#include <soma/nn/task.hpp>
-#include <soma/nn/transformer.hpp>
-#include <soma/numeric/code_span.hpp>
-#include <soma/numeric/codec.hpp>
-#include <soma/numeric/draw.hpp>
-#include <soma/numeric/draw_sequence.hpp>
-#include <soma/numeric/float_format.hpp>
-#include <soma/numeric/formats.hpp>
-#include <soma/numeric/logical_index.hpp>
-#include <soma/numeric/minifloat.hpp>
-#include <soma/numeric/minifloat_traits.hpp>
-#include <soma/numeric/portable_math.hpp>
-#include <soma/numeric/rounding.hpp>
-#include <soma/numeric/scaling.hpp>
-#include <soma/ops/operator.hpp>
-#include <soma/ops/registry.hpp>
-#include <soma/optim/adamw.hpp>
-#include <soma/optim/gradients.hpp>
-#include <soma/optim/lamb.hpp>
-#include <soma/optim/loss_scaler.hpp>
-#include <soma/optim/schedule.hpp>
-#include <soma/optim/sgd.hpp>
-#include <soma/runtime/context.hpp>
-#include <soma/runtime/float_environment.hpp>
-#include <soma/runtime/parallel.hpp>
-#include <soma/state/operators.hpp>
-#include <soma/state/state_dict.hpp>
-#include <soma/tensor/ragged.hpp>
-#include <soma/tensor/tensor.hpp>
+#ifndef SOMA_DISPATCH
+#if defined(SOMA_NAMESPACE) && !SOMA_WHOLE_TABLE
+#error "soma/api.hpp stands behind another header of soma, which gave this unit kernels of its own."
+#error "Include soma/api.hpp first, or leave it out: soma/soma.hpp has all of it."
+#else
+#undef SOMA_WHOLE_TABLE
+#define SOMA_WHOLE_TABLE 1
+#endif
+#endif
+
+#include <soma/interface.hpp>

@@ -1,8 +1,8 @@
 #pragma once
 // Declares the classes that programs hold, for headers of a program that only name them. A program
-// cannot declare them by itself, because they stand in an inline namespace (base/version.hpp).
+// cannot declare them by itself, because they stand in an inline namespace (base/config.hpp).
 
-#include <soma/base/version.hpp>
+#include <soma/base/config.hpp>
 
 namespace SOMA_NAMESPACE {
 

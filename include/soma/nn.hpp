@@ -5,10 +5,10 @@
 //   #include <soma/nn.hpp>
 //   #include <soma/soma.hpp>
 
-#include <soma/api.hpp>
 #include <soma/autograd/choosing.hpp>
 #include <soma/autograd/losses.hpp>
 #include <soma/autograd/sequence_functions.hpp>
+#include <soma/interface.hpp>
 #include <soma/nn/batch_norm.hpp>
 #include <soma/nn/convolutions.hpp>
 #include <soma/nn/norms.hpp>

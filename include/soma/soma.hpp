@@ -1,12 +1,12 @@
 #pragma once
-// Include and go: the whole interface (api.hpp) and make_context().
+// Include and go: the whole interface and make_context().
 //
-// A unit that includes this header parses the kernels. Only a unit that calls make_context()
-// compiles them, for the target that its flags allow. With soma::dispatch (which defines
-// SOMA_DISPATCH) the kernels are compiled once for every target and this header is as cheap as
-// api.hpp.
+// A unit that includes this header parses kernels and operators, and compiles those that it uses,
+// for the target that its flags allow. (It compiles all of them if it asks for operators by name,
+// Context::operators(), or runs them on a NeuronCore.) With soma::dispatch, which defines
+// SOMA_DISPATCH, the library has them for every target and a unit parses declarations only.
 
-#include <soma/api.hpp>
+#include <soma/interface.hpp>
 #include <soma/tensor/print.hpp>
 
 #ifdef SOMA_DISPATCH

@@ -15,7 +15,7 @@
 // in any order and every target with fused multiply-add give the same bits. Misuse has to end in
 // soma::Error.
 
-#include <soma/api.hpp>
+#include <soma/interface.hpp>
 #include <soma/ops/samples.hpp>
 #include <soma/testing/checker.hpp>
 #include <soma/testing/report.hpp>

@@ -33,8 +33,10 @@ inline constexpr Operator recompute_operator{.name = "recompute",
 template <class Function>
 Var recompute(Tape& tape, std::span<const Var> inputs, Function function) {
   struct Again final : Tape::Recompute {
-    Again(Heap& heap, Function f) : Tape::Recompute(heap), function(std::move(f)) {}
-    Var run(Tape& inner, std::span<const Var> leaves) override { return function(inner, leaves); }
+    Again(Heap& heap, Function f) : Tape::Recompute(heap, &call), function(std::move(f)) {}
+    static Var call(Tape::Recompute& self, Tape& inner, std::span<const Var> leaves) {
+      return static_cast<Again&>(self).function(inner, leaves);
+    }
     Function function;
   };
   if (inputs.size() > detail::recompute_operator.max_inputs)

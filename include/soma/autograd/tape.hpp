@@ -103,10 +103,13 @@ class Tape {
 
   using Replay = detail::Replay;
   // A function that backward runs again; see recompute().
+  // (A pointer and no virtual function: g++ guesses the target of a virtual call, and compiled
+  // attention for programs without it.)
   struct Recompute : Counted {
-    explicit Recompute(Heap& heap) : Counted(heap), sequences(heap) {}
+    using Run = Var (*)(Recompute& self, Tape& tape, std::span<const Var> inputs);
+    Recompute(Heap& heap, Run function) : Counted(heap), run(function), sequences(heap) {}
     virtual ~Recompute() = default;
-    virtual Var run(Tape& tape, std::span<const Var> inputs) = 0;
+    Run run;
     HeapVector<Sequences> sequences;  // the sequences of the inputs
     Replay replay;
   };

@@ -15,7 +15,7 @@ class ProductFormats;    // ops/product_formats.hpp
 // as messages.
 class TapeHook {
  public:
-  virtual ~TapeHook() = default;
+  SOMA_INLINE virtual ~TapeHook() = default;
   virtual void between() = 0;
 
  protected:

@@ -54,6 +54,73 @@
 #define SOMA_HAS_EXCEPTIONS 0
 #endif
 
+// How this unit uses soma:
+//   SOMA_DISPATCH      all functions and kernels are in the library soma::dispatch
+//   SOMA_WHOLE_TABLE   header-only, and contexts hold tables of all kernels and operators (api.hpp,
+//                      whole.hpp): units that include api.hpp call what another unit compiled
+//   neither            header-only, and the tables are types: the unit compiles only what it uses
+#if defined(SOMA_DISPATCH)
+#undef SOMA_WHOLE_TABLE
+#define SOMA_WHOLE_TABLE 1
+#elif !defined(SOMA_WHOLE_TABLE)
+#define SOMA_WHOLE_TABLE 0
+#endif
+
+// SOMA_NAMESPACE opens soma and an inline namespace in it, which names version and way:
+// soma::v0_2 with SOMA_DISPATCH, soma::v0_2_header with a whole table, soma::v0_2_header_AVX2 where a
+// unit has kernels of its own. Programs write soma:: and nothing else, but the linker sees the full
+// names. So two versions in one process share no symbol; and units that use soma in different ways
+// do not link if they exchange soma's types, which would be against the one-definition rule.
+// Containers for debugging (-D_GLIBCXX_DEBUG) have another layout: the library must be built with
+// them, too. Forward declarations: soma/forward.hpp.
+#if defined(_GLIBCXX_DEBUG)
+#define SOMA_CONTAINERS _debug_containers
+#else
+#define SOMA_CONTAINERS
+#endif
+#if defined(SOMA_DISPATCH)
+#define SOMA_WAY
+#elif SOMA_WHOLE_TABLE
+#define SOMA_WAY _header
+#else
+#include <hwy/detect_targets.h>  // macros only
+#if HWY_STATIC_TARGET == HWY_AVX2
+#define SOMA_WAY _header_AVX2
+#elif HWY_STATIC_TARGET == HWY_AVX3
+#define SOMA_WAY _header_AVX3
+#elif HWY_STATIC_TARGET == HWY_AVX3_DL
+#define SOMA_WAY _header_AVX3_DL
+#elif defined(HWY_AVX3_ZEN4) && HWY_STATIC_TARGET == HWY_AVX3_ZEN4
+#define SOMA_WAY _header_AVX3_ZEN4
+#elif defined(HWY_AVX3_SPR) && HWY_STATIC_TARGET == HWY_AVX3_SPR
+#define SOMA_WAY _header_AVX3_SPR
+#elif defined(HWY_AVX10_2) && HWY_STATIC_TARGET == HWY_AVX10_2
+#define SOMA_WAY _header_AVX10_2
+#elif HWY_STATIC_TARGET == HWY_SSE4
+#define SOMA_WAY _header_SSE4
+#elif HWY_STATIC_TARGET == HWY_SSSE3
+#define SOMA_WAY _header_SSSE3
+#elif defined(HWY_SSE2) && HWY_STATIC_TARGET == HWY_SSE2
+#define SOMA_WAY _header_SSE2
+#elif HWY_STATIC_TARGET == HWY_NEON
+#define SOMA_WAY _header_NEON
+#elif defined(HWY_NEON_WITHOUT_AES) && HWY_STATIC_TARGET == HWY_NEON_WITHOUT_AES
+#define SOMA_WAY _header_NEON_WITHOUT_AES
+#elif defined(HWY_NEON_BF16) && HWY_STATIC_TARGET == HWY_NEON_BF16
+#define SOMA_WAY _header_NEON_BF16
+#elif HWY_STATIC_TARGET == HWY_SCALAR || HWY_STATIC_TARGET == HWY_EMU128
+#define SOMA_WAY _header_baseline
+#else
+#define SOMA_WAY _header_other
+#endif
+#endif
+#define SOMA_PASTE_NAMES(major, minor, way, containers) v##major##_##minor##way##containers
+#define SOMA_EXPAND_NAMES(major, minor, way, containers) \
+  SOMA_PASTE_NAMES(major, minor, way, containers)
+#define SOMA_INNER_NAMESPACE \
+  SOMA_EXPAND_NAMES(SOMA_VERSION_MAJOR, SOMA_VERSION_MINOR, SOMA_WAY, SOMA_CONTAINERS)
+#define SOMA_NAMESPACE soma::inline SOMA_INNER_NAMESPACE
+
 // Marks the definition of a function that is not a template, in impl/*.ipp. With soma::dispatch the
 // library compiles these files, once; without it every unit that includes a header compiles them.
 #ifdef SOMA_DISPATCH
@@ -61,3 +128,13 @@
 #else
 #define SOMA_INLINE inline
 #endif
+
+namespace SOMA_NAMESPACE {
+
+struct Version {
+  int major, minor, patch;
+};
+
+inline constexpr Version version{SOMA_VERSION_MAJOR, SOMA_VERSION_MINOR, SOMA_VERSION_PATCH};
+
+}  // namespace SOMA_NAMESPACE

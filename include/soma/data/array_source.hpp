@@ -27,10 +27,10 @@ class ArraySource final : public IndexedSource {
   const Tensor& labels() const { return labels_; }
 
  private:
-  void add_content(ContentHash& hash) const override;
+  SOMA_INLINE void add_content(ContentHash& hash) const override;
   std::size_t length(std::size_t) const override { return 1; }
 
-  Batch make(std::span<const std::uint32_t> items) const override;
+  SOMA_INLINE Batch make(std::span<const std::uint32_t> items) const override;
 
   // The rows with these numbers.
   Tensor gather(const Tensor& from, std::span<const std::uint32_t> items) const;

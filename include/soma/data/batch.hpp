@@ -66,7 +66,7 @@ class BatchSource {
   virtual std::uint64_t hash() const = 0;
   // The same as names and values, so that a run that is resumed with other data can report the
   // difference: entries named "data.<name>".
-  virtual void describe(Record& record) const;
+  SOMA_INLINE virtual void describe(Record& record) const;
 
   // Upper bounds of a batch's size, to reserve memory. No batch need reach them.
   virtual std::size_t largest_rows() const = 0;

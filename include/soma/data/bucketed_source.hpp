@@ -33,15 +33,15 @@ class BucketedSource final : public BatchSource {
 
   // Errors data.too_long (a sequence of more rows than the last length), data.feature (a batch
   // whose features have values), and those of the source.
-  bool next(Batch& batch) override;
+  SOMA_INLINE bool next(Batch& batch) override;
 
-  Position position() const override;
-  void seek(Position position) override;
-  std::uint64_t batches(std::uint64_t epoch) const override;
-  std::uint64_t hash() const override;
-  void describe(Record& record) const override;
-  std::size_t largest_rows() const override;
-  std::size_t largest_sequences() const override;
+  SOMA_INLINE Position position() const override;
+  SOMA_INLINE void seek(Position position) override;
+  SOMA_INLINE std::uint64_t batches(std::uint64_t epoch) const override;
+  SOMA_INLINE std::uint64_t hash() const override;
+  SOMA_INLINE void describe(Record& record) const override;
+  SOMA_INLINE std::size_t largest_rows() const override;
+  SOMA_INLINE std::size_t largest_sequences() const override;
 
  private:
   std::string words() const;

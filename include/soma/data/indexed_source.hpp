@@ -21,18 +21,18 @@ namespace SOMA_NAMESPACE::data {
 // holds 4 bytes for each item and 8 for each batch.
 class IndexedSource : public BatchSource {
  public:
-  bool next(Batch& batch) final;
+  SOMA_INLINE bool next(Batch& batch) final;
 
   Position position() const final { return position_; }
-  void seek(Position position) final;
+  SOMA_INLINE void seek(Position position) final;
 
   // Always known. For an epoch other than the current one it takes O(items) if batch_tokens limits
   // batches.
-  std::uint64_t batches(std::uint64_t epoch) const final;
+  SOMA_INLINE std::uint64_t batches(std::uint64_t epoch) const final;
 
   // Takes a pass over the data.
-  std::uint64_t hash() const final;
-  void describe(Record& record) const final;
+  SOMA_INLINE std::uint64_t hash() const final;
+  SOMA_INLINE void describe(Record& record) const final;
 
   std::size_t largest_rows() const final { return largest_rows_; }
   std::size_t largest_sequences() const final { return largest_sequences_; }

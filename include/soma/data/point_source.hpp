@@ -41,14 +41,14 @@ class PointSource final : public IndexedSource {
   const SparsePoints& points() const { return points_; }
 
  private:
-  void add_content(ContentHash& hash) const override;
+  SOMA_INLINE void add_content(ContentHash& hash) const override;
   std::size_t length(std::size_t item) const override {
     return points_.offsets[item + 1] - points_.offsets[item];
   }
 
   void check() const;
 
-  Batch make(std::span<const std::uint32_t> items) const override;
+  SOMA_INLINE Batch make(std::span<const std::uint32_t> items) const override;
 
   Context& context_;
   SparsePoints points_;

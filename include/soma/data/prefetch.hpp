@@ -29,20 +29,20 @@ class Prefetch final : public BatchSource {
   // Up to `ahead` batches (1 to most_ahead) wait in a ring. Error executor.thread_start.
   explicit Prefetch(BatchSource& source, std::size_t ahead = 2);
   // Leaves the source somewhere ahead of position().
-  ~Prefetch() override;
+  SOMA_INLINE ~Prefetch() override;
 
-  bool next(Batch& batch) override;
+  SOMA_INLINE bool next(Batch& batch) override;
 
   // The position after the batches that were delivered, not after those that were made.
-  Position position() const override;
+  SOMA_INLINE Position position() const override;
   // Drops the waiting batches. Errors as of the source, which then stays where it was.
-  void seek(Position position) override;
+  SOMA_INLINE void seek(Position position) override;
 
-  std::uint64_t batches(std::uint64_t epoch) const override;
-  std::uint64_t hash() const override;
-  void describe(Record& record) const override;
-  std::size_t largest_rows() const override;
-  std::size_t largest_sequences() const override;
+  SOMA_INLINE std::uint64_t batches(std::uint64_t epoch) const override;
+  SOMA_INLINE std::uint64_t hash() const override;
+  SOMA_INLINE void describe(Record& record) const override;
+  SOMA_INLINE std::size_t largest_rows() const override;
+  SOMA_INLINE std::size_t largest_sequences() const override;
 
   // The seconds that next() has waited for batches that were not ready, over all calls.
   double waited_seconds() const;

@@ -69,14 +69,14 @@ class TokenSource final : public IndexedSource {
   const TokenLists& lists() const { return lists_; }
 
  private:
-  void add_content(ContentHash& hash) const override;
+  SOMA_INLINE void add_content(ContentHash& hash) const override;
   void check() const;
 
   std::size_t length(std::size_t item) const override {
     return lists_.offsets[item + 1] - lists_.offsets[item];
   }
 
-  Batch make(std::span<const std::uint32_t> items) const override;
+  SOMA_INLINE Batch make(std::span<const std::uint32_t> items) const override;
 
   Context& context_;
   TokenLists lists_;

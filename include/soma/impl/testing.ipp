@@ -3,7 +3,7 @@
 
 #include <soma/testing.hpp>
 
-#include <soma/api.hpp>
+#include <soma/interface.hpp>
 #include <soma/ops/samples.hpp>
 #include <soma/testing/checker.hpp>
 #include <soma/testing/report.hpp>

@@ -48,7 +48,7 @@ class CheckpointFolder final : public CheckpointStore {
  public:
   // Makes the folder if it does not exist. Errors file.write, checkpoint.locked.
   explicit CheckpointFolder(std::string_view path, const CheckpointFolderOptions& options = {});
-  ~CheckpointFolder() override;
+  SOMA_INLINE ~CheckpointFolder() override;
   CheckpointFolder(const CheckpointFolder&) = delete;
   CheckpointFolder& operator=(const CheckpointFolder&) = delete;
 
@@ -57,32 +57,32 @@ class CheckpointFolder final : public CheckpointStore {
   // except for states that were saved in parts. Errors file.write (earlier checkpoints are
   // unchanged, and nothing remains of this one), checkpoint.step, checkpoint.parts (parts are
   // missing), and those of save_safetensors and to_json.
-  void save(std::uint64_t step, const Checkpoint& checkpoint) override;
+  SOMA_INLINE void save(std::uint64_t step, const Checkpoint& checkpoint) override;
 
   // The place is a new folder, so that a rank of an earlier run that still writes a part finds no
   // place. Errors file.write.
-  std::string begin_parts(std::optional<std::uint64_t> step) override;
+  SOMA_INLINE std::string begin_parts(std::optional<std::uint64_t> step) override;
   // Saves rank 0's own part; the other ranks have a CheckpointPartFolder. Errors as there.
-  void save_part(const std::string& place, CheckpointState which, const CheckpointPart& part,
-                 const StateDict& state) override;
-  void drop_parts() override;
+  SOMA_INLINE void save_part(const std::string& place, CheckpointState which,
+                             const CheckpointPart& part, const StateDict& state) override;
+  SOMA_INLINE void drop_parts() override;
 
   // A folder gets its name only when it is complete and on the disk, so a folder that does not
   // match its checksums was damaged later. That should not end a run that can resume from the
   // previous checkpoint: the log gets a warning, the folder is renamed to ".damaged", and the next
   // older checkpoint is loaded. Error checkpoint.damaged: there are checkpoints, and none is
   // complete (then none is renamed). Other errors as of load_checkpoint.
-  bool load_latest(Context& context, Checkpoint& checkpoint) override;
+  SOMA_INLINE bool load_latest(Context& context, Checkpoint& checkpoint) override;
   // As load_latest(), but returns the name only: every rank reads for itself. Costs reading the
   // whole checkpoint once, for the checksums.
-  std::string find_latest(Context& context) override;
+  SOMA_INLINE std::string find_latest(Context& context) override;
 
   // Errors as of save and load_checkpoint.
-  void save_best(const Checkpoint& checkpoint) override;
-  bool load_best(Context& context, Checkpoint& checkpoint) override;
-  std::string find_best() override;
-  Checkpoint load_named(Context& context, const std::string& place,
-                        const CheckpointNames& names) override;
+  SOMA_INLINE void save_best(const Checkpoint& checkpoint) override;
+  SOMA_INLINE bool load_best(Context& context, Checkpoint& checkpoint) override;
+  SOMA_INLINE std::string find_best() override;
+  SOMA_INLINE Checkpoint load_named(Context& context, const std::string& place,
+                                    const CheckpointNames& names) override;
 
   // The steps of all checkpoints, ascending. Error file.read.
   std::vector<std::uint64_t> steps() const;

@@ -20,17 +20,17 @@ class CheckpointPartFolder final : public CheckpointStore {
   // When this returns, the part is on the disk. Costs writing it and reading it back once. Errors
   // checkpoint.parts (the folder that rank 0 has begun is missing), file.write, and those of
   // save_safetensors.
-  void save_part(const std::string& place, CheckpointState which, const CheckpointPart& part,
-                 const StateDict& state) override;
+  SOMA_INLINE void save_part(const std::string& place, CheckpointState which,
+                             const CheckpointPart& part, const StateDict& state) override;
   // Reads a checkpoint that rank 0 has found to be complete. Errors file.read, and those of
   // load_checkpoint except checkpoint.damaged.
-  Checkpoint load_named(Context& context, const std::string& place,
-                        const CheckpointNames& names) override;
+  SOMA_INLINE Checkpoint load_named(Context& context, const std::string& place,
+                                    const CheckpointNames& names) override;
 
-  void save(std::uint64_t, const Checkpoint&) override;
-  bool load_latest(Context&, Checkpoint&) override;
-  void save_best(const Checkpoint&) override;
-  bool load_best(Context&, Checkpoint&) override;
+  SOMA_INLINE void save(std::uint64_t, const Checkpoint&) override;
+  SOMA_INLINE bool load_latest(Context&, Checkpoint&) override;
+  SOMA_INLINE void save_best(const Checkpoint&) override;
+  SOMA_INLINE bool load_best(Context&, Checkpoint&) override;
 
  private:
   [[noreturn]] void only_parts(std::string_view function) const;

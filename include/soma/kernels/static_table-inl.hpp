@@ -45,6 +45,7 @@ namespace SOMA_NAMESPACE {
 inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
 
   [[maybe_unused]] static inline TargetList static_targets() {
+#if SOMA_WHOLE_TABLE
     static constexpr Kernels kernels{
         .convert = HWY_NAMESPACE::convert_kernel,
         .random = HWY_NAMESPACE::random_kernel,
@@ -60,6 +61,9 @@ inline namespace HWY_CONCAT(static_, HWY_NAMESPACE) {
         .quantize = HWY_NAMESPACE::quantize_kernel,
         .sequence = HWY_NAMESPACE::sequence_kernels,
     };
+#else
+    static constexpr Kernels kernels{};
+#endif
     static const Target target{hwy::TargetName(HWY_TARGET),
                                &kernels,
                                HWY_NAMESPACE::has_fused_multiply_add,

@@ -49,7 +49,7 @@ class Classification final : public Metrics {
   std::size_t outputs() const override { return classes_; }
   // Adds cases with class labels, int32 or int64. Cases whose labels cross entropy ignores are not
   // counted.
-  void add(std::span<const float> scores, const Tensor& labels) override;
+  SOMA_INLINE void add(std::span<const float> scores, const Tensor& labels) override;
   // One case: its logits, one for each class, and its label. Error train.label.
   void add(std::span<const float> scores, std::int64_t label);
 
@@ -77,7 +77,7 @@ class Classification final : public Metrics {
   double area_under_curve() const;
 
   // accuracy, macro_f1 and, for two classes, auc.
-  Values values() const override;
+  SOMA_INLINE Values values() const override;
   const Classification* classification() const override { return this; }
 
  private:

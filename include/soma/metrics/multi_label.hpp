@@ -21,9 +21,9 @@ class MultiLabel final : public Metrics {
   explicit MultiLabel(std::vector<std::string> names)
       : counts_(names.size()), names_(std::move(names)) {}
 
-  std::size_t outputs() const override;
+  SOMA_INLINE std::size_t outputs() const override;
   // `labels`: 0 or 1 for each label of each case, fp32 or uint8.
-  void add(std::span<const float> scores, const Tensor& labels) override;
+  SOMA_INLINE void add(std::span<const float> scores, const Tensor& labels) override;
   std::uint64_t cases() const override { return cases_; }
 
   // F1 of one label; 0 if the label is neither given nor predicted.
@@ -34,7 +34,7 @@ class MultiLabel final : public Metrics {
   double macro_f1() const;
 
   // micro_f1, macro_f1, and f1_0, f1_1 ... label by label.
-  Values values() const override;
+  SOMA_INLINE Values values() const override;
 
  private:
   struct Counts {

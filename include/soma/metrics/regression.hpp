@@ -21,9 +21,9 @@ class Regression final : public Metrics {
  public:
   explicit Regression(std::size_t output_count = 1) : sums_(output_count) {}
 
-  std::size_t outputs() const override;
+  SOMA_INLINE std::size_t outputs() const override;
   // `labels`: fp32 targets, one for each score.
-  void add(std::span<const float> scores, const Tensor& labels) override;
+  SOMA_INLINE void add(std::span<const float> scores, const Tensor& labels) override;
   std::uint64_t cases() const override { return cases_; }
 
   double mse() const;
@@ -31,7 +31,7 @@ class Regression final : public Metrics {
   // If all targets of an output are equal: 1 if the predictions equal them, else 0.
   double r2() const;
 
-  Values values() const override;
+  SOMA_INLINE Values values() const override;
 
  private:
   struct Sums {

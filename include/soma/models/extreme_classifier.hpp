@@ -50,12 +50,12 @@ class ExtremeClassifier final : public nn::Task {
   const Parameters& parameters() const override { return parameters_; }
   double learning_rate() const override { return 1e-3; }
   // In training, the loss over the sampler's set; otherwise the exact loss.
-  Forward forward(Tape& tape, const data::Batch& batch) override;
+  SOMA_INLINE Forward forward(Tape& tape, const data::Batch& batch) override;
   // An index uses the queries of the whole batch, but a rank has only its part.
-  bool takes_parts() const override;
-  StateDict state() const override;
-  void load_state(const StateDict& state) override;
-  void describe(Record& identity) const override;
+  SOMA_INLINE bool takes_parts() const override;
+  SOMA_INLINE StateDict state() const override;
+  SOMA_INLINE void load_state(const StateDict& state) override;
+  SOMA_INLINE void describe(Record& identity) const override;
 
   // The likeliest `count` classes of each point, the likeliest first; of equal logits, the smaller
   // id first. Computes all classes, a panel at a time.

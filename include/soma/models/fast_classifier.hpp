@@ -76,12 +76,12 @@ class FastClassifier final : public nn::Task {
   std::vector<Prediction> predict(std::span<const std::string_view> texts) const;
 
   const Parameters& parameters() const override { return parameters_; }
-  std::size_t classes() const override;
+  SOMA_INLINE std::size_t classes() const override;
   double learning_rate() const override { return fast_learning_rate; }
-  Forward forward(Tape& tape, const data::Batch& batch) override;
+  SOMA_INLINE Forward forward(Tape& tape, const data::Batch& batch) override;
   bool takes_parts() const override { return true; }
-  double loss_count(const data::Batch& batch) const override;
-  void describe(Record& identity) const override;
+  SOMA_INLINE double loss_count(const data::Batch& batch) const override;
+  SOMA_INLINE void describe(Record& identity) const override;
 
  private:
   FastClassifier(Context& context, const std::string& folder);

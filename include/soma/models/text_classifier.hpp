@@ -113,19 +113,19 @@ class TextClassifier final : public nn::Task {
   Prediction predict(std::string_view text) const;
 
   const Parameters& parameters() const override { return parameters_; }
-  std::size_t classes() const override;
+  SOMA_INLINE std::size_t classes() const override;
   // For weights from files, and for initial weights.
   double learning_rate() const override { return pretrained_ ? 1e-4 : 5e-4; }
-  Forward forward(Tape& tape, const data::Batch& batch) override;
-  nn::Pieces pieces() const override;
-  Forward finish(Tape& tape, const Var& logits, const data::Batch& batch) override;
+  SOMA_INLINE Forward forward(Tape& tape, const data::Batch& batch) override;
+  SOMA_INLINE nn::Pieces pieces() const override;
+  SOMA_INLINE Forward finish(Tape& tape, const Var& logits, const data::Batch& batch) override;
   // With several labels: 1 for the labels of a text, 0 for others.
-  Tensor labels_of(const data::Batch& batch) const override;
-  Owned<metrics::Metrics> metrics() const override;
+  SOMA_INLINE Tensor labels_of(const data::Batch& batch) const override;
+  SOMA_INLINE Owned<metrics::Metrics> metrics() const override;
   bool takes_parts() const override { return true; }
-  double loss_count(const data::Batch& batch) const override;
-  double useful_flops(const data::Batch& batch) const override;
-  void describe(Record& identity) const override;
+  SOMA_INLINE double loss_count(const data::Batch& batch) const override;
+  SOMA_INLINE double useful_flops(const data::Batch& batch) const override;
+  SOMA_INLINE void describe(Record& identity) const override;
 
  private:
   // The loss with checked labels.

@@ -25,11 +25,12 @@ class FiniteWatch final : public InstructionWatch {
   // The first instruction that read elements that nobody wrote; empty: none did.
   const std::string& read_unwritten() const { return read_unwritten_; }
 
-  void begins(CoreState& core, Opcode opcode, Lane lane, const SourceLine& source) override;
-  void reads(CoreState& core, const Tile& tile) override;
-  void reads(CoreState& core, const HbmView& view) override;
-  void wrote(CoreState& core, const Tile& tile) override;
-  void wrote(CoreState& core, const HbmView& view) override;
+  SOMA_INLINE void begins(CoreState& core, Opcode opcode, Lane lane,
+                          const SourceLine& source) override;
+  SOMA_INLINE void reads(CoreState& core, const Tile& tile) override;
+  SOMA_INLINE void reads(CoreState& core, const HbmView& view) override;
+  SOMA_INLINE void wrote(CoreState& core, const Tile& tile) override;
+  SOMA_INLINE void wrote(CoreState& core, const HbmView& view) override;
 
  private:
   static constexpr std::size_t none = ~std::size_t{0};

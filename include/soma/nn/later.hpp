@@ -21,10 +21,11 @@ class Later final : public InitialStore {
   // Makes the elements of parameters without elements, each in its own type.
   void make(Context& context, const Parameters& parameters) const;
 
-  void add(const Var& parameter, const Initial* begin, const Initial* end) override;
+  SOMA_INLINE void add(const Var& parameter, const Initial* begin, const Initial* end) override;
   // The last replacement wins. Error tensor.undefined: the parameter was not added.
-  void replace(const Parameter& rows, const Tensor& from, Fill fill) override;
-  void order_rows(const Parameter& parameter, const std::vector<std::size_t>& places) override;
+  SOMA_INLINE void replace(const Parameter& rows, const Tensor& from, Fill fill) override;
+  SOMA_INLINE void order_rows(const Parameter& parameter,
+                              const std::vector<std::size_t>& places) override;
 
  private:
   struct Replacement {

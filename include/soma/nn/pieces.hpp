@@ -44,7 +44,7 @@ class Piece {
 
  private:
   struct Body {
-    virtual ~Body() = default;
+    SOMA_INLINE virtual ~Body() = default;
     virtual Var run(Tape& tape, const Var& x, const data::Batch& batch) = 0;
   };
   template <class Function>

@@ -41,7 +41,7 @@ class PrecisionState final : public ProductFormats {
   DType activations() const;
 
   // A layer's formats are made on first use.
-  LinearFormats* formats(std::string_view path, bool edge) override;
+  SOMA_INLINE LinearFormats* formats(std::string_view path, bool edge) override;
 
   // Call it after each step of the optimizer: adds the step's maxima to the history of delayed
   // scales.

@@ -36,20 +36,21 @@ class Task {
   Task() = default;
   Task(const Task&) = delete;
   Task& operator=(const Task&) = delete;
-  virtual ~Task() = default;
+  SOMA_INLINE virtual ~Task() = default;
 
   virtual const Parameters& parameters() const = 0;
   virtual Forward forward(Tape& tape, const data::Batch& batch) = 0;
   // The pieces of the model, in order: forward() is finish() of the last piece's result. Empty: the
   // task cannot be cut.
-  virtual Pieces pieces() const;
+  SOMA_INLINE virtual Pieces pieces() const;
   // The loss for this batch of the last piece's result; errors as of forward().
-  virtual Forward finish(Tape& /*tape*/, const Var& /*result*/, const data::Batch& /*batch*/);
+  SOMA_INLINE virtual Forward finish(Tape& /*tape*/, const Var& /*result*/,
+                                     const data::Batch& /*batch*/);
   // The number of logits of a sequence, for a classifier with one label; otherwise 0.
   virtual std::size_t classes() const { return 0; }
   // New metrics that an evaluation counts beside the loss. If empty: accuracy, F1 and so on if
   // classes() is not 0, else the loss alone.
-  virtual Owned<metrics::Metrics> metrics() const;
+  SOMA_INLINE virtual Owned<metrics::Metrics> metrics() const;
   // The labels of a batch in the form that metrics() counts.
   virtual Tensor labels_of(const data::Batch& batch) const { return batch.labels; }
   // The learning rate if the trainer's schedule has none: Adam's usual rate. A task whose model
@@ -60,7 +61,7 @@ class Task {
   virtual bool takes_parts() const { return false; }
   // The number of losses in the mean of this whole batch, which is the batch's weight beside other
   // batches.
-  virtual double loss_count(const data::Batch& batch) const;
+  SOMA_INLINE virtual double loss_count(const data::Batch& batch) const;
   // Floating-point operations of forward and backward without padding and recomputation; 0: not
   // known.
   virtual double useful_flops(const data::Batch&) const { return 0; }
@@ -69,9 +70,9 @@ class Task {
   virtual void describe(Record&) const {}
   // The state that steps leave in the task beside its parameters and that later steps depend on.
   // Checkpoints keep it; a resumed run returns it once the parameters are those of that step.
-  virtual StateDict state() const;
+  SOMA_INLINE virtual StateDict state() const;
   // Error state.extra_name: the task keeps no such state.
-  virtual void load_state(const StateDict& state);
+  SOMA_INLINE virtual void load_state(const StateDict& state);
 };
 
 // Checks that each class label is a class or ignored. Error train.label names the sequence by its

@@ -1,8 +1,11 @@
 #pragma once
-// All built-in operators. Only units that make contexts include this header.
+// All built-in operators. Only units that compile operators include this header (ops/records.hpp).
+
+// First: it declares the records, and a declaration behind a record's definition makes g++ compile
+// the record although nothing uses it.
+#include <soma/ops/built_in.hpp>
 
 #include <soma/ops/attention/attention.hpp>
-#include <soma/ops/built_in.hpp>
 #include <soma/ops/choose/gather.hpp>
 #include <soma/ops/choose/pad.hpp>
 #include <soma/ops/choose/top_k.hpp>
@@ -112,6 +115,10 @@ constexpr auto list_operators(std::index_sequence<unary...>, std::index_sequence
 inline constexpr auto operator_list = list_operators(std::make_index_sequence<unary_count>(),
                                                      std::make_index_sequence<binary_count>());
 
+inline std::span<const Operator* const> all_operators() { return operator_list; }
+
+#if SOMA_WHOLE_TABLE
+
 template <std::size_t... unary, std::size_t... binary>
 constexpr BuiltInOperators make_built_in(std::index_sequence<unary...>,
                                          std::index_sequence<binary...>) {
@@ -143,31 +150,62 @@ constexpr BuiltInOperators make_built_in(std::index_sequence<unary...>,
           .sgd_step = &ops::sgd_step,
           .adam_step = &ops::adam_step,
           .lamb_step = &ops::lamb_step,
-          .average_pool = &ops::average_pool,
-          .batch_norm = &ops::batch_norm,
-          .clamp = &ops::parametric<Clamp>,
-          .convolution_transpose = &ops::convolution_transpose,
-          .cosine_loss = &ops::cosine_loss,
           .gather = &ops::gather,
-          .leaky_relu = &ops::parametric<Leaky>,
-          .nll_loss = &ops::nll_loss,
           .pad = &ops::pad,
-          .power = &ops::parametric<Power>,
           .top_k = &ops::top_k,
           .where = &ops::where,
+          .average_pool = &ops::average_pool,
+          .convolution_transpose = &ops::convolution_transpose,
+          .batch_norm = &ops::batch_norm,
+          .nll_loss = &ops::nll_loss,
+          .cosine_loss = &ops::cosine_loss,
           .rms_step = &ops::rms_step,
           .adafactor_step = &ops::adafactor_step,
-          .all = operator_list,
+          .clamp = &ops::parametric<Clamp>,
+          .power = &ops::parametric<Power>,
+          .leaky_relu = &ops::parametric<Leaky>,
+          .all = &all_operators,
           .accumulate = &accumulate,
           .to_dense = &to_dense,
           .all_finite = &soma::all_finite};
 }
 
+#else
+
+template <std::size_t... i>
+constexpr std::array<const Operator*, sizeof...(i)> unary_records(std::index_sequence<i...>) {
+  return {&ops::OfUnary<static_cast<Unary>(i)>::record...};
+}
+template <std::size_t... i>
+constexpr std::array<const Operator*, sizeof...(i)> binary_records(std::index_sequence<i...>) {
+  return {&ops::OfBinary<static_cast<Binary>(i)>::record...};
+}
+
+#endif
+
 }  // namespace detail
+
+#if SOMA_WHOLE_TABLE
 
 // Not constexpr: with -D_GLIBCXX_DEBUG and -fsanitize=undefined g++ 12 makes no span of an inline
 // array at compile time. Every other build still initialises it at compile time.
 inline const BuiltInOperators built_in_operators = detail::make_built_in(
     std::make_index_sequence<unary_count>(), std::make_index_sequence<binary_count>());
+
+#else
+
+// Inlined, so that a function that is known at compile time is the only one that stays.
+[[gnu::always_inline]] inline const Operator& BuiltInOperators::of(Unary function) const {
+  static constexpr auto records = detail::unary_records(std::make_index_sequence<unary_count>());
+  return *records[static_cast<std::size_t>(function)];
+}
+[[gnu::always_inline]] inline const Operator& BuiltInOperators::of(Binary function) const {
+  static constexpr auto records = detail::binary_records(std::make_index_sequence<binary_count>());
+  return *records[static_cast<std::size_t>(function)];
+}
+
+inline constexpr BuiltInOperators built_in_operators{};
+
+#endif
 
 }  // namespace SOMA_NAMESPACE

@@ -20,6 +20,8 @@
 
 namespace SOMA_NAMESPACE {
 
+struct Operator;  // ops/operator.hpp
+
 struct LinearOperand {
   Quantizer quantizer{};
   Draw draw{};  // seed and stream of stochastic rounding
@@ -38,6 +40,9 @@ struct GlobalMaximum {
 };
 
 struct LinearFormats {
+  // The record of quantized_linear. The formats name it, and linear_at() does not, so that a
+  // header-only program without a precision compiles none of it.
+  const Operator* product = nullptr;
   LinearOperand x{}, weight{}, gradient{};
   std::optional<DType> input_gradient{};               // none: the input's type
   std::optional<DType> weight_gradient = DType::fp32;  // none: the output gradient's type

@@ -58,13 +58,13 @@ class Profiler final : public Device {
  public:
   // Becomes the context's device until its end.
   explicit Profiler(Context& context, std::size_t most_events = std::size_t{1} << 20);
-  ~Profiler() override;
+  SOMA_INLINE ~Profiler() override;
   Profiler(const Profiler&) = delete;
   Profiler& operator=(const Profiler&) = delete;
 
-  void run(const Operator& op, const OperatorCall& call) override;
+  SOMA_INLINE void run(const Operator& op, const OperatorCall& call) override;
 
-  std::string name() const override;
+  SOMA_INLINE std::string name() const override;
 
   std::span<const ProfileEvent> events() const { return events_; }
   // The time when profiling began.

@@ -3,7 +3,6 @@
 // built-in ones. Nothing is registered before main() or for all contexts: a program adds the
 // operators that it needs, from any thread.
 
-#include <soma/ops/built_in.hpp>
 #include <soma/ops/operator.hpp>
 #include <soma/runtime/context.hpp>
 #include <soma/runtime/mutex.hpp>

@@ -31,18 +31,18 @@ class Adafactor final : public Optimizer {
   Adafactor(Context& context, Parameters parameters, const AdafactorOptions& options = {})
       : Adafactor(context, {Group{.parameters = std::move(parameters)}}, options) {}
 
-  void describe(Record& record) const override;
+  SOMA_INLINE void describe(Record& record) const override;
 
   // Updates the parameters that have a gradient; gradients stay. The learning rate of step t is at
   // most 1 / sqrt(t).
-  void step(const Step& step) override;
+  SOMA_INLINE void step(const Step& step) override;
 
  private:
   static StepStorage storage_of(const AdafactorOptions& options);
   std::size_t moments() const override { return 2; }
-  std::size_t moments_of(const detail::Slot& slot) const override;
+  SOMA_INLINE std::size_t moments_of(const detail::Slot& slot) const override;
   // A matrix has one moment by rows and one by columns; a vector has the squares of its elements.
-  Shape moment_shape(const detail::Slot& slot, std::size_t moment) const override;
+  SOMA_INLINE Shape moment_shape(const detail::Slot& slot, std::size_t moment) const override;
 
   AdafactorOptions options_;
 };

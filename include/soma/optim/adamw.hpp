@@ -41,11 +41,11 @@ class AdamW final : public Optimizer {
   AdamW(Context& context, Parameters parameters, float weight_decay = 0,
         const AdamWOptions& options = {});
 
-  void describe(Record& record) const override;
+  SOMA_INLINE void describe(Record& record) const override;
   bool steps_rows_alone() const override { return true; }
 
   // Updates the parameters that have a gradient; gradients stay.
-  void step(const Step& step) override;
+  SOMA_INLINE void step(const Step& step) override;
 
  private:
   std::size_t moments() const override { return 2; }

@@ -19,10 +19,10 @@ class Lamb final : public Optimizer {
  public:
   Lamb(Context& context, const std::vector<Group>& groups, const LambOptions& options = {});
 
-  void describe(Record& record) const override;
+  SOMA_INLINE void describe(Record& record) const override;
 
   // Updates the parameters that have a gradient; gradients stay.
-  void step(const Step& step) override;
+  SOMA_INLINE void step(const Step& step) override;
 
  private:
   std::size_t moments() const override { return 2; }

@@ -38,21 +38,21 @@ class LazyAdamW final : public Optimizer {
   LazyAdamW(Context& context, Parameters parameters, float weight_decay = 0,
             const LazyAdamWOptions& options = {});
 
-  void describe(Record& record) const override;
+  SOMA_INLINE void describe(Record& record) const override;
 
-  void step(const Step& step) override;
+  SOMA_INLINE void step(const Step& step) override;
 
   // Gives rows (int64, ascending, each once) of the parameter with that variable the weights that
   // AdamW would have given them by now. Error operator.value: a variable that is not stepped here,
   // or a row number out of range.
   void catch_up(const Var& parameter, const Tensor& rows);
-  void settle() override;
+  SOMA_INLINE void settle() override;
 
   // The states of AdamW, and "<name>.row_steps": the number of steps that each row has taken. Call
   // it after settle().
-  StateDict state() const override;
+  SOMA_INLINE StateDict state() const override;
   // Errors as of Optimizer; operator.value: a row that has missed steps and still has a moment.
-  void load_state(const StateDict& state) override;
+  SOMA_INLINE void load_state(const StateDict& state) override;
 
  private:
   // The history of one parameter: three numbers for each step since `base`, and the number of steps

@@ -141,12 +141,12 @@ class Optimizer {
   // shared and read-only: return changed tensors through load_state(). If an optimizer keeps some
   // rows only, its states cover these rows. An optimizer with other states than these two moments
   // overrides both functions.
-  virtual StateDict state() const;
+  SOMA_INLINE virtual StateDict state() const;
   // Copies states of whole parameters; a parameter without an entry starts anew. Each entry has to
   // be one that state() would return. Errors by the entry's name: state.missing_name,
   // state.extra_name, state.shape, state.dtype, operator.value (an invalid number of steps);
   // nothing is copied then.
-  virtual void load_state(const StateDict& state);
+  SOMA_INLINE virtual void load_state(const StateDict& state);
 
  protected:
   // Errors tensor.undefined (a variable), operator.value (no parameters, a variable that is listed
@@ -156,8 +156,8 @@ class Optimizer {
   virtual std::size_t moments() const { return 0; }
   // The number of moments of one parameter, and their shapes, where they differ from the
   // parameter's.
-  virtual std::size_t moments_of(const detail::Slot&) const;
-  virtual Shape moment_shape(const detail::Slot& slot, std::size_t) const;
+  SOMA_INLINE virtual std::size_t moments_of(const detail::Slot&) const;
+  SOMA_INLINE virtual Shape moment_shape(const detail::Slot& slot, std::size_t) const;
   // Error operator.value: backward has left no gradient in any parameter. To be called by step().
   void check_gradients() const;
 

@@ -34,11 +34,11 @@ class RmsProp final : public Optimizer {
   RmsProp(Context& context, Parameters parameters, const RmsPropOptions& options = {})
       : RmsProp(context, {Group{.parameters = std::move(parameters)}}, options) {}
 
-  void describe(Record& record) const override;
+  SOMA_INLINE void describe(Record& record) const override;
   bool steps_rows_alone() const override { return true; }
 
   // Updates the parameters that have a gradient; gradients stay.
-  void step(const Step& step) override;
+  SOMA_INLINE void step(const Step& step) override;
 
  private:
   // The mean of squares is the first moment, momentum the second.
@@ -60,11 +60,11 @@ class Adagrad final : public Optimizer {
   Adagrad(Context& context, Parameters parameters, const AdagradOptions& options = {})
       : Adagrad(context, {Group{.parameters = std::move(parameters)}}, options) {}
 
-  void describe(Record& record) const override;
+  SOMA_INLINE void describe(Record& record) const override;
   bool steps_rows_alone() const override { return true; }
 
   // Updates the parameters that have a gradient; gradients stay.
-  void step(const Step& step) override;
+  SOMA_INLINE void step(const Step& step) override;
 
  private:
   std::size_t moments() const override { return 1; }

@@ -25,14 +25,14 @@ namespace SOMA_NAMESPACE::optim {
 // overrides state() and load_state().
 class RowOptimizer : public Optimizer {
  public:
-  void describe(Record& record) const final;
+  SOMA_INLINE void describe(Record& record) const final;
 
-  void step(const Step& step) final;
+  SOMA_INLINE void step(const Step& step) final;
 
   // The states of each parameter that has been stepped: "<name>.steps", and the states named by
   // state_names().
-  StateDict state() const final;
-  void load_state(const StateDict& state) final;
+  SOMA_INLINE StateDict state() const final;
+  SOMA_INLINE void load_state(const StateDict& state) final;
 
  protected:
   RowOptimizer(Context& context, const std::vector<Group>& groups, std::string_view name,
@@ -86,11 +86,11 @@ class RowAdagrad final : public RowOptimizer {
       : RowAdagrad(context, {Group{.parameters = std::move(parameters)}}, options) {}
 
  private:
-  void describe_own(Record& record) const override;
+  SOMA_INLINE void describe_own(Record& record) const override;
   const Operator& operator_of(const SparseOperators& operators) const override {
     return *operators.row_adagrad_step;
   }
-  void complete(RowStepSetting& setting, double, std::uint64_t) const override;
+  SOMA_INLINE void complete(RowStepSetting& setting, double, std::uint64_t) const override;
 
   RowAdagradOptions options_;
 };
@@ -109,11 +109,12 @@ class RowAdam final : public RowOptimizer {
       : RowAdam(context, {Group{.parameters = std::move(parameters)}}, options) {}
 
  private:
-  void describe_own(Record& record) const override;
+  SOMA_INLINE void describe_own(Record& record) const override;
   const Operator& operator_of(const SparseOperators& operators) const override {
     return *operators.row_adam_step;
   }
-  void complete(RowStepSetting& setting, double rate, std::uint64_t steps) const override;
+  SOMA_INLINE void complete(RowStepSetting& setting, double rate,
+                            std::uint64_t steps) const override;
 
   RowAdamOptions options_;
 };

@@ -21,11 +21,11 @@ class Sgd final : public Optimizer {
   Sgd(Context& context, Parameters parameters, const SgdOptions& options = {})
       : Sgd(context, {Group{.parameters = std::move(parameters)}}, options) {}
 
-  void describe(Record& record) const override;
+  SOMA_INLINE void describe(Record& record) const override;
   bool steps_rows_alone() const override { return true; }
 
   // Updates the parameters that have a gradient; gradients stay.
-  void step(const Step& step) override;
+  SOMA_INLINE void step(const Step& step) override;
 
  private:
   std::size_t moments() const override { return options_.momentum != 0 ? 1 : 0; }

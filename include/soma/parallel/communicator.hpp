@@ -94,7 +94,7 @@ class Communicator {
 
   // Returns when every rank has called it. Any number of ranks, ceil(log2(size)) rounds: in each
   // round, a rank hears of twice as many ranks, through one twice as far away.
-  virtual void barrier();
+  SOMA_INLINE virtual void barrier();
 
   // The limit of one wait, in seconds; 0: no limit. Error parallel.argument.
   double time_limit() const;
@@ -118,7 +118,7 @@ class Communicator {
   virtual void cancel(std::uint64_t number) noexcept = 0;
   // Called between two polls of a wait; `round` counts them. May sleep until something arrives, but
   // not for much longer than a millisecond. The default first yields the core, then sleeps briefly.
-  virtual void idle(std::uint64_t round);
+  SOMA_INLINE virtual void idle(std::uint64_t round);
 
   // The errors of poll(): parallel.rank_lost and parallel.message_size.
   [[noreturn]] void lost(int lost_rank, std::string_view reason) const;

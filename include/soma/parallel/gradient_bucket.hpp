@@ -54,7 +54,7 @@ class GradientBucket final : public Counted, private Partition {
 
   bool rounds() const;
   // A rank's part of the buffer, if each rank keeps its rows.
-  Part part(int rank, int ranks) const override;
+  SOMA_INLINE Part part(int rank, int ranks) const override;
   // Passes on sums that have their last addend.
   void distribute();
   // Widens numbers that arrived in a narrow format.

@@ -59,11 +59,11 @@ class GradientReducer final : public GradientReceiver {
   // Error parallel.ranks.
   GradientReducer(Context& context, Communicator& communicator,
                   const GradientReducerOptions& options = {});
-  ~GradientReducer() override = default;
+  SOMA_INLINE ~GradientReducer() override = default;
 
   // Errors parallel.gradient (an addend that was rounded before the ranks' sums were added), and
   // those of Communicator.
-  void receive(const Var& parameter, Gradient addend) override;
+  SOMA_INLINE void receive(const Var& parameter, Gradient addend) override;
   // Rounding uses new draws for each step.
   void begin_step(std::uint64_t step);
 

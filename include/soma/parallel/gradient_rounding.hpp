@@ -31,11 +31,11 @@ class GradientRounding final : public SumFormat {
                    const HeapVector<Run>& runs)
       : context_(context), quantizer_(quantizer), draw_(draw), rank_(rank), runs_(runs) {}
 
-  std::size_t bytes() const override;
+  SOMA_INLINE std::size_t bytes() const override;
 
-  void round(std::size_t begin, std::span<float> sums, int ranks,
-             std::span<std::byte> codes) override;
-  void widen(std::span<const std::byte> codes, std::span<float> values) override;
+  SOMA_INLINE void round(std::size_t begin, std::span<float> sums, int ranks,
+                         std::span<std::byte> codes) override;
+  SOMA_INLINE void widen(std::span<const std::byte> codes, std::span<float> values) override;
 
  private:
   Context& context_;

@@ -25,15 +25,15 @@ class GroupCommunicator final : public Communicator {
   GroupCommunicator(Communicator& parent, std::vector<int> members);
 
   int rank() const override { return rank_; }
-  int size() const override;
-  void abort(std::string_view reason) override;
+  SOMA_INLINE int size() const override;
+  SOMA_INLINE void abort(std::string_view reason) override;
 
  protected:
-  std::uint64_t begin_send(int to, int tag, std::span<const std::byte> bytes) override;
-  std::uint64_t begin_receive(int from, int tag, std::span<std::byte> bytes) override;
-  bool poll(std::uint64_t number) override;
-  void cancel(std::uint64_t number) noexcept override;
-  void idle(std::uint64_t round) override;
+  SOMA_INLINE std::uint64_t begin_send(int to, int tag, std::span<const std::byte> bytes) override;
+  SOMA_INLINE std::uint64_t begin_receive(int from, int tag, std::span<std::byte> bytes) override;
+  SOMA_INLINE bool poll(std::uint64_t number) override;
+  SOMA_INLINE void cancel(std::uint64_t number) noexcept override;
+  SOMA_INLINE void idle(std::uint64_t round) override;
 
  private:
   int member(int rank) const;

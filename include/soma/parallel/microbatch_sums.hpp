@@ -36,7 +36,7 @@ class MicrobatchSums final : public GradientReceiver {
   void end();
 
   // Errors parallel.gradient, and those of the next receiver.
-  void receive(const Var& parameter, Gradient addend) override;
+  SOMA_INLINE void receive(const Var& parameter, Gradient addend) override;
 
  private:
   struct Entry {

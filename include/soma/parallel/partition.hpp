@@ -65,7 +65,7 @@ class Partition {
 class EvenPartition final : public Partition {
  public:
   explicit EvenPartition(std::size_t count = 0) : count_(count) {}
-  Part part(int rank, int ranks) const override;
+  SOMA_INLINE Part part(int rank, int ranks) const override;
 
  private:
   std::size_t count_;

@@ -23,7 +23,7 @@ class RowPartition final : public Partition {
   // The partition restricted to these rows, ascending, which must stay in place.
   RowPartition only(std::span<const std::int64_t> rows) const;
 
-  Part part(int rank, int ranks) const override;
+  SOMA_INLINE Part part(int rank, int ranks) const override;
   std::size_t row_elements() const { return all_.elements; }
 
  private:

@@ -47,7 +47,7 @@ class NeuronCoreDevice final : public Device {
 
   // Errors neuroncore.* of the program; of a lazy device, those of programs that were recorded
   // earlier too.
-  void run(const Operator& op, const OperatorCall& call) override;
+  SOMA_INLINE void run(const Operator& op, const OperatorCall& call) override;
 
   // Lazy mode: runs all recorded calls as one launch. In other modes nothing waits, and the call
   // has no effect.
@@ -71,7 +71,7 @@ class NeuronCoreDevice final : public Device {
 
   // The machine, and what its core does otherwise than by default and shows in numbers. The mode is
   // no part of it: bits do not depend on it.
-  std::string name() const override;
+  SOMA_INLINE std::string name() const override;
 
   neuroncore::Core& core() { return core_; }
   const RunOptions& options() const { return options_; }
@@ -132,7 +132,7 @@ class NeuronCoreDevice final : public Device {
   // Marks results whose calls will never run.
   class NotRun final : public PendingCalls {
    public:
-    void run_pending(std::uintptr_t) override;
+    SOMA_INLINE void run_pending(std::uintptr_t) override;
   };
   static PendingCalls& not_run();
 

@@ -89,19 +89,19 @@ class CheckpointStore {
   // which makes the parts a checkpoint. Until then the parts are invisible. Parts that were begun
   // and not saved are dropped, at the latest with the store, and never get into another checkpoint.
   // Error checkpoint.parts: a store without this ability.
-  virtual std::string begin_parts(std::optional<std::uint64_t> /*step*/);
-  virtual void save_part(const std::string& /*place*/, CheckpointState /*which*/,
-                         const CheckpointPart& /*part*/, const StateDict& /*state*/);
+  SOMA_INLINE virtual std::string begin_parts(std::optional<std::uint64_t> /*step*/);
+  SOMA_INLINE virtual void save_part(const std::string& /*place*/, CheckpointState /*which*/,
+                                     const CheckpointPart& /*part*/, const StateDict& /*state*/);
   virtual void drop_parts() {}
 
   // And every rank reads its own entries: rank 0 finds the newest complete checkpoint, or the best
   // one, and returns the name of its place (empty: there is none). With that name each rank loads
   // the records, the precision, the task's state, and its entries of weights and optimizer,
   // whichever rank wrote them.
-  virtual std::string find_latest(Context& /*context*/);
-  virtual std::string find_best();
-  virtual Checkpoint load_named(Context& /*context*/, const std::string& /*place*/,
-                                const CheckpointNames& /*names*/);
+  SOMA_INLINE virtual std::string find_latest(Context& /*context*/);
+  SOMA_INLINE virtual std::string find_best();
+  SOMA_INLINE virtual Checkpoint load_named(Context& /*context*/, const std::string& /*place*/,
+                                            const CheckpointNames& /*names*/);
 
  protected:
   CheckpointStore() = default;

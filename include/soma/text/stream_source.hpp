@@ -51,22 +51,22 @@ class StreamSource final : public data::BatchSource {
   // Errors of RowReader::next, and text.file_changed (between epochs), text.label_unseen,
   // data.too_long (encode gave more than max_tokens), ragged.empty_sequence (encode gave no
   // tokens). After an error the position stays, and another call meets the same error.
-  bool next(data::Batch& batch) override;
+  SOMA_INLINE bool next(data::Batch& batch) override;
 
   data::Position position() const override { return position_; }
   // Seeks by replay: it costs as much as reading up to that place, without making tensors. Error
   // data.position beyond the epoch's end; the source is then at its end.
-  void seek(data::Position position) override;
+  SOMA_INLINE void seek(data::Position position) override;
 
   // The number is not known.
   std::uint64_t batches(std::uint64_t) const override { return 0; }
 
   // A hash of the file's bytes (unpacked), the labels and the options: one pass over the file.
-  std::uint64_t hash() const override;
-  void describe(soma::Record& record) const override;
+  SOMA_INLINE std::uint64_t hash() const override;
+  SOMA_INLINE void describe(soma::Record& record) const override;
 
-  std::size_t largest_rows() const override;
-  std::size_t largest_sequences() const override;
+  SOMA_INLINE std::size_t largest_rows() const override;
+  SOMA_INLINE std::size_t largest_sequences() const override;
 
   // Rows that skip_bad_rows left out in the current epoch so far.
   std::vector<SkippedRows> skipped() const;

@@ -26,13 +26,13 @@ class ConsoleProgress final : public Callback {
   explicit ConsoleProgress(std::ostream& stream, const ConsoleProgressOptions& options = {})
       : stream_(stream), options_(options) {}
 
-  void on_start(const RunInfo& run) override;
+  SOMA_INLINE void on_start(const RunInfo& run) override;
 
-  void on_step(const StepInfo& step) override;
+  SOMA_INLINE void on_step(const StepInfo& step) override;
 
-  void on_evaluation(const EvaluationInfo& info) override;
-  void on_checkpoint(std::uint64_t step) override;
-  void on_end(const Report&) override;
+  SOMA_INLINE void on_evaluation(const EvaluationInfo& info) override;
+  SOMA_INLINE void on_checkpoint(std::uint64_t step) override;
+  SOMA_INLINE void on_end(const Report&) override;
 
  private:
   std::string line(const StepInfo& step) const;

@@ -36,53 +36,54 @@ class ManyRanks final : public Ranks {
   // Error parallel.ranks.
   ManyRanks(Context& context, Communicator& communicator, const GradientReducerOptions& options);
 
-  int count() const override;
-  bool first() const override;
-  void barrier() override;
-  void abort(std::string_view reason) override;
-  void give_up_after(const StopFlag* stop, double seconds) override;
-  bool any(bool mine) override;
+  SOMA_INLINE int count() const override;
+  SOMA_INLINE bool first() const override;
+  SOMA_INLINE void barrier() override;
+  SOMA_INLINE void abort(std::string_view reason) override;
+  SOMA_INLINE void give_up_after(const StopFlag* stop, double seconds) override;
+  SOMA_INLINE bool any(bool mine) override;
 
   // ---- beginning and resuming
 
-  void check(const nn::Task& task, const optim::Optimizer* optimizer) const override;
-  void join(PrecisionState& precision, optim::Optimizer& optimizer) override;
-  void begin(const RunDescription& run, const Parameters& parameters) override;
-  bool from_first(bool mine) override;
+  SOMA_INLINE void check(const nn::Task& task, const optim::Optimizer* optimizer) const override;
+  SOMA_INLINE void join(PrecisionState& precision, optim::Optimizer& optimizer) override;
+  SOMA_INLINE void begin(const RunDescription& run, const Parameters& parameters) override;
+  SOMA_INLINE bool from_first(bool mine) override;
 
   // Maxima over all ranks, which scales depend on.
   GlobalMaximum maximum();
 
   // ---- a step
 
-  void begin_step(std::uint64_t step) override;
-  data::Batch part_of(const data::Batch& batch) override;
-  float weight_of(float whole, double count) const override;
+  SOMA_INLINE void begin_step(std::uint64_t step) override;
+  SOMA_INLINE data::Batch part_of(const data::Batch& batch) override;
+  SOMA_INLINE float weight_of(float whole, double count) const override;
   GradientReceiver* receiver() override { return &reducer_; }
   BatchSums* batch_sums() override { return &batch_sums_; }
-  void finish_gradients() override;
-  ReductionTimes reduction_times() const override;
+  SOMA_INLINE void finish_gradients() override;
+  SOMA_INLINE ReductionTimes reduction_times() const override;
   // In the order of the shards.
-  double total_of(std::span<const BatchLoss> losses) override;
-  void sum(std::span<std::uint64_t> numbers) override;
-  double gradient_norm(Context& context, const Parameters& parameters) override;
-  void gather_rows(const Parameters& parameters) override;
+  SOMA_INLINE double total_of(std::span<const BatchLoss> losses) override;
+  SOMA_INLINE void sum(std::span<std::uint64_t> numbers) override;
+  SOMA_INLINE double gradient_norm(Context& context, const Parameters& parameters) override;
+  SOMA_INLINE void gather_rows(const Parameters& parameters) override;
 
-  void note_graphs() override;
-  void compare_graphs() override;
+  SOMA_INLINE void note_graphs() override;
+  SOMA_INLINE void compare_graphs() override;
 
   // A rank evaluates whole batches: their maxima are its own.
-  Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& source,
-                      PrecisionState& precision) override;
+  SOMA_INLINE Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& source,
+                                  PrecisionState& precision) override;
 
   // ---- checkpoints
 
-  bool saves_parts() const override;
-  void check_store(CheckpointStore* store) override;
+  SOMA_INLINE bool saves_parts() const override;
+  SOMA_INLINE void check_store(CheckpointStore* store) override;
   // Each rank's rows of the moments. The best checkpoint has no moments.
-  void save_parts(CheckpointStore* store, std::optional<std::uint64_t> step,
-                  Checkpoint& checkpoint) override;
-  bool load(Context& context, CheckpointStore* store, Which which, Checkpoint& checkpoint) override;
+  SOMA_INLINE void save_parts(CheckpointStore* store, std::optional<std::uint64_t> step,
+                              Checkpoint& checkpoint) override;
+  SOMA_INLINE bool load(Context& context, CheckpointStore* store, Which which,
+                        Checkpoint& checkpoint) override;
 
  private:
   // nullptr: this rank's device makes no graphs.
@@ -92,7 +93,7 @@ class ManyRanks final : public Ranks {
   class SumsOfRanks final : public BatchSums {
    public:
     explicit SumsOfRanks(ManyRanks& ranks) : ranks_(ranks) {}
-    void add(std::span<float> numbers) override;
+    SOMA_INLINE void add(std::span<float> numbers) override;
 
    private:
     ManyRanks& ranks_;

@@ -33,7 +33,7 @@ class Ranks {
   Ranks() = default;
   Ranks(const Ranks&) = delete;
   Ranks& operator=(const Ranks&) = delete;
-  virtual ~Ranks() = default;
+  SOMA_INLINE virtual ~Ranks() = default;
 
   virtual int count() const { return 1; }
   virtual bool first() const { return true; }
@@ -54,7 +54,7 @@ class Ranks {
   // Checks that all ranks are about to run the same training, which run.make() describes (a pass
   // over the data); then sends them rank 0's weights. Error parallel.mismatch.
   struct RunDescription {
-    virtual ~RunDescription() = default;
+    SOMA_INLINE virtual ~RunDescription() = default;
     virtual Record make() const = 0;
   };
   virtual void begin(const RunDescription&, const Parameters&) {}
@@ -74,16 +74,16 @@ class Ranks {
   virtual BatchSums* batch_sums() { return nullptr; }
   // Waits until the gradients of all ranks have been added.
   virtual void finish_gradients() {}
-  virtual ReductionTimes reduction_times() const;
+  SOMA_INLINE virtual ReductionTimes reduction_times() const;
   // The sum of the losses of batches over all ranks.
-  virtual double total_of(std::span<const BatchLoss> losses);
+  SOMA_INLINE virtual double total_of(std::span<const BatchLoss> losses);
   virtual void sum(std::span<std::uint64_t> /*numbers*/) {}
-  virtual double gradient_norm(Context& context, const Parameters& parameters);
+  SOMA_INLINE virtual double gradient_norm(Context& context, const Parameters& parameters);
   // After the optimizer's step: sends each rank's rows of every parameter to all ranks.
   virtual void gather_rows(const Parameters&) {}
 
-  virtual Evaluation evaluate(Context& context, nn::Task& task, data::BatchSource& source,
-                              PrecisionState& precision);
+  SOMA_INLINE virtual Evaluation evaluate(Context& context, nn::Task& task,
+                                          data::BatchSource& source, PrecisionState& precision);
 
   // Around a step whose graphs are compared (TrainerOptions::same_graphs). Error parallel.mismatch.
   virtual void note_graphs() {}
@@ -101,7 +101,8 @@ class Ranks {
   // Loads this rank's share of the newest checkpoint, or of the best one; returns false if there is
   // none.
   enum class Which : std::uint8_t { latest, best };
-  virtual bool load(Context& context, CheckpointStore* store, Which which, Checkpoint& checkpoint);
+  SOMA_INLINE virtual bool load(Context& context, CheckpointStore* store, Which which,
+                                Checkpoint& checkpoint);
 };
 
 }  // namespace SOMA_NAMESPACE::train

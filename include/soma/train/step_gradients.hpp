@@ -37,7 +37,7 @@ struct StepSums {
 
 class StepGradients {
  public:
-  virtual ~StepGradients() = default;
+  SOMA_INLINE virtual ~StepGradients() = default;
   StepGradients(const StepGradients&) = delete;
   StepGradients& operator=(const StepGradients&) = delete;
 
@@ -45,7 +45,7 @@ class StepGradients {
   // them.
   virtual const Parameters& parameters() const = 0;
   // All parameters that the run trains. Parameters of other processes may have no values here.
-  virtual const Parameters& model_parameters() const;
+  SOMA_INLINE virtual const Parameters& model_parameters() const;
 
   // Called at the start of a run, when all ranks have agreed on it. It may read some batches of the
   // source, whose position is restored afterwards.

@@ -26,17 +26,17 @@ class StoppableSource final : public data::BatchSource {
   StoppableSource(data::BatchSource& inner, const StopFlag* stop, Ranks& ranks, When when)
       : inner_(inner), stop_(stop), ranks_(ranks), when_(when) {}
 
-  bool next(data::Batch& batch) override;
+  SOMA_INLINE bool next(data::Batch& batch) override;
   // True if batches were withheld: results of the other batches must be thrown away.
   bool cut() const { return cut_; }
 
-  data::Position position() const override;
-  void seek(data::Position position) override;
-  std::uint64_t batches(std::uint64_t epoch) const override;
-  std::uint64_t hash() const override;
-  void describe(Record& record) const override;
-  std::size_t largest_rows() const override;
-  std::size_t largest_sequences() const override;
+  SOMA_INLINE data::Position position() const override;
+  SOMA_INLINE void seek(data::Position position) override;
+  SOMA_INLINE std::uint64_t batches(std::uint64_t epoch) const override;
+  SOMA_INLINE std::uint64_t hash() const override;
+  SOMA_INLINE void describe(Record& record) const override;
+  SOMA_INLINE std::size_t largest_rows() const override;
+  SOMA_INLINE std::size_t largest_sequences() const override;
 
  private:
   // Ranks learn of a stop only together. As that takes time, they do it once in a number of batches

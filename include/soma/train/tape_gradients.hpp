@@ -21,13 +21,13 @@ class TapeGradients final : public StepGradients {
   TapeGradients(Context& context, nn::Task& task, PrecisionState& precision, Ranks& ranks,
                 std::uint64_t seed);
 
-  const Parameters& parameters() const override;
+  SOMA_INLINE const Parameters& parameters() const override;
 
-  StepSums run(data::BatchSource& batches, const StepRequest& request) override;
+  SOMA_INLINE StepSums run(data::BatchSource& batches, const StepRequest& request) override;
 
-  double norm() override;
-  void stepped() override;
-  Evaluation evaluate(data::BatchSource& source) override;
+  SOMA_INLINE double norm() override;
+  SOMA_INLINE void stepped() override;
+  SOMA_INLINE Evaluation evaluate(data::BatchSource& source) override;
 
  private:
   BatchLoss differentiate(const data::Batch& batch, const StepRequest& request, StepSums& sums);

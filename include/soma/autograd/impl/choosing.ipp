@@ -7,10 +7,10 @@
 #include <initializer_list>
 #include <soma/autograd/functions.hpp>
 #include <soma/autograd/tape.hpp>
-#include <soma/ops/built_in.hpp>
 #include <soma/ops/choose/settings.hpp>
 #include <soma/ops/element/settings.hpp>
 #include <soma/ops/image/settings.hpp>
+#include <soma/ops/records.hpp>
 #include <span>
 #include <string>
 #include <vector>

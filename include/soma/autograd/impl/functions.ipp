@@ -8,7 +8,7 @@
 #include <initializer_list>
 #include <soma/autograd/recompute.hpp>
 #include <soma/autograd/tape.hpp>
-#include <soma/ops/built_in.hpp>
+#include <soma/ops/records.hpp>
 #include <soma/ops/settings.hpp>
 #include <span>
 

@@ -5,8 +5,8 @@
 
 #include <cstddef>
 #include <soma/autograd/tape.hpp>
-#include <soma/ops/built_in.hpp>
 #include <soma/ops/loss/settings.hpp>
+#include <soma/ops/records.hpp>
 #include <soma/ops/settings.hpp>
 
 namespace SOMA_NAMESPACE::detail {

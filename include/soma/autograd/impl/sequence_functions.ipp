@@ -3,6 +3,7 @@
 
 #include <soma/autograd/sequence_functions.hpp>
 
+#include <soma/ops/records.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <soma/autograd/functions.hpp>

@@ -12,7 +12,7 @@
 #include <soma/autograd/tape_guards.hpp>
 #include <soma/autograd/tape_options.hpp>
 #include <soma/autograd/var.hpp>
-#include <soma/ops/built_in.hpp>
+#include <soma/ops/records.hpp>
 #include <soma/ops/run.hpp>
 #include <soma/runtime/float_environment.hpp>
 #include <soma/runtime/heap_vector.hpp>
@@ -287,7 +287,7 @@ SOMA_INLINE void Tape::differentiate_again(Node& node, const Tensor& gradient) {
   leaves.reserve(node.inputs);
   for (std::size_t i = 0; i < node.inputs; ++i) leaves.push_back(input_again(node, i, leaves));
   inner.replay_ = &node.recompute->replay;
-  const Var result = node.recompute->run(inner, leaves);
+  const Var result = node.recompute->run(*node.recompute, inner, leaves);
   if (result.requires_gradient()) inner.backward(result, gradient);
   for (std::size_t i = 0; i < node.inputs; ++i)
     if (const Target& target = node.targets[i];

@@ -11,7 +11,7 @@
 #endif
 
 #include <soma/base/config.hpp>
-#include <soma/kernels/table.hpp>
+#include <soma/kernels/convert/args.hpp>
 #include <soma/simd/code_runs-inl.hpp>
 #include <soma/simd/memory-inl.hpp>
 

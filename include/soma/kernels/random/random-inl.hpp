@@ -9,7 +9,7 @@
 #endif
 
 #include <soma/base/config.hpp>
-#include <soma/kernels/table.hpp>
+#include <soma/kernels/random/args.hpp>
 #include <soma/simd/normal-inl.hpp>
 #include <soma/simd/philox-inl.hpp>
 

@@ -3,6 +3,7 @@
 
 #include <soma/nn/batch_norm.hpp>
 
+#include <soma/ops/records.hpp>
 #include <cmath>
 #include <cstddef>
 #include <soma/autograd/tape.hpp>

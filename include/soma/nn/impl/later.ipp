@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <soma/nn/initial.hpp>
-#include <soma/ops/built_in.hpp>
+#include <soma/ops/records.hpp>
 #include <soma/ops/run.hpp>
 #include <soma/ops/settings.hpp>
 #include <string_view>

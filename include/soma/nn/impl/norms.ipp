@@ -3,6 +3,7 @@
 
 #include <soma/nn/norms.hpp>
 
+#include <soma/ops/records.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <soma/autograd/functions.hpp>

@@ -3,6 +3,7 @@
 
 #include <soma/nn/precision_state.hpp>
 
+#include <soma/ops/records.hpp>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -50,6 +51,7 @@ SOMA_INLINE LinearFormats* PrecisionState::formats(std::string_view path, bool e
   const auto found = layers_.find(path);
   Layer& layer = found != layers_.end() ? found->second : add(path);
   if (!layer.known) set_formats(layer, path, edge);
+  layer.formats.product = context_.built_in().quantized_linear;
   return &layer.formats;
 }
 

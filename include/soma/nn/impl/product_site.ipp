@@ -20,7 +20,7 @@ SOMA_INLINE Var linear_at(const ProductSite& place, Tape& tape, const Var& x, co
   LinearFormats* formats =
       known == nullptr || !place.defined() ? nullptr : known->formats(place.path(), place.edge());
   if (formats == nullptr) return linear(tape, x, weight, bias, setting, residual);
-  return tape.apply(*tape.operators().quantized_linear,
+  return tape.apply(*formats->product,
                     QuantizedLinearSetting{.activation = setting.activation,
                                            .dropout = setting.dropout,
                                            .formats = formats,

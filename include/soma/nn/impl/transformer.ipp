@@ -3,6 +3,7 @@
 
 #include <soma/nn/transformer.hpp>
 
+#include <soma/ops/records.hpp>
 #include <array>
 #include <cstddef>
 #include <soma/nn/layers.hpp>

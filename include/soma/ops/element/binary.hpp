@@ -1,6 +1,7 @@
 #pragma once
 // Element-wise functions of two tensors with NumPy's broadcasting: y = f(a, b), of a's type.
 
+#include <soma/ops/built_in.hpp>
 #include <soma/ops/element/unary.hpp>
 #include <soma/ops/rows/reduce.hpp>
 #include <soma/ops/run.hpp>
@@ -148,7 +149,7 @@ OperatorSamples binary_samples() {
 namespace ops {
 
 template <Binary function>
-inline constexpr Operator binary{
+constexpr Operator OfBinary<function>::record{
     .name = detail::binary_names[static_cast<std::size_t>(function)],
     .min_inputs = 2,
     .max_inputs = 2,
@@ -157,6 +158,8 @@ inline constexpr Operator binary{
     .host = &detail::binary_host<function>,
     .gradient = &detail::binary_gradient<function>,
     .samples = SOMA_BUILT_IN_SAMPLES(detail::binary_samples<function>)};
+template <Binary function>
+inline constexpr const Operator& binary = OfBinary<function>::record;
 
 }  // namespace ops
 

@@ -3,6 +3,7 @@
 // any slope. y has x's type; computed in fp32 (powers in double), rounded once.
 
 #include <soma/numeric/portable_math.hpp>
+#include <soma/ops/built_in.hpp>
 #include <soma/ops/element/settings.hpp>
 #include <soma/ops/elementwise.hpp>
 #include <soma/ops/run.hpp>
@@ -164,13 +165,15 @@ inline constexpr Operator parametric_backward{.name = Function::backward_name,
                                               .host = &detail::parametric_backward_host<Function>};
 
 template <class Function>
-inline constexpr Operator parametric{
+constexpr Operator Parametric<Function>::record{
     .name = Function::name,
     .keeps_inputs = 1,
     .shape = &detail::parametric_shape<Function>,
     .host = &detail::parametric_host<Function>,
     .gradient = &detail::parametric_gradient<Function>,
     .samples = SOMA_BUILT_IN_SAMPLES(detail::parametric_samples<Function>)};
+template <class Function>
+inline constexpr const Operator& parametric = Parametric<Function>::record;
 
 }  // namespace ops
 

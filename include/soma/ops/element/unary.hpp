@@ -2,6 +2,7 @@
 // Element-wise functions of one tensor: y = f(x), of x's type. Computed in fp32, rounded once.
 
 #include <soma/kernels/reference/element.hpp>
+#include <soma/ops/built_in.hpp>
 #include <soma/ops/run.hpp>
 #include <soma/ops/samples.hpp>
 #include <soma/ops/support.hpp>
@@ -119,13 +120,15 @@ inline constexpr Operator unary_backward{
     .host = [](const OperatorCall& call) { detail::unary_backward_host(call, function); }};
 
 template <Unary function>
-inline constexpr Operator unary{
+constexpr Operator OfUnary<function>::record{
     .name = describe(function).name,
     .keeps_inputs = 1,
     .shape = [](const ShapeCall& call) { detail::unary_shape(call, function); },
     .host = [](const OperatorCall& call) { detail::unary_host(call, function); },
     .gradient = &detail::unary_gradient<function>,
     .samples = SOMA_BUILT_IN_SAMPLES(detail::unary_samples<function>)};
+template <Unary function>
+inline constexpr const Operator& unary = OfUnary<function>::record;
 
 }  // namespace ops
 

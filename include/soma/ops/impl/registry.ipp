@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
-#include <soma/ops/built_in.hpp>
+#include <soma/ops/records.hpp>
 #include <soma/ops/operator.hpp>
 #include <soma/runtime/context.hpp>
 #include <soma/runtime/mutex.hpp>
@@ -159,7 +159,7 @@ SOMA_INLINE OperatorRegistry& Context::operators() {
   if (!operators_ready_.load(std::memory_order_acquire)) {
     const Mutex::Lock lock(made_on_first_use_);
     if (operators_ == nullptr) {
-      operators_ = new OperatorRegistry(built_in().all);
+      operators_ = new OperatorRegistry(built_in().all());
       end_operators_ = [](OperatorRegistry* registry) { delete registry; };
     }
     operators_ready_.store(true, std::memory_order_release);

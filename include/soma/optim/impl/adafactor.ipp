@@ -3,6 +3,7 @@
 
 #include <soma/optim/adafactor.hpp>
 
+#include <soma/ops/records.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstddef>

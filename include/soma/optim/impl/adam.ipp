@@ -3,6 +3,7 @@
 
 #include <soma/optim/adam.hpp>
 
+#include <soma/ops/records.hpp>
 #include <cstddef>
 #include <soma/optim/adamw.hpp>
 #include <soma/optim/optimizer.hpp>

@@ -3,6 +3,7 @@
 
 #include <soma/optim/adamw.hpp>
 
+#include <soma/ops/records.hpp>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>

@@ -11,7 +11,7 @@
 #include <soma/autograd/parameter.hpp>
 #include <soma/autograd/row_blocks.hpp>
 #include <soma/kernels/table.hpp>
-#include <soma/ops/built_in.hpp>
+#include <soma/ops/records.hpp>
 #include <soma/ops/ranges.hpp>
 #include <soma/runtime/heap_vector.hpp>
 #include <span>

@@ -3,6 +3,7 @@
 
 #include <soma/optim/lamb.hpp>
 
+#include <soma/ops/records.hpp>
 #include <cmath>
 #include <cstdint>
 #include <soma/optim/optimizer.hpp>

@@ -3,6 +3,7 @@
 
 #include <soma/optim/sgd.hpp>
 
+#include <soma/ops/records.hpp>
 #include <cstdint>
 #include <soma/optim/optimizer.hpp>
 #include <utility>

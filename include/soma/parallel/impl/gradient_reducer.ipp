@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <soma/autograd/var.hpp>
-#include <soma/ops/built_in.hpp>
+#include <soma/ops/records.hpp>
 #include <soma/ops/run.hpp>
 #include <soma/ops/settings.hpp>
 #include <soma/parallel/collectives.hpp>

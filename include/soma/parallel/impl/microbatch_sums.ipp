@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <soma/autograd/var.hpp>
-#include <soma/ops/built_in.hpp>
+#include <soma/ops/records.hpp>
 #include <soma/parallel/reduce_scatter.hpp>
 #include <soma/runtime/context.hpp>
 #include <soma/runtime/heap_vector.hpp>

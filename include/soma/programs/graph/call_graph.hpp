@@ -47,7 +47,7 @@ class CallGraph final : public PendingCalls {
   // Takes the calls out; those that are dead are left out and counted. Storages know of them no
   // more.
   std::vector<RecordedCall> take();
-  void run_pending(std::uintptr_t storage) override;
+  SOMA_INLINE void run_pending(std::uintptr_t storage) override;
   // Dead calls so far.
   std::uint64_t removed() const { return removed_; }
 

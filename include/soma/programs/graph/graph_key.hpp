@@ -53,8 +53,8 @@ class KeyFields final : public FieldVisitor {
   explicit KeyFields(GraphKey& key) : key_(key) {}
 
  protected:
-  void found(const Field& field) override;
-  void found_pointer(std::string_view name, const void* address) override;
+  SOMA_INLINE void found(const Field& field) override;
+  SOMA_INLINE void found_pointer(std::string_view name, const void* address) override;
 
  private:
   GraphKey& key_;

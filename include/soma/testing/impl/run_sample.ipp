@@ -3,6 +3,7 @@
 
 #include <soma/testing/run_sample.hpp>
 
+#include <soma/ops/records.hpp>
 #include <cstddef>
 #include <cstring>
 #include <soma/autograd/tape.hpp>

@@ -40,9 +40,9 @@ class StatusPublisher final : public Callback {
   // on_step().
   void show_engines(std::function<PredictedTime()> so_far);
 
-  void on_start(const RunInfo& run) override;
+  SOMA_INLINE void on_start(const RunInfo& run) override;
   // The page is written at most five times a second.
-  void on_step(const StepInfo& step) override;
+  SOMA_INLINE void on_step(const StepInfo& step) override;
 
  private:
   void tell();

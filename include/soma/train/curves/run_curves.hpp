@@ -49,11 +49,11 @@ class RunCurves final : public Callback {
  public:
   explicit RunCurves(RunCurvesOptions options = {}) : options_(std::move(options)) {}
 
-  void on_start(const RunInfo& run) override;
-  void on_step(const StepInfo& step) override;
-  void on_evaluation(const EvaluationInfo& info) override;
-  void on_checkpoint(std::uint64_t) override;
-  void on_end(const Report&) override;
+  SOMA_INLINE void on_start(const RunInfo& run) override;
+  SOMA_INLINE void on_step(const StepInfo& step) override;
+  SOMA_INLINE void on_evaluation(const EvaluationInfo& info) override;
+  SOMA_INLINE void on_checkpoint(std::uint64_t) override;
+  SOMA_INLINE void on_end(const Report&) override;
 
   // The step at which the curves begin: 0, or the step from which a run resumed without a file of
   // its earlier steps.

@@ -1,6 +1,7 @@
 #pragma once
 // The loop of a run, and one step of it.
 
+#include <soma/ops/records.hpp>
 #include <soma/optim/gradients.hpp>
 #include <soma/runtime/float_environment.hpp>
 #include <soma/runtime/usage.hpp>

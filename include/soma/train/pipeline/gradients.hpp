@@ -32,23 +32,23 @@ class PipelineGradients final : public StepGradients {
                     PrecisionState& precision, PipelineRanks& ranks);
 
   const Parameters& parameters() const override { return own_; }
-  const Parameters& model_parameters() const override;
+  SOMA_INLINE const Parameters& model_parameters() const override;
   const PipelinePlan& plan() const { return plan_; }
 
-  void begin(data::BatchSource& batches) override;
+  SOMA_INLINE void begin(data::BatchSource& batches) override;
 
-  StepSums run(data::BatchSource& batches, const StepRequest& request) override;
+  SOMA_INLINE StepSums run(data::BatchSource& batches, const StepRequest& request) override;
 
   // Adds the sums of squares of each parameter, in the model's order, from all stages.
-  double norm() override;
+  SOMA_INLINE double norm() override;
 
-  void stepped() override;
+  SOMA_INLINE void stepped() override;
 
   // Computes whole batches, forward only: they stream through the stages, and replicas take turns.
-  Evaluation evaluate(data::BatchSource& source) override;
+  SOMA_INLINE Evaluation evaluate(data::BatchSource& source) override;
 
   // Collective: stages exchange their numbers.
-  void describe(Report& report) const override;
+  SOMA_INLINE void describe(Report& report) const override;
   std::vector<StageReport> stage_reports() const;
   double predicted_activations() const;
   double predicted_seconds() const;

@@ -29,33 +29,34 @@ class PipelineRanks final : public Ranks {
   // From now on checkpoints cover a part of the parameters; both lists must stay in place.
   void set_own(const Parameters& all, const Parameters& own);
 
-  int count() const override;
-  bool first() const override;
-  void barrier() override;
-  void abort(std::string_view reason) override;
-  bool any(bool mine) override;
-  void give_up_after(const StopFlag* stop, double seconds) override;
+  SOMA_INLINE int count() const override;
+  SOMA_INLINE bool first() const override;
+  SOMA_INLINE void barrier() override;
+  SOMA_INLINE void abort(std::string_view reason) override;
+  SOMA_INLINE bool any(bool mine) override;
+  SOMA_INLINE void give_up_after(const StopFlag* stop, double seconds) override;
 
-  void check(const nn::Task& task, const optim::Optimizer* optimizer) const override;
-  void join(PrecisionState& precision, optim::Optimizer& optimizer) override;
+  SOMA_INLINE void check(const nn::Task& task, const optim::Optimizer* optimizer) const override;
+  SOMA_INLINE void join(PrecisionState& precision, optim::Optimizer& optimizer) override;
   // Stages have different graphs; the replicas of a stage have the same.
-  void note_graphs() override;
-  void compare_graphs() override;
+  SOMA_INLINE void note_graphs() override;
+  SOMA_INLINE void compare_graphs() override;
   // Weights follow later, when the parameters of each stage are known (PipelineGradients::begin).
-  void begin(const RunDescription& run, const Parameters&) override;
-  bool from_first(bool mine) override;
+  SOMA_INLINE void begin(const RunDescription& run, const Parameters&) override;
+  SOMA_INLINE bool from_first(bool mine) override;
 
   // With several stages, each stage writes and reads its own parameters.
-  bool saves_parts() const override;
-  void check_store(CheckpointStore* store) override;
-  void save_parts(CheckpointStore* store, std::optional<std::uint64_t> step,
-                  Checkpoint& checkpoint) override;
-  bool load(Context& context, CheckpointStore* store, Which which, Checkpoint& checkpoint) override;
+  SOMA_INLINE bool saves_parts() const override;
+  SOMA_INLINE void check_store(CheckpointStore* store) override;
+  SOMA_INLINE void save_parts(CheckpointStore* store, std::optional<std::uint64_t> step,
+                              Checkpoint& checkpoint) override;
+  SOMA_INLINE bool load(Context& context, CheckpointStore* store, Which which,
+                        Checkpoint& checkpoint) override;
 
  private:
   struct OwnNames final : CheckpointNames {
     explicit OwnNames(const PipelineRanks& own) : ranks(own) {}
-    bool wants(std::string_view name) const override;
+    SOMA_INLINE bool wants(std::string_view name) const override;
     const PipelineRanks& ranks;
   };
 

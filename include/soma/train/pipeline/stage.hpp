@@ -96,7 +96,7 @@ class PipelineStage final : private TapeHook {
     std::size_t asked_forwards = 0, asked_backwards = 0;  // from neighbours
   };
 
-  void between() override;
+  SOMA_INLINE void between() override;
 
   void reserve_flights(std::size_t count);
   Flight& flight(const Pass& pass, std::size_t number) {

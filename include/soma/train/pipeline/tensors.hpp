@@ -26,7 +26,7 @@ class StageTensors final : public TensorSource {
   std::span<const StateDict::Entry> entries() const override { return entries_; }
 
   // Errors as Communicator.
-  Tensor fetch(std::size_t i) override;
+  SOMA_INLINE Tensor fetch(std::size_t i) override;
   // Ends serve() on the other ranks. Errors as of Communicator.
   void finish();
 

@@ -3,6 +3,7 @@
 
 #include <soma/train/pipeline/stage.hpp>
 
+#include <soma/ops/records.hpp>
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
