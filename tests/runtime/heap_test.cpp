@@ -18,6 +18,17 @@
 #include <thread>
 #include <vector>
 
+#if defined(__SANITIZE_ADDRESS__)
+#define SOMA_TEST_ADDRESS_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SOMA_TEST_ADDRESS_SANITIZER 1
+#endif
+#endif
+#if SOMA_TEST_ADDRESS_SANITIZER
+#include <sanitizer/asan_interface.h>
+#endif
+
 using namespace soma;
 using soma_test::id_of;
 
@@ -277,7 +288,7 @@ TEST_CASE("many threads take and give back", "[unit][heap]") {
   CHECK(memory.use().bytes_in_use == 0);
 }
 
-#ifdef SOMA_HEAP_POISONS
+#if SOMA_TEST_ADDRESS_SANITIZER
 TEST_CASE("the sanitizer sees what lies outside of blocks", "[unit][heap]") {
   CountingResource memory(std::pmr::new_delete_resource());
   Heap heap(&memory);

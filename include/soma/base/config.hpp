@@ -47,7 +47,7 @@
 #define HWY_IS_DEBUG_BUILD 0
 #endif
 
-// 1 when this unit may throw. SOMA_THROW (base/error.hpp) aborts otherwise.
+// 1 when this unit may throw. fail() (base/error.hpp) aborts otherwise.
 #if defined(__cpp_exceptions) || defined(_CPPUNWIND)
 #define SOMA_HAS_EXCEPTIONS 1
 #else

@@ -9,8 +9,6 @@
 #include <soma/base/error_ids.hpp>
 
 #include <cstddef>
-#include <cstdio>
-#include <cstdlib>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -38,23 +36,8 @@ class Error : public std::runtime_error {
 
 }  // namespace SOMA_NAMESPACE
 
-// How an error leaves the library. A host without exceptions may define SOMA_THROW(error) before
-// the first soma header, the same in every unit; it must not return. The default throws, or, under
-// -fno-exceptions, calls SOMA_ERROR_HANDLER (a function taking const soma::Error&; by default it
-// prints the message to standard error) and aborts.
-#ifndef SOMA_THROW
-#if SOMA_HAS_EXCEPTIONS
-#define SOMA_THROW(error) throw error
-#else
-#ifndef SOMA_ERROR_HANDLER
-#define SOMA_ERROR_HANDLER(error) std::fprintf(stderr, "%s\n", (error).what())
-#endif
-#define SOMA_THROW(error)        \
-  do {                           \
-    SOMA_ERROR_HANDLER((error)); \
-    std::abort();                \
-  } while (false)
-#endif
+#if defined(SOMA_THROW) || defined(SOMA_ERROR_HANDLER)
+#error "soma has no SOMA_THROW and no SOMA_ERROR_HANDLER: call soma::set_error_handler()."
 #endif
 
 namespace SOMA_NAMESPACE {
@@ -71,8 +54,15 @@ void append_printable(std::string& result, std::string_view text);
 // std::string(...).
 std::string quoted(std::string_view text);
 
-// Throws the five-part error. All errors pass through here, so that call sites stay one line and
-// SOMA_THROW is expanded once.
+// An error is thrown; where the library is compiled without exceptions, its message is printed to
+// the error stream and the program aborts. Before either, the handler is called, on the thread that
+// found the error, also for the few errors that the library itself catches. A handler may end the
+// program. nullptr: no handler, as at the start. Returns the handler before. There is one handler
+// for the whole program; thread-safe.
+using ErrorHandler = void (*)(const Error& error);
+ErrorHandler set_error_handler(ErrorHandler handler) noexcept;
+
+// Throws the five-part error. All errors pass through here.
 [[noreturn]] void fail(ErrorId id, std::string_view operation, std::string_view argument,
                        std::string_view given, std::string_view wanted);
 

@@ -23,17 +23,6 @@
 #include <new>
 #include <string>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define SOMA_HEAP_POISONS 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SOMA_HEAP_POISONS 1
-#endif
-#endif
-#ifdef SOMA_HEAP_POISONS
-#include <sanitizer/asan_interface.h>
-#endif
-
 namespace SOMA_NAMESPACE {
 
 // Thread-safe. Blocks are aligned to memory_alignment, never to more. A block costs 64 bytes beside

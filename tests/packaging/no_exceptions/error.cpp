@@ -1,24 +1,12 @@
-// The effect of an error without exceptions: the default, a handler, or a SOMA_THROW of the host's
-// own.
+// The effect of an error: the default, a handler that returns, a handler that ends the program, or a
+// macro that soma no longer has.
+#include <soma/api.hpp>
+
 #include <cstdio>
 #include <cstdlib>
 
-namespace soma {
-class Error;
-}
-[[noreturn]] void own_throw(const soma::Error& error);
-void own_handler(const soma::Error& error);
-
-#if defined(USE_OWN_THROW)
-#define SOMA_THROW(error) own_throw(error)
-#elif defined(USE_OWN_HANDLER)
-#define SOMA_ERROR_HANDLER(error) own_handler(error)
-#endif
-
-#include <soma/api.hpp>
-
-void own_throw(const soma::Error& error) {
-  std::printf("own throw: %s\n", error.what());
+void own_end(const soma::Error& error) {
+  std::printf("own end: %s\n", error.what());
   std::exit(42);
 }
 void own_handler(const soma::Error& error) {
@@ -26,4 +14,11 @@ void own_handler(const soma::Error& error) {
   std::fflush(stdout);
 }
 
-int main() { return soma::find_format("fp9").bits(); }
+int main() {
+#if defined(USE_OWN_END)
+  soma::set_error_handler(own_end);
+#elif defined(USE_OWN_HANDLER)
+  soma::set_error_handler(own_handler);
+#endif
+  return soma::find_format("fp9").bits();
+}

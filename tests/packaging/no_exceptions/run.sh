@@ -30,5 +30,9 @@ ends_with() {
 abort=134  # 128 + SIGABRT
 ends_with $abort "find_format: name is" -fno-exceptions
 ends_with $abort "own handler: find_format" -fno-exceptions -DUSE_OWN_HANDLER
-ends_with 42 "own throw: find_format" -fno-exceptions -DUSE_OWN_THROW
-ends_with 42 "own throw: find_format" -DUSE_OWN_THROW
+ends_with 42 "own end: find_format" -fno-exceptions -DUSE_OWN_END
+ends_with 42 "own end: find_format" -DUSE_OWN_END
+if "$CXX" -std=c++20 '-DSOMA_THROW(error)=std::abort()' -I "$include" -E "$here/error.cpp" >one.log 2>&1; then
+  fail "a macro that soma does not read is passed over in silence"
+fi
+grep -q "set_error_handler" one.log || fail "the error does not say what to call"

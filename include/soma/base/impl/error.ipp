@@ -3,6 +3,7 @@
 
 #include <soma/base/error.hpp>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -35,6 +36,11 @@ SOMA_INLINE std::string Error::message(ErrorId id, std::string_view operation,
 }  // namespace SOMA_NAMESPACE
 
 namespace SOMA_NAMESPACE::detail {
+
+inline std::atomic<ErrorHandler>& error_handler() {
+  static std::atomic<ErrorHandler> handler{nullptr};
+  return handler;
+}
 
 SOMA_INLINE void append_printable(std::string& result, std::string_view text) {
   constexpr std::string_view digits = "0123456789abcdef";
@@ -76,10 +82,21 @@ SOMA_INLINE std::string quoted(std::string_view text) {
   return result;
 }
 
+SOMA_INLINE ErrorHandler set_error_handler(ErrorHandler handler) noexcept {
+  return detail::error_handler().exchange(handler, std::memory_order_acq_rel);
+}
+
 SOMA_INLINE void fail(ErrorId id, std::string_view operation, std::string_view argument,
                       std::string_view given, std::string_view wanted) {
-  SOMA_THROW(Error(id, operation, argument, given, wanted));
-  std::abort();  // reached only if a redefined SOMA_THROW returned, which it must not
+  const Error error(id, operation, argument, given, wanted);
+  if (const ErrorHandler handler = detail::error_handler().load(std::memory_order_acquire))
+    handler(error);
+#if SOMA_HAS_EXCEPTIONS
+  throw error;
+#else
+  std::fprintf(stderr, "%s\n", error.what());
+  std::abort();
+#endif
 }
 
 }  // namespace SOMA_NAMESPACE

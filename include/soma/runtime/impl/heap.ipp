@@ -14,6 +14,13 @@
 #include <soma/runtime/mutex.hpp>
 #include <string>
 
+// Weak, so that the library, which is compiled without the address sanitizer, marks free memory for a
+// program that is compiled with it. They are null in other programs.
+extern "C" {
+[[gnu::weak]] void __asan_poison_memory_region(const volatile void* begin, std::size_t bytes);
+[[gnu::weak]] void __asan_unpoison_memory_region(const volatile void* begin, std::size_t bytes);
+}
+
 namespace SOMA_NAMESPACE {
 
 SOMA_INLINE Heap::~Heap() {
@@ -136,16 +143,13 @@ SOMA_INLINE std::size_t Heap::block_size(std::size_t bytes) {
          unit;
 }
 
-SOMA_INLINE void Heap::poison([[maybe_unused]] Block* block) {
-#ifdef SOMA_HEAP_POISONS
-  ASAN_POISON_MEMORY_REGION(block->data(), block->size - sizeof(Block));
-#endif
+SOMA_INLINE void Heap::poison(Block* block) {
+  if (__asan_poison_memory_region != nullptr)
+    __asan_poison_memory_region(block->data(), block->size - sizeof(Block));
 }
 
-SOMA_INLINE void Heap::unpoison([[maybe_unused]] Block* block, [[maybe_unused]] std::size_t bytes) {
-#ifdef SOMA_HEAP_POISONS
-  ASAN_UNPOISON_MEMORY_REGION(block->data(), bytes);
-#endif
+SOMA_INLINE void Heap::unpoison(Block* block, std::size_t bytes) {
+  if (__asan_unpoison_memory_region != nullptr) __asan_unpoison_memory_region(block->data(), bytes);
 }
 
 SOMA_INLINE void Heap::insert(Block* block) {
@@ -223,9 +227,7 @@ SOMA_INLINE void Heap::release(Slab** link) {
   const std::size_t bytes = slab->bytes;
   *link = slab->next;
   capacity_ -= bytes;
-#ifdef SOMA_HEAP_POISONS
-  ASAN_UNPOISON_MEMORY_REGION(slab, bytes);
-#endif
+  if (__asan_unpoison_memory_region != nullptr) __asan_unpoison_memory_region(slab, bytes);
   upstream_.deallocate(slab, bytes, unit);
 }
 
