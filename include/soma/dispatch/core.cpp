@@ -1,4 +1,5 @@
-// soma::dispatch: tensors, contexts, numbers, data, and files and texts as far as they need no other library.
+// soma::dispatch: tensors, contexts, numbers, data; files and texts as far as they need no other
+// library.
 
 #include <soma/base/impl/error.ipp>
 #include <soma/base/impl/file_error.ipp>
@@ -32,7 +33,8 @@
 #include <soma/io/impl/safetensors_dtype.ipp>
 #include <soma/io/status/impl/process_start.ipp>
 #include <soma/io/status/impl/status_page.ipp>
-#include <soma/kernels/convert/impl/plan.ipp>
+#include <soma/kernels/convert/impl/atomic_maximum.ipp>
+#include <soma/kernels/convert/impl/convert.ipp>
 #include <soma/kernels/impl/operand.ipp>
 #include <soma/kernels/random/impl/random.ipp>
 #include <soma/metrics/impl/classification.ipp>

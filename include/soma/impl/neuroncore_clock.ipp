@@ -7,6 +7,7 @@
 #include <soma/neuroncore.hpp>
 #include <soma/neuroncore/clock/busy.hpp>
 #include <soma/neuroncore/clock/report.hpp>
+
 #include <span>
 #include <string_view>
 

@@ -3,22 +3,24 @@
 
 #include <soma/plugin.hpp>
 
-#include <dlfcn.h>
-#include <fcntl.h>
-#include <link.h>
+#include <soma/autograd/custom.hpp>
 #include <soma/plugin.h>
-#include <sys/stat.h>
-#include <unistd.h>
+
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <soma/autograd/custom.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <link.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace SOMA_NAMESPACE::detail {
 

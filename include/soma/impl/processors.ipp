@@ -3,10 +3,11 @@
 
 #include <soma/processors.hpp>
 
-#include <memory>
 #include <soma/autograd/differentiable.hpp>
 #include <soma/ops/processor_operator.hpp>
 #include <soma/plugin.hpp>
+
+#include <memory>
 #include <string_view>
 #include <vector>
 

@@ -8,6 +8,7 @@
 #include <soma/testing/checker.hpp>
 #include <soma/testing/report.hpp>
 #include <soma/testing/timing.hpp>
+
 #include <string>
 #include <string_view>
 

@@ -1,5 +1,5 @@
-// The kernels of the one target that this unit's flags allow, as a type with static members. They have
-// internal linkage and stand in a namespace named after the target.
+// The kernels of the one target that this unit's flags allow, as a type with static members. They
+// have internal linkage and stand in a namespace named after the target.
 
 #pragma once
 

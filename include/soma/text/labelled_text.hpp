@@ -49,7 +49,8 @@ bool is_validation(std::string_view text, double share, std::uint64_t seed);
 std::span<const std::string> row_labels(const Row& row, data::LabelKind kind);
 namespace detail {
 
-// The same as row_labels() for a row whose classes are numbers: calls take(number), which may change the number.
+// The same as row_labels() for a row whose classes are numbers: calls take(number), which may
+// change the number.
 template <class LabelledRow, class Take>
 void for_each_label(LabelledRow& row, data::LabelKind kind, const Take& take) {
   if (kind == data::LabelKind::one) take(row.label);

@@ -1,5 +1,4 @@
-// The effect of an error: the default, a handler that returns, a handler that ends the program, or a
-// macro that soma no longer has.
+// The effect of an error: the default, a handler that returns, or a handler that ends the program.
 #include <soma/api.hpp>
 
 #include <cstdio>

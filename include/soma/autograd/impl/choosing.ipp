@@ -3,14 +3,15 @@
 
 #include <soma/autograd/choosing.hpp>
 
-#include <cstddef>
-#include <initializer_list>
 #include <soma/autograd/functions.hpp>
 #include <soma/autograd/tape.hpp>
 #include <soma/ops/choose/settings.hpp>
 #include <soma/ops/element/settings.hpp>
 #include <soma/ops/image/settings.hpp>
 #include <soma/ops/records.hpp>
+
+#include <cstddef>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <vector>

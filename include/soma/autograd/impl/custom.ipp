@@ -3,15 +3,16 @@
 
 #include <soma/autograd/custom.hpp>
 
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <initializer_list>
 #include <soma/autograd/functions.hpp>
 #include <soma/autograd/tape.hpp>
 #include <soma/ops/elementwise.hpp>
 #include <soma/ops/plain_call.hpp>
 #include <soma/ops/registry.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>

@@ -3,13 +3,14 @@
 
 #include <soma/autograd/differentiable.hpp>
 
-#include <cstddef>
-#include <initializer_list>
 #include <soma/autograd/custom.hpp>
 #include <soma/ops/plain_call.hpp>
 #include <soma/ops/registry.hpp>
 #include <soma/ops/run.hpp>
 #include <soma/runtime/heap_vector.hpp>
+
+#include <cstddef>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>

@@ -3,12 +3,13 @@
 
 #include <soma/autograd/embedding_bag.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <soma/autograd/tape.hpp>
 #include <soma/base/sizes.hpp>
 #include <soma/ops/sparse/table.hpp>
 #include <soma/runtime/usage.hpp>
+
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 

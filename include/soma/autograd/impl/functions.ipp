@@ -3,13 +3,14 @@
 
 #include <soma/autograd/functions.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <initializer_list>
 #include <soma/autograd/recompute.hpp>
 #include <soma/autograd/tape.hpp>
 #include <soma/ops/records.hpp>
 #include <soma/ops/settings.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
 #include <span>
 
 namespace SOMA_NAMESPACE {

@@ -3,11 +3,12 @@
 
 #include <soma/autograd/losses.hpp>
 
-#include <cstddef>
 #include <soma/autograd/tape.hpp>
 #include <soma/ops/loss/settings.hpp>
 #include <soma/ops/records.hpp>
 #include <soma/ops/settings.hpp>
+
+#include <cstddef>
 
 namespace SOMA_NAMESPACE::detail {
 

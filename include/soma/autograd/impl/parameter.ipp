@@ -3,10 +3,11 @@
 
 #include <soma/autograd/parameter.hpp>
 
+#include <soma/autograd/var.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <soma/autograd/var.hpp>
 #include <string>
 #include <vector>
 

@@ -3,11 +3,12 @@
 
 #include <soma/autograd/replay.hpp>
 
+#include <soma/ops/run.hpp>
+#include <soma/tensor/tensor.hpp>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <soma/ops/run.hpp>
-#include <soma/tensor/tensor.hpp>
 #include <utility>
 
 namespace SOMA_NAMESPACE::detail {

@@ -3,8 +3,9 @@
 
 #include <soma/autograd/row_blocks.hpp>
 
-#include <cstddef>
 #include <soma/tensor/shape.hpp>
+
+#include <cstddef>
 
 namespace SOMA_NAMESPACE {
 

@@ -3,11 +3,12 @@
 
 #include <soma/autograd/sequence_functions.hpp>
 
+#include <soma/autograd/functions.hpp>
 #include <soma/ops/records.hpp>
+#include <soma/ops/sequence/settings.hpp>
+
 #include <cstddef>
 #include <cstdint>
-#include <soma/autograd/functions.hpp>
-#include <soma/ops/sequence/settings.hpp>
 
 namespace SOMA_NAMESPACE {
 

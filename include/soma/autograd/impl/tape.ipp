@@ -3,11 +3,6 @@
 
 #include <soma/autograd/tape.hpp>
 
-#include <array>
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
-#include <initializer_list>
 #include <soma/autograd/replay.hpp>
 #include <soma/autograd/tape_guards.hpp>
 #include <soma/autograd/tape_options.hpp>
@@ -17,6 +12,12 @@
 #include <soma/runtime/float_environment.hpp>
 #include <soma/runtime/heap_vector.hpp>
 #include <soma/runtime/shared.hpp>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>

@@ -3,8 +3,9 @@
 
 #include <soma/autograd/tape_guards.hpp>
 
-#include <atomic>
 #include <soma/base/error.hpp>
+
+#include <atomic>
 #include <string_view>
 #include <utility>
 

@@ -3,10 +3,11 @@
 
 #include <soma/autograd/var.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <soma/ops/operator.hpp>
 #include <soma/runtime/shared.hpp>
+
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>

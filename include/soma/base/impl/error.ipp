@@ -3,12 +3,13 @@
 
 #include <soma/base/error.hpp>
 
+#include <soma/base/config.hpp>
+#include <soma/base/error_ids.hpp>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
-#include <soma/base/config.hpp>
-#include <soma/base/error_ids.hpp>
 #include <stdexcept>
 #include <string>
 #include <string_view>

@@ -4,6 +4,7 @@
 #include <soma/base/file_error.hpp>
 
 #include <soma/base/error.hpp>
+
 #include <string>
 #include <string_view>
 #include <system_error>

@@ -3,6 +3,8 @@
 
 #include <soma/base/record.hpp>
 
+#include <soma/base/error.hpp>
+
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -10,7 +12,6 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
-#include <soma/base/error.hpp>
 #include <string>
 #include <string_view>
 #include <utility>

@@ -3,9 +3,10 @@
 
 #include <soma/base/sizes.hpp>
 
+#include <soma/base/error.hpp>
+
 #include <cstddef>
 #include <limits>
-#include <soma/base/error.hpp>
 #include <string>
 #include <string_view>
 

@@ -3,10 +3,11 @@
 
 #include <soma/data/array_source.hpp>
 
+#include <soma/data/indexed_source.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <soma/data/indexed_source.hpp>
 #include <span>
 #include <string>
 #include <string_view>

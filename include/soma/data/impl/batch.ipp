@@ -3,11 +3,12 @@
 
 #include <soma/data/batch.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <soma/base/record.hpp>
 #include <soma/data/labels.hpp>
 #include <soma/tensor/ragged.hpp>
+
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
 namespace SOMA_NAMESPACE::data {

@@ -3,12 +3,13 @@
 
 #include <soma/data/batch_options.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <soma/base/error.hpp>
 #include <soma/base/record.hpp>
 #include <soma/data/content_hash.hpp>
 #include <soma/tensor/ragged.hpp>
+
+#include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 namespace SOMA_NAMESPACE::data::detail {

@@ -3,12 +3,13 @@
 
 #include <soma/data/bucketed_source.hpp>
 
+#include <soma/data/batch.hpp>
+#include <soma/data/content_hash.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <soma/data/batch.hpp>
-#include <soma/data/content_hash.hpp>
 #include <span>
 #include <string>
 #include <utility>

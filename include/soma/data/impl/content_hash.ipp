@@ -3,10 +3,11 @@
 
 #include <soma/data/content_hash.hpp>
 
+#include <soma/base/config.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <soma/base/config.hpp>
 #include <span>
 #include <string_view>
 

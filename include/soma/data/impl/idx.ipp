@@ -3,14 +3,15 @@
 
 #include <soma/data/idx.hpp>
 
+#include <soma/base/file_error.hpp>
+#include <soma/base/sizes.hpp>
+#include <soma/tensor/tensor.hpp>
+
 #include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <soma/base/file_error.hpp>
-#include <soma/base/sizes.hpp>
-#include <soma/tensor/tensor.hpp>
 #include <span>
 #include <string>
 #include <string_view>

@@ -3,12 +3,13 @@
 
 #include <soma/data/indexed_source.hpp>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <soma/data/batch.hpp>
 #include <soma/data/batch_options.hpp>
 #include <soma/data/order.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>

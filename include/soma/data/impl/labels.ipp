@@ -3,10 +3,11 @@
 
 #include <soma/data/labels.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <soma/base/error.hpp>
 #include <soma/tensor/tensor.hpp>
+
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>

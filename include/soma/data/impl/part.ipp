@@ -3,8 +3,9 @@
 
 #include <soma/data/part.hpp>
 
-#include <cstddef>
 #include <soma/data/batch.hpp>
+
+#include <cstddef>
 
 namespace SOMA_NAMESPACE::data {
 

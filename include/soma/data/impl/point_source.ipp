@@ -3,12 +3,13 @@
 
 #include <soma/data/point_source.hpp>
 
+#include <soma/data/indexed_source.hpp>
+#include <soma/data/labels.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <soma/data/indexed_source.hpp>
-#include <soma/data/labels.hpp>
 #include <span>
 #include <string>
 #include <utility>

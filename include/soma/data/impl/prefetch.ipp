@@ -3,18 +3,20 @@
 
 #include <soma/data/prefetch.hpp>
 
-#include <pthread.h>
+#include <soma/data/batch.hpp>
+#include <soma/runtime/clock.hpp>
+#include <soma/runtime/mutex.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <exception>
-#include <soma/data/batch.hpp>
-#include <soma/runtime/clock.hpp>
-#include <soma/runtime/mutex.hpp>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <pthread.h>
 
 namespace SOMA_NAMESPACE::data {
 

@@ -3,11 +3,12 @@
 
 #include <soma/data/split.hpp>
 
+#include <soma/data/order.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <soma/data/order.hpp>
 #include <string>
 #include <utility>
 #include <vector>

@@ -3,10 +3,11 @@
 
 #include <soma/data/token_source.hpp>
 
+#include <soma/data/indexed_source.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <soma/data/indexed_source.hpp>
 #include <span>
 #include <string>
 #include <utility>

@@ -3,15 +3,17 @@
 
 #include <soma/io/append_file.hpp>
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <soma/base/file_error.hpp>
+
 #include <cerrno>
 #include <cstddef>
-#include <soma/base/file_error.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace SOMA_NAMESPACE {
 

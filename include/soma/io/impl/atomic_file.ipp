@@ -3,20 +3,22 @@
 
 #include <soma/io/atomic_file.hpp>
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
+#include <soma/base/file_error.hpp>
+
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <soma/base/file_error.hpp>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 namespace SOMA_NAMESPACE::detail {
 

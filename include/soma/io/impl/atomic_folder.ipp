@@ -3,21 +3,23 @@
 
 #include <soma/io/atomic_folder.hpp>
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
-#include <cerrno>
-#include <cstdio>
-#include <filesystem>
 #include <soma/base/file_error.hpp>
 #include <soma/io/atomic_file.hpp>
 #include <soma/io/folders.hpp>
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace SOMA_NAMESPACE::detail {
 

@@ -3,11 +3,6 @@
 
 #include <soma/io/checkpoint_files.hpp>
 
-#include <sys/stat.h>
-#include <unistd.h>
-#include <array>
-#include <charconv>
-#include <cstddef>
 #include <soma/io/atomic_folder.hpp>
 #include <soma/io/checksums.hpp>
 #include <soma/io/record_json.hpp>
@@ -15,10 +10,17 @@
 #include <soma/state/checkpoint.hpp>
 #include <soma/state/join_parts.hpp>
 #include <soma/state/operators.hpp>
+
+#include <array>
+#include <charconv>
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace SOMA_NAMESPACE::detail {
 

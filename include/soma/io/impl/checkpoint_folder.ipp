@@ -3,9 +3,11 @@
 
 #include <soma/io/checkpoint_folder.hpp>
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
+#include <soma/io/atomic_folder.hpp>
+#include <soma/io/checkpoint_files.hpp>
+#include <soma/io/folders.hpp>
+#include <soma/state/checkpoint.hpp>
+
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
@@ -14,15 +16,15 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <soma/io/atomic_folder.hpp>
-#include <soma/io/checkpoint_files.hpp>
-#include <soma/io/folders.hpp>
-#include <soma/state/checkpoint.hpp>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 namespace SOMA_NAMESPACE {
 

@@ -3,8 +3,9 @@
 
 #include <soma/io/checkpoint_part_folder.hpp>
 
-#include <cstdint>
 #include <soma/io/checkpoint_files.hpp>
+
+#include <cstdint>
 #include <string>
 #include <string_view>
 

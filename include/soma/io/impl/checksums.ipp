@@ -3,17 +3,20 @@
 
 #include <soma/io/checksums.hpp>
 
-#include <sys/stat.h>
+#include <soma/io/atomic_file.hpp>
+#include <soma/io/mapped_file.hpp>
+
 #include <xxhash.h>
+
 #include <array>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
-#include <soma/io/atomic_file.hpp>
-#include <soma/io/mapped_file.hpp>
 #include <span>
 #include <string>
 #include <string_view>
+
+#include <sys/stat.h>
 
 namespace SOMA_NAMESPACE::detail {
 

@@ -3,9 +3,10 @@
 
 #include <soma/io/confusion_csv.hpp>
 
+#include <soma/base/error.hpp>
+
 #include <cstddef>
 #include <cstdint>
-#include <soma/base/error.hpp>
 #include <span>
 #include <string>
 #include <string_view>

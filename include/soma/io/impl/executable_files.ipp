@@ -3,17 +3,18 @@
 
 #include <soma/io/executable_files.hpp>
 
-#include <algorithm>
-#include <bit>
-#include <cstddef>
-#include <cstdint>
-#include <filesystem>
 #include <soma/base/version.hpp>
 #include <soma/io/atomic_file.hpp>
 #include <soma/io/checksums.hpp>
 #include <soma/io/folders.hpp>
 #include <soma/io/mapped_file.hpp>
 #include <soma/programs/graph/executables.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>

@@ -3,10 +3,11 @@
 
 #include <soma/io/folders.hpp>
 
-#include <cstdio>
-#include <filesystem>
 #include <soma/base/file_error.hpp>
 #include <soma/io/atomic_file.hpp>
+
+#include <cstdio>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <system_error>

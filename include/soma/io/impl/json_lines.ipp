@@ -5,6 +5,7 @@
 
 #include <soma/io/append_file.hpp>
 #include <soma/io/record_json.hpp>
+
 #include <string>
 #include <string_view>
 

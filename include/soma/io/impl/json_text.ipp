@@ -3,8 +3,9 @@
 
 #include <soma/io/json_text.hpp>
 
-#include <cstddef>
 #include <nlohmann/json.hpp>
+
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>

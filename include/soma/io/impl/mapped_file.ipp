@@ -3,17 +3,19 @@
 
 #include <soma/io/mapped_file.hpp>
 
+#include <soma/base/file_error.hpp>
+
+#include <cerrno>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <cerrno>
-#include <cstddef>
-#include <memory>
-#include <soma/base/file_error.hpp>
-#include <span>
-#include <string>
-#include <string_view>
 
 namespace SOMA_NAMESPACE {
 

@@ -3,16 +3,17 @@
 
 #include <soma/io/npy.hpp>
 
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstring>
-#include <optional>
 #include <soma/io/atomic_file.hpp>
 #include <soma/io/mapped_file.hpp>
 #include <soma/io/npy_header.hpp>
 #include <soma/io/payload.hpp>
 #include <soma/tensor/tensor.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>

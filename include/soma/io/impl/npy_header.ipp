@@ -3,10 +3,11 @@
 
 #include <soma/io/npy_header.hpp>
 
-#include <charconv>
-#include <cstddef>
 #include <soma/base/error.hpp>
 #include <soma/tensor/shape.hpp>
+
+#include <charconv>
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <system_error>

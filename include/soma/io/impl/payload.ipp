@@ -3,6 +3,9 @@
 
 #include <soma/io/payload.hpp>
 
+#include <soma/io/atomic_file.hpp>
+#include <soma/tensor/tensor.hpp>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -10,8 +13,6 @@
 #include <cstring>
 #include <limits>
 #include <optional>
-#include <soma/io/atomic_file.hpp>
-#include <soma/tensor/tensor.hpp>
 #include <span>
 #include <string_view>
 

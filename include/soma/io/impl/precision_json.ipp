@@ -3,13 +3,15 @@
 
 #include <soma/io/precision_json.hpp>
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <nlohmann/json.hpp>
 #include <soma/base/json_limits.hpp>
 #include <soma/io/mapped_file.hpp>
 #include <soma/numeric/precision_text.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>

@@ -3,13 +3,15 @@
 
 #include <soma/io/record_json.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <nlohmann/json.hpp>
-#include <optional>
 #include <soma/base/json_limits.hpp>
 #include <soma/base/record.hpp>
 #include <soma/io/json_text.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>

@@ -3,13 +3,6 @@
 
 #include <soma/io/safetensors.hpp>
 
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <memory>
-#include <optional>
 #include <soma/io/atomic_file.hpp>
 #include <soma/io/mapped_file.hpp>
 #include <soma/io/payload.hpp>
@@ -17,6 +10,14 @@
 #include <soma/io/safetensors_header.hpp>
 #include <soma/state/state_dict.hpp>
 #include <soma/state/tensor_source.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>

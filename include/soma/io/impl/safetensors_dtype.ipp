@@ -3,10 +3,11 @@
 
 #include <soma/io/safetensors_dtype.hpp>
 
-#include <array>
-#include <cstddef>
 #include <soma/base/error.hpp>
 #include <soma/tensor/tensor.hpp>
+
+#include <array>
+#include <cstddef>
 #include <string>
 #include <string_view>
 

@@ -3,15 +3,17 @@
 
 #include <soma/io/safetensors_header.hpp>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <nlohmann/json.hpp>
-#include <optional>
 #include <soma/base/error.hpp>
 #include <soma/base/json_limits.hpp>
 #include <soma/base/sizes.hpp>
 #include <soma/io/json_text.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>

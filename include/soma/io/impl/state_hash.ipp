@@ -3,13 +3,15 @@
 
 #include <soma/io/state_hash.hpp>
 
-#include <xxhash.h>
-#include <cstddef>
-#include <cstdint>
 #include <soma/io/payload.hpp>
 #include <soma/io/safetensors_dtype.hpp>
 #include <soma/state/state_dict.hpp>
 #include <soma/state/tensor_source.hpp>
+
+#include <xxhash.h>
+
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 

@@ -3,9 +3,11 @@
 
 #include <soma/io/trace.hpp>
 
-#include <nlohmann/json.hpp>
 #include <soma/io/atomic_file.hpp>
 #include <soma/ops/profiler.hpp>
+
+#include <nlohmann/json.hpp>
+
 #include <string_view>
 #include <utility>
 

@@ -102,4 +102,6 @@ void convert(Context& context, const From& from, To&& to, const ConvertOptions& 
 
 }  // namespace SOMA_NAMESPACE
 
-#include <soma/kernels/convert/plan.hpp>
+#ifndef SOMA_DISPATCH
+#include <soma/kernels/convert/impl/convert.ipp>
+#endif

@@ -3,11 +3,12 @@
 
 #include <soma/kernels/operand.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <soma/numeric/draw.hpp>
 #include <soma/numeric/rounding.hpp>
 #include <soma/tensor/dtype.hpp>
+
+#include <cstddef>
+#include <cstdint>
 
 namespace SOMA_NAMESPACE::detail {
 

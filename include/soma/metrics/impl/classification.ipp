@@ -3,16 +3,17 @@
 
 #include <soma/metrics/classification.hpp>
 
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <soma/base/error.hpp>
 #include <soma/data/labels.hpp>
 #include <soma/metrics/metrics.hpp>
 #include <soma/ops/settings.hpp>
 #include <soma/runtime/float_environment.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>

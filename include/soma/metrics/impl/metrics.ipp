@@ -3,9 +3,10 @@
 
 #include <soma/metrics/metrics.hpp>
 
+#include <soma/tensor/tensor.hpp>
+
 #include <cstddef>
 #include <cstdint>
-#include <soma/tensor/tensor.hpp>
 #include <span>
 #include <string>
 #include <string_view>

@@ -3,10 +3,11 @@
 
 #include <soma/metrics/multi_label.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <soma/base/error.hpp>
 #include <soma/metrics/metrics.hpp>
+
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <utility>

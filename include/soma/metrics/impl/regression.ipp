@@ -3,11 +3,12 @@
 
 #include <soma/metrics/regression.hpp>
 
+#include <soma/base/error.hpp>
+#include <soma/metrics/metrics.hpp>
+
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <soma/base/error.hpp>
-#include <soma/metrics/metrics.hpp>
 #include <span>
 #include <string>
 #include <vector>

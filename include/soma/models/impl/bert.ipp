@@ -3,13 +3,14 @@
 
 #include <soma/models/bert.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <soma/base/record.hpp>
 #include <soma/nn/pieces.hpp>
 #include <soma/nn/transformer.hpp>
 #include <soma/ops/checks.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>

@@ -3,12 +3,13 @@
 
 #include <soma/models/bert_config_file.hpp>
 
+#include <soma/data/labels.hpp>
+#include <soma/models/bert.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <soma/data/labels.hpp>
-#include <soma/models/bert.hpp>
 #include <string>
 #include <string_view>
 #include <vector>

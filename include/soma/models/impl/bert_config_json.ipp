@@ -3,19 +3,21 @@
 
 #include <soma/models/bert_config_json.hpp>
 
+#include <soma/base/fixed.hpp>
+#include <soma/base/json_limits.hpp>
+#include <soma/base/model_keys.hpp>
+#include <soma/io/json_text.hpp>
+#include <soma/models/bert_config_file.hpp>
+
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <optional>
-#include <soma/base/fixed.hpp>
-#include <soma/base/json_limits.hpp>
-#include <soma/base/model_keys.hpp>
-#include <soma/io/json_text.hpp>
-#include <soma/models/bert_config_file.hpp>
 #include <span>
 #include <string>
 #include <string_view>

@@ -3,9 +3,10 @@
 
 #include <soma/models/conv_net.hpp>
 
-#include <cstddef>
 #include <soma/nn/layers.hpp>
 #include <soma/nn/pieces.hpp>
+
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>

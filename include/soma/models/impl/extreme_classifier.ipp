@@ -3,11 +3,6 @@
 
 #include <soma/models/extreme_classifier.hpp>
 
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
 #include <soma/autograd/embedding_bag.hpp>
 #include <soma/autograd/list_loss.hpp>
 #include <soma/kernels/sparse/args.hpp>
@@ -18,6 +13,12 @@
 #include <soma/nn/task.hpp>
 #include <soma/ops/ranges.hpp>
 #include <soma/ops/support.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>

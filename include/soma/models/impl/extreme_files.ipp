@@ -3,10 +3,6 @@
 
 #include <soma/models/extreme_files.hpp>
 
-#include <algorithm>
-#include <cstdint>
-#include <iterator>
-#include <memory>
 #include <soma/io/atomic_folder.hpp>
 #include <soma/io/mapped_file.hpp>
 #include <soma/io/record_json.hpp>
@@ -14,6 +10,11 @@
 #include <soma/models/extreme_classifier.hpp>
 #include <soma/models/pretrained.hpp>
 #include <soma/nn/state.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <memory>
 #include <string>
 #include <string_view>
 

@@ -3,12 +3,6 @@
 
 #include <soma/models/fast_classifier.hpp>
 
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
 #include <soma/autograd/embedding_bag.hpp>
 #include <soma/data/token_source.hpp>
 #include <soma/io/record_json.hpp>
@@ -19,6 +13,13 @@
 #include <soma/nn/task.hpp>
 #include <soma/ops/ranges.hpp>
 #include <soma/ops/support.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>

@@ -3,19 +3,21 @@
 
 #include <soma/models/fast_options.hpp>
 
-#include <sys/stat.h>
-#include <algorithm>
-#include <bit>
-#include <cstddef>
-#include <cstdint>
 #include <soma/base/error.hpp>
 #include <soma/io/mapped_file.hpp>
 #include <soma/io/record_json.hpp>
 #include <soma/text/hashed_features.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include <sys/stat.h>
 
 namespace SOMA_NAMESPACE::models {
 

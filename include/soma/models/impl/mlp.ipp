@@ -3,11 +3,12 @@
 
 #include <soma/models/mlp.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <soma/base/record.hpp>
 #include <soma/nn/layers.hpp>
 #include <soma/nn/pieces.hpp>
+
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <utility>

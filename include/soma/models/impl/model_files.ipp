@@ -3,18 +3,21 @@
 
 #include <soma/models/model_files.hpp>
 
-#include <sys/stat.h>
-#include <algorithm>
-#include <cstddef>
-#include <map>
-#include <nlohmann/json.hpp>
 #include <soma/base/error.hpp>
 #include <soma/base/json_limits.hpp>
 #include <soma/io/mapped_file.hpp>
 #include <soma/io/safetensors.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <sys/stat.h>
 
 namespace SOMA_NAMESPACE::models::detail {
 

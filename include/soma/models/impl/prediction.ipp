@@ -3,11 +3,12 @@
 
 #include <soma/models/prediction.hpp>
 
+#include <soma/base/fixed.hpp>
+#include <soma/data/labels.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <functional>
-#include <soma/base/fixed.hpp>
-#include <soma/data/labels.hpp>
 #include <string>
 #include <vector>
 

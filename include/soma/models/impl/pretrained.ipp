@@ -3,12 +3,6 @@
 
 #include <soma/models/pretrained.hpp>
 
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <filesystem>
-#include <map>
 #include <soma/autograd/parameter.hpp>
 #include <soma/io/atomic_folder.hpp>
 #include <soma/io/safetensors.hpp>
@@ -18,6 +12,13 @@
 #include <soma/nn/initial.hpp>
 #include <soma/nn/scope.hpp>
 #include <soma/nn/state.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>

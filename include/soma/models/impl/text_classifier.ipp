@@ -3,14 +3,6 @@
 
 #include <soma/models/text_classifier.hpp>
 
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
-#include <optional>
 #include <soma/base/fixed.hpp>
 #include <soma/data/token_source.hpp>
 #include <soma/metrics/multi_label.hpp>
@@ -21,6 +13,15 @@
 #include <soma/nn/number_tasks.hpp>
 #include <soma/nn/task.hpp>
 #include <soma/text/tokenizer_json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>

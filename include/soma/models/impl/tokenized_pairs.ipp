@@ -3,12 +3,13 @@
 
 #include <soma/models/tokenized_pairs.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <soma/base/error.hpp>
 #include <soma/runtime/parallel.hpp>
 #include <soma/runtime/stop_flag.hpp>
 #include <soma/text/tokenizer.hpp>
+
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>

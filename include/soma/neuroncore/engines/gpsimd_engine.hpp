@@ -1,8 +1,8 @@
 #pragma once
 // GpsimdEngine: eight general-purpose processors with 16 partitions each. It reaches SBUF only. It
 // has element-wise instructions, and instructions that compute with positions: index patterns,
-// gathers, and moves between partitions. Indices are int32: this model has no 16-bit and no unsigned
-// 32-bit integers, which the hardware uses here.
+// gathers, and moves between partitions. Indices are int32: this model has no 16-bit and no
+// unsigned 32-bit integers, which the hardware uses here.
 
 #include <soma/neuroncore/engines/lane_engine.hpp>
 #include <soma/tensor/tensor.hpp>

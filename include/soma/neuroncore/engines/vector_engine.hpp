@@ -1,6 +1,6 @@
 #pragma once
-// VectorEngine: 128 lanes of element-wise arithmetic, scans, searches and shuffles, selection, batch
-// statistics, dropout and small transposes. In arithmetic, inputs are widened to fp32, every
+// VectorEngine: 128 lanes of element-wise arithmetic, scans, searches and shuffles, selection,
+// batch statistics, dropout and small transposes. In arithmetic, inputs are widened to fp32, every
 // operator rounds once to fp32, and the result is rounded once more to the type of dst. Bit
 // operators work on integers as they are stored.
 

@@ -3,8 +3,6 @@
 
 #include <soma/neuroncore/core.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <soma/neuroncore/core_state.hpp>
 #include <soma/neuroncore/engines/gpsimd_engine.hpp>
 #include <soma/neuroncore/engines/scalar_engine.hpp>
@@ -14,6 +12,9 @@
 #include <soma/neuroncore/memory/tile_view.hpp>
 #include <soma/neuroncore/order/semaphore.hpp>
 #include <soma/runtime/float_environment.hpp>
+
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string_view>
 #include <utility>

@@ -3,11 +3,6 @@
 
 #include <soma/neuroncore/core_state.hpp>
 
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <initializer_list>
 #include <soma/neuroncore/engines/engine_kernels.hpp>
 #include <soma/neuroncore/machine_check.hpp>
 #include <soma/neuroncore/memory/on_chip_memory.hpp>
@@ -22,6 +17,12 @@
 #include <soma/runtime/heap_vector.hpp>
 #include <soma/runtime/parallel.hpp>
 #include <soma/tensor/storage.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>

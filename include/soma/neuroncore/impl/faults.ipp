@@ -3,10 +3,11 @@
 
 #include <soma/neuroncore/faults.hpp>
 
+#include <soma/base/error.hpp>
+
 #include <charconv>
 #include <concepts>
 #include <cstddef>
-#include <soma/base/error.hpp>
 #include <string>
 #include <string_view>
 

@@ -3,10 +3,11 @@
 
 #include <soma/neuroncore/finite_watch.hpp>
 
-#include <cmath>
-#include <cstddef>
 #include <soma/neuroncore/core_state.hpp>
 #include <soma/neuroncore/memory/hbm_rows.hpp>
+
+#include <cmath>
+#include <cstddef>
 #include <string>
 #include <vector>
 

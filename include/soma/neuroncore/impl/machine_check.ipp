@@ -3,9 +3,10 @@
 
 #include <soma/neuroncore/machine_check.hpp>
 
-#include <cstddef>
 #include <soma/neuroncore/faults.hpp>
 #include <soma/neuroncore/machine.hpp>
+
+#include <cstddef>
 #include <string>
 #include <string_view>
 

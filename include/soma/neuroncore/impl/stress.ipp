@@ -3,14 +3,15 @@
 
 #include <soma/neuroncore/stress.hpp>
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
 #include <soma/neuroncore/faults.hpp>
 #include <soma/neuroncore/memory/hbm_rows.hpp>
 #include <soma/numeric/codec.hpp>
 #include <soma/tensor/tensor.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 

@@ -3,14 +3,15 @@
 
 #include <soma/nn/batch_norm.hpp>
 
-#include <soma/ops/records.hpp>
-#include <cmath>
-#include <cstddef>
 #include <soma/autograd/tape.hpp>
 #include <soma/base/record.hpp>
 #include <soma/nn/initial.hpp>
 #include <soma/nn/scope.hpp>
+#include <soma/ops/records.hpp>
 #include <soma/ops/rows/settings.hpp>
+
+#include <cmath>
+#include <cstddef>
 #include <string>
 
 namespace SOMA_NAMESPACE::nn {

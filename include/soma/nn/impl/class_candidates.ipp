@@ -3,13 +3,14 @@
 
 #include <soma/nn/class_candidates.hpp>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <soma/nn/class_index.hpp>
 #include <soma/numeric/draw_sequence.hpp>
 #include <soma/ops/ranges.hpp>
 #include <soma/runtime/parallel.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <utility>
 #include <vector>

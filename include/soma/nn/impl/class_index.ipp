@@ -3,14 +3,15 @@
 
 #include <soma/nn/class_index.hpp>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <soma/data/order.hpp>
 #include <soma/kernels/sparse/args.hpp>
 #include <soma/ops/ranges.hpp>
 #include <soma/ops/sparse/table.hpp>
 #include <soma/tensor/tensor.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>

@@ -3,10 +3,6 @@
 
 #include <soma/nn/class_sampler.hpp>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <soma/autograd/list_loss.hpp>
 #include <soma/base/record.hpp>
 #include <soma/data/labels.hpp>
@@ -16,6 +12,11 @@
 #include <soma/ops/ranges.hpp>
 #include <soma/runtime/clock.hpp>
 #include <soma/state/state_dict.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>

@@ -3,14 +3,15 @@
 
 #include <soma/nn/class_search.hpp>
 
+#include <soma/nn/class_candidates.hpp>
+#include <soma/nn/class_index.hpp>
+#include <soma/ops/sparse/table.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <soma/nn/class_candidates.hpp>
-#include <soma/nn/class_index.hpp>
-#include <soma/ops/sparse/table.hpp>
 #include <span>
 #include <string>
 #include <utility>

@@ -3,9 +3,6 @@
 
 #include <soma/nn/class_weights.hpp>
 
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
 #include <soma/autograd/functions.hpp>
 #include <soma/autograd/tape.hpp>
 #include <soma/base/error.hpp>
@@ -13,6 +10,10 @@
 #include <soma/data/batch.hpp>
 #include <soma/data/labels.hpp>
 #include <soma/ops/settings.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>

@@ -3,13 +3,14 @@
 
 #include <soma/nn/convolutions.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <soma/autograd/choosing.hpp>
 #include <soma/autograd/functions.hpp>
 #include <soma/base/record.hpp>
 #include <soma/nn/initial.hpp>
 #include <soma/nn/scope.hpp>
+
+#include <cstddef>
+#include <cstdint>
 #include <string>
 
 namespace SOMA_NAMESPACE::nn::detail {

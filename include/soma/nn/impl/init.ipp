@@ -3,10 +3,11 @@
 
 #include <soma/nn/init.hpp>
 
-#include <cmath>
-#include <cstddef>
 #include <soma/kernels/random/random.hpp>
 #include <soma/tensor/tensor.hpp>
+
+#include <cmath>
+#include <cstddef>
 #include <span>
 
 namespace SOMA_NAMESPACE::nn {

@@ -3,11 +3,12 @@
 
 #include <soma/nn/initial.hpp>
 
+#include <soma/nn/init.hpp>
+#include <soma/nn/scope.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <soma/nn/init.hpp>
-#include <soma/nn/scope.hpp>
 #include <vector>
 
 namespace SOMA_NAMESPACE::nn {

@@ -3,12 +3,13 @@
 
 #include <soma/nn/later.hpp>
 
-#include <algorithm>
-#include <cstddef>
 #include <soma/nn/initial.hpp>
 #include <soma/ops/records.hpp>
 #include <soma/ops/run.hpp>
 #include <soma/ops/settings.hpp>
+
+#include <algorithm>
+#include <cstddef>
 #include <string_view>
 #include <vector>
 

@@ -3,12 +3,13 @@
 
 #include <soma/nn/layers.hpp>
 
-#include <cstddef>
-#include <optional>
 #include <soma/autograd/functions.hpp>
 #include <soma/nn/initial.hpp>
 #include <soma/nn/product_site.hpp>
 #include <soma/nn/scope.hpp>
+
+#include <cstddef>
+#include <optional>
 
 namespace SOMA_NAMESPACE::nn {
 

@@ -3,13 +3,14 @@
 
 #include <soma/nn/norms.hpp>
 
-#include <soma/ops/records.hpp>
-#include <cstddef>
-#include <cstdint>
 #include <soma/autograd/functions.hpp>
 #include <soma/base/record.hpp>
 #include <soma/nn/initial.hpp>
 #include <soma/nn/scope.hpp>
+#include <soma/ops/records.hpp>
+
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>

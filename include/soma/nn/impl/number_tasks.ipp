@@ -3,10 +3,11 @@
 
 #include <soma/nn/number_tasks.hpp>
 
-#include <cstddef>
 #include <soma/metrics/multi_label.hpp>
 #include <soma/metrics/regression.hpp>
 #include <soma/nn/task.hpp>
+
+#include <cstddef>
 #include <string_view>
 
 namespace SOMA_NAMESPACE::nn::detail {

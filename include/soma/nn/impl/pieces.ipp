@@ -3,11 +3,12 @@
 
 #include <soma/nn/pieces.hpp>
 
-#include <cstddef>
 #include <soma/autograd/parameter.hpp>
 #include <soma/autograd/tape.hpp>
 #include <soma/base/owned.hpp>
 #include <soma/data/batch.hpp>
+
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>

@@ -3,10 +3,11 @@
 
 #include <soma/nn/positions.hpp>
 
+#include <soma/nn/layers.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <soma/nn/layers.hpp>
 #include <string>
 
 namespace SOMA_NAMESPACE::nn {

@@ -3,14 +3,15 @@
 
 #include <soma/nn/precision_state.hpp>
 
+#include <soma/numeric/precision_text.hpp>
+#include <soma/ops/product_formats.hpp>
 #include <soma/ops/records.hpp>
+#include <soma/state/state_dict.hpp>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <soma/numeric/precision_text.hpp>
-#include <soma/ops/product_formats.hpp>
-#include <soma/state/state_dict.hpp>
 #include <string>
 #include <string_view>
 #include <utility>

@@ -6,6 +6,7 @@
 #include <soma/autograd/functions.hpp>
 #include <soma/nn/scope.hpp>
 #include <soma/ops/product_formats.hpp>
+
 #include <string_view>
 
 namespace SOMA_NAMESPACE::nn {

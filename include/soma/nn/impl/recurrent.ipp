@@ -3,12 +3,13 @@
 
 #include <soma/nn/recurrent.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <initializer_list>
 #include <soma/autograd/sequence_functions.hpp>
 #include <soma/nn/layers.hpp>
 #include <soma/nn/sequence_rows.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <utility>

@@ -3,13 +3,14 @@
 
 #include <soma/nn/scope.hpp>
 
+#include <soma/autograd/parameter.hpp>
+#include <soma/numeric/draw.hpp>
+#include <soma/runtime/shared.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <soma/autograd/parameter.hpp>
-#include <soma/numeric/draw.hpp>
-#include <soma/runtime/shared.hpp>
 #include <string>
 #include <string_view>
 #include <utility>

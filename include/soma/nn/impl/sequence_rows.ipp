@@ -3,8 +3,9 @@
 
 #include <soma/nn/sequence_rows.hpp>
 
-#include <cstddef>
 #include <soma/autograd/functions.hpp>
+
+#include <cstddef>
 #include <string>
 
 namespace SOMA_NAMESPACE::nn {

@@ -3,11 +3,12 @@
 
 #include <soma/nn/sequential.hpp>
 
-#include <atomic>
-#include <cstddef>
 #include <soma/base/record.hpp>
 #include <soma/nn/pieces.hpp>
 #include <soma/nn/scope.hpp>
+
+#include <atomic>
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>

@@ -5,6 +5,7 @@
 
 #include <soma/autograd/parameter.hpp>
 #include <soma/state/state_dict.hpp>
+
 #include <string>
 #include <vector>
 

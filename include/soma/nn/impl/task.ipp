@@ -3,8 +3,6 @@
 
 #include <soma/nn/task.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <soma/autograd/functions.hpp>
 #include <soma/autograd/parameter.hpp>
 #include <soma/autograd/tape.hpp>
@@ -16,6 +14,9 @@
 #include <soma/nn/pieces.hpp>
 #include <soma/nn/scope.hpp>
 #include <soma/state/state_dict.hpp>
+
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>

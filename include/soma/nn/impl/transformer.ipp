@@ -3,12 +3,13 @@
 
 #include <soma/nn/transformer.hpp>
 
-#include <soma/ops/records.hpp>
-#include <array>
-#include <cstddef>
 #include <soma/nn/layers.hpp>
 #include <soma/nn/sequence_rows.hpp>
+#include <soma/ops/records.hpp>
 #include <soma/ops/sequence/settings.hpp>
+
+#include <array>
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>

@@ -3,10 +3,11 @@
 
 #include <soma/nn/transformer_decoder.hpp>
 
-#include <cstddef>
 #include <soma/autograd/sequence_functions.hpp>
 #include <soma/nn/sequence_rows.hpp>
 #include <soma/nn/transformer.hpp>
+
+#include <cstddef>
 #include <string>
 #include <vector>
 

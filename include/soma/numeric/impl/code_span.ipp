@@ -3,9 +3,10 @@
 
 #include <soma/numeric/code_span.hpp>
 
-#include <cstddef>
 #include <soma/base/sizes.hpp>
 #include <soma/numeric/formats.hpp>
+
+#include <cstddef>
 #include <span>
 #include <type_traits>
 

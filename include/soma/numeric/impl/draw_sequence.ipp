@@ -3,8 +3,9 @@
 
 #include <soma/numeric/draw_sequence.hpp>
 
-#include <cstdint>
 #include <soma/numeric/draw.hpp>
+
+#include <cstdint>
 
 namespace SOMA_NAMESPACE {
 

@@ -3,10 +3,11 @@
 
 #include <soma/numeric/formats.hpp>
 
-#include <array>
-#include <iosfwd>
 #include <soma/base/error.hpp>
 #include <soma/numeric/float_format.hpp>
+
+#include <array>
+#include <iosfwd>
 #include <string>
 #include <string_view>
 

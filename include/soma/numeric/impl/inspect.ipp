@@ -3,6 +3,8 @@
 
 #include <soma/numeric/inspect.hpp>
 
+#include <soma/numeric/codec.hpp>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -10,7 +12,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <soma/numeric/codec.hpp>
 #include <span>
 
 namespace SOMA_NAMESPACE::numeric {

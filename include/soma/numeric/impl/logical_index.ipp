@@ -3,8 +3,9 @@
 
 #include <soma/numeric/logical_index.hpp>
 
-#include <cstdint>
 #include <soma/base/error.hpp>
+
+#include <cstdint>
 #include <string>
 #include <string_view>
 

@@ -3,13 +3,14 @@
 
 #include <soma/numeric/portable_math.hpp>
 
+#include <soma/base/config.hpp>
+
 #include <array>
 #include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <soma/base/config.hpp>
 
 namespace SOMA_NAMESPACE {
 

@@ -3,9 +3,10 @@
 
 #include <soma/numeric/precision.hpp>
 
-#include <array>
 #include <soma/base/error.hpp>
 #include <soma/numeric/quantizer.hpp>
+
+#include <array>
 #include <string>
 #include <string_view>
 #include <utility>

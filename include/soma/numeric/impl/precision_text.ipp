@@ -5,6 +5,7 @@
 
 #include <soma/base/error.hpp>
 #include <soma/numeric/precision.hpp>
+
 #include <string>
 #include <string_view>
 

@@ -3,12 +3,13 @@
 
 #include <soma/numeric/rounding.hpp>
 
-#include <charconv>
-#include <cstdint>
-#include <cstdlib>
 #include <soma/base/error.hpp>
 #include <soma/numeric/draw.hpp>
 #include <soma/numeric/float_format.hpp>
+
+#include <charconv>
+#include <cstdint>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 

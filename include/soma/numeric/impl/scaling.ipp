@@ -3,14 +3,15 @@
 
 #include <soma/numeric/scaling.hpp>
 
+#include <soma/base/error.hpp>
+#include <soma/numeric/codec.hpp>
+#include <soma/numeric/formats.hpp>
+
 #include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <soma/base/error.hpp>
-#include <soma/numeric/codec.hpp>
-#include <soma/numeric/formats.hpp>
 #include <string>
 #include <string_view>
 #include <vector>

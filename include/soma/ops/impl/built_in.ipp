@@ -3,9 +3,10 @@
 
 #include <soma/ops/built_in.hpp>
 
-#include <cstddef>
 #include <soma/kernels/element/args.hpp>
 #include <soma/ops/operator.hpp>
+
+#include <cstddef>
 #include <span>
 
 namespace SOMA_NAMESPACE {

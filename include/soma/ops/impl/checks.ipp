@@ -3,10 +3,11 @@
 
 #include <soma/ops/checks.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <soma/numeric/quantizer.hpp>
 #include <soma/ops/operator.hpp>
+
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 

@@ -3,13 +3,14 @@
 
 #include <soma/ops/elementwise.hpp>
 
-#include <algorithm>
-#include <array>
-#include <cstddef>
 #include <soma/ops/registry.hpp>
 #include <soma/ops/run.hpp>
 #include <soma/ops/samples.hpp>
 #include <soma/ops/support.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>

@@ -3,16 +3,17 @@
 
 #include <soma/ops/fields.hpp>
 
-#include <array>
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <soma/numeric/draw.hpp>
 #include <soma/numeric/quantizer.hpp>
 #include <soma/numeric/rounding.hpp>
 #include <soma/tensor/dtype.hpp>
 #include <soma/tensor/shape.hpp>
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <type_traits>

@@ -3,14 +3,15 @@
 
 #include <soma/ops/operator.hpp>
 
+#include <soma/tensor/ragged.hpp>
+#include <soma/tensor/tensor.hpp>
+
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <optional>
-#include <soma/tensor/ragged.hpp>
-#include <soma/tensor/tensor.hpp>
 #include <span>
 #include <string>
 #include <string_view>

@@ -3,11 +3,12 @@
 
 #include <soma/ops/plain_call.hpp>
 
-#include <array>
-#include <cstddef>
 #include <soma/ops/operator.hpp>
 #include <soma/ops/support.hpp>
 #include <soma/runtime/heap_vector.hpp>
+
+#include <array>
+#include <cstddef>
 #include <span>
 #include <utility>
 

@@ -3,14 +3,15 @@
 
 #include <soma/ops/processor_operator.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <memory>
 #include <soma/neuroncore/processors/run.hpp>
 #include <soma/ops/operator.hpp>
 #include <soma/ops/registry.hpp>
 #include <soma/runtime/heap_vector.hpp>
 #include <soma/runtime/mutex.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>

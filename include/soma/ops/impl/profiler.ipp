@@ -3,14 +3,15 @@
 
 #include <soma/ops/profiler.hpp>
 
+#include <soma/base/fixed.hpp>
+#include <soma/ops/device.hpp>
+#include <soma/runtime/clock.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <soma/base/fixed.hpp>
-#include <soma/ops/device.hpp>
-#include <soma/runtime/clock.hpp>
 #include <span>
 #include <string>
 #include <string_view>

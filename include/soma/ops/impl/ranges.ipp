@@ -3,11 +3,12 @@
 
 #include <soma/ops/ranges.hpp>
 
-#include <algorithm>
-#include <cstddef>
 #include <soma/runtime/heap_vector.hpp>
 #include <soma/runtime/parallel.hpp>
 #include <soma/tensor/shape.hpp>
+
+#include <algorithm>
+#include <cstddef>
 
 namespace SOMA_NAMESPACE::detail {
 

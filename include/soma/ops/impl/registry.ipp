@@ -3,14 +3,15 @@
 
 #include <soma/ops/registry.hpp>
 
-#include <algorithm>
-#include <atomic>
-#include <cstddef>
-#include <soma/ops/records.hpp>
+#include <soma/ops/built_in.hpp>
 #include <soma/ops/operator.hpp>
 #include <soma/runtime/context.hpp>
 #include <soma/runtime/mutex.hpp>
 #include <soma/tensor/owner.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>

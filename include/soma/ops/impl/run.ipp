@@ -3,12 +3,13 @@
 
 #include <soma/ops/run.hpp>
 
-#include <array>
-#include <cstddef>
-#include <initializer_list>
 #include <soma/ops/device.hpp>
 #include <soma/ops/operator.hpp>
 #include <soma/runtime/float_environment.hpp>
+
+#include <array>
+#include <cstddef>
+#include <initializer_list>
 #include <span>
 #include <string>
 

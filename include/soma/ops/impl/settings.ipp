@@ -3,9 +3,6 @@
 
 #include <soma/ops/settings.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <soma/kernels/element/args.hpp>
 #include <soma/kernels/loss/args.hpp>
 #include <soma/kernels/operand.hpp>
@@ -15,6 +12,10 @@
 #include <soma/ops/fields.hpp>
 #include <soma/tensor/dtype.hpp>
 #include <soma/tensor/tensor.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 
 namespace SOMA_NAMESPACE {
 

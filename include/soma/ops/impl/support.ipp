@@ -3,13 +3,14 @@
 
 #include <soma/ops/support.hpp>
 
-#include <array>
-#include <cstddef>
 #include <soma/kernels/table.hpp>
 #include <soma/ops/checks.hpp>
 #include <soma/ops/operator.hpp>
 #include <soma/ops/ranges.hpp>
 #include <soma/runtime/parallel.hpp>
+
+#include <array>
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>

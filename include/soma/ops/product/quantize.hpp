@@ -16,6 +16,7 @@
 // Stochastic rounding draws by logical index, whatever the scaling blocks. It costs two passes over
 // the data if the scale is a whole tensor's amax, else one.
 
+#include <soma/kernels/convert/atomic_maximum.hpp>
 #include <soma/kernels/convert/convert.hpp>
 #include <soma/ops/product/quantize_grid.hpp>
 #include <soma/ops/run.hpp>

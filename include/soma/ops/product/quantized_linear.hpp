@@ -3,6 +3,7 @@
 // converted operands. Composed of quantize, linear and matmul; gradients pass conversions
 // unchanged ("straight through", arXiv 1308.3432).
 
+#include <soma/kernels/convert/atomic_maximum.hpp>
 #include <soma/ops/product/inspect.hpp>
 #include <soma/ops/product/linear.hpp>
 #include <soma/ops/product/quantize.hpp>

@@ -3,13 +3,14 @@
 
 #include <soma/optim/adafactor.hpp>
 
+#include <soma/ops/optimizer/settings.hpp>
 #include <soma/ops/records.hpp>
+#include <soma/optim/optimizer.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <soma/ops/optimizer/settings.hpp>
-#include <soma/optim/optimizer.hpp>
 #include <utility>
 #include <vector>
 

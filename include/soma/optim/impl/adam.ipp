@@ -4,9 +4,10 @@
 #include <soma/optim/adam.hpp>
 
 #include <soma/ops/records.hpp>
-#include <cstddef>
 #include <soma/optim/adamw.hpp>
 #include <soma/optim/optimizer.hpp>
+
+#include <cstddef>
 #include <utility>
 #include <vector>
 

@@ -3,13 +3,14 @@
 
 #include <soma/optim/adamw.hpp>
 
+#include <soma/ops/ranges.hpp>
 #include <soma/ops/records.hpp>
+#include <soma/optim/optimizer.hpp>
+
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <soma/ops/ranges.hpp>
-#include <soma/optim/optimizer.hpp>
 #include <span>
 #include <utility>
 #include <vector>

@@ -3,17 +3,18 @@
 
 #include <soma/optim/gradients.hpp>
 
+#include <soma/autograd/parameter.hpp>
+#include <soma/autograd/row_blocks.hpp>
+#include <soma/kernels/table.hpp>
+#include <soma/ops/ranges.hpp>
+#include <soma/ops/records.hpp>
+#include <soma/runtime/heap_vector.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <soma/autograd/parameter.hpp>
-#include <soma/autograd/row_blocks.hpp>
-#include <soma/kernels/table.hpp>
-#include <soma/ops/records.hpp>
-#include <soma/ops/ranges.hpp>
-#include <soma/runtime/heap_vector.hpp>
 #include <span>
 #include <utility>
 

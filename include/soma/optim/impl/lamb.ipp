@@ -4,9 +4,10 @@
 #include <soma/optim/lamb.hpp>
 
 #include <soma/ops/records.hpp>
+#include <soma/optim/optimizer.hpp>
+
 #include <cmath>
 #include <cstdint>
-#include <soma/optim/optimizer.hpp>
 #include <vector>
 
 namespace SOMA_NAMESPACE::optim {

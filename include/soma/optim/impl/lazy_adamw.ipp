@@ -3,12 +3,13 @@
 
 #include <soma/optim/lazy_adamw.hpp>
 
+#include <soma/ops/sparse/table.hpp>
+#include <soma/optim/optimizer.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <soma/ops/sparse/table.hpp>
-#include <soma/optim/optimizer.hpp>
 #include <string>
 #include <utility>
 #include <vector>

@@ -3,10 +3,6 @@
 
 #include <soma/optim/optimizer.hpp>
 
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
 #include <soma/autograd/parameter.hpp>
 #include <soma/base/record.hpp>
 #include <soma/numeric/portable_math.hpp>
@@ -15,6 +11,11 @@
 #include <soma/ops/settings.hpp>
 #include <soma/optim/gradients.hpp>
 #include <soma/state/state_dict.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>

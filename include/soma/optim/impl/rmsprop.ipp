@@ -3,12 +3,13 @@
 
 #include <soma/optim/rmsprop.hpp>
 
+#include <soma/ops/optimizer/settings.hpp>
 #include <soma/ops/records.hpp>
+#include <soma/optim/optimizer.hpp>
+
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <soma/ops/optimizer/settings.hpp>
-#include <soma/optim/optimizer.hpp>
 #include <utility>
 #include <vector>
 

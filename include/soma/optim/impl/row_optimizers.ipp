@@ -3,13 +3,14 @@
 
 #include <soma/optim/row_optimizers.hpp>
 
+#include <soma/ops/ranges.hpp>
+#include <soma/ops/sparse/table.hpp>
+#include <soma/optim/optimizer.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <soma/ops/ranges.hpp>
-#include <soma/ops/sparse/table.hpp>
-#include <soma/optim/optimizer.hpp>
 #include <span>
 #include <string>
 #include <string_view>

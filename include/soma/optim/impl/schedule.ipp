@@ -3,11 +3,12 @@
 
 #include <soma/optim/schedule.hpp>
 
+#include <soma/base/error.hpp>
+#include <soma/numeric/portable_math.hpp>
+
 #include <cmath>
 #include <cstdint>
 #include <optional>
-#include <soma/base/error.hpp>
-#include <soma/numeric/portable_math.hpp>
 #include <string>
 #include <string_view>
 

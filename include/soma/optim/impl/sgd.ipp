@@ -4,8 +4,9 @@
 #include <soma/optim/sgd.hpp>
 
 #include <soma/ops/records.hpp>
-#include <cstdint>
 #include <soma/optim/optimizer.hpp>
+
+#include <cstdint>
 #include <utility>
 #include <vector>
 

@@ -3,13 +3,14 @@
 
 #include <soma/parallel/agreement.hpp>
 
-#include <charconv>
-#include <cstddef>
-#include <cstdint>
 #include <soma/base/record.hpp>
 #include <soma/data/content_hash.hpp>
 #include <soma/parallel/collectives.hpp>
 #include <soma/parallel/communicator.hpp>
+
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>

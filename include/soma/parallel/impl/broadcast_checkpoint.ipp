@@ -3,13 +3,14 @@
 
 #include <soma/parallel/broadcast_checkpoint.hpp>
 
+#include <soma/parallel/agreement.hpp>
+#include <soma/parallel/collectives.hpp>
+#include <soma/state/checkpoint.hpp>
+
 #include <bit>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
-#include <soma/parallel/agreement.hpp>
-#include <soma/parallel/collectives.hpp>
-#include <soma/state/checkpoint.hpp>
 #include <span>
 #include <string>
 #include <string_view>

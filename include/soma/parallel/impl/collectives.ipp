@@ -3,15 +3,16 @@
 
 #include <soma/parallel/collectives.hpp>
 
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
 #include <soma/parallel/communicator.hpp>
 #include <soma/parallel/partition.hpp>
 #include <soma/parallel/reduce_scatter.hpp>
 #include <soma/parallel/scratch.hpp>
 #include <soma/runtime/float_environment.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <span>
 
 namespace SOMA_NAMESPACE {

@@ -3,19 +3,21 @@
 
 #include <soma/parallel/communicator.hpp>
 
-#include <sched.h>
-#include <time.h>
+#include <soma/base/error.hpp>
+#include <soma/runtime/clock.hpp>
+#include <soma/runtime/stop_flag.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <soma/base/error.hpp>
-#include <soma/runtime/clock.hpp>
-#include <soma/runtime/stop_flag.hpp>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include <sched.h>
+#include <time.h>
 
 namespace SOMA_NAMESPACE {
 

@@ -3,15 +3,16 @@
 
 #include <soma/parallel/gradient_bucket.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
 #include <soma/ops/run.hpp>
 #include <soma/parallel/gradient_rounding.hpp>
 #include <soma/parallel/reduce_scatter.hpp>
 #include <soma/parallel/row_partition.hpp>
 #include <soma/runtime/shared.hpp>
 #include <soma/tensor/tensor.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <span>
 #include <utility>
 

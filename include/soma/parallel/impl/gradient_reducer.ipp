@@ -3,10 +3,6 @@
 
 #include <soma/parallel/gradient_reducer.hpp>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
 #include <soma/autograd/var.hpp>
 #include <soma/ops/records.hpp>
 #include <soma/ops/run.hpp>
@@ -17,6 +13,11 @@
 #include <soma/runtime/float_environment.hpp>
 #include <soma/runtime/heap_vector.hpp>
 #include <soma/runtime/shared.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <span>
 #include <utility>
 

@@ -3,13 +3,14 @@
 
 #include <soma/parallel/gradient_rounding.hpp>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <soma/kernels/convert/convert.hpp>
 #include <soma/numeric/quantizer.hpp>
 #include <soma/parallel/reduce_scatter.hpp>
 #include <soma/runtime/heap_vector.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 

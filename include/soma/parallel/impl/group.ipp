@@ -3,10 +3,11 @@
 
 #include <soma/parallel/group.hpp>
 
+#include <soma/parallel/communicator.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <soma/parallel/communicator.hpp>
 #include <span>
 #include <string>
 #include <string_view>

@@ -3,6 +3,9 @@
 
 #include <soma/parallel/in_process.hpp>
 
+#include <soma/base/error.hpp>
+#include <soma/parallel/communicator.hpp>
+
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -10,8 +13,6 @@
 #include <cstring>
 #include <map>
 #include <mutex>
-#include <soma/base/error.hpp>
-#include <soma/parallel/communicator.hpp>
 #include <span>
 #include <string>
 #include <string_view>

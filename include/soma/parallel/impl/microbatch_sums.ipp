@@ -3,15 +3,16 @@
 
 #include <soma/parallel/microbatch_sums.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
 #include <soma/autograd/var.hpp>
 #include <soma/ops/records.hpp>
 #include <soma/parallel/reduce_scatter.hpp>
 #include <soma/runtime/context.hpp>
 #include <soma/runtime/heap_vector.hpp>
 #include <soma/tensor/tensor.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>
 #include <utility>

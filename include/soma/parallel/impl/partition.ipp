@@ -3,10 +3,11 @@
 
 #include <soma/parallel/partition.hpp>
 
-#include <bit>
-#include <cstddef>
 #include <soma/autograd/row_blocks.hpp>
 #include <soma/base/error.hpp>
+
+#include <bit>
+#include <cstddef>
 #include <string>
 
 namespace SOMA_NAMESPACE {

@@ -3,12 +3,13 @@
 
 #include <soma/parallel/plan.hpp>
 
+#include <soma/base/error.hpp>
+#include <soma/base/record.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <soma/base/error.hpp>
-#include <soma/base/record.hpp>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -3,13 +3,14 @@
 
 #include <soma/parallel/reduce_scatter.hpp>
 
-#include <cstddef>
-#include <limits>
 #include <soma/base/error.hpp>
 #include <soma/parallel/communicator.hpp>
 #include <soma/parallel/partition.hpp>
 #include <soma/parallel/scratch.hpp>
 #include <soma/runtime/float_environment.hpp>
+
+#include <cstddef>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>

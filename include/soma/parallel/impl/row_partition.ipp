@@ -3,12 +3,13 @@
 
 #include <soma/parallel/row_partition.hpp>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <soma/autograd/row_blocks.hpp>
 #include <soma/parallel/partition.hpp>
 #include <soma/tensor/tensor.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <span>
 
 namespace SOMA_NAMESPACE {

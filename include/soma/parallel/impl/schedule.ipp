@@ -3,10 +3,11 @@
 
 #include <soma/parallel/schedule.hpp>
 
+#include <soma/base/error.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <soma/base/error.hpp>
 #include <string>
 #include <vector>
 

@@ -3,10 +3,11 @@
 
 #include <soma/programs/device_scalars.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <soma/programs/neuroncore_device.hpp>
 #include <soma/programs/run_mode.hpp>
+
+#include <cstddef>
+#include <cstdint>
 #include <string>
 
 namespace SOMA_NAMESPACE {

@@ -3,16 +3,17 @@
 
 #include <soma/programs/finite_check.hpp>
 
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
 #include <soma/neuroncore/core.hpp>
 #include <soma/neuroncore/finite_watch.hpp>
 #include <soma/numeric/codec.hpp>
 #include <soma/ops/program.hpp>
 #include <soma/programs/graph/call_graph.hpp>
 #include <soma/programs/run_mode.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 

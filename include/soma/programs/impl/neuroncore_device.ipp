@@ -3,11 +3,6 @@
 
 #include <soma/programs/neuroncore_device.hpp>
 
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
 #include <soma/neuroncore/core.hpp>
 #include <soma/ops/device.hpp>
 #include <soma/ops/program.hpp>
@@ -18,6 +13,12 @@
 #include <soma/programs/graph/graph_words.hpp>
 #include <soma/programs/run_mode.hpp>
 #include <soma/runtime/callback.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>
 #include <string_view>

@@ -3,10 +3,11 @@
 
 #include <soma/programs/pieces.hpp>
 
+#include <soma/programs/support.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <soma/programs/support.hpp>
 
 namespace SOMA_NAMESPACE::programs {
 

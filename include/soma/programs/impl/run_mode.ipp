@@ -3,12 +3,13 @@
 
 #include <soma/programs/run_mode.hpp>
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
 #include <soma/neuroncore/machine.hpp>
 #include <soma/neuroncore/order/instruction.hpp>
 #include <soma/ops/program.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>

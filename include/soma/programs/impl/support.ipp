@@ -3,13 +3,14 @@
 
 #include <soma/programs/support.hpp>
 
-#include <algorithm>
-#include <cstddef>
-#include <optional>
 #include <soma/neuroncore/core.hpp>
 #include <soma/ops/program.hpp>
 #include <soma/ops/settings.hpp>
 #include <soma/ops/support.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
 
 namespace SOMA_NAMESPACE::programs {
 

@@ -5,6 +5,7 @@
 
 #include <soma/runtime/cpu.hpp>
 #include <soma/runtime/math.hpp>
+
 #include <string_view>
 
 namespace SOMA_NAMESPACE {

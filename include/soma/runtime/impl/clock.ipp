@@ -3,9 +3,11 @@
 
 #include <soma/runtime/clock.hpp>
 
-#include <time.h>
-#include <cstdint>
 #include <soma/base/config.hpp>
+
+#include <cstdint>
+
+#include <time.h>
 
 namespace SOMA_NAMESPACE {
 

@@ -3,8 +3,6 @@
 
 #include <soma/runtime/context.hpp>
 
-#include <atomic>
-#include <cstdint>
 #include <soma/base/error.hpp>
 #include <soma/runtime/executor.hpp>
 #include <soma/runtime/heap.hpp>
@@ -12,6 +10,9 @@
 #include <soma/runtime/math.hpp>
 #include <soma/runtime/memory.hpp>
 #include <soma/runtime/mutex.hpp>
+
+#include <atomic>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>

@@ -3,7 +3,8 @@
 
 #include <soma/runtime/cpu.hpp>
 
-#include <unistd.h>
+#include <soma/base/config.hpp>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -11,10 +12,11 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <soma/base/config.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <unistd.h>
 
 namespace SOMA_NAMESPACE {
 

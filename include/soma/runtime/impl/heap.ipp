@@ -3,19 +3,20 @@
 
 #include <soma/runtime/heap.hpp>
 
+#include <soma/base/sizes.hpp>
+#include <soma/runtime/memory.hpp>
+#include <soma/runtime/mutex.hpp>
+
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <new>
-#include <soma/base/sizes.hpp>
-#include <soma/runtime/memory.hpp>
-#include <soma/runtime/mutex.hpp>
 #include <string>
 
-// Weak, so that the library, which is compiled without the address sanitizer, marks free memory for a
-// program that is compiled with it. They are null in other programs.
+// Weak, so that the library, which is compiled without the address sanitizer, marks free memory for
+// a program that is compiled with it. They are null in other programs.
 extern "C" {
 [[gnu::weak]] void __asan_poison_memory_region(const volatile void* begin, std::size_t bytes);
 [[gnu::weak]] void __asan_unpoison_memory_region(const volatile void* begin, std::size_t bytes);

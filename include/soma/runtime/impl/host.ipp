@@ -3,16 +3,17 @@
 
 #include <soma/runtime/host.hpp>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
 #include <soma/base/fixed.hpp>
 #include <soma/runtime/clock.hpp>
 #include <soma/runtime/context.hpp>
 #include <soma/runtime/cpu.hpp>
 #include <soma/runtime/float_environment.hpp>
 #include <soma/runtime/heap_vector.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>
 #include <string_view>

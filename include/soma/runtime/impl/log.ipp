@@ -3,8 +3,9 @@
 
 #include <soma/runtime/log.hpp>
 
-#include <cstdint>
 #include <soma/base/config.hpp>
+
+#include <cstdint>
 #include <string_view>
 
 namespace SOMA_NAMESPACE {

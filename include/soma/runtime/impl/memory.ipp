@@ -3,12 +3,13 @@
 
 #include <soma/runtime/memory.hpp>
 
+#include <soma/base/error.hpp>
+
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <new>
-#include <soma/base/error.hpp>
 #include <string>
 
 namespace SOMA_NAMESPACE::detail {

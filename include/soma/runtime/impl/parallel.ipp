@@ -3,12 +3,13 @@
 
 #include <soma/runtime/parallel.hpp>
 
-#include <atomic>
-#include <cstdint>
-#include <exception>
 #include <soma/runtime/context.hpp>
 #include <soma/runtime/float_environment.hpp>
 #include <soma/runtime/mutex.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
 #include <type_traits>
 
 namespace SOMA_NAMESPACE::detail {

@@ -3,8 +3,9 @@
 
 #include <soma/runtime/stop_flag.hpp>
 
-#include <atomic>
 #include <soma/base/error.hpp>
+
+#include <atomic>
 #include <string_view>
 
 namespace SOMA_NAMESPACE {

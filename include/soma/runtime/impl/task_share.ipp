@@ -3,9 +3,10 @@
 
 #include <soma/runtime/task_share.hpp>
 
+#include <soma/base/config.hpp>
+
 #include <atomic>
 #include <cstdint>
-#include <soma/base/config.hpp>
 
 namespace SOMA_NAMESPACE {
 

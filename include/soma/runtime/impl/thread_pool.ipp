@@ -3,22 +3,24 @@
 
 #include <soma/runtime/thread_pool.hpp>
 
-#include <pthread.h>
-#include <algorithm>
-#include <atomic>
-#include <bit>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
 #include <soma/base/error.hpp>
 #include <soma/runtime/cpu.hpp>
 #include <soma/runtime/executor.hpp>
 #include <soma/runtime/mutex.hpp>
 #include <soma/runtime/task_share.hpp>
 #include <soma/runtime/waiting.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <pthread.h>
 
 namespace SOMA_NAMESPACE {
 

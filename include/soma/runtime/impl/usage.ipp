@@ -3,9 +3,10 @@
 
 #include <soma/runtime/usage.hpp>
 
+#include <cstdint>
+
 #include <sys/resource.h>
 #include <unistd.h>
-#include <cstdint>
 
 namespace SOMA_NAMESPACE {
 

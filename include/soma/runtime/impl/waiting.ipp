@@ -3,11 +3,12 @@
 
 #include <soma/runtime/waiting.hpp>
 
+#include <soma/base/config.hpp>
+#include <soma/runtime/clock.hpp>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <soma/base/config.hpp>
-#include <soma/runtime/clock.hpp>
 
 namespace SOMA_NAMESPACE {
 

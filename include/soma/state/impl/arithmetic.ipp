@@ -7,6 +7,7 @@
 #include <soma/base/version.hpp>
 #include <soma/ops/device.hpp>
 #include <soma/runtime/context.hpp>
+
 #include <string>
 
 namespace SOMA_NAMESPACE {

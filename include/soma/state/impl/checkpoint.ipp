@@ -3,12 +3,13 @@
 
 #include <soma/state/checkpoint.hpp>
 
+#include <soma/base/record.hpp>
+#include <soma/state/state_dict.hpp>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <soma/base/record.hpp>
-#include <soma/state/state_dict.hpp>
 #include <string>
 #include <string_view>
 #include <utility>

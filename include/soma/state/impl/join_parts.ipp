@@ -3,9 +3,10 @@
 
 #include <soma/state/join_parts.hpp>
 
+#include <soma/state/state_dict.hpp>
+
 #include <cstddef>
 #include <cstring>
-#include <soma/state/state_dict.hpp>
 #include <span>
 #include <string>
 #include <string_view>

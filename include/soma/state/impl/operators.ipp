@@ -5,6 +5,7 @@
 
 #include <soma/base/record.hpp>
 #include <soma/ops/registry.hpp>
+
 #include <string>
 #include <string_view>
 

@@ -3,9 +3,10 @@
 
 #include <soma/state/state_dict.hpp>
 
+#include <soma/tensor/tensor.hpp>
+
 #include <algorithm>
 #include <cstddef>
-#include <soma/tensor/tensor.hpp>
 #include <string>
 #include <string_view>
 #include <utility>

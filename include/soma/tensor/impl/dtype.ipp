@@ -3,11 +3,12 @@
 
 #include <soma/tensor/dtype.hpp>
 
+#include <soma/base/error.hpp>
+#include <soma/numeric/formats.hpp>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <soma/base/error.hpp>
-#include <soma/numeric/formats.hpp>
 #include <string>
 #include <string_view>
 #include <type_traits>

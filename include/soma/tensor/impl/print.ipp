@@ -3,6 +3,9 @@
 
 #include <soma/tensor/print.hpp>
 
+#include <soma/numeric/codec.hpp>
+#include <soma/tensor/tensor.hpp>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -11,8 +14,6 @@
 #include <cstdint>
 #include <cstring>
 #include <iosfwd>
-#include <soma/numeric/codec.hpp>
-#include <soma/tensor/tensor.hpp>
 #include <string>
 #include <string_view>
 #include <vector>

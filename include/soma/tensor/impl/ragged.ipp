@@ -3,13 +3,14 @@
 
 #include <soma/tensor/ragged.hpp>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <soma/numeric/logical_index.hpp>
 #include <soma/runtime/heap_vector.hpp>
 #include <soma/runtime/shared.hpp>
 #include <soma/tensor/tensor.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <utility>

@@ -3,11 +3,12 @@
 
 #include <soma/tensor/shape.hpp>
 
+#include <soma/base/sizes.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <initializer_list>
-#include <soma/base/sizes.hpp>
 #include <span>
 #include <string>
 #include <string_view>

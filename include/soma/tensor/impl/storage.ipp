@@ -3,13 +3,14 @@
 
 #include <soma/tensor/storage.hpp>
 
+#include <soma/base/sizes.hpp>
+#include <soma/runtime/heap.hpp>
+#include <soma/tensor/owner.hpp>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <new>
-#include <soma/base/sizes.hpp>
-#include <soma/runtime/heap.hpp>
-#include <soma/tensor/owner.hpp>
 #include <utility>
 
 namespace SOMA_NAMESPACE {

@@ -3,15 +3,16 @@
 
 #include <soma/tensor/tensor.hpp>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
 #include <soma/runtime/context.hpp>
 #include <soma/tensor/dtype.hpp>
 #include <soma/tensor/shape.hpp>
 #include <soma/tensor/storage.hpp>
 #include <soma/tensor/view.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>
 #include <string_view>

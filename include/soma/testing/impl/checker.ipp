@@ -3,17 +3,18 @@
 
 #include <soma/testing/checker.hpp>
 
-#include <array>
-#include <cmath>
-#include <cstddef>
-#include <cstring>
-#include <optional>
 #include <soma/ops/registry.hpp>
 #include <soma/ops/run.hpp>
 #include <soma/ops/sparse/table.hpp>
 #include <soma/runtime/float_environment.hpp>
 #include <soma/testing/report.hpp>
 #include <soma/testing/run_sample.hpp>
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>

@@ -3,11 +3,12 @@
 
 #include <soma/testing/run_sample.hpp>
 
+#include <soma/autograd/tape.hpp>
 #include <soma/ops/records.hpp>
+#include <soma/testing/values.hpp>
+
 #include <cstddef>
 #include <cstring>
-#include <soma/autograd/tape.hpp>
-#include <soma/testing/values.hpp>
 #include <string>
 #include <utility>
 #include <vector>

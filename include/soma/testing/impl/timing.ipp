@@ -3,13 +3,14 @@
 
 #include <soma/testing/timing.hpp>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <soma/ops/registry.hpp>
 #include <soma/ops/run.hpp>
 #include <soma/runtime/clock.hpp>
 #include <soma/testing/values.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>

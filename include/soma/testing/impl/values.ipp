@@ -3,15 +3,16 @@
 
 #include <soma/testing/values.hpp>
 
+#include <soma/numeric/codec.hpp>
+#include <soma/numeric/draw.hpp>
+#include <soma/ops/samples.hpp>
+#include <soma/tensor/tensor.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <soma/numeric/codec.hpp>
-#include <soma/numeric/draw.hpp>
-#include <soma/ops/samples.hpp>
-#include <soma/tensor/tensor.hpp>
 #include <string>
 #include <vector>
 

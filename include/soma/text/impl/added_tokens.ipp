@@ -3,10 +3,11 @@
 
 #include <soma/text/added_tokens.hpp>
 
+#include <soma/text/tokenizer_settings.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <soma/text/tokenizer_settings.hpp>
 #include <string>
 #include <string_view>
 #include <utility>

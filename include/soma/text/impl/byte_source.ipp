@@ -3,10 +3,11 @@
 
 #include <soma/text/byte_source.hpp>
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <soma/base/file_error.hpp>
+#include <soma/runtime/stop_flag.hpp>
+
 #include <zlib.h>
+
 #include <cerrno>
 #include <condition_variable>
 #include <cstddef>
@@ -15,14 +16,16 @@
 #include <iterator>
 #include <memory>
 #include <mutex>
-#include <soma/base/file_error.hpp>
-#include <soma/runtime/stop_flag.hpp>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace SOMA_NAMESPACE::text {
 

@@ -3,14 +3,15 @@
 
 #include <soma/text/columns.hpp>
 
+#include <soma/text/row_options.hpp>
+#include <soma/text/rows/column_names.hpp>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <soma/text/row_options.hpp>
-#include <soma/text/rows/column_names.hpp>
 #include <string>
 #include <string_view>
 #include <system_error>

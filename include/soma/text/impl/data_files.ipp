@@ -3,10 +3,11 @@
 
 #include <soma/text/data_files.hpp>
 
+#include <soma/base/error.hpp>
+
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <soma/base/error.hpp>
 #include <span>
 #include <string>
 #include <string_view>

@@ -3,10 +3,11 @@
 
 #include <soma/text/hashed_features.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <soma/base/error.hpp>
 #include <soma/base/record.hpp>
+
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>

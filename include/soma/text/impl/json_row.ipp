@@ -3,13 +3,15 @@
 
 #include <soma/text/json_row.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <nlohmann/json.hpp>
-#include <optional>
 #include <soma/base/json_limits.hpp>
 #include <soma/text/columns.hpp>
 #include <soma/text/record_reader.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>

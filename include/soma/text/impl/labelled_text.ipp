@@ -3,16 +3,17 @@
 
 #include <soma/text/labelled_text.hpp>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <set>
 #include <soma/data/content_hash.hpp>
 #include <soma/numeric/draw.hpp>
 #include <soma/text/data_files.hpp>
 #include <soma/text/row_reader.hpp>
 #include <soma/text/rows/sort_labels.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>

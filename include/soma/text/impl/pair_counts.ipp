@@ -3,11 +3,12 @@
 
 #include <soma/text/pair_counts.hpp>
 
+#include <soma/numeric/portable_math.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <queue>
-#include <soma/numeric/portable_math.hpp>
 #include <span>
 #include <string>
 #include <string_view>

@@ -3,14 +3,16 @@
 
 #include <soma/text/read_file.hpp>
 
+#include <soma/base/file_error.hpp>
+
+#include <cerrno>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <cerrno>
-#include <cstddef>
-#include <soma/base/file_error.hpp>
-#include <string>
-#include <string_view>
 
 namespace SOMA_NAMESPACE::text {
 

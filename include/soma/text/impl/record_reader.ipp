@@ -3,11 +3,12 @@
 
 #include <soma/text/record_reader.hpp>
 
+#include <soma/text/byte_source.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <soma/text/byte_source.hpp>
 #include <string>
 #include <string_view>
 #include <utility>

@@ -3,11 +3,12 @@
 
 #include <soma/text/row_options.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <soma/base/error.hpp>
 #include <soma/data/labels.hpp>
 #include <soma/runtime/stop_flag.hpp>
+
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>

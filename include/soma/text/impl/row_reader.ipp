@@ -3,11 +3,6 @@
 
 #include <soma/text/row_reader.hpp>
 
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <soma/text/columns.hpp>
 #include <soma/text/json_row.hpp>
 #include <soma/text/record_reader.hpp>
@@ -16,6 +11,12 @@
 #include <soma/text/rows/label_names.hpp>
 #include <soma/text/rows/separators.hpp>
 #include <soma/text/utf8.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>

@@ -3,11 +3,12 @@
 
 #include <soma/text/special_tokens.hpp>
 
+#include <soma/text/word_splitter.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <soma/text/word_splitter.hpp>
 #include <string>
 #include <string_view>
 #include <utility>

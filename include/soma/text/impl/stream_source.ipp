@@ -3,15 +3,16 @@
 
 #include <soma/text/stream_source.hpp>
 
+#include <soma/data/batch_options.hpp>
+#include <soma/data/order.hpp>
+#include <soma/data/token_source.hpp>
+#include <soma/text/row_reader.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <soma/data/batch_options.hpp>
-#include <soma/data/order.hpp>
-#include <soma/data/token_source.hpp>
-#include <soma/text/row_reader.hpp>
 #include <span>
 #include <string>
 #include <string_view>

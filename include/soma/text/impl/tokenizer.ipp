@@ -3,16 +3,17 @@
 
 #include <soma/text/tokenizer.hpp>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
 #include <soma/runtime/parallel.hpp>
 #include <soma/runtime/stop_flag.hpp>
 #include <soma/text/special_tokens.hpp>
 #include <soma/text/tokenizer_options.hpp>
 #include <soma/text/vocabulary.hpp>
 #include <soma/text/word_splitter.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>

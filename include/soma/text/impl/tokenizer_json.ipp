@@ -3,14 +3,15 @@
 
 #include <soma/text/tokenizer_json.hpp>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <filesystem>
 #include <soma/text/added_tokens.hpp>
 #include <soma/text/tokenizer.hpp>
 #include <soma/text/tokenizer_settings.hpp>
 #include <soma/text/tokenizer_stages.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <system_error>

@@ -3,17 +3,19 @@
 
 #include <soma/text/tokenizer_settings.hpp>
 
+#include <soma/base/error.hpp>
+#include <soma/base/json_limits.hpp>
+#include <soma/base/model_keys.hpp>
+#include <soma/text/tokenizer.hpp>
+
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <optional>
-#include <soma/base/error.hpp>
-#include <soma/base/json_limits.hpp>
-#include <soma/base/model_keys.hpp>
-#include <soma/text/tokenizer.hpp>
 #include <string>
 #include <string_view>
 

@@ -3,8 +3,9 @@
 
 #include <soma/text/tokenizer_stages.hpp>
 
-#include <cstddef>
 #include <soma/text/tokenizer_settings.hpp>
+
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>

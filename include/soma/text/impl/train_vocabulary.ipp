@@ -3,15 +3,16 @@
 
 #include <soma/text/train_vocabulary.hpp>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <soma/runtime/stop_flag.hpp>
 #include <soma/text/pair_counts.hpp>
 #include <soma/text/special_tokens.hpp>
 #include <soma/text/tokenizer.hpp>
 #include <soma/text/vocabulary.hpp>
 #include <soma/text/word_splitter.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <unordered_map>

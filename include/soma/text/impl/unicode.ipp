@@ -4,6 +4,7 @@
 #include <soma/text/unicode.hpp>
 
 #include <utf8proc.h>
+
 #include <cstddef>
 
 namespace SOMA_NAMESPACE::text::detail {

@@ -3,14 +3,15 @@
 
 #include <soma/text/vocabulary.hpp>
 
+#include <soma/base/error.hpp>
+#include <soma/text/read_file.hpp>
+#include <soma/text/utf8.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
-#include <soma/base/error.hpp>
-#include <soma/text/read_file.hpp>
-#include <soma/text/utf8.hpp>
 #include <span>
 #include <string>
 #include <string_view>

@@ -3,13 +3,14 @@
 
 #include <soma/text/word_splitter.hpp>
 
+#include <soma/text/unicode.hpp>
+#include <soma/text/utf8.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <soma/text/unicode.hpp>
-#include <soma/text/utf8.hpp>
 #include <string>
 #include <string_view>
 #include <vector>

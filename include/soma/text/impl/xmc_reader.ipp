@@ -3,13 +3,14 @@
 
 #include <soma/text/xmc_reader.hpp>
 
+#include <soma/data/point_source.hpp>
+#include <soma/text/record_reader.hpp>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <soma/data/point_source.hpp>
-#include <soma/text/record_reader.hpp>
 #include <string>
 #include <string_view>
 #include <utility>

@@ -3,11 +3,12 @@
 
 #include <soma/train/best_weights.hpp>
 
-#include <optional>
 #include <soma/nn/state.hpp>
 #include <soma/state/operators.hpp>
 #include <soma/train/progress.hpp>
 #include <soma/train/ranks.hpp>
+
+#include <optional>
 
 namespace SOMA_NAMESPACE::train {
 

@@ -3,10 +3,11 @@
 
 #include <soma/train/checks.hpp>
 
-#include <cmath>
-#include <cstdint>
 #include <soma/train/evaluate.hpp>
 #include <soma/train/options.hpp>
+
+#include <cmath>
+#include <cstdint>
 #include <string>
 #include <string_view>
 

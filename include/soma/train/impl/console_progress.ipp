@@ -3,13 +3,14 @@
 
 #include <soma/train/console_progress.hpp>
 
+#include <soma/runtime/clock.hpp>
+#include <soma/runtime/usage.hpp>
+#include <soma/train/report.hpp>
+
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <ostream>
-#include <soma/runtime/clock.hpp>
-#include <soma/runtime/usage.hpp>
-#include <soma/train/report.hpp>
 #include <string>
 
 namespace SOMA_NAMESPACE::train {

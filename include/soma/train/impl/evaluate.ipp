@@ -3,12 +3,13 @@
 
 #include <soma/train/evaluate.hpp>
 
-#include <cstddef>
 #include <soma/metrics/classification.hpp>
 #include <soma/nn/precision_state.hpp>
 #include <soma/nn/task.hpp>
 #include <soma/runtime/clock.hpp>
 #include <soma/train/evaluation.hpp>
+
+#include <cstddef>
 #include <span>
 #include <string>
 #include <utility>

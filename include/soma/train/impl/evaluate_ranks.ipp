@@ -3,9 +3,10 @@
 
 #include <soma/train/evaluate_ranks.hpp>
 
-#include <cstddef>
 #include <soma/parallel/collectives.hpp>
 #include <soma/train/evaluate.hpp>
+
+#include <cstddef>
 #include <span>
 #include <vector>
 

@@ -3,9 +3,10 @@
 
 #include <soma/train/events.hpp>
 
+#include <soma/train/evaluation.hpp>
+
 #include <cstddef>
 #include <cstdint>
-#include <soma/train/evaluation.hpp>
 #include <string>
 #include <string_view>
 #include <utility>

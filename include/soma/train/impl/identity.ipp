@@ -3,13 +3,14 @@
 
 #include <soma/train/identity.hpp>
 
-#include <cstdint>
 #include <soma/data/batch.hpp>
 #include <soma/data/content_hash.hpp>
 #include <soma/nn/task.hpp>
 #include <soma/numeric/precision_text.hpp>
 #include <soma/state/arithmetic.hpp>
 #include <soma/train/options.hpp>
+
+#include <cstdint>
 #include <span>
 #include <string>
 

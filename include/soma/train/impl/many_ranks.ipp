@@ -3,10 +3,6 @@
 
 #include <soma/train/many_ranks.hpp>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <soma/base/owned.hpp>
 #include <soma/data/part.hpp>
 #include <soma/ops/device.hpp>
@@ -22,6 +18,11 @@
 #include <soma/train/options.hpp>
 #include <soma/train/ranks.hpp>
 #include <soma/train/save_part.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>

@@ -3,11 +3,12 @@
 
 #include <soma/train/pipeline_options.hpp>
 
+#include <soma/base/record.hpp>
+#include <soma/parallel/placement.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <soma/base/record.hpp>
-#include <soma/parallel/placement.hpp>
 #include <string>
 #include <vector>
 

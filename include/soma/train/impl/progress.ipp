@@ -3,11 +3,12 @@
 
 #include <soma/train/progress.hpp>
 
-#include <cstdint>
 #include <soma/base/record.hpp>
 #include <soma/data/batch.hpp>
 #include <soma/optim/loss_scaler.hpp>
 #include <soma/optim/schedule.hpp>
+
+#include <cstdint>
 #include <string_view>
 
 namespace SOMA_NAMESPACE::train {

@@ -3,8 +3,6 @@
 
 #include <soma/train/ranks.hpp>
 
-#include <cstdint>
-#include <optional>
 #include <soma/autograd/parameter.hpp>
 #include <soma/data/batch.hpp>
 #include <soma/nn/precision_state.hpp>
@@ -15,6 +13,9 @@
 #include <soma/runtime/stop_flag.hpp>
 #include <soma/state/checkpoint.hpp>
 #include <soma/train/evaluate.hpp>
+
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 

@@ -3,9 +3,10 @@
 
 #include <soma/train/report.hpp>
 
-#include <cstdint>
 #include <soma/base/fixed.hpp>
 #include <soma/train/events.hpp>
+
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>

@@ -3,12 +3,13 @@
 
 #include <soma/train/save_part.hpp>
 
+#include <soma/parallel/agreement.hpp>
+#include <soma/state/checkpoint.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <optional>
-#include <soma/parallel/agreement.hpp>
-#include <soma/state/checkpoint.hpp>
 #include <string>
 #include <utility>
 #include <vector>

@@ -3,12 +3,13 @@
 
 #include <soma/train/step_gradients.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <soma/autograd/parameter.hpp>
 #include <soma/data/batch.hpp>
 #include <soma/parallel/gradient_reducer.hpp>
 #include <soma/train/evaluation.hpp>
+
+#include <cstddef>
+#include <cstdint>
 
 namespace SOMA_NAMESPACE::train {
 

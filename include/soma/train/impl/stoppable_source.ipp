@@ -3,13 +3,14 @@
 
 #include <soma/train/stoppable_source.hpp>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <soma/data/batch.hpp>
 #include <soma/runtime/clock.hpp>
 #include <soma/runtime/stop_flag.hpp>
 #include <soma/train/ranks.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 
 namespace SOMA_NAMESPACE::train {
 

@@ -3,13 +3,14 @@
 
 #include <soma/train/tape_gradients.hpp>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <soma/autograd/tape.hpp>
 #include <soma/runtime/clock.hpp>
 #include <soma/train/ranks.hpp>
 #include <soma/train/step_gradients.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 

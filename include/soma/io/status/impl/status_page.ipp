@@ -3,10 +3,10 @@
 
 #include <soma/io/status/status_page.hpp>
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <soma/base/file_error.hpp>
+#include <soma/io/folders.hpp>
+#include <soma/io/status/process_start.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -16,14 +16,16 @@
 #include <cstring>
 #include <filesystem>
 #include <optional>
-#include <soma/base/file_error.hpp>
-#include <soma/io/folders.hpp>
-#include <soma/io/status/process_start.hpp>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <type_traits>
 #include <vector>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace SOMA_NAMESPACE::detail {
 

@@ -3,12 +3,13 @@
 
 #include <soma/kernels/random/random.hpp>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <soma/kernels/table.hpp>
 #include <soma/numeric/draw.hpp>
 #include <soma/runtime/parallel.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 

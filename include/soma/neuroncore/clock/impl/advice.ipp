@@ -3,10 +3,11 @@
 
 #include <soma/neuroncore/clock/advice.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <soma/neuroncore/clock/summary.hpp>
 #include <soma/neuroncore/clock/text_parts.hpp>
+
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -3,10 +3,11 @@
 
 #include <soma/neuroncore/clock/busy.hpp>
 
-#include <array>
-#include <cstddef>
 #include <soma/neuroncore/clock/costs.hpp>
 #include <soma/neuroncore/clock/timeline.hpp>
+
+#include <array>
+#include <cstddef>
 #include <span>
 
 namespace SOMA_NAMESPACE::neuroncore {

@@ -3,14 +3,15 @@
 
 #include <soma/neuroncore/clock/events.hpp>
 
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
 #include <soma/neuroncore/clock/summary.hpp>
 #include <soma/neuroncore/clock/text_parts.hpp>
 #include <soma/neuroncore/clock/timeline.hpp>
 #include <soma/neuroncore/order/record.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>

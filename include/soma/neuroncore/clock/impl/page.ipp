@@ -3,12 +3,13 @@
 
 #include <soma/neuroncore/clock/page.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <map>
 #include <soma/neuroncore/clock/events.hpp>
 #include <soma/neuroncore/clock/page_script.hpp>
 #include <soma/neuroncore/clock/report_text.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>

@@ -3,8 +3,6 @@
 
 #include <soma/neuroncore/clock/report.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <soma/neuroncore/clock/advice.hpp>
 #include <soma/neuroncore/clock/events.hpp>
 #include <soma/neuroncore/clock/page.hpp>
@@ -12,6 +10,9 @@
 #include <soma/neuroncore/clock/summary.hpp>
 #include <soma/neuroncore/clock/timeline.hpp>
 #include <soma/neuroncore/clock/trace.hpp>
+
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <utility>

@@ -3,13 +3,14 @@
 
 #include <soma/neuroncore/clock/report_text.hpp>
 
+#include <soma/neuroncore/clock/advice.hpp>
+#include <soma/neuroncore/clock/summary.hpp>
+#include <soma/neuroncore/clock/text_parts.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <soma/neuroncore/clock/advice.hpp>
-#include <soma/neuroncore/clock/summary.hpp>
-#include <soma/neuroncore/clock/text_parts.hpp>
 #include <string>
 #include <string_view>
 #include <vector>

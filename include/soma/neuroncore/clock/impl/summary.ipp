@@ -3,14 +3,15 @@
 
 #include <soma/neuroncore/clock/summary.hpp>
 
+#include <soma/neuroncore/clock/path.hpp>
+#include <soma/neuroncore/clock/timeline.hpp>
+#include <soma/neuroncore/order/record.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <soma/neuroncore/clock/path.hpp>
-#include <soma/neuroncore/clock/timeline.hpp>
-#include <soma/neuroncore/order/record.hpp>
 #include <span>
 #include <string>
 #include <string_view>

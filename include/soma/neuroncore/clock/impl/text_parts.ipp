@@ -3,10 +3,11 @@
 
 #include <soma/neuroncore/clock/text_parts.hpp>
 
+#include <soma/base/fixed.hpp>
+
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <soma/base/fixed.hpp>
 #include <string>
 #include <string_view>
 

@@ -3,15 +3,16 @@
 
 #include <soma/neuroncore/clock/timeline.hpp>
 
+#include <soma/base/error.hpp>
+#include <soma/neuroncore/clock/costs.hpp>
+#include <soma/neuroncore/clock/dma_engines.hpp>
+#include <soma/neuroncore/machine_check.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <soma/base/error.hpp>
-#include <soma/neuroncore/clock/costs.hpp>
-#include <soma/neuroncore/clock/dma_engines.hpp>
-#include <soma/neuroncore/machine_check.hpp>
 #include <span>
 #include <string>
 #include <vector>

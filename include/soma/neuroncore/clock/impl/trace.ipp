@@ -3,10 +3,11 @@
 
 #include <soma/neuroncore/clock/trace.hpp>
 
+#include <soma/neuroncore/clock/events.hpp>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <soma/neuroncore/clock/events.hpp>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -3,6 +3,10 @@
 
 #include <soma/neuroncore/engines/alu.hpp>
 
+#include <soma/neuroncore/engines/engine_kernels.hpp>
+#include <soma/neuroncore/memory/partition_io.hpp>
+#include <soma/neuroncore/memory/tile.hpp>
+
 #include <array>
 #include <bit>
 #include <cmath>
@@ -10,9 +14,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <soma/neuroncore/engines/engine_kernels.hpp>
-#include <soma/neuroncore/memory/partition_io.hpp>
-#include <soma/neuroncore/memory/tile.hpp>
 #include <string>
 #include <string_view>
 

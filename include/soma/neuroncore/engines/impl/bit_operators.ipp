@@ -3,11 +3,12 @@
 
 #include <soma/neuroncore/engines/bit_operators.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <soma/neuroncore/engines/alu.hpp>
 #include <soma/neuroncore/memory/on_chip_memory.hpp>
 #include <soma/neuroncore/memory/partition_io.hpp>
+
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>

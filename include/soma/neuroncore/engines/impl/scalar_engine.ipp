@@ -3,13 +3,14 @@
 
 #include <soma/neuroncore/engines/scalar_engine.hpp>
 
+#include <soma/neuroncore/engines/lane_engine.hpp>
+
 #include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <soma/neuroncore/engines/lane_engine.hpp>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -3,11 +3,12 @@
 
 #include <soma/neuroncore/engines/tensor_engine.hpp>
 
+#include <soma/neuroncore/engines/sequencer.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <soma/neuroncore/engines/sequencer.hpp>
 #include <string>
 #include <string_view>
 #include <vector>

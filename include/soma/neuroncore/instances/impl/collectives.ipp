@@ -3,12 +3,13 @@
 
 #include <soma/neuroncore/instances/collectives.hpp>
 
+#include <soma/base/error.hpp>
+#include <soma/neuroncore/instances/instance.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <soma/base/error.hpp>
-#include <soma/neuroncore/instances/instance.hpp>
 #include <string>
 #include <string_view>
 

@@ -3,10 +3,11 @@
 
 #include <soma/neuroncore/instances/instance.hpp>
 
+#include <soma/base/error.hpp>
+
 #include <array>
 #include <cstddef>
 #include <optional>
-#include <soma/base/error.hpp>
 #include <span>
 #include <string>
 #include <string_view>

@@ -3,10 +3,11 @@
 
 #include <soma/neuroncore/instances/predict.hpp>
 
-#include <algorithm>
-#include <cstddef>
 #include <soma/neuroncore/instances/collectives.hpp>
 #include <soma/neuroncore/instances/instance.hpp>
+
+#include <algorithm>
+#include <cstddef>
 #include <span>
 #include <string>
 

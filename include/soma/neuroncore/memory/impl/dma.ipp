@@ -3,15 +3,16 @@
 
 #include <soma/neuroncore/memory/dma.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <initializer_list>
 #include <soma/neuroncore/core_state.hpp>
 #include <soma/neuroncore/memory/hbm.hpp>
 #include <soma/neuroncore/memory/hbm_rows.hpp>
 #include <soma/neuroncore/order/semaphore.hpp>
 #include <soma/runtime/heap_vector.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
 #include <string>
 #include <utility>
 #include <vector>

@@ -3,12 +3,13 @@
 
 #include <soma/neuroncore/memory/hbm.hpp>
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
 #include <soma/neuroncore/faults.hpp>
 #include <soma/neuroncore/memory/region.hpp>
 #include <soma/tensor/tensor.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 

@@ -3,11 +3,12 @@
 
 #include <soma/neuroncore/memory/hbm_rows.hpp>
 
+#include <soma/neuroncore/core_state.hpp>
+#include <soma/neuroncore/memory/hbm.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <soma/neuroncore/core_state.hpp>
-#include <soma/neuroncore/memory/hbm.hpp>
 #include <string>
 #include <vector>
 

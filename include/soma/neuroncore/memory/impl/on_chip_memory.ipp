@@ -3,16 +3,17 @@
 
 #include <soma/neuroncore/memory/on_chip_memory.hpp>
 
-#include <algorithm>
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
 #include <soma/neuroncore/machine.hpp>
 #include <soma/neuroncore/memory/tile.hpp>
 #include <soma/runtime/context.hpp>
 #include <soma/runtime/heap_vector.hpp>
 #include <soma/tensor/storage.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>
 

@@ -3,17 +3,18 @@
 
 #include <soma/neuroncore/memory/partition_io.hpp>
 
+#include <soma/neuroncore/engines/engine_kernels.hpp>
+#include <soma/neuroncore/memory/on_chip_memory.hpp>
+#include <soma/neuroncore/memory/tile.hpp>
+#include <soma/numeric/draw.hpp>
+#include <soma/numeric/rounding.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <soma/neuroncore/engines/engine_kernels.hpp>
-#include <soma/neuroncore/memory/on_chip_memory.hpp>
-#include <soma/neuroncore/memory/tile.hpp>
-#include <soma/numeric/draw.hpp>
-#include <soma/numeric/rounding.hpp>
 
 namespace SOMA_NAMESPACE::neuroncore {
 

@@ -3,11 +3,12 @@
 
 #include <soma/neuroncore/memory/region.hpp>
 
+#include <soma/neuroncore/memory/tile.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <soma/neuroncore/memory/tile.hpp>
 
 namespace SOMA_NAMESPACE::neuroncore {
 

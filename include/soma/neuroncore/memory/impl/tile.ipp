@@ -3,12 +3,13 @@
 
 #include <soma/neuroncore/memory/tile.hpp>
 
+#include <soma/neuroncore/faults.hpp>
+#include <soma/tensor/dtype.hpp>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <soma/neuroncore/faults.hpp>
-#include <soma/tensor/dtype.hpp>
 #include <string>
 #include <string_view>
 #include <utility>

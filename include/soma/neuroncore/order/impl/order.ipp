@@ -3,15 +3,16 @@
 
 #include <soma/neuroncore/order/order.hpp>
 
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
 #include <soma/neuroncore/faults.hpp>
 #include <soma/neuroncore/order/instruction.hpp>
 #include <soma/neuroncore/order/record.hpp>
 #include <soma/neuroncore/order/touches.hpp>
 #include <soma/runtime/heap_vector.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 

@@ -3,9 +3,10 @@
 
 #include <soma/neuroncore/order/record.hpp>
 
-#include <cstdint>
 #include <soma/neuroncore/order/instruction.hpp>
 #include <soma/runtime/heap_vector.hpp>
+
+#include <cstdint>
 #include <string>
 
 namespace SOMA_NAMESPACE::neuroncore {

@@ -3,12 +3,13 @@
 
 #include <soma/neuroncore/order/recorder.hpp>
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
 #include <soma/base/error.hpp>
 #include <soma/neuroncore/memory/region.hpp>
 #include <soma/neuroncore/order/record.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>

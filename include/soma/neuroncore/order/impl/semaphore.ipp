@@ -3,9 +3,10 @@
 
 #include <soma/neuroncore/order/semaphore.hpp>
 
+#include <soma/neuroncore/core_state.hpp>
+
 #include <cstddef>
 #include <cstdint>
-#include <soma/neuroncore/core_state.hpp>
 #include <string>
 #include <vector>
 

@@ -3,12 +3,13 @@
 
 #include <soma/neuroncore/order/touches.hpp>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <soma/neuroncore/memory/region.hpp>
 #include <soma/neuroncore/order/instruction.hpp>
 #include <soma/runtime/heap_vector.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <span>
 
 namespace SOMA_NAMESPACE::neuroncore {

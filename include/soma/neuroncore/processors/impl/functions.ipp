@@ -3,13 +3,14 @@
 
 #include <soma/neuroncore/processors/functions.hpp>
 
+#include <soma/neuroncore/faults.hpp>
+#include <soma/neuroncore/processors/tensors.hpp>
+#include <soma/numeric/codec.hpp>
+
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <soma/neuroncore/faults.hpp>
-#include <soma/neuroncore/processors/tensors.hpp>
-#include <soma/numeric/codec.hpp>
 #include <span>
 #include <string>
 #include <string_view>

@@ -3,12 +3,13 @@
 
 #include <soma/neuroncore/processors/local_memory.hpp>
 
+#include <soma/runtime/log.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <new>
-#include <soma/runtime/log.hpp>
 #include <string>
 #include <string_view>
 #include <utility>

@@ -3,11 +3,12 @@
 
 #include <soma/neuroncore/processors/model.hpp>
 
+#include <soma/neuroncore/machine.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <soma/neuroncore/machine.hpp>
 
 namespace SOMA_NAMESPACE::neuroncore {
 

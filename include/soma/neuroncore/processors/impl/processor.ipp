@@ -3,17 +3,18 @@
 
 #include <soma/neuroncore/processors/processor.hpp>
 
+#include <soma/neuroncore/processors/functions.hpp>
+#include <soma/neuroncore/processors/local_memory.hpp>
+#include <soma/neuroncore/processors/model.hpp>
+#include <soma/neuroncore/processors/tensors.hpp>
+#include <soma/runtime/context.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <exception>
 #include <memory>
-#include <soma/neuroncore/processors/functions.hpp>
-#include <soma/neuroncore/processors/local_memory.hpp>
-#include <soma/neuroncore/processors/model.hpp>
-#include <soma/neuroncore/processors/tensors.hpp>
-#include <soma/runtime/context.hpp>
 #include <string>
 #include <string_view>
 #include <vector>

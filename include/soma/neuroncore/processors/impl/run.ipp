@@ -3,12 +3,13 @@
 
 #include <soma/neuroncore/processors/run.hpp>
 
+#include <soma/neuroncore/processors/services.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <soma/neuroncore/processors/services.hpp>
 #include <span>
 #include <string>
 #include <string_view>

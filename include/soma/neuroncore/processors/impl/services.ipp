@@ -3,9 +3,10 @@
 
 #include <soma/neuroncore/processors/services.hpp>
 
+#include <soma/neuroncore/processors/processor.hpp>
+
 #include <cstddef>
 #include <cstdint>
-#include <soma/neuroncore/processors/processor.hpp>
 #include <span>
 #include <string_view>
 

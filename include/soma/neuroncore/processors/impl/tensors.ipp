@@ -3,15 +3,16 @@
 
 #include <soma/neuroncore/processors/tensors.hpp>
 
+#include <soma/neuroncore/faults.hpp>
+#include <soma/neuroncore/machine.hpp>
 #include <soma/plugin.h>
+#include <soma/tensor/storage.hpp>
+#include <soma/tensor/tensor.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <soma/neuroncore/faults.hpp>
-#include <soma/neuroncore/machine.hpp>
-#include <soma/tensor/storage.hpp>
-#include <soma/tensor/tensor.hpp>
 #include <span>
 #include <string>
 #include <string_view>

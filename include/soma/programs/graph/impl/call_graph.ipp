@@ -3,11 +3,12 @@
 
 #include <soma/programs/graph/call_graph.hpp>
 
+#include <soma/ops/operator.hpp>
+#include <soma/runtime/callback.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <soma/ops/operator.hpp>
-#include <soma/runtime/callback.hpp>
 #include <string_view>
 #include <utility>
 #include <vector>

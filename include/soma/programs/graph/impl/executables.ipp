@@ -3,14 +3,15 @@
 
 #include <soma/programs/graph/executables.hpp>
 
+#include <soma/neuroncore/order/instruction.hpp>
+#include <soma/programs/graph/graph_key.hpp>
+#include <soma/programs/run_mode.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <list>
-#include <soma/neuroncore/order/instruction.hpp>
-#include <soma/programs/graph/graph_key.hpp>
-#include <soma/programs/run_mode.hpp>
 #include <span>
 #include <string>
 #include <utility>

@@ -3,11 +3,12 @@
 
 #include <soma/programs/graph/graph_key.hpp>
 
+#include <soma/ops/fields.hpp>
+#include <soma/programs/graph/call_graph.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <soma/ops/fields.hpp>
-#include <soma/programs/graph/call_graph.hpp>
 #include <span>
 #include <string>
 #include <string_view>

@@ -3,10 +3,11 @@
 
 #include <soma/programs/graph/graph_words.hpp>
 
-#include <cstddef>
 #include <soma/data/content_hash.hpp>
 #include <soma/ops/graph_log.hpp>
 #include <soma/programs/graph/graph_key.hpp>
+
+#include <cstddef>
 #include <span>
 #include <string>
 #include <vector>

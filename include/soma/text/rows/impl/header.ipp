@@ -3,12 +3,13 @@
 
 #include <soma/text/rows/header.hpp>
 
+#include <soma/text/columns.hpp>
+#include <soma/text/rows/label_names.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <soma/text/columns.hpp>
-#include <soma/text/rows/label_names.hpp>
 #include <string>
 #include <string_view>
 #include <unordered_map>

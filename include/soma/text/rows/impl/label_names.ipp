@@ -3,12 +3,13 @@
 
 #include <soma/text/rows/label_names.hpp>
 
+#include <soma/base/error.hpp>
+#include <soma/text/utf8.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <set>
-#include <soma/base/error.hpp>
-#include <soma/text/utf8.hpp>
 #include <span>
 #include <string>
 #include <string_view>

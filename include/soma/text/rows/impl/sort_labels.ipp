@@ -3,8 +3,9 @@
 
 #include <soma/text/rows/sort_labels.hpp>
 
-#include <algorithm>
 #include <soma/text/columns.hpp>
+
+#include <algorithm>
 #include <string>
 #include <vector>
 

@@ -3,6 +3,13 @@
 
 #include <soma/text/tables/read_table.hpp>
 
+#include <soma/runtime/stop_flag.hpp>
+#include <soma/text/columns.hpp>
+#include <soma/text/record_reader.hpp>
+#include <soma/text/rows/sort_labels.hpp>
+#include <soma/text/tables/table.hpp>
+#include <soma/text/utf8.hpp>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -10,12 +17,6 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
-#include <soma/runtime/stop_flag.hpp>
-#include <soma/text/columns.hpp>
-#include <soma/text/record_reader.hpp>
-#include <soma/text/rows/sort_labels.hpp>
-#include <soma/text/tables/table.hpp>
-#include <soma/text/utf8.hpp>
 #include <string>
 #include <string_view>
 #include <system_error>

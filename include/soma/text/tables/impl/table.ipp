@@ -3,9 +3,10 @@
 
 #include <soma/text/tables/table.hpp>
 
+#include <soma/base/error.hpp>
+
 #include <cstddef>
 #include <cstdint>
-#include <soma/base/error.hpp>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -3,14 +3,16 @@
 
 #include <soma/text/tables/table_encoder.hpp>
 
+#include <soma/base/json_limits.hpp>
+#include <soma/tensor/tensor.hpp>
+#include <soma/text/tables/read_table.hpp>
+
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <nlohmann/json.hpp>
-#include <soma/base/json_limits.hpp>
-#include <soma/tensor/tensor.hpp>
-#include <soma/text/tables/read_table.hpp>
 #include <span>
 #include <string>
 #include <string_view>

@@ -3,21 +3,23 @@
 
 #include <soma/train/callbacks/status_publisher.hpp>
 
-#include <time.h>
+#include <soma/io/status/status_page.hpp>
+#include <soma/programs/run_mode.hpp>
+#include <soma/runtime/clock.hpp>
+#include <soma/train/events.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <soma/io/status/status_page.hpp>
-#include <soma/programs/run_mode.hpp>
-#include <soma/runtime/clock.hpp>
-#include <soma/train/events.hpp>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
+
+#include <time.h>
 
 namespace SOMA_NAMESPACE::train {
 

@@ -3,14 +3,15 @@
 
 #include <soma/train/curves/canvas.hpp>
 
+#include <soma/base/fixed.hpp>
+#include <soma/train/curves/markup.hpp>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <limits>
-#include <soma/base/fixed.hpp>
-#include <soma/train/curves/markup.hpp>
 #include <span>
 #include <string>
 #include <string_view>

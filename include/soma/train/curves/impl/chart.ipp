@@ -3,12 +3,13 @@
 
 #include <soma/train/curves/chart.hpp>
 
+#include <soma/train/curves/canvas.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
 #include <limits>
-#include <soma/train/curves/canvas.hpp>
 #include <string>
 #include <string_view>
 #include <vector>

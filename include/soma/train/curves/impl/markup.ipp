@@ -3,8 +3,9 @@
 
 #include <soma/train/curves/markup.hpp>
 
-#include <cstddef>
 #include <soma/text/utf8.hpp>
+
+#include <cstddef>
 #include <string>
 #include <string_view>
 

@@ -3,13 +3,14 @@
 
 #include <soma/train/curves/page.hpp>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <soma/base/error.hpp>
 #include <soma/base/fixed.hpp>
 #include <soma/metrics/classification.hpp>
 #include <soma/train/curves/markup.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>

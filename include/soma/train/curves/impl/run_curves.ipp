@@ -3,14 +3,6 @@
 
 #include <soma/train/curves/run_curves.hpp>
 
-#include <sys/stat.h>
-#include <algorithm>
-#include <charconv>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <optional>
 #include <soma/io/atomic_file.hpp>
 #include <soma/io/mapped_file.hpp>
 #include <soma/runtime/clock.hpp>
@@ -18,10 +10,20 @@
 #include <soma/train/curves/page.hpp>
 #include <soma/train/curves/series.hpp>
 #include <soma/train/events.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include <sys/stat.h>
 
 namespace SOMA_NAMESPACE::train {
 

@@ -3,13 +3,14 @@
 
 #include <soma/train/pipeline/groups.hpp>
 
+#include <soma/parallel/agreement.hpp>
+#include <soma/parallel/group.hpp>
+#include <soma/train/options.hpp>
+
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <soma/parallel/agreement.hpp>
-#include <soma/parallel/group.hpp>
-#include <soma/train/options.hpp>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -3,14 +3,15 @@
 
 #include <soma/train/pipeline/links.hpp>
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <deque>
 #include <soma/autograd/tape.hpp>
 #include <soma/data/batch.hpp>
 #include <soma/parallel/communicator.hpp>
 #include <soma/tensor/tensor.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
 #include <span>
 #include <string>
 #include <string_view>

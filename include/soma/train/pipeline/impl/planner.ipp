@@ -3,11 +3,6 @@
 
 #include <soma/train/pipeline/planner.hpp>
 
-#include <sys/stat.h>
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
 #include <soma/data/content_hash.hpp>
 #include <soma/io/atomic_file.hpp>
 #include <soma/io/mapped_file.hpp>
@@ -20,9 +15,16 @@
 #include <soma/parallel/schedule.hpp>
 #include <soma/runtime/clock.hpp>
 #include <soma/train/options.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <sys/stat.h>
 
 namespace SOMA_NAMESPACE::train::detail {
 

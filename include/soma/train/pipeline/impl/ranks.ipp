@@ -3,13 +3,14 @@
 
 #include <soma/train/pipeline/ranks.hpp>
 
+#include <soma/train/many_ranks.hpp>
+#include <soma/train/pipeline/groups.hpp>
+#include <soma/train/save_part.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <soma/train/many_ranks.hpp>
-#include <soma/train/pipeline/groups.hpp>
-#include <soma/train/save_part.hpp>
 #include <span>
 #include <string>
 #include <string_view>

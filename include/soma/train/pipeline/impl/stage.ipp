@@ -3,16 +3,17 @@
 
 #include <soma/train/pipeline/stage.hpp>
 
-#include <soma/ops/records.hpp>
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <soma/nn/pieces.hpp>
 #include <soma/nn/task.hpp>
+#include <soma/ops/records.hpp>
 #include <soma/parallel/microbatch_sums.hpp>
 #include <soma/parallel/schedule.hpp>
 #include <soma/train/evaluate.hpp>
 #include <soma/train/pipeline/links.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <utility>
 #include <vector>

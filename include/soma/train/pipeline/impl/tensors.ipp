@@ -3,12 +3,13 @@
 
 #include <soma/train/pipeline/tensors.hpp>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <soma/autograd/parameter.hpp>
 #include <soma/state/tensor_source.hpp>
 #include <soma/train/pipeline/groups.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <utility>
 #include <vector>
