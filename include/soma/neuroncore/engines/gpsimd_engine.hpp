@@ -1,8 +1,8 @@
 #pragma once
 // GpsimdEngine: eight general-purpose processors with 16 partitions each. It reaches SBUF only. It
 // has element-wise instructions, and instructions that compute with positions: index patterns,
-// gathers, and moves between partitions. Indices are int32: this model has no 16-bit and no unsigned
-// 32-bit integers, which the hardware uses here.
+// gathers, and moves between partitions. Indices are int32: this model has no 16-bit and no
+// unsigned 32-bit integers, which the hardware uses here.
 
 #include <soma/neuroncore/engines/lane_engine.hpp>
 #include <soma/tensor/tensor.hpp>
@@ -125,7 +125,7 @@ class GpsimdEngine : public LaneEngine<GpsimdEngine, Engine::gpsimd> {
                           const Tile& indices, std::size_t pieces, std::size_t piece);
   // `one` has one partition, with as many elements as a partition of `many`.
   void check_one_partition(std::string_view name, const Operand& one, const Operand& many);
-  // The place of `size` elements from that index on in a partition of the tile.
+  // The index of `size` elements from that index on in a partition of the tile.
   static std::size_t checked_index(std::string_view name, std::int32_t index, std::size_t size,
                                    const Tile& tile);
 

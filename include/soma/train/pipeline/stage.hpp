@@ -23,7 +23,7 @@ struct MicrobatchWork {
   data::Batch part{};      // its shards
   std::uint32_t draw = 0;  // the number of its batch in the run: what dropout draws by
   float weight = 1;        // the weight of its loss in backward
-  std::size_t index = 0;   // its place in its batch
+  std::size_t index = 0;   // its index in its batch
   std::size_t count = 1;   // as many micro-batches as that batch has
 };
 
