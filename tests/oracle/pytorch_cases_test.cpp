@@ -1,4 +1,5 @@
-// Functions, losses, layers and optimizers beside PyTorch's in float64 (pytorch_cases.json, by pytorch_cases.py).
+// Functions, losses, layers and optimizers beside PyTorch's in float64 (pytorch_cases.json, by
+// pytorch_cases.py).
 
 #include <soma/nn.hpp>
 #include <soma/soma.hpp>
@@ -25,8 +26,8 @@ using nlohmann::json;
 namespace {
 
 const json& figures() {
-  static const json all =
-      json::parse(std::ifstream(std::filesystem::path(__FILE__).parent_path() / "pytorch_cases.json"));
+  static const json all = json::parse(
+      std::ifstream(std::filesystem::path(__FILE__).parent_path() / "pytorch_cases.json"));
   return all;
 }
 

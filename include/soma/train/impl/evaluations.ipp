@@ -1,9 +1,9 @@
 #pragma once
 // Evaluates during a run, keeps the best weights, and reports evaluations to callbacks.
 
-#include <soma/train/impl/trainer_base.ipp>
-#include <soma/train/stoppable_source.hpp>
 #include <soma/train/trainer_base.hpp>
+
+#include <soma/train/stoppable_source.hpp>
 
 #include <cmath>
 #include <cstdint>

@@ -2,10 +2,11 @@
 // Makes a trainer: its ranks, gradients and optimizer. Sets a run to its beginning or to the
 // checkpoint that it resumes.
 
+#include <soma/train/trainer_base.hpp>
+
 #include <soma/ops/run.hpp>
 #include <soma/train/checks.hpp>
 #include <soma/train/identity.hpp>
-#include <soma/train/trainer_base.hpp>
 
 #include <string>
 #include <vector>

@@ -2,6 +2,7 @@
 // The GpSimd engine's element-wise instructions, and the memory that custom operators touch.
 
 #include <soma/neuroncore/engines/gpsimd_engine.hpp>
+
 #include <soma/numeric/portable_math.hpp>
 #include <soma/tensor/tensor.hpp>
 

@@ -1,8 +1,9 @@
 #pragma once
 // The Vector engine's selection, batch statistics, dropout and small transposes.
 
-#include <soma/neuroncore/engines/bit_operators.hpp>
 #include <soma/neuroncore/engines/vector_engine.hpp>
+
+#include <soma/neuroncore/engines/bit_operators.hpp>
 #include <soma/numeric/portable_math.hpp>
 
 #include <cstddef>

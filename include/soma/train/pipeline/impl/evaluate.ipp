@@ -1,8 +1,9 @@
 #pragma once
 // Evaluates with all stages and replicas.
 
-#include <soma/train/evaluate.hpp>
 #include <soma/train/pipeline/gradients.hpp>
+
+#include <soma/train/evaluate.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -2,8 +2,9 @@
 // Makes the gradients of a step: micro-batches through the stages, then the results and the norm
 // for every stage.
 
-#include <soma/optim/gradients.hpp>
 #include <soma/train/pipeline/gradients.hpp>
+
+#include <soma/optim/gradients.hpp>
 
 #include <algorithm>
 #include <bit>
