@@ -106,8 +106,6 @@ class PipelineStage final : private TapeHook {
     return pass.work[number].part.inputs.sequences;
   }
 
-  // The inputs that have arrived or are being received are at most as many as micro-batches in
-  // flight; two gradients are received ahead.
   void ask_ahead(Pass& pass);
   void ask_forward(Pass& pass);
   void ask_backward(Pass& pass);
