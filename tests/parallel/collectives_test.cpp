@@ -77,7 +77,7 @@ TEST_CASE("parts at their places follow each other", "[collectives]") {
   for (const int ranks : {1, 2, 4, 8, 64}) {
     std::vector<soma::Part> parts(static_cast<std::size_t>(ranks));
     for (int rank = 0; rank < ranks; ++rank)
-      parts.at(soma::place_of_part(rank, ranks)) = soma::owned_range(1000, rank, ranks);
+      parts.at(soma::index_of_part(rank, ranks)) = soma::owned_range(1000, rank, ranks);
     std::size_t end = 0;
     for (const soma::Part& part : parts) {
       CHECK(part.begin == end);

@@ -216,10 +216,10 @@ TEST_CASE("four ranks as two stages", "[unit]") {
   const auto stages_of = [](Placement placement) {
     std::vector<std::vector<std::size_t>> pipelines(2);
     for (std::size_t rank = 0; rank < 4; ++rank) {
-      const PipelinePlace place = pipeline_place(rank, 4, 2, placement);
-      CHECK(pipeline_rank(place, 4, 2, placement) == rank);
-      CHECK(place.stage == pipelines[place.replica].size());
-      pipelines[place.replica].push_back(rank);
+      const PipelinePosition position = pipeline_position(rank, 4, 2, placement);
+      CHECK(pipeline_rank(position, 4, 2, placement) == rank);
+      CHECK(position.stage == pipelines[position.replica].size());
+      pipelines[position.replica].push_back(rank);
     }
     return pipelines;
   };

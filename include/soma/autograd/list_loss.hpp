@@ -21,7 +21,7 @@ Var full_softmax_loss(Tape& tape, const Var& h, const Var& weight, const Var& bi
                       const data::LabelLists& labels,
                       LossReduction reduction = LossReduction::mean);
 
-// A subset of the classes: their ids, ascending, and lists of labels as places in the subset.
+// A subset of the classes: their ids, ascending, and lists of labels as positions in the subset.
 struct ClassSet {
   Tensor classes;  // int64 [S]
   data::LabelLists labels;
@@ -38,7 +38,7 @@ Var sampled_bce(Tape& tape, const Var& h, const Var& weight, const Var& bias, co
                 LossReduction reduction = LossReduction::mean);
 
 // A set of classes for each sample: int32 ids, ascending within a sample, each once; and the labels
-// as places in the set.
+// as positions in the set.
 struct ClassSets {
   Ragged classes;
   data::LabelLists labels;
@@ -47,7 +47,7 @@ struct ClassSets {
 // The same loss where row b of h has set number b. A step touches the rows in the union of the
 // sets, and its products are of vectors by vectors: a set that the batch shares costs less for the
 // same number of logits. With all classes in each set it is the exact loss. Errors operator.value
-// (an id that is no class, a label that is no place), tensor.shape, tensor.dtype.
+// (an id that is no class, a label that is no position), tensor.shape, tensor.dtype.
 Var sampled_cross_entropy(Tape& tape, const Var& h, const Var& weight, const Var& bias,
                           const ClassSets& sets, LossReduction reduction = LossReduction::mean);
 

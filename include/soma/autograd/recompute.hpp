@@ -4,7 +4,7 @@
 // 1604.06174). The operator that made the result does not run again: if a layer ends with a
 // product, everything except that product does.
 //
-// Gradients are the same, bit by bit, as without it: random draws depend on their place, not on
+// Gradients are the same, bit by bit, as without it: random draws depend on their position, not on
 // time, and gradients are added in the same order.
 
 #include <soma/autograd/tape.hpp>

@@ -34,14 +34,14 @@ struct Batch {
   LabelLists whole_label_lists{};
 };
 
-// The place of the next batch. After the last batch of an epoch it names a batch that does not
+// The position of the next batch. After the last batch of an epoch it names a batch that does not
 // exist: next() then returns false and continues with the next epoch.
 struct Position {
   std::uint64_t epoch = 0, batch = 0;
   friend constexpr bool operator==(const Position&, const Position&) = default;
 };
 
-// Sequences of a batch have the ordinals 0, 1, ... of their place in the batch. Not thread-safe.
+// Sequences of a batch have the ordinals 0, 1, ... of their position in the batch. Not thread-safe.
 class BatchSource {
  public:
   BatchSource() = default;
@@ -53,7 +53,7 @@ class BatchSource {
   // epoch. `batch` gets tensors of its own, which later calls do not change.
   virtual bool next(Batch& batch) = 0;
 
-  // The place where next() continues; seek(position()) changes nothing. After a seek the same
+  // The position where next() continues; seek(position()) changes nothing. After a seek the same
   // batches follow as before, to the last bit. Error data.position: beyond the epoch's end.
   virtual Position position() const = 0;
   virtual void seek(Position position) = 0;

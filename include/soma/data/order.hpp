@@ -20,7 +20,7 @@ Draw epoch_draw(std::uint64_t seed, std::uint64_t epoch, std::string_view site);
 // The numbers 0 .. count - 1 in order.
 std::vector<std::uint32_t> identity_order(std::size_t count);
 
-// The numbers 0 .. count - 1 shuffled (Fisher and Yates, from the last place down; every order is
+// The numbers 0 .. count - 1 shuffled (Fisher and Yates, from the last index down; every order is
 // equally likely): the same on every machine. O(count), some 10 ns an item. Error
 // random.index_range (count or epoch of 2^32 or more).
 std::vector<std::uint32_t> shuffled_order(std::size_t count, std::uint64_t seed,

@@ -72,7 +72,7 @@ class Prefetch final : public BatchSource {
   Condition filled_, room_, idle_;
   // A ring of fixed size: the thread, which could not report an error, needs no memory to store a
   // batch.
-  std::vector<Made> places_;
+  std::vector<Made> slots_;
   std::size_t first_ = 0, ready_ = 0;
   Position position_;
   std::int64_t waited_ = 0;

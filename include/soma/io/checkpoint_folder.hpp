@@ -59,8 +59,7 @@ class CheckpointFolder final : public CheckpointStore {
   // missing), and those of save_safetensors and to_json.
   SOMA_INLINE void save(std::uint64_t step, const Checkpoint& checkpoint) override;
 
-  // The place is a new folder, so that a rank of an earlier run that still writes a part finds no
-  // place. Errors file.write.
+  // The place is a new folder. Errors file.write.
   SOMA_INLINE std::string begin_parts(std::optional<std::uint64_t> step) override;
   // Saves rank 0's own part; the other ranks have a CheckpointPartFolder. Errors as there.
   SOMA_INLINE void save_part(const std::string& place, CheckpointState which,
@@ -112,8 +111,7 @@ class CheckpointFolder final : public CheckpointStore {
   // True if the name is the partial_name() of a checkpoint: other names with that ending belong to
   // others.
   static bool is_partial(std::string_view name);
-  // Deletes the remains of a killed process. No other process is at work, because this one holds
-  // the lock.
+  // Deletes the remains of a killed process.
   void remove_partial() const;
   static void set_aside(Context& context, const Damaged& damaged);
 

@@ -40,7 +40,6 @@ class NpyHeaderReader {
   bool accept(std::string_view word);
   // A string without escapes, in either quotation mark.
   std::string_view text();
-  // A record of several types is a list, which is refused.
   std::string_view type();
   bool boolean();
   // (), (3,), (3, 4), (3, 4,)

@@ -90,7 +90,7 @@ class Classification final : public Metrics {
   // For each class, the number of cases with that label, with that prediction, and with both.
   std::vector<std::uint64_t> labels_, predictions_, right_;
   std::vector<std::uint64_t> confusion_;
-  std::vector<std::size_t> places_;  // in the matrix that is not there, of each case
+  std::vector<std::size_t> indices_;  // in the matrix that is not there, of each case
   std::uint64_t cases_ = 0, correct_ = 0;
   std::vector<float> negatives_, positives_;
 };

@@ -169,9 +169,9 @@ class TextClassifier final : public nn::Task {
   void check_finite(const Tensor& logits) const;
   Prediction prediction(float first_logit, std::span<const float> probabilities) const;
   // For each class, its index in files with these labels; empty if the files have other classes.
-  std::vector<std::size_t> places_of_labels(const std::vector<std::string>& of_files) const;
-  // Class i takes the weights of class places[i]; for postponed parameters, when they are made.
-  void order_classes(const std::vector<std::size_t>& places, nn::InitialStore* later);
+  std::vector<std::size_t> indices_of_labels(const std::vector<std::string>& of_files) const;
+  // Class i takes the weights of class indices[i]; for postponed parameters, when they are made.
+  void order_classes(const std::vector<std::size_t>& indices, nn::InitialStore* later);
   BertConfig checked(BertConfig config, const TextClassifierOptions& options,
                      std::size_t vocabulary) const;
 

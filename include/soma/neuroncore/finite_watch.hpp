@@ -34,16 +34,16 @@ class FiniteWatch final : public InstructionWatch {
 
  private:
   static constexpr std::size_t none = ~std::size_t{0};
-  struct Place {
+  struct Element {
     std::size_t row = 0, element = none;
     float value = 0;
   };
 
   bool blamed() const;
-  void note(const Place& place, const std::string& operand);
+  void note(const Element& first, const std::string& operand);
   // The first element that is not finite. read(row, floats) gives the elements of a row.
   template <class Read>
-  static Place find(std::size_t rows, std::size_t elements, const Read& read) {
+  static Element find(std::size_t rows, std::size_t elements, const Read& read) {
     std::vector<float> values(elements + 16);  // engines read whole vectors
     for (std::size_t row = 0; row < rows; ++row) {
       read(row, values.data());
@@ -52,8 +52,8 @@ class FiniteWatch final : public InstructionWatch {
     }
     return {};
   }
-  static Place find(CoreState& core, const Tile& tile);
-  static Place find(CoreState& core, const HbmView& view);
+  static Element find(CoreState& core, const Tile& tile);
+  static Element find(CoreState& core, const HbmView& view);
 
   std::string name_, region_, found_, read_unwritten_;
   bool finite_ = true;  // all that the instruction reads, so far

@@ -19,7 +19,7 @@ namespace SOMA_NAMESPACE::nn {
 // Memory: 6 bytes for each class. Used by one thread at a time.
 class ClassCandidates {
  public:
-  explicit ClassCandidates(std::size_t classes) : place_(classes, none), hits_(classes, 0) {}
+  explicit ClassCandidates(std::size_t classes) : position_(classes, none), hits_(classes, 0) {}
 
   // Starts an empty set with room for `room` classes.
   void begin(std::size_t room);
@@ -42,8 +42,8 @@ class ClassCandidates {
   // classes(): the set in the order of addition, or ascending once ascending() was called.
   std::span<const std::int32_t> classes() const { return chosen_; }
   std::span<const std::int32_t> ascending();
-  // The place of a class in the set, after ascending().
-  std::int32_t place(std::size_t id) const { return place_[id]; }
+  // The position of a class in the set, after ascending().
+  std::int32_t position(std::size_t id) const { return position_[id]; }
 
  private:
   static constexpr std::int32_t none = -1, taken = 0;
@@ -67,7 +67,7 @@ class ClassCandidates {
     return x ^ x >> 32;
   }
 
-  std::vector<std::int32_t> place_;  // the place of each class in the set
+  std::vector<std::int32_t> position_;  // the position of each class in the set
   std::vector<std::uint16_t> hits_;
   std::vector<std::int32_t> chosen_{};
   std::vector<Found> parts_{};       // one entry for each task

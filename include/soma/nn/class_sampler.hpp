@@ -102,8 +102,8 @@ class ClassSampler {
  private:
   void check_labels(const data::LabelLists& labels) const;
   [[noreturn]] void refuse_labels(std::string_view whose, std::size_t count) const;
-  static void put_places(const ClassCandidates& chosen, std::span<const std::int32_t> labels,
-                         std::int32_t* places);
+  static void put_positions(const ClassCandidates& chosen, std::span<const std::int32_t> labels,
+                            std::int32_t* positions);
   // The draws of a set: `whose` is 0 for a batch's set, and the sample's number + 1 for a sample's
   // set. The streams lie 2^32 words apart, and no set takes that many.
   DrawSequence draws(std::uint32_t step, std::uint64_t whose) const;

@@ -44,8 +44,8 @@ class InitialStore {
   // read, so that it may lie in a file.
   using Fill = void (*)(Context& context, const Tensor& from, const Tensor& to);
   virtual void replace(const Parameter& rows, const Tensor& from, Fill fill) = 0;
-  // After that, row i of a whole parameter becomes its former row places[i].
-  virtual void order_rows(const Parameter& parameter, const std::vector<std::size_t>& places) = 0;
+  // After that, row i of a whole parameter becomes its former row indices[i].
+  virtual void order_rows(const Parameter& parameter, const std::vector<std::size_t>& indices) = 0;
 
  protected:
   InitialStore() = default;

@@ -25,7 +25,7 @@ class Later final : public InitialStore {
   // The last replacement wins. Error tensor.undefined: the parameter was not added.
   SOMA_INLINE void replace(const Parameter& rows, const Tensor& from, Fill fill) override;
   SOMA_INLINE void order_rows(const Parameter& parameter,
-                              const std::vector<std::size_t>& places) override;
+                              const std::vector<std::size_t>& indices) override;
 
  private:
   struct Replacement {
@@ -38,7 +38,7 @@ class Later final : public InitialStore {
     Var var;
     std::vector<Initial> initial;
     std::vector<Replacement> replacements{};
-    std::vector<std::size_t> places{};  // new places of rows; empty: unchanged
+    std::vector<std::size_t> indices{};  // new indices of rows; empty: unchanged
   };
 
   std::size_t find(std::string_view operation, const Parameter& parameter) const;

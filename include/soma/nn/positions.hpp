@@ -1,5 +1,5 @@
 #pragma once
-// Positions tell a model the place of a row in its sequence. Learned positions are rows of a table
+// Positions tell a model the index of a row in its sequence. Learned positions are rows of a table
 // that are added (arXiv 1706.03762, section 3.5). Rotary positions (arXiv 2104.09864) are an option
 // of attention, TransformerOptions::rotary_base, and the operator ops/sequence/rotary.hpp.
 

@@ -1,6 +1,6 @@
 #pragma once
-// ProductSite: the place of a linear layer in a model, which selects the formats of its operands
-// and their history (ops/product_formats.hpp). Copies are the same place.
+// ProductSite: the position of a linear layer in a model, which selects the formats of its operands
+// and their history (ops/product_formats.hpp). Copies are the same site.
 
 #include <soma/autograd/functions.hpp>
 #include <soma/nn/scope.hpp>
@@ -12,12 +12,12 @@ namespace SOMA_NAMESPACE::nn {
 
 class ProductSite {
  public:
-  ProductSite() = default;  // no place: such a layer reads stored numbers
+  ProductSite() = default;  // no site: such a layer reads stored numbers
   // `edge`: true for the first and the last layer of a model, which most recipes do not convert.
   explicit ProductSite(const Scope& scope, bool edge = false) : path_(scope), edge_(edge) {}
 
   bool defined() const;
-  // Empty: no place.
+  // Empty: no site.
   std::string_view path() const;
   bool edge() const { return edge_; }
 
@@ -26,8 +26,8 @@ class ProductSite {
   bool edge_ = false;
 };
 
-// linear() at a place: in the formats of the tape's precision for that place.
-Var linear_at(const ProductSite& place, Tape& tape, const Var& x, const Var& weight,
+// linear() at a site: in the formats of the tape's precision for that site.
+Var linear_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
               const Var& bias = {}, const LinearSetting& setting = {}, const Var& residual = {});
 
 }  // namespace SOMA_NAMESPACE::nn

@@ -76,7 +76,7 @@ class Task {
 };
 
 // Checks that each class label is a class or ignored. Error train.label names the sequence by its
-// place in the data if the source numbers sequences, else by its place in the batch.
+// index in the data if the source numbers sequences, else by its index in the batch.
 void check_labels(std::string_view task, const data::Batch& batch, std::size_t classes);
 
 // The pieces of a model; empty if the model has no pieces().

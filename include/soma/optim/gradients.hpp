@@ -43,7 +43,7 @@ class SquaredBlocks {
 
   // The first value in `own` that does not lie before `row`. Dense gradients count rows; sparse
   // gradients look them up.
-  std::size_t place(std::size_t row, const RowBlock& own) const;
+  std::size_t index_of(std::size_t row, const RowBlock& own) const;
   // A half without values adds nothing, so a single row needs no smaller block.
   bool is_leaf(const RowBlock& block, const RowBlock& own) const;
   // The sum of squares, along the tree, of the values in `own`, which lie in the block.

@@ -30,9 +30,9 @@ class GradientBucket final : public Counted, private Partition {
   GradientBucket(Heap& heap, Context& context, Communicator& communicator, int tag,
                  const ReductionSetting& setting);
 
-  // Adds fp32 values, with the rows that `rows` describes. `place`: the number of their first
+  // Adds fp32 values, with the rows that `rows` describes. `index`: the number of their first
   // element among all elements that a step reduces. Returns the begin of their sums among values().
-  std::size_t add(Tensor values, const RowPartition& rows, std::uint64_t place);
+  std::size_t add(Tensor values, const RowPartition& rows, std::uint64_t index);
   std::size_t elements() const { return elements_; }
 
   // Lays out the addends: in the order of arrival, or, if each rank keeps its rows, with the rows
@@ -49,7 +49,7 @@ class GradientBucket final : public Counted, private Partition {
   struct Addend {
     Tensor values;
     RowPartition rows;
-    std::uint64_t place;
+    std::uint64_t index;
   };
 
   bool rounds() const;

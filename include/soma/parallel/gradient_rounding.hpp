@@ -19,11 +19,11 @@ namespace SOMA_NAMESPACE {
 // ranks, but not on buckets, overlap, or the owner of a sum.
 class GradientRounding final : public SumFormat {
  public:
-  // The elements of a buffer from `begin` on are the elements of a step from `place` on, up to the
+  // The elements of a buffer from `begin` on are the elements of a step from `index` on, up to the
   // next run.
   struct Run {
     std::size_t begin;
-    std::uint64_t place;
+    std::uint64_t index;
   };
 
   // `draw`: seed and step. `runs`: ascending, the first begins at 0; they must stay in place.

@@ -22,9 +22,9 @@ struct Part {
 // parallel.ranks.
 void check_ranks(int ranks, std::size_t shards);
 
-// The place of a rank's part among the parts of `ranks` ranks, a power of two, in the order of the
+// The index of a rank's part among the parts of `ranks` ranks, a power of two, in the order of the
 // buffer: the rank's bits reversed, see owned_range().
-std::size_t place_of_part(int rank, int ranks);
+std::size_t index_of_part(int rank, int ranks);
 
 // The shards (a power of two) of one rank: neighbours, so they form a subtree of the tree in which
 // shards are added. Errors parallel.ranks, parallel.argument.

@@ -13,15 +13,15 @@ enum class Placement : std::uint8_t {
   spread,   // its replicas are: stages {0, 1}, {2, 3}, pipelines {0, 2}, {1, 3}
 };
 
-struct PipelinePlace {
+struct PipelinePosition {
   std::size_t stage = 0, replica = 0;
-  friend bool operator==(const PipelinePlace&, const PipelinePlace&) = default;
+  friend bool operator==(const PipelinePosition&, const PipelinePosition&) = default;
 };
 
-// The place of a rank; `ranks` is a multiple of `partitions`.
-PipelinePlace pipeline_place(std::size_t rank, std::size_t ranks, std::size_t partitions,
-                             Placement placement);
-std::size_t pipeline_rank(PipelinePlace place, std::size_t ranks, std::size_t partitions,
+// The position of a rank; `ranks` is a multiple of `partitions`.
+PipelinePosition pipeline_position(std::size_t rank, std::size_t ranks, std::size_t partitions,
+                                   Placement placement);
+std::size_t pipeline_rank(PipelinePosition position, std::size_t ranks, std::size_t partitions,
                           Placement placement);
 
 }  // namespace SOMA_NAMESPACE

@@ -61,8 +61,8 @@ struct PipelinePlan {
 // A flat record, which io/record_json.hpp turns into a JSON file.
 Record to_record(const PipelinePlan& plan);
 
-// The places of pieces by name. Error parallel.plan: no such piece, an ambiguous name, a piece that
-// cannot begin a stage (the first one, or one that shares a variable with an earlier one), or
+// The indices of pieces by name. Error parallel.plan: no such piece, an ambiguous name, a piece
+// that cannot begin a stage (the first one, or one that shares a variable with an earlier one), or
 // another number of cuts than `partitions` needs. `pieces`: names and `joined`.
 std::vector<std::size_t> cuts_by_name(const std::vector<PieceCost>& pieces,
                                       const std::vector<std::string>& names,

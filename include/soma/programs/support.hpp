@@ -66,7 +66,7 @@ HbmView element_block(const HbmView& view, std::size_t first, std::size_t partit
                       std::size_t columns);
 
 // The words of a block of a matrix, from (row, column) on.
-neuroncore::Place place_of(DropoutArgs args, std::size_t row, std::size_t column);
+neuroncore::DrawPosition position_of(DropoutArgs args, std::size_t row, std::size_t column);
 
 // ---- buffers that take turns
 

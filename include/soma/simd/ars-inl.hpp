@@ -88,8 +88,8 @@ struct ArsBlocks {
         key_3(key(seed, 3)),
         key_4(key(seed, 4)),
         key_5(key(seed, 5)) {
-    alignas(64) static constexpr std::uint64_t places[8] = {0, 0, 1, 0, 2, 0, 3, 0};
-    number = hn::Add(hn::Load(d, places), pairs(first, 0));
+    alignas(64) static constexpr std::uint64_t indices[8] = {0, 0, 1, 0, 2, 0, 3, 0};
+    number = hn::Add(hn::Load(d, indices), pairs(first, 0));
   }
   static HWY_INLINE V64 pairs(std::uint64_t low, std::uint64_t high) {
     return hn::OddEven(hn::Set(D64(), high), hn::Set(D64(), low));

@@ -59,12 +59,12 @@ HWY_INLINE V look_up_bytes(V indices, V lower, V upper) {
   return indices;
 }
 
-// The bytes at these places. Only the lowest six bits of a place count.
+// The bytes at these indices. Only the lowest six bits of an index count.
 template <class V>
-HWY_INLINE V permute_bytes(V bytes, V places) {
-  V at_places;
-  asm("vpermb %1, %2, %0" : "=v"(at_places.raw) : "v"(bytes.raw), "v"(places.raw));
-  return at_places;
+HWY_INLINE V permute_bytes(V bytes, V indices) {
+  V at_indices;
+  asm("vpermb %1, %2, %0" : "=v"(at_indices.raw) : "v"(bytes.raw), "v"(indices.raw));
+  return at_indices;
 }
 
 // True if a lane of any vector is subnormal.

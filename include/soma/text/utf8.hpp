@@ -28,7 +28,7 @@ bool is_utf8(std::string_view text);
 // True if the eight bytes from there on are ASCII and none is zero.
 bool are_plain_ascii(const char* bytes);
 
-// The place of the first byte that is zero or begins no valid sequence; npos if there is none.
+// The index of the first byte that is zero or begins no valid sequence; npos if there is none.
 std::size_t find_invalid_utf8(std::string_view text);
 
 // `point` must be a code point and no surrogate.

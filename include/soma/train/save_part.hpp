@@ -22,7 +22,7 @@ struct PartToSave {
 };
 
 // Removes from the checkpoint a state that `count` ranks write in parts; `mine`: true if this rank
-// is one of them, at place `index`.
+// is one of them, with this index.
 void take_part(Checkpoint& checkpoint, CheckpointState which, const CheckpointPart& part, bool mine,
                std::vector<PartToSave>& parts);
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 using namespace soma_test;
-using nc::Place;
+using nc::DrawPosition;
 using nc::Rounded;
 using nc::Tile;
 using soma::Draw;
@@ -210,16 +210,16 @@ TEST_CASE("stochastic rounding is the codec's, with the word of the logical inde
       const Tile from = test.tile(DType::fp32, rows, values);
       const Tile to = test.core.sbuf.tile(dtype, rows, columns);
       for (const Write write : writes) {
-        const Place place{.draw = draw, .partition_step = columns};
+        const DrawPosition position{.draw = draw, .partition_step = columns};
         test.core.vector.memset(to, 0);
-        write(test.core, to, from, {Rounding::stochastic, place});
+        write(test.core, to, from, {Rounding::stochastic, position});
         CHECK(test.codes(to) == whole);
-        // In pieces, in another order: each names the place of its first element.
+        // In pieces, in another order: each names the position of its first element.
         test.core.vector.memset(to, 0);
         for (const std::size_t first : {32u, 0u})
           for (const std::size_t column : {35u, 0u, 5u}) {
             const std::size_t end = column == 0 ? 5 : column == 5 ? 35 : columns;
-            Place part = place;
+            DrawPosition part = position;
             part.draw.index += first * columns + column;
             write(test.core, to.rows(first, first + 32).columns(column, end),
                   from.rows(first, first + 32).columns(column, end), {Rounding::stochastic, part});

@@ -51,15 +51,15 @@ Bytes plain(TestCore& test) {
   add(all, test.codes(out));
   core.gpsimd.partition_reduce(out.rows(0, 1), b, Alu::add);
   add(all, test.codes(out));
-  const nc::Place place{.draw = {.seed = 4}, .partition_step = columns};
+  const nc::DrawPosition position{.draw = {.seed = 4}, .partition_step = columns};
   for (const DType dtype : tile_floats) {
     nc::Core::Scope scope(core);
     const Tile narrow = core.sbuf.tile(dtype, rows, columns);
     core.vector.copy(narrow, a);
     add(all, test.codes(narrow));
-    core.scalar.copy(narrow, a, {soma::Rounding::stochastic, place});
+    core.scalar.copy(narrow, a, {soma::Rounding::stochastic, position});
     add(all, test.codes(narrow));
-    core.vector.dropout(out, narrow, 1u << 30, place);
+    core.vector.dropout(out, narrow, 1u << 30, position);
     add(all, test.codes(out));
   }
   // NaN: 0 or 1 from every comparison, so that no NaN's own bits matter.

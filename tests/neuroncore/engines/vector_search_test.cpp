@@ -192,24 +192,24 @@ TEST_CASE("stream_shuffle permutes each quadrant", "[unit][neuroncore]") {
     }
 }
 
-TEST_CASE("rng gives each element the word of its place", "[unit][neuroncore]") {
+TEST_CASE("rng gives each element the word of its position", "[unit][neuroncore]") {
   TestCore test;
-  const nc::Place place{.draw = {.seed = 3, .stream = 4, .step = 5, .index = 10},
-                        .partition_step = 50};
+  const nc::DrawPosition position{.draw = {.seed = 3, .stream = 4, .step = 5, .index = 10},
+                                  .partition_step = 50};
   for (const DType dtype : {DType::int32, DType::int8, DType::uint8, DType::boolean}) {
     const Tile tile = test.core.sbuf.tile(dtype, 32, 50);
-    test.core.vector.rng(tile, place);
+    test.core.vector.rng(tile, position);
     const std::vector<std::byte> whole = test.codes(tile);
     for (std::size_t i = 0; i < 1600; ++i) {
-      std::uint32_t word = soma::random_word(place.draw, i);
+      std::uint32_t word = soma::random_word(position.draw, i);
       if (dtype == DType::boolean) word &= 1;
       REQUIRE(std::memcmp(&whole[i * soma::size_of(dtype)], &word, soma::size_of(dtype)) == 0);
     }
     // The same in two pieces.
-    nc::Place right = place;
+    nc::DrawPosition right = position;
     right.draw.index += 13;
     test.core.vector.memset(tile, 0);
-    test.core.vector.rng(tile.columns(13, 50), right).rng(tile.columns(0, 13), place);
+    test.core.vector.rng(tile.columns(13, 50), right).rng(tile.columns(0, 13), position);
     CHECK(test.codes(tile) == whole);
   }
 }

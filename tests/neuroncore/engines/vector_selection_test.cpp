@@ -53,13 +53,13 @@ TEST_CASE("dropout zeroes by the element's word and scales nothing", "[unit][neu
   TestCore test;
   const std::vector<float> x = steps(32 * 100, 8, 0x1p-10f, 1);
   const Tile src = test.tile(DType::fp32, 32, x), dst = test.core.sbuf.tile(DType::fp32, 32, 100);
-  const nc::Place place{.draw = {.seed = 5, .index = 77}, .partition_step = 100};
+  const nc::DrawPosition position{.draw = {.seed = 5, .index = 77}, .partition_step = 100};
   for (const std::uint64_t threshold :
        {std::uint64_t{0}, std::uint64_t{1} << 30, std::uint64_t{1} << 32}) {
-    test.core.vector.dropout(dst, src, threshold, place);
+    test.core.vector.dropout(dst, src, threshold, position);
     const std::vector<float> values = test.values(dst);
     for (std::size_t i = 0; i < x.size(); ++i)
-      REQUIRE(values[i] == (soma::random_word(place.draw, i) < threshold ? 0 : x[i]));
+      REQUIRE(values[i] == (soma::random_word(position.draw, i) < threshold ? 0 : x[i]));
     const auto zeros = std::count(values.begin(), values.end(), 0.0f);
     CHECK((threshold == 0 ? zeros < 10 : zeros >= (threshold >> 32 != 0 ? 3200 : 640)));
   }

@@ -25,8 +25,8 @@ SOMA_INLINE Var full_softmax_loss(Tape& tape, const Var& h, const Var& weight, c
 
 SOMA_INLINE Var sampled_loss(Tape& tape, const Var& h, const Var& weight, const Var& bias,
                              const ClassSet& set, const ListLossSetting& setting) {
-  const Var places = tape.constant(set.classes);
-  const Var rows = embedding(tape, weight, places), offsets = embedding(tape, bias, places);
+  const Var positions = tape.constant(set.classes);
+  const Var rows = embedding(tape, weight, positions), offsets = embedding(tape, bias, positions);
   const Var logits = linear(tape, h, rows, reshape(tape, offsets, Shape{set.classes.elements()}));
   return list_loss(tape, logits, set.labels, setting);
 }

@@ -22,7 +22,7 @@ namespace SOMA_NAMESPACE::data {
 
 SOMA_INLINE Prefetch::Prefetch(BatchSource& source, std::size_t ahead)
     : source_(source),
-      places_(std::clamp(ahead, std::size_t{1}, most_ahead)),
+      slots_(std::clamp(ahead, std::size_t{1}, most_ahead)),
       position_(source.position()) {
   const auto begin = [](void* self) -> void* {
     static_cast<Prefetch*>(self)->work();
@@ -69,7 +69,7 @@ SOMA_INLINE void Prefetch::seek(Position position) {
     }
   } const resume{*this};
   source_.seek(position);
-  std::fill(places_.begin(), places_.end(), Made());
+  std::fill(slots_.begin(), slots_.end(), Made());
   ready_ = 0;
   position_ = position;
 }
@@ -105,8 +105,8 @@ SOMA_INLINE auto Prefetch::take() -> Made {
     filled_.wait(lock, [this] { return ready_ != 0; });
     waited_ += monotonic_nanoseconds() - start;
   }
-  Made made = std::move(places_[first_]);
-  first_ = (first_ + 1) % places_.size();
+  Made made = std::move(slots_[first_]);
+  first_ = (first_ + 1) % slots_.size();
   --ready_;
   position_ = made.next;
   return made;
@@ -134,7 +134,7 @@ SOMA_INLINE void Prefetch::work() {
     {
       const Mutex::Lock lock(mutex_);
       working_ = false;
-      places_[(first_ + ready_++) % places_.size()] = std::move(made);
+      slots_[(first_ + ready_++) % slots_.size()] = std::move(made);
     }
     filled_.notify_one();
     idle_.notify_one();
@@ -143,7 +143,7 @@ SOMA_INLINE void Prefetch::work() {
 
 SOMA_INLINE bool Prefetch::wait_for_room() {
   Mutex::Lock lock(mutex_);
-  room_.wait(lock, [this] { return stopping_ || (!paused_ && ready_ < places_.size()); });
+  room_.wait(lock, [this] { return stopping_ || (!paused_ && ready_ < slots_.size()); });
   working_ = !stopping_;
   return working_;
 }

@@ -82,6 +82,8 @@ SOMA_INLINE void CheckpointFolder::save(std::uint64_t step, const Checkpoint& ch
   for (const std::uint64_t old : all) detail::remove_folder(folder_of(old));
 }
 
+// The folder is always a new one, so that a rank of an earlier run that still writes a part does
+// not find it.
 SOMA_INLINE std::string CheckpointFolder::begin_parts(std::optional<std::uint64_t> step) {
   drop_parts();
   remove_partial();
@@ -224,6 +226,7 @@ SOMA_INLINE bool CheckpointFolder::is_partial(std::string_view name) {
   return name == best || step_of(name);
 }
 
+// No other process is at work, because this one holds the lock.
 SOMA_INLINE void CheckpointFolder::remove_partial() const {
   std::error_code problem;
   for (const std::string& name : names())

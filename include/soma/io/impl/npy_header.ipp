@@ -102,6 +102,7 @@ SOMA_INLINE std::string_view NpyHeaderReader::text() {
   return result;
 }
 
+// A record of several types is a list, which is refused.
 SOMA_INLINE std::string_view NpyHeaderReader::type() {
   if (accept('[')) unsupported("a record");
   return text();

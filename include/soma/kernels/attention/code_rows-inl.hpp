@@ -94,10 +94,10 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void round_rows(const float* scores, std::s
 // The bytes of two vectors' rounded numbers, one vector's behind the other's, in the order of
 // pairs.
 struct PairBytes {
-  alignas(64) std::uint8_t places[64] = {};
+  alignas(64) std::uint8_t indices[64] = {};
   constexpr PairBytes() {
     for (std::size_t i = 0; i < 64; ++i)
-      places[i] = static_cast<std::uint8_t>(i / 4 * 2 + i % 2 + i / 2 % 2 * 32);
+      indices[i] = static_cast<std::uint8_t>(i / 4 * 2 + i % 2 + i / 2 % 2 * 32);
   }
 };
 
@@ -106,14 +106,14 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static void round_pairs(const float* scores, std::
                                                       std::size_t columns, float* out) {
   static constexpr PairBytes order;
   const Floats d;
-  const FloatVector places =
-      hn::BitCast(d, hn::Load(hn::Repartition<std::uint8_t, Floats>(), order.places));
+  const FloatVector indices =
+      hn::BitCast(d, hn::Load(hn::Repartition<std::uint8_t, Floats>(), order.indices));
   for (std::size_t row = 0; row < rows; row += 2, out += micro_columns)
     for (std::size_t at = 0; at < columns; at += float_lanes) {
       const float* const from = scores + row * micro_columns + at;
       const FloatVector even = hn::Load(d, from);
       const FloatVector odd = row + 1 < rows ? hn::Load(d, from + micro_columns) : hn::Zero(d);
-      hn::Store(permute_bytes(nearest_bf16(even, odd), places), d, out + at);
+      hn::Store(permute_bytes(nearest_bf16(even, odd), indices), d, out + at);
     }
 }
 

@@ -211,7 +211,7 @@ class PackedPanels {
     }
   }
 
-  // The place of a block of c: its first row and column.
+  // The position of a block of c: its first row and column.
   struct Block {
     std::size_t row, column;
     Lines columns;

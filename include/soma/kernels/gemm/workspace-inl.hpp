@@ -105,7 +105,7 @@ static_assert(tile_packed_steps <= gemm_packed_steps && tile_packed_floats <= ge
 
 namespace {  // internal linkage: units with other flags have their own
 
-// The places of the parts of a workspace. They are the same for all kinds of products, because
+// The offsets of the parts of a workspace. They are the same for all kinds of products, because
 // operands that tiles cannot multiply use another kind.
 struct GemmWorkspace {
   float *a, *b, *tiles;
@@ -164,7 +164,7 @@ struct GemmWorkspace {
   }
 };
 
-// The place of a tile in c, and the layout of its sums in the workspace.
+// The position of a tile in c, and the layout of its sums in the workspace.
 struct GemmTile {
   std::size_t row, column, rows, columns;
   std::size_t stride;

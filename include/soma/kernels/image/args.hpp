@@ -32,7 +32,7 @@ struct FoldArgs {
   float* image = nullptr;  // overwritten
 };
 
-// y[c, i, j] = the largest number in the window; `indices` receives its place (the first of equal
+// y[c, i, j] = the largest number in the window; `indices` receives its index (the first of equal
 // numbers; NaN wins).
 struct MaxPoolArgs {
   Window window{};

@@ -22,15 +22,15 @@ HWY_BEFORE_NAMESPACE();
 namespace SOMA_NAMESPACE {
 namespace HWY_NAMESPACE {
 
-// A window's place in one direction: its places begin ... end - 1 are on the image, the first of
+// A window in one direction: its positions begin ... end - 1 are on the image, the first of
 // them at `pixel`; the others are padding.
 struct WindowSpan {
   std::size_t begin, end, pixel;
 };
 
-static inline WindowSpan window_span(std::size_t place, std::size_t stride, std::size_t kernel,
+static inline WindowSpan window_span(std::size_t position, std::size_t stride, std::size_t kernel,
                                      std::size_t pad, std::size_t extent) {
-  const std::size_t start = place * stride;  // with padding counted
+  const std::size_t start = position * stride;  // with padding counted
   const std::size_t left = start < pad + extent ? pad + extent - start : 0;
   const std::size_t begin = start < pad ? pad - start : 0, end = (std::min)(left, kernel);
   if (begin >= end) return {0, 0, 0};
@@ -109,7 +109,7 @@ static inline void fold(const FoldArgs& args) noexcept {
     }
 }
 
-// The place of the largest pixel of a window: the first of equal pixels; the first NaN before all
+// The index of the largest pixel of a window: the first of equal pixels; the first NaN before all
 // numbers.
 static inline std::size_t largest_pixel(const Window& w, const float* plane, const WindowSpan& rows,
                                         const WindowSpan& columns) {

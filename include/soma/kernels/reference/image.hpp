@@ -1,6 +1,6 @@
 #pragma once
-// Image to columns, back, and max pooling, plainly: every place of every window is asked whether it
-// is on the image. For tests.
+// Image to columns, back, and max pooling, plainly: every position of every window is asked whether
+// it is on the image. For tests.
 
 #include <soma/kernels/image/args.hpp>
 
@@ -10,10 +10,10 @@
 
 namespace SOMA_NAMESPACE::reference {
 
-// Calls visit(column, inside, pixel) for each place of the window (i, j): its column in a row of
+// Calls visit(column, inside, pixel) for each position of the window (i, j): its column in a row of
 // the unfolded image, and where it is on the image (C x H x W), if it is.
 template <class Visit>
-void for_each_place(const Window& w, std::size_t i, std::size_t j, const Visit& visit) {
+void for_each_position(const Window& w, std::size_t i, std::size_t j, const Visit& visit) {
   std::size_t column = 0;
   for (std::size_t channel = 0; channel < w.channels; ++channel)
     for (std::size_t k = 0; k < w.kernel_height; ++k)
@@ -31,7 +31,7 @@ void unfold(const Window& w, const T* image, T* columns) {
   const std::size_t length = w.channels * w.kernel_height * w.kernel_width;
   for (std::size_t i = 0; i < w.out_height; ++i)
     for (std::size_t j = 0; j < w.out_width; ++j)
-      for_each_place(w, i, j, [&](std::size_t column, bool inside, std::size_t pixel) {
+      for_each_position(w, i, j, [&](std::size_t column, bool inside, std::size_t pixel) {
         columns[(i * w.out_width + j) * length + column] = inside ? image[pixel] : T{0};
       });
 }
@@ -42,7 +42,7 @@ void fold(const Window& w, const T* columns, T* image) {
   for (std::size_t p = 0; p < w.channels * w.height * w.width; ++p) image[p] = 0;
   for (std::size_t i = 0; i < w.out_height; ++i)
     for (std::size_t j = 0; j < w.out_width; ++j)
-      for_each_place(w, i, j, [&](std::size_t column, bool inside, std::size_t pixel) {
+      for_each_position(w, i, j, [&](std::size_t column, bool inside, std::size_t pixel) {
         if (inside) image[pixel] += columns[(i * w.out_width + j) * length + column];
       });
 }
@@ -57,14 +57,15 @@ void max_pool(Window w, const T* image, T* y, std::int32_t* indices) {
       const T* plane = image + c * w.height * w.width;
       bool found = false;
       std::size_t best = 0;
-      for_each_place(w, out / w.out_width, out % w.out_width,
-                     [&](std::size_t, bool inside, std::size_t pixel) {
-                       if (!inside) return;
-                       const bool larger = found && !std::isnan(plane[best]) &&
-                                           (std::isnan(plane[pixel]) || plane[pixel] > plane[best]);
-                       if (!found || larger) best = pixel;
-                       found = true;
-                     });
+      for_each_position(w, out / w.out_width, out % w.out_width,
+                        [&](std::size_t, bool inside, std::size_t pixel) {
+                          if (!inside) return;
+                          const bool larger =
+                              found && !std::isnan(plane[best]) &&
+                              (std::isnan(plane[pixel]) || plane[pixel] > plane[best]);
+                          if (!found || larger) best = pixel;
+                          found = true;
+                        });
       y[c * windows + out] = plane[best];
       indices[c * windows + out] = static_cast<std::int32_t>(best);
     }

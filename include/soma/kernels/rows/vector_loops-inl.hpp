@@ -1,6 +1,6 @@
 // Loops over runs of floats that all kernel families share: a function of each element, and sums in
 // 16 logical lanes. Runs may have any length: the rest after the last whole vector goes through the
-// same vector code as a padded copy, so the bits of an element do not depend on its place.
+// same vector code as a padded copy, so the bits of an element do not depend on its position.
 
 #if defined(SOMA_KERNELS_ROWS_VECTOR_LOOPS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOMA_KERNELS_ROWS_VECTOR_LOOPS_INL_HPP

@@ -105,7 +105,7 @@ struct RowLazyAdamArgs {
 };
 
 // Winner-take-all hashes. Code number c of a row compares eight of its numbers, order[8 c] to
-// order[8 c + 7], and is the place, 0 to 7, of the largest one, the first of equal ones. If all
+// order[8 c + 7], and is the index, 0 to 7, of the largest one, the first of equal ones. If all
 // eight are zero, the code is the next code whose numbers are not all zero. The codes of a table
 // are the digits of its bucket.
 inline constexpr std::size_t dwta_bin = 8;

@@ -43,16 +43,16 @@ struct DwtaBlock {
       const std::int32_t* bin = args.order + code * dwta_bin;
       for (std::size_t lane = 0; lane < sum_lanes; lane += float_lanes) {
         auto best = hn::Load(d, columns[bin[0]] + lane);
-        auto place = hn::Zero(d), most = hn::Abs(best);
+        auto index = hn::Zero(d), most = hn::Abs(best);
         for (std::size_t i = 1; i < dwta_bin; ++i) {
           const auto value = hn::Load(d, columns[bin[i]] + lane);
           const auto wins = hn::Gt(value, best);
           best = hn::IfThenElse(wins, value, best);
-          place = hn::IfThenElse(wins, hn::Set(d, static_cast<float>(i)), place);
+          index = hn::IfThenElse(wins, hn::Set(d, static_cast<float>(i)), index);
           most = hn::Max(most, hn::Abs(value));
         }
         const auto empty = hn::Eq(most, hn::Zero(d));
-        hn::Store(hn::IfThenElse(empty, hn::Set(d, static_cast<float>(dwta_bin)), place), d,
+        hn::Store(hn::IfThenElse(empty, hn::Set(d, static_cast<float>(dwta_bin)), index), d,
                   codes[code] + lane);
       }
     }

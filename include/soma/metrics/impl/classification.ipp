@@ -73,11 +73,11 @@ SOMA_INLINE void Classification::add(std::span<const float> scores, std::int64_t
   std::size_t best = 0;
   for (std::size_t i = 1; i < classes_; ++i)
     if (scores[i] > scores[best]) best = i;
-  const std::size_t place = truth * classes_ + best;
+  const std::size_t index = truth * classes_ + best;
   if (classes_ <= most_matrix_classes)
-    ++confusion_[place];
+    ++confusion_[index];
   else
-    places_.push_back(place);
+    indices_.push_back(index);
   ++labels_[truth];
   ++predictions_[best];
   right_[truth] += best == truth ? 1 : 0;
@@ -88,14 +88,14 @@ SOMA_INLINE void Classification::add(std::span<const float> scores, std::int64_t
 
 SOMA_INLINE std::vector<Confusion> Classification::confusions() const {
   std::vector<Confusion> cells;
-  for (std::size_t place = 0; place < confusion_.size(); ++place)
-    if (confusion_[place] != 0)
-      cells.push_back({place / classes_, place % classes_, confusion_[place]});
-  std::vector<std::size_t> places = places_;
-  std::sort(places.begin(), places.end());
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    if (i == 0 || places[i] != places[i - 1])
-      cells.push_back({places[i] / classes_, places[i] % classes_, 0});
+  for (std::size_t index = 0; index < confusion_.size(); ++index)
+    if (confusion_[index] != 0)
+      cells.push_back({index / classes_, index % classes_, confusion_[index]});
+  std::vector<std::size_t> indices = indices_;
+  std::sort(indices.begin(), indices.end());
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    if (i == 0 || indices[i] != indices[i - 1])
+      cells.push_back({indices[i] / classes_, indices[i] % classes_, 0});
     ++cells.back().cases;
   }
   return cells;

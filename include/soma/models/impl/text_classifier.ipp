@@ -177,12 +177,12 @@ SOMA_INLINE TextClassifier::TextClassifier(Context& context, std::string_view fo
                                            const std::vector<SafetensorsFile>& weights,
                                            const TextClassifierOptions& options)
     : TextClassifier(context, std::move(tokenizer), file.config, with_labels(options, file)) {
-  const std::vector<std::size_t> places = places_of_labels(file.labels);
-  const bool new_classifier = places.empty() || file.other_task || kind_ != file.kind;
+  const std::vector<std::size_t> indices = indices_of_labels(file.labels);
+  const bool new_classifier = indices.empty() || file.other_task || kind_ != file.kind;
   fresh_ = detail::load_bert_files(context, model_, std::string(folder), weights,
                                    {.new_classifier = new_classifier, .later = options.later})
                .fresh;
-  if (!new_classifier) order_classes(places, options.later);
+  if (!new_classifier) order_classes(indices, options.later);
   pretrained_ = true;
 }
 
@@ -234,7 +234,7 @@ SOMA_INLINE Prediction TextClassifier::prediction(float first_logit,
   return result;
 }
 
-SOMA_INLINE std::vector<std::size_t> TextClassifier::places_of_labels(
+SOMA_INLINE std::vector<std::size_t> TextClassifier::indices_of_labels(
     const std::vector<std::string>& of_files) const {
   std::vector<std::size_t> result;
   if (of_files.size() != labels_.size()) return result;
@@ -253,19 +253,19 @@ SOMA_INLINE std::vector<std::size_t> TextClassifier::places_of_labels(
   return result;
 }
 
-SOMA_INLINE void TextClassifier::order_classes(const std::vector<std::size_t>& places,
+SOMA_INLINE void TextClassifier::order_classes(const std::vector<std::size_t>& indices,
                                                nn::InitialStore* later) {
   for (const Parameter& parameter : parameters_) {
     if (!parameter.var.is(model_.classifier.weight) && !parameter.var.is(model_.classifier.bias))
       continue;
     const Tensor to = parameter.value();
     if (!to.defined()) {
-      later->order_rows(parameter, places);
+      later->order_rows(parameter, indices);
       continue;
     }
     const Tensor from = clone(context_, to);
-    for (std::size_t i = 0; i < places.size(); ++i)
-      copy(from.slice(0, places[i], places[i] + 1), to.slice(0, i, i + 1));
+    for (std::size_t i = 0; i < indices.size(); ++i)
+      copy(from.slice(0, indices[i], indices[i] + 1), to.slice(0, i, i + 1));
   }
 }
 

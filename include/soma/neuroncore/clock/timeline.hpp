@@ -68,7 +68,7 @@ namespace detail {
 
 [[noreturn]] void bad_record(std::size_t index, const std::string& given, std::string_view wanted);
 
-// The places of each lane's instructions in a record.
+// The positions of each lane's instructions in a record.
 class Lanes {
  public:
   // Error neuroncore.record.

@@ -125,7 +125,7 @@ class GpsimdEngine : public LaneEngine<GpsimdEngine, Engine::gpsimd> {
                           const Tile& indices, std::size_t pieces, std::size_t piece);
   // `one` has one partition, with as many elements as a partition of `many`.
   void check_one_partition(std::string_view name, const Operand& one, const Operand& many);
-  // The place of `size` elements from that index on in a partition of the tile.
+  // The index of `size` elements from that index on in a partition of the tile.
   static std::size_t checked_index(std::string_view name, std::int32_t index, std::size_t size,
                                    const Tile& tile);
 

@@ -110,9 +110,10 @@ class VectorEngine : public LaneEngine<VectorEngine, Engine::vector> {
   VectorEngine& stream_shuffle(const Tile& dst, const Tile& src, const ShuffleMask& mask,
                                SourceLine source = calling_line());
 
-  // dst = the random 32-bit word of each element's place; narrower integers keep its lowest bits.
-  // The hardware's generator is not published: these are the library's own draws.
-  VectorEngine& rng(const Tile& dst, const Place& place, SourceLine source = calling_line());
+  // dst = the random 32-bit word of each element's position; narrower integers keep its lowest
+  // bits. The hardware's generator is not published: these are the library's own draws.
+  VectorEngine& rng(const Tile& dst, const DrawPosition& position,
+                    SourceLine source = calling_line());
 
   // ---- selection, statistics, dropout, transposes (impl/vector_engine.ipp)
 
@@ -139,10 +140,10 @@ class VectorEngine : public LaneEngine<VectorEngine, Engine::vector> {
   VectorEngine& bn_aggr(const Tile& dst, const Tile& data, SourceLine source = calling_line());
 
   // dst = src with elements zeroed whose random word is below threshold (probability * 2^32). Kept
-  // elements are not scaled. The draws belong to the elements' place. A threshold of 2^32 zeroes
-  // all elements; a threshold of 0 is copy(). Otherwise kept elements go through fp32.
+  // elements are not scaled. The draws belong to the elements' positions. A threshold of 2^32
+  // zeroes all elements; a threshold of 0 is copy(). Otherwise kept elements go through fp32.
   VectorEngine& dropout(const Tile& dst, const Tile& src, std::uint64_t threshold,
-                        const Place& place, SourceLine source = calling_line());
+                        const DrawPosition& position, SourceLine source = calling_line());
 
   // dst = src transposed, up to 32 x 32, of one type: it only moves data.
   VectorEngine& transpose(const Tile& dst, const Tile& src, SourceLine source = calling_line());

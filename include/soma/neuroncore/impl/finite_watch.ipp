@@ -57,21 +57,21 @@ SOMA_INLINE void FiniteWatch::wrote(CoreState& core, const HbmView& view) {
 
 SOMA_INLINE bool FiniteWatch::blamed() const { return finite_ && !memset_ && found_.empty(); }
 
-SOMA_INLINE void FiniteWatch::note(const Place& place, const std::string& operand) {
-  if (place.element == none) return;
-  found_ = name_ + " wrote " + non_finite_text(place.value) + " to element [" +
-           std::to_string(place.row) + ", " + std::to_string(place.element) + "] of " + operand;
+SOMA_INLINE void FiniteWatch::note(const Element& first, const std::string& operand) {
+  if (first.element == none) return;
+  found_ = name_ + " wrote " + non_finite_text(first.value) + " to element [" +
+           std::to_string(first.row) + ", " + std::to_string(first.element) + "] of " + operand;
   if (!region_.empty()) found_.append(" in ").append(region_);
 }
 
-SOMA_INLINE auto FiniteWatch::find(CoreState& core, const Tile& tile) -> Place {
+SOMA_INLINE auto FiniteWatch::find(CoreState& core, const Tile& tile) -> Element {
   if (!is_floating(tile.dtype())) return {};
   const PartitionReader reader(core.kernels, core.memory_of(tile), tile);
   return find(tile.partitions(), tile.free_size(),
               [&](std::size_t p, float* to) { reader.copy(p, to); });
 }
 
-SOMA_INLINE auto FiniteWatch::find(CoreState& core, const HbmView& view) -> Place {
+SOMA_INLINE auto FiniteWatch::find(CoreState& core, const HbmView& view) -> Element {
   if (!is_floating(view.dtype())) return {};
   return find(view.rows(), view.row_elements(),
               [&](std::size_t row, float* to) { detail::read_floats(core, view, row, to); });

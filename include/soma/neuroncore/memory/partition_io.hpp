@@ -18,11 +18,11 @@
 
 namespace SOMA_NAMESPACE::neuroncore {
 
-// The logical place of a tile's elements in their whole tensor. It is the key of random draws, so
-// that a draw depends neither on tiling nor on the order of execution. Element f of partition p
+// The logical position of a tile's elements in their whole tensor. It is the key of random draws,
+// so that a draw depends neither on tiling nor on the order of execution. Element f of partition p
 // draws at
 //     draw.index + (partition_indices ? partition_indices[p] : p * partition_step) + f.
-struct Place {
+struct DrawPosition {
   Draw draw{};
   std::uint64_t partition_step = 0;
   const std::uint64_t* partition_indices = nullptr;
@@ -30,10 +30,10 @@ struct Place {
   Draw of_partition(std::size_t p) const;
 };
 
-// The rounding of results, and their place for stochastic rounding.
+// The rounding of results, and their position for stochastic rounding.
 struct Rounded {
   Rounding rounding{};
-  Place place{};
+  DrawPosition position{};
 };
 
 namespace detail {

@@ -18,14 +18,14 @@
 namespace SOMA_NAMESPACE::nn {
 
 SOMA_INLINE void ClassCandidates::begin(std::size_t room) {
-  for (const std::int32_t id : chosen_) place_[static_cast<std::size_t>(id)] = none;
+  for (const std::int32_t id : chosen_) position_[static_cast<std::size_t>(id)] = none;
   chosen_.clear();
   room_ = room;
 }
 
 SOMA_INLINE void ClassCandidates::add(std::size_t id) {
-  if (place_[id] != none) return;
-  place_[id] = taken;
+  if (position_[id] != none) return;
+  position_[id] = taken;
   chosen_.push_back(static_cast<std::int32_t>(id));
 }
 
@@ -36,33 +36,34 @@ SOMA_INLINE void ClassCandidates::add_colliding(const ClassIndex& index,
                                                 std::size_t count, std::size_t first,
                                                 std::size_t last, std::uint64_t step) {
   if (parts_.empty()) parts_.resize(1);
-  count_hits(index, buckets, count, first, last, 0, place_.size(), parts_[0]);
+  count_hits(index, buckets, count, first, last, 0, position_.size(), parts_[0]);
   take_found(std::span(parts_).first(1), step);
 }
 
 SOMA_INLINE void ClassCandidates::add_colliding(Context& context, const ClassIndex& index,
                                                 std::span<const std::uint16_t> buckets,
                                                 std::size_t count, std::uint64_t step) {
-  const std::size_t tasks = soma::detail::worthwhile_tasks(
-      context, place_.size(), index.tables() * count * 64, soma::detail::operations_worth_a_task);
+  const std::size_t tasks =
+      soma::detail::worthwhile_tasks(context, position_.size(), index.tables() * count * 64,
+                                     soma::detail::operations_worth_a_task);
   if (parts_.size() < tasks) parts_.resize(tasks);
   parallel(context, static_cast<int>(tasks), [&](int number) {
     const auto task = static_cast<std::size_t>(number);
     count_hits(index, buckets, count, 0, count,
-               soma::detail::even_border(place_.size(), tasks, task),
-               soma::detail::even_border(place_.size(), tasks, task + 1), parts_[task]);
+               soma::detail::even_border(position_.size(), tasks, task),
+               soma::detail::even_border(position_.size(), tasks, task + 1), parts_[task]);
   });
   take_found(std::span(parts_).first(tasks), step);
 }
 
 SOMA_INLINE void ClassCandidates::fill(DrawSequence draws) {
-  while (chosen_.size() < room_) add(draws.below(static_cast<std::uint32_t>(place_.size())));
+  while (chosen_.size() < room_) add(draws.below(static_cast<std::uint32_t>(position_.size())));
 }
 
 SOMA_INLINE std::span<const std::int32_t> ClassCandidates::ascending() {
   std::sort(chosen_.begin(), chosen_.end());
   for (std::size_t i = 0; i < chosen_.size(); ++i)
-    place_[static_cast<std::size_t>(chosen_[i])] = static_cast<std::int32_t>(i);
+    position_[static_cast<std::size_t>(chosen_[i])] = static_cast<std::int32_t>(i);
   return chosen_;
 }
 
@@ -72,7 +73,7 @@ SOMA_INLINE void ClassCandidates::count_hits(const ClassIndex& index,
                                              std::size_t least, std::size_t end, Found& found) {
   found.ids.clear();
   std::uint16_t most = 0;
-  const bool all = least == 0 && end == place_.size();
+  const bool all = least == 0 && end == position_.size();
   for (std::size_t table = 0; table < index.tables(); ++table)
     for (std::size_t i = first; i < last; ++i) {
       std::span<const std::uint32_t> ids = index.bucket(table, buckets[table * count + i]);

@@ -94,7 +94,7 @@ SOMA_INLINE ClassSet ClassSampler::sample(const data::LabelLists& batch,
   set.classes = Tensor::from(context_, std::span<const std::int64_t>(wide), Shape{wide.size()});
   set.labels.offsets = part.offsets;
   set.labels.ids = Tensor::empty(context_, part.ids.shape(), DType::int32);
-  put_places(chosen, part.ids.span<std::int32_t>(), set.labels.ids.mutable_data<std::int32_t>());
+  put_positions(chosen, part.ids.span<std::int32_t>(), set.labels.ids.mutable_data<std::int32_t>());
   note_changed(ids);
   times_.choosing += static_cast<double>(monotonic_nanoseconds() - start) * 1e-9;
   return set;
@@ -118,7 +118,7 @@ SOMA_INLINE ClassSets ClassSampler::sample_each(const data::LabelLists& labels,
   sets.labels.offsets = labels.offsets;
   sets.labels.ids = Tensor::empty(context_, labels.ids.shape(), DType::int32);
   auto* ids = sets.classes.rows.mutable_data<std::int32_t>();
-  auto* places = sets.labels.ids.mutable_data<std::int32_t>();
+  auto* positions = sets.labels.ids.mutable_data<std::int32_t>();
   const std::span<const std::int64_t> offsets = labels.offsets.span<std::int64_t>();
   const std::size_t tasks = soma::detail::worthwhile_tasks(context_, points, points * size * 32,
                                                            soma::detail::operations_worth_a_task);
@@ -134,7 +134,7 @@ SOMA_INLINE ClassSets ClassSampler::sample_each(const data::LabelLists& labels,
       own.fill(draws(step, i + 1));
       const std::span<const std::int32_t> set = own.ascending();
       std::copy(set.begin(), set.end(), ids + i * size);
-      put_places(own, labels.list(i), places + offsets[i]);
+      put_positions(own, labels.list(i), positions + offsets[i]);
     }
   });
   note_changed(sets.classes.rows.span<std::int32_t>());
@@ -190,11 +190,12 @@ SOMA_INLINE void ClassSampler::refuse_labels(std::string_view whose, std::size_t
        "at most the set's " + std::to_string(options_.set) + " (a larger set, smaller batches)");
 }
 
-SOMA_INLINE void ClassSampler::put_places(const ClassCandidates& chosen,
-                                          std::span<const std::int32_t> labels,
-                                          std::int32_t* places) {
-  // Places ascend with labels.
-  for (const std::int32_t label : labels) *places++ = chosen.place(static_cast<std::size_t>(label));
+SOMA_INLINE void ClassSampler::put_positions(const ClassCandidates& chosen,
+                                             std::span<const std::int32_t> labels,
+                                             std::int32_t* positions) {
+  // Positions ascend with labels.
+  for (const std::int32_t label : labels)
+    *positions++ = chosen.position(static_cast<std::size_t>(label));
 }
 
 SOMA_INLINE DrawSequence ClassSampler::draws(std::uint32_t step, std::uint64_t whose) const {

@@ -25,10 +25,10 @@ SOMA_INLINE void Later::make(Context& context, const Parameters& parameters) con
     for (const Replacement& each : waiting.replacements)
       each.fill(context, each.from,
                 each.whole() ? made : made.slice(0, each.first_row, each.last_row));
-    if (!waiting.places.empty()) {
+    if (!waiting.indices.empty()) {
       const Tensor before = clone(context, made);
-      for (std::size_t i = 0; i < waiting.places.size(); ++i)
-        copy(before.slice(0, waiting.places[i], waiting.places[i] + 1), made.slice(0, i, i + 1));
+      for (std::size_t i = 0; i < waiting.indices.size(); ++i)
+        copy(before.slice(0, waiting.indices[i], waiting.indices[i] + 1), made.slice(0, i, i + 1));
     }
     if (made.dtype() != dtype)
       made = run(context, *context.built_in().cast, CastSetting{.dtype = dtype}, {made})[0];
@@ -46,8 +46,8 @@ SOMA_INLINE void Later::replace(const Parameter& rows, const Tensor& from, Fill 
 }
 
 SOMA_INLINE void Later::order_rows(const Parameter& parameter,
-                                   const std::vector<std::size_t>& places) {
-  waiting_[find("Later::order_rows", parameter)].places = places;
+                                   const std::vector<std::size_t>& indices) {
+  waiting_[find("Later::order_rows", parameter)].indices = indices;
 }
 
 SOMA_INLINE std::size_t Later::find(std::string_view operation, const Parameter& parameter) const {

@@ -15,11 +15,11 @@ SOMA_INLINE bool ProductSite::defined() const { return path_.defined(); }
 
 SOMA_INLINE std::string_view ProductSite::path() const { return path_.view(); }
 
-SOMA_INLINE Var linear_at(const ProductSite& place, Tape& tape, const Var& x, const Var& weight,
+SOMA_INLINE Var linear_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
                           const Var& bias, const LinearSetting& setting, const Var& residual) {
   ProductFormats* known = tape.options().precision;
   LinearFormats* formats =
-      known == nullptr || !place.defined() ? nullptr : known->formats(place.path(), place.edge());
+      known == nullptr || !site.defined() ? nullptr : known->formats(site.path(), site.edge());
   if (formats == nullptr) return linear(tape, x, weight, bias, setting, residual);
   return tape.apply(*formats->product,
                     QuantizedLinearSetting{.activation = setting.activation,

@@ -127,8 +127,8 @@ inline double attention_backward_operations(const OperatorCall& call) {
 inline void attention_host(const OperatorCall& call) {
   const MatrixTarget out = target(call.outputs[0]);
   for_each_head(call, attention_inputs(call.inputs), call.outputs[1].mutable_data<float>(),
-                [&](AttentionArgs& args, const HeadPlace& place) {
-                  args.out = part(out, place.query_row, place.column);
+                [&](AttentionArgs& args, const HeadPosition& position) {
+                  args.out = part(out, position.query_row, position.column);
                   call.context.kernels().attention.forward(args);
                 });
 }
@@ -151,14 +151,14 @@ inline void attention_backward_host(const OperatorCall& call) {
   const MatrixTarget dq = inputs.apart ? target(call.outputs[1]) : dqkv;
   // The kernel's pointer serves both directions; backward only reads through it.
   auto* log_sum_exp = const_cast<float*>(call.inputs[2].data<float>());
-  for_each_head(call, inputs, log_sum_exp, [&](AttentionArgs& args, const HeadPlace& place) {
-    args.forward_out = part(operand(out), place.query_row, place.column);
-    args.dout = part(operand(dout), place.query_row, place.column);
-    args.dq = part(dq, place.query_row, place.column);
-    args.dk = part(dqkv, place.row, inputs.first_key + place.column);
-    args.dv = part(dqkv, place.row, inputs.first_value + place.column);
-    clear_rows(args.dk, args.keys, place.keys, args.width);
-    clear_rows(args.dv, args.keys, place.keys, args.width);
+  for_each_head(call, inputs, log_sum_exp, [&](AttentionArgs& args, const HeadPosition& position) {
+    args.forward_out = part(operand(out), position.query_row, position.column);
+    args.dout = part(operand(dout), position.query_row, position.column);
+    args.dq = part(dq, position.query_row, position.column);
+    args.dk = part(dqkv, position.row, inputs.first_key + position.column);
+    args.dv = part(dqkv, position.row, inputs.first_value + position.column);
+    clear_rows(args.dk, args.keys, position.keys, args.width);
+    clear_rows(args.dv, args.keys, position.keys, args.width);
     call.context.kernels().attention.backward(args);
   });
 }

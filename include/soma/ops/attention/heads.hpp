@@ -116,10 +116,10 @@ class QueryRows {
   HeapVector<std::size_t> mask_begins_;
 };
 
-// The place of a head of a sequence: its first row of keys and values, and of queries and the
+// The position of a head of a sequence: its first row of keys and values, and of queries and the
 // result; and its first column, which is the same in queries, keys, values and the result. `keys`:
 // rows of keys and values with the padding, which the kernel does not see.
-struct HeadPlace {
+struct HeadPosition {
   std::size_t row, query_row, column, keys;
 };
 
@@ -132,8 +132,8 @@ inline void clear_rows(const MatrixTarget& target, std::size_t begin, std::size_
                 width * bytes);
 }
 
-// Calls run(args, place) for each sequence and head, with the arguments that forward and backward
-// share. The executor gets parts of about equal cost.
+// Calls run(args, position) for each sequence and head, with the arguments that forward and
+// backward share. The executor gets parts of about equal cost.
 template <class Run>
 void for_each_head(const OperatorCall& call, const AttentionInputs& inputs, float* log_sum_exp,
                    const Run& run_head) {
@@ -170,19 +170,19 @@ void for_each_head(const OperatorCall& call, const AttentionInputs& inputs, floa
           .keys = setting.causal ? sequences.length(sequence) : sequences.used(sequence),
           .width = width};
       if (args.queries == 0 && args.keys == 0) continue;
-      const HeadPlace place{.row = sequences.begin(sequence),
-                            .query_row = queries.begin(sequence),
-                            .column = head * width,
-                            .keys = sequences.length(sequence)};
+      const HeadPosition position{.row = sequences.begin(sequence),
+                                  .query_row = queries.begin(sequence),
+                                  .column = head * width,
+                                  .keys = sequences.length(sequence)};
       const MatrixOperand all = operand(inputs.all);
-      args.q = part(operand(inputs.q), place.query_row, place.column);
-      args.k = part(all, place.row, inputs.first_key + place.column);
-      args.v = part(all, place.row, inputs.first_value + place.column);
+      args.q = part(operand(inputs.q), position.query_row, position.column);
+      args.k = part(all, position.row, inputs.first_key + position.column);
+      args.v = part(all, position.row, inputs.first_value + position.column);
       args.scale = scale;
       args.causal = setting.causal;
       args.mask = queries.mask(sequence);
       args.bf16_products = most_args.bf16_products;
-      args.log_sum_exp = log_sum_exp + head * queries.rows() + place.query_row;
+      args.log_sum_exp = log_sum_exp + head * queries.rows() + position.query_row;
       args.workspace = memory.data() + task * workspace;
       args.dropout.threshold = dropout_threshold(setting.dropout);
       if (drops) {
@@ -191,7 +191,7 @@ void for_each_head(const OperatorCall& call, const AttentionInputs& inputs, floa
         args.dropout.draw = setting.dropout.draw;
         args.dropout.draw.index = attention_index(sequences.ordinal(sequence), head, 0, 0);
       }
-      run_head(args, place);
+      run_head(args, position);
     }
   });
 }

@@ -52,7 +52,7 @@ inline void check_gather_index(const Tensor& index, std::size_t size) {
            std::to_string(at), "0 to " + std::to_string(size) + " - 1");
 }
 
-// Calls move(y, x) with the places of each element of y; the elements of a line are in ascending
+// Calls move(y, x) with the indices of each element of y; the elements of a line are in ascending
 // order.
 template <class Move>
 void for_gathered(Context& context, const Along& x, const Along& y, const Tensor& index,

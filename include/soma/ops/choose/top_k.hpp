@@ -93,7 +93,7 @@ inline void top_k_numbers(const OperatorCall& call, const Along& along, const fl
              });
 }
 
-// Calls move(place of output element, place in x) for all chosen elements.
+// Calls move(index of output element, index in x) for all chosen elements.
 template <class Move>
 void for_chosen(Context& context, const Along& along, std::size_t k, const std::int64_t* chosen,
                 const Move& move) {

@@ -1,7 +1,7 @@
 #pragma once
 // Dropout ("Dropout: A Simple Way to Prevent Neural Networks from Overfitting", Srivastava et al.,
-// 2014), inverted: y = x / (1 - p) where kept, else 0. The draw and the logical place of an element
-// decide if it is dropped, so no mask is stored: the gradient is the same operator on dy.
+// 2014), inverted: y = x / (1 - p) where kept, else 0. The draw and the logical position of an
+// element decide if it is dropped, so no mask is stored: the gradient is the same operator on dy.
 
 #include <soma/ops/run.hpp>
 #include <soma/ops/samples.hpp>

@@ -187,8 +187,8 @@ class AdafactorStep {
     std::byte* weights = weight.mutable_raw();
     const std::size_t elements = weight.elements();
     const std::size_t columns = weight.rank() == 0 ? 1 : elements / weight.size(0);
-    const DrawPlaces places(setting_, columns);
-    const bool by_row = places.rows_apart();
+    const DrawIndices indices(setting_, columns);
+    const bool by_row = indices.rows_apart();
     const std::size_t block = by_row ? columns : 4096, blocks = (elements + block - 1) / block;
     const double decay = rounded(setting_.rate * static_cast<double>(setting_.weight_decay));
     if (decay != 0) {  // both at once, so that a weight is rounded once
@@ -204,7 +204,7 @@ class AdafactorStep {
     for_ranges(context_, blocks, block * 4, [&](std::size_t begin, std::size_t end) {
       for (std::size_t i = begin; i < end; ++i) {
         const StepRun run{.begin = i * block,
-                          .draw_index = places.any() ? places.at(by_row ? i : i * block) : 0};
+                          .draw_index = indices.any() ? indices.at(by_row ? i : i * block) : 0};
         LambArgs args{.count = (std::min)(block, elements - i * block)};
         args.weight = state_run(weight, weights, setting_.weight, setting_, StepSite::weight, run);
         args.update = u_ + run.begin;

@@ -52,10 +52,10 @@ inline bool draws(const Rounding& rounding) { return rounding.mode == RoundingMo
 // The logical indices at which the elements of a parameter draw. Element (row, column) of the
 // parameter as a matrix draws at parameter_index(row, column). In the second mapping a matrix of
 // one column, such as a bias, counts as one row, so that its elements share blocks.
-class DrawPlaces {
+class DrawIndices {
  public:
   template <class Setting>
-  DrawPlaces(const Setting& setting, std::size_t columns) {
+  DrawIndices(const Setting& setting, std::size_t columns) {
     const auto look_at = [this](const Rounding& rounding) {
       any_ = any_ || draws(rounding);
       ars_ = ars_ || (draws(rounding) && rounding.draws == DrawMapping::ars);
@@ -115,17 +115,17 @@ void for_step_runs(const OperatorCall& call, const Setting& setting, const Step&
   const std::size_t elements = weight.elements();
   const std::size_t columns =
       weight.rank() == 0 ? 1 : weight.elements() / (std::max)(weight.size(0), std::size_t{1});
-  const DrawPlaces places(setting, columns);
+  const DrawIndices indices(setting, columns);
   const GradientRun gradient{.data = values.raw(),
                              .dtype = values.dtype(),
                              .factor = setting.gradient_factor,
                              .sparse = rows.defined()};
   const auto elements_from = [&](std::size_t element) { return values.raw() + element * width; };
-  if (!rows.defined() && !places.rows_apart()) {
-    if (places.any()) static_cast<void>(places.at(setting.first_row + elements));
+  if (!rows.defined() && !indices.rows_apart()) {
+    if (indices.any()) static_cast<void>(indices.at(setting.first_row + elements));
     for_ranges(context, elements, 16, [&](std::size_t begin, std::size_t end) {
       StepRun run{.begin = begin, .rows = {.columns = end - begin}, .gradient = gradient};
-      if (places.any()) run.draw_index = places.at(setting.first_row + begin);
+      if (indices.any()) run.draw_index = indices.at(setting.first_row + begin);
       run.gradient.data = elements_from(begin);
       step(run);
     });
@@ -133,7 +133,7 @@ void for_step_runs(const OperatorCall& call, const Setting& setting, const Step&
   }
   if (columns == 0) return;
   static_cast<void>(parameter_index(setting.first_row + elements / columns, columns));
-  const std::uint64_t draw_stride = places.any() ? places.stride() : columns;
+  const std::uint64_t draw_stride = indices.any() ? indices.stride() : columns;
   const std::span<const std::int64_t> touched = touched_rows(weight, rows);
   const auto before = [&](std::size_t row) {  // so many of them
     return static_cast<std::size_t>(
@@ -145,7 +145,7 @@ void for_step_runs(const OperatorCall& call, const Setting& setting, const Step&
                 .first_row = begin,
                 .rows = {end - begin, columns, draw_stride},
                 .gradient = gradient,
-                .draw_index = places.at(setting.first_row + begin)};
+                .draw_index = indices.at(setting.first_row + begin)};
     const std::size_t first = rows.defined() ? before(begin) : begin;
     run.gradient.data = elements_from(first * columns);
     if (rows.defined()) run.gradient.rows = touched.subspan(first, before(end) - first);
@@ -274,8 +274,8 @@ inline void lamb_host(const OperatorCall& call) {
   const std::size_t elements = weight.elements();
   const std::size_t columns = weight.rank() == 0 || elements == 0 ? 1 : elements / weight.size(0);
   // Blocks are rows, or runs of many elements if rows have no meaning for the step.
-  const DrawPlaces places(setting, columns);
-  const bool by_row = places.rows_apart();
+  const DrawIndices indices(setting, columns);
+  const bool by_row = indices.rows_apart();
   const std::size_t block = by_row ? columns : 4096;
   const std::size_t blocks = (elements + block - 1) / block;
   const auto args_of = [&](std::size_t index) {
@@ -285,7 +285,7 @@ inline void lamb_host(const OperatorCall& call) {
         .gradient = {.data = gradient.raw() + index * block * size_of(gradient.dtype()),
                      .dtype = gradient.dtype(),
                      .factor = setting.gradient_factor},
-        .draw_index = places.any() ? places.at(by_row ? index : index * block) : 0};
+        .draw_index = indices.any() ? indices.at(by_row ? index : index * block) : 0};
     LambArgs args{.count = run.rows.columns};
     args.weight = state_run(weight, weights, setting.weight, setting, StepSite::weight, run);
     args.m = state_run(m, firsts, setting.state, setting, StepSite::first, run);

@@ -31,7 +31,7 @@ inline numeric::Inspection inspect_conversion(Context& context, const Tensor& x,
   const std::size_t rows = before.shape().rows(), columns = before.shape().columns();
   const ScaleGrid grid =
       scale_grid(scaled ? quantizer.scaling.granularity : Granularity::tensor, rows, columns);
-  // Groups along tokens start anew at shards, so rows alone do not determine the place of their
+  // Groups along tokens start anew at shards, so rows alone do not determine the index of their
   // scales.
   const bool located = scales.elements() == grid.size() && !setting.along_rows;
   const double largest = decode(quantizer.format, quantizer.format.max_finite_code());

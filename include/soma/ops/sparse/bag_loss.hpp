@@ -1,6 +1,6 @@
 #pragma once
 // Softmax cross entropy of bags of logits with lists of labels: each bag is a row of its own
-// length, whose labels are places in it. It is the loss for sets of classes that each sample
+// length, whose labels are positions in it. It is the loss for sets of classes that each sample
 // chooses for itself; with all classes in every bag it equals list_loss. Needs add_sparse(context).
 
 #include <soma/kernels/table.hpp>

@@ -34,18 +34,18 @@ inline void sort_by_upper_half(HeapVector<std::uint64_t>& numbers, int bits, Hea
   const int width = (bits + passes - 1) / passes;
   const std::uint64_t mask = (std::uint64_t{1} << width) - 1;
   HeapVector<std::uint64_t> other(numbers.size(), heap);
-  HeapVector<std::uint32_t> places(heap);
+  HeapVector<std::uint32_t> positions(heap);
   for (int pass = 0; pass < passes; ++pass) {
     const int shift = 32 + pass * width;
-    places.clear();
-    places.resize(static_cast<std::size_t>(mask) + 1);
-    std::fill(places.begin(), places.end(), 0u);
+    positions.clear();
+    positions.resize(static_cast<std::size_t>(mask) + 1);
+    std::fill(positions.begin(), positions.end(), 0u);
     for (const std::uint64_t number : numbers)
-      ++places[static_cast<std::size_t>(number >> shift & mask)];
+      ++positions[static_cast<std::size_t>(number >> shift & mask)];
     std::uint32_t before = 0;
-    for (std::uint32_t& place : places) before += std::exchange(place, before);
+    for (std::uint32_t& position : positions) before += std::exchange(position, before);
     for (const std::uint64_t number : numbers)
-      other[places[static_cast<std::size_t>(number >> shift & mask)]++] = number;
+      other[positions[static_cast<std::size_t>(number >> shift & mask)]++] = number;
     std::swap(numbers, other);
   }
 }
@@ -65,7 +65,7 @@ inline BagOccurrences bag_occurrences(Context& context, const Tensor& ids, const
   // Each task sorts the ids of a range of rows.
   struct Part {
     explicit Part(Heap& heap) : keys(heap) {}
-    HeapVector<std::uint64_t> keys;  // id, and place in the batch
+    HeapVector<std::uint64_t> keys;  // id, and position in the batch
     std::size_t distinct = 0;
   };
   const std::size_t tasks = worthwhile_tasks(context, count, count * 8, operations_worth_a_task);
@@ -119,9 +119,9 @@ inline BagOccurrences bag_occurrences(Context& context, const Tensor& ids, const
     }
     const HeapVector<std::uint64_t>& keys = parts[task].keys;
     for (std::size_t i = 0; i < keys.size(); ++i, ++at) {
-      const auto place = static_cast<std::size_t>(keys[i] & 0xFFFFFFFFu);
-      list[at] = bag_of[place];
-      if (factors != nullptr) factors[at] = given[place];
+      const auto position = static_cast<std::size_t>(keys[i] & 0xFFFFFFFFu);
+      list[at] = bag_of[position];
+      if (factors != nullptr) factors[at] = given[position];
       if (i != 0 && keys[i] >> 32 == keys[i - 1] >> 32) continue;
       id[row] = static_cast<std::int64_t>(keys[i] >> 32);
       start[row++] = static_cast<std::int64_t>(at);

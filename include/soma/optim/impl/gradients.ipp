@@ -48,7 +48,7 @@ SOMA_INLINE double SquaredBlocks::sum() const {
   return waiting[0];
 }
 
-SOMA_INLINE std::size_t SquaredBlocks::place(std::size_t row, const RowBlock& own) const {
+SOMA_INLINE std::size_t SquaredBlocks::index_of(std::size_t row, const RowBlock& own) const {
   if (row <= first_) return own.begin;
   row -= first_;
   if (numbers_ == nullptr) return (std::clamp)(row, own.begin, own.end());
@@ -71,7 +71,7 @@ SOMA_INLINE double SquaredBlocks::squares_of(const Kernels& kernels, const RowBl
     kernels.reduce.sum_squares(args);
     return args.result;
   }
-  const std::size_t middle = place(block.upper().begin, own);
+  const std::size_t middle = index_of(block.upper().begin, own);
   const RowBlock lower{own.begin, middle - own.begin}, upper{middle, own.end() - middle};
   if (lower.rows == 0) return squares_of(kernels, block.upper(), upper);
   if (upper.rows == 0) return squares_of(kernels, block.lower(), lower);
@@ -85,7 +85,7 @@ SOMA_INLINE void SquaredBlocks::add_pieces(const RowBlock& block, const RowBlock
     pieces_.push_back({block, own, 0, 0});
     return;
   }
-  const std::size_t middle = place(block.upper().begin, own);
+  const std::size_t middle = index_of(block.upper().begin, own);
   add_pieces(block.lower(), {own.begin, middle - own.begin});
   add_pieces(block.upper(), {middle, own.end() - middle});
   if (middle != own.begin && middle != own.end()) ++pieces_.back().sums;

@@ -73,14 +73,14 @@ SOMA_INLINE void broadcast(Communicator& communicator, std::span<std::byte> byte
          "one of " + std::to_string(size) + " ranks");
   // Counted from the root, a rank receives from the rank without its highest bit, and then sends to
   // the ranks with one more bit above.
-  const int place = (communicator.rank() - root + size) % size;
+  const int index = (communicator.rank() - root + size) % size;
   const auto at = [&](int other) { return (other + root) % size; };
   int distance = 1;
-  for (; distance <= place; distance *= 2) {
+  for (; distance <= index; distance *= 2) {
   }
-  if (place != 0) communicator.receive(at(place - distance / 2), collective_tag, bytes);
-  for (; distance < size - place; distance *= 2)
-    communicator.send(at(place + distance), collective_tag, bytes);
+  if (index != 0) communicator.receive(at(index - distance / 2), collective_tag, bytes);
+  for (; distance < size - index; distance *= 2)
+    communicator.send(at(index + distance), collective_tag, bytes);
 }
 
 }  // namespace SOMA_NAMESPACE

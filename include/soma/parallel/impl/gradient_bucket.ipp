@@ -31,14 +31,14 @@ SOMA_INLINE GradientBucket::GradientBucket(Heap& heap, Context& context, Communi
       gather_(communicator, tag) {}
 
 SOMA_INLINE std::size_t GradientBucket::add(Tensor values, const RowPartition& rows,
-                                            std::uint64_t place) {
+                                            std::uint64_t index) {
   const std::size_t begin = own_elements_;
   elements_ += values.elements();
   own_elements_ +=
       setting_.keep_own_rows
           ? rows.part(communicator_.rank(), communicator_.size()).count * rows.row_elements()
           : values.elements();
-  addends_.push_back({std::move(values), rows, place});
+  addends_.push_back({std::move(values), rows, index});
   return begin;
 }
 
@@ -47,15 +47,15 @@ SOMA_INLINE void GradientBucket::close() {
   std::size_t next = 0;
   const auto copy = [&](const Addend& addend, std::size_t begin, std::size_t count) {
     if (count == 0) return;
-    runs_.push_back({next, addend.place + begin});
+    runs_.push_back({next, addend.index + begin});
     std::memcpy(values_.mutable_data<float>() + next, addend.values.data<float>() + begin,
                 count * sizeof(float));
     next += count;
   };
   for (Addend& addend : addends_) addend.values = contiguous(context_, addend.values);
   const int ranks = setting_.keep_own_rows ? communicator_.size() : 1;
-  for (int place = 0; place < ranks; ++place) {
-    const auto rank = static_cast<int>(place_of_part(place, ranks));  // and the other way round
+  for (int index = 0; index < ranks; ++index) {
+    const auto rank = static_cast<int>(index_of_part(index, ranks));  // and the other way round
     for (const Addend& addend : addends_) {
       const Part rows = addend.rows.part(rank, ranks);
       copy(addend, rows.begin * addend.rows.row_elements(),

@@ -142,7 +142,7 @@ SOMA_INLINE Tensor GradientReducer::all_rows(std::span<const std::int64_t> mine)
     if (i == own) before = total;
     total += counts[i];
   }
-  // Each rank has its part of the list at its place among zeros: the sum is the whole list.
+  // Each rank has its part of the list at its position among zeros: the sum is the whole list.
   HeapVector<std::uint64_t> rows(total, context_.heap());
   for (std::size_t i = 0; i < mine.size(); ++i)
     rows[before + i] = static_cast<std::uint64_t>(mine[i]);

@@ -30,7 +30,7 @@ SOMA_INLINE void GradientRounding::round(std::size_t begin, std::span<float> sum
     const std::size_t first = (std::max)(runs_[i].begin, begin);
     const std::size_t last = i + 1 < runs_.size() ? (std::min)(runs_[i + 1].begin, end) : end;
     if (first >= last) continue;
-    draw.index = runs_[i].place + (first - runs_[i].begin);
+    draw.index = runs_[i].index + (first - runs_[i].begin);
     convert(context_,
             code_span(formats::fp32, std::as_bytes(sums.subspan(first - begin, last - first))),
             code_span(quantizer_.format,

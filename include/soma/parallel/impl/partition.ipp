@@ -19,10 +19,10 @@ SOMA_INLINE void check_ranks(int ranks, std::size_t shards) {
          "a power of two up to the number of shards, " + std::to_string(shards));
 }
 
-SOMA_INLINE std::size_t place_of_part(int rank, int ranks) {
-  std::size_t place = 0;
-  for (int bit = 1; bit < ranks; bit *= 2) place = 2 * place + ((rank & bit) != 0 ? 1 : 0);
-  return place;
+SOMA_INLINE std::size_t index_of_part(int rank, int ranks) {
+  std::size_t index = 0;
+  for (int bit = 1; bit < ranks; bit *= 2) index = 2 * index + ((rank & bit) != 0 ? 1 : 0);
+  return index;
 }
 
 SOMA_INLINE Part owned_shards(std::size_t shards, int rank, int ranks) {

@@ -8,18 +8,18 @@
 
 namespace SOMA_NAMESPACE {
 
-SOMA_INLINE PipelinePlace pipeline_place(std::size_t rank, std::size_t ranks,
-                                         std::size_t partitions, Placement placement) {
+SOMA_INLINE PipelinePosition pipeline_position(std::size_t rank, std::size_t ranks,
+                                               std::size_t partitions, Placement placement) {
   const std::size_t replicas = ranks / partitions;
-  return placement == Placement::cluster ? PipelinePlace{rank % partitions, rank / partitions}
-                                         : PipelinePlace{rank / replicas, rank % replicas};
+  return placement == Placement::cluster ? PipelinePosition{rank % partitions, rank / partitions}
+                                         : PipelinePosition{rank / replicas, rank % replicas};
 }
 
-SOMA_INLINE std::size_t pipeline_rank(PipelinePlace place, std::size_t ranks,
+SOMA_INLINE std::size_t pipeline_rank(PipelinePosition position, std::size_t ranks,
                                       std::size_t partitions, Placement placement) {
   const std::size_t replicas = ranks / partitions;
-  return placement == Placement::cluster ? place.replica * partitions + place.stage
-                                         : place.stage * replicas + place.replica;
+  return placement == Placement::cluster ? position.replica * partitions + position.stage
+                                         : position.stage * replicas + position.replica;
 }
 
 }  // namespace SOMA_NAMESPACE

@@ -26,12 +26,12 @@ SOMA_INLINE Part RowPartition::part(int rank, int ranks) const {
   const std::size_t begin = (std::clamp)(all.begin, first_, last_);
   const std::size_t end = (std::clamp)(all.end(), first_, last_);
   if (!sparse_) return {begin - first_, end - begin};
-  const auto place = [&](std::size_t row) {
+  const auto index = [&](std::size_t row) {
     const auto number = static_cast<std::int64_t>(row - first_);
     return static_cast<std::size_t>(std::lower_bound(present_.begin(), present_.end(), number) -
                                     present_.begin());
   };
-  return {place(begin), place(end) - place(begin)};
+  return {index(begin), index(end) - index(begin)};
 }
 
 }  // namespace SOMA_NAMESPACE

@@ -115,7 +115,7 @@ class AttentionForward {
            .reduce_result = key + keys == length ? &total : nullptr});
       if (threshold_ != 0)
         core_.vector.dropout(kept, exponentials, threshold_,
-                             head.place(setting_.dropout.draw, query, key));
+                             head.position(setting_.dropout.draw, query, key));
       const Tile turned =
           turned_.rows(0, (std::min)(keys, lanes)).columns(0, blocks_of(keys) * queries);
       turner_.turn(turned, queries, keys, [&](std::size_t, std::size_t) { return kept; });

@@ -198,11 +198,11 @@ class AttentionBackward {
                     {turned_values_, key_row, keys, inputs_.first_value + head.column}, width_);
     Tile kept = gradients;
     if (threshold_ != 0) {
-      const neuroncore::Place place = head.place(setting_.dropout.draw, query, key);
+      const neuroncore::DrawPosition position = head.position(setting_.dropout.draw, query, key);
       kept = block(kept_, queries, keys);
-      core_.vector.dropout(kept, gradients, threshold_, place);
+      core_.vector.dropout(kept, gradients, threshold_, position);
       if (weights)
-        core_.vector.dropout(block(weights_, queries, keys), probabilities, threshold_, place);
+        core_.vector.dropout(block(weights_, queries, keys), probabilities, threshold_, position);
     } else if (weights) {
       core_.scalar.copy(block(weights_, queries, keys), probabilities);
     }

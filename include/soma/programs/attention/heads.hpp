@@ -33,7 +33,7 @@ struct Head {
   const std::uint64_t* indices;
 
   // The words of probabilities from (query, key) on.
-  neuroncore::Place place(Draw draw, std::size_t query, std::size_t key) const {
+  neuroncore::DrawPosition position(Draw draw, std::size_t query, std::size_t key) const {
     draw.index = key;
     if (pack.length <= lanes) return {.draw = draw, .partition_indices = indices + query};
     draw.index += *indices + (query << 16);

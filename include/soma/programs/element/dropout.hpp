@@ -1,6 +1,6 @@
 #pragma once
 // Dropout: the Vector engine zeroes elements, the Scalar engine scales the others. The random draws
-// depend on the element's logical place, not on its tile.
+// depend on the element's logical position, not on its tile.
 
 #include <soma/ops/element/dropout.hpp>
 #include <soma/programs/pieces.hpp>
@@ -23,7 +23,7 @@ inline void dropout(Core& core, const OperatorCall& call) {
       if (args.threshold == 0) {
         core.scalar.copy(result, source);
       } else {
-        core.vector.dropout(source, source, args.threshold, place_of(args, row, column));
+        core.vector.dropout(source, source, args.threshold, position_of(args, row, column));
         core.scalar.activation(result, source, Function::copy, {.scale = args.keep_scale});
       }
       core.dma.queue(store_queue)

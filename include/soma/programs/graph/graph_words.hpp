@@ -14,7 +14,7 @@ namespace SOMA_NAMESPACE {
 
 // Each call as "relu [4, 8] fp32 -> [4, 8] fp32 (settings 1234)": the operator, its inputs and
 // outputs, and a hash of their strides, its sequences and its settings. Where in a storage tensors
-// begin is left out: parts of one batch begin at different places.
+// begin is left out: parts of one batch begin at different positions.
 void log_graph(GraphLog& log, std::span<const RecordedCall> calls);
 
 }  // namespace SOMA_NAMESPACE

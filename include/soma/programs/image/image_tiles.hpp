@@ -86,8 +86,8 @@ void for_output_tiles(std::size_t images, const Extent& height, const Extent& wi
   });
 }
 
-// The pixels of an image that some outputs read through some positions: their place in the patch.
-// The rest of the patch is padding.
+// The pixels of an image that some outputs read through some positions: their position in the
+// patch. The rest of the patch is padding.
 struct PatchSpan {
   std::size_t size, begin, end, pixel;  // [begin, end) of the patch are pixels from `pixel` on
 

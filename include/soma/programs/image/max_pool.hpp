@@ -253,7 +253,7 @@ inline void max_pool_backward(Core& core, const OperatorCall& call) {
   const std::size_t planes = dx.size(0), most = (std::min)(planes, lanes);
   Pair results(core, DType::fp32, most, rows.size * columns.size);
   Pair gradients(core, DType::fp32, most, down * across);
-  Pair places(core, DType::int32, most, down * across);
+  Pair positions(core, DType::int32, most, down * across);
   const Tile number = core.sbuf.tile(DType::int32, most, rows.size * columns.size);
   const Tile parts = core.sbuf.tile(DType::fp32, most, down * across);
   const Tile chosen = core.sbuf.tile(DType::uint8, most, down * across);
@@ -268,12 +268,12 @@ inline void max_pool_backward(Core& core, const OperatorCall& call) {
       return tile.rows(0, plane.size).columns(0, wr.size * wc.size).reshape({wr.size, wc.size});
     };
     const Tile gradient = gradients.next(plane.size, wr.size * wc.size);
-    const Tile place = places.next(plane.size, wr.size * wc.size);
+    const Tile position = positions.next(plane.size, wr.size * wc.size);
     const auto load = [&](const Tile& tile, const Tensor& from) {
       core.dma.load(tile, pixels_of(hbm(from).rows(plane.begin, plane.end()), wr, wc));
     };
     load(gradient, dy);
-    load(place, indices);
+    load(position, indices);
     for (std::size_t p = height.kernel * width.kernel; p-- > 0;) {
       const WindowRun over_rows(height, wr, p / width.kernel, r);
       const WindowRun over_columns(width, wc, p % width.kernel, c);
@@ -286,11 +286,11 @@ inline void max_pool_backward(Core& core, const OperatorCall& call) {
       };
       const Tile here = of_windows(chosen), part = of_windows(parts), sum = of_pixels(result);
       if (exact) {
-        core.vector.tensor_tensor(here, of_windows(place), of_pixels(numbered), Alu::equal);
+        core.vector.tensor_tensor(here, of_windows(position), of_pixels(numbered), Alu::equal);
       } else {
         const Tile difference = of_windows(differences);
         core.vector
-            .tensor_tensor(difference, of_windows(place), of_pixels(numbered), Alu::bitwise_xor)
+            .tensor_tensor(difference, of_windows(position), of_pixels(numbered), Alu::bitwise_xor)
             .tensor_scalar(here, difference, Alu::equal, 0);
       }
       core.vector.select(part, here, of_windows(gradient), 0.0f)

@@ -51,7 +51,8 @@ SOMA_INLINE HbmView element_block(const HbmView& view, std::size_t first, std::s
   return view.flat().columns(first, first + partitions * columns).as_rows(columns);
 }
 
-SOMA_INLINE neuroncore::Place place_of(DropoutArgs args, std::size_t row, std::size_t column) {
+SOMA_INLINE neuroncore::DrawPosition position_of(DropoutArgs args, std::size_t row,
+                                                 std::size_t column) {
   soma::detail::shift_draws(args, row, column);
   return {.draw = args.draw,
           .partition_step = args.draw_row_stride,

@@ -17,32 +17,32 @@
 
 namespace SOMA_NAMESPACE::programs {
 
-// The plan of a call: labels as int32, -1 for ignored rows, and the place of each label's logit in
-// its block of 128 rows.
+// The plan of a call: labels as int32, -1 for ignored rows, and the position of each label's logit
+// in its block of 128 rows.
 class LabelPlan {
  public:
   LabelPlan(Context& context, const CrossEntropySetting& setting, const Tensor& given,
             const DeviceRows& logits)
       : logits_(logits.view()),
         labels_(Tensor::empty(context, Shape{given.elements()}, DType::int32)),
-        places_(Tensor::empty(context, Shape{given.elements()}, DType::int32)) {
+        positions_(Tensor::empty(context, Shape{given.elements()}, DType::int32)) {
     const Tensor labels = contiguous(context, given);
     counted_ = soma::detail::counted_labels(setting, labels, logits.columns());
     const std::size_t row_step = logits_.stride(0), column_step = logits_.stride(1);
-    // Numbers of columns are compared as fp32; places are 32 bits.
+    // Numbers of columns are compared as fp32; positions are 32 bits.
     constexpr std::size_t most_classes = std::size_t{1} << 24, most_reach = std::size_t{1} << 31;
     if (logits.columns() > most_classes ||
         row_partitions(logits.rows()) * row_step + logits.columns() * column_step > most_reach)
       fail(error_id::operator_value, "cross_entropy", "logits", logits_.describe(),
            "at most 2^24 classes on the accelerator, and 128 rows within 2^31 elements");
     const std::span<std::int32_t> to = labels_.mutable_span<std::int32_t>();
-    const std::span<std::int32_t> places = places_.mutable_span<std::int32_t>();
+    const std::span<std::int32_t> positions = positions_.mutable_span<std::int32_t>();
     for (std::size_t row = 0; row < to.size(); ++row) {
       const std::int64_t label = soma::detail::index_at(labels, row);
       const bool counts = label != setting.ignore_index;
       to[row] = counts ? static_cast<std::int32_t>(label) : -1;
       const std::size_t column = counts ? static_cast<std::size_t>(label) : 0;
-      places[row] = static_cast<std::int32_t>(row % lanes * row_step + column * column_step);
+      positions[row] = static_cast<std::int32_t>(row % lanes * row_step + column * column_step);
     }
   }
   std::size_t counted() const { return counted_; }
@@ -55,8 +55,8 @@ class LabelPlan {
   HbmView labels(std::size_t row, std::size_t rows) const {
     return column_of(hbm(labels_), row, rows);
   }
-  HbmView places(std::size_t row, std::size_t rows) const {
-    return column_of(hbm(places_), row, rows);
+  HbmView positions(std::size_t row, std::size_t rows) const {
+    return column_of(hbm(positions_), row, rows);
   }
   // The label's logit of each row of a block.
   HbmView table(std::size_t row, std::size_t rows) const {
@@ -67,7 +67,7 @@ class LabelPlan {
 
  private:
   HbmView logits_;
-  Tensor labels_, places_;
+  Tensor labels_, positions_;
   std::size_t counted_ = 0;
 };
 
@@ -106,14 +106,14 @@ inline void cross_entropy(Core& core, const OperatorCall& call) {
     Pair results(core, DType::fp32, partitions, 3), stats(core, DType::fp32, partitions, 3);
     Scratch scratch(core, partitions, width);
     LabelTiles labels(core, partitions);
-    const Tile places = core.sbuf.tile(DType::int32, partitions, 1);
+    const Tile positions = core.sbuf.tile(DType::int32, partitions, 1);
     const Tile own_logits = core.sbuf.tile(logits.dtype(), partitions, 1);
     for_pieces(logits.rows(), lanes, [&](std::size_t row, std::size_t rows) {
       pieces.start(row, rows);
       labels.load(core, plan.labels(row, rows));
-      const Tile own = own_logits.rows(0, rows), place = places.rows(0, rows);
-      core.dma.load(place, plan.places(row, rows));
-      core.dma.gather(own, plan.table(row, rows), place);
+      const Tile own = own_logits.rows(0, rows), position = positions.rows(0, rows);
+      core.dma.load(position, plan.positions(row, rows));
+      core.dma.gather(own, plan.table(row, rows), position);
       const Tile result = results.next(rows, 3), three = stats.next(rows, 3);
       const Tile loss = result.columns(0, 1), lse = result.columns(1, 3);   // in its two terms
       const Tile largest = three.columns(0, 1), sum = three.columns(1, 2);  // the first negated

@@ -32,25 +32,25 @@ inline void accumulate(Core& core, const OperatorCall& call) {
 inline void accumulate_rows(Core& core, const OperatorCall& call) {
   const Tensor &total = call.inputs[0], &numbers = call.inputs[2];
   const std::size_t count = numbers.elements();
-  const Tensor places = Tensor::empty(call.context, Shape{count}, DType::int32);
+  const Tensor positions = Tensor::empty(call.context, Shape{count}, DType::int32);
   soma::detail::for_each_row_pair(
       total, numbers, call.inputs.size() > 3 ? call.inputs[3] : Tensor(),
       [&](std::size_t i, std::size_t row) {
-        places.mutable_data<std::int32_t>()[i] = static_cast<std::int32_t>(row);
+        positions.mutable_data<std::int32_t>()[i] = static_cast<std::int32_t>(row);
       });
   const std::size_t columns = count == 0 ? 0 : total.elements() / total.size(0);
   if (columns == 0) return;
   const Tensor values = contiguous(call.context, call.inputs[1]);
   const HbmView from = hbm(values).as_rows(columns), to = hbm_target(total).as_rows(columns);
-  NumberColumns rows(core, places);
+  NumberColumns rows(core, positions);
   Pair tiles(core, values.dtype(), (std::min)(count, lanes), (std::min)(columns, piece));
   for_pieces(count, lanes, [&](std::size_t row, std::size_t height) {
-    const Tile place = rows.next(row, height);
+    const Tile position = rows.next(row, height);
     for_pieces(columns, piece, [&](std::size_t column, std::size_t width) {
       const Tile tile = tiles.next(height, width);
       core.dma.load(tile, from.rows(row, row + height).columns(column, column + width));
       core.dma.queue(store_queue)
-          .scatter(to.columns(column, column + width), tile, place, neuroncore::Scatter::add);
+          .scatter(to.columns(column, column + width), tile, position, neuroncore::Scatter::add);
     });
   });
 }

@@ -81,8 +81,8 @@ class ParameterStep {
         rows_(soma::detail::input_or_none(call.inputs, 2)),
         touched_(soma::detail::touched_rows(weight_, rows_)),
         columns_(columns_of(weight_)),
-        places_(setting_, columns_),
-        by_row_(rows_.defined() || places_.rows_apart()) {
+        draw_indices_(setting_, columns_),
+        by_row_(rows_.defined() || draw_indices_.rows_apart()) {
     const std::size_t elements = weight_.elements();
     if (elements == 0) return;
     if (by_row_) static_cast<void>(parameter_index(elements / columns_, columns_));
@@ -111,7 +111,7 @@ class ParameterStep {
       for_pieces(elements / columns_, lanes, [&](std::size_t row, std::size_t rows) {
         for_pieces(columns_, piece, [&](std::size_t column, std::size_t columns) {
           call(StepPart{rows, columns, row * columns_ + column, columns_, row,
-                        places_.at(row, column)});
+                        draw_indices_.at(row, column)});
         });
       });
       return;
@@ -125,7 +125,7 @@ class ParameterStep {
       std::size_t width = (std::min)((std::max)((left + lanes - 1) / lanes, thin), piece);
       width = (std::min)(width, left);
       const std::size_t rows = (std::min)(left / width, lanes);
-      call(StepPart{rows, width, done, width, 0, places_.any() ? places_.at(done) : 0});
+      call(StepPart{rows, width, done, width, 0, draw_indices_.any() ? draw_indices_.at(done) : 0});
       done += rows * width;
     }
   }
@@ -145,11 +145,11 @@ class ParameterStep {
   Rounded rounded(const Rounding& rounding, soma::detail::StepSite site,
                   const StepPart& part) const {
     Rounded result{.rounding = rounding};
-    result.place.draw = {.seed = setting_.seed,
-                         .stream = setting_.stream + static_cast<std::uint32_t>(site),
-                         .step = setting_.step,
-                         .index = part.draw_index};
-    result.place.partition_step = by_row_ ? places_.stride() : part.stride;
+    result.position.draw = {.seed = setting_.seed,
+                            .stream = setting_.stream + static_cast<std::uint32_t>(site),
+                            .step = setting_.step,
+                            .index = part.draw_index};
+    result.position.partition_step = by_row_ ? draw_indices_.stride() : part.stride;
     return result;
   }
 
@@ -157,7 +157,7 @@ class ParameterStep {
   static std::size_t columns_of(const Tensor& weight) {
     return weight.rank() == 0 || weight.elements() == 0 ? 1 : weight.elements() / weight.size(0);
   }
-  // For a sparse gradient: the place of its values of each row of the parameter; -1: it has no
+  // For a sparse gradient: the index of its values of each row of the parameter; -1: it has no
   // values, and is zero.
   void plan_rows(Context& context) {
     positions_ = Tensor::full(context, Shape{weight_.size(0)}, std::int32_t{-1});
@@ -188,7 +188,7 @@ class ParameterStep {
   const Tensor values_, rows_;
   std::span<const std::int64_t> touched_;
   std::size_t columns_;
-  soma::detail::DrawPlaces places_;
+  soma::detail::DrawIndices draw_indices_;
   bool by_row_;
   StepPart largest_{1, 1, 0, 0};
   std::optional<Pair> gradients_, indices_;

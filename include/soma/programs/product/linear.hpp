@@ -86,7 +86,7 @@ inline void linear(Core& core, const OperatorCall& call) {
     }
     if (dropout.threshold != 0) {
       const Tile kept = next();
-      core.vector.dropout(kept, at, dropout.threshold, place_of(dropout, row, column));
+      core.vector.dropout(kept, at, dropout.threshold, position_of(dropout, row, column));
       const Tile to = next();
       if (more)
         core.vector.scalar_tensor_tensor(to, kept, Alu::multiply, dropout.keep_scale, Alu::add,

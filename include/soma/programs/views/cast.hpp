@@ -24,8 +24,8 @@ inline void cast(Core& core, const OperatorCall& call) {
     const Tile source = in.next(rows, columns), result = out.next(rows, columns);
     core.dma.load(source, element_block(from, first, rows, columns));
     neuroncore::Rounded rounded{.rounding = setting.rounding,
-                                .place = {.draw = setting.draw, .partition_step = columns}};
-    rounded.place.draw.index += first;
+                                .position = {.draw = setting.draw, .partition_step = columns}};
+    rounded.position.draw.index += first;
     core.scalar.copy(result, source, rounded);
     core.dma.queue(store_queue).store(element_block(to, first, rows, columns), result);
   });

@@ -64,19 +64,19 @@ SOMA_INLINE double PairCounts::score(Piece left, Piece right, std::uint64_t coun
 }
 
 SOMA_INLINE auto PairCounts::piece_of(const std::string& text) -> std::pair<Piece, bool> {
-  const auto [place, is_new] = by_text_.emplace(text, static_cast<Piece>(pieces_.size()));
+  const auto [entry, is_new] = by_text_.emplace(text, static_cast<Piece>(pieces_.size()));
   if (is_new) pieces_.push_back({.text = text, .count = 0, .partners = {}});
-  return {place->second, is_new};
+  return {entry->second, is_new};
 }
 
 SOMA_INLINE auto PairCounts::pair_of(Piece left, Piece right) -> Pair& {
   const std::uint64_t name = key(left, right);
-  const auto [place, is_new] = pairs_.try_emplace(name);
+  const auto [entry, is_new] = pairs_.try_emplace(name);
   if (is_new) {
     pieces_[left].partners.push_back(name);
     if (left != right) pieces_[right].partners.push_back(name);
   }
-  return place->second;
+  return entry->second;
 }
 
 SOMA_INLINE void PairCounts::add_to_pair(Piece left, Piece right, std::uint32_t word) {

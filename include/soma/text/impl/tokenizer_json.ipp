@@ -59,13 +59,13 @@ SOMA_INLINE Vocabulary TokenizerJsonReader::read_vocabulary() {
   std::vector<std::string_view> by_id;
   for (const auto& [piece, id] : pieces->get_ref<const Json::object_t&>()) {
     const bool fits = id.is_number_unsigned() && id.get<std::uint64_t>() < most;
-    const std::size_t place = fits ? id.get<std::size_t>() : 0;
-    if (fits && place >= by_id.size()) by_id.resize(place + 1);
-    if (!fits || by_id[place].data() != nullptr)
+    const std::size_t index = fits ? id.get<std::size_t>() : 0;
+    if (fits && index >= by_id.size()) by_id.resize(index + 1);
+    if (!fits || by_id[index].data() != nullptr)
       settings_.refuse("whose vocab gives " + soma::quoted(piece) + " the id " +
                        SettingsReader::shown(id) + ", not one of its own from 0 to " +
                        std::to_string(pieces->size()));
-    by_id[place] = piece;
+    by_id[index] = piece;
   }
   return Vocabulary::from_list(by_id, {}, settings_.name());
 }

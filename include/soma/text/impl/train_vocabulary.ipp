@@ -102,14 +102,14 @@ SOMA_INLINE std::vector<std::string_view> VocabularyTrainer::characters_of(std::
 SOMA_INLINE auto VocabularyTrainer::alphabet_of(
     const std::vector<std::pair<std::string_view, std::uint64_t>>& words, std::size_t limit)
     -> std::vector<Character> {
-  std::unordered_map<std::string_view, std::size_t> places;
+  std::unordered_map<std::string_view, std::size_t> indices;
   std::vector<Character> alphabet;
   for (const auto& [word, count] : words) {
     bool inside = false;
     for (const std::string_view text : characters_of(word)) {
-      const auto [place, is_new] = places.emplace(text, alphabet.size());
+      const auto [entry, is_new] = indices.emplace(text, alphabet.size());
       if (is_new) alphabet.push_back({.text = std::string(text)});
-      Character& character = alphabet[place->second];
+      Character& character = alphabet[entry->second];
       character.count += count;
       character.inside = character.inside || inside;
       inside = true;

@@ -69,8 +69,8 @@ class TableReader {
  private:
   static constexpr std::string_view operation = "read_table";
 
-  // A column of the file, and the place for its values.
-  struct Place {
+  // A column of the file, and its values.
+  struct FileColumn {
     std::string name{};
     bool left_out = false;
     std::optional<ColumnKind> said{};
@@ -90,15 +90,15 @@ class TableReader {
       fail(error_id::text_file_empty, operation, "file", soma::quoted(name_),
            "a header and a row at least");
     check(record);
-    if (places_.empty()) read_header(record);
+    if (file_columns_.empty()) read_header(record);
     rows_ = 0;
     while (next()) {
       check_stop(options_.stop, operation);
       check(record);
-      if (record.fields.size() != places_.size())
+      if (record.fields.size() != file_columns_.size())
         fail(error_id::text_row_columns, operation, where(record),
              std::to_string(record.fields.size()) + " columns",
-             std::to_string(places_.size()) + ", as the header has");
+             std::to_string(file_columns_.size()) + ", as the header has");
       if (++rows_ > options_.max_rows)
         fail(error_id::table_size, operation, "rows of " + soma::quoted(name_),
              "more than " + std::to_string(options_.max_rows), "at most that (max_rows)");
@@ -106,7 +106,7 @@ class TableReader {
     }
   }
   std::string where(const Record& record) const;
-  std::string cell_of(const Record& record, const Place& place) const;
+  std::string cell_of(const Record& record, const FileColumn& file_column) const;
   void check(const Record& record) const;
 
   void read_header(const Record& record);
@@ -118,13 +118,13 @@ class TableReader {
   // The second pass. (If the file was written to in between, reading has already ended with an
   // error.)
   void take(const Record& record);
-  std::int32_t code_of(const Record& record, Place& place, std::string_view cell) const;
+  std::int32_t code_of(const Record& record, FileColumn& file_column, std::string_view cell) const;
   // Categories have numbers in the order of appearance, and now get numbers in sorted order.
   void finish_columns();
 
   const TableOptions& options_;
   std::string name_;
-  std::vector<Place> places_{};
+  std::vector<FileColumn> file_columns_{};
   std::size_t rows_ = 0;
   Table result_{};
 };

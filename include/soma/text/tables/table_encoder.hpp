@@ -87,8 +87,8 @@ class TableEncoder {
   static float standardised(const Column& column, double value);
   // The column of that name and kind. Error table.column.
   static const TableColumn& matching(const Table& table, const Column& column);
-  // For each category of the table, its place among the known categories; -1: unknown.
-  static std::vector<std::int32_t> places_of(const Column& column, const TableColumn& source);
+  // For each category of the table, its index among the known categories; -1: unknown.
+  static std::vector<std::int32_t> indices_of(const Column& column, const TableColumn& source);
 
   static nlohmann::ordered_json json_of(const Column& column);
   // Returns false if the JSON is no such column.

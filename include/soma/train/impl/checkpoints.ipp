@@ -1,11 +1,11 @@
 #pragma once
 // Saves a run and resumes a saved one.
 
+#include <soma/train/trainer_base.hpp>
+
 #include <soma/nn/state.hpp>
 #include <soma/state/operators.hpp>
 #include <soma/train/identity.hpp>
-#include <soma/train/impl/trainer_base.ipp>
-#include <soma/train/trainer_base.hpp>
 
 #include <cstdint>
 #include <exception>

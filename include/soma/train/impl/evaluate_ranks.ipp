@@ -31,13 +31,13 @@ SOMA_INLINE Evaluation evaluate(Context& context, nn::Task& task, data::BatchSou
     const std::size_t rank = batches.size() % ranks;
     batches.emplace_back(task, batch);
     std::vector<float>& list = numbers[rank];
-    const std::size_t place = list.size();
-    list.resize(place + numbers_of(batches.back()));
+    const std::size_t at = list.size();
+    list.resize(at + numbers_of(batches.back()));
     if (rank != own) continue;
     const detail::Evaluator::Scored scored = evaluator.compute(batch);
-    list[place] = scored.loss;
-    list[place + 1] = scored.scores.defined() ? 1.0f : 0.0f;
-    for (std::size_t i = 0; i < scored.list().size(); ++i) list[place + 2 + i] = scored.list()[i];
+    list[at] = scored.loss;
+    list[at + 1] = scored.scores.defined() ? 1.0f : 0.0f;
+    for (std::size_t i = 0; i < scored.list().size(); ++i) list[at + 2 + i] = scored.list()[i];
   }
   // The state that a batch leaves (converted weights) has to be the same on all ranks.
   if (!batches.empty() && numbers[own].empty()) evaluator.compute(first);

@@ -1,9 +1,9 @@
 #pragma once
 // Evaluates during a run, keeps the best weights, and reports evaluations to callbacks.
 
-#include <soma/train/impl/trainer_base.ipp>
-#include <soma/train/stoppable_source.hpp>
 #include <soma/train/trainer_base.hpp>
+
+#include <soma/train/stoppable_source.hpp>
 
 #include <cmath>
 #include <cstdint>
@@ -38,8 +38,8 @@ SOMA_INLINE std::optional<Evaluation> TrainerBase::measure(data::BatchSource& va
 SOMA_INLINE bool TrainerBase::evaluation_is_due(const data::BatchSource& batches) const {
   if (progress_.step == 0 || progress_.evaluated_at == progress_.step) return false;
   if (options_.evaluate_every != 0) return progress_.step % options_.evaluate_every == 0;
-  const data::Position place = batches.position();
-  return place.epoch != 0 && place.batch == 0;
+  const data::Position at = batches.position();
+  return at.epoch != 0 && at.batch == 0;
 }
 
 // Returns false if the evaluation was cut short; then nothing has changed.

@@ -1,13 +1,13 @@
 #pragma once
 // The loop of a run, and one step of it.
 
+#include <soma/train/trainer_base.hpp>
+
 #include <soma/ops/records.hpp>
 #include <soma/optim/gradients.hpp>
 #include <soma/runtime/float_environment.hpp>
 #include <soma/runtime/usage.hpp>
-#include <soma/train/impl/trainer_base.ipp>
 #include <soma/train/stoppable_source.hpp>
-#include <soma/train/trainer_base.hpp>
 
 #include <cmath>
 #include <cstdint>

@@ -192,7 +192,7 @@ SOMA_INLINE void ManyRanks::save_parts(CheckpointStore* store, std::optional<std
   if (!saves_parts() || !step) return;
   std::vector<PartToSave> parts;
   take_part(checkpoint, CheckpointState::optimizer,
-            {place_of_part(communicator_.rank(), count()), static_cast<std::size_t>(count())}, true,
+            {index_of_part(communicator_.rank(), count()), static_cast<std::size_t>(count())}, true,
             parts);
   train::save_parts(communicator_, store, step, parts, [this](bool mine) { return any(mine); });
 }

@@ -32,10 +32,10 @@ class PipelineGroups {
   Communicator& replicas() { return *same_stage_; }
   std::size_t partitions() const { return partitions_; }
   std::size_t replica_count() const { return replicas_; }
-  std::size_t stage() const { return place_.stage; }
-  std::size_t replica() const { return place_.replica; }
-  bool first_stage() const { return place_.stage == 0; }
-  bool last_stage() const { return place_.stage + 1 == partitions_; }
+  std::size_t stage() const { return position_.stage; }
+  std::size_t replica() const { return position_.replica; }
+  bool first_stage() const { return position_.stage == 0; }
+  bool last_stage() const { return position_.stage + 1 == partitions_; }
   // The world rank of that stage's first replica.
   int first_of(std::size_t stage) const { return first_of_[stage]; }
 
@@ -46,7 +46,7 @@ class PipelineGroups {
   AloneCommunicator alone_{};
   Communicator& world_;
   std::size_t partitions_, replicas_ = 1;
-  PipelinePlace place_{};
+  PipelinePosition position_{};
   std::optional<GroupCommunicator> stages_{}, same_stage_{};
   std::vector<int> first_of_{};
 };

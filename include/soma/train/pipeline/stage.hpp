@@ -23,7 +23,7 @@ struct MicrobatchWork {
   data::Batch part{};      // its shards
   std::uint32_t draw = 0;  // the number of its batch in the run: what dropout draws by
   float weight = 1;        // the weight of its loss in backward
-  std::size_t index = 0;   // its place in its batch
+  std::size_t index = 0;   // its index in its batch
   std::size_t count = 1;   // as many micro-batches as that batch has
 };
 
@@ -106,8 +106,6 @@ class PipelineStage final : private TapeHook {
     return pass.work[number].part.inputs.sequences;
   }
 
-  // The inputs that have arrived or are being received are at most as many as micro-batches in
-  // flight; two gradients are received ahead.
   void ask_ahead(Pass& pass);
   void ask_forward(Pass& pass);
   void ask_backward(Pass& pass);

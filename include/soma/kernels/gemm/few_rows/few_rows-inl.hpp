@@ -183,10 +183,11 @@ class FewRowsProduct {
     Blocks blocks(b_, workspace_);
     for (std::size_t step = 0; step < b_.steps; step += Blocks::most_steps) {
       const std::size_t end = (std::min)(step + Blocks::most_steps, b_.steps);
-      blocks.add(
-          {columns.first, step}, columns.count, end - step, rows.panel + step * Blocks::step_floats,
-          end < b_.steps ? ColumnLines::Place{columns.first, end} : ColumnLines::Place{next, 0},
-          rows.count);
+      blocks.add({columns.first, step}, columns.count, end - step,
+                 rows.panel + step * Blocks::step_floats,
+                 end < b_.steps ? ColumnLines::Position{columns.first, end}
+                                : ColumnLines::Position{next, 0},
+                 rows.count);
     }
     blocks.turn(columns.first, columns.count, rows.count, workspace_.tile);
   }

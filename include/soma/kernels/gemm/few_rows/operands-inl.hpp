@@ -45,11 +45,13 @@ struct ColumnLines {
   const float* data;
   std::size_t stride, columns, steps;
 
-  struct Place {
+  struct Position {
     std::size_t column, step;
   };
 
-  const float* at(const Place& place) const { return data + place.column * stride + place.step; }
+  const float* at(const Position& position) const {
+    return data + position.column * stride + position.step;
+  }
   // The start of a block of `width` columns. The last block overlaps the block before it if fewer
   // columns are left.
   std::size_t start(std::size_t column, std::size_t width) const {

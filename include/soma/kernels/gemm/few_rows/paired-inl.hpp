@@ -85,13 +85,13 @@ class PairedBlocks {
                       panel + step * micro_columns + row, sizeof(float));
   }
 
-  void add(const ColumnLines::Place& first, std::size_t count, std::size_t steps, const float* a,
-           const ColumnLines::Place& next, std::size_t) {
+  void add(const ColumnLines::Position& first, std::size_t count, std::size_t steps, const float* a,
+           const ColumnLines::Position& next, std::size_t) {
     lay_first(first);
     for (std::size_t at = 0; at < count; at += columns) {
       const std::size_t behind = at + columns;
       add_block({first.column + at, first.step}, steps, a,
-                behind < count ? ColumnLines::Place{first.column + behind, first.step} : next,
+                behind < count ? ColumnLines::Position{first.column + behind, first.step} : next,
                 sums_ + at / 2 * step_floats);
     }
   }
@@ -107,7 +107,7 @@ class PairedBlocks {
   }
 
  private:
-  const float* block(const ColumnLines::Place& first) const {
+  const float* block(const ColumnLines::Position& first) const {
     return b_.at({b_.start(first.column, columns), first.step});
   }
 
@@ -130,7 +130,7 @@ class PairedBlocks {
   }
 
   // Interleaves the first line of a block, which add_block() reads.
-  void lay_first(const ColumnLines::Place& first) const {
+  void lay_first(const ColumnLines::Position& first) const {
     const float* const b = block(first);
     const std::size_t steps = b_.steps - first.step;
     if (steps < line_floats) return lay_rest(b, steps);
@@ -138,12 +138,12 @@ class PairedBlocks {
       lay_pair(b + 2 * pair * b_.stride, b_.stride, laid_ + pair * pair_floats);
   }
 
-  void add_block(const ColumnLines::Place& first, std::size_t steps, const float* a,
-                 const ColumnLines::Place& next, float* sums) {
+  void add_block(const ColumnLines::Position& first, std::size_t steps, const float* a,
+                 const ColumnLines::Position& next, float* sums) {
     const std::size_t lines = steps / line_floats, rest = steps % line_floats;
     const bool fresh = first.step == 0;
-    const ColumnLines::Place last =
-        rest != 0 ? ColumnLines::Place{first.column, first.step + lines * line_floats} : next;
+    const ColumnLines::Position last =
+        rest != 0 ? ColumnLines::Position{first.column, first.step + lines * line_floats} : next;
     const bool whole = b_.steps - last.step >= line_floats;
     if (lines != 0)
       run(lines, laid_, other_, a,

@@ -56,14 +56,14 @@ class SplitBlocks {
     a.pack_b(part, buffer);
   }
 
-  void add(const ColumnLines::Place& first, std::size_t count, std::size_t steps, const float* a,
-           const ColumnLines::Place& next, std::size_t tile_rows) {
+  void add(const ColumnLines::Position& first, std::size_t count, std::size_t steps, const float* a,
+           const ColumnLines::Position& next, std::size_t tile_rows) {
     const float* const right = tile_rows > tile_floats ? a + panel_floats(b_.steps) : nullptr;
     split_step({block(first), b_.stride, steps}, split_);
     for (std::size_t at = 0; at < count; at += columns) {
       const std::size_t behind = at + columns;
-      const ColumnLines::Place after =
-          behind < count ? ColumnLines::Place{first.column + behind, first.step} : next;
+      const ColumnLines::Position after =
+          behind < count ? ColumnLines::Position{first.column + behind, first.step} : next;
       const Lines lines{block({first.column + at, first.step}), b_.stride, steps};
       // The end of this block already splits one step of the next block.
       const Lines ahead{block(after), b_.stride, b_.steps - after.step};
@@ -88,7 +88,7 @@ class SplitBlocks {
     std::size_t stride, steps;
   };
 
-  const float* block(const ColumnLines::Place& first) const {
+  const float* block(const ColumnLines::Position& first) const {
     return b_.at({b_.start(first.column, columns), first.step});
   }
 

@@ -87,8 +87,8 @@ class LineBlocks {
 
   // Adds the product of `steps` steps to the sums of `count` columns, or sets the sums if `step` is
   // 0. The columns at `next` are read afterwards and are prefetched.
-  void add(const ColumnLines::Place& first, std::size_t count, std::size_t steps, const float* a,
-           const ColumnLines::Place& next, std::size_t) const {
+  void add(const ColumnLines::Position& first, std::size_t count, std::size_t steps, const float* a,
+           const ColumnLines::Position& next, std::size_t) const {
     using RowsOfB = RowsBeforeRows<columns>;
     const SumPath path{sums_, rows, first.step == 0};
     for (std::size_t at = 0; at < count; at += columns) {
@@ -108,7 +108,7 @@ class LineBlocks {
   }
 
  private:
-  const float* block(const ColumnLines::Place& first) const {
+  const float* block(const ColumnLines::Position& first) const {
     return b_.at({b_.start(first.column, columns), first.step});
   }
 

@@ -68,12 +68,12 @@ class EightBitPanels {
     const NumberTable<kSign> table(rows_.halves());
     // Each group of sixteen bytes has eight codes of the first vector and eight of the second: the
     // codes of four lines, with the two rows interleaved.
-    alignas(64) std::uint8_t places[2 * read];
+    alignas(64) std::uint8_t indices[2 * read];
     for (std::size_t i = 0; i < 2 * read; ++i) {
       const std::size_t line = i / 16 * 4 + i % 8 / 2 + (i % 16 < 8 ? 0 : apart);
-      places[i] = static_cast<std::uint8_t>(i % 2 * read + line);
+      indices[i] = static_cast<std::uint8_t>(i % 2 * read + line);
     }
-    const auto order = hn::Load(d, places);
+    const auto order = hn::Load(d, indices);
     const std::size_t to_second = in_one_panel ? side : panel_;
     for (std::size_t row = 0; row < part.rows; row += 2 * together) {
       const std::size_t end = (std::min)(row + 2 * together, part.rows);

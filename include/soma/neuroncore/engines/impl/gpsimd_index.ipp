@@ -2,8 +2,9 @@
 // The GpSimd engine's instructions that compute with positions: index patterns, gathers, and moves
 // between partitions.
 
-#include <soma/neuroncore/engines/bit_operators.hpp>
 #include <soma/neuroncore/engines/gpsimd_engine.hpp>
+
+#include <soma/neuroncore/engines/bit_operators.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -1,8 +1,9 @@
 #pragma once
 // The arithmetic of the Vector engine, on fp32 and on the stored bits of integers, and its checks.
 
-#include <soma/neuroncore/engines/bit_operators.hpp>
 #include <soma/neuroncore/engines/vector_engine.hpp>
+
+#include <soma/neuroncore/engines/bit_operators.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -140,8 +140,8 @@ SOMA_INLINE VectorEngine& VectorEngine::bn_aggr(const Tile& dst, const Tile& dat
 }
 
 SOMA_INLINE VectorEngine& VectorEngine::dropout(const Tile& dst, const Tile& src,
-                                                std::uint64_t threshold, const Place& place,
-                                                SourceLine source) {
+                                                std::uint64_t threshold,
+                                                const DrawPosition& position, SourceLine source) {
   check_same("dropout", dst, src);
   const Running running =
       core_.begin(source, Opcode::dropout, lane, {{"src", src}}, {{"dst", dst}});
@@ -153,7 +153,7 @@ SOMA_INLINE VectorEngine& VectorEngine::dropout(const Tile& dst, const Tile& src
     map(dst, {}, 2, [&, this](std::size_t p, float* buffer, std::size_t count) {
       reader.copy(p, buffer);
       auto* words = reinterpret_cast<std::uint32_t*>(buffer + padded(count));
-      core_.kernels.words(place.of_partition(p), count, words);
+      core_.kernels.words(position.of_partition(p), count, words);
       for (std::size_t i = 0; i < count; ++i)
         if (words[i] < threshold) buffer[i] = 0;
       return buffer;

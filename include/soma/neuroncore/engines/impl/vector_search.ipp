@@ -203,7 +203,7 @@ SOMA_INLINE VectorEngine& VectorEngine::stream_shuffle(const Tile& dst, const Ti
   return *this;
 }
 
-SOMA_INLINE VectorEngine& VectorEngine::rng(const Tile& dst, const Place& place,
+SOMA_INLINE VectorEngine& VectorEngine::rng(const Tile& dst, const DrawPosition& position,
                                             SourceLine source) {
   core_.check_free("rng", {"dst", dst});
   CoreState::check_integer("rng", {"dst", dst});
@@ -211,7 +211,7 @@ SOMA_INLINE VectorEngine& VectorEngine::rng(const Tile& dst, const Place& place,
   if (core_.dry(dst)) return *this;
   std::vector<std::uint32_t> words(dst.free_size());
   for (std::size_t p = 0; p < dst.partitions(); ++p) {
-    core_.kernels.words(place.of_partition(p), words.size(), words.data());
+    core_.kernels.words(position.of_partition(p), words.size(), words.data());
     detail::write_bits(core_.memory_of(dst), dst, p, words);
   }
   core_.end(dst);

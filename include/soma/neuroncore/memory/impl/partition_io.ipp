@@ -18,7 +18,7 @@
 
 namespace SOMA_NAMESPACE::neuroncore {
 
-SOMA_INLINE Draw Place::of_partition(std::size_t p) const {
+SOMA_INLINE Draw DrawPosition::of_partition(std::size_t p) const {
   Draw result = draw;
   result.index += partition_indices != nullptr ? partition_indices[p] : p * partition_step;
   return result;
@@ -141,7 +141,7 @@ SOMA_INLINE void PartitionWriter::write(std::size_t p, const float* values, void
   }
   if (is_floating(tile_.dtype())) {
     auto* codes = tile_.adjacent() ? memory_.at(tile_, p) : static_cast<std::byte*>(scratch);
-    kernels_.encode(codec_, values, count, codes, rounded_.place.of_partition(p));
+    kernels_.encode(codec_, values, count, codes, rounded_.position.of_partition(p));
     if (!tile_.adjacent()) write_codes(memory_, tile_, p, codes);
     return;
   }

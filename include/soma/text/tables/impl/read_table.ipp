@@ -40,8 +40,9 @@ SOMA_INLINE std::string TableReader::where(const Record& record) const {
   return "line " + std::to_string(record.line) + " of " + soma::quoted(name_);
 }
 
-SOMA_INLINE std::string TableReader::cell_of(const Record& record, const Place& place) const {
-  return "column " + soma::quoted(place.name) + " in " + where(record);
+SOMA_INLINE std::string TableReader::cell_of(const Record& record,
+                                             const FileColumn& file_column) const {
+  return "column " + soma::quoted(file_column.name) + " in " + where(record);
 }
 
 SOMA_INLINE void TableReader::check(const Record& record) const {
@@ -62,20 +63,20 @@ SOMA_INLINE void TableReader::read_header(const Record& record) {
   std::unordered_map<std::string_view, std::size_t> known;
   bool all_numbers = true;
   for (const std::string& field : record.fields) {
-    Place place;
-    place.name = trimmed(field);
-    all_numbers = all_numbers && table_number(place.name).has_value();
-    places_.push_back(std::move(place));
+    FileColumn file_column;
+    file_column.name = trimmed(field);
+    all_numbers = all_numbers && table_number(file_column.name).has_value();
+    file_columns_.push_back(std::move(file_column));
   }
   if (all_numbers)
     fail(error_id::table_column, operation, "header of " + soma::quoted(name_), "all numbers",
          "names of columns in the first row");
-  for (std::size_t i = 0; i < places_.size(); ++i) {
-    const bool is_new = known.emplace(places_[i].name, i).second;
-    if (places_[i].name.empty() || !is_new)
+  for (std::size_t i = 0; i < file_columns_.size(); ++i) {
+    const bool is_new = known.emplace(file_columns_[i].name, i).second;
+    if (file_columns_[i].name.empty() || !is_new)
       fail(error_id::table_column, operation,
            "name of column " + std::to_string(i + 1) + " of " + soma::quoted(name_),
-           soma::quoted(places_[i].name) + (is_new ? "" : ", which another column has"),
+           soma::quoted(file_columns_[i].name) + (is_new ? "" : ", which another column has"),
            "a name of its own");
   }
   const auto mark = [&](const std::vector<std::string>& names, const auto& how) {
@@ -84,12 +85,13 @@ SOMA_INLINE void TableReader::read_header(const Record& record) {
       if (found == known.end())
         fail(error_id::table_column, operation, "column of " + soma::quoted(name_),
              soma::quoted(name), "a name of the header");
-      how(places_[found->second]);
+      how(file_columns_[found->second]);
     }
   };
-  mark(options_.numbers, [](Place& place) { place.said = ColumnKind::number; });
-  mark(options_.categories, [](Place& place) { place.said = ColumnKind::category; });
-  mark(options_.left_out, [](Place& place) { place.left_out = true; });
+  mark(options_.numbers, [](FileColumn& file_column) { file_column.said = ColumnKind::number; });
+  mark(options_.categories,
+       [](FileColumn& file_column) { file_column.said = ColumnKind::category; });
+  mark(options_.left_out, [](FileColumn& file_column) { file_column.left_out = true; });
 }
 
 SOMA_INLINE bool TableReader::is_missing(std::string_view cell) const {
@@ -98,29 +100,29 @@ SOMA_INLINE bool TableReader::is_missing(std::string_view cell) const {
 
 SOMA_INLINE void TableReader::look(const Record& record) {
   ++result_.rows;
-  for (std::size_t i = 0; i < places_.size(); ++i) {
-    Place& place = places_[i];
-    if (place.left_out || place.said == ColumnKind::category) continue;
-    if (!place.said && !place.all_numbers) continue;
+  for (std::size_t i = 0; i < file_columns_.size(); ++i) {
+    FileColumn& file_column = file_columns_[i];
+    if (file_column.left_out || file_column.said == ColumnKind::category) continue;
+    if (!file_column.said && !file_column.all_numbers) continue;
     const std::string_view cell = trimmed(record.fields[i]);
     if (is_missing(cell) || table_number(cell)) continue;
-    if (place.said)
-      fail(error_id::table_cell, operation, cell_of(record, place), soma::quoted(cell),
+    if (file_column.said)
+      fail(error_id::table_cell, operation, cell_of(record, file_column), soma::quoted(cell),
            "a finite number, or a missing value");
-    place.all_numbers = false;
-    place.first_text_line = record.line;
-    place.first_text = cell;
+    file_column.all_numbers = false;
+    file_column.first_text_line = record.line;
+    file_column.first_text = cell;
   }
 }
 
 SOMA_INLINE void TableReader::start_columns() {
-  for (Place& place : places_) {
-    if (place.left_out) continue;
-    place.column = result_.columns.size();
+  for (FileColumn& file_column : file_columns_) {
+    if (file_column.left_out) continue;
+    file_column.column = result_.columns.size();
     TableColumn& column = result_.columns.emplace_back();
-    column.name = place.name;
-    column.kind =
-        place.said.value_or(place.all_numbers ? ColumnKind::number : ColumnKind::category);
+    column.name = file_column.name;
+    column.kind = file_column.said.value_or(file_column.all_numbers ? ColumnKind::number
+                                                                    : ColumnKind::category);
     if (column.kind == ColumnKind::number)
       column.numbers.reserve(result_.rows);
     else
@@ -129,46 +131,47 @@ SOMA_INLINE void TableReader::start_columns() {
 }
 
 SOMA_INLINE void TableReader::take(const Record& record) {
-  for (std::size_t i = 0; i < places_.size(); ++i) {
-    Place& place = places_[i];
-    if (place.left_out) continue;
-    TableColumn& column = result_.columns[place.column];
+  for (std::size_t i = 0; i < file_columns_.size(); ++i) {
+    FileColumn& file_column = file_columns_[i];
+    if (file_column.left_out) continue;
+    TableColumn& column = result_.columns[file_column.column];
     const std::string_view cell = trimmed(record.fields[i]);
     const bool missing = is_missing(cell);
     if (column.kind == ColumnKind::number) {
       const std::optional<double> number = missing ? std::nullopt : table_number(cell);
       column.numbers.push_back(number.value_or(std::numeric_limits<double>::quiet_NaN()));
     } else {
-      column.codes.push_back(missing ? -1 : code_of(record, place, cell));
+      column.codes.push_back(missing ? -1 : code_of(record, file_column, cell));
     }
   }
 }
 
-SOMA_INLINE std::int32_t TableReader::code_of(const Record& record, Place& place,
+SOMA_INLINE std::int32_t TableReader::code_of(const Record& record, FileColumn& file_column,
                                               std::string_view cell) const {
-  const auto [at, is_new] =
-      place.codes.try_emplace(std::string(cell), static_cast<std::int32_t>(place.codes.size()));
-  if (is_new && place.codes.size() > options_.max_categories)
-    fail(error_id::table_categories, operation, cell_of(record, place),
-         "one of more than " + std::to_string(options_.max_categories) + " categories" +
-             (place.first_text_line == 0
-                  ? ""
-                  : "; the first cell that is no number is " + soma::quoted(place.first_text) +
-                        " in line " + std::to_string(place.first_text_line)),
-         "at most max_categories, a column of numbers, or a column that is left out");
+  const auto [at, is_new] = file_column.codes.try_emplace(
+      std::string(cell), static_cast<std::int32_t>(file_column.codes.size()));
+  if (is_new && file_column.codes.size() > options_.max_categories)
+    fail(
+        error_id::table_categories, operation, cell_of(record, file_column),
+        "one of more than " + std::to_string(options_.max_categories) + " categories" +
+            (file_column.first_text_line == 0
+                 ? ""
+                 : "; the first cell that is no number is " + soma::quoted(file_column.first_text) +
+                       " in line " + std::to_string(file_column.first_text_line)),
+        "at most max_categories, a column of numbers, or a column that is left out");
   return at->second;
 }
 
 SOMA_INLINE void TableReader::finish_columns() {
-  for (const Place& place : places_) {
-    if (place.left_out) continue;
-    TableColumn& column = result_.columns[place.column];
+  for (const FileColumn& file_column : file_columns_) {
+    if (file_column.left_out) continue;
+    TableColumn& column = result_.columns[file_column.column];
     if (column.kind == ColumnKind::number) continue;
-    for (const auto& [name, code] : place.codes) column.categories.push_back(name);
+    for (const auto& [name, code] : file_column.codes) column.categories.push_back(name);
     sort_labels(column.categories);
-    std::vector<std::int32_t> sorted(place.codes.size());
+    std::vector<std::int32_t> sorted(file_column.codes.size());
     for (std::size_t i = 0; i < column.categories.size(); ++i)
-      sorted[static_cast<std::size_t>(place.codes.at(column.categories[i]))] =
+      sorted[static_cast<std::size_t>(file_column.codes.at(column.categories[i]))] =
           static_cast<std::int32_t>(i);
     for (std::int32_t& code : column.codes)
       if (code >= 0) code = sorted[static_cast<std::size_t>(code)];

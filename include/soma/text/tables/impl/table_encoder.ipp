@@ -64,13 +64,13 @@ SOMA_INLINE Tensor TableEncoder::encode(Context& context, const Table& table,
   std::size_t first = 0;
   for (const Column& column : features_) {
     const TableColumn& source = matching(table, column);
-    const std::vector<std::int32_t> places = places_of(column, source);
+    const std::vector<std::int32_t> indices = indices_of(column, source);
     for (std::size_t i = 0; i < rows.size(); ++i) {
       float* to = numbers.data() + i * columns + first;
       if (column.kind == ColumnKind::category) {
         const std::int32_t code = source.codes[rows[i]];
-        const std::int32_t place = code < 0 ? -1 : places[static_cast<std::size_t>(code)];
-        if (place >= 0) to[place] = 1;
+        const std::int32_t index = code < 0 ? -1 : indices[static_cast<std::size_t>(code)];
+        if (index >= 0) to[index] = 1;
       } else if (const double value = source.numbers[rows[i]]; !std::isnan(value)) {
         to[0] = standardised(column, value);
       } else if (column.missing) {
@@ -200,16 +200,16 @@ SOMA_INLINE const TableColumn& TableEncoder::matching(const Table& table, const 
   return found;
 }
 
-SOMA_INLINE std::vector<std::int32_t> TableEncoder::places_of(const Column& column,
-                                                              const TableColumn& source) {
-  std::vector<std::int32_t> places;
+SOMA_INLINE std::vector<std::int32_t> TableEncoder::indices_of(const Column& column,
+                                                               const TableColumn& source) {
+  std::vector<std::int32_t> indices;
   for (const std::string& name : source.categories) {
     const auto found = std::ranges::find(column.categories, name);
-    places.push_back(found == column.categories.end()
-                         ? -1
-                         : static_cast<std::int32_t>(found - column.categories.begin()));
+    indices.push_back(found == column.categories.end()
+                          ? -1
+                          : static_cast<std::int32_t>(found - column.categories.begin()));
   }
-  return places;
+  return indices;
 }
 
 SOMA_INLINE nlohmann::ordered_json TableEncoder::json_of(const Column& column) {

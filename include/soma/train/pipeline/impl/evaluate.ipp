@@ -1,8 +1,9 @@
 #pragma once
 // Evaluates with all stages and replicas.
 
-#include <soma/train/evaluate.hpp>
 #include <soma/train/pipeline/gradients.hpp>
+
+#include <soma/train/evaluate.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -34,17 +35,17 @@ SOMA_INLINE Evaluation PipelineGradients::evaluate_batches(data::BatchSource& so
     const std::size_t replica = batches.size() % replicas;
     batches.emplace_back(task_, batch);
     std::vector<float>& list = numbers[replica];
-    const std::size_t place = list.size();
-    list.resize(place + numbers_of(batches.back()));
+    const std::size_t at = list.size();
+    list.resize(at + numbers_of(batches.back()));
     if (replica != own) continue;
     const nn::Task::Forward made = stage_.evaluate(batch, computed++, options);
     if (!groups_.last_stage()) continue;
-    list[place] = made.loss.value().data<float>()[0];
+    list[at] = made.loss.value().data<float>()[0];
     if (!made.scores.defined() || evaluator.outputs() == 0) continue;
-    list[place + 1] = 1;
+    list[at + 1] = 1;
     const Tensor scores = detail::scores_of(context_, made, batch, evaluator.outputs());
     const std::span<const float> values = scores.span<float>();
-    std::copy(values.begin(), values.end(), list.begin() + static_cast<std::ptrdiff_t>(place) + 2);
+    std::copy(values.begin(), values.end(), list.begin() + static_cast<std::ptrdiff_t>(at) + 2);
   }
   // The state that a batch leaves (converted weights) has to be the same on all replicas.
   if (!batches.empty() && computed == 0) stage_.evaluate(first, 0, options);

@@ -44,13 +44,13 @@ SOMA_INLINE PipelineGroups::PipelineGroups(const TrainerOptions& options)
   replicas_ = ranks / partitions_;
   const Placement placement = options.pipeline.placement;
   const auto own = static_cast<std::size_t>(world_.rank());
-  place_ = pipeline_place(own, ranks, partitions_, placement);
+  position_ = pipeline_position(own, ranks, partitions_, placement);
   const auto rank_of = [&](std::size_t stage, std::size_t replica) {
     return static_cast<int>(pipeline_rank({stage, replica}, ranks, partitions_, placement));
   };
   std::vector<int> stages, replicas;
-  for (std::size_t i = 0; i < partitions_; ++i) stages.push_back(rank_of(i, place_.replica));
-  for (std::size_t i = 0; i < replicas_; ++i) replicas.push_back(rank_of(place_.stage, i));
+  for (std::size_t i = 0; i < partitions_; ++i) stages.push_back(rank_of(i, position_.replica));
+  for (std::size_t i = 0; i < replicas_; ++i) replicas.push_back(rank_of(position_.stage, i));
   stages_.emplace(world_, stages);
   same_stage_.emplace(world_, replicas);
   for (std::size_t i = 0; i < partitions_; ++i) first_of_.push_back(rank_of(i, 0));

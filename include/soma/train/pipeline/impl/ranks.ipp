@@ -93,7 +93,7 @@ SOMA_INLINE void PipelineRanks::save_parts(CheckpointStore* store,
     const bool shared = same_stage_.saves_parts();
     const auto replicas = static_cast<int>(groups_.replica_count());
     const CheckpointPart rows{groups_.stage() * groups_.replica_count() +
-                                  place_of_part(static_cast<int>(groups_.replica()), replicas),
+                                  index_of_part(static_cast<int>(groups_.replica()), replicas),
                               static_cast<std::size_t>(count())};
     take_part(checkpoint, CheckpointState::optimizer, shared ? rows : stage,
               shared || first_replica, parts);

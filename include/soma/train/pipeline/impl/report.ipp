@@ -1,8 +1,9 @@
 #pragma once
 // The report of the stages: a line for each, with predicted and measured numbers.
 
-#include <soma/base/fixed.hpp>
 #include <soma/train/pipeline/gradients.hpp>
+
+#include <soma/base/fixed.hpp>
 
 #include <algorithm>
 #include <cstddef>

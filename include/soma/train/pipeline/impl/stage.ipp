@@ -59,6 +59,8 @@ SOMA_INLINE void PipelineStage::reserve_flights(std::size_t count) {
     flights_.push_back(Owned<Flight>::make<Flight>(context_, options_));
 }
 
+// The inputs that have arrived or are being received are at most as many as micro-batches in
+// flight; two gradients are received ahead.
 SOMA_INLINE void PipelineStage::ask_ahead(Pass& pass) {
   const std::size_t total = pass.work.size();
   if (!first_ && links_.knows_forward())
