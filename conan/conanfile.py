@@ -31,6 +31,8 @@ TARGETS = {"highway": "highway::hwy", "ms-gsl": "ms-gsl::_ms-gsl", "xxhash": "xx
            "libjpeg-turbo": "libjpeg-turbo::jpeg"}
 SYSTEM_LIBRARIES = {"highway": ["hwy"], "utf8proc": ["utf8proc"], "zlib": ["z"], "libpng": ["png"],
                     "libjpeg-turbo": ["jpeg"]}
+# Parts with a compiled half (libsoma_io, ...), where there is a library.
+COMPILED = ("io", "text")
 CUSTOM_OPERATORS = "soma-custom-operators.cmake"
 
 
@@ -115,13 +117,15 @@ class SomaConan(ConanFile):
         check_min_cppstd(self, 20)
 
     def package_id(self):
-        # The headers are the same for every program, and so is the library, whichever other libraries come along.
+        # The headers are the same for every program, and so are the libraries, whichever other libraries come along.
         if self.info.options.header_only or not self.info.options.get_safe("with_dispatch"):
             self.info.clear()
             return
+        compiled = {package for part in COMPILED for package in BEHIND[part]}
         for part, packages in BEHIND.items():
-            self.info.options.rm_safe(f"with_{part}")
-            self.info.requires.remove(*(set(packages) & set(self.info.requires.pkg_names)))
+            if part not in COMPILED:
+                self.info.options.rm_safe(f"with_{part}")
+                self.info.requires.remove(*((set(packages) - compiled) & set(self.info.requires.pkg_names)))
 
     def generate(self):
         # ConanCenter calls the package "highway"; its own CMake files, and ours, say hwy::hwy.
@@ -137,7 +141,8 @@ class SomaConan(ConanFile):
         if self._compiled and self.options.targets != "all":
             toolchain.cache_variables["SOMA_TARGETS"] = str(self.options.targets).replace(",", ";")
         for part in BEHIND:  # the CMake targets of these are declared below, in package_info()
-            toolchain.cache_variables[f"SOMA_WITH_{part.upper()}"] = "OFF"
+            compiled = self._compiled and part in COMPILED and part in self._parts()
+            toolchain.cache_variables[f"SOMA_WITH_{part.upper()}"] = "ON" if compiled else "OFF"
         toolchain.generate()
 
     def build(self):
@@ -187,6 +192,12 @@ class SomaConan(ConanFile):
             dispatch.libs = ["soma_dispatch"]
             dispatch.defines = ["SOMA_DISPATCH=1"]
         for part in self._parts():
-            self._component(part, BEHIND[part], ["soma"])
-        if {"io", "text"} <= set(self._parts()):
-            self._component("models", requires=["io", "text"])
+            self._with_half(part, part in COMPILED, self._component(part, BEHIND[part], ["soma"]))
+        if set(COMPILED) <= set(self._parts()):
+            self._with_half("models", True, self._component("models", requires=list(COMPILED)))
+
+    def _with_half(self, part, compiled, component):
+        if compiled and self._compiled:
+            component.libdirs = ["lib"]
+            component.libs = [f"soma_{part}"]
+            component.requires.append("dispatch")

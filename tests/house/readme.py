@@ -100,9 +100,16 @@ class Checker:
             self.problems.append(f"{block.place}: does not compile\n{result.stderr[:3000]}")
         return result.returncode == 0
 
+    @property
+    def libraries(self):
+        """The library, behind the compiled halves of components that a program's headers may need."""
+        halves = [self.options.library.with_name(f"libsoma_{part}.a") for part in ("models", "text", "io")]
+        there = [half for half in halves if half.is_file()]
+        return [*there, self.options.library, *(["-lutf8proc", "-lz"] if halves[1] in there else [])]
+
     def program(self, block, output):
         program = self.work / f"program_{self.compiled}"
-        if not self.compile(block, block.text, self.options.library, "-lhwy", "-o", program):
+        if not self.compile(block, block.text, *self.libraries, "-lhwy", "-o", program):
             return
         self.ran += 1
         result = subprocess.run([program.resolve()], cwd=self.work, stdin=subprocess.DEVNULL, capture_output=True,

@@ -74,7 +74,8 @@ identity() {
   fail "header_only: the package depends on the build type"
 [ "$(identity)" != "$(identity -s build_type=Debug)" ] || fail "the library's package does not depend on the build type"
 [ "$(identity)" != "$(identity -o '&:shared=True')" ] || fail "shared and static are one package"
-[ "$(identity)" = "$(identity -o '&:with_text=True')" ] || fail "an option that only adds a requirement makes another package"
+[ "$(identity)" = "$(identity -o '&:with_tensorboard=True')" ] || fail "an option that only adds a requirement makes another package"
+[ "$(identity)" != "$(identity -o '&:with_text=True')" ] || fail "the compiled half of a component makes no other package"
 
 # The requirements of the headers are always present; an option adds the requirements of its header.
 requires() {
