@@ -5,9 +5,10 @@
     python3 single_include/amalgamate.py soma/nn.hpp -o FILE               any header, on top of the single soma.hpp
     python3 single_include/amalgamate.py soma/neuroncore.hpp soma/sparse.hpp -o FILE      several in one file
 
-soma.hpp holds <soma/soma.hpp> and <soma/train.hpp>. api.hpp is the first part of soma.hpp, for the units of a program that
-hold no kernels: both write it under one guard, so a unit may include both, in any order. A file on request includes
-<soma/soma.hpp> and leaves out what that holds. Two such files in one unit would repeat what both need: make one of them.
+soma.hpp holds <soma/soma.hpp> and <soma/train.hpp>, with a table of all kernels and operators. api.hpp is the first part of
+soma.hpp, for the units of a program that hold no kernels: both write it under one guard, so a unit may include both, in any
+order. A file on request includes <soma/soma.hpp> and leaves out what that holds. Two such files in one unit would repeat what
+both need: make one of them.
 
 Rules, all of them deterministic:
   * <soma/...> is replaced by the file's text where it is first used; later uses disappear. Conditional text stays
@@ -18,6 +19,7 @@ Rules, all of them deterministic:
   * Standard and other foreign includes move to the top, sorted, each once; those of functions to the top of their
     part. Highway's stay where they are, because they must come after the configuration and only in the static branch.
   * `#pragma once` of the parts goes; toggle guards of -inl files stay.
+  * Where a text asks for SOMA_WHOLE_TABLE, the answer is yes.
   * An include that moves must not depend on a condition, so a foreign include inside #if is left in place.
 """
 
@@ -35,6 +37,7 @@ PRAGMA_ONCE = re.compile(r"^\s*#\s*pragma\s+once\b")
 REGION_OPEN = re.compile(r"^\s*HWY_BEFORE_NAMESPACE\b")
 REGION_CLOSE = re.compile(r"^\s*HWY_AFTER_NAMESPACE\b")
 TOGGLE = re.compile(r"\bHWY_TARGET_TOGGLE\b")  # the guard of an -inl file: open wherever the file is used
+WHOLE_TABLE = re.compile(r"^#if SOMA_WHOLE_TABLE$")
 VERSION = re.compile(r"#define SOMA_VERSION_(MAJOR|MINOR|PATCH) +(\d+)")
 # The end of a header whose functions stand in files of their own.
 FUNCTIONS = re.compile(r"\n*^#ifndef SOMA_DISPATCH\n((?:#include <soma/[^>]+\.ipp>\n)+)#endif[^\n]*\n*\Z", re.MULTILINE)
@@ -69,7 +72,7 @@ class Amalgamation:
         path = self.include / header
         if not path.is_file():
             self.error(user, number, f"<{header}> does not exist")
-        source = path.read_text(encoding="utf-8")
+        source = with_whole_table(path.read_text(encoding="utf-8"))
         functions = FUNCTIONS.search(source)
         if not functions:
             return source, []
@@ -194,6 +197,25 @@ class Amalgamation:
         self.lines.append(HEADER_ONLY)
         self.lines += [f"#include <{name}>" for name in sorted(hoisted - self.hoisted)]
         self.lines += headers + text + [f"#endif  // {HEADER_ONLY.replace('#ifndef ', 'not ')}"]
+
+
+def with_whole_table(source):
+    """The text as a unit with a table of all kernels and operators reads it (base/config.hpp): a unit of the single header
+    is one, because its parts cannot come in the order that tables of what is used need."""
+    kept, depth, branch = [], 0, None  # branch: the depth of the #if that is resolved
+    keep = True
+    for line in source.splitlines():
+        depth += 1 if OPEN.match(line) else 0
+        if branch is None and WHOLE_TABLE.match(line):
+            branch = depth
+        elif branch == depth and MIDDLE.match(line):
+            keep = False
+        elif branch == depth and CLOSE.match(line):
+            branch, keep = None, True
+        elif keep:
+            kept.append(line)
+        depth -= 1 if CLOSE.match(line) else 0
+    return "\n".join(kept) + "\n"
 
 
 def unconditional(source):

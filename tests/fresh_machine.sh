@@ -20,7 +20,7 @@ Needs root and debootstrap. Default: both releases, both commands.
   --fresh        do not reuse build/fresh_machine/<release>.tar
   --mirror URL   mirror of Debian (default: debootstrap's own)
   --host-certs   let pip there trust the certificates that this machine trusts, for networks with their own
-  --limit N      seconds that first_step may take (default: 240, which is meant for two cores)
+  --limit N      seconds that first_step may take (default: 150, which is meant for two cores)
   --once         run each command once; the second run shows that a machine with all packages works, too
   --skip         exit code 77 where no machine can be made: not root, no debootstrap, no mirror
   --folder DIR   where to put the machines (default: a temporary folder)
@@ -31,7 +31,7 @@ HELP
 
 releases=(bookworm trixie)
 commands=(examples tests)
-limit=240 skips='' rounds=(first second)
+limit=150 skips='' rounds=(first second)
 worktree='' keep='' fresh='' mirror='' host_certs='' folder=''
 while [ $# -gt 0 ]; do
   case $1 in
