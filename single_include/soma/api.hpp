@@ -15,7 +15,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -41,6 +40,23 @@
 // The interface to compute and learn with soma, without the kernels behind it: no Highway, no
 // xtensor. make_context() (soma.hpp) makes a context; the trainer, which runs whole trainings, is
 // in train.hpp.
+//
+// Without soma::dispatch, units that include this header need one unit with whole.hpp, which
+// compiles all kernels and operators for them.
+
+#ifndef SOMA_DISPATCH
+#if defined(SOMA_NAMESPACE) && !SOMA_WHOLE_TABLE
+#error "soma/api.hpp stands behind another header of soma, which gave this unit kernels of its own."
+#error "Include soma/api.hpp first, or leave it out: soma/soma.hpp has all of it."
+#else
+#undef SOMA_WHOLE_TABLE
+#define SOMA_WHOLE_TABLE 1
+#endif
+#endif
+
+// ---- soma/interface.hpp
+// Everything that computes and learns, as soma.hpp, api.hpp and other headers of programs share it.
+// Programs include those.
 
 // ---- soma/autograd/custom.hpp
 // Custom operators: like a built-in operator, a function becomes callable on a tape,
@@ -55,74 +71,20 @@
 // Functions capture nothing: an operator lives as long as its context, and a captured object might
 // end before. Settings of a call come in its attributes.
 
-// ---- soma/autograd/functions.hpp
-// The functions that models are written with: each function applies one operator on a tape. The
-// operator's file in ops/ has shapes, errors and formulas.
-
-// ---- soma/autograd/recompute.hpp
-// recompute(): keeps only the inputs and the result of a part of the computation, and runs the part
-// a second time when backward reaches it ("Training Deep Nets with Sublinear Memory Cost", arXiv
-// 1604.06174). The operator that made the result does not run again: if a layer ends with a
-// product, everything except that product does.
-//
-// Gradients are the same, bit by bit, as without it: random draws depend on their place, not on
-// time, and gradients are added in the same order.
-
-// ---- soma/autograd/tape.hpp
-// Tape: reverse-mode differentiation, in the open.
-//
-// A tape records each operator that is applied through it: a node with the operator, its settings,
-// the tensors that its gradient reads, and the destinations of its inputs' gradients. backward()
-// walks the nodes from the last to the first, asks each operator for its inputs' gradients and adds
-// them. There is no global state: several tapes may live at once, each used by one thread.
-//
-// Memory: a node keeps only the tensors that its operator asks for, and backward frees them as soon
-// as the node is done. A tape is reused for the next step. Forward, backward, clipping and
-// optimizer steps never use operator new: their memory comes from the context's heap, which asks
-// the host only when a step needs more than any before. (A second equal step needs more than the
-// first, which begins without optimizer states.)
-
-// ---- soma/autograd/replay.hpp
-// Replay: the outputs of the last operator that a recomputed function applied. Backward takes them
-// from here, so that this operator does not run a second time (autograd/recompute.hpp).
-
-// ---- soma/ops/run.hpp
-// run(): the only place that dispatches operators, forward and backward, with a tape or without.
-
-// ---- soma/ops/device.hpp
-// Device: runs operators instead of the host's kernels (Context::set_device). It sees every
-// operator of every tape, forward, backward and optimizer steps, so recording, simulating or timing
-// them is a property of the device and not of each operator.
-
-// ---- soma/ops/operator.hpp
-// Operator: the complete record of one operation: the shapes of its inputs and outputs, its host
-// kernel, its accelerator program, its gradient, and samples to test it with.
-//
-// A record consists of plain data and function pointers, so that built-in operators, the host's
-// operators and operators that were registered at run time are the same thing. Records are used by
-// address: they must outlive their users (inline constexpr variables, or a registry).
-//
-// autograd/custom.hpp makes such records for custom operators.
-
-// ---- soma/tensor/ragged.hpp
-// Ragged: a batch of sequences of different lengths without padding. It holds the concatenated
-// rows, and a Sequences object with the begin of each sequence.
-
-// ---- soma/numeric/logical_index.hpp
-// Logical indices: the keys of random draws. An index names a number of the model or of the global
-// batch, never the thread, rank, tile or padded position that happens to compute it, so the fields
-// below have fixed widths. A value that does not fit its field is Error random.index_range.
-
-// ---- soma/base/error.hpp
-// soma::Error: the exception for every mistake that a caller can make.
-//
-// One message form for all: "<operation>: <argument> is <given>, wanted <wanted> [<id>]". The parts
-// can be read one by one, so a host can write its own message. Conditions that no caller can break
-// are contracts (base/contracts.hpp) instead.
+// ---- soma/ops/records.hpp
+// Brings what functions that name a built-in operator need: where a unit has kernels of its own
+// (base/config.hpp) the operators, otherwise the table.
 
 // ---- soma/base/config.hpp
 // Build configuration. Every header includes this one first. It alone sets HWY_* macros: Highway
 // reads them once, at its first inclusion, so they must be set before.
+
+// ---- soma/base/version.hpp
+// The version, in one place: CMake, Conan and the single header read these three lines.
+
+#define SOMA_VERSION_MAJOR 0
+#define SOMA_VERSION_MINOR 2
+#define SOMA_VERSION_PATCH 0
 
 // soma's numbers are promised bit by bit. Fast-math lets a compiler drop NaNs and signed zeros,
 // reassociate sums and start the program with subnormals flushed; no runtime guard can undo the
@@ -167,17 +129,348 @@
 #define HWY_IS_DEBUG_BUILD 0
 #endif
 
-// 1 when this unit may throw. SOMA_THROW (base/error.hpp) aborts otherwise.
+// 1 when this unit may throw. fail() (base/error.hpp) aborts otherwise.
 #if defined(__cpp_exceptions) || defined(_CPPUNWIND)
 #define SOMA_HAS_EXCEPTIONS 1
 #else
 #define SOMA_HAS_EXCEPTIONS 0
 #endif
+
+// How this unit uses soma:
+//   SOMA_DISPATCH      all functions and kernels are in the library soma::dispatch
+//   SOMA_WHOLE_TABLE   header-only, and contexts hold tables of all kernels and operators (api.hpp,
+//                      whole.hpp): units that include api.hpp call what another unit compiled
+//   neither            header-only, and the tables are types: the unit compiles only what it uses
+#if defined(SOMA_DISPATCH)
+#undef SOMA_WHOLE_TABLE
+#define SOMA_WHOLE_TABLE 1
+#elif !defined(SOMA_WHOLE_TABLE)
+#define SOMA_WHOLE_TABLE 0
+#endif
+
+// SOMA_NAMESPACE opens soma and an inline namespace in it, which names version and way:
+// soma::v0_2 with SOMA_DISPATCH, soma::v0_2_header with a whole table, soma::v0_2_header_AVX2 where
+// a unit has kernels of its own. Programs write soma:: and nothing else, but the linker sees the
+// full names. So two versions in one process share no symbol; and units that use soma in different
+// ways do not link if they exchange soma's types, which would be against the one-definition rule.
+// Containers for debugging (-D_GLIBCXX_DEBUG) have another layout: the library must be built with
+// them, too. Forward declarations: soma/forward.hpp.
+#if defined(_GLIBCXX_DEBUG)
+#define SOMA_CONTAINERS _debug_containers
+#else
+#define SOMA_CONTAINERS
+#endif
+#if defined(SOMA_DISPATCH)
+#define SOMA_WAY
+#elif SOMA_WHOLE_TABLE
+#define SOMA_WAY _header
+#else
+#include <hwy/detect_targets.h>  // macros only
+#if HWY_STATIC_TARGET == HWY_AVX2
+#define SOMA_WAY _header_AVX2
+#elif HWY_STATIC_TARGET == HWY_AVX3
+#define SOMA_WAY _header_AVX3
+#elif HWY_STATIC_TARGET == HWY_AVX3_DL
+#define SOMA_WAY _header_AVX3_DL
+#elif defined(HWY_AVX3_ZEN4) && HWY_STATIC_TARGET == HWY_AVX3_ZEN4
+#define SOMA_WAY _header_AVX3_ZEN4
+#elif defined(HWY_AVX3_SPR) && HWY_STATIC_TARGET == HWY_AVX3_SPR
+#define SOMA_WAY _header_AVX3_SPR
+#elif defined(HWY_AVX10_2) && HWY_STATIC_TARGET == HWY_AVX10_2
+#define SOMA_WAY _header_AVX10_2
+#elif HWY_STATIC_TARGET == HWY_SSE4
+#define SOMA_WAY _header_SSE4
+#elif HWY_STATIC_TARGET == HWY_SSSE3
+#define SOMA_WAY _header_SSSE3
+#elif defined(HWY_SSE2) && HWY_STATIC_TARGET == HWY_SSE2
+#define SOMA_WAY _header_SSE2
+#elif HWY_STATIC_TARGET == HWY_NEON
+#define SOMA_WAY _header_NEON
+#elif defined(HWY_NEON_WITHOUT_AES) && HWY_STATIC_TARGET == HWY_NEON_WITHOUT_AES
+#define SOMA_WAY _header_NEON_WITHOUT_AES
+#elif defined(HWY_NEON_BF16) && HWY_STATIC_TARGET == HWY_NEON_BF16
+#define SOMA_WAY _header_NEON_BF16
+#elif HWY_STATIC_TARGET == HWY_SCALAR || HWY_STATIC_TARGET == HWY_EMU128
+#define SOMA_WAY _header_baseline
+#else
+#define SOMA_WAY _header_other
+#endif
+#endif
+#define SOMA_PASTE_NAMES(major, minor, way, containers) v##major##_##minor##way##containers
+#define SOMA_EXPAND_NAMES(major, minor, way, containers) \
+  SOMA_PASTE_NAMES(major, minor, way, containers)
+#define SOMA_INNER_NAMESPACE \
+  SOMA_EXPAND_NAMES(SOMA_VERSION_MAJOR, SOMA_VERSION_MINOR, SOMA_WAY, SOMA_CONTAINERS)
+#define SOMA_NAMESPACE soma::inline SOMA_INNER_NAMESPACE
+
+// Marks the definition of a function that is not a template, in impl/*.ipp. With soma::dispatch the
+// library compiles these files, once; without it every unit that includes a header compiles them.
+#ifdef SOMA_DISPATCH
+#define SOMA_INLINE
+#else
+#define SOMA_INLINE inline
+#endif
+
+namespace SOMA_NAMESPACE {
+
+struct Version {
+  int major, minor, patch;
+};
+
+inline constexpr Version version{SOMA_VERSION_MAJOR, SOMA_VERSION_MINOR, SOMA_VERSION_PATCH};
+
+}  // namespace SOMA_NAMESPACE
+
+// ---- soma/ops/built_in.hpp
+// BuiltInOperators: soma's own operators, as a context knows them. Units that use operators include
+// this table; ops/records.hpp brings the operators themselves to the units that compile them.
+//
+// Where a unit has kernels of its own (base/config.hpp), the members are static: a call names its
+// operator at compile time, and the unit compiles no other.
+
+// ---- soma/kernels/element/args.hpp
+// Element-wise functions, over a matrix of any strides on the way in (stride 0 broadcasts) and
+// adjacent columns on the way out. Computed in fp32, rounded once.
+
+// ---- soma/kernels/operand.hpp
+// The layout of memory for kernels: a start, an element type and distances between elements.
+// Strides express transpositions and slices, dtype the storage type; kernels convert to fp32 when
+// they load.
+
+// ---- soma/numeric/draw.hpp
+// Draw: names a random number. Every random number in soma is a pure function of (seed, stream,
+// step, index).
+//
+// The mapping is frozen (tests hold known answers): the cipher's key is the seed, the counter is
+//     { low and high word of the block number, stream, step }.
+// A block is 16 bytes. Element i of a stream of words is word i % 4 of block i / 4; of half-words,
+// half-word i % 8 of block i / 8, where half-word 2j is the low half of word j: both are the i-th
+// little-endian item of the stream of blocks. There are two versions of it: see DrawMapping.
+
+// ---- soma/numeric/ars.hpp
+// ARS 4x32-5: a counter-based generator, as Philox is one (numeric/philox.hpp), of five rounds of
+// AES with keys that are sums instead of AES's own. Most processors have a round as an instruction
+// (simd/ars-inl.hpp); here it is in tables, for all others. Five rounds are the fewest that pass
+// BigCrush. Source: Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3",
+// SC 2011; the round is that of FIPS 197. Not for secrets.
+
+// ---- soma/numeric/philox.hpp
+// Philox 4x32-10: a counter-based generator. A block of four random words is a pure function of a
+// 128-bit counter and a 64-bit key, so any element of any stream can be drawn alone, in any order,
+// on any thread. Source: Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3",
+// SC 2011.
+
+namespace SOMA_NAMESPACE {
+
+namespace philox {
+
+inline constexpr std::uint32_t multiplier_0 = 0xD2511F53;
+inline constexpr std::uint32_t multiplier_1 = 0xCD9E8D57;
+inline constexpr std::uint32_t weyl_0 = 0x9E3779B9;  // golden ratio
+inline constexpr std::uint32_t weyl_1 = 0xBB67AE85;  // sqrt(3) - 1
+inline constexpr int rounds = 10;
+
+}  // namespace philox
+
+using PhiloxCounter = std::array<std::uint32_t, 4>;
+using PhiloxKey = std::array<std::uint32_t, 2>;
+
+constexpr PhiloxCounter philox4x32_10(PhiloxCounter counter, PhiloxKey key) {
+  for (int round = 0; round < philox::rounds; ++round) {
+    const std::uint64_t product_0 = std::uint64_t{philox::multiplier_0} * counter[0];
+    const std::uint64_t product_1 = std::uint64_t{philox::multiplier_1} * counter[2];
+    counter = {static_cast<std::uint32_t>(product_1 >> 32) ^ counter[1] ^ key[0],
+               static_cast<std::uint32_t>(product_1),
+               static_cast<std::uint32_t>(product_0 >> 32) ^ counter[3] ^ key[1],
+               static_cast<std::uint32_t>(product_0)};
+    key[0] += philox::weyl_0;
+    key[1] += philox::weyl_1;
+  }
+  return counter;
+}
+
+}  // namespace SOMA_NAMESPACE
+
+namespace SOMA_NAMESPACE {
+
+using ArsCounter = PhiloxCounter;
+using ArsKey = std::array<std::uint32_t, 4>;
+
+namespace ars {
+
+inline constexpr std::uint64_t weyl_low = 0x9E3779B97F4A7C15;   // golden ratio
+inline constexpr std::uint64_t weyl_high = 0xBB67AE8584CAA73B;  // sqrt(3) - 1
+inline constexpr int rounds = 5;
+
+// Table entry of a byte: the column of the state that SubBytes and MixColumns make of a first byte,
+// in little-endian order: S times 2, 1, 1 and 3, in the field of 2^8 elements whose
+// polynomial is x^8 + x^4 + x^3 + x + 1.
+using ColumnTable = std::array<std::uint32_t, 256>;
+constexpr ColumnTable make_columns() {
+  const auto twice = [](std::uint32_t x) { return (x << 1) ^ ((x >> 7) * 0x11Bu); };
+  std::array<std::uint8_t, 256> power{}, logarithm{};  // of 3, which generates all but zero
+  std::uint32_t x = 1;
+  for (std::uint32_t i = 0; i < 255; ++i, x ^= twice(x)) {
+    power[i] = static_cast<std::uint8_t>(x);
+    logarithm[x] = static_cast<std::uint8_t>(i);
+  }
+  ColumnTable columns{};
+  for (std::uint32_t byte = 0; byte < 256; ++byte) {
+    const std::uint8_t inverse =
+        byte == 0 ? std::uint8_t{0} : power[(255u - logarithm[byte]) % 255];
+    std::uint32_t s = 0x63u ^ std::uint32_t{inverse};
+    for (int turn = 1; turn <= 4; ++turn) s ^= std::uint32_t{std::rotl(inverse, turn)};
+    columns[byte] = twice(s) | s << 8 | s << 16 | (s ^ twice(s)) << 24;
+  }
+  return columns;
+}
+inline constexpr ColumnTable columns = make_columns();
+
+// SubBytes, ShiftRows, MixColumns and the addition of the key, as the instructions do it.
+constexpr ArsCounter round(const ArsCounter& state, const ArsKey& key) {
+  const auto of = [&](std::size_t column, int shift) {
+    return std::rotl(columns[state[column % 4] >> shift & 0xFF], shift);
+  };
+  ArsCounter next{};
+  for (std::size_t c = 0; c < 4; ++c)
+    next[c] = of(c, 0) ^ of(c + 1, 8) ^ of(c + 2, 16) ^ of(c + 3, 24) ^ key[c];
+  return next;
+}
+// The last one, without MixColumns: the table's second byte is S itself.
+constexpr ArsCounter last_round(const ArsCounter& state, const ArsKey& key) {
+  const auto of = [&](std::size_t column, int shift) {
+    return (columns[state[column % 4] >> shift & 0xFF] >> 8 & 0xFF) << shift;
+  };
+  ArsCounter next{};
+  for (std::size_t c = 0; c < 4; ++c)
+    next[c] = (of(c, 0) | of(c + 1, 8) | of(c + 2, 16) | of(c + 3, 24)) ^ key[c];
+  return next;
+}
+
+// The key of the next round.
+constexpr void advance(ArsKey& key) {
+  const auto add = [&key](std::size_t at, std::uint64_t number) {
+    const std::uint64_t sum = (std::uint64_t{key[at + 1]} << 32 | key[at]) + number;
+    key[at] = static_cast<std::uint32_t>(sum);
+    key[at + 1] = static_cast<std::uint32_t>(sum >> 32);
+  };
+  add(0, weyl_low);
+  add(2, weyl_high);
+}
+
+// Known answers are published for 7 and 10 rounds.
+constexpr ArsCounter block(ArsCounter counter, ArsKey key, int how_many) {
+  for (std::size_t word = 0; word < 4; ++word) counter[word] ^= key[word];
+  for (int i = 1; i < how_many; ++i) {
+    advance(key);
+    counter = round(counter, key);
+  }
+  advance(key);
+  return last_round(counter, key);
+}
+
+}  // namespace ars
+
+constexpr ArsCounter ars4x32_5(const ArsCounter& counter, const ArsKey& key) {
+  return ars::block(counter, key, ars::rounds);
+}
+
+}  // namespace SOMA_NAMESPACE
+
+namespace SOMA_NAMESPACE {
+
+// The version of the mapping, which names the cipher. Stochastic rounding can have either
+// (Rounding::draws); all other draws are the first.
+enum class DrawMapping : std::uint8_t {
+  automatic = 0,  // philox, but ars in steps of optimizers (optim/optimizer.hpp)
+  philox = 1,     // Philox 4x32-10
+  ars = 2,        // ARS 4x32-5, whose key has zeros above the seed
+};
+
+constexpr std::string_view to_string(DrawMapping mapping) {
+  switch (mapping) {
+    case DrawMapping::automatic:
+      return "automatic";
+    case DrawMapping::philox:
+      return "philox";
+    case DrawMapping::ars:
+      return "ars";
+  }
+  return "unknown";
+}
+
+struct Draw {
+  std::uint64_t seed = 0;
+  std::uint32_t stream = 0;  // where the draw happens: stream_id()
+  std::uint32_t step = 0;    // which training step
+  std::uint64_t index = 0;   // logical index of the first element (numeric/logical_index.hpp)
+
+  friend constexpr bool operator==(const Draw&, const Draw&) = default;
+};
+
+// A stable name for a place that draws: FNV-1a (32 bits) of the module path, a zero byte and the
+// site, for example stream_id("encoder.layer.0.attention", "dropout").
+constexpr std::uint32_t stream_id(std::string_view path, std::string_view site) {
+  std::uint32_t hash = 0x811C9DC5u;
+  const auto add = [&hash](unsigned char byte) { hash = (hash ^ byte) * 0x01000193u; };
+  for (const char character : path) add(static_cast<unsigned char>(character));
+  add(0);
+  for (const char character : site) add(static_cast<unsigned char>(character));
+  return hash;
+}
+
+constexpr PhiloxKey philox_key(const Draw& draw) {
+  return {static_cast<std::uint32_t>(draw.seed), static_cast<std::uint32_t>(draw.seed >> 32)};
+}
+
+// The four words of one block of the stream that `draw` names (draw.index has no effect).
+constexpr PhiloxCounter random_block(const Draw& draw, std::uint64_t block,
+                                     DrawMapping mapping = DrawMapping::philox) {
+  const PhiloxCounter counter{static_cast<std::uint32_t>(block),
+                              static_cast<std::uint32_t>(block >> 32), draw.stream, draw.step};
+  const PhiloxKey key = philox_key(draw);
+  return mapping == DrawMapping::ars ? ars4x32_5(counter, {key[0], key[1], 0, 0})
+                                     : philox4x32_10(counter, key);
+}
+
+// The random word, or half-word, of element draw.index + offset.
+constexpr std::uint32_t random_word(const Draw& draw, std::uint64_t offset = 0,
+                                    DrawMapping mapping = DrawMapping::philox) {
+  const std::uint64_t index = draw.index + offset;
+  return random_block(draw, index / 4, mapping)[index % 4];
+}
+constexpr std::uint16_t random_half_word(const Draw& draw, std::uint64_t offset = 0,
+                                         DrawMapping mapping = DrawMapping::philox) {
+  const std::uint64_t index = draw.index + offset;
+  const std::uint32_t word = random_block(draw, index / 8, mapping)[(index % 8) / 2];
+  return static_cast<std::uint16_t>(index % 2 == 0 ? word : word >> 16);
+}
+
+// The random word in the form that encode() takes: random bits at the top. `bits` as from
+// random_bits(rounding, format), `mapping` as Rounding::draws.
+constexpr std::uint32_t rounding_word(const Draw& draw, int bits, std::uint64_t offset = 0,
+                                      DrawMapping mapping = DrawMapping::philox) {
+  return bits <= 16 ? static_cast<std::uint32_t>(random_half_word(draw, offset, mapping)) << 16
+                    : random_word(draw, offset, mapping);
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/numeric/rounding.hpp
+// Rounding: the conversion of a value to a representable value. The caller always chooses it; no
+// type implies it.
+
+// ---- soma/base/error.hpp
+// soma::Error: the exception for every mistake that a caller can make.
+//
+// One message form for all: "<operation>: <argument> is <given>, wanted <wanted> [<id>]". The parts
+// can be read one by one, so a host can write its own message. Conditions that no caller can break
+// are contracts (base/contracts.hpp) instead.
+
 // ---- soma/base/error_ids.hpp
 // Every error id of the library. An id never changes its meaning and is never reused;
 // docs/errors.md explains each id.
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // A stable name such as "convert.size_mismatch": programs compare it and users search for it.
 struct ErrorId {
@@ -384,20 +677,14 @@ inline constexpr ErrorId parallel_transport{"parallel.transport"};
 inline constexpr ErrorId xtensor_layout{"xtensor.layout"};
 
 }  // namespace error_id
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 class Error : public std::runtime_error {
  public:
   Error(ErrorId id, std::string_view operation, std::string_view argument, std::string_view given,
-        std::string_view wanted)
-      : std::runtime_error(message(id, operation, argument, given, wanted)),
-        id_(id),
-        operation_(operation),
-        argument_(argument),
-        given_(given),
-        wanted_(wanted) {}
+        std::string_view wanted);
 
   ErrorId id() const noexcept { return id_; }
   const std::string& operation() const noexcept { return operation_; }
@@ -407,1108 +694,45 @@ class Error : public std::runtime_error {
 
  private:
   static std::string message(ErrorId id, std::string_view operation, std::string_view argument,
-                             std::string_view given, std::string_view wanted) {
-    std::string text;
-    text.append(operation).append(": ").append(argument).append(" is ").append(given);
-    text.append(", wanted ").append(wanted).append(" [").append(id.name).append("]");
-    return text;
-  }
+                             std::string_view given, std::string_view wanted);
 
   ErrorId id_;
   std::string operation_, argument_, given_, wanted_;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
-// How an error leaves the library. A host without exceptions may define SOMA_THROW(error) before
-// the first soma header, the same in every unit; it must not return. The default throws, or, under
-// -fno-exceptions, calls SOMA_ERROR_HANDLER (a function taking const soma::Error&; by default it
-// prints the message to standard error) and aborts.
-#ifndef SOMA_THROW
-#if SOMA_HAS_EXCEPTIONS
-#define SOMA_THROW(error) throw error
-#else
-#ifndef SOMA_ERROR_HANDLER
-#define SOMA_ERROR_HANDLER(error) std::fprintf(stderr, "%s\n", (error).what())
-#endif
-#define SOMA_THROW(error)        \
-  do {                           \
-    SOMA_ERROR_HANDLER((error)); \
-    std::abort();                \
-  } while (false)
-#endif
+#if defined(SOMA_THROW) || defined(SOMA_ERROR_HANDLER)
+#error "soma has no SOMA_THROW and no SOMA_ERROR_HANDLER: call soma::set_error_handler()."
 #endif
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
 // Appends the text with escapes for characters that break a line or that a terminal obeys.
-inline void append_printable(std::string& result, std::string_view text) {
-  constexpr std::string_view digits = "0123456789abcdef";
-  for (const char letter : text) {
-    const auto byte = static_cast<unsigned char>(letter);
-    if (letter == '\n')
-      result.append("\\n");
-    else if (letter == '\r')
-      result.append("\\r");
-    else if (letter == '\t')
-      result.append("\\t");
-    else if (byte < 0x20 || byte == 0x7f)
-      result.append("\\x").append({digits[byte >> 4], digits[byte & 15]});
-    else
-      result.push_back(letter);
-  }
-}
+void append_printable(std::string& result, std::string_view text);
 
 }  // namespace detail
 
 // A text in quotation marks, for messages: control characters are escaped, and a very long text is
 // cut to its beginning and end. Appends, because g++ 12 at -O3 reports a false overlap in "\"" +
 // std::string(...).
-inline std::string quoted(std::string_view text) {
-  constexpr std::size_t most = 400, begin = 200, end = 100;
-  const auto continues = [&](std::size_t at) { return (text[at] & 0xc0) == 0x80; };  // in UTF-8
-  std::string result(1, '"');
-  if (text.size() <= most) {
-    detail::append_printable(result, text);
-  } else {
-    std::size_t head = begin, tail = text.size() - end;
-    while (head > begin - 4 && continues(head)) --head;
-    while (tail < text.size() - end + 4 && continues(tail)) ++tail;
-    detail::append_printable(result, text.substr(0, head));
-    result.append("...");
-    detail::append_printable(result, text.substr(tail));
-  }
-  result.push_back('"');
-  if (text.size() > most) result.append(" (").append(std::to_string(text.size())).append(" bytes)");
-  return result;
-}
-
-// Throws the five-part error. All errors pass through here, so that call sites stay one line and
-// SOMA_THROW is expanded once.
-[[noreturn]] inline void fail(ErrorId id, std::string_view operation, std::string_view argument,
-                              std::string_view given, std::string_view wanted) {
-  SOMA_THROW(Error(id, operation, argument, given, wanted));
-  std::abort();  // reached only if a redefined SOMA_THROW returned, which it must not
-}
-
-}  // namespace soma
-
-namespace soma {
-
-namespace detail {
-
-inline std::uint64_t index_field(std::uint64_t value, int bits, std::string_view operation,
-                                 std::string_view field) {
-  if (value >> bits != 0)
-    fail(error_id::index_range, operation, field, std::to_string(value),
-         "below 2^" + std::to_string(bits));
-  return value;
-}
-
-}  // namespace detail
-
-// An element of an activation: sequence of the global batch (24 bits), position in it (20), channel
-// (20).
-inline std::uint64_t token_index(std::uint64_t ordinal, std::uint64_t position,
-                                 std::uint64_t channel) {
-  return detail::index_field(ordinal, 24, "token_index", "ordinal") << 40 |
-         detail::index_field(position, 20, "token_index", "position") << 20 |
-         detail::index_field(channel, 20, "token_index", "channel");
-}
-
-// An attention probability: sequence of the global batch (24 bits), head (8), query (16), key (16).
-inline std::uint64_t attention_index(std::uint64_t ordinal, std::uint64_t head, std::uint64_t query,
-                                     std::uint64_t key) {
-  return detail::index_field(ordinal, 24, "attention_index", "ordinal") << 40 |
-         detail::index_field(head, 8, "attention_index", "head") << 32 |
-         detail::index_field(query, 16, "attention_index", "query") << 16 |
-         detail::index_field(key, 16, "attention_index", "key");
-}
-
-// An element of a parameter seen as a matrix: row (32 bits), column (32).
-inline std::uint64_t parameter_index(std::uint64_t row, std::uint64_t column) {
-  return detail::index_field(row, 32, "parameter_index", "row") << 32 |
-         detail::index_field(column, 32, "parameter_index", "column");
-}
-
-}  // namespace soma
-// ---- soma/runtime/heap_vector.hpp
-// HeapVector: a growing array on a context's heap, used by tapes and batches. A std::vector with an
-// allocator would do the same, but every unit would pay for it: compilers spend three times as long
-// on one.
-
-// ---- soma/runtime/heap.hpp
-// Heap: memory that is allocated, freed in any order and reused. Tensors and tapes live here:
-// repeated work requests no more memory from the host after its first rounds. (Usually after the
-// first round; the second round finds other free blocks than the first, and may need one more.)
-// Work of other sizes that needs less memory in total nearly always fits in the memory that the
-// heap holds, an eighth of which is slack. No allocator that never moves blocks can promise a fit:
-// to be sure, reserve a block well above the expected peak_bytes() in advance.
-//
-// Segregated fits with immediate coalescing, after "TLSF: a new dynamic memory allocator for
-// real-time systems" (Masmano, Ripoll, Crespo, Real, 2004): a bitmap of size classes leads to a
-// free block in the smallest class that has one large enough, and the rest of the block stays free.
-// Neighbours that are free become one block. Headers lie in front of the blocks.
-
-// ---- soma/base/sizes.hpp
-// Checked arithmetic for sizes from outside, which are never trusted.
-
-namespace soma {
-
-// a * b, or Error base.size_overflow naming the operation and both factors.
-[[nodiscard]] inline std::size_t checked_multiply(std::size_t a, std::size_t b,
-                                                  std::string_view operation) {
-  if (a != 0 && b > (std::numeric_limits<std::size_t>::max)() / a)
-    fail(error_id::size_overflow, operation, "size", std::to_string(a) + " * " + std::to_string(b),
-         "a product below 2^64");
-  return a * b;
-}
-
-// a + b, or Error base.size_overflow naming the operation and both terms.
-[[nodiscard]] inline std::size_t checked_add(std::size_t a, std::size_t b,
-                                             std::string_view operation) {
-  if (b > (std::numeric_limits<std::size_t>::max)() - a)
-    fail(error_id::size_overflow, operation, "size", std::to_string(a) + " + " + std::to_string(b),
-         "a sum below 2^64");
-  return a + b;
-}
-
-}  // namespace soma
-// ---- soma/runtime/memory.hpp
-// The memory of a context: the host's memory with counters. All memory except the stack comes from
-// here, so a host can limit and watch soma's use.
-
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
-
-namespace soma {
-
-// Every block is aligned to at least a cache line, which is also the widest vector.
-inline constexpr std::size_t memory_alignment = 64;
-
-namespace detail {
-
-inline constexpr std::size_t large_page = std::size_t{2} << 20;
-
-// A block that has room for large pages starts at a large-page boundary.
-constexpr std::size_t alignment_of(std::size_t bytes, std::size_t alignment) {
-  return bytes < large_page ? alignment : (std::max)(alignment, large_page);
-}
-
-// Asks for large pages, which the system grants if it has any: the CPU then translates fewer
-// addresses. A training step takes 0.96 to 1.00 of the time, and up to 0.7 percent more memory.
-inline void prefer_large_pages([[maybe_unused]] void* block, [[maybe_unused]] std::size_t bytes) {
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-  if (bytes < large_page) return;
-  madvise(block, bytes / large_page * large_page, MADV_HUGEPAGE);
-#endif
-}
-
-}  // namespace detail
-
-// How a host lends its memory: any object with allocate(bytes, alignment) and deallocate(block,
-// bytes, alignment), for example a std::pmr::memory_resource. The object may throw std::bad_alloc
-// or return nullptr. One thread at a time uses the object, which must outlive the context.
-class MemoryResource {
- public:
-  // The aligned operator new, in large pages if the system has any.
-  MemoryResource(std::nullptr_t = nullptr) {}
-  template <class Resource>
-  MemoryResource(Resource* resource)
-      : self_(resource),
-        allocate_([](void* self, std::size_t bytes, std::size_t alignment) -> void* {
-          return static_cast<Resource*>(self)->allocate(bytes, alignment);
-        }),
-        deallocate_([](void* self, void* block, std::size_t bytes, std::size_t alignment) {
-          static_cast<Resource*>(self)->deallocate(block, bytes, alignment);
-        }) {}
-
-  void* allocate(std::size_t bytes, std::size_t alignment) const {
-    return allocate_(self_, bytes, alignment);
-  }
-  void deallocate(void* block, std::size_t bytes, std::size_t alignment) const {
-    deallocate_(self_, block, bytes, alignment);
-  }
-
- private:
-  void* self_ = nullptr;
-  void* (*allocate_)(void*, std::size_t, std::size_t) = [](void*, std::size_t bytes,
-                                                           std::size_t alignment) {
-    void* block = ::operator new (bytes, std::align_val_t{detail::alignment_of(bytes, alignment)});
-    detail::prefer_large_pages(block, bytes);
-    return block;
-  };
-  void (*deallocate_)(void*, void*, std::size_t, std::size_t) =
-      [](void*, void* block, std::size_t bytes, std::size_t alignment) {
-        ::operator delete (block, std::align_val_t{detail::alignment_of(bytes, alignment)});
-      };
-};
-
-struct MemoryUse {
-  std::size_t bytes_in_use = 0;
-  std::size_t peak_bytes = 0;     // the largest bytes_in_use so far
-  std::uint64_t allocations = 0;  // the number of blocks ever requested
-};
-
-// Passes requests on to another resource and counts them. Thread-safe if that resource is. Error
-// memory.exhausted if that resource has no memory left (with -fno-exceptions the resource itself
-// ends the program).
-class CountingResource {
- public:
-  explicit CountingResource(MemoryResource upstream) : upstream_(upstream) {}
-  CountingResource(const CountingResource&) = delete;
-  CountingResource& operator=(const CountingResource&) = delete;
-
-  MemoryUse use() const {
-    return {in_use_.load(std::memory_order_relaxed), peak_.load(std::memory_order_relaxed),
-            allocations_.load(std::memory_order_relaxed)};
-  }
-
-  void* allocate(std::size_t bytes, std::size_t alignment) {
-    void* block = nullptr;
-#if SOMA_HAS_EXCEPTIONS
-    try {
-      block = upstream_.allocate(bytes, aligned(alignment));
-    } catch (const std::bad_alloc&) {  // reported below
-    }
-#else
-    block = upstream_.allocate(bytes, aligned(alignment));
-#endif
-    if (block == nullptr)
-      fail(error_id::out_of_memory, "allocate", "size", std::to_string(bytes) + " bytes",
-           "no more than the memory resource has left (" + std::to_string(use().bytes_in_use) +
-               " bytes in use)");
-    const std::size_t now = in_use_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
-    std::size_t peak = peak_.load(std::memory_order_relaxed);
-    while (now > peak && !peak_.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
-    }
-    allocations_.fetch_add(1, std::memory_order_relaxed);
-    return block;
-  }
-  void deallocate(void* block, std::size_t bytes, std::size_t alignment) {
-    upstream_.deallocate(block, bytes, aligned(alignment));
-    in_use_.fetch_sub(bytes, std::memory_order_relaxed);
-  }
-
- private:
-  static std::size_t aligned(std::size_t alignment) {
-    return (std::max)(alignment, memory_alignment);
-  }
-
-  MemoryResource upstream_;
-  std::atomic<std::size_t> in_use_{0}, peak_{0};
-  std::atomic<std::uint64_t> allocations_{0};
-};
-
-}  // namespace soma
-// ---- soma/runtime/mutex.hpp
-// Mutex and Condition: a POSIX mutex and condition variable. Including <mutex> would cost every
-// unit that includes soma a tenth of a plain unit, and <condition_variable> more.
-
-namespace soma {
-
-class Mutex {
- public:
-  Mutex() = default;
-  Mutex(const Mutex&) = delete;
-  Mutex& operator=(const Mutex&) = delete;
-
-  class [[nodiscard]] Lock {
-   public:
-    explicit Lock(Mutex& mutex) : mutex_(mutex) { pthread_mutex_lock(&mutex_.handle_); }
-    ~Lock() { pthread_mutex_unlock(&mutex_.handle_); }
-    Lock(const Lock&) = delete;
-    Lock& operator=(const Lock&) = delete;
-
-   private:
-    friend class Condition;
-
-    Mutex& mutex_;
-  };
-
- private:
-  friend class Condition;
-
-  pthread_mutex_t handle_ = PTHREAD_MUTEX_INITIALIZER;
-};
-
-// Lets threads wait for something that changes under a mutex.
-class Condition {
- public:
-  Condition() = default;
-  Condition(const Condition&) = delete;
-  Condition& operator=(const Condition&) = delete;
-
-  // Returns when holds() is true. The lock is held whenever holds() is called, and on return; while
-  // the thread sleeps, others may take it.
-  template <class Holds>
-  void wait(Mutex::Lock& lock, const Holds& holds) {
-    while (!holds()) pthread_cond_wait(&handle_, &lock.mutex_.handle_);
-  }
-  // Wakes a thread that waits, if there is one: it looks at its condition again.
-  void notify_one() { pthread_cond_signal(&handle_); }
-
- private:
-  pthread_cond_t handle_ = PTHREAD_COND_INITIALIZER;
-};
-
-}  // namespace soma
-
-#if defined(__SANITIZE_ADDRESS__)
-#define SOMA_HEAP_POISONS 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SOMA_HEAP_POISONS 1
-#endif
-#endif
-#ifdef SOMA_HEAP_POISONS
-#include <sanitizer/asan_interface.h>
-#endif
-
-namespace soma {
-
-// Thread-safe. Blocks are aligned to memory_alignment, never to more. A block costs 64 bytes beside
-// its content. Allocation and deallocation take constant time, except for the search among the
-// blocks of one size class.
-class Heap {
- public:
-  explicit Heap(MemoryResource upstream) : upstream_(upstream) {}
-  // Gives all memory back to the host, including blocks that are still in use.
-  ~Heap() {
-    while (slabs_ != nullptr) release(&slabs_);
-  }
-  Heap(const Heap&) = delete;
-  Heap& operator=(const Heap&) = delete;
-
-  // Uninitialised. Error memory.exhausted.
-  void* allocate(std::size_t bytes) {
-    const std::size_t size = block_size(bytes);
-    const Mutex::Lock lock(mutex_);
-    Block* block = find(size);
-    if (block == nullptr) block = grow(size);
-    remove(block);
-    if (block->size - size >= 2 * unit) {
-      unpoison(block, size);  // the header of the remaining free block lies inside
-      const std::size_t left = block->size - size;
-      block->size = size;
-      auto* rest = ::new (block->next()) Block{left, block, nullptr, nullptr, true};
-      rest->next()->previous = rest;
-      insert(rest);
-      poison(block);
-    }
-    unpoison(block, bytes);
-    block->used = size;
-    in_use_ += size;
-    ++blocks_;
-    peak_ = (std::max)(peak_, in_use_);
-    return block->data();
-  }
-
-  // A block of this heap; its size is known here.
-  void deallocate(void* data) {
-    auto* block = reinterpret_cast<Block*>(static_cast<std::byte*>(data) - sizeof(Block));
-    const Mutex::Lock lock(mutex_);
-    in_use_ -= block->used;
-    --blocks_;
-    if (Block* next = block->next(); next->free) {
-      remove(next);
-      block->size += next->size;
-      block->next()->previous = block;
-    }
-    if (Block* previous = block->previous; previous != nullptr && previous->free) {
-      remove(previous);
-      previous->size += block->size;
-      previous->next()->previous = previous;
-      block = previous;
-    }
-    insert(block);
-    poison(block);
-  }
-
-  // Makes sure that one more block of `bytes` can be allocated without a request to the host. Error
-  // memory.exhausted.
-  void reserve(std::size_t bytes) {
-    const std::size_t size = block_size(bytes);
-    const Mutex::Lock lock(mutex_);
-    if (find(size) == nullptr) grow(size);
-  }
-
-  // Returns slabs in which nothing is in use to the host.
-  void trim() {
-    const Mutex::Lock lock(mutex_);
-    for (Slab** link = &slabs_; *link != nullptr;) {
-      Block* first = (*link)->first();
-      if (first->free && first->next()->size == 0) {
-        remove(first);
-        release(link);
-      } else {
-        link = &(*link)->next;
-      }
-    }
-  }
-
-  // A dry run of an accelerator's core has written zeros to tensors of this heap in place of
-  // results: code that saves numbers refuses numbers from a heap with this mark.
-  void mark_dry() {
-    const Mutex::Lock lock(mutex_);
-    dry_ = true;
-  }
-  bool dry() const {
-    const Mutex::Lock lock(mutex_);
-    return dry_;
-  }
-
-  std::size_t blocks_in_use() const {
-    const Mutex::Lock lock(mutex_);
-    return blocks_;
-  }
-  // The requested bytes in use, in whole units with one header per block. A block that is a unit
-  // larger than its request, because no smaller block was free, counts as requested. So the same
-  // requests give the same count, whatever the heap held before.
-  std::size_t bytes_in_use() const {
-    const Mutex::Lock lock(mutex_);
-    return in_use_;
-  }
-  std::size_t peak_bytes() const {
-    const Mutex::Lock lock(mutex_);
-    return peak_;
-  }
-  void reset_peak() {
-    const Mutex::Lock lock(mutex_);
-    peak_ = in_use_;
-  }
-
- private:
-  static constexpr std::size_t unit = memory_alignment;
-  static constexpr std::size_t slab_unit = detail::large_page;
-
-  struct alignas(unit) Block {
-    std::size_t size;  // bytes with this header, a multiple of `unit`; 0: the end of a slab
-    Block* previous;   // in memory; nullptr: the first of a slab
-    Block *next_free, *previous_free;
-    bool free;
-    std::size_t used = 0;  // the used part of `size`, as long as the block is not free
-
-    std::byte* data() { return reinterpret_cast<std::byte*>(this) + sizeof(Block); }
-    Block* next() { return reinterpret_cast<Block*>(reinterpret_cast<std::byte*>(this) + size); }
-  };
-  static_assert(sizeof(Block) == unit);
-
-  struct alignas(unit) Slab {
-    Slab* next;
-    std::size_t bytes;
-    Block* first() {
-      return reinterpret_cast<Block*>(reinterpret_cast<std::byte*>(this) + sizeof(Slab));
-    }
-  };
-  static_assert(sizeof(Slab) == unit);
-
-  // Size classes: each number of units below 16, then eight to an octave.
-  static constexpr std::size_t class_count = 16 + 55 * 8;
-  static std::size_t class_of(std::size_t size) {
-    const std::size_t units = size / unit;
-    if (units < 16) return units;
-    const auto octave = static_cast<std::size_t>(std::bit_width(units)) - 1;
-    return 16 + (octave - 4) * 8 + ((units >> (octave - 3)) & 7);
-  }
-
-  static std::size_t block_size(std::size_t bytes) {
-    return checked_add((std::max)(bytes, std::size_t{1}), unit - 1 + sizeof(Block), "Heap") / unit *
-           unit;
-  }
-
-  static void poison([[maybe_unused]] Block* block) {
-#ifdef SOMA_HEAP_POISONS
-    ASAN_POISON_MEMORY_REGION(block->data(), block->size - sizeof(Block));
-#endif
-  }
-  static void unpoison([[maybe_unused]] Block* block, [[maybe_unused]] std::size_t bytes) {
-#ifdef SOMA_HEAP_POISONS
-    ASAN_UNPOISON_MEMORY_REGION(block->data(), bytes);
-#endif
-  }
-
-  void insert(Block* block) {
-    const std::size_t index = class_of(block->size);
-    block->free = true;
-    block->previous_free = nullptr;
-    block->next_free = heads_[index];
-    if (heads_[index] != nullptr) heads_[index]->previous_free = block;
-    heads_[index] = block;
-    bitmap_[index / 64] |= std::uint64_t{1} << (index % 64);
-  }
-  void remove(Block* block) {
-    const std::size_t index = class_of(block->size);
-    block->free = false;
-    if (block->next_free != nullptr) block->next_free->previous_free = block->previous_free;
-    if (block->previous_free != nullptr) {
-      block->previous_free->next_free = block->next_free;
-    } else {
-      heads_[index] = block->next_free;
-      if (heads_[index] == nullptr) bitmap_[index / 64] &= ~(std::uint64_t{1} << (index % 64));
-    }
-  }
-
-  // The smallest block of the request's own class that fits, else any of the next class that has
-  // one.
-  Block* find(std::size_t size) {
-    const std::size_t own = class_of(size);
-    Block* best = nullptr;
-    for (Block* block = heads_[own]; block != nullptr; block = block->next_free)
-      if (block->size >= size && (best == nullptr || block->size < best->size)) best = block;
-    if (best != nullptr) return best;
-    for (std::size_t word = (own + 1) / 64; word < bitmap_.size(); ++word) {
-      std::uint64_t bits = bitmap_[word];
-      if (word == (own + 1) / 64) bits &= ~std::uint64_t{0} << ((own + 1) % 64);
-      if (bits != 0) return heads_[word * 64 + static_cast<std::size_t>(std::countr_zero(bits))];
-    }
-    return nullptr;
-  }
-
-  // Adds a slab with one free block of at least `size` bytes, in whole large pages. The slab has at
-  // least an eighth of the present capacity, so that a slowly growing need does not ask the host
-  // every time. If the host has less memory left, the slab is as small as possible.
-  Block* grow(std::size_t size) {
-    const std::size_t least = checked_add(size, sizeof(Slab) + sizeof(Block), "Heap");
-    std::size_t bytes = checked_add((std::max)(least, capacity_ / 8), slab_unit - 1, "Heap") /
-                        slab_unit * slab_unit;
-    void* memory = bytes > least ? ask(bytes) : nullptr;
-    if (memory == nullptr) memory = upstream_.allocate(bytes = least, unit);
-    if (memory == nullptr)  // a counted resource has already failed
-      fail(error_id::out_of_memory, "Heap", "size", std::to_string(bytes) + " bytes",
-           "no more than the memory resource has left");
-    auto* slab = ::new (memory) Slab{slabs_, bytes};
-    slabs_ = slab;
-    capacity_ += bytes;
-    auto* block = ::new (slab->first())
-        Block{bytes - sizeof(Slab) - sizeof(Block), nullptr, nullptr, nullptr, true};
-    ::new (block->next()) Block{0, block, nullptr, nullptr, false};
-    insert(block);
-    poison(block);
-    return block;
-  }
-  // Returns nullptr if the host has no such block. With -fno-exceptions the host then ends the
-  // program.
-  void* ask(std::size_t bytes) const {
-#if SOMA_HAS_EXCEPTIONS
-    try {
-      return upstream_.allocate(bytes, unit);
-    } catch (const std::bad_alloc&) {
-      return nullptr;
-    } catch (const Error&) {  // a counted resource's memory.exhausted
-      return nullptr;
-    }
-#else
-    return upstream_.allocate(bytes, unit);
-#endif
-  }
-  void release(Slab** link) {
-    Slab* slab = *link;
-    const std::size_t bytes = slab->bytes;
-    *link = slab->next;
-    capacity_ -= bytes;
-#ifdef SOMA_HEAP_POISONS
-    ASAN_UNPOISON_MEMORY_REGION(slab, bytes);
-#endif
-    upstream_.deallocate(slab, bytes, unit);
-  }
-
-  MemoryResource upstream_;
-  mutable Mutex mutex_;
-  Slab* slabs_ = nullptr;
-  std::array<Block*, class_count> heads_{};
-  std::array<std::uint64_t, (class_count + 63) / 64> bitmap_{};
-  std::size_t blocks_ = 0, in_use_ = 0, peak_ = 0, capacity_ = 0;
-  bool dry_ = false;
-};
-
-}  // namespace soma
-
-namespace soma {
-
-// Movable, not copyable. Members do the same as those of std::vector. Error memory.exhausted.
-template <class T>
-class HeapVector {
- public:
-  using value_type = T;
-
-  explicit HeapVector(Heap& heap) : heap_(&heap) {}
-  // `count` value-initialised elements: numbers are 0.
-  HeapVector(std::size_t count, Heap& heap) : heap_(&heap) { resize(count); }
-  HeapVector(HeapVector&& other) noexcept
-      : heap_(other.heap_),
-        data_(std::exchange(other.data_, nullptr)),
-        size_(std::exchange(other.size_, 0)),
-        capacity_(std::exchange(other.capacity_, 0)) {}
-  HeapVector& operator=(HeapVector&& other) noexcept {
-    std::swap(heap_, other.heap_);
-    std::swap(data_, other.data_);
-    std::swap(size_, other.size_);
-    std::swap(capacity_, other.capacity_);
-    return *this;
-  }
-  ~HeapVector() {
-    clear();
-    release();
-  }
-
-  std::size_t size() const { return size_; }
-  bool empty() const { return size_ == 0; }
-  T* data() { return data_; }
-  const T* data() const { return data_; }
-  T* begin() { return data_; }
-  T* end() { return data_ + size_; }
-  const T* begin() const { return data_; }
-  const T* end() const { return data_ + size_; }
-  T& operator[](std::size_t index) { return data_[index]; }
-  const T& operator[](std::size_t index) const { return data_[index]; }
-  T& back() { return data_[size_ - 1]; }
-  const T& back() const { return data_[size_ - 1]; }
-
-  void reserve(std::size_t count) {
-    if (count > capacity_) move_to(count);
-  }
-  void resize(std::size_t count) {
-    reserve(count);
-    while (size_ > count) pop_back();
-    for (; size_ < count; ++size_) ::new (static_cast<void*>(data_ + size_)) T();
-  }
-  // `value` is not an element of this vector: growing would move that element away.
-  T& push_back(T value) {
-    if (size_ == capacity_) move_to(size_ < 4 ? 8 : 2 * size_);
-    return *::new (static_cast<void*>(data_ + size_++)) T(std::move(value));
-  }
-  // Replaces the content. Trivially copyable types only.
-  void assign(std::span<const T> values) {
-    static_assert(std::is_trivially_copyable_v<T>);
-    clear();
-    reserve(values.size());
-    if (!values.empty()) std::memcpy(data_, values.data(), values.size_bytes());
-    size_ = values.size();
-  }
-  void pop_back() { data_[--size_].~T(); }
-  void clear() {
-    while (size_ != 0) pop_back();
-  }
-
- private:
-  void move_to(std::size_t capacity) {
-    static_assert(alignof(T) <= memory_alignment);
-    auto* moved =
-        static_cast<T*>(heap_->allocate(checked_multiply(capacity, sizeof(T), "HeapVector")));
-    if constexpr (std::is_trivially_copyable_v<T>) {
-      if (size_ != 0) std::memcpy(moved, data_, size_ * sizeof(T));
-    } else {
-      for (std::size_t i = 0; i < size_; ++i) {
-        ::new (static_cast<void*>(moved + i)) T(std::move(data_[i]));
-        data_[i].~T();
-      }
-    }
-    release();
-    data_ = moved;
-    capacity_ = capacity;
-  }
-  void release() {
-    if (data_ != nullptr) heap_->deallocate(data_);
-  }
-
-  Heap* heap_;
-  T* data_ = nullptr;
-  std::size_t size_ = 0, capacity_ = 0;
-};
-
-}  // namespace soma
-// ---- soma/runtime/shared.hpp
-// Shared: a handle to an object on a context's heap. Several handles share the object, and the last
-// handle destroys it. A handle is one pointer; the reference count lies in the object.
-
-namespace soma {
-
-// The first base class of every shared object.
-class Counted {
- public:
-  explicit Counted(Heap& heap) : heap_(&heap) {}
-  Counted(const Counted&) = delete;
-  Counted& operator=(const Counted&) = delete;
-
- private:
-  template <class T>
-  friend class Shared;
-  Heap* heap_;
-  std::atomic<std::size_t> references_{1};
-};
-
-// Counting is thread-safe; the object itself is as thread-safe as its class. Empty by default.
-template <class T>
-class Shared {
- public:
-  Shared() = default;
-  Shared(std::nullptr_t) {}
-  // Makes an object from the heap and the arguments. Error memory.exhausted.
-  template <class... Arguments>
-  static Shared make(Heap& heap, Arguments&&... arguments) {
-    static_assert(alignof(T) <= memory_alignment);
-    Shared made;
-    made.object_ = ::new (heap.allocate(sizeof(T))) T(heap, std::forward<Arguments>(arguments)...);
-    return made;
-  }
-  Shared(const Shared& other) : object_(other.object_) {
-    if (object_ != nullptr) object_->references_.fetch_add(1, std::memory_order_relaxed);
-  }
-  Shared(Shared&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
-  // A derived class has a virtual destructor, and T as its first base.
-  template <class Derived>
-  Shared(Shared<Derived> other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
-  Shared& operator=(Shared other) noexcept {
-    std::swap(object_, other.object_);
-    return *this;
-  }
-  ~Shared() {
-    if (object_ == nullptr || object_->references_.fetch_sub(1, std::memory_order_acq_rel) != 1)
-      return;
-    Heap* heap = object_->heap_;
-    object_->~T();
-    heap->deallocate(object_);
-  }
-
-  T* operator->() const { return object_; }
-  T& operator*() const { return *object_; }
-  friend bool operator==(const Shared& shared, std::nullptr_t) { return shared.object_ == nullptr; }
-
- private:
-  template <class Other>
-  friend class Shared;
-  T* object_ = nullptr;
-};
-
-}  // namespace soma
-// ---- soma/tensor/tensor.hpp
-// Tensor: shared storage with a shape, a dtype and strides. Copying a tensor shares its elements,
-// and so do slice, select, reshape, transpose and broadcast_to: a write through one tensor is
-// visible through all.
-// Not thread-safe while a thread writes. Memory comes from the context's heap, so a tensor must end
-// before its context.
-
-// ---- soma/runtime/context.hpp
-// Context: everything soma needs from its host, in one object that is passed explicitly. There is
-// no other state: two contexts in one program do not disturb each other, and every function that
-// takes no context is pure.
-//
-// make_context() (soma.hpp) makes one: it knows the kernels of this unit or of soma::dispatch.
-
-// ---- soma/runtime/executor.hpp
-// Executor: how a host lends its threads. Three members, so that any pool can be one; ThreadPool is
-// soma's own.
-
-namespace soma {
-
-// run(self, tasks, task, arg) calls task(arg, 0) ... task(arg, tasks - 1), each exactly once, on
-// any threads and in any order, and returns when all have returned. soma asks for at most `width`
-// tasks that it wants to run at the same time, never needs two tasks to make progress together, and
-// its tasks do not throw (parallel.hpp carries exceptions back). A task may call run again; the
-// executor may then run the inner tasks one after another on the calling thread.
-//
-// Whoever has done its task also does those that nobody has begun, as far as parallel.hpp knows, so
-// a task that starts late returns at once. run() still waits for it: where other threads compute on
-// the same cores, an executor whose threads take tasks as they come for them is not held up by one
-// that the system has taken away, as an executor that gives each thread its task beforehand is.
-struct Executor {
-  void* self = nullptr;
-  int width = 0;
-  void (*run)(void* self, int tasks, void (*task)(void* arg, int index), void* arg) = nullptr;
-};
-
-inline constexpr int max_threads = 4096;
-
-// An executor that owns its threads, and the function that ends them: end(executor.self).
-struct OwnedExecutor {
-  Executor executor{};
-  void (*end)(void* self) = nullptr;
-};
-
-}  // namespace soma
-// ---- soma/runtime/log.hpp
-// LogSink: the receiver of the library's few messages. Without a sink no message appears: soma does
-// not print.
-
-namespace soma {
-
-enum class LogLevel : std::uint8_t { debug, info, warning, error };
-
-// Any thread that uses the context may call write, and several threads may call it at once.
-struct LogSink {
-  void* self = nullptr;
-  void (*write)(void* self, LogLevel level, std::string_view message) = nullptr;
-
-  void operator()(LogLevel level, std::string_view message) const {
-    if (write != nullptr) write(self, level, message);
-  }
-};
-
-}  // namespace soma
-// ---- soma/runtime/math.hpp
-// The choices of arithmetic that may give different bits on different CPUs.
-
-namespace soma {
-
-// fast: products, fp32 products included, may use bf16 instructions where this CPU is faster with
-// them. portable: the same bits on every target with fused multiply-add; a target without it is
-// refused.
-enum class Math : std::uint8_t { fast, portable };
-
-// How matrix products multiply bf16 numbers.
-enum class Bf16Products : std::uint8_t {
-  widened,          // to fp32 while packing, then fp32 multiply-adds: portable bits
-  dot_instruction,  // the CPU's bf16 dot product
-  tiles,            // the CPU's bf16 tile product (AMX)
-};
-
-// How matrix products multiply all other numbers.
-enum class Fp32Products : std::uint8_t {
-  multiply_add,  // one fused multiply-add each: portable bits
-  split_tiles,   // each number as the sum of three bf16 numbers; tiles add six of their products
-};
-
-constexpr std::string_view to_string(Bf16Products products) {
-  switch (products) {
-    case Bf16Products::dot_instruction:
-      return "dot_instruction";
-    case Bf16Products::tiles:
-      return "tiles";
-    case Bf16Products::widened:
-      break;
-  }
-  return "widened";
-}
-
-inline constexpr int split_products = 6;  // products of bf16 numbers that make one fp32 product
-
-// The way of fp32 products that goes with a way of bf16 products. Tiles multiply bf16 numbers
-// sixteen times as fast as fp32 multiply-adds by construction: six bf16 products for each fp32
-// product are still more than twice as fast as a multiply-add.
-constexpr Fp32Products fp32_products(Bf16Products products) {
-  return products == Bf16Products::tiles ? Fp32Products::split_tiles : Fp32Products::multiply_add;
-}
-
-constexpr std::string_view to_string(Fp32Products products) {
-  return products == Fp32Products::split_tiles ? "split_tiles" : "multiply_add";
-}
-
-struct Bf16Choice {
-  Bf16Products products = Bf16Products::widened;
-  std::string_view reason{};
-};
-
-}  // namespace soma
-
-namespace soma {
-
-struct Kernels;           // kernels/table.hpp
-struct BuiltInOperators;  // ops/built_in.hpp
-class OperatorRegistry;   // ops/registry.hpp
-class Device;             // ops/device.hpp
-struct SparseTable;       // ops/sparse/table.hpp
-
-// Policy for tensors, variables or tapes that still exist when their context ends. Their memory
-// belongs to the context, so using them afterwards would be undefined.
-enum class Outlived : std::uint8_t {
-  log,        // write an error to the log
-  terminate,  // write the error to the log and to the error stream, then end the program
-};
-
-struct ContextOptions {
-  Executor executor{};      // empty: a ThreadPool, made on first use
-  MemoryResource memory{};  // empty: the aligned operator new
-  LogSink log{};            // empty: silence
-  int threads = 0;          // width of that ThreadPool; 0: the cores this process may use
-  Math math = Math::fast;
-  std::string_view target{};  // "AVX2", ...; empty: the best that program and CPU have
-#ifdef NDEBUG
-  Outlived outlived = Outlived::log;
-#else
-  Outlived outlived = Outlived::terminate;
-#endif
-};
-
-// An instruction set that the program was compiled for and the CPU supports.
-struct Target {
-  std::string_view name;
-  const Kernels* kernels;
-  bool fused_multiply_add;
-  // Runs `rounds` rounds of multiply-adds in registers and returns the number of floating-point
-  // operations.
-  double (*multiply_add_rate)(std::uint64_t rounds) noexcept;
-  // The same with the bf16 dot instruction, and with bf16 tiles; nullptr where the target was
-  // compiled without these instructions. Call them only on a CPU that has the instructions.
-  double (*bf16_dot_rate)(std::uint64_t rounds) noexcept = nullptr;
-  double (*bf16_tile_rate)(std::uint64_t rounds) noexcept = nullptr;
-  Bf16Choice bf16{};  // on this CPU, with Math::fast
-};
-
-// The content of a compiled program: its targets, best first, its operators, and its default
-// executor. A unit that only uses a context sees this list and none of the definitions behind it.
-struct TargetList {
-  std::span<const Target> targets;
-  bool dispatched;  // true: the CPU was asked (soma::dispatch); false: compiler flags chose
-  const BuiltInOperators* operators = nullptr;
-  OwnedExecutor (*make_pool)(int threads) = nullptr;
-};
-
-class Context {
- public:
-  // Used by make_context. Errors context.unknown_target, context.portable_needs_fma,
-  // executor.width.
-  Context(const ContextOptions& options, TargetList list)
-      : executor_(options.executor),
-        threads_(options.threads),
-        memory_(options.memory),
-        log_(options.log),
-        math_(options.math),
-        outlived_(options.outlived),
-        list_(list),
-        target_(choose(options.target, list.targets)) {
-    if (math_ == Math::portable && !target_->fused_multiply_add)
-      fail(error_id::math_needs_fma, "make_context", "target", std::string(target_->name),
-           "a target with fused multiply-add for Math::portable (compile with -march=native, or "
-           "link "
-           "soma::dispatch)");
-    if (threads_ < 0 || threads_ > max_threads)
-      fail(error_id::executor_width, "make_context", "threads", std::to_string(threads_),
-           "0 (automatic) to " + std::to_string(max_threads));
-    if (executor_.run != nullptr && executor_.width < 1)
-      fail(error_id::executor_width, "make_context", "executor.width",
-           std::to_string(executor_.width), "at least 1");
-  }
-  // Joins the default pool's threads.
-  ~Context() {
-    if (end_operators_ != nullptr) end_operators_(operators_);
-    if (pool_.end != nullptr) pool_.end(pool_.executor.self);
-    if (heap_.blocks_in_use() != 0) complain();
-  }
-  // Neither copied nor moved: tensors and tapes keep its address.
-  Context(const Context&) = delete;
-  Context& operator=(const Context&) = delete;
-
-  const Kernels& kernels() const { return *target_->kernels; }
-  const Target& target() const { return *target_; }
-  TargetList targets() const { return list_; }
-  Math math() const { return math_; }
-  Bf16Choice bf16() const {
-    return math_ == Math::fast ? target_->bf16
-                               : Bf16Choice{Bf16Products::widened, "Math::portable"};
-  }
-  Fp32Products fp32_products() const { return soma::fp32_products(bf16().products); }
-  // The function that measures the rate of `products` in registers, which is the upper limit of a
-  // matrix product that uses them.
-  auto rate(Bf16Products products) const {
-    switch (products) {
-      case Bf16Products::dot_instruction:
-        return target_->bf16_dot_rate;
-      case Bf16Products::tiles:
-        return target_->bf16_tile_rate;
-      case Bf16Products::widened:
-        break;
-    }
-    return target_->multiply_add_rate;
-  }
-
-  // The host's executor, or the default pool. The pool starts its threads with the first parallel
-  // work. Thread-safe.
-  const Executor& executor() {
-    if (!executor_ready_.load(std::memory_order_acquire)) {
-      const Mutex::Lock lock(made_on_first_use_);
-      if (executor_.run == nullptr) {
-        pool_ = list_.make_pool(threads_);
-        executor_ = pool_.executor;
-      }
-      executor_ready_.store(true, std::memory_order_release);
-    }
-    return executor_;
-  }
-
-  // True if executor() is soma's own pool, and not the host's.
-  bool executor_is_default() const { return pool_.end != nullptr; }
-
-  // The host's memory resource, with counters.
-  CountingResource& memory() { return memory_; }
-  MemoryUse memory_use() const { return memory_.use(); }
-  // A heap that reuses this memory: tensors, tapes and workspaces live here.
-  Heap& heap() { return heap_; }
-
-  // A number that this context has not given out before, from 1.
-  std::uint64_t next_id() { return last_id_.fetch_add(1, std::memory_order_relaxed) + 1; }
-
-  const BuiltInOperators& built_in() const { return *list_.operators; }
-  // The registry of operators: the built-in ones and the host's own. Defined in ops/registry.hpp.
-  OperatorRegistry& operators();
-  // The device that runs operators; nullptr: the host's kernels. The device must outlive its use
-  // here.
-  Device* device() const { return device_; }
-  void set_device(Device* device) { device_ = device; }
-  // Kernels and operators of sparse training; nullptr if add_sparse() (soma/sparse.hpp) was not
-  // called. The table is static and outlives all contexts.
-  const SparseTable* sparse() const { return sparse_; }
-  void set_sparse(const SparseTable* table) { sparse_ = table; }
-
-  void log(LogLevel level, std::string_view message) const { log_(level, message); }
-
- private:
-  // An exception that leaves a destructor ends the program and prints its message.
-  void complain() noexcept {
-    const std::string given = std::to_string(heap_.blocks_in_use()) +
-                              " tensors, variables or parts of tapes with " +
-                              std::to_string(heap_.bytes_in_use()) + " bytes are still there";
-    log(LogLevel::error, "Context: at its end " + given + "; a context outlives its tensors");
-    if (outlived_ == Outlived::terminate)
-      fail(error_id::context_outlived, "Context", "end", given,
-           "none: a context outlives its tensors (declare it before them)");
-  }
-  static const Target* choose(std::string_view wanted, std::span<const Target> targets) {
-    for (const Target& target : targets)
-      if (wanted.empty() || target.name == wanted) return &target;
-    std::string present;
-    for (const Target& target : targets)
-      present.append(present.empty() ? "one of " : ", ").append(target.name);
-    fail(error_id::unknown_target, "make_context", "target", quoted(wanted),
-         present.empty() ? "a CPU that the program was compiled for" : present);
-  }
-
-  Executor executor_;
-  int threads_;
-  CountingResource memory_;
-  Heap heap_{&memory_};
-  LogSink log_;
-  Math math_;
-  Outlived outlived_;
-  TargetList list_;
-  const Target* target_;
-  Mutex made_on_first_use_;
-  std::atomic<bool> executor_ready_{false}, operators_ready_{false};
-  OwnedExecutor pool_{};
-  OperatorRegistry* operators_ = nullptr;
-  void (*end_operators_)(OperatorRegistry*) = nullptr;
-  Device* device_ = nullptr;
-  const SparseTable* sparse_ = nullptr;
-  std::atomic<std::uint64_t> last_id_{0};
-};
-
-}  // namespace soma
-// ---- soma/tensor/dtype.hpp
-// DType: the element type of a tensor. A floating type is a FloatFormat record under a short tag;
-// numeric/formats.hpp alone defines the numbers of a format.
-
-// ---- soma/numeric/formats.hpp
-// The ready-made formats, their names, and the validation of formats that come from outside.
-//
-// Sources: IEEE 754-2019 (fp32, fp16); the accelerator's cFP8 family e3m4, e4m3, e5m2, which the
-// compiler stacks know as Float8E3M4, Float8E4M3, Float8E5M2 (LLVM APFloat, StableHLO RFC 2486,
-// ml_dtypes); OCP 8-bit Floating Point Specification 1.0 (e4m3fn, e5m2); "8-bit Numerical Formats
-// for Deep Neural Networks", arXiv 2206.02915 (the fnuz pair); OCP Microscaling Formats (MX)
-// Specification 1.0 (e8m0, e2m3, e3m2, e2m1).
-
+std::string quoted(std::string_view text);
+
+// An error is thrown; where the library is compiled without exceptions, its message is printed to
+// the error stream and the program aborts. Before either, the handler is called, on the thread that
+// found the error, also for the few errors that the library itself catches. A handler may end the
+// program. nullptr: no handler, as at the start. Returns the handler before. There is one handler
+// for the whole program; thread-safe.
+using ErrorHandler = void (*)(const Error& error);
+ErrorHandler set_error_handler(ErrorHandler handler) noexcept;
+
+// Throws the five-part error. All errors pass through here.
+[[noreturn]] void fail(ErrorId id, std::string_view operation, std::string_view argument,
+                       std::string_view given, std::string_view wanted);
+
+}  // namespace SOMA_NAMESPACE
 // ---- soma/numeric/float_format.hpp
 // FloatFormat: a binary floating-point format as one constexpr value.
 //
@@ -1520,7 +744,7 @@ class Context {
 // kernels' parameters. Sources of the ready-made records: numeric/formats.hpp. Rules for NaN,
 // overflow and zero: docs/numerics.md.
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // The codes that are not finite numbers.
 enum class Specials : std::uint8_t {
@@ -1667,9 +891,107 @@ struct FloatFormat {
   }
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
-namespace soma {
+namespace SOMA_NAMESPACE {
+
+enum class RoundingMode : std::uint8_t {
+  nearest_even,  // ties to the even significand; without mantissa bits, away from zero (IEEE 754)
+  nearest_away,  // ties away from zero
+  toward_zero,
+  up,    // toward +infinity
+  down,  // toward -infinity
+  // One of the two neighbours; the neighbour of larger magnitude with probability (x - lower) /
+  // (upper - lower), decided by a counter-based random word (numeric/draw.hpp). Representable
+  // values never change.
+  stochastic,
+};
+
+struct RoundingSwitches;
+
+struct Rounding {
+  RoundingMode mode = RoundingMode::nearest_even;
+  // Stochastic only: how many random bits are compared with the top of the discarded field, 1
+  // to 32. 0 chooses 16 where normal numbers of the target discard at most 16 bits (bf16, fp16,
+  // tf32), so that one block serves eight elements, else 32. Where the field is longer than
+  // that it is truncated to its top bits: the bias is toward zero and below 2^-random_bits of the
+  // target's spacing. 16 and fewer draw half-words, more draw words.
+  std::uint8_t random_bits = 0;
+  // Stochastic only: which numbers are drawn.
+  DrawMapping draws = DrawMapping::automatic;
+
+  friend constexpr bool operator==(const Rounding&, const Rounding&) = default;
+
+  static const Rounding nearest_even, nearest_away, toward_zero, up, down, stochastic;
+
+  // The accelerator's switches NEURON_RT_STOCHASTIC_ROUNDING_EN (0 or 1, default 0) and
+  // NEURON_RT_STOCHASTIC_ROUNDING_SEED (64-bit unsigned, default 0), read at this call. Nothing
+  // else in the library looks at them. Error rounding.environment where one of them is set to
+  // something else.
+  static RoundingSwitches from_environment();
+};
+
+inline constexpr Rounding Rounding::nearest_even{RoundingMode::nearest_even};
+inline constexpr Rounding Rounding::nearest_away{RoundingMode::nearest_away};
+inline constexpr Rounding Rounding::toward_zero{RoundingMode::toward_zero};
+inline constexpr Rounding Rounding::up{RoundingMode::up};
+inline constexpr Rounding Rounding::down{RoundingMode::down};
+inline constexpr Rounding Rounding::stochastic{RoundingMode::stochastic};
+
+struct RoundingSwitches {
+  Rounding rounding;
+  std::uint64_t seed = 0;
+};
+
+// The number of random bits that `rounding` uses for a target format.
+constexpr int random_bits(const Rounding& rounding, const FloatFormat& target) {
+  if (rounding.random_bits != 0) return rounding.random_bits;
+  return 23 - target.mantissa_bits <= 16 ? 16 : 32;
+}
+
+// Error rounding.random_bits: more bits than a word has.
+void check_random_bits(std::string_view operation, std::string_view argument,
+                       const Rounding& rounding);
+
+constexpr std::string_view to_string(RoundingMode mode) {
+  switch (mode) {
+    case RoundingMode::nearest_even:
+      return "nearest_even";
+    case RoundingMode::nearest_away:
+      return "nearest_away";
+    case RoundingMode::toward_zero:
+      return "toward_zero";
+    case RoundingMode::up:
+      return "up";
+    case RoundingMode::down:
+      return "down";
+    case RoundingMode::stochastic:
+      return "stochastic";
+  }
+  return "unknown";
+}
+
+namespace detail {
+
+std::uint64_t unsigned_from_environment(const char* name, std::uint64_t largest);
+
+}  // namespace detail
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/tensor/dtype.hpp
+// DType: the element type of a tensor. A floating type is a FloatFormat record under a short tag;
+// numeric/formats.hpp alone defines the numbers of a format.
+
+// ---- soma/numeric/formats.hpp
+// The ready-made formats, their names, and the validation of formats that come from outside.
+//
+// Sources: IEEE 754-2019 (fp32, fp16); the accelerator's cFP8 family e3m4, e4m3, e5m2, which the
+// compiler stacks know as Float8E3M4, Float8E4M3, Float8E5M2 (LLVM APFloat, StableHLO RFC 2486,
+// ml_dtypes); OCP 8-bit Floating Point Specification 1.0 (e4m3fn, e5m2); "8-bit Numerical Formats
+// for Deep Neural Networks", arXiv 2206.02915 (the fnuz pair); OCP Microscaling Formats (MX)
+// Specification 1.0 (e8m0, e2m3, e3m2, e2m1).
+
+namespace SOMA_NAMESPACE {
 
 namespace formats {
 
@@ -1735,59 +1057,13 @@ inline constexpr std::array named_formats{
 
 // "bf16" for a ready-made record, otherwise the record spelt out: "1-4-3 bias 9 ieee"
 // (sign-exponent-mantissa bits), followed by what differs from the defaults.
-inline std::string to_string(const FloatFormat& format) {
-  const auto suffix = [&] {
-    switch (format.overflow) {
-      case Overflow::saturate:
-        return " saturate";
-      case Overflow::infinity:
-        return " overflow-to-infinity";
-      case Overflow::nan:
-        return " overflow-to-nan";
-      default:
-        return "";
-    }
-  };
-  for (const NamedFormat& known : named_formats)
-    if (known.format == format.with(Overflow::special)) return std::string(known.name) + suffix();
-
-  std::string text = format.is_signed ? "1-" : "0-";
-  text += std::to_string(format.exponent_bits) + "-" + std::to_string(format.mantissa_bits);
-  text += " bias " + std::to_string(format.bias);
-  switch (format.specials) {
-    case Specials::none:
-      text += " finite";
-      break;
-    case Specials::ieee:
-      text += " ieee";
-      break;
-    case Specials::nan_all_ones:
-      text += " nan-all-ones";
-      break;
-    case Specials::nan_negative_zero:
-      text += " nan-negative-zero";
-      break;
-  }
-  if (format.subnormals == Subnormals::flushed) text += " subnormals-flushed";
-  if (format.subnormals == Subnormals::absent) text += " no-zero";
-  return text + suffix();
-}
+std::string to_string(const FloatFormat& format);
 
 // The ready-made format of that name. Error format.unknown_name lists the known ones.
-inline const FloatFormat& find_format(std::string_view name) {
-  for (const NamedFormat& known : named_formats)
-    if (known.name == name) return known.format;
-  std::string wanted = "one of";
-  for (const NamedFormat& known : named_formats) wanted.append(" ").append(known.name);
-  fail(error_id::unknown_format, "find_format", "name", quoted(name), wanted);
-}
+const FloatFormat& find_format(std::string_view name);
 
 // Returns the record if it describes a format. Error format.impossible names the reason otherwise.
-inline const FloatFormat& validate(const FloatFormat& format, std::string_view operation) {
-  if (const char* problem = format.problem())
-    fail(error_id::impossible_format, operation, "format", to_string(format), problem);
-  return format;
-}
+const FloatFormat& validate(const FloatFormat& format, std::string_view operation);
 
 // Writes to_string(format). A template, so that this header does not include the stream library.
 template <class Traits>
@@ -1796,9 +1072,9 @@ std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& o
   return out << std::string_view(to_string(format));
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // g++ reports an enumerator of a scoped enumeration as shadowing the type of the same name.
 #if defined(__GNUC__)
@@ -1887,22 +1163,11 @@ constexpr bool is_floating(DType dtype) { return detail::info(dtype).floating; }
 constexpr const FloatFormat& format_of(DType dtype) { return detail::info(dtype).format; }
 
 // Error tensor.unknown_dtype lists the known names.
-inline DType find_dtype(std::string_view name) {
-  for (const DType dtype : dtypes)
-    if (to_string(dtype) == name) return dtype;
-  std::string wanted = "one of";
-  for (const DType dtype : dtypes) wanted.append(" ").append(to_string(dtype));
-  fail(error_id::unknown_dtype, "find_dtype", "name", quoted(name), wanted);
-}
+DType find_dtype(std::string_view name);
 
 // The type whose elements have that format, whatever its overflow policy. Error
 // tensor.unknown_dtype.
-inline DType find_dtype(const FloatFormat& format) {
-  const int index = detail::dtype_index(format.with(Overflow::special));
-  if (index >= 0) return static_cast<DType>(index);
-  fail(error_id::unknown_dtype, "find_dtype", "format", to_string(format),
-       "a format that tensors support");
-}
+DType find_dtype(const FloatFormat& format);
 
 // dtype_of<T>: the tag of a C++ type. A type without a tag is a compile error.
 template <class T>
@@ -1963,2003 +1228,9 @@ requires(detail::dtype_index(F) >= 0) struct DTypeOf<minifloat<F>> {
   static constexpr DType value = static_cast<DType>(detail::dtype_index(F));
 };
 
-}  // namespace soma
-// ---- soma/tensor/shape.hpp
-// Shape: the sizes of a tensor's dimensions. Rank 0 (one element) to 8.
+}  // namespace SOMA_NAMESPACE
 
-namespace soma {
-
-inline constexpr std::size_t max_rank = 8;
-
-// Distances between neighbours along each dimension, in elements; 0 repeats an element.
-using Strides = std::array<std::size_t, max_rank>;
-
-class Shape {
- public:
-  constexpr Shape() = default;
-  // Errors tensor.rank, base.size_overflow (more than 2^64 - 1 elements).
-  Shape(std::initializer_list<std::size_t> sizes)
-      : Shape(std::span<const std::size_t>(sizes.begin(), sizes.size())) {}
-  explicit Shape(std::span<const std::size_t> sizes) : rank_(sizes.size()) {
-    if (rank_ > max_rank)
-      fail(error_id::tensor_rank, "Shape", "rank", std::to_string(rank_),
-           "0 to " + std::to_string(max_rank));
-    for (std::size_t i = 0; i < rank_; ++i) sizes_[i] = sizes[i];
-    // Checked even with an empty dimension: strides are products of the sizes, and must not
-    // overflow.
-    std::size_t product = 1;
-    for (const std::size_t size : sizes)
-      product = checked_multiply(product, (std::max)(size, std::size_t{1}), "Shape");
-  }
-
-  constexpr std::size_t rank() const { return rank_; }
-  // Error tensor.index.
-  constexpr std::size_t operator[](std::size_t dimension) const {
-    check(dimension);
-    return sizes_[dimension];
-  }
-  constexpr std::size_t elements() const {
-    std::size_t product = 1;
-    for (const std::size_t size : *this) product *= size;
-    return product;
-  }
-  // The last size, and the product of the others: a tensor seen as a matrix. Rank 0 is 1 x 1.
-  constexpr std::size_t columns() const { return rank_ == 0 ? 1 : sizes_[rank_ - 1]; }
-  constexpr std::size_t rows() const {
-    std::size_t product = 1;
-    for (std::size_t i = 0; i + 1 < rank_; ++i) product *= sizes_[i];
-    return product;
-  }
-
-  constexpr const std::size_t* begin() const { return sizes_.data(); }
-  constexpr const std::size_t* end() const { return sizes_.data() + rank_; }
-  friend constexpr bool operator==(const Shape& a, const Shape& b) {
-    bool equal = a.rank_ == b.rank_;
-    for (std::size_t i = 0; i < a.rank_; ++i) equal = equal && a.sizes_[i] == b.sizes_[i];
-    return equal;
-  }
-
-  // The same shape with another size in that dimension, with two dimensions exchanged, or without
-  // that dimension. Error tensor.index.
-  Shape with(std::size_t dimension, std::size_t size) const {
-    check(dimension);
-    Shape result = *this;
-    result.sizes_[dimension] = size;
-    return Shape(std::span<const std::size_t>(result.begin(), result.rank_));
-  }
-  Shape exchanged(std::size_t a, std::size_t b) const {
-    check(a);
-    check(b);
-    Shape result = *this;
-    std::swap(result.sizes_[a], result.sizes_[b]);
-    return result;
-  }
-  Shape without(std::size_t dimension) const {
-    check(dimension);
-    Shape result;
-    for (std::size_t i = 0; i < rank_; ++i)
-      if (i != dimension) result.sizes_[result.rank_++] = sizes_[i];
-    return result;
-  }
-
-  // Row-major strides.
-  constexpr Strides strides() const {
-    Strides result{};
-    std::size_t step = 1;
-    for (std::size_t i = rank_; i-- > 0;) {
-      result[i] = step;
-      step *= (std::max)(sizes_[i], std::size_t{1});
-    }
-    return result;
-  }
-
- private:
-  constexpr void check(std::size_t dimension) const {
-    if (dimension >= rank_) refuse(dimension);
-  }
-  [[noreturn]] void refuse(std::size_t dimension) const;
-
-  std::array<std::size_t, max_rank> sizes_{};
-  std::size_t rank_ = 0;
-};
-
-// "[2, 3]"
-inline std::string to_string(const Shape& shape) {
-  std::string text = "[";
-  for (std::size_t i = 0; i < shape.rank(); ++i)
-    text.append(i == 0 ? "" : ", ").append(std::to_string(shape[i]));
-  return text + "]";
-}
-
-inline void Shape::refuse(std::size_t dimension) const {
-  fail(error_id::tensor_index, "Shape", "dimension", std::to_string(dimension),
-       "below the rank of " + to_string(*this));
-}
-
-// NumPy's broadcasting: shapes are aligned at their last dimensions; two sizes are equal, or one of
-// them is 1. Error tensor.broadcast names both shapes.
-inline Shape broadcast(const Shape& a, const Shape& b, std::string_view operation) {
-  const std::size_t rank = (std::max)(a.rank(), b.rank());
-  std::array<std::size_t, max_rank> sizes{};
-  for (std::size_t i = 0; i < rank; ++i) {
-    const std::size_t x = i + a.rank() < rank ? 1 : a[i + a.rank() - rank];
-    const std::size_t y = i + b.rank() < rank ? 1 : b[i + b.rank() - rank];
-    if (x != y && x != 1 && y != 1)
-      fail(error_id::tensor_broadcast, operation, "shape", to_string(b),
-           "a shape that broadcasts with " + to_string(a));
-    sizes[i] = x == 1 ? y : x;
-  }
-  return Shape(std::span<const std::size_t>(sizes.data(), rank));
-}
-
-}  // namespace soma
-// ---- soma/tensor/storage.hpp
-// Storage: reference-counted bytes that tensors share. Every write advances the storage's version;
-// autograd compares versions to notice a change to a value that it keeps.
-
-// ---- soma/tensor/owner.hpp
-// Owner: an object that keeps adopted elements alive until the last tensor that shares them has
-// ended.
-
-namespace soma {
-
-// Made from any movable object: a std::shared_ptr, a std::vector, a file.
-class Owner {
- public:
-  Owner() = default;  // empty: the caller keeps the elements alive
-  template <class T>
-  requires(!std::is_same_v<std::remove_cvref_t<T>, Owner>) Owner(T&& keeper)
-      : keeper_(new std::remove_cvref_t<T>(std::forward<T>(keeper))),
-        end_([](void* held) { delete static_cast<std::remove_cvref_t<T>*>(held); }) {}
-  Owner(Owner&& other) noexcept
-      : keeper_(std::exchange(other.keeper_, nullptr)), end_(other.end_) {}
-  Owner& operator=(Owner&& other) noexcept {
-    std::swap(keeper_, other.keeper_);
-    std::swap(end_, other.end_);
-    return *this;
-  }
-  ~Owner() {
-    if (keeper_ != nullptr) end_(keeper_);
-  }
-
-  // The object that was moved in, of its type without const and reference; nullptr if empty.
-  void* get() const { return keeper_; }
-
- private:
-  void* keeper_ = nullptr;
-  void (*end_)(void*) = nullptr;
-};
-
-}  // namespace soma
-
-namespace soma {
-
-// Recorded calls of a lazy device that have not run yet. Every storage that they read or write
-// points to them.
-class PendingCalls {
- public:
-  // Runs the calls. Called before another user reads a storage (Storage::identity()) that the calls
-  // write, or writes a storage that the calls read.
-  virtual void run_pending(std::uintptr_t storage) = 0;
-
- protected:
-  ~PendingCalls() = default;
-};
-
-namespace detail {
-
-struct alignas(memory_alignment) StorageBlock {
-  std::atomic<std::size_t> references{1};
-  Heap* heap;
-  std::byte* data;
-  std::size_t bytes;
-  std::uint64_t version = 0;
-  Owner owner;  // for adopted data; empty otherwise
-  bool writable = true;
-  bool pending_write = false;         // true: a pending call writes; false: they only read
-  std::uint32_t pending_handles = 0;  // the references that pending calls hold
-  PendingCalls* pending = nullptr;    // nullptr: no call is pending
-};
-
-}  // namespace detail
-
-// Handle of a storage; empty by default. Reference counting is thread-safe; access to the bytes is
-// not.
-class Storage {
- public:
-  Storage() = default;
-
-  // Uninitialised bytes, aligned to memory_alignment. Errors base.size_overflow, memory.exhausted.
-  static Storage allocate(Heap& heap, std::size_t bytes) {
-    const std::size_t total = checked_add(bytes, sizeof(detail::StorageBlock), "Storage");
-    auto* block = static_cast<std::byte*>(heap.allocate(total));
-    return Storage(::new (block) detail::StorageBlock{
-        .heap = &heap, .data = block + sizeof(detail::StorageBlock), .bytes = bytes, .owner = {}});
-  }
-  // Bytes of another owner, which stay valid as long as `owner` is held.
-  static Storage adopt(Heap& heap, std::byte* data, std::size_t bytes, Owner owner, bool writable) {
-    void* block = heap.allocate(sizeof(detail::StorageBlock));
-    return Storage(::new (block) detail::StorageBlock{.heap = &heap,
-                                                      .data = data,
-                                                      .bytes = bytes,
-                                                      .owner = std::move(owner),
-                                                      .writable = writable});
-  }
-
-  Storage(const Storage& other) : block_(other.block_) {
-    if (block_ != nullptr) block_->references.fetch_add(1, std::memory_order_relaxed);
-  }
-  Storage(Storage&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
-  Storage& operator=(Storage other) noexcept {
-    std::swap(block_, other.block_);
-    return *this;
-  }
-  ~Storage() {
-    if (block_ == nullptr || block_->references.fetch_sub(1, std::memory_order_acq_rel) != 1)
-      return;
-    Heap* heap = block_->heap;
-    block_->~StorageBlock();
-    heap->deallocate(block_);
-  }
-
-  explicit operator bool() const { return block_ != nullptr; }
-  // Non-empty storages only. Error tensor.undefined.
-  std::byte* data() const { return block().data; }
-  std::size_t bytes() const { return block().bytes; }
-  bool writable() const { return block().writable; }
-  // The heap that the bytes belong to; each context has one heap.
-  const Heap& heap() const { return *block().heap; }
-  std::uint64_t version() const { return block().version; }
-  void advance_version() const { ++block().version; }
-  // Called by the runner of recorded calls: recording has already counted their writes.
-  void set_version(std::uint64_t version) const { block().version = version; }
-  // Called before the bytes are read or written: runs the pending calls that must come first. Does
-  // nothing if no call is pending.
-  void before_read() const {
-    if (block_ != nullptr && block_->pending_write) block_->pending->run_pending(identity());
-  }
-  void before_write() const {
-    if (block_ != nullptr && block_->pending != nullptr) block_->pending->run_pending(identity());
-  }
-  // Called by the recorder of calls: from now on `calls` write the storage (or only read it), and
-  // hold one more handle; nullptr: they have run.
-  void set_pending(PendingCalls* calls, bool write) const {
-    block().pending = calls;
-    block().pending_handles = calls == nullptr ? 0 : block().pending_handles + 1;
-    block().pending_write = calls != nullptr && (write || block().pending_write);
-  }
-  // Equal for handles of the same storage, different for all others.
-  std::uintptr_t identity() const { return reinterpret_cast<std::uintptr_t>(block_); }
-  // The number of handles that share the storage.
-  std::size_t handles() const { return block().references.load(std::memory_order_acquire); }
-  // True if this is the only handle, so that the bytes may be reused. Handles of pending calls do
-  // not count, because new calls run after them.
-  bool unique() const {
-    return block().references.load(std::memory_order_acquire) == 1 + block().pending_handles;
-  }
-  friend bool operator==(const Storage& a, const Storage& b) { return a.block_ == b.block_; }
-
- private:
-  explicit Storage(detail::StorageBlock* block) : block_(block) {}
-  detail::StorageBlock& block() const {
-    if (block_ == nullptr) refuse();
-    return *block_;
-  }
-  [[noreturn]] static void refuse() {
-    fail(error_id::tensor_undefined, "Tensor", "tensor", "no tensor", "one with elements");
-  }
-  detail::StorageBlock* block_ = nullptr;
-};
-
-}  // namespace soma
-// ---- soma/tensor/view.hpp
-// View<T>: typed access to the elements of a tensor, for code that loops over them. A view does not
-// keep the storage alive: the tensor must outlive it.
-
-// ---- soma/base/contracts.hpp
-// Contracts: conditions that no caller can break. A failed contract is a bug in soma and ends the
-// program. Mistakes of callers throw Error.
-
-#define SOMA_EXPECTS(condition) Expects(condition)
-
-namespace soma {
-
-template <class T>
-struct View {
-  T* data = nullptr;
-  Shape shape;
-  Strides strides{};
-
-  // The element at these indices, one for each dimension. Checked: a wrong index ends the program.
-  template <class... Index>
-  T& operator()(Index... index) const {
-    const std::array<std::size_t, sizeof...(index)> at{static_cast<std::size_t>(index)...};
-    SOMA_EXPECTS(at.size() == shape.rank());
-    std::size_t offset = 0;
-    for (std::size_t i = 0; i < at.size(); ++i) {
-      SOMA_EXPECTS(at[i] < shape[i]);
-      offset += at[i] * strides[i];
-    }
-    return data[offset];
-  }
-};
-
-}  // namespace soma
-
-namespace soma {
-
-// Stands for "to the end" in slices.
-inline constexpr std::size_t to_end = ~std::size_t{0};
-
-class Tensor {
- public:
-  // An empty tensor: defined() is false.
-  Tensor() = default;
-
-  // New tensors: uninitialised, zero, and copied from an array. Errors base.size_overflow,
-  // memory.exhausted; tensor.size: the array has another number of elements.
-  static Tensor empty(Context& context, const Shape& shape, DType dtype = DType::fp32) {
-    Tensor tensor;
-    const std::size_t bytes = checked_multiply(shape.elements(), size_of(dtype), "Tensor");
-    tensor.storage_ = Storage::allocate(context.heap(), bytes);
-    tensor.data_ = tensor.storage_.data();
-    tensor.dtype_ = dtype;
-    tensor.shape_ = shape;
-    tensor.strides_ = shape.strides();
-    return tensor;
-  }
-  static Tensor zeros(Context& context, const Shape& shape, DType dtype = DType::fp32) {
-    Tensor tensor = empty(context, shape, dtype);
-    if (tensor.bytes() != 0) std::memset(tensor.data_, 0, tensor.bytes());
-    return tensor;
-  }
-  template <class T>
-  static Tensor from(Context& context, std::span<const T> values, const Shape& shape) {
-    check_count("Tensor::from", values.size(), shape);
-    Tensor tensor = empty(context, shape, detail::dtype_of_elements<T>());
-    if (!values.empty()) std::memcpy(tensor.data_, values.data(), values.size_bytes());
-    return tensor;
-  }
-  template <class T>
-  static Tensor from(Context& context, std::initializer_list<T> values, const Shape& shape) {
-    return from(context, std::span<const T>(values.begin(), values.size()), shape);
-  }
-  // Copies any other contiguous container: a std::vector, a std::array.
-  template <class Container>
-  requires requires(const Container& values) { std::span(std::data(values), std::size(values)); }
-  static Tensor from(Context& context, const Container& values, const Shape& shape) {
-    using T = std::remove_cvref_t<decltype(*std::data(values))>;
-    return from(context, std::span<const T>(std::data(values), std::size(values)), shape);
-  }
-  template <class T>
-  static Tensor full(Context& context, const Shape& shape, T value) {
-    Tensor tensor = empty(context, shape, detail::dtype_of_elements<T>());
-    std::fill_n(reinterpret_cast<T*>(tensor.data_), shape.elements(), value);
-    return tensor;
-  }
-  template <class T>
-  static Tensor scalar(Context& context, T value) {
-    return full(context, Shape{}, value);
-  }
-
-  // Shares row-major elements of another owner; nothing is copied. `owner` keeps the elements
-  // alive. Without an owner, the caller must keep them longer than every tensor that shares them.
-  // Constant elements make a read-only tensor.
-  template <class T>
-  static Tensor adopt(Context& context, std::span<T> values, const Shape& shape, Owner owner = {}) {
-    check_count("Tensor::adopt", values.size(), shape);
-    auto* bytes = const_cast<std::byte*>(reinterpret_cast<const std::byte*>(values.data()));
-    return adopt_bytes(context, bytes, shape, detail::dtype_of_elements<std::remove_const_t<T>>(),
-                       std::move(owner), !std::is_const_v<T>);
-  }
-  // The same for a dtype known at run time; `data` holds shape.elements() elements.
-  static Tensor adopt_bytes(Context& context, std::byte* data, const Shape& shape, DType dtype,
-                            Owner owner, bool writable) {
-    return adopt_bytes(context, data, shape, shape.strides(), dtype, std::move(owner), writable);
-  }
-  // The same for elements with any strides.
-  static Tensor adopt_bytes(Context& context, std::byte* data, const Shape& shape,
-                            const Strides& strides, DType dtype, Owner owner, bool writable) {
-    Tensor tensor;
-    std::size_t last = 0;  // the highest offset of an element
-    for (std::size_t i = 0; i < shape.rank() && shape.elements() != 0; ++i)
-      last = checked_add(last, checked_multiply(shape[i] - 1, strides[i], "Tensor::adopt"),
-                         "Tensor::adopt");
-    const std::size_t elements = shape.elements() == 0 ? 0 : checked_add(last, 1, "Tensor::adopt");
-    const std::size_t bytes = checked_multiply(elements, size_of(dtype), "Tensor::adopt");
-    tensor.storage_ = Storage::adopt(context.heap(), data, bytes, std::move(owner), writable);
-    tensor.data_ = data;
-    tensor.dtype_ = dtype;
-    tensor.shape_ = shape;
-    std::copy_n(strides.begin(), shape.rank(), tensor.strides_.begin());
-    return tensor;
-  }
-
-  // The heap that the elements belong to; each context has one heap.
-  const Heap& heap() const { return storage_.heap(); }
-  bool defined() const { return static_cast<bool>(storage_); }
-  const Shape& shape() const { return shape_; }
-  std::size_t rank() const { return shape_.rank(); }
-  std::size_t size(std::size_t dimension) const { return shape_[dimension]; }  // error tensor.index
-  std::size_t elements() const { return shape_.elements(); }
-  std::size_t bytes() const { return elements() * size_of(dtype_); }
-  DType dtype() const { return dtype_; }
-  const Strides& strides() const { return strides_; }
-  const Storage& storage() const { return storage_; }
-  // Error tensor.undefined.
-  std::uint64_t version() const { return storage_.version(); }
-
-  // True if elements lie row-major without gaps.
-  bool contiguous() const {
-    std::size_t step = 1;
-    for (std::size_t i = rank(); i-- > 0;) {
-      if (shape_[i] != 1 && strides_[i] != step) return elements() == 0;
-      step *= shape_[i];
-    }
-    return true;
-  }
-
-  // The first element, to read, or to write, which advances the version. Both first run the calls
-  // of a lazy device that are pending for this tensor; calls that are recorded later do not run for
-  // a pointer taken earlier. Errors tensor.undefined, tensor.read_only (adopted constants).
-  const std::byte* raw() const {
-    storage_.before_read();
-    return data_;
-  }
-  std::byte* mutable_raw() const {
-    check_defined("Tensor");
-    storage_.before_write();
-    if (!storage_.writable())
-      fail(error_id::tensor_read_only, "Tensor", "tensor", describe() + " of constant elements",
-           "a writable tensor");
-    storage_.advance_version();
-    return data_;
-  }
-  // The same with a type. Errors tensor.undefined, tensor.dtype: T is not the element type.
-  template <class T>
-  const T* data() const {
-    check_dtype(detail::dtype_of_elements<T>());
-    return reinterpret_cast<const T*>(raw());
-  }
-  // The address of the first element, to compare; no pending call runs. nullptr: not defined().
-  const std::byte* address() const { return data_; }
-  template <class T>
-  T* mutable_data() const {
-    check_dtype(detail::dtype_of_elements<T>());
-    return reinterpret_cast<T*>(mutable_raw());
-  }
-  // All elements, row-major. Errors tensor.dtype, tensor.not_contiguous.
-  template <class T>
-  std::span<const T> span() const {
-    check_contiguous("Tensor::span");
-    return {data<T>(), elements()};
-  }
-  template <class T>
-  std::span<T> mutable_span() const {
-    check_contiguous("Tensor::mutable_span");
-    return {mutable_data<T>(), elements()};
-  }
-  template <class T>
-  View<const T> view() const {
-    return {data<T>(), shape_, strides_};
-  }
-  template <class T>
-  View<T> mutable_view() const {
-    return {mutable_data<T>(), shape_, strides_};
-  }
-  // The element of a tensor with exactly one element. Errors tensor.dtype, tensor.size.
-  template <class T>
-  T item() const {
-    if (elements() != 1)
-      fail(error_id::tensor_size, "Tensor::item", "tensor", describe(), "one of one element");
-    return *data<T>();
-  }
-
-  // A view of elements begin, begin + step ... below end of a dimension. Error tensor.index.
-  Tensor slice(std::size_t dimension, std::size_t begin, std::size_t end = to_end,
-               std::size_t step = 1) const {
-    check_dimension("Tensor::slice", dimension);
-    const std::size_t size = shape_[dimension];
-    const std::size_t stop = end == to_end ? size : end;
-    if (begin > stop || stop > size || step == 0)
-      fail(error_id::tensor_index, "Tensor::slice", "range",
-           std::to_string(begin) + " to " + std::to_string(stop) + " by " + std::to_string(step),
-           "0 <= begin <= end <= " + std::to_string(size) + ", step at least 1");
-    Tensor result = *this;
-    const std::size_t length = stop - begin;
-    result.shape_ = shape_.with(dimension, length / step + (length % step != 0 ? 1 : 0));
-    if (result.elements() != 0) result.data_ += begin * strides_[dimension] * size_of(dtype_);
-    result.strides_[dimension] *= step;
-    return result;
-  }
-  // A view without that dimension, at one index of it. Error tensor.index.
-  Tensor select(std::size_t dimension, std::size_t index) const {
-    check_dimension("Tensor::select", dimension);
-    if (index >= shape_[dimension])
-      fail(error_id::tensor_index, "Tensor::select", "index", std::to_string(index),
-           "below " + std::to_string(shape_[dimension]));
-    Tensor result = *this;
-    result.shape_ = shape_.without(dimension);
-    if (result.elements() != 0) result.data_ += index * strides_[dimension] * size_of(dtype_);
-    std::copy(strides_.begin() + static_cast<std::ptrdiff_t>(dimension) + 1, strides_.end(),
-              result.strides_.begin() + static_cast<std::ptrdiff_t>(dimension));
-    result.strides_.back() = 0;
-    return result;
-  }
-  // A view with another shape of the same number of elements. It never copies. Errors tensor.size,
-  // tensor.not_contiguous.
-  Tensor reshape(const Shape& shape) const {
-    check_count("Tensor::reshape", elements(), shape);
-    check_contiguous("Tensor::reshape");
-    Tensor result = *this;
-    result.shape_ = shape;
-    result.strides_ = shape.strides();
-    return result;
-  }
-  // A view with two dimensions exchanged. Error tensor.index.
-  Tensor transpose(std::size_t a, std::size_t b) const {
-    check_dimension("Tensor::transpose", a);
-    check_dimension("Tensor::transpose", b);
-    Tensor result = *this;
-    std::swap(result.strides_[a], result.strides_[b]);
-    result.shape_ = shape_.exchanged(a, b);
-    return result;
-  }
-  // A view repeated along dimensions of size 1 and new leading dimensions, as in NumPy. Only read
-  // the result: its elements share memory. Error tensor.broadcast.
-  Tensor broadcast_to(const Shape& shape) const {
-    if (broadcast(shape_, shape, "Tensor::broadcast_to") != shape)
-      fail(error_id::tensor_broadcast, "Tensor::broadcast_to", "shape", to_string(shape),
-           "a shape that " + to_string(shape_) + " broadcasts to");
-    Tensor result = *this;
-    result.shape_ = shape;
-    const std::size_t added = shape.rank() - rank();
-    for (std::size_t i = 0; i < shape.rank(); ++i)
-      result.strides_[i] = i < added || shape_[i - added] != shape[i] ? 0 : strides_[i - added];
-    return result;
-  }
-
-  // Shape and dtype without elements: the remains of a tensor whose elements are not needed.
-  Tensor outline() const { return outline(dtype_); }
-  static Tensor outline_of(const Shape& shape, DType dtype) {
-    Tensor result;
-    result.dtype_ = dtype;
-    result.shape_ = shape;
-    result.strides_ = shape.strides();
-    return result;
-  }
-  // The outline of a tensor with another type.
-  Tensor outline(DType dtype) const {
-    Tensor result;
-    result.dtype_ = dtype;
-    result.shape_ = shape_;
-    result.strides_ = strides_;
-    return result;
-  }
-
-  // "[2, 3] fp32"
-  std::string describe() const {
-    if (!defined() && rank() == 0) return "no tensor";
-    return to_string(shape_) + " " + std::string(to_string(dtype_));
-  }
-
- private:
-  static void check_count(std::string_view operation, std::size_t count, const Shape& shape) {
-    if (count != shape.elements())
-      fail(error_id::tensor_size, operation, "elements", std::to_string(count),
-           std::to_string(shape.elements()) + " for shape " + to_string(shape));
-  }
-  void check_dimension(std::string_view operation, std::size_t dimension) const {
-    if (dimension >= rank())
-      fail(error_id::tensor_index, operation, "dimension", std::to_string(dimension),
-           "below the rank of " + describe());
-  }
-  void check_defined(std::string_view operation) const {
-    if (!defined())
-      fail(error_id::tensor_undefined, operation, "tensor", describe(), "one with elements");
-  }
-  void check_contiguous(std::string_view operation) const {
-    if (!contiguous())
-      fail(error_id::tensor_not_contiguous, operation, "tensor", describe() + " with gaps",
-           "row-major elements (make a copy with soma::contiguous)");
-  }
-  void check_dtype(DType dtype) const {
-    check_defined("Tensor");
-    if (dtype != dtype_)
-      fail(error_id::tensor_dtype, "Tensor", "type", to_string(dtype),
-           "the element type of " + describe());
-  }
-
-  Storage storage_;
-  std::byte* data_ = nullptr;
-  DType dtype_ = DType::fp32;
-  Shape shape_;
-  Strides strides_{};
-};
-
-namespace detail {
-
-// Calls row(offset_a, offset_b) for each row along the last dimension; the arguments are element
-// offsets into two tensors of that shape.
-template <class Row>
-void for_each_row(const Shape& shape, const Strides& a, const Strides& b, Row&& row) {
-  if (shape.elements() == 0) return;
-  std::array<std::size_t, max_rank> index{};
-  const std::size_t outer = shape.rank() == 0 ? 0 : shape.rank() - 1;
-  for (std::size_t left = shape.rows(); left-- > 0;) {
-    std::size_t offset_a = 0, offset_b = 0;
-    for (std::size_t i = 0; i < outer; ++i) {
-      offset_a += index[i] * a[i];
-      offset_b += index[i] * b[i];
-    }
-    row(offset_a, offset_b);
-    for (std::size_t i = outer; i-- > 0;) {
-      if (++index[i] < shape[i]) break;
-      index[i] = 0;
-    }
-  }
-}
-
-}  // namespace detail
-
-// Copies elements into a tensor of the same shape and dtype; both may have any strides. The two
-// share no bytes, or are the same elements in the same order. Errors tensor.undefined,
-// tensor.shape, tensor.read_only.
-inline void copy(const Tensor& from, const Tensor& to) {
-  if (!from.defined() || !to.defined())
-    fail(error_id::tensor_undefined, "copy", from.defined() ? "to" : "from", "no tensor",
-         "one with elements");
-  if (from.shape() != to.shape() || from.dtype() != to.dtype())
-    fail(error_id::tensor_shape, "copy", "to", to.describe(), from.describe());
-  const std::size_t width = size_of(from.dtype()), columns = from.shape().columns();
-  const std::size_t last = from.rank() == 0 ? 0 : from.rank() - 1;
-  const std::size_t step_from = from.strides()[last] * width, step_to = to.strides()[last] * width;
-  const std::byte* source = from.raw();
-  std::byte* target = to.mutable_raw();
-  detail::for_each_row(from.shape(), from.strides(), to.strides(),
-                       [&](std::size_t from_row, std::size_t to_row) {
-                         const std::byte* a = source + from_row * width;
-                         std::byte* b = target + to_row * width;
-                         if (a == b && step_from == step_to) return;
-                         if (columns == 1 || (step_from == width && step_to == width)) {
-                           std::memcpy(b, a, columns * width);
-                           return;
-                         }
-                         for (std::size_t i = 0; i < columns; ++i)
-                           std::memcpy(b + i * step_to, a + i * step_from, width);
-                       });
-}
-
-// A row-major copy with a storage of its own. Error tensor.undefined.
-inline Tensor clone(Context& context, const Tensor& tensor) {
-  Tensor result = Tensor::empty(context, tensor.shape(), tensor.dtype());
-  copy(tensor, result);
-  return result;
-}
-
-// The tensor itself if its elements lie row-major, else a copy.
-inline Tensor contiguous(Context& context, const Tensor& tensor) {
-  return tensor.contiguous() ? tensor : clone(context, tensor);
-}
-
-}  // namespace soma
-
-namespace soma {
-
-inline constexpr std::size_t default_shards = 8;
-inline constexpr std::size_t max_shards = 1024;
-
-struct SequencesOptions {
-  // The logical number of each sequence in the global batch, which is the key of random draws.
-  // Empty: first_ordinal and the numbers after it.
-  std::span<const std::uint64_t> ordinals{};
-  std::uint64_t first_ordinal = 0;
-  // Sums over the rows of the batch are cut into this number of parts (a power of two), so that
-  // their order does not depend on the machine.
-  std::size_t shards = default_shards;
-  // How many rows of each sequence, from its first on, are its own: the others are padding, which
-  // attention does not look at. Empty: all are.
-  std::span<const std::size_t> used{};
-};
-
-// The division of a batch's rows into sequences, and of rows and sequences into shards. Immutable;
-// copies share.
-class Sequences {
- public:
-  // No sequences: defined() is false.
-  Sequences() = default;
-
-  // Lengths may be 0. Shards end at the sequence borders nearest to equal numbers of rows. Errors
-  // base.size_overflow, ragged.ordinals (not one for each sequence), ragged.padding, ragged.shards,
-  // random.index_range.
-  static Sequences from_lengths(Context& context, std::span<const std::size_t> lengths,
-                                const SequencesOptions& options = {}) {
-    check_shards(options.shards);
-    if (!options.ordinals.empty() && options.ordinals.size() != lengths.size())
-      fail(error_id::ragged_ordinals, "Sequences", "ordinals",
-           std::to_string(options.ordinals.size()), std::to_string(lengths.size()));
-    check_used(options.used, lengths);
-    auto data = make(context);
-    data->used.assign(options.used);
-    data->padded = !options.used.empty();
-    data->offsets.reserve(lengths.size() + 1);
-    data->ordinals.reserve(lengths.size());
-    for (std::size_t i = 0; i < lengths.size(); ++i) {
-      data->offsets.push_back(checked_add(data->offsets.back(), lengths[i], "Sequences"));
-      data->ordinals.push_back(options.ordinals.empty() ? options.first_ordinal + i
-                                                        : options.ordinals[i]);
-      data->longest = (std::max)(data->longest, lengths[i]);
-    }
-    // Checked before any memory is requested, because lengths come from outside. An empty sequence
-    // needs an index too: it becomes a row of a summary.
-    for (std::size_t i = 0; i < lengths.size(); ++i)
-      token_index(data->ordinals[i], (std::max)(lengths[i], std::size_t{1}) - 1, 0);
-    data->rows = data->offsets.back();
-    data->row_indices.reserve(data->rows);
-    for (std::size_t i = 0; i < lengths.size(); ++i)
-      for (std::size_t position = 0; position < lengths[i]; ++position)
-        data->row_indices.push_back(token_index(data->ordinals[i], position, 0));
-    data->cut(options.shards);
-    return Sequences(std::move(data));
-  }
-
-  // Each row is a sequence of length 1, cut evenly: a batch without ragged text. Errors
-  // ragged.shards, random.index_range.
-  static Sequences uniform(Context& context, std::size_t rows,
-                           std::size_t shards = default_shards) {
-    check_shards(shards);
-    if (rows != 0) token_index(rows - 1, 0, 0);
-    auto data = make(context);
-    data->offsets.reserve(rows + 1);
-    data->ordinals.reserve(rows);
-    data->row_indices.reserve(rows);
-    for (std::size_t i = 0; i < rows; ++i) {
-      data->offsets.push_back(i + 1);
-      data->ordinals.push_back(i);
-      data->row_indices.push_back(token_index(i, 0, 0));
-    }
-    data->rows = rows;
-    data->longest = rows == 0 ? 0 : 1;
-    data->cut(shards);
-    return Sequences(std::move(data));
-  }
-
-  // One row for each sequence, with the same shards: the layout of a batch in which every sequence
-  // has become one vector.
-  Sequences summary(Context& context) const {
-    auto data = make(context);
-    const std::size_t sequences = count();
-    data->offsets.reserve(sequences + 1);
-    data->ordinals.reserve(sequences);
-    data->row_indices.reserve(sequences);
-    for (std::size_t i = 0; i < sequences; ++i) {
-      data->offsets.push_back(i + 1);
-      data->ordinals.push_back(ordinal(i));
-      data->row_indices.push_back(token_index(ordinal(i), 0, 0));
-    }
-    data->rows = sequences;
-    data->longest = sequences == 0 ? 0 : 1;
-    data->row_bounds.assign(known().sequence_bounds);
-    data->sequence_bounds.assign(known().sequence_bounds);
-    return Sequences(std::move(data));
-  }
-
-  // Each row becomes a sequence of `length` rows, with the same shards: for a batch [B, T, C] whose
-  // first dimension these rows are. Errors ragged.ordinals (sequences that do not have exactly one
-  // row), random.index_range.
-  Sequences lengthened(Context& context, std::size_t length) const {
-    if (longest() > 1 || count() != rows())
-      fail(error_id::ragged_ordinals, "Sequences::lengthened", "sequences",
-           longest() > 1 ? "of up to " + std::to_string(longest()) + " rows" : "with empty ones",
-           "of one row each");
-    auto data = make(context);
-    data->rows = checked_multiply(rows(), length, "Sequences::lengthened");
-    data->longest = rows() == 0 ? 0 : length;
-    for (std::size_t i = 0; i < rows(); ++i) {
-      token_index(ordinal(i), (std::max)(length, std::size_t{1}) - 1, 0);
-      data->offsets.push_back((i + 1) * length);
-      data->ordinals.push_back(ordinal(i));
-      for (std::size_t position = 0; position < length; ++position)
-        data->row_indices.push_back(token_index(ordinal(i), position, 0));
-    }
-    for (const std::size_t bound : row_bounds()) data->row_bounds.push_back(bound * length);
-    data->sequence_bounds.assign(known().sequence_bounds);
-    return Sequences(std::move(data));
-  }
-
-  // `shard_count` shards (a power of two) from `first` on, as sequences of their own, with the same
-  // borders and the ordinals of the whole batch. The part may hold no sequence. Error
-  // ragged.shards.
-  Sequences part(Context& context, std::size_t first, std::size_t shard_count) const {
-    if (shard_count == 0 || (shard_count & (shard_count - 1)) != 0 || first > shards() ||
-        shard_count > shards() - first)
-      fail(error_id::ragged_shards, "Sequences::part", "shards",
-           std::to_string(shard_count) + " from " + std::to_string(first) + " on",
-           "a power of two of " + std::to_string(shards()));
-    const std::size_t end_shard = first + shard_count;
-    const std::size_t row = row_bounds()[first], sequence = sequence_bounds()[first];
-    auto data = make(context);
-    data->rows = row_bounds()[end_shard] - row;
-    const std::size_t sequences = sequence_bounds()[end_shard] - sequence;
-    data->padded = padded();
-    data->offsets.reserve(sequences + 1);
-    data->ordinals.reserve(sequences);
-    data->row_indices.reserve(data->rows);
-    for (std::size_t i = sequence; i < sequence + sequences; ++i) {
-      if (padded()) data->used.push_back(used(i));
-      data->offsets.push_back(end(i) - row);
-      data->ordinals.push_back(ordinal(i));
-      data->longest = (std::max)(data->longest, length(i));
-    }
-    for (std::size_t i = row; i < row + data->rows; ++i)
-      data->row_indices.push_back(row_indices()[i]);
-    for (std::size_t i = first; i <= end_shard; ++i) {
-      data->row_bounds.push_back(row_bounds()[i] - row);
-      data->sequence_bounds.push_back(sequence_bounds()[i] - sequence);
-    }
-    return Sequences(std::move(data));
-  }
-
-  bool defined() const { return data_ != nullptr; }
-  // Defined sequences only, as for all members below. Error tensor.undefined.
-  std::size_t count() const { return known().ordinals.size(); }
-  std::size_t rows() const { return known().rows; }
-  std::size_t longest() const { return known().longest; }
-  std::size_t begin(std::size_t sequence) const { return known().offsets[sequence]; }
-  std::size_t end(std::size_t sequence) const { return known().offsets[sequence + 1]; }
-  std::size_t length(std::size_t sequence) const { return end(sequence) - begin(sequence); }
-  std::uint64_t ordinal(std::size_t sequence) const { return known().ordinals[sequence]; }
-  // True if sequences may have padding behind their own rows (SequencesOptions::used).
-  bool padded() const { return known().padded; }
-  // The number of rows of a sequence that are its own, and of all sequences together.
-  std::size_t used(std::size_t sequence) const {
-    return padded() ? known().used[sequence] : length(sequence);
-  }
-  std::size_t used_rows() const {
-    std::size_t sum = padded() ? 0 : rows();
-    for (const std::size_t own : known().used) sum += own;
-    return sum;
-  }
-  // count() + 1 offsets.
-  std::span<const std::size_t> offsets() const { return known().offsets; }
-  // token_index(ordinal, position, 0) of each row.
-  std::span<const std::uint64_t> row_indices() const { return known().row_indices; }
-
-  std::size_t shards() const { return known().row_bounds.size() - 1; }
-  // The bounds of shards in rows and in sequences: shards() + 1 each.
-  std::span<const std::size_t> row_bounds() const { return known().row_bounds; }
-  std::span<const std::size_t> sequence_bounds() const { return known().sequence_bounds; }
-
- private:
-  struct Data : Counted {
-    explicit Data(Heap& memory)
-        : Counted(memory),
-          offsets(memory),
-          ordinals(memory),
-          row_indices(memory),
-          row_bounds(memory),
-          sequence_bounds(memory),
-          used(memory) {
-      offsets.push_back(0);
-    }
-    // Shard s ends at the sequence border nearest to (s + 1) / shards of the rows; of two equally
-    // near borders, at the earlier one. Distances are counted in 1 / shards of a row: exact, and
-    // far below 2^64, because row_indices holds every row.
-    void cut(std::size_t shards) {
-      const std::size_t sequences = offsets.size() - 1;
-      std::size_t border = 0;  // the last border that is not behind the goal
-      row_bounds.push_back(0);
-      sequence_bounds.push_back(0);
-      for (std::size_t shard = 1; shard < shards; ++shard) {
-        const std::size_t goal = rows * shard;
-        while (border < sequences && offsets[border + 1] * shards <= goal) ++border;
-        const bool next_is_nearer = border < sequences && offsets[border + 1] * shards - goal <
-                                                              goal - offsets[border] * shards;
-        const std::size_t nearest = border + (next_is_nearer ? 1 : 0);
-        row_bounds.push_back(offsets[nearest]);
-        sequence_bounds.push_back(nearest);
-      }
-      row_bounds.push_back(rows);
-      sequence_bounds.push_back(sequences);
-    }
-    HeapVector<std::size_t> offsets;
-    HeapVector<std::uint64_t> ordinals, row_indices;
-    HeapVector<std::size_t> row_bounds, sequence_bounds;
-    HeapVector<std::size_t> used;  // of padded sequences, one each
-    std::size_t rows = 0, longest = 0;
-    bool padded = false;
-  };
-
-  static void check_shards(std::size_t shards) {
-    if (shards == 0 || shards > max_shards || (shards & (shards - 1)) != 0)
-      fail(error_id::ragged_shards, "Sequences", "shards", std::to_string(shards),
-           "a power of two up to " + std::to_string(max_shards));
-  }
-  static void check_used(std::span<const std::size_t> used, std::span<const std::size_t> lengths) {
-    if (used.empty()) return;
-    if (used.size() != lengths.size())
-      fail(error_id::ragged_padding, "Sequences", "used", std::to_string(used.size()),
-           std::to_string(lengths.size()));
-    for (std::size_t i = 0; i < used.size(); ++i)
-      if (used[i] > lengths[i] || (used[i] == 0 && lengths[i] != 0))
-        fail(error_id::ragged_padding, "Sequences", "used rows of sequence " + std::to_string(i),
-             std::to_string(used[i]),
-             lengths[i] == 0 ? std::string("0") : "1 to " + std::to_string(lengths[i]));
-  }
-  static Shared<Data> make(Context& context) { return Shared<Data>::make(context.heap()); }
-  explicit Sequences(Shared<Data> data) : data_(std::move(data)) {}
-
-  const Data& known() const {
-    if (data_ == nullptr) refuse();
-    return *data_;
-  }
-  [[noreturn]] static void refuse() {
-    fail(error_id::tensor_undefined, "Sequences", "sequences", "not defined",
-         "the sequences of a batch (Sequences::from_lengths, Sequences::uniform)");
-  }
-
-  Shared<Data> data_;  // constant once made
-};
-
-// Rows of any shape: the first dimension is sequences.rows().
-struct Ragged {
-  Tensor rows;
-  Sequences sequences;
-};
-
-// A batch of lists, for example of token ids, as one ragged tensor. Errors as of
-// Sequences::from_lengths.
-template <class T>
-Ragged make_ragged(Context& context, std::span<const std::vector<T>> lists,
-                   const SequencesOptions& options = {}) {
-  HeapVector<std::size_t> lengths(context.heap());
-  for (const std::vector<T>& list : lists) lengths.push_back(list.size());
-  const Sequences sequences = Sequences::from_lengths(context, lengths, options);
-  const Tensor rows = Tensor::empty(context, Shape{sequences.rows()}, dtype_of<T>);
-  T* next = rows.mutable_data<T>();
-  for (const std::vector<T>& list : lists) next = std::copy(list.begin(), list.end(), next);
-  return {rows, sequences};
-}
-
-}  // namespace soma
-
-namespace soma {
-
-struct Program;          // an accelerator's program, opaque here
-struct OperatorSamples;  // ops/samples.hpp
-
-class FieldVisitor;  // ops/fields.hpp
-
-// The settings of one call: a small trivially copyable struct that the operator defines. If the
-// struct lists its fields (ops/fields.hpp), calls can be compared and stored.
-class Attributes {
- public:
-  static constexpr std::size_t max_bytes = 96;
-
-  Attributes() = default;
-  template <class T>
-  requires(!std::is_same_v<T, Attributes>) Attributes(const T& value)
-      : size_(sizeof(T)), type_(&type<T>) {
-    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= max_bytes &&
-                  alignof(T) <= alignof(std::max_align_t));
-    std::memcpy(bytes_, &value, sizeof(T));
-  }
-  // Error operator.attributes: the attributes were made from another type.
-  template <class T>
-  const T& as() const {
-    if (type_ != &type<T> && !same_name(type<T>.name, sizeof(T)))
-      fail(error_id::operator_attributes, "Attributes::as", "attributes", "of another type",
-           "the attributes of this operator");
-    return *reinterpret_cast<const T*>(bytes_);
-  }
-  bool empty() const { return type_ == nullptr; }
-  std::span<const std::byte> bytes() const { return {bytes_, size_}; }
-
-  // True if the type lists its fields, or if there are no attributes.
-  bool lists_fields() const { return type_ == nullptr || type_->fields != nullptr; }
-  // Shows the fields to a visitor, which may change them. Does nothing if lists_fields() is false.
-  void visit(FieldVisitor& visitor) {
-    if (type_ != nullptr && type_->fields != nullptr) type_->fields(visitor, bytes_);
-  }
-
- private:
-  struct Type {
-    std::string_view name;
-    void (*fields)(FieldVisitor&, void*);
-  };
-  // A type in a named namespace is also identified by its name: a shared library that has its own
-  // copy of soma may run an operator of another library, and then has types of its own. Other names
-  // do not identify a type: several types of unnamed namespaces, functions and lambdas may have the
-  // same name.
-  template <class T>
-  static constexpr std::string_view name_of() {
-    // "... [with T = Name; ...]" or "... [T = Name]"
-    constexpr std::string_view all = __PRETTY_FUNCTION__;
-    constexpr std::string_view rest = all.substr(all.find("T = ") + 4);
-    constexpr std::string_view name = rest.substr(0, rest.find_first_of(";]"));
-    constexpr bool named = name.find("::") != name.npos && name.find_first_of("({") == name.npos &&
-                           name.find("<unnamed") == name.npos;
-    return named ? name : std::string_view();
-  }
-  template <class T>
-  static constexpr auto lister_of() -> void (*)(FieldVisitor&, void*) {
-    if constexpr (requires(FieldVisitor & visitor, T & value) { fields(visitor, value); })
-      return [](FieldVisitor& visitor, void* value) { fields(visitor, *static_cast<T*>(value)); };
-    else
-      return nullptr;
-  }
-  template <class T>
-  static constexpr Type type{name_of<T>(), lister_of<T>()};
-  bool same_name(std::string_view name, std::size_t size) const {
-    return type_ != nullptr && !name.empty() && type_->name == name && size_ == size;
-  }
-  alignas(std::max_align_t) std::byte bytes_[max_bytes] = {};
-  std::size_t size_ = 0;
-  const Type* type_ = nullptr;
-};
-
-inline constexpr std::size_t most_inputs = 32;  // one bit each in Operator::keeps_inputs
-inline constexpr std::size_t max_outputs = 4;
-
-struct TensorSpec {
-  Shape shape;
-  DType dtype = DType::fp32;
-};
-
-// The arguments of a shape rule: the inputs (whose elements must not be read) and room for the
-// outputs. The rule sets each output as a whole.
-struct ShapeCall {
-  const Attributes& attributes;
-  std::span<const Tensor> inputs;
-  const Sequences& sequences;
-  std::span<TensorSpec> outputs;
-  const void* state = nullptr;  // Operator::state
-};
-
-// The arguments of a kernel or a program. An optional input that was left out is not defined().
-struct OperatorCall {
-  Context& context;
-  const Attributes& attributes;
-  std::span<const Tensor> inputs;
-  std::span<Tensor> outputs;
-  // The division of the inputs' rows into sequences and shards; not defined() if unknown.
-  const Sequences& sequences;
-  const void* state = nullptr;  // Operator::state
-};
-
-// The gradient of a tensor: of the same shape, or only for the rows that were touched.
-struct Gradient {
-  Tensor values;
-  Tensor rows;  // int64, ascending, each once; not defined(): all rows
-  // For a part of a batch (LinearFormats::part): the remaining steps for the sum of all parts. The
-  // sum is multiplied by `factor`, then rounded to type `stored`; not set: no rounding.
-  float factor = 1;
-  std::optional<DType> stored{};
-  // If a rank keeps the gradient of some rows only: values, and the numbers in `rows`, count from
-  // this row.
-  std::size_t first_row = 0;
-
-  bool defined() const { return values.defined(); }
-  bool sparse() const { return rows.defined(); }
-};
-
-// The arguments of a gradient function. Inputs and outputs that the record does not keep have a
-// shape and no elements. The function fills the wanted gradients; a gradient that is left undefined
-// is zero.
-struct GradientCall {
-  Context& context;
-  const Attributes& attributes;
-  std::span<const Tensor> inputs;
-  std::span<const Tensor> outputs;
-  std::span<const Tensor> output_gradients;  // undefined: zero
-  const Sequences& sequences;
-  std::span<const bool> wanted;  // for each input
-  std::span<Gradient> input_gradients;
-  const void* state = nullptr;  // Operator::state
-};
-
-// The work of a call of the accelerator's processors.
-struct ProcessorWork {
-  std::uint64_t bytes_read = 0, bytes_written = 0;  // bytes of device memory
-  double nanoseconds = 0;                           // on the modelled hardware
-};
-
-// A registry's notes on an operator that it owns.
-struct Registration {
-  std::string place;                      // who registered it: "file:line", or a library's path
-  mutable std::atomic<bool> used{false};  // true: it ran, and a checkpoint names it
-};
-
-struct Operator {
-  std::string_view name;
-  std::size_t min_inputs = 1, max_inputs = 1;
-  std::size_t outputs = 1;  // 0: it writes its inputs (an optimizer step)
-  // The inputs and outputs that the gradient reads: bit i is number i.
-  std::uint32_t keeps_inputs = 0, keeps_outputs = 0;
-  // Bit i: `host` writes input i. Such an operator has no gradient, because the gradients of
-  // earlier readers of the input would be wrong.
-  std::uint32_t writes_inputs = 0;
-  // Bit i: input i, if given, lists rows, whose number depends on the data. Sizes of such a call
-  // differ from step to step: a device that keeps graphs of calls leaves the call out of them.
-  std::uint32_t row_inputs = 0;
-  // The outputs are views that `host` makes of its inputs.
-  bool makes_views = false;
-  // `host` makes the outputs, because their sizes depend on the data. Then a shape rule only checks
-  // the inputs, and is optional.
-  bool allocates_outputs = false;
-  // `host` is composed of other operators, which a device runs one by one.
-  bool composite = false;
-
-  void (*shape)(const ShapeCall&) = nullptr;
-  void (*host)(const OperatorCall&) = nullptr;
-  // The same as one instruction of the accelerator's general-purpose processors; nullptr: not such
-  // a kernel (ops/processor_operator.hpp).
-  ProcessorWork (*on_processors)(const OperatorCall&) = nullptr;
-  const Program* program = nullptr;
-  void (*gradient)(const GradientCall&) = nullptr;  // nullptr: has none
-  OperatorSamples (*samples)() = nullptr;
-  // The multiplications and additions of a call's matrix products, for profiles; nullptr: none.
-  double (*operations)(const OperatorCall&) = nullptr;
-  const void* state = nullptr;  // passed to its functions, if they need more than a call
-  const Registration* registration = nullptr;  // for operators that a registry owns
-
-  // True if `host` makes the outputs, instead of writing the outputs of the shape rule.
-  bool makes_outputs() const { return makes_views || allocates_outputs; }
-};
-
-namespace detail {
-
-// Error operator.incomplete names the missing member.
-inline void check_complete(std::string_view operation, const Operator& op) {
-  const auto refuse = [&](std::string_view given, std::string_view wanted) {
-    fail(error_id::operator_incomplete, operation, "operator",
-         quoted(op.name).append(" ").append(given), wanted);
-  };
-  if (op.name.empty()) refuse("without a name", "a name");
-  if (op.host == nullptr) refuse("without a host kernel", "a function that computes it");
-  if (op.shape == nullptr && !op.allocates_outputs)
-    refuse("without a shape rule", "one, or allocates_outputs");
-  if (op.min_inputs > op.max_inputs || op.max_inputs > most_inputs || op.outputs > max_outputs)
-    refuse("with " + std::to_string(op.min_inputs) + " to " + std::to_string(op.max_inputs) +
-               " inputs and " + std::to_string(op.outputs) + " outputs",
-           "at most " + std::to_string(most_inputs) + " and " + std::to_string(max_outputs));
-  if (op.writes_inputs != 0 && op.gradient != nullptr)
-    refuse("that has a gradient and writes its inputs", "one or the other");
-  if (op.allocates_outputs && op.program != nullptr)
-    refuse("that has a program and allocates its outputs", "one or the other");
-}
-
-}  // namespace detail
-
-}  // namespace soma
-
-namespace soma {
-
-class GraphLog;  // ops/graph_log.hpp
-
-class Device {
- public:
-  virtual ~Device() = default;
-  // Outputs are already allocated, except for operators whose host kernel makes them (makes_views,
-  // allocates_outputs). run() may call op.host(call).
-  virtual void run(const Operator& op, const OperatorCall& call) = 0;
-  // The name of the arithmetic: devices of one name give the same bits. Checkpoints and ranks
-  // compare the name. A device that only observes lets the host compute, and keeps the name "host".
-  virtual std::string name() const { return "host"; }
-  // Where it notes the calls that it runs in graphs, if it is asked to (GraphLog::keep): ranks
-  // compare them. nullptr: it makes no graphs.
-  virtual GraphLog* graph_log() { return nullptr; }
-};
-
-}  // namespace soma
-// ---- soma/runtime/float_environment.hpp
-// FloatEnvironment: round to nearest, subnormals kept, traps off, for as long as the object lives.
-//
-// A host may have changed these modes (a program linked with -ffast-math starts with flush-to-zero
-// on); soma's bits must not depend on that and the host must not see ours. Whoever calls the kernel
-// table holds one: parallel() does, on every thread that runs a task. The exception flags that soma
-// raises are dropped with the rest. Costs a few nanoseconds.
-
-#if !defined(__x86_64__) && !defined(__aarch64__)
-#include <cfenv>
-#endif
-
-namespace soma {
-
-class FloatEnvironment {
- public:
-#if defined(__x86_64__)
-  FloatEnvironment() : saved_(__builtin_ia32_stmxcsr()) { __builtin_ia32_ldmxcsr(0x1F80); }
-  ~FloatEnvironment() { __builtin_ia32_ldmxcsr(saved_); }
-#elif defined(__aarch64__)
-  FloatEnvironment() {
-    __asm__ volatile("mrs %0, fpcr" : "=r"(saved_));
-    __asm__ volatile("msr fpcr, %0" : : "r"(std::uint64_t{0}) : "memory");
-  }
-  ~FloatEnvironment() { __asm__ volatile("msr fpcr, %0" : : "r"(saved_) : "memory"); }
-#else
-  FloatEnvironment() {
-    std::fegetenv(&saved_);
-    std::fesetenv(FE_DFL_ENV);
-  }
-  ~FloatEnvironment() { std::fesetenv(&saved_); }
-#endif
-  FloatEnvironment(const FloatEnvironment&) = delete;
-  FloatEnvironment& operator=(const FloatEnvironment&) = delete;
-
- private:
-#if defined(__x86_64__)
-  unsigned saved_;
-#elif defined(__aarch64__)
-  std::uint64_t saved_;
-#else
-  std::fenv_t saved_;
-#endif
-};
-
-}  // namespace soma
-
-namespace soma {
-
-using Outputs = std::array<Tensor, max_outputs>;
-
-namespace detail {
-
-inline std::string input_name(std::size_t index) { return "input " + std::to_string(index); }
-inline std::string output_name(std::size_t index) { return "output " + std::to_string(index); }
-
-// The shape rule's outputs; empty if the operator needs no shape rule. Error operator.outputs: the
-// rule leaves an output out.
-inline std::array<TensorSpec, max_outputs> output_specs(const Operator& op,
-                                                        const Attributes& attributes,
-                                                        std::span<const Tensor> inputs,
-                                                        const Sequences& sequences) {
-  constexpr auto left_out = static_cast<DType>(dtypes.size());
-  std::array<TensorSpec, max_outputs> specs;
-  for (TensorSpec& spec : specs) spec.dtype = left_out;
-  if (op.shape != nullptr)
-    op.shape({attributes, inputs, sequences, std::span(specs).first(op.outputs), op.state});
-  for (std::size_t i = 0; i < op.outputs && !op.makes_outputs(); ++i)
-    if (specs[i].dtype == left_out)
-      fail(error_id::operator_outputs, op.name, output_name(i), "left out by the shape rule",
-           "its sizes and its type");
-  return specs;
-}
-
-// Error operator.outputs: an output is missing, or differs from the shape rule's, because the host
-// kernel has replaced it.
-inline void check_outputs(const Operator& op, std::span<const Tensor> outputs,
-                          std::span<const TensorSpec> specs) {
-  for (std::size_t i = 0; i < op.outputs; ++i) {
-    if (!outputs[i].defined())
-      fail(error_id::operator_outputs, op.name, output_name(i), "not made",
-           "a tensor from the host kernel");
-    const TensorSpec& spec = specs[i];
-    if (!op.makes_outputs() &&
-        (outputs[i].dtype() != spec.dtype || outputs[i].shape() != spec.shape))
-      fail(error_id::operator_outputs, op.name, output_name(i), outputs[i].describe(),
-           to_string(spec.shape).append(" ").append(to_string(spec.dtype)) +
-               ", as the shape rule says");
-  }
-}
-
-}  // namespace detail
-
-// Runs an operator on the context's device, else by its host kernel. Errors operator.incomplete,
-// operator.inputs (their number), operator.outputs and the operator's own; nothing is written
-// before the shape rule has passed.
-inline Outputs run(Context& context, const Operator& op, const Attributes& attributes,
-                   std::span<const Tensor> inputs, const Sequences& sequences = {}) {
-  detail::check_complete("run", op);
-  if (inputs.size() < op.min_inputs || inputs.size() > op.max_inputs)
-    fail(error_id::operator_inputs, op.name, "inputs", std::to_string(inputs.size()),
-         op.min_inputs == op.max_inputs
-             ? std::to_string(op.min_inputs)
-             : std::to_string(op.min_inputs) + " to " + std::to_string(op.max_inputs));
-  for (std::size_t i = 0; i < op.min_inputs; ++i)
-    if (!inputs[i].defined())
-      fail(error_id::operator_inputs, op.name, detail::input_name(i), "not defined", "a tensor");
-
-  const FloatEnvironment environment;  // for what operators compute on the calling thread
-  const std::array<TensorSpec, max_outputs> specs =
-      detail::output_specs(op, attributes, inputs, sequences);
-  Outputs outputs{};
-  if (!op.makes_outputs())
-    for (std::size_t i = 0; i < op.outputs; ++i)
-      outputs[i] = Tensor::empty(context, specs[i].shape, specs[i].dtype);
-  const OperatorCall call{context,   attributes, inputs, std::span(outputs).first(op.outputs),
-                          sequences, op.state};
-  if (context.device() != nullptr && !op.composite)
-    context.device()->run(op, call);
-  else
-    op.host(call);
-  detail::check_outputs(op, outputs, specs);
-  if (op.registration != nullptr) op.registration->used.store(true, std::memory_order_relaxed);
-  return outputs;
-}
-
-inline Outputs run(Context& context, const Operator& op, const Attributes& attributes,
-                   std::initializer_list<Tensor> inputs, const Sequences& sequences = {}) {
-  return run(context, op, attributes, std::span<const Tensor>(inputs.begin(), inputs.size()),
-             sequences);
-}
-
-}  // namespace soma
-
-namespace soma::detail {
-
-struct Replay {
-  Replay() = default;
-  Replay(std::uint64_t applied, const Outputs& given) : number(applied), outputs(given) {
-    for (std::size_t i = 0; i < max_outputs; ++i)
-      if (outputs[i].defined()) versions[i] = outputs[i].version();
-  }
-  // True if the function returned this operator's first output unchanged, and keeping the other
-  // outputs costs less memory than the result.
-  bool serves(const Tensor& result) const {
-    std::size_t others = 0;
-    for (std::size_t i = 1; i < max_outputs; ++i)
-      if (outputs[i].defined()) others += outputs[i].bytes();
-    return outputs[0].defined() && outputs[0].address() == result.address() &&
-           others < result.bytes() && unchanged();
-  }
-  bool unchanged() const {
-    for (std::size_t i = 0; i < max_outputs; ++i)
-      if (outputs[i].defined() && outputs[i].version() != versions[i]) return false;
-    return true;
-  }
-
-  std::uint64_t number =
-      0;  // the operator's number, in the order in which the function applies them; 0: none
-  Outputs outputs;
-  std::array<std::uint64_t, max_outputs> versions{};
-};
-
-// While it lives, the outputs of each operator go to `here`, and at its end to the place before.
-class [[nodiscard]] LatestOutputs {
- public:
-  LatestOutputs(Replay*& latest, Replay& here)
-      : latest_(latest), before_(std::exchange(latest, &here)) {}
-  ~LatestOutputs() {
-    if (before_ != nullptr) *before_ = *latest_;
-    latest_ = before_;
-  }
-  LatestOutputs(const LatestOutputs&) = delete;
-  LatestOutputs& operator=(const LatestOutputs&) = delete;
-
- private:
-  Replay*& latest_;
-  Replay* before_;
-};
-
-}  // namespace soma::detail
-// ---- soma/autograd/tape_guards.hpp
-// Objects that change a tape while they live: one refuses a second thread, one stops recording, and
-// one sets the layer that errors name.
-
-namespace soma::detail {
-
-// Detects a second thread, which would change the recording while the first one uses it.
-class [[nodiscard]] ExclusiveUse {
- public:
-  // Error autograd.two_threads: the flag is already set.
-  explicit ExclusiveUse(std::atomic<bool>& in_use) : in_use_(in_use) {
-    if (in_use.exchange(true, std::memory_order_acquire))
-      fail(error_id::tape_threads, "Tape", "tape", "in use by another thread",
-           "a tape for each thread");
-  }
-  ~ExclusiveUse() { in_use_.store(false, std::memory_order_release); }
-  ExclusiveUse(const ExclusiveUse&) = delete;
-  ExclusiveUse& operator=(const ExclusiveUse&) = delete;
-
- private:
-  std::atomic<bool>& in_use_;
-};
-
-// The tape does not record while one of these objects lives.
-class [[nodiscard]] Paused {
- public:
-  explicit Paused(int& count) : count_(count) { ++count_; }
-  ~Paused() { --count_; }
-  Paused(const Paused&) = delete;
-  Paused& operator=(const Paused&) = delete;
-
- private:
-  int& count_;
-};
-
-// Errors of operators name this layer; if several are active, the innermost one.
-class [[nodiscard]] WithinLayer {
- public:
-  WithinLayer(std::string_view& layer, std::string_view name)
-      : layer_(layer), before_(std::exchange(layer, name)) {}
-  ~WithinLayer() { layer_ = before_; }
-  WithinLayer(const WithinLayer&) = delete;
-  WithinLayer& operator=(const WithinLayer&) = delete;
-
- private:
-  std::string_view& layer_;
-  std::string_view before_;
-};
-
-// Calls run(), and adds the name of the layer to its errors.
-template <class Run>
-auto in_layer([[maybe_unused]] std::string_view layer, const Run& run) {
-#if SOMA_HAS_EXCEPTIONS
-  if (layer.empty()) return run();
-  try {
-    return run();
-  } catch (const Error& error) {
-    fail(error.id(), error.operation() + " of layer " + quoted(layer), error.argument(),
-         error.given(), error.wanted());
-  }
-#else
-  return run();
-#endif
-}
-
-}  // namespace soma::detail
-// ---- soma/autograd/tape_options.hpp
-// TapeOptions: the choices that a tape and the operators and layers on it follow.
-
-namespace soma {
-
-class BatchSums;         // ops/basic.hpp
-class GradientReceiver;  // autograd/var.hpp
-class ProductFormats;    // ops/product_formats.hpp
-
-// Called between two operators, forward and backward: for work that has to progress meanwhile, such
-// as messages.
-class TapeHook {
- public:
-  virtual ~TapeHook() = default;
-  virtual void between() = 0;
-
- protected:
-  TapeHook() = default;
-  TapeHook(const TapeHook&) = default;
-  TapeHook& operator=(const TapeHook&) = default;
-};
-
-struct TapeOptions {
-  bool record = true;      // false: values only; backward is an error
-  bool training = true;    // true: dropout is active
-  std::uint64_t seed = 0;  // with the step, the key of dropout's draws
-  std::uint32_t step = 0;
-  // Checks every result, forward and backward, and stops at the first that is not finite: error
-  // autograd.not_finite names the operator. Costs a pass over each result.
-  bool stop_at_non_finite = false;
-  // Models cast their hidden states to this type behind the embedding; later layers keep it.
-  DType activations = DType::fp32;
-  // The number formats of products in linear layers; nullptr: the stored formats.
-  ProductFormats* precision = nullptr;
-  // Receives the gradients of parameters; nullptr: gradients are added to the parameters.
-  GradientReceiver* receiver = nullptr;
-  TapeHook* hook = nullptr;
-  // If ranks share a batch: adds the sums of norms over the whole batch.
-  BatchSums* batch_sums = nullptr;
-};
-
-}  // namespace soma
-// ---- soma/autograd/var.hpp
-// Var: a tensor that takes part in differentiation. A copy is the same variable.
-//
-// A *leaf* belongs to no tape: a parameter collects the gradients of every backward pass of every
-// tape that it was used on until they are cleared; a constant has none. A *result* belongs to the
-// tape that made it.
-
-namespace soma {
-
-namespace detail {
-
-// True if the tensor has the shape of `count` rows of `shape`.
-inline bool has_rows_of(const Tensor& tensor, std::size_t count, const Shape& shape) {
-  if (shape.rank() == 0 || tensor.rank() != shape.rank() || tensor.size(0) != count) return false;
-  for (std::size_t i = 1; i < shape.rank(); ++i)
-    if (tensor.size(i) != shape[i]) return false;
-  return true;
-}
-
-// True if the gradient fits a tensor of that shape: floating numbers, one for each element, or for
-// each element of the rows that it names.
-inline bool gradient_fits(const Gradient& gradient, const Shape& shape) {
-  const Tensor &values = gradient.values, &rows = gradient.rows;
-  if (!is_floating(values.dtype())) return false;
-  if (!rows.defined()) return values.shape() == shape;
-  return rows.dtype() == DType::int64 && rows.rank() == 1 &&
-         has_rows_of(values, rows.size(0), shape);
-}
-
-// Throws the reason why the gradient does not fit. Errors tensor.dtype, tensor.shape.
-[[noreturn]] inline void refuse_gradient(std::string_view operation, const std::string& argument,
-                                         const Gradient& gradient, const Shape& shape) {
-  const Tensor &values = gradient.values, &rows = gradient.rows;
-  if (!is_floating(values.dtype()))
-    fail(error_id::tensor_dtype, operation, argument, values.describe(), "a floating type");
-  if (!rows.defined())
-    fail(error_id::tensor_shape, operation, argument, values.describe(), to_string(shape));
-  if (rows.dtype() != DType::int64)
-    fail(error_id::tensor_dtype, operation, argument, "of rows " + rows.describe(),
-         "int64 numbers of rows");
-  fail(error_id::tensor_shape, operation, argument,
-       values.describe() + " of rows " + rows.describe(),
-       "a row of " + to_string(shape) + " for each number of a row");
-}
-
-// Checks the gradients that an operator computed. Errors tensor.dtype, tensor.shape.
-inline void check_gradients(std::string_view name, const GradientCall& call) {
-  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
-    const Gradient& gradient = call.input_gradients[i];
-    if (call.wanted[i] && gradient.defined() && !gradient_fits(gradient, call.inputs[i].shape()))
-      refuse_gradient(name, "gradient of input " + std::to_string(i), gradient,
-                      call.inputs[i].shape());
-  }
-}
-
-}  // namespace detail
-
-class Var {
- public:
-  Var() = default;  // defined() is false: an omitted input
-
-  // parameter(): a leaf with a gradient; constant(): a leaf without. `sequences` describes how its
-  // rows form a batch; results computed from the leaf inherit the sequences.
-  static Var parameter(Context& context, Tensor value) {
-    return Var(context, std::move(value), true, {});
-  }
-  static Var constant(Context& context, Tensor value, Sequences sequences = {}) {
-    return Var(context, std::move(value), false, std::move(sequences));
-  }
-  static Var constant(Context& context, const Ragged& ragged) {
-    return Var(context, ragged.rows, false, ragged.sequences);
-  }
-
-  bool defined() const { return state_ != nullptr; }
-  bool requires_gradient() const { return state_ != nullptr && state_->requires_gradient; }
-  // True if both are the same variable.
-  bool is(const Var& other) const { return state_.operator->() == other.state_.operator->(); }
-
-  // Defined variables only, as for all members below. Error tensor.undefined.
-  const Tensor& value() const { return state().value; }
-  const Shape& shape() const { return state().value.shape(); }
-  const Sequences& sequences() const { return state().sequences; }
-  bool is_leaf() const { return state().tape == nullptr; }
-  // The context in which the variable was made.
-  const Context& context() const { return *state().home; }
-
-  // The gradient of a parameter after backward; not defined() if none came. Several parameters may
-  // share one tensor (both terms of a sum get the same one): to change a gradient, set a new one.
-  const Gradient& gradient() const { return state().gradient; }
-  // The gradient may cover adjacent rows only (Gradient::first_row). Errors tensor.dtype,
-  // tensor.shape.
-  void set_gradient(Gradient gradient) const {
-    State& own = state();
-    if (gradient.defined()) check(gradient);
-    own.gradient = std::move(gradient);
-  }
-  void clear_gradient() const { state().gradient = {}; }
-  // Gives a parameter another tensor of its shape, for example the same numbers in another type.
-  // Errors tensor.undefined, tensor.shape, autograd.not_leaf.
-  void set_value(Tensor value) const {
-    if (!is_leaf())
-      fail(error_id::not_leaf, "Var::set_value", "variable", "the result of an operator",
-           "a parameter or a constant");
-    if (!value.defined() || value.shape() != shape())
-      fail(error_id::tensor_shape, "Var::set_value", "value",
-           value.defined() ? value.describe() : "no tensor", state().value.describe());
-    state().value = std::move(value);
-  }
-  // Keeps shape and type only, until set_value(): frees the elements of a parameter that is not
-  // needed here.
-  void drop_value() const { drop_value(state().value.dtype()); }
-  void drop_value(DType dtype) const { state().value = state().value.outline(dtype); }
-
- private:
-  friend class Tape;
-  struct State : Counted {
-    explicit State(Heap& heap) : Counted(heap) {}
-    Tensor value;
-    Sequences sequences;
-    bool requires_gradient = false;
-    bool stands_in = false;         // true: replaces a result while recompute() runs its function
-    Gradient gradient;              // only a leaf has one
-    const void* tape = nullptr;     // the tape that made the result; nullptr: a leaf
-    const Context* home = nullptr;  // the context, which counts recordings
-    std::uint64_t recording = 0;    // the number of the recording
-    std::size_t slot = 0;           // the tape's slot for the gradient
-  };
-
-  Var(Context& context, Tensor value, bool requires_gradient, Sequences sequences)
-      : state_(Shared<State>::make(context.heap())) {
-    state_->value = std::move(value);
-    state_->requires_gradient = requires_gradient;
-    state_->sequences = std::move(sequences);
-    state_->home = &context;
-  }
-  explicit Var(Shared<State> state) : state_(std::move(state)) {}
-
-  State& state() const {
-    if (state_ == nullptr) refuse();
-    return *state_;
-  }
-  [[noreturn]] static void refuse() {
-    fail(error_id::tensor_undefined, "Var", "variable", "not defined", "one with a value");
-  }
-  void check(const Gradient& gradient) const {
-    if (!detail::gradient_fits(gradient, shape()) && !is_part(gradient))
-      detail::refuse_gradient("Var::set_gradient", "gradient", gradient, shape());
-  }
-  // True if the gradient covers adjacent rows; a scalar counts as one row.
-  bool is_part(const Gradient& gradient) const {
-    const Tensor& values = gradient.values;
-    if (gradient.sparse() || !is_floating(values.dtype()) || values.rank() == 0) return false;
-    const bool number = shape().rank() == 0;
-    const std::size_t rows = number ? 1 : shape()[0], count = values.size(0);
-    const bool alike = number ? values.rank() == 1 : detail::has_rows_of(values, count, shape());
-    return alike && gradient.first_row <= rows && count <= rows - gradient.first_row;
-  }
-
-  Shared<State> state_;
-};
-
-// Receives every term that backward would add to parameters' gradients, in backward's order
-// (TapeOptions::receiver). A receiver adds the terms itself, for sums over more than this tape.
-class GradientReceiver {
- public:
-  virtual ~GradientReceiver() = default;
-  virtual void receive(const Var& parameter, Gradient addend) = 0;
-
- protected:
-  GradientReceiver() = default;
-  GradientReceiver(const GradientReceiver&) = default;
-  GradientReceiver& operator=(const GradientReceiver&) = default;
-};
-
-}  // namespace soma
-// ---- soma/ops/built_in.hpp
-// BuiltInOperators: soma's own operators, as a context knows them. Units that use operators include
-// this table; only a unit that makes a context (or soma::dispatch) compiles the operators.
-
-// ---- soma/kernels/element/args.hpp
-// Element-wise functions, over a matrix of any strides on the way in (stride 0 broadcasts) and
-// adjacent columns on the way out. Computed in fp32, rounded once.
-
-// ---- soma/kernels/operand.hpp
-// The layout of memory for kernels: a start, an element type and distances between elements.
-// Strides express transpositions and slices, dtype the storage type; kernels convert to fp32 when
-// they load.
-
-// ---- soma/numeric/draw.hpp
-// Draw: names a random number. Every random number in soma is a pure function of (seed, stream,
-// step, index).
-//
-// The mapping is frozen (tests hold known answers): the cipher's key is the seed, the counter is
-//     { low and high word of the block number, stream, step }.
-// A block is 16 bytes. Element i of a stream of words is word i % 4 of block i / 4; of half-words,
-// half-word i % 8 of block i / 8, where half-word 2j is the low half of word j: both are the i-th
-// little-endian item of the stream of blocks. There are two versions of it: see DrawMapping.
-
-// ---- soma/numeric/ars.hpp
-// ARS 4x32-5: a counter-based generator, as Philox is one (numeric/philox.hpp), of five rounds of
-// AES with keys that are sums instead of AES's own. Most processors have a round as an instruction
-// (simd/ars-inl.hpp); here it is in tables, for all others. Five rounds are the fewest that pass
-// BigCrush. Source: Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3",
-// SC 2011; the round is that of FIPS 197. Not for secrets.
-
-// ---- soma/numeric/philox.hpp
-// Philox 4x32-10: a counter-based generator. A block of four random words is a pure function of a
-// 128-bit counter and a 64-bit key, so any element of any stream can be drawn alone, in any order,
-// on any thread. Source: Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3",
-// SC 2011.
-
-namespace soma {
-
-namespace philox {
-
-inline constexpr std::uint32_t multiplier_0 = 0xD2511F53;
-inline constexpr std::uint32_t multiplier_1 = 0xCD9E8D57;
-inline constexpr std::uint32_t weyl_0 = 0x9E3779B9;  // golden ratio
-inline constexpr std::uint32_t weyl_1 = 0xBB67AE85;  // sqrt(3) - 1
-inline constexpr int rounds = 10;
-
-}  // namespace philox
-
-using PhiloxCounter = std::array<std::uint32_t, 4>;
-using PhiloxKey = std::array<std::uint32_t, 2>;
-
-constexpr PhiloxCounter philox4x32_10(PhiloxCounter counter, PhiloxKey key) {
-  for (int round = 0; round < philox::rounds; ++round) {
-    const std::uint64_t product_0 = std::uint64_t{philox::multiplier_0} * counter[0];
-    const std::uint64_t product_1 = std::uint64_t{philox::multiplier_1} * counter[2];
-    counter = {static_cast<std::uint32_t>(product_1 >> 32) ^ counter[1] ^ key[0],
-               static_cast<std::uint32_t>(product_1),
-               static_cast<std::uint32_t>(product_0 >> 32) ^ counter[3] ^ key[1],
-               static_cast<std::uint32_t>(product_0)};
-    key[0] += philox::weyl_0;
-    key[1] += philox::weyl_1;
-  }
-  return counter;
-}
-
-}  // namespace soma
-
-namespace soma {
-
-using ArsCounter = PhiloxCounter;
-using ArsKey = std::array<std::uint32_t, 4>;
-
-namespace ars {
-
-inline constexpr std::uint64_t weyl_low = 0x9E3779B97F4A7C15;   // golden ratio
-inline constexpr std::uint64_t weyl_high = 0xBB67AE8584CAA73B;  // sqrt(3) - 1
-inline constexpr int rounds = 5;
-
-// Table entry of a byte: the column of the state that SubBytes and MixColumns make of a first byte,
-// in little-endian order: S times 2, 1, 1 and 3, in the field of 2^8 elements whose
-// polynomial is x^8 + x^4 + x^3 + x + 1.
-using ColumnTable = std::array<std::uint32_t, 256>;
-constexpr ColumnTable make_columns() {
-  const auto twice = [](std::uint32_t x) { return (x << 1) ^ ((x >> 7) * 0x11Bu); };
-  std::array<std::uint8_t, 256> power{}, logarithm{};  // of 3, which generates all but zero
-  std::uint32_t x = 1;
-  for (std::uint32_t i = 0; i < 255; ++i, x ^= twice(x)) {
-    power[i] = static_cast<std::uint8_t>(x);
-    logarithm[x] = static_cast<std::uint8_t>(i);
-  }
-  ColumnTable columns{};
-  for (std::uint32_t byte = 0; byte < 256; ++byte) {
-    const std::uint8_t inverse =
-        byte == 0 ? std::uint8_t{0} : power[(255u - logarithm[byte]) % 255];
-    std::uint32_t s = 0x63u ^ std::uint32_t{inverse};
-    for (int turn = 1; turn <= 4; ++turn) s ^= std::uint32_t{std::rotl(inverse, turn)};
-    columns[byte] = twice(s) | s << 8 | s << 16 | (s ^ twice(s)) << 24;
-  }
-  return columns;
-}
-inline constexpr ColumnTable columns = make_columns();
-
-// SubBytes, ShiftRows, MixColumns and the addition of the key, as the instructions do it.
-constexpr ArsCounter round(const ArsCounter& state, const ArsKey& key) {
-  const auto of = [&](std::size_t column, int shift) {
-    return std::rotl(columns[state[column % 4] >> shift & 0xFF], shift);
-  };
-  ArsCounter next{};
-  for (std::size_t c = 0; c < 4; ++c)
-    next[c] = of(c, 0) ^ of(c + 1, 8) ^ of(c + 2, 16) ^ of(c + 3, 24) ^ key[c];
-  return next;
-}
-// The last one, without MixColumns: the table's second byte is S itself.
-constexpr ArsCounter last_round(const ArsCounter& state, const ArsKey& key) {
-  const auto of = [&](std::size_t column, int shift) {
-    return (columns[state[column % 4] >> shift & 0xFF] >> 8 & 0xFF) << shift;
-  };
-  ArsCounter next{};
-  for (std::size_t c = 0; c < 4; ++c)
-    next[c] = (of(c, 0) | of(c + 1, 8) | of(c + 2, 16) | of(c + 3, 24)) ^ key[c];
-  return next;
-}
-
-// The key of the next round.
-constexpr void advance(ArsKey& key) {
-  const auto add = [&key](std::size_t at, std::uint64_t number) {
-    const std::uint64_t sum = (std::uint64_t{key[at + 1]} << 32 | key[at]) + number;
-    key[at] = static_cast<std::uint32_t>(sum);
-    key[at + 1] = static_cast<std::uint32_t>(sum >> 32);
-  };
-  add(0, weyl_low);
-  add(2, weyl_high);
-}
-
-// Known answers are published for 7 and 10 rounds.
-constexpr ArsCounter block(ArsCounter counter, ArsKey key, int how_many) {
-  for (std::size_t word = 0; word < 4; ++word) counter[word] ^= key[word];
-  for (int i = 1; i < how_many; ++i) {
-    advance(key);
-    counter = round(counter, key);
-  }
-  advance(key);
-  return last_round(counter, key);
-}
-
-}  // namespace ars
-
-constexpr ArsCounter ars4x32_5(const ArsCounter& counter, const ArsKey& key) {
-  return ars::block(counter, key, ars::rounds);
-}
-
-}  // namespace soma
-
-namespace soma {
-
-// The version of the mapping, which names the cipher. Stochastic rounding can have either
-// (Rounding::draws); all other draws are the first.
-enum class DrawMapping : std::uint8_t {
-  automatic = 0,  // philox, but ars in steps of optimizers (optim/optimizer.hpp)
-  philox = 1,     // Philox 4x32-10
-  ars = 2,        // ARS 4x32-5, whose key has zeros above the seed
-};
-
-constexpr std::string_view to_string(DrawMapping mapping) {
-  switch (mapping) {
-    case DrawMapping::automatic:
-      return "automatic";
-    case DrawMapping::philox:
-      return "philox";
-    case DrawMapping::ars:
-      return "ars";
-  }
-  return "unknown";
-}
-
-struct Draw {
-  std::uint64_t seed = 0;
-  std::uint32_t stream = 0;  // where the draw happens: stream_id()
-  std::uint32_t step = 0;    // which training step
-  std::uint64_t index = 0;   // logical index of the first element (numeric/logical_index.hpp)
-
-  friend constexpr bool operator==(const Draw&, const Draw&) = default;
-};
-
-// A stable name for a place that draws: FNV-1a (32 bits) of the module path, a zero byte and the
-// site, for example stream_id("encoder.layer.0.attention", "dropout").
-constexpr std::uint32_t stream_id(std::string_view path, std::string_view site) {
-  std::uint32_t hash = 0x811C9DC5u;
-  const auto add = [&hash](unsigned char byte) { hash = (hash ^ byte) * 0x01000193u; };
-  for (const char character : path) add(static_cast<unsigned char>(character));
-  add(0);
-  for (const char character : site) add(static_cast<unsigned char>(character));
-  return hash;
-}
-
-constexpr PhiloxKey philox_key(const Draw& draw) {
-  return {static_cast<std::uint32_t>(draw.seed), static_cast<std::uint32_t>(draw.seed >> 32)};
-}
-
-// The four words of one block of the stream that `draw` names (draw.index has no effect).
-constexpr PhiloxCounter random_block(const Draw& draw, std::uint64_t block,
-                                     DrawMapping mapping = DrawMapping::philox) {
-  const PhiloxCounter counter{static_cast<std::uint32_t>(block),
-                              static_cast<std::uint32_t>(block >> 32), draw.stream, draw.step};
-  const PhiloxKey key = philox_key(draw);
-  return mapping == DrawMapping::ars ? ars4x32_5(counter, {key[0], key[1], 0, 0})
-                                     : philox4x32_10(counter, key);
-}
-
-// The random word, or half-word, of element draw.index + offset.
-constexpr std::uint32_t random_word(const Draw& draw, std::uint64_t offset = 0,
-                                    DrawMapping mapping = DrawMapping::philox) {
-  const std::uint64_t index = draw.index + offset;
-  return random_block(draw, index / 4, mapping)[index % 4];
-}
-constexpr std::uint16_t random_half_word(const Draw& draw, std::uint64_t offset = 0,
-                                         DrawMapping mapping = DrawMapping::philox) {
-  const std::uint64_t index = draw.index + offset;
-  const std::uint32_t word = random_block(draw, index / 8, mapping)[(index % 8) / 2];
-  return static_cast<std::uint16_t>(index % 2 == 0 ? word : word >> 16);
-}
-
-// The random word in the form that encode() takes: random bits at the top. `bits` as from
-// random_bits(rounding, format), `mapping` as Rounding::draws.
-constexpr std::uint32_t rounding_word(const Draw& draw, int bits, std::uint64_t offset = 0,
-                                      DrawMapping mapping = DrawMapping::philox) {
-  return bits <= 16 ? static_cast<std::uint32_t>(random_half_word(draw, offset, mapping)) << 16
-                    : random_word(draw, offset, mapping);
-}
-
-}  // namespace soma
-// ---- soma/numeric/rounding.hpp
-// Rounding: the conversion of a value to a representable value. The caller always chooses it; no
-// type implies it.
-
-namespace soma {
-
-enum class RoundingMode : std::uint8_t {
-  nearest_even,  // ties to the even significand; without mantissa bits, away from zero (IEEE 754)
-  nearest_away,  // ties away from zero
-  toward_zero,
-  up,    // toward +infinity
-  down,  // toward -infinity
-  // One of the two neighbours; the neighbour of larger magnitude with probability (x - lower) /
-  // (upper - lower), decided by a counter-based random word (numeric/draw.hpp). Representable
-  // values never change.
-  stochastic,
-};
-
-struct RoundingSwitches;
-
-struct Rounding {
-  RoundingMode mode = RoundingMode::nearest_even;
-  // Stochastic only: how many random bits are compared with the top of the discarded field, 1
-  // to 32. 0 chooses 16 where normal numbers of the target discard at most 16 bits (bf16, fp16,
-  // tf32), so that one block serves eight elements, else 32. Where the field is longer than
-  // that it is truncated to its top bits: the bias is toward zero and below 2^-random_bits of the
-  // target's spacing. 16 and fewer draw half-words, more draw words.
-  std::uint8_t random_bits = 0;
-  // Stochastic only: which numbers are drawn.
-  DrawMapping draws = DrawMapping::automatic;
-
-  friend constexpr bool operator==(const Rounding&, const Rounding&) = default;
-
-  static const Rounding nearest_even, nearest_away, toward_zero, up, down, stochastic;
-
-  // The accelerator's switches NEURON_RT_STOCHASTIC_ROUNDING_EN (0 or 1, default 0) and
-  // NEURON_RT_STOCHASTIC_ROUNDING_SEED (64-bit unsigned, default 0), read at this call. Nothing
-  // else in the library looks at them. Error rounding.environment where one of them is set to
-  // something else.
-  static RoundingSwitches from_environment();
-};
-
-inline constexpr Rounding Rounding::nearest_even{RoundingMode::nearest_even};
-inline constexpr Rounding Rounding::nearest_away{RoundingMode::nearest_away};
-inline constexpr Rounding Rounding::toward_zero{RoundingMode::toward_zero};
-inline constexpr Rounding Rounding::up{RoundingMode::up};
-inline constexpr Rounding Rounding::down{RoundingMode::down};
-inline constexpr Rounding Rounding::stochastic{RoundingMode::stochastic};
-
-struct RoundingSwitches {
-  Rounding rounding;
-  std::uint64_t seed = 0;
-};
-
-// The number of random bits that `rounding` uses for a target format.
-constexpr int random_bits(const Rounding& rounding, const FloatFormat& target) {
-  if (rounding.random_bits != 0) return rounding.random_bits;
-  return 23 - target.mantissa_bits <= 16 ? 16 : 32;
-}
-
-// Error rounding.random_bits: more bits than a word has.
-inline void check_random_bits(std::string_view operation, std::string_view argument,
-                              const Rounding& rounding) {
-  if (rounding.random_bits > 32)
-    fail(error_id::random_bits, operation, argument, std::to_string(rounding.random_bits),
-         "0 (automatic) to 32");
-}
-
-constexpr std::string_view to_string(RoundingMode mode) {
-  switch (mode) {
-    case RoundingMode::nearest_even:
-      return "nearest_even";
-    case RoundingMode::nearest_away:
-      return "nearest_away";
-    case RoundingMode::toward_zero:
-      return "toward_zero";
-    case RoundingMode::up:
-      return "up";
-    case RoundingMode::down:
-      return "down";
-    case RoundingMode::stochastic:
-      return "stochastic";
-  }
-  return "unknown";
-}
-
-namespace detail {
-
-inline std::uint64_t unsigned_from_environment(const char* name, std::uint64_t largest) {
-  const char* text = std::getenv(name);
-  if (text == nullptr || *text == '\0') return 0;
-  const std::string_view view(text);
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), value);
-  if (error != std::errc{} || end != view.data() + view.size() || value > largest)
-    fail(error_id::environment_value, "Rounding::from_environment", name, quoted(view),
-         "an integer from 0 to " + std::to_string(largest));
-  return value;
-}
-
-}  // namespace detail
-
-inline RoundingSwitches Rounding::from_environment() {
-  const bool enabled =
-      detail::unsigned_from_environment("NEURON_RT_STOCHASTIC_ROUNDING_EN", 1) == 1;
-  const std::uint64_t seed =
-      detail::unsigned_from_environment("NEURON_RT_STOCHASTIC_ROUNDING_SEED", ~std::uint64_t{0});
-  return {enabled ? Rounding::stochastic : Rounding::nearest_even, seed};
-}
-
-}  // namespace soma
-
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // A matrix that is read. Strides in elements. Element value: the stored number; for int8 and uint8
 // (stored - zero_point) * scale, for floating types stored * scale where scale is not 1.
@@ -4035,13 +1306,7 @@ enum class Activation : std::uint8_t {
 namespace detail {
 
 // The part of the matrix from a row and a column on. Each element keeps its own draw.
-inline MatrixOperand part(MatrixOperand operand, std::size_t row, std::size_t column) {
-  if (operand.data != nullptr)
-    operand.data =
-        static_cast<const std::byte*>(operand.data) +
-        (row * operand.row_stride + column * operand.column_stride) * size_of(operand.dtype);
-  return operand;
-}
+MatrixOperand part(MatrixOperand operand, std::size_t row, std::size_t column);
 
 template <class Draws>  // MatrixTarget or DropoutArgs
 void shift_draws(Draws& draws, std::size_t row, std::size_t column) {
@@ -4052,18 +1317,12 @@ void shift_draws(Draws& draws, std::size_t row, std::size_t column) {
   draws.draw.index += column;
 }
 
-inline MatrixTarget part(MatrixTarget target, std::size_t row, std::size_t column) {
-  if (target.data != nullptr)
-    target.data = static_cast<std::byte*>(target.data) +
-                  (row * target.row_stride + column) * size_of(target.dtype);
-  shift_draws(target, row, column);
-  return target;
-}
+MatrixTarget part(MatrixTarget target, std::size_t row, std::size_t column);
 
 }  // namespace detail
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // A new function takes five files: here its name; kernels/reference/element.hpp, its definition and
 // derivative; kernels/element/functions-inl.hpp, the same in vectors; programs/element/unary.hpp,
@@ -4231,22 +1490,1500 @@ struct ElementKernels {
   void (*dropout)(const DropArgs&) noexcept;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
+// ---- soma/ops/operator.hpp
+// Operator: the complete record of one operation: the shapes of its inputs and outputs, its host
+// kernel, its accelerator program, its gradient, and samples to test it with.
+//
+// A record consists of plain data and function pointers, so that built-in operators, the host's
+// operators and operators that were registered at run time are the same thing. Records are used by
+// address: they must outlive their users (inline constexpr variables, or a registry).
+//
+// autograd/custom.hpp makes such records for custom operators.
 
-namespace soma {
+// ---- soma/tensor/ragged.hpp
+// Ragged: a batch of sequences of different lengths without padding. It holds the concatenated
+// rows, and a Sequences object with the begin of each sequence.
 
-struct BasicOperators;  // ops/basic.hpp
+// ---- soma/numeric/logical_index.hpp
+// Logical indices: the keys of random draws. An index names a number of the model or of the global
+// batch, never the thread, rank, tile or padded position that happens to compute it, so the fields
+// below have fixed widths. A value that does not fit its field is Error random.index_range.
+
+namespace SOMA_NAMESPACE {
+
+namespace detail {
+
+std::uint64_t index_field(std::uint64_t value, int bits, std::string_view operation,
+                          std::string_view field);
+
+}  // namespace detail
+
+// An element of an activation: sequence of the global batch (24 bits), position in it (20), channel
+// (20).
+std::uint64_t token_index(std::uint64_t ordinal, std::uint64_t position, std::uint64_t channel);
+
+// An attention probability: sequence of the global batch (24 bits), head (8), query (16), key (16).
+std::uint64_t attention_index(std::uint64_t ordinal, std::uint64_t head, std::uint64_t query,
+                              std::uint64_t key);
+
+// An element of a parameter seen as a matrix: row (32 bits), column (32).
+std::uint64_t parameter_index(std::uint64_t row, std::uint64_t column);
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/runtime/heap_vector.hpp
+// HeapVector: a growing array on a context's heap, used by tapes and batches. A std::vector with an
+// allocator would do the same, but every unit would pay for it: compilers spend three times as long
+// on one.
+
+// ---- soma/runtime/heap.hpp
+// Heap: memory that is allocated, freed in any order and reused. Tensors and tapes live here:
+// repeated work requests no more memory from the host after its first rounds. (Usually after the
+// first round; the second round finds other free blocks than the first, and may need one more.)
+// Work of other sizes that needs less memory in total nearly always fits in the memory that the
+// heap holds, an eighth of which is slack. No allocator that never moves blocks can promise a fit:
+// to be sure, reserve a block well above the expected peak_bytes() in advance.
+//
+// Segregated fits with immediate coalescing, after "TLSF: a new dynamic memory allocator for
+// real-time systems" (Masmano, Ripoll, Crespo, Real, 2004): a bitmap of size classes leads to a
+// free block in the smallest class that has one large enough, and the rest of the block stays free.
+// Neighbours that are free become one block. Headers lie in front of the blocks.
+
+// ---- soma/base/sizes.hpp
+// Checked arithmetic for sizes from outside, which are never trusted.
+
+namespace SOMA_NAMESPACE {
+
+// a * b, or Error base.size_overflow naming the operation and both factors.
+[[nodiscard]] std::size_t checked_multiply(std::size_t a, std::size_t b,
+                                           std::string_view operation);
+
+// a + b, or Error base.size_overflow naming the operation and both terms.
+[[nodiscard]] std::size_t checked_add(std::size_t a, std::size_t b, std::string_view operation);
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/runtime/memory.hpp
+// The memory of a context: the host's memory with counters. All memory except the stack comes from
+// here, so a host can limit and watch soma's use.
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+namespace SOMA_NAMESPACE {
+
+// Every block is aligned to at least a cache line, which is also the widest vector.
+inline constexpr std::size_t memory_alignment = 64;
+
+namespace detail {
+
+inline constexpr std::size_t large_page = std::size_t{2} << 20;
+
+// A block that has room for large pages starts at a large-page boundary.
+constexpr std::size_t alignment_of(std::size_t bytes, std::size_t alignment) {
+  return bytes < large_page ? alignment : (std::max)(alignment, large_page);
+}
+
+// Asks for large pages, which the system grants if it has any: the CPU then translates fewer
+// addresses. A training step takes 0.96 to 1.00 of the time, and up to 0.7 percent more memory.
+void prefer_large_pages([[maybe_unused]] void* block, [[maybe_unused]] std::size_t bytes);
+
+}  // namespace detail
+
+// How a host lends its memory: any object with allocate(bytes, alignment) and deallocate(block,
+// bytes, alignment), for example a std::pmr::memory_resource. The object may throw std::bad_alloc
+// or return nullptr. One thread at a time uses the object, which must outlive the context.
+class MemoryResource {
+ public:
+  // The aligned operator new, in large pages if the system has any.
+  MemoryResource(std::nullptr_t = nullptr) {}
+  template <class Resource>
+  MemoryResource(Resource* resource)
+      : self_(resource),
+        allocate_([](void* self, std::size_t bytes, std::size_t alignment) -> void* {
+          return static_cast<Resource*>(self)->allocate(bytes, alignment);
+        }),
+        deallocate_([](void* self, void* block, std::size_t bytes, std::size_t alignment) {
+          static_cast<Resource*>(self)->deallocate(block, bytes, alignment);
+        }) {}
+
+  void* allocate(std::size_t bytes, std::size_t alignment) const;
+  void deallocate(void* block, std::size_t bytes, std::size_t alignment) const;
+
+ private:
+  void* self_ = nullptr;
+  void* (*allocate_)(void*, std::size_t, std::size_t) = [](void*, std::size_t bytes,
+                                                           std::size_t alignment) {
+    void* block = ::operator new (bytes, std::align_val_t{detail::alignment_of(bytes, alignment)});
+    detail::prefer_large_pages(block, bytes);
+    return block;
+  };
+  void (*deallocate_)(void*, void*, std::size_t, std::size_t) =
+      [](void*, void* block, std::size_t bytes, std::size_t alignment) {
+        ::operator delete (block, std::align_val_t{detail::alignment_of(bytes, alignment)});
+      };
+};
+
+struct MemoryUse {
+  std::size_t bytes_in_use = 0;
+  std::size_t peak_bytes = 0;     // the largest bytes_in_use so far
+  std::uint64_t allocations = 0;  // the number of blocks ever requested
+};
+
+// Passes requests on to another resource and counts them. Thread-safe if that resource is. Error
+// memory.exhausted if that resource has no memory left (with -fno-exceptions the resource itself
+// ends the program).
+class CountingResource {
+ public:
+  explicit CountingResource(MemoryResource upstream) : upstream_(upstream) {}
+  CountingResource(const CountingResource&) = delete;
+  CountingResource& operator=(const CountingResource&) = delete;
+
+  MemoryUse use() const;
+
+  void* allocate(std::size_t bytes, std::size_t alignment);
+  void deallocate(void* block, std::size_t bytes, std::size_t alignment);
+
+ private:
+  static std::size_t aligned(std::size_t alignment);
+
+  MemoryResource upstream_;
+  std::atomic<std::size_t> in_use_{0}, peak_{0};
+  std::atomic<std::uint64_t> allocations_{0};
+};
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/runtime/mutex.hpp
+// Mutex and Condition: a POSIX mutex and condition variable. Including <mutex> would cost every
+// unit that includes soma a tenth of a plain unit, and <condition_variable> more.
+
+namespace SOMA_NAMESPACE {
+
+class Mutex {
+ public:
+  Mutex() = default;
+  Mutex(const Mutex&) = delete;
+  Mutex& operator=(const Mutex&) = delete;
+
+  class [[nodiscard]] Lock {
+   public:
+    explicit Lock(Mutex& mutex);
+    ~Lock();
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+
+   private:
+    friend class Condition;
+
+    Mutex& mutex_;
+  };
+
+ private:
+  friend class Condition;
+
+  pthread_mutex_t handle_ = PTHREAD_MUTEX_INITIALIZER;
+};
+
+// Lets threads wait for something that changes under a mutex.
+class Condition {
+ public:
+  Condition() = default;
+  Condition(const Condition&) = delete;
+  Condition& operator=(const Condition&) = delete;
+
+  // Returns when holds() is true. The lock is held whenever holds() is called, and on return; while
+  // the thread sleeps, others may take it.
+  template <class Holds>
+  void wait(Mutex::Lock& lock, const Holds& holds) {
+    while (!holds()) pthread_cond_wait(&handle_, &lock.mutex_.handle_);
+  }
+  // Wakes a thread that waits, if there is one: it looks at its condition again.
+  void notify_one();
+
+ private:
+  pthread_cond_t handle_ = PTHREAD_COND_INITIALIZER;
+};
+
+}  // namespace SOMA_NAMESPACE
+
+namespace SOMA_NAMESPACE {
+
+// Thread-safe. Blocks are aligned to memory_alignment, never to more. A block costs 64 bytes beside
+// its content. Allocation and deallocation take constant time, except for the search among the
+// blocks of one size class.
+class Heap {
+ public:
+  explicit Heap(MemoryResource upstream) : upstream_(upstream) {}
+  // Gives all memory back to the host, including blocks that are still in use.
+  ~Heap();
+  Heap(const Heap&) = delete;
+  Heap& operator=(const Heap&) = delete;
+
+  // Uninitialised. Error memory.exhausted.
+  void* allocate(std::size_t bytes);
+
+  // A block of this heap; its size is known here.
+  void deallocate(void* data);
+
+  // Makes sure that one more block of `bytes` can be allocated without a request to the host. Error
+  // memory.exhausted.
+  void reserve(std::size_t bytes);
+
+  // Returns slabs in which nothing is in use to the host.
+  void trim();
+
+  // A dry run of an accelerator's core has written zeros to tensors of this heap in place of
+  // results: code that saves numbers refuses numbers from a heap with this mark.
+  void mark_dry();
+  bool dry() const;
+
+  std::size_t blocks_in_use() const;
+  // The requested bytes in use, in whole units with one header per block. A block that is a unit
+  // larger than its request, because no smaller block was free, counts as requested. So the same
+  // requests give the same count, whatever the heap held before.
+  std::size_t bytes_in_use() const;
+  std::size_t peak_bytes() const;
+  void reset_peak();
+
+ private:
+  static constexpr std::size_t unit = memory_alignment;
+  static constexpr std::size_t slab_unit = detail::large_page;
+
+  struct alignas(unit) Block {
+    std::size_t size;  // bytes with this header, a multiple of `unit`; 0: the end of a slab
+    Block* previous;   // in memory; nullptr: the first of a slab
+    Block *next_free, *previous_free;
+    bool free;
+    std::size_t used = 0;  // the used part of `size`, as long as the block is not free
+
+    std::byte* data();
+    Block* next();
+  };
+  static_assert(sizeof(Block) == unit);
+
+  struct alignas(unit) Slab {
+    Slab* next;
+    std::size_t bytes;
+    Block* first();
+  };
+  static_assert(sizeof(Slab) == unit);
+
+  // Size classes: each number of units below 16, then eight to an octave.
+  static constexpr std::size_t class_count = 16 + 55 * 8;
+  static std::size_t class_of(std::size_t size);
+
+  static std::size_t block_size(std::size_t bytes);
+
+  static void poison([[maybe_unused]] Block* block);
+  static void unpoison([[maybe_unused]] Block* block, [[maybe_unused]] std::size_t bytes);
+
+  void insert(Block* block);
+  void remove(Block* block);
+
+  // The smallest block of the request's own class that fits, else any of the next class that has
+  // one.
+  Block* find(std::size_t size);
+
+  // Adds a slab with one free block of at least `size` bytes, in whole large pages. The slab has at
+  // least an eighth of the present capacity, so that a slowly growing need does not ask the host
+  // every time. If the host has less memory left, the slab is as small as possible.
+  Block* grow(std::size_t size);
+  // Returns nullptr if the host has no such block. With -fno-exceptions the host then ends the
+  // program.
+  void* ask(std::size_t bytes) const;
+  void release(Slab** link);
+
+  MemoryResource upstream_;
+  mutable Mutex mutex_;
+  Slab* slabs_ = nullptr;
+  std::array<Block*, class_count> heads_{};
+  std::array<std::uint64_t, (class_count + 63) / 64> bitmap_{};
+  std::size_t blocks_ = 0, in_use_ = 0, peak_ = 0, capacity_ = 0;
+  bool dry_ = false;
+};
+
+}  // namespace SOMA_NAMESPACE
+
+namespace SOMA_NAMESPACE {
+
+// Movable, not copyable. Members do the same as those of std::vector. Error memory.exhausted.
+template <class T>
+class HeapVector {
+ public:
+  using value_type = T;
+
+  explicit HeapVector(Heap& heap) : heap_(&heap) {}
+  // `count` value-initialised elements: numbers are 0.
+  HeapVector(std::size_t count, Heap& heap) : heap_(&heap) { resize(count); }
+  HeapVector(HeapVector&& other) noexcept
+      : heap_(other.heap_),
+        data_(std::exchange(other.data_, nullptr)),
+        size_(std::exchange(other.size_, 0)),
+        capacity_(std::exchange(other.capacity_, 0)) {}
+  HeapVector& operator=(HeapVector&& other) noexcept {
+    std::swap(heap_, other.heap_);
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    std::swap(capacity_, other.capacity_);
+    return *this;
+  }
+  ~HeapVector() {
+    clear();
+    release();
+  }
+
+  std::size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  T* data() { return data_; }
+  const T* data() const { return data_; }
+  T* begin() { return data_; }
+  T* end() { return data_ + size_; }
+  const T* begin() const { return data_; }
+  const T* end() const { return data_ + size_; }
+  T& operator[](std::size_t index) { return data_[index]; }
+  const T& operator[](std::size_t index) const { return data_[index]; }
+  T& back() { return data_[size_ - 1]; }
+  const T& back() const { return data_[size_ - 1]; }
+
+  void reserve(std::size_t count) {
+    if (count > capacity_) move_to(count);
+  }
+  void resize(std::size_t count) {
+    reserve(count);
+    while (size_ > count) pop_back();
+    for (; size_ < count; ++size_) ::new (static_cast<void*>(data_ + size_)) T();
+  }
+  // `value` is not an element of this vector: growing would move that element away.
+  T& push_back(T value) {
+    if (size_ == capacity_) move_to(size_ < 4 ? 8 : 2 * size_);
+    return *::new (static_cast<void*>(data_ + size_++)) T(std::move(value));
+  }
+  // Replaces the content. Trivially copyable types only.
+  void assign(std::span<const T> values) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    clear();
+    reserve(values.size());
+    if (!values.empty()) std::memcpy(data_, values.data(), values.size_bytes());
+    size_ = values.size();
+  }
+  void pop_back() { data_[--size_].~T(); }
+  void clear() {
+    while (size_ != 0) pop_back();
+  }
+
+ private:
+  void move_to(std::size_t capacity) {
+    static_assert(alignof(T) <= memory_alignment);
+    auto* moved =
+        static_cast<T*>(heap_->allocate(checked_multiply(capacity, sizeof(T), "HeapVector")));
+    if constexpr (std::is_trivially_copyable_v<T>) {
+      if (size_ != 0) std::memcpy(moved, data_, size_ * sizeof(T));
+    } else {
+      for (std::size_t i = 0; i < size_; ++i) {
+        ::new (static_cast<void*>(moved + i)) T(std::move(data_[i]));
+        data_[i].~T();
+      }
+    }
+    release();
+    data_ = moved;
+    capacity_ = capacity;
+  }
+  void release() {
+    if (data_ != nullptr) heap_->deallocate(data_);
+  }
+
+  Heap* heap_;
+  T* data_ = nullptr;
+  std::size_t size_ = 0, capacity_ = 0;
+};
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/runtime/shared.hpp
+// Shared: a handle to an object on a context's heap. Several handles share the object, and the last
+// handle destroys it. A handle is one pointer; the reference count lies in the object.
+
+namespace SOMA_NAMESPACE {
+
+// The first base class of every shared object.
+class Counted {
+ public:
+  explicit Counted(Heap& heap) : heap_(&heap) {}
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+
+ private:
+  template <class T>
+  friend class Shared;
+  Heap* heap_;
+  std::atomic<std::size_t> references_{1};
+};
+
+// Counting is thread-safe; the object itself is as thread-safe as its class. Empty by default.
+template <class T>
+class Shared {
+ public:
+  Shared() = default;
+  Shared(std::nullptr_t) {}
+  // Makes an object from the heap and the arguments. Error memory.exhausted.
+  template <class... Arguments>
+  static Shared make(Heap& heap, Arguments&&... arguments) {
+    static_assert(alignof(T) <= memory_alignment);
+    Shared made;
+    made.object_ = ::new (heap.allocate(sizeof(T))) T(heap, std::forward<Arguments>(arguments)...);
+    return made;
+  }
+  Shared(const Shared& other) : object_(other.object_) {
+    if (object_ != nullptr) object_->references_.fetch_add(1, std::memory_order_relaxed);
+  }
+  Shared(Shared&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  // A derived class has a virtual destructor, and T as its first base.
+  template <class Derived>
+  Shared(Shared<Derived> other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  Shared& operator=(Shared other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~Shared() {
+    if (object_ == nullptr || object_->references_.fetch_sub(1, std::memory_order_acq_rel) != 1)
+      return;
+    Heap* heap = object_->heap_;
+    object_->~T();
+    heap->deallocate(object_);
+  }
+
+  T* operator->() const { return object_; }
+  T& operator*() const { return *object_; }
+  friend bool operator==(const Shared& shared, std::nullptr_t) { return shared.object_ == nullptr; }
+
+ private:
+  template <class Other>
+  friend class Shared;
+  T* object_ = nullptr;
+};
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/tensor/tensor.hpp
+// Tensor: shared storage with a shape, a dtype and strides. Copying a tensor shares its elements,
+// and so do slice, select, reshape, transpose and broadcast_to: a write through one tensor is
+// visible through all.
+// Not thread-safe while a thread writes. Memory comes from the context's heap, so a tensor must end
+// before its context.
+
+// ---- soma/runtime/context.hpp
+// Context: everything soma needs from its host, in one object that is passed explicitly. There is
+// no other state: two contexts in one program do not disturb each other, and every function that
+// takes no context is pure.
+//
+// make_context() (soma.hpp) makes one: it knows the kernels of this unit or of soma::dispatch.
+
+// ---- soma/runtime/executor.hpp
+// Executor: how a host lends its threads. Three members, so that any pool can be one; ThreadPool is
+// soma's own.
+
+namespace SOMA_NAMESPACE {
+
+// run(self, tasks, task, arg) calls task(arg, 0) ... task(arg, tasks - 1), each exactly once, on
+// any threads and in any order, and returns when all have returned. soma asks for at most `width`
+// tasks that it wants to run at the same time, never needs two tasks to make progress together, and
+// its tasks do not throw (parallel.hpp carries exceptions back). A task may call run again; the
+// executor may then run the inner tasks one after another on the calling thread.
+//
+// Whoever has done its task also does those that nobody has begun, as far as parallel.hpp knows, so
+// a task that starts late returns at once. run() still waits for it: where other threads compute on
+// the same cores, an executor whose threads take tasks as they come for them is not held up by one
+// that the system has taken away, as an executor that gives each thread its task beforehand is.
+struct Executor {
+  void* self = nullptr;
+  int width = 0;
+  void (*run)(void* self, int tasks, void (*task)(void* arg, int index), void* arg) = nullptr;
+};
+
+inline constexpr int max_threads = 4096;
+
+// An executor that owns its threads, and the function that ends them: end(executor.self).
+struct OwnedExecutor {
+  Executor executor{};
+  void (*end)(void* self) = nullptr;
+};
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/runtime/log.hpp
+// LogSink: the receiver of the library's few messages. Without a sink no message appears: soma does
+// not print.
+
+namespace SOMA_NAMESPACE {
+
+enum class LogLevel : std::uint8_t { debug, info, warning, error };
+
+// Any thread that uses the context may call write, and several threads may call it at once.
+struct LogSink {
+  void* self = nullptr;
+  void (*write)(void* self, LogLevel level, std::string_view message) = nullptr;
+
+  void operator()(LogLevel level, std::string_view message) const;
+};
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/runtime/math.hpp
+// The choices of arithmetic that may give different bits on different CPUs.
+
+namespace SOMA_NAMESPACE {
+
+// fast: products, fp32 products included, may use bf16 instructions where this CPU is faster with
+// them. portable: the same bits on every target with fused multiply-add; a target without it is
+// refused.
+enum class Math : std::uint8_t { fast, portable };
+
+// How matrix products multiply bf16 numbers.
+enum class Bf16Products : std::uint8_t {
+  widened,          // to fp32 while packing, then fp32 multiply-adds: portable bits
+  dot_instruction,  // the CPU's bf16 dot product
+  tiles,            // the CPU's bf16 tile product (AMX)
+};
+
+// How matrix products multiply all other numbers.
+enum class Fp32Products : std::uint8_t {
+  multiply_add,  // one fused multiply-add each: portable bits
+  split_tiles,   // each number as the sum of three bf16 numbers; tiles add six of their products
+};
+
+constexpr std::string_view to_string(Bf16Products products) {
+  switch (products) {
+    case Bf16Products::dot_instruction:
+      return "dot_instruction";
+    case Bf16Products::tiles:
+      return "tiles";
+    case Bf16Products::widened:
+      break;
+  }
+  return "widened";
+}
+
+inline constexpr int split_products = 6;  // products of bf16 numbers that make one fp32 product
+
+// The way of fp32 products that goes with a way of bf16 products. Tiles multiply bf16 numbers
+// sixteen times as fast as fp32 multiply-adds by construction: six bf16 products for each fp32
+// product are still more than twice as fast as a multiply-add.
+constexpr Fp32Products fp32_products(Bf16Products products) {
+  return products == Bf16Products::tiles ? Fp32Products::split_tiles : Fp32Products::multiply_add;
+}
+
+constexpr std::string_view to_string(Fp32Products products) {
+  return products == Fp32Products::split_tiles ? "split_tiles" : "multiply_add";
+}
+
+struct Bf16Choice {
+  Bf16Products products = Bf16Products::widened;
+  std::string_view reason{};
+};
+
+}  // namespace SOMA_NAMESPACE
+
+namespace SOMA_NAMESPACE {
+
+struct Kernels;           // kernels/table.hpp
+struct BuiltInOperators;  // ops/built_in.hpp
+class OperatorRegistry;   // ops/registry.hpp
+class Device;             // ops/device.hpp
+struct SparseTable;       // ops/sparse/table.hpp
+
+// Policy for tensors, variables or tapes that still exist when their context ends. Their memory
+// belongs to the context, so using them afterwards would be undefined.
+enum class Outlived : std::uint8_t {
+  log,        // write an error to the log
+  terminate,  // write the error to the log and to the error stream, then end the program
+};
+
+struct ContextOptions {
+  Executor executor{};      // empty: a ThreadPool, made on first use
+  MemoryResource memory{};  // empty: the aligned operator new
+  LogSink log{};            // empty: silence
+  int threads = 0;          // width of that ThreadPool; 0: the cores this process may use
+  Math math = Math::fast;
+  std::string_view target{};  // "AVX2", ...; empty: the best that program and CPU have
+#ifdef NDEBUG
+  Outlived outlived = Outlived::log;
+#else
+  Outlived outlived = Outlived::terminate;
+#endif
+};
+
+// An instruction set that the program was compiled for and the CPU supports.
+struct Target {
+  std::string_view name;
+  const Kernels* kernels;
+  bool fused_multiply_add;
+  // Runs `rounds` rounds of multiply-adds in registers and returns the number of floating-point
+  // operations.
+  double (*multiply_add_rate)(std::uint64_t rounds) noexcept;
+  // The same with the bf16 dot instruction, and with bf16 tiles; nullptr where the target was
+  // compiled without these instructions. Call them only on a CPU that has the instructions.
+  double (*bf16_dot_rate)(std::uint64_t rounds) noexcept = nullptr;
+  double (*bf16_tile_rate)(std::uint64_t rounds) noexcept = nullptr;
+  Bf16Choice bf16{};  // on this CPU, with Math::fast
+};
+
+// The content of a compiled program: its targets, best first, its operators, and its default
+// executor. A unit that only uses a context sees this list and none of the definitions behind it.
+struct TargetList {
+  std::span<const Target> targets;
+  bool dispatched;  // true: the CPU was asked (soma::dispatch); false: compiler flags chose
+  const BuiltInOperators* operators = nullptr;
+  OwnedExecutor (*make_pool)(int threads) = nullptr;
+};
+
+class Context {
+ public:
+  // Used by make_context. Errors context.unknown_target, context.portable_needs_fma,
+  // executor.width.
+  Context(const ContextOptions& options, TargetList list);
+  // Joins the default pool's threads.
+  ~Context();
+  // Neither copied nor moved: tensors and tapes keep its address.
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  const Kernels& kernels() const { return *target_->kernels; }
+  const Target& target() const { return *target_; }
+  TargetList targets() const { return list_; }
+  Math math() const { return math_; }
+  Bf16Choice bf16() const;
+  Fp32Products fp32_products() const;
+  // The function that measures the rate of `products` in registers, which is the upper limit of a
+  // matrix product that uses them.
+  auto rate(Bf16Products products) const {
+    switch (products) {
+      case Bf16Products::dot_instruction:
+        return target_->bf16_dot_rate;
+      case Bf16Products::tiles:
+        return target_->bf16_tile_rate;
+      case Bf16Products::widened:
+        break;
+    }
+    return target_->multiply_add_rate;
+  }
+
+  // The host's executor, or the default pool. The pool starts its threads with the first parallel
+  // work. Thread-safe.
+  const Executor& executor();
+
+  // True if executor() is soma's own pool, and not the host's.
+  bool executor_is_default() const { return pool_.end != nullptr; }
+
+  // The host's memory resource, with counters.
+  CountingResource& memory() { return memory_; }
+  MemoryUse memory_use() const;
+  // A heap that reuses this memory: tensors, tapes and workspaces live here.
+  Heap& heap() { return heap_; }
+
+  // A number that this context has not given out before, from 1.
+  std::uint64_t next_id();
+
+  const BuiltInOperators& built_in() const { return *list_.operators; }
+  // The registry of operators: the built-in ones and the host's own. Defined in ops/registry.hpp.
+  OperatorRegistry& operators();
+  // The device that runs operators; nullptr: the host's kernels. The device must outlive its use
+  // here.
+  Device* device() const { return device_; }
+  void set_device(Device* device) { device_ = device; }
+  // Kernels and operators of sparse training; nullptr if add_sparse() (soma/sparse.hpp) was not
+  // called. The table is static and outlives all contexts.
+  const SparseTable* sparse() const { return sparse_; }
+  void set_sparse(const SparseTable* table) { sparse_ = table; }
+
+  void log(LogLevel level, std::string_view message) const;
+
+ private:
+  // An exception that leaves a destructor ends the program and prints its message.
+  void complain() noexcept;
+  static const Target* choose(std::string_view wanted, std::span<const Target> targets);
+
+  Executor executor_;
+  int threads_;
+  CountingResource memory_;
+  Heap heap_{&memory_};
+  LogSink log_;
+  Math math_;
+  Outlived outlived_;
+  TargetList list_;
+  const Target* target_;
+  Mutex made_on_first_use_;
+  std::atomic<bool> executor_ready_{false}, operators_ready_{false};
+  OwnedExecutor pool_{};
+  OperatorRegistry* operators_ = nullptr;
+  void (*end_operators_)(OperatorRegistry*) = nullptr;
+  Device* device_ = nullptr;
+  const SparseTable* sparse_ = nullptr;
+  std::atomic<std::uint64_t> last_id_{0};
+};
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/tensor/shape.hpp
+// Shape: the sizes of a tensor's dimensions. Rank 0 (one element) to 8.
+
+namespace SOMA_NAMESPACE {
+
+inline constexpr std::size_t max_rank = 8;
+
+// Distances between neighbours along each dimension, in elements; 0 repeats an element.
+using Strides = std::array<std::size_t, max_rank>;
+
+class Shape {
+ public:
+  constexpr Shape() = default;
+  // Errors tensor.rank, base.size_overflow (more than 2^64 - 1 elements).
+  Shape(std::initializer_list<std::size_t> sizes)
+      : Shape(std::span<const std::size_t>(sizes.begin(), sizes.size())) {}
+  explicit Shape(std::span<const std::size_t> sizes);
+
+  constexpr std::size_t rank() const { return rank_; }
+  // Error tensor.index.
+  constexpr std::size_t operator[](std::size_t dimension) const {
+    check(dimension);
+    return sizes_[dimension];
+  }
+  constexpr std::size_t elements() const {
+    std::size_t product = 1;
+    for (const std::size_t size : *this) product *= size;
+    return product;
+  }
+  // The last size, and the product of the others: a tensor seen as a matrix. Rank 0 is 1 x 1.
+  constexpr std::size_t columns() const { return rank_ == 0 ? 1 : sizes_[rank_ - 1]; }
+  constexpr std::size_t rows() const {
+    std::size_t product = 1;
+    for (std::size_t i = 0; i + 1 < rank_; ++i) product *= sizes_[i];
+    return product;
+  }
+
+  constexpr const std::size_t* begin() const { return sizes_.data(); }
+  constexpr const std::size_t* end() const { return sizes_.data() + rank_; }
+  friend constexpr bool operator==(const Shape& a, const Shape& b) {
+    bool equal = a.rank_ == b.rank_;
+    for (std::size_t i = 0; i < a.rank_; ++i) equal = equal && a.sizes_[i] == b.sizes_[i];
+    return equal;
+  }
+
+  // The same shape with another size in that dimension, with two dimensions exchanged, or without
+  // that dimension. Error tensor.index.
+  Shape with(std::size_t dimension, std::size_t size) const;
+  Shape exchanged(std::size_t a, std::size_t b) const;
+  Shape without(std::size_t dimension) const;
+
+  // Row-major strides.
+  constexpr Strides strides() const {
+    Strides result{};
+    std::size_t step = 1;
+    for (std::size_t i = rank_; i-- > 0;) {
+      result[i] = step;
+      step *= (std::max)(sizes_[i], std::size_t{1});
+    }
+    return result;
+  }
+
+ private:
+  constexpr void check(std::size_t dimension) const {
+    if (dimension >= rank_) refuse(dimension);
+  }
+  [[noreturn]] void refuse(std::size_t dimension) const;
+
+  std::array<std::size_t, max_rank> sizes_{};
+  std::size_t rank_ = 0;
+};
+
+// "[2, 3]"
+std::string to_string(const Shape& shape);
+
+// NumPy's broadcasting: shapes are aligned at their last dimensions; two sizes are equal, or one of
+// them is 1. Error tensor.broadcast names both shapes.
+Shape broadcast(const Shape& a, const Shape& b, std::string_view operation);
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/tensor/storage.hpp
+// Storage: reference-counted bytes that tensors share. Every write advances the storage's version;
+// autograd compares versions to notice a change to a value that it keeps.
+
+// ---- soma/tensor/owner.hpp
+// Owner: an object that keeps adopted elements alive until the last tensor that shares them has
+// ended.
+
+namespace SOMA_NAMESPACE {
+
+// Made from any movable object: a std::shared_ptr, a std::vector, a file.
+class Owner {
+ public:
+  Owner() = default;  // empty: the caller keeps the elements alive
+  template <class T>
+  requires(!std::is_same_v<std::remove_cvref_t<T>, Owner>) Owner(T&& keeper)
+      : keeper_(new std::remove_cvref_t<T>(std::forward<T>(keeper))),
+        end_([](void* held) { delete static_cast<std::remove_cvref_t<T>*>(held); }) {}
+  Owner(Owner&& other) noexcept
+      : keeper_(std::exchange(other.keeper_, nullptr)), end_(other.end_) {}
+  Owner& operator=(Owner&& other) noexcept;
+  ~Owner();
+
+  // The object that was moved in, of its type without const and reference; nullptr if empty.
+  void* get() const { return keeper_; }
+
+ private:
+  void* keeper_ = nullptr;
+  void (*end_)(void*) = nullptr;
+};
+
+}  // namespace SOMA_NAMESPACE
+
+namespace SOMA_NAMESPACE {
+
+// Recorded calls of a lazy device that have not run yet. Every storage that they read or write
+// points to them.
+class PendingCalls {
+ public:
+  // Runs the calls. Called before another user reads a storage (Storage::identity()) that the calls
+  // write, or writes a storage that the calls read.
+  virtual void run_pending(std::uintptr_t storage) = 0;
+
+ protected:
+  ~PendingCalls() = default;
+};
+
+namespace detail {
+
+struct alignas(memory_alignment) StorageBlock {
+  std::atomic<std::size_t> references{1};
+  Heap* heap;
+  std::byte* data;
+  std::size_t bytes;
+  std::uint64_t version = 0;
+  Owner owner;  // for adopted data; empty otherwise
+  bool writable = true;
+  bool pending_write = false;         // true: a pending call writes; false: they only read
+  std::uint32_t pending_handles = 0;  // the references that pending calls hold
+  PendingCalls* pending = nullptr;    // nullptr: no call is pending
+};
+
+}  // namespace detail
+
+// Handle of a storage; empty by default. Reference counting is thread-safe; access to the bytes is
+// not.
+class Storage {
+ public:
+  Storage() = default;
+
+  // Uninitialised bytes, aligned to memory_alignment. Errors base.size_overflow, memory.exhausted.
+  static Storage allocate(Heap& heap, std::size_t bytes);
+  // Bytes of another owner, which stay valid as long as `owner` is held.
+  static Storage adopt(Heap& heap, std::byte* data, std::size_t bytes, Owner owner, bool writable);
+
+  Storage(const Storage& other);
+  Storage(Storage&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
+  Storage& operator=(Storage other) noexcept;
+  ~Storage();
+
+  explicit operator bool() const { return block_ != nullptr; }
+  // Non-empty storages only. Error tensor.undefined.
+  std::byte* data() const;
+  std::size_t bytes() const;
+  bool writable() const;
+  // The heap that the bytes belong to; each context has one heap.
+  const Heap& heap() const;
+  std::uint64_t version() const;
+  void advance_version() const;
+  // Called by the runner of recorded calls: recording has already counted their writes.
+  void set_version(std::uint64_t version) const;
+  // Called before the bytes are read or written: runs the pending calls that must come first. Does
+  // nothing if no call is pending.
+  void before_read() const;
+  void before_write() const;
+  // Called by the recorder of calls: from now on `calls` write the storage (or only read it), and
+  // hold one more handle; nullptr: they have run.
+  void set_pending(PendingCalls* calls, bool write) const;
+  // Equal for handles of the same storage, different for all others.
+  std::uintptr_t identity() const;
+  // The number of handles that share the storage.
+  std::size_t handles() const;
+  // True if this is the only handle, so that the bytes may be reused. Handles of pending calls do
+  // not count, because new calls run after them.
+  bool unique() const;
+  friend bool operator==(const Storage& a, const Storage& b) { return a.block_ == b.block_; }
+
+ private:
+  explicit Storage(detail::StorageBlock* block) : block_(block) {}
+  detail::StorageBlock& block() const;
+  [[noreturn]] static void refuse();
+  detail::StorageBlock* block_ = nullptr;
+};
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/tensor/view.hpp
+// View<T>: typed access to the elements of a tensor, for code that loops over them. A view does not
+// keep the storage alive: the tensor must outlive it.
+
+// ---- soma/base/contracts.hpp
+// Contracts: conditions that no caller can break. A failed contract is a bug in soma and ends the
+// program. Mistakes of callers throw Error.
+
+#define SOMA_EXPECTS(condition) Expects(condition)
+
+namespace SOMA_NAMESPACE {
+
+template <class T>
+struct View {
+  T* data = nullptr;
+  Shape shape;
+  Strides strides{};
+
+  // The element at these indices, one for each dimension. Checked: a wrong index ends the program.
+  template <class... Index>
+  T& operator()(Index... index) const {
+    const std::array<std::size_t, sizeof...(index)> at{static_cast<std::size_t>(index)...};
+    SOMA_EXPECTS(at.size() == shape.rank());
+    std::size_t offset = 0;
+    for (std::size_t i = 0; i < at.size(); ++i) {
+      SOMA_EXPECTS(at[i] < shape[i]);
+      offset += at[i] * strides[i];
+    }
+    return data[offset];
+  }
+};
+
+}  // namespace SOMA_NAMESPACE
+
+namespace SOMA_NAMESPACE {
+
+// Stands for "to the end" in slices.
+inline constexpr std::size_t to_end = ~std::size_t{0};
+
+class Tensor {
+ public:
+  // An empty tensor: defined() is false.
+  Tensor() = default;
+
+  // New tensors: uninitialised, zero, and copied from an array. Errors base.size_overflow,
+  // memory.exhausted; tensor.size: the array has another number of elements.
+  static Tensor empty(Context& context, const Shape& shape, DType dtype = DType::fp32);
+  static Tensor zeros(Context& context, const Shape& shape, DType dtype = DType::fp32);
+  template <class T>
+  static Tensor from(Context& context, std::span<const T> values, const Shape& shape) {
+    check_count("Tensor::from", values.size(), shape);
+    Tensor tensor = empty(context, shape, detail::dtype_of_elements<T>());
+    if (!values.empty()) std::memcpy(tensor.data_, values.data(), values.size_bytes());
+    return tensor;
+  }
+  template <class T>
+  static Tensor from(Context& context, std::initializer_list<T> values, const Shape& shape) {
+    return from(context, std::span<const T>(values.begin(), values.size()), shape);
+  }
+  // Copies any other contiguous container: a std::vector, a std::array.
+  template <class Container>
+  requires requires(const Container& values) { std::span(std::data(values), std::size(values)); }
+  static Tensor from(Context& context, const Container& values, const Shape& shape) {
+    using T = std::remove_cvref_t<decltype(*std::data(values))>;
+    return from(context, std::span<const T>(std::data(values), std::size(values)), shape);
+  }
+  template <class T>
+  static Tensor full(Context& context, const Shape& shape, T value) {
+    Tensor tensor = empty(context, shape, detail::dtype_of_elements<T>());
+    std::fill_n(reinterpret_cast<T*>(tensor.data_), shape.elements(), value);
+    return tensor;
+  }
+  template <class T>
+  static Tensor scalar(Context& context, T value) {
+    return full(context, Shape{}, value);
+  }
+
+  // Shares row-major elements of another owner; nothing is copied. `owner` keeps the elements
+  // alive. Without an owner, the caller must keep them longer than every tensor that shares them.
+  // Constant elements make a read-only tensor.
+  template <class T>
+  static Tensor adopt(Context& context, std::span<T> values, const Shape& shape, Owner owner = {}) {
+    check_count("Tensor::adopt", values.size(), shape);
+    auto* bytes = const_cast<std::byte*>(reinterpret_cast<const std::byte*>(values.data()));
+    return adopt_bytes(context, bytes, shape, detail::dtype_of_elements<std::remove_const_t<T>>(),
+                       std::move(owner), !std::is_const_v<T>);
+  }
+  // The same for a dtype known at run time; `data` holds shape.elements() elements.
+  static Tensor adopt_bytes(Context& context, std::byte* data, const Shape& shape, DType dtype,
+                            Owner owner, bool writable);
+  // The same for elements with any strides.
+  static Tensor adopt_bytes(Context& context, std::byte* data, const Shape& shape,
+                            const Strides& strides, DType dtype, Owner owner, bool writable);
+
+  // The heap that the elements belong to; each context has one heap.
+  const Heap& heap() const;
+  bool defined() const;
+  const Shape& shape() const { return shape_; }
+  std::size_t rank() const;
+  std::size_t size(std::size_t dimension) const { return shape_[dimension]; }  // error tensor.index
+  std::size_t elements() const;
+  std::size_t bytes() const;
+  DType dtype() const { return dtype_; }
+  const Strides& strides() const { return strides_; }
+  const Storage& storage() const { return storage_; }
+  // Error tensor.undefined.
+  std::uint64_t version() const;
+
+  // True if elements lie row-major without gaps.
+  bool contiguous() const;
+
+  // The first element, to read, or to write, which advances the version. Both first run the calls
+  // of a lazy device that are pending for this tensor; calls that are recorded later do not run for
+  // a pointer taken earlier. Errors tensor.undefined, tensor.read_only (adopted constants).
+  const std::byte* raw() const;
+  std::byte* mutable_raw() const;
+  // The same with a type. Errors tensor.undefined, tensor.dtype: T is not the element type.
+  template <class T>
+  const T* data() const {
+    check_dtype(detail::dtype_of_elements<T>());
+    return reinterpret_cast<const T*>(raw());
+  }
+  // The address of the first element, to compare; no pending call runs. nullptr: not defined().
+  const std::byte* address() const { return data_; }
+  template <class T>
+  T* mutable_data() const {
+    check_dtype(detail::dtype_of_elements<T>());
+    return reinterpret_cast<T*>(mutable_raw());
+  }
+  // All elements, row-major. Errors tensor.dtype, tensor.not_contiguous.
+  template <class T>
+  std::span<const T> span() const {
+    check_contiguous("Tensor::span");
+    return {data<T>(), elements()};
+  }
+  template <class T>
+  std::span<T> mutable_span() const {
+    check_contiguous("Tensor::mutable_span");
+    return {mutable_data<T>(), elements()};
+  }
+  template <class T>
+  View<const T> view() const {
+    return {data<T>(), shape_, strides_};
+  }
+  template <class T>
+  View<T> mutable_view() const {
+    return {mutable_data<T>(), shape_, strides_};
+  }
+  // The element of a tensor with exactly one element. Errors tensor.dtype, tensor.size.
+  template <class T>
+  T item() const {
+    if (elements() != 1)
+      fail(error_id::tensor_size, "Tensor::item", "tensor", describe(), "one of one element");
+    return *data<T>();
+  }
+
+  // A view of elements begin, begin + step ... below end of a dimension. Error tensor.index.
+  Tensor slice(std::size_t dimension, std::size_t begin, std::size_t end = to_end,
+               std::size_t step = 1) const;
+  // A view without that dimension, at one index of it. Error tensor.index.
+  Tensor select(std::size_t dimension, std::size_t index) const;
+  // A view with another shape of the same number of elements. It never copies. Errors tensor.size,
+  // tensor.not_contiguous.
+  Tensor reshape(const Shape& shape) const;
+  // A view with two dimensions exchanged. Error tensor.index.
+  Tensor transpose(std::size_t a, std::size_t b) const;
+  // A view repeated along dimensions of size 1 and new leading dimensions, as in NumPy. Only read
+  // the result: its elements share memory. Error tensor.broadcast.
+  Tensor broadcast_to(const Shape& shape) const;
+
+  // Shape and dtype without elements: the remains of a tensor whose elements are not needed.
+  Tensor outline() const;
+  static Tensor outline_of(const Shape& shape, DType dtype);
+  // The outline of a tensor with another type.
+  Tensor outline(DType dtype) const;
+
+  // "[2, 3] fp32"
+  std::string describe() const;
+
+ private:
+  static void check_count(std::string_view operation, std::size_t count, const Shape& shape);
+  void check_dimension(std::string_view operation, std::size_t dimension) const;
+  void check_defined(std::string_view operation) const;
+  void check_contiguous(std::string_view operation) const;
+  void check_dtype(DType dtype) const;
+
+  Storage storage_;
+  std::byte* data_ = nullptr;
+  DType dtype_ = DType::fp32;
+  Shape shape_;
+  Strides strides_{};
+};
+
+namespace detail {
+
+// Calls row(offset_a, offset_b) for each row along the last dimension; the arguments are element
+// offsets into two tensors of that shape.
+template <class Row>
+void for_each_row(const Shape& shape, const Strides& a, const Strides& b, Row&& row) {
+  if (shape.elements() == 0) return;
+  std::array<std::size_t, max_rank> index{};
+  const std::size_t outer = shape.rank() == 0 ? 0 : shape.rank() - 1;
+  for (std::size_t left = shape.rows(); left-- > 0;) {
+    std::size_t offset_a = 0, offset_b = 0;
+    for (std::size_t i = 0; i < outer; ++i) {
+      offset_a += index[i] * a[i];
+      offset_b += index[i] * b[i];
+    }
+    row(offset_a, offset_b);
+    for (std::size_t i = outer; i-- > 0;) {
+      if (++index[i] < shape[i]) break;
+      index[i] = 0;
+    }
+  }
+}
+
+}  // namespace detail
+
+// Copies elements into a tensor of the same shape and dtype; both may have any strides. The two
+// share no bytes, or are the same elements in the same order. Errors tensor.undefined,
+// tensor.shape, tensor.read_only.
+void copy(const Tensor& from, const Tensor& to);
+
+// A row-major copy with a storage of its own. Error tensor.undefined.
+Tensor clone(Context& context, const Tensor& tensor);
+
+// The tensor itself if its elements lie row-major, else a copy.
+Tensor contiguous(Context& context, const Tensor& tensor);
+
+}  // namespace SOMA_NAMESPACE
+
+namespace SOMA_NAMESPACE {
+
+inline constexpr std::size_t default_shards = 8;
+inline constexpr std::size_t max_shards = 1024;
+
+struct SequencesOptions {
+  // The logical number of each sequence in the global batch, which is the key of random draws.
+  // Empty: first_ordinal and the numbers after it.
+  std::span<const std::uint64_t> ordinals{};
+  std::uint64_t first_ordinal = 0;
+  // Sums over the rows of the batch are cut into this number of parts (a power of two), so that
+  // their order does not depend on the machine.
+  std::size_t shards = default_shards;
+  // How many rows of each sequence, from its first on, are its own: the others are padding, which
+  // attention does not look at. Empty: all are.
+  std::span<const std::size_t> used{};
+};
+
+// The division of a batch's rows into sequences, and of rows and sequences into shards. Immutable;
+// copies share.
+class Sequences {
+ public:
+  // No sequences: defined() is false.
+  Sequences() = default;
+
+  // Lengths may be 0. Shards end at the sequence borders nearest to equal numbers of rows. Errors
+  // base.size_overflow, ragged.ordinals (not one for each sequence), ragged.padding, ragged.shards,
+  // random.index_range.
+  static Sequences from_lengths(Context& context, std::span<const std::size_t> lengths,
+                                const SequencesOptions& options = {});
+
+  // Each row is a sequence of length 1, cut evenly: a batch without ragged text. Errors
+  // ragged.shards, random.index_range.
+  static Sequences uniform(Context& context, std::size_t rows, std::size_t shards = default_shards);
+
+  // One row for each sequence, with the same shards: the layout of a batch in which every sequence
+  // has become one vector.
+  Sequences summary(Context& context) const;
+
+  // Each row becomes a sequence of `length` rows, with the same shards: for a batch [B, T, C] whose
+  // first dimension these rows are. Errors ragged.ordinals (sequences that do not have exactly one
+  // row), random.index_range.
+  Sequences lengthened(Context& context, std::size_t length) const;
+
+  // `shard_count` shards (a power of two) from `first` on, as sequences of their own, with the same
+  // borders and the ordinals of the whole batch. The part may hold no sequence. Error
+  // ragged.shards.
+  Sequences part(Context& context, std::size_t first, std::size_t shard_count) const;
+
+  bool defined() const { return data_ != nullptr; }
+  // Defined sequences only, as for all members below. Error tensor.undefined.
+  std::size_t count() const;
+  std::size_t rows() const;
+  std::size_t longest() const;
+  std::size_t begin(std::size_t sequence) const;
+  std::size_t end(std::size_t sequence) const;
+  std::size_t length(std::size_t sequence) const;
+  std::uint64_t ordinal(std::size_t sequence) const;
+  // True if sequences may have padding behind their own rows (SequencesOptions::used).
+  bool padded() const;
+  // The number of rows of a sequence that are its own, and of all sequences together.
+  std::size_t used(std::size_t sequence) const;
+  std::size_t used_rows() const;
+  // count() + 1 offsets.
+  std::span<const std::size_t> offsets() const;
+  // token_index(ordinal, position, 0) of each row.
+  std::span<const std::uint64_t> row_indices() const;
+
+  std::size_t shards() const;
+  // The bounds of shards in rows and in sequences: shards() + 1 each.
+  std::span<const std::size_t> row_bounds() const;
+  std::span<const std::size_t> sequence_bounds() const;
+
+ private:
+  struct Data : Counted {
+    explicit Data(Heap& memory);
+    // Shard s ends at the sequence border nearest to (s + 1) / shards of the rows; of two equally
+    // near borders, at the earlier one. Distances are counted in 1 / shards of a row: exact, and
+    // far below 2^64, because row_indices holds every row.
+    void cut(std::size_t shards);
+    HeapVector<std::size_t> offsets;
+    HeapVector<std::uint64_t> ordinals, row_indices;
+    HeapVector<std::size_t> row_bounds, sequence_bounds;
+    HeapVector<std::size_t> used;  // of padded sequences, one each
+    std::size_t rows = 0, longest = 0;
+    bool padded = false;
+  };
+
+  static void check_shards(std::size_t shards);
+  static void check_used(std::span<const std::size_t> used, std::span<const std::size_t> lengths);
+  static Shared<Data> make(Context& context);
+  explicit Sequences(Shared<Data> data) : data_(std::move(data)) {}
+
+  const Data& known() const;
+  [[noreturn]] static void refuse();
+
+  Shared<Data> data_;  // constant once made
+};
+
+// Rows of any shape: the first dimension is sequences.rows().
+struct Ragged {
+  Tensor rows;
+  Sequences sequences;
+};
+
+// A batch of lists, for example of token ids, as one ragged tensor. Errors as of
+// Sequences::from_lengths.
+template <class T>
+Ragged make_ragged(Context& context, std::span<const std::vector<T>> lists,
+                   const SequencesOptions& options = {}) {
+  HeapVector<std::size_t> lengths(context.heap());
+  for (const std::vector<T>& list : lists) lengths.push_back(list.size());
+  const Sequences sequences = Sequences::from_lengths(context, lengths, options);
+  const Tensor rows = Tensor::empty(context, Shape{sequences.rows()}, dtype_of<T>);
+  T* next = rows.mutable_data<T>();
+  for (const std::vector<T>& list : lists) next = std::copy(list.begin(), list.end(), next);
+  return {rows, sequences};
+}
+
+}  // namespace SOMA_NAMESPACE
+
+namespace SOMA_NAMESPACE {
+
+struct Program;          // an accelerator's program, opaque here
+struct OperatorSamples;  // ops/samples.hpp
+
+class FieldVisitor;  // ops/fields.hpp
+
+// The settings of one call: a small trivially copyable struct that the operator defines. If the
+// struct lists its fields (ops/fields.hpp), calls can be compared and stored.
+class Attributes {
+ public:
+  static constexpr std::size_t max_bytes = 96;
+
+  Attributes() = default;
+  template <class T>
+  requires(!std::is_same_v<T, Attributes>) Attributes(const T& value)
+      : size_(sizeof(T)), type_(&type<T>) {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= max_bytes &&
+                  alignof(T) <= alignof(std::max_align_t));
+    std::memcpy(bytes_, &value, sizeof(T));
+  }
+  // Error operator.attributes: the attributes were made from another type.
+  template <class T>
+  const T& as() const {
+    if (type_ != &type<T> && !same_name(type<T>.name, sizeof(T)))
+      fail(error_id::operator_attributes, "Attributes::as", "attributes", "of another type",
+           "the attributes of this operator");
+    return *reinterpret_cast<const T*>(bytes_);
+  }
+  bool empty() const { return type_ == nullptr; }
+  std::span<const std::byte> bytes() const;
+
+  // True if the type lists its fields, or if there are no attributes.
+  bool lists_fields() const { return type_ == nullptr || type_->fields != nullptr; }
+  // Shows the fields to a visitor, which may change them. Does nothing if lists_fields() is false.
+  void visit(FieldVisitor& visitor);
+
+ private:
+  struct Type {
+    std::string_view name;
+    void (*fields)(FieldVisitor&, void*);
+  };
+  // A type in a named namespace is also identified by its name: a shared library that has its own
+  // copy of soma may run an operator of another library, and then has types of its own. Other names
+  // do not identify a type: several types of unnamed namespaces, functions and lambdas may have the
+  // same name.
+  template <class T>
+  static constexpr std::string_view name_of() {
+    // "... [with T = Name; ...]" or "... [T = Name]"
+    constexpr std::string_view all = __PRETTY_FUNCTION__;
+    constexpr std::string_view rest = all.substr(all.find("T = ") + 4);
+    constexpr std::string_view name = rest.substr(0, rest.find_first_of(";]"));
+    constexpr bool named = name.find("::") != name.npos && name.find_first_of("({") == name.npos &&
+                           name.find("<unnamed") == name.npos;
+    return named ? name : std::string_view();
+  }
+  template <class T>
+  static constexpr auto lister_of() -> void (*)(FieldVisitor&, void*) {
+    if constexpr (requires(FieldVisitor & visitor, T & value) { fields(visitor, value); })
+      return [](FieldVisitor& visitor, void* value) { fields(visitor, *static_cast<T*>(value)); };
+    else
+      return nullptr;
+  }
+  template <class T>
+  static constexpr Type type{name_of<T>(), lister_of<T>()};
+  bool same_name(std::string_view name, std::size_t size) const;
+  alignas(std::max_align_t) std::byte bytes_[max_bytes] = {};
+  std::size_t size_ = 0;
+  const Type* type_ = nullptr;
+};
+
+inline constexpr std::size_t most_inputs = 32;  // one bit each in Operator::keeps_inputs
+inline constexpr std::size_t max_outputs = 4;
+
+struct TensorSpec {
+  Shape shape;
+  DType dtype = DType::fp32;
+};
+
+// The arguments of a shape rule: the inputs (whose elements must not be read) and room for the
+// outputs. The rule sets each output as a whole.
+struct ShapeCall {
+  const Attributes& attributes;
+  std::span<const Tensor> inputs;
+  const Sequences& sequences;
+  std::span<TensorSpec> outputs;
+  const void* state = nullptr;  // Operator::state
+};
+
+// The arguments of a kernel or a program. An optional input that was left out is not defined().
+struct OperatorCall {
+  Context& context;
+  const Attributes& attributes;
+  std::span<const Tensor> inputs;
+  std::span<Tensor> outputs;
+  // The division of the inputs' rows into sequences and shards; not defined() if unknown.
+  const Sequences& sequences;
+  const void* state = nullptr;  // Operator::state
+};
+
+// The gradient of a tensor: of the same shape, or only for the rows that were touched.
+struct Gradient {
+  Tensor values;
+  Tensor rows;  // int64, ascending, each once; not defined(): all rows
+  // For a part of a batch (LinearFormats::part): the remaining steps for the sum of all parts. The
+  // sum is multiplied by `factor`, then rounded to type `stored`; not set: no rounding.
+  float factor = 1;
+  std::optional<DType> stored{};
+  // If a rank keeps the gradient of some rows only: values, and the numbers in `rows`, count from
+  // this row.
+  std::size_t first_row = 0;
+
+  bool defined() const;
+  bool sparse() const;
+};
+
+// The arguments of a gradient function. Inputs and outputs that the record does not keep have a
+// shape and no elements. The function fills the wanted gradients; a gradient that is left undefined
+// is zero.
+struct GradientCall {
+  Context& context;
+  const Attributes& attributes;
+  std::span<const Tensor> inputs;
+  std::span<const Tensor> outputs;
+  std::span<const Tensor> output_gradients;  // undefined: zero
+  const Sequences& sequences;
+  std::span<const bool> wanted;  // for each input
+  std::span<Gradient> input_gradients;
+  const void* state = nullptr;  // Operator::state
+};
+
+// The work of a call of the accelerator's processors.
+struct ProcessorWork {
+  std::uint64_t bytes_read = 0, bytes_written = 0;  // bytes of device memory
+  double nanoseconds = 0;                           // on the modelled hardware
+};
+
+// A registry's notes on an operator that it owns.
+struct Registration {
+  std::string place;                      // who registered it: "file:line", or a library's path
+  mutable std::atomic<bool> used{false};  // true: it ran, and a checkpoint names it
+};
+
+struct Operator {
+  std::string_view name;
+  std::size_t min_inputs = 1, max_inputs = 1;
+  std::size_t outputs = 1;  // 0: it writes its inputs (an optimizer step)
+  // The inputs and outputs that the gradient reads: bit i is number i.
+  std::uint32_t keeps_inputs = 0, keeps_outputs = 0;
+  // Bit i: `host` writes input i. Such an operator has no gradient, because the gradients of
+  // earlier readers of the input would be wrong.
+  std::uint32_t writes_inputs = 0;
+  // Bit i: input i, if given, lists rows, whose number depends on the data. Sizes of such a call
+  // differ from step to step: a device that keeps graphs of calls leaves the call out of them.
+  std::uint32_t row_inputs = 0;
+  // The outputs are views that `host` makes of its inputs.
+  bool makes_views = false;
+  // `host` makes the outputs, because their sizes depend on the data. Then a shape rule only checks
+  // the inputs, and is optional.
+  bool allocates_outputs = false;
+  // `host` is composed of other operators, which a device runs one by one.
+  bool composite = false;
+
+  void (*shape)(const ShapeCall&) = nullptr;
+  void (*host)(const OperatorCall&) = nullptr;
+  // The same as one instruction of the accelerator's general-purpose processors; nullptr: not such
+  // a kernel (ops/processor_operator.hpp).
+  ProcessorWork (*on_processors)(const OperatorCall&) = nullptr;
+  const Program* program = nullptr;
+  void (*gradient)(const GradientCall&) = nullptr;  // nullptr: has none
+  OperatorSamples (*samples)() = nullptr;
+  // The multiplications and additions of a call's matrix products, for profiles; nullptr: none.
+  double (*operations)(const OperatorCall&) = nullptr;
+  const void* state = nullptr;  // passed to its functions, if they need more than a call
+  const Registration* registration = nullptr;  // for operators that a registry owns
+
+  // True if `host` makes the outputs, instead of writing the outputs of the shape rule.
+  bool makes_outputs() const { return makes_views || allocates_outputs; }
+};
+
+namespace detail {
+
+// Error operator.incomplete names the missing member.
+void check_complete(std::string_view operation, const Operator& op);
+
+}  // namespace detail
+
+}  // namespace SOMA_NAMESPACE
+
+namespace SOMA_NAMESPACE {
+
+namespace ops {
+
+// Records that are templates: members, because g++ instantiates these only where they are used.
+template <Unary function>
+struct OfUnary {
+  static const Operator record;
+};
+template <Binary function>
+struct OfBinary {
+  static const Operator record;
+};
+template <class Function>
+struct Parametric {
+  static const Operator record;
+};
+
+}  // namespace ops
 
 struct BuiltInOperators {
   const Operator* unary[unary_count];
   const Operator* binary[binary_count];
   const Operator *attention, *cast, *concatenate, *convolution, *cross_entropy, *dropout,
-      *element_loss, *embedding, *linear, *matmul, *max_pool, *norm, *quantize, *quantized_linear,
-      *reduce, *reshape, *sequence_first, *slice, *softmax, *transpose;
-  const Operator *gru, *lstm, *rotary;
-  const Operator *sgd_step, *adam_step, *lamb_step;
-  const BasicOperators* basic;
-  std::span<const Operator* const> all;  // these, and those that their gradients use
+    *element_loss, *embedding, *linear, *matmul, *max_pool, *norm, *quantize, *quantized_linear,
+    *reduce, *reshape, *sequence_first, *slice, *softmax, *transpose, *gru, *lstm, *rotary,
+    *sgd_step, *adam_step, *lamb_step, *gather, *pad, *top_k, *where, *average_pool,
+    *convolution_transpose, *batch_norm, *nll_loss, *cosine_loss, *rms_step, *adafactor_step,
+    *clamp, *power, *leaky_relu;
+  std::span<const Operator* const> (*all)();  // these, and those that their gradients use
 
   // Further functions of a tape: adding gradients in the order in which they come; all rows of a
   // gradient; the test that a tensor is free of NaN and infinity.
@@ -4254,118 +2991,436 @@ struct BuiltInOperators {
   Tensor (*to_dense)(Context& context, const Gradient& gradient, const Shape& shape);
   bool (*all_finite)(Context& context, const Tensor& tensor);
 
-  const Operator& of(Unary function) const { return *unary[static_cast<std::size_t>(function)]; }
-  const Operator& of(Binary function) const { return *binary[static_cast<std::size_t>(function)]; }
+  const Operator& of(Unary function) const;
+  const Operator& of(Binary function) const;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
+// ---- soma/autograd/functions.hpp
+// The functions that models are written with: each function applies one operator on a tape. The
+// operator's file in ops/ has shapes, errors and formulas.
 
-namespace soma {
+// ---- soma/autograd/recompute.hpp
+// recompute(): keeps only the inputs and the result of a part of the computation, and runs the part
+// a second time when backward reaches it ("Training Deep Nets with Sublinear Memory Cost", arXiv
+// 1604.06174). The operator that made the result does not run again: if a layer ends with a
+// product, everything except that product does.
+//
+// Gradients are the same, bit by bit, as without it: random draws depend on their position, not on
+// time, and gradients are added in the same order.
+
+// ---- soma/autograd/tape.hpp
+// Tape: reverse-mode differentiation, in the open.
+//
+// A tape records each operator that is applied through it: a node with the operator, its settings,
+// the tensors that its gradient reads, and the destinations of its inputs' gradients. backward()
+// walks the nodes from the last to the first, asks each operator for its inputs' gradients and adds
+// them. There is no global state: several tapes may live at once, each used by one thread.
+//
+// Memory: a node keeps only the tensors that its operator asks for, and backward frees them as soon
+// as the node is done. A tape is reused for the next step. Forward, backward, clipping and
+// optimizer steps never use operator new: their memory comes from the context's heap, which asks
+// the host only when a step needs more than any before. (A second equal step needs more than the
+// first, which begins without optimizer states.)
+
+// ---- soma/autograd/replay.hpp
+// Replay: the outputs of the last operator that a recomputed function applied. Backward takes them
+// from here, so that this operator does not run a second time (autograd/recompute.hpp).
+
+// ---- soma/ops/run.hpp
+// run(): the only place that dispatches operators, forward and backward, with a tape or without.
+
+// ---- soma/ops/device.hpp
+// Device: runs operators instead of the host's kernels (Context::set_device). It sees every
+// operator of every tape, forward, backward and optimizer steps, so recording, simulating or timing
+// them is a property of the device and not of each operator.
+
+namespace SOMA_NAMESPACE {
+
+class GraphLog;  // ops/graph_log.hpp
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  // Outputs are already allocated, except for operators whose host kernel makes them (makes_views,
+  // allocates_outputs). run() may call op.host(call).
+  virtual void run(const Operator& op, const OperatorCall& call) = 0;
+  // The name of the arithmetic: devices of one name give the same bits. Checkpoints and ranks
+  // compare the name. A device that only observes lets the host compute, and keeps the name "host".
+  virtual std::string name() const { return "host"; }
+  // Where it notes the calls that it runs in graphs, if it is asked to (GraphLog::keep): ranks
+  // compare them. nullptr: it makes no graphs.
+  virtual GraphLog* graph_log() { return nullptr; }
+};
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/runtime/float_environment.hpp
+// FloatEnvironment: round to nearest, subnormals kept, traps off, for as long as the object lives.
+//
+// A host may have changed these modes (a program linked with -ffast-math starts with flush-to-zero
+// on); soma's bits must not depend on that and the host must not see ours. Whoever calls the kernel
+// table holds one: parallel() does, on every thread that runs a task. The exception flags that soma
+// raises are dropped with the rest. Costs a few nanoseconds.
+
+#if !defined(__x86_64__) && !defined(__aarch64__)
+#include <cfenv>
+#endif
+
+namespace SOMA_NAMESPACE {
+
+class FloatEnvironment {
+ public:
+#if defined(__x86_64__)
+  FloatEnvironment() : saved_(__builtin_ia32_stmxcsr()) { __builtin_ia32_ldmxcsr(0x1F80); }
+  ~FloatEnvironment() { __builtin_ia32_ldmxcsr(saved_); }
+#elif defined(__aarch64__)
+  FloatEnvironment() {
+    __asm__ volatile("mrs %0, fpcr" : "=r"(saved_));
+    __asm__ volatile("msr fpcr, %0" : : "r"(std::uint64_t{0}) : "memory");
+  }
+  ~FloatEnvironment() { __asm__ volatile("msr fpcr, %0" : : "r"(saved_) : "memory"); }
+#else
+  FloatEnvironment() {
+    std::fegetenv(&saved_);
+    std::fesetenv(FE_DFL_ENV);
+  }
+  ~FloatEnvironment() { std::fesetenv(&saved_); }
+#endif
+  FloatEnvironment(const FloatEnvironment&) = delete;
+  FloatEnvironment& operator=(const FloatEnvironment&) = delete;
+
+ private:
+#if defined(__x86_64__)
+  unsigned saved_;
+#elif defined(__aarch64__)
+  std::uint64_t saved_;
+#else
+  std::fenv_t saved_;
+#endif
+};
+
+}  // namespace SOMA_NAMESPACE
+
+namespace SOMA_NAMESPACE {
+
+using Outputs = std::array<Tensor, max_outputs>;
+
+namespace detail {
+
+std::string input_name(std::size_t index);
+std::string output_name(std::size_t index);
+
+// The shape rule's outputs; empty if the operator needs no shape rule. Error operator.outputs: the
+// rule leaves an output out.
+std::array<TensorSpec, max_outputs> output_specs(const Operator& op, const Attributes& attributes,
+                                                 std::span<const Tensor> inputs,
+                                                 const Sequences& sequences);
+
+// Error operator.outputs: an output is missing, or differs from the shape rule's, because the host
+// kernel has replaced it.
+void check_outputs(const Operator& op, std::span<const Tensor> outputs,
+                   std::span<const TensorSpec> specs);
+
+}  // namespace detail
+
+// Runs an operator on the context's device, else by its host kernel. Errors operator.incomplete,
+// operator.inputs (their number), operator.outputs and the operator's own; nothing is written
+// before the shape rule has passed.
+Outputs run(Context& context, const Operator& op, const Attributes& attributes,
+            std::span<const Tensor> inputs, const Sequences& sequences = {});
+
+Outputs run(Context& context, const Operator& op, const Attributes& attributes,
+            std::initializer_list<Tensor> inputs, const Sequences& sequences = {});
+
+}  // namespace SOMA_NAMESPACE
+
+namespace SOMA_NAMESPACE::detail {
+
+struct Replay {
+  Replay() = default;
+  Replay(std::uint64_t applied, const Outputs& given);
+  // True if the function returned this operator's first output unchanged, and keeping the other
+  // outputs costs less memory than the result.
+  bool serves(const Tensor& result) const;
+  bool unchanged() const;
+
+  std::uint64_t number =
+      0;  // the operator's number, in the order in which the function applies them; 0: none
+  Outputs outputs;
+  std::array<std::uint64_t, max_outputs> versions{};
+};
+
+// While it lives, the outputs of each operator go to `here`, and at its end to the place before.
+class [[nodiscard]] LatestOutputs {
+ public:
+  LatestOutputs(Replay*& latest, Replay& here)
+      : latest_(latest), before_(std::exchange(latest, &here)) {}
+  ~LatestOutputs();
+  LatestOutputs(const LatestOutputs&) = delete;
+  LatestOutputs& operator=(const LatestOutputs&) = delete;
+
+ private:
+  Replay*& latest_;
+  Replay* before_;
+};
+
+}  // namespace SOMA_NAMESPACE::detail
+// ---- soma/autograd/tape_guards.hpp
+// Objects that change a tape while they live: one refuses a second thread, one stops recording, and
+// one sets the layer that errors name.
+
+namespace SOMA_NAMESPACE::detail {
+
+// Detects a second thread, which would change the recording while the first one uses it.
+class [[nodiscard]] ExclusiveUse {
+ public:
+  // Error autograd.two_threads: the flag is already set.
+  explicit ExclusiveUse(std::atomic<bool>& in_use);
+  ~ExclusiveUse();
+  ExclusiveUse(const ExclusiveUse&) = delete;
+  ExclusiveUse& operator=(const ExclusiveUse&) = delete;
+
+ private:
+  std::atomic<bool>& in_use_;
+};
+
+// The tape does not record while one of these objects lives.
+class [[nodiscard]] Paused {
+ public:
+  explicit Paused(int& count) : count_(count) { ++count_; }
+  ~Paused() { --count_; }
+  Paused(const Paused&) = delete;
+  Paused& operator=(const Paused&) = delete;
+
+ private:
+  int& count_;
+};
+
+// Errors of operators name this layer; if several are active, the innermost one.
+class [[nodiscard]] WithinLayer {
+ public:
+  WithinLayer(std::string_view& layer, std::string_view name)
+      : layer_(layer), before_(std::exchange(layer, name)) {}
+  ~WithinLayer() { layer_ = before_; }
+  WithinLayer(const WithinLayer&) = delete;
+  WithinLayer& operator=(const WithinLayer&) = delete;
+
+ private:
+  std::string_view& layer_;
+  std::string_view before_;
+};
+
+// Calls run(), and adds the name of the layer to its errors.
+template <class Run>
+auto in_layer([[maybe_unused]] std::string_view layer, const Run& run) {
+#if SOMA_HAS_EXCEPTIONS
+  if (layer.empty()) return run();
+  try {
+    return run();
+  } catch (const Error& error) {
+    fail(error.id(), error.operation() + " of layer " + quoted(layer), error.argument(),
+         error.given(), error.wanted());
+  }
+#else
+  return run();
+#endif
+}
+
+}  // namespace SOMA_NAMESPACE::detail
+// ---- soma/autograd/tape_options.hpp
+// TapeOptions: the choices that a tape and the operators and layers on it follow.
+
+namespace SOMA_NAMESPACE {
+
+class BatchSums;         // ops/rows/settings.hpp
+class GradientReceiver;  // autograd/var.hpp
+class ProductFormats;    // ops/product_formats.hpp
+
+// Called between two operators, forward and backward: for work that has to progress meanwhile, such
+// as messages.
+class TapeHook {
+ public:
+  SOMA_INLINE virtual ~TapeHook() = default;
+  virtual void between() = 0;
+
+ protected:
+  TapeHook() = default;
+  TapeHook(const TapeHook&) = default;
+  TapeHook& operator=(const TapeHook&) = default;
+};
+
+struct TapeOptions {
+  bool record = true;      // false: values only; backward is an error
+  bool training = true;    // true: dropout is active
+  std::uint64_t seed = 0;  // with the step, the key of dropout's draws
+  std::uint32_t step = 0;
+  // Checks every result, forward and backward, and stops at the first that is not finite: error
+  // autograd.not_finite names the operator. Costs a pass over each result.
+  bool stop_at_non_finite = false;
+  // Models cast their hidden states to this type behind the embedding; later layers keep it.
+  DType activations = DType::fp32;
+  // The number formats of products in linear layers; nullptr: the stored formats.
+  ProductFormats* precision = nullptr;
+  // Receives the gradients of parameters; nullptr: gradients are added to the parameters.
+  GradientReceiver* receiver = nullptr;
+  TapeHook* hook = nullptr;
+  // If ranks share a batch: adds the sums of norms over the whole batch.
+  BatchSums* batch_sums = nullptr;
+};
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/autograd/var.hpp
+// Var: a tensor that takes part in differentiation. A copy is the same variable.
+//
+// A *leaf* belongs to no tape: a parameter collects the gradients of every backward pass of every
+// tape that it was used on until they are cleared; a constant has none. A *result* belongs to the
+// tape that made it.
+
+namespace SOMA_NAMESPACE {
+
+namespace detail {
+
+// True if the tensor has the shape of `count` rows of `shape`.
+bool has_rows_of(const Tensor& tensor, std::size_t count, const Shape& shape);
+
+// True if the gradient fits a tensor of that shape: floating numbers, one for each element, or for
+// each element of the rows that it names.
+bool gradient_fits(const Gradient& gradient, const Shape& shape);
+
+// Throws the reason why the gradient does not fit. Errors tensor.dtype, tensor.shape.
+[[noreturn]] void refuse_gradient(std::string_view operation, const std::string& argument,
+                                  const Gradient& gradient, const Shape& shape);
+
+// Checks the gradients that an operator computed. Errors tensor.dtype, tensor.shape.
+void check_gradients(std::string_view name, const GradientCall& call);
+
+}  // namespace detail
+
+class Var {
+ public:
+  Var() = default;  // defined() is false: an omitted input
+
+  // parameter(): a leaf with a gradient; constant(): a leaf without. `sequences` describes how its
+  // rows form a batch; results computed from the leaf inherit the sequences.
+  static Var parameter(Context& context, Tensor value);
+  static Var constant(Context& context, Tensor value, Sequences sequences = {});
+  static Var constant(Context& context, const Ragged& ragged);
+
+  bool defined() const { return state_ != nullptr; }
+  bool requires_gradient() const { return state_ != nullptr && state_->requires_gradient; }
+  // True if both are the same variable.
+  bool is(const Var& other) const;
+
+  // Defined variables only, as for all members below. Error tensor.undefined.
+  const Tensor& value() const;
+  const Shape& shape() const;
+  const Sequences& sequences() const;
+  bool is_leaf() const;
+  // The context in which the variable was made.
+  const Context& context() const;
+
+  // The gradient of a parameter after backward; not defined() if none came. Several parameters may
+  // share one tensor (both terms of a sum get the same one): to change a gradient, set a new one.
+  const Gradient& gradient() const;
+  // The gradient may cover adjacent rows only (Gradient::first_row). Errors tensor.dtype,
+  // tensor.shape.
+  void set_gradient(Gradient gradient) const;
+  void clear_gradient() const;
+  // Gives a parameter another tensor of its shape, for example the same numbers in another type.
+  // Errors tensor.undefined, tensor.shape, autograd.not_leaf.
+  void set_value(Tensor value) const;
+  // Keeps shape and type only, until set_value(): frees the elements of a parameter that is not
+  // needed here.
+  void drop_value() const;
+  void drop_value(DType dtype) const;
+
+ private:
+  friend class Tape;
+  struct State : Counted {
+    explicit State(Heap& heap) : Counted(heap) {}
+    Tensor value;
+    Sequences sequences;
+    bool requires_gradient = false;
+    bool stands_in = false;         // true: replaces a result while recompute() runs its function
+    Gradient gradient;              // only a leaf has one
+    const void* tape = nullptr;     // the tape that made the result; nullptr: a leaf
+    const Context* home = nullptr;  // the context, which counts recordings
+    std::uint64_t recording = 0;    // the number of the recording
+    std::size_t slot = 0;           // the tape's slot for the gradient
+  };
+
+  Var(Context& context, Tensor value, bool requires_gradient, Sequences sequences);
+  explicit Var(Shared<State> state) : state_(std::move(state)) {}
+
+  State& state() const;
+  [[noreturn]] static void refuse();
+  void check(const Gradient& gradient) const;
+  // True if the gradient covers adjacent rows; a scalar counts as one row.
+  bool is_part(const Gradient& gradient) const;
+
+  Shared<State> state_;
+};
+
+// Receives every term that backward would add to parameters' gradients, in backward's order
+// (TapeOptions::receiver). A receiver adds the terms itself, for sums over more than this tape.
+class GradientReceiver {
+ public:
+  virtual ~GradientReceiver() = default;
+  virtual void receive(const Var& parameter, Gradient addend) = 0;
+
+ protected:
+  GradientReceiver() = default;
+  GradientReceiver(const GradientReceiver&) = default;
+  GradientReceiver& operator=(const GradientReceiver&) = default;
+};
+
+}  // namespace SOMA_NAMESPACE
+
+namespace SOMA_NAMESPACE {
 
 using VarOutputs = std::array<Var, max_outputs>;
 
 class Tape {
  public:
-  explicit Tape(Context& context, const TapeOptions& options = {})
-      : context_(context),
-        options_(options),
-        nodes_(context.heap()),
-        slots_(context.heap()),
-        recording_(context.next_id()) {}
+  explicit Tape(Context& context, const TapeOptions& options = {});
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
 
   Context& context() const { return context_; }
-  const BuiltInOperators& operators() const { return context_.built_in(); }
+  const BuiltInOperators& operators() const;
   const TapeOptions& options() const { return options_; }
   bool recording() const { return options_.record && paused_ == 0; }
-  std::size_t size() const { return nodes_.size(); }  // nodes recorded so far
+  std::size_t size() const;  // nodes recorded so far
 
   // Clears the recording and starts a new one. Earlier results keep their values only.
-  void reset() {
-    while (!nodes_.empty()) nodes_.pop_back();  // the latest first
-    slots_.clear();
-    recording_ = context_.next_id();
-  }
+  void reset();
   // The same for a new step, with other random numbers. From then on the caller counts steps;
   // without this call backward does.
-  void reset(std::uint32_t step) {
-    reset();
-    options_.step = step;
-    counts_steps_ = false;
-  }
+  void reset(std::uint32_t step);
 
   // A leaf that is no parameter: inputs, labels, masks.
-  Var constant(Tensor value, Sequences sequences = {}) {
-    return Var::constant(context_, std::move(value), std::move(sequences));
-  }
-  Var constant(const Ragged& ragged) { return Var::constant(context_, ragged); }
+  Var constant(Tensor value, Sequences sequences = {});
+  Var constant(const Ragged& ragged);
   // A leaf with a gradient that no receiver gets: for values that another process has computed.
-  Var input(Tensor value, Sequences sequences = {}) {
-    Var leaf(context_, std::move(value), true, std::move(sequences));
-    leaf.state_->stands_in = true;
-    return leaf;
-  }
+  Var input(Tensor value, Sequences sequences = {});
   // The value without its history.
-  Var detach(const Var& var) { return constant(var.value(), var.sequences()); }
+  Var detach(const Var& var);
   // The same variable, with rows that form other sequences: for operators that change their number.
-  Var with_sequences(Var var, Sequences sequences) {
-    var.state().sequences = std::move(sequences);
-    return var;
-  }
+  Var with_sequences(Var var, Sequences sequences);
 
   // Stops recording as long as the returned object lives.
-  detail::Paused no_gradient() { return detail::Paused(paused_); }
+  detail::Paused no_gradient();
   // Errors of operators name `layer` as long as the returned object lives. Modules call it.
-  detail::WithinLayer within(std::string_view layer) { return {layer_, layer}; }
+  detail::WithinLayer within(std::string_view layer);
 
   // Applies an operator, and records it if an input has a gradient. The result takes the sequences
   // of the first input that has some. Errors autograd.foreign_tape (an input is the result of
   // another tape), autograd.freed (an input from before backward or reset),
   // autograd.not_differentiable (before the operator runs), and the operator's.
   VarOutputs apply_all(const Operator& op, const Attributes& attributes,
-                       std::span<const Var> inputs) {
-    const detail::ExclusiveUse use(in_use_);
-    Tensors values(context_.heap());
-    values.reserve(inputs.size());
-    bool differentiable = false;
-    Sequences sequences;
-    for (const Var& input : inputs) {
-      values.push_back(input.defined() ? input.value() : Tensor());
-      if (!input.defined()) continue;
-      check_origin(op.name, input);
-      if (input.value().defined() && &input.value().heap() != &context_.heap())
-        refuse_foreign(op.name, values.size() - 1);
-      differentiable |= input.requires_gradient();
-      if (!sequences.defined()) sequences = input.sequences();
-    }
-    ++applied_;
-    if (differentiable) ++differentiable_;
-    const bool record = differentiable && recording();
-    if (record && op.gradient == nullptr)
-      fail(error_id::not_differentiable, op.name, "operator", "without a gradient",
-           "an operator with a gradient, or constant inputs (Tape::detach)");
-    const bool known = replay_ != nullptr && replay_->number == applied_ && replay_->unchanged();
-    const Outputs outputs = known ? replay_->outputs : detail::in_layer(layer_, [&] {
-      return run(context_, op, attributes, values, sequences);
-    });
-    if (options_.hook != nullptr) options_.hook->between();
-    if (latest_ != nullptr) *latest_ = op.composite ? Replay() : Replay(applied_, outputs);
-    if (options_.stop_at_non_finite)
-      check_finite(op.name, "", std::span(outputs).first(op.outputs));
-    VarOutputs results;
-    for (std::size_t i = 0; i < op.outputs; ++i) {
-      const bool rows_stay =
-          sequences.defined() && outputs[i].rank() > 0 && outputs[i].size(0) == sequences.rows();
-      results[i] = make_result(outputs[i], rows_stay ? sequences : Sequences(), record, i);
-    }
-    if (record) append(op, attributes, sequences, inputs, outputs, nullptr);
-    return results;
-  }
+                       std::span<const Var> inputs);
   // Returns the first output.
-  Var apply(const Operator& op, const Attributes& attributes, std::initializer_list<Var> inputs) {
-    return apply_all(op, attributes, std::span<const Var>(inputs.begin(), inputs.size()))[0];
-  }
+  Var apply(const Operator& op, const Attributes& attributes, std::initializer_list<Var> inputs);
 
   // Adds d(loss)/d(parameter), times `scale` (loss scaling), to the gradient of every parameter
   // that the loss depends on, and clears the recording. Errors autograd.not_scalar,
@@ -4373,39 +3428,9 @@ class Tape {
   // second backward), autograd.changed_in_place; tensor.shape, tensor.dtype (wrong gradients of an
   // operator). Wrong arguments change nothing; after any other error the recording is gone and
   // gradients may be incomplete.
-  void backward(const Var& loss, float scale = 1) {
-    if (loss.defined() && loss.value().elements() != 1)
-      fail(error_id::not_scalar, "Tape::backward", "loss", loss.value().describe(),
-           "one element, or the gradient of the result beside it");
-    backward(loss, loss.defined() ? Tensor::full(context_, loss.shape(), scale) : Tensor());
-  }
+  void backward(const Var& loss, float scale = 1);
   // The same for any result and its gradient, which has the result's shape.
-  void backward(const Var& result, const Tensor& gradient) {
-    if (!result.requires_gradient() || result.is_leaf()) {
-      if (result.defined()) check_origin("Tape::backward", result);
-      fail(error_id::no_gradient, "Tape::backward", "result",
-           "not computed from a parameter on this tape", "a result computed while recording");
-    }
-    check_origin("Tape::backward", result);
-    if (!gradient.defined())
-      fail(error_id::tensor_undefined, "Tape::backward", "gradient", "no tensor",
-           result.value().describe());
-    if (!is_floating(gradient.dtype()))
-      fail(error_id::tensor_dtype, "Tape::backward", "gradient", gradient.describe(),
-           "a floating type");
-    if (gradient.shape() != result.shape())
-      fail(error_id::tensor_shape, "Tape::backward", "gradient", gradient.describe(),
-           result.value().describe());
-    const detail::ExclusiveUse use(in_use_);
-    const FloatEnvironment environment;
-    const Finish finish{*this};
-    slots_[result.state_->slot].values = gradient;
-    while (!nodes_.empty()) {
-      differentiate(nodes_.back());
-      slots_.resize(nodes_.back().first_slot);
-      nodes_.pop_back();
-    }
-  }
+  void backward(const Var& result, const Tensor& gradient);
 
  private:
   template <class Function>
@@ -4422,10 +3447,13 @@ class Tape {
 
   using Replay = detail::Replay;
   // A function that backward runs again; see recompute().
+  // (A pointer and no virtual function: g++ guesses the target of a virtual call, and compiled
+  // attention for programs without it.)
   struct Recompute : Counted {
-    explicit Recompute(Heap& heap) : Counted(heap), sequences(heap) {}
+    using Run = Var (*)(Recompute& self, Tape& tape, std::span<const Var> inputs);
+    Recompute(Heap& heap, Run function) : Counted(heap), run(function), sequences(heap) {}
     virtual ~Recompute() = default;
-    virtual Var run(Tape& tape, std::span<const Var> inputs) = 0;
+    Run run;
     HeapVector<Sequences> sequences;  // the sequences of the inputs
     Replay replay;
   };
@@ -4444,171 +3472,32 @@ class Tape {
 
   struct Finish {  // a recording is differentiated once, even if backward fails
     Tape& tape;
-    ~Finish() {
-      tape.reset();
-      if (tape.counts_steps_) ++tape.options_.step;
-    }
+    ~Finish();
   };
 
-  [[noreturn]] static void refuse_foreign(std::string_view operation, std::size_t input) {
-    fail(error_id::tensor_foreign, operation, detail::input_name(input),
-         "a tensor of another context", "one of the tape's context");
-  }
+  [[noreturn]] static void refuse_foreign(std::string_view operation, std::size_t input);
 
-  void check_origin(std::string_view operation, const Var& var) const {
-    if (var.is_leaf()) return;
-    const bool own = var.state_->tape == this && var.state_->home == &context_;
-    if (own && var.state_->recording == recording_) return;
-    if (!own)
-      fail(error_id::foreign_tape, operation, "variable", "the result of another tape",
-           "one of this tape, or a constant (Tape::detach)");
-    fail(error_id::freed, operation, "variable", "of a recording that backward or reset has ended",
-         "one computed since, or a constant (Tape::detach)");
-  }
+  void check_origin(std::string_view operation, const Var& var) const;
 
-  void check_finite(std::string_view name, std::string_view way, std::span<const Tensor> tensors) {
-    for (const Tensor& tensor : tensors)
-      if (tensor.defined() && !operators().all_finite(context_, tensor))
-        fail(error_id::not_finite, std::string(name).append(way), "result",
-             tensor.describe() + " with NaN or infinity", "finite numbers");
-  }
+  void check_finite(std::string_view name, std::string_view way, std::span<const Tensor> tensors);
 
   // Output `index` of the node that is about to be appended. An unrecorded output is a constant.
-  Var make_result(Tensor value, Sequences sequences, bool record, std::size_t index) {
-    Var result(context_, std::move(value), record, std::move(sequences));
-    if (!record) return result;
-    result.state_->tape = this;
-    result.state_->recording = recording_;
-    result.state_->slot = slots_.size() + index;
-    return result;
-  }
+  Var make_result(Tensor value, Sequences sequences, bool record, std::size_t index);
 
   void append(const Operator& op, const Attributes& attributes, const Sequences& sequences,
-              std::span<const Var> inputs, const Outputs& outputs, Shared<Recompute> recompute) {
-    Heap& heap = context_.heap();
-    Node node{&op,
-              attributes,
-              sequences,
-              slots_.size(),
-              inputs.size(),
-              Tensors(heap),
-              HeapVector<std::uint64_t>(heap),
-              HeapVector<Target>(heap),
-              std::move(recompute)};
-    node.tensors.reserve(inputs.size() + op.outputs);
-    node.versions.reserve(inputs.size() + op.outputs);
-    node.targets.reserve(inputs.size());
-    const auto keep = [&node](const Tensor& tensor, bool whole) {
-      const bool kept = whole && tensor.defined();
-      node.tensors.push_back(kept ? tensor : tensor.outline());
-      node.versions.push_back(kept ? tensor.version() : 0);
-    };
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const Tensor none;
-      keep(inputs[i].defined() ? inputs[i].value() : none, (op.keeps_inputs >> i & 1) != 0);
-      Target target;
-      target.wanted = inputs[i].requires_gradient();
-      if (target.wanted && inputs[i].is_leaf())
-        target.leaf = inputs[i].state_;
-      else if (target.wanted)
-        target.slot = inputs[i].state_->slot;
-      node.targets.push_back(std::move(target));
-    }
-    for (std::size_t i = 0; i < op.outputs; ++i) keep(outputs[i], (op.keeps_outputs >> i & 1) != 0);
-    slots_.resize(slots_.size() + op.outputs);
-    nodes_.push_back(std::move(node));
-  }
+              std::span<const Var> inputs, const Outputs& outputs, Shared<Recompute> recompute);
 
   // Takes the gradients of a node's outputs and adds its inputs' gradients to their destinations.
-  void differentiate(Node& node) {
-    const std::size_t outputs = node.op->outputs;
-    std::array<Tensor, max_outputs> output_gradients;
-    bool any = false;
-    for (std::size_t i = 0; i < outputs; ++i) {
-      Gradient& slot = slots_[node.first_slot + i];
-      if (!slot.defined()) continue;
-      output_gradients[i] =
-          operators().to_dense(context_, slot, node.tensors[node.inputs + i].shape());
-      slot = {};
-      any = true;
-    }
-    if (!any) return;
-    for (std::size_t i = 0; i < node.tensors.size(); ++i)
-      if (node.tensors[i].defined() && node.tensors[i].version() != node.versions[i])
-        fail(error_id::changed_in_place, node.op->name,
-             i < node.inputs ? detail::input_name(i) : "output", "changed since",
-             "the value that backward needs (write to a copy)");
-
-    if (node.recompute != nullptr) return differentiate_again(node, output_gradients[0]);
-
-    HeapVector<Gradient> gradients(node.inputs, context_.heap());
-    std::array<bool, most_inputs> wanted{};
-    for (std::size_t i = 0; i < node.inputs; ++i) wanted[i] = node.targets[i].wanted;
-    const std::span<const Tensor> tensors(node.tensors);
-    const GradientCall call{context_,
-                            node.attributes,
-                            tensors.first(node.inputs),
-                            tensors.subspan(node.inputs),
-                            std::span<const Tensor>(output_gradients).first(outputs),
-                            node.sequences,
-                            std::span<const bool>(wanted).first(node.inputs),
-                            gradients,
-                            node.op->state};
-    node.op->gradient(call);
-    if (options_.hook != nullptr) options_.hook->between();
-    detail::check_gradients(node.op->name, call);
-    for (std::size_t i = 0; i < node.inputs; ++i) {
-      const Target& target = node.targets[i];
-      if (!target.wanted || !gradients[i].defined()) continue;
-      if (options_.stop_at_non_finite)
-        check_finite(node.op->name, " (backward)", {&gradients[i].values, 1});
-      const bool parameter = target.leaf != nullptr && !target.leaf->stands_in;
-      if (parameter && options_.receiver != nullptr) {
-        options_.receiver->receive(Var(target.leaf), std::move(gradients[i]));
-        continue;
-      }
-      if (gradients[i].stored)
-        fail(error_id::parallel_gradient, node.op->name, detail::input_name(i),
-             parameter ? "a parameter, without TapeOptions::receiver" : "the result of an operator",
-             "a parameter whose gradient ranks add up");
-      operators().accumulate(context_,
-                             target.leaf != nullptr ? target.leaf->gradient : slots_[target.slot],
-                             std::move(gradients[i]));
-    }
-  }
+  void differentiate(Node& node);
 
   // Runs the function again on a tape of its own, from its inputs, and differentiates that.
   // Gradients are added one by one to those already there: the same sums in the same order as
   // without recompute().
-  void differentiate_again(Node& node, const Tensor& gradient) {
-    Tape inner(context_, options_);
-    HeapVector<Var> leaves(context_.heap());
-    leaves.reserve(node.inputs);
-    for (std::size_t i = 0; i < node.inputs; ++i) leaves.push_back(input_again(node, i, leaves));
-    inner.replay_ = &node.recompute->replay;
-    const Var result = node.recompute->run(inner, leaves);
-    if (result.requires_gradient()) inner.backward(result, gradient);
-    for (std::size_t i = 0; i < node.inputs; ++i)
-      if (const Target& target = node.targets[i];
-          target.wanted && target.leaf == nullptr && leaves[i].gradient().defined())
-        slots_[target.slot] = std::move(leaves[i].state_->gradient);
-  }
+  void differentiate_again(Node& node, const Tensor& gradient);
 
   // Input i of a recomputed function: the parameter itself, or a leaf that stands for a result and
   // starts with its gradient.
-  Var input_again(const Node& node, std::size_t i, std::span<const Var> before) {
-    const Target& target = node.targets[i];
-    if (target.leaf != nullptr) return Var(target.leaf);
-    if (!node.tensors[i].defined()) return {};
-    for (std::size_t j = 0; target.wanted && j < i; ++j)
-      if (const Target& other = node.targets[j];
-          other.wanted && other.leaf == nullptr && other.slot == target.slot)
-        return before[j];
-    Var leaf(context_, node.tensors[i], target.wanted, node.recompute->sequences[i]);
-    leaf.state_->stands_in = true;
-    if (target.wanted) leaf.state_->gradient = std::move(slots_[target.slot]);
-    return leaf;
-  }
+  Var input_again(const Node& node, std::size_t i, std::span<const Var> before);
 
   Context& context_;
   TapeOptions options_;
@@ -4625,9 +3514,9 @@ class Tape {
   const Replay* replay_ = nullptr;    // while recompute() runs its function again
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
@@ -4647,8 +3536,10 @@ inline constexpr Operator recompute_operator{.name = "recompute",
 template <class Function>
 Var recompute(Tape& tape, std::span<const Var> inputs, Function function) {
   struct Again final : Tape::Recompute {
-    Again(Heap& heap, Function f) : Tape::Recompute(heap), function(std::move(f)) {}
-    Var run(Tape& inner, std::span<const Var> leaves) override { return function(inner, leaves); }
+    Again(Heap& heap, Function f) : Tape::Recompute(heap, &call), function(std::move(f)) {}
+    static Var call(Tape::Recompute& self, Tape& inner, std::span<const Var> leaves) {
+      return static_cast<Again&>(self).function(inner, leaves);
+    }
     Function function;
   };
   if (inputs.size() > detail::recompute_operator.max_inputs)
@@ -4681,7 +3572,7 @@ Var recompute(Tape& tape, std::span<const Var> inputs, Function function) {
   return result;
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 // ---- soma/ops/settings.hpp
 // The settings of the built-in operators: the arguments of a call beside tensors.
 
@@ -4689,7 +3580,7 @@ Var recompute(Tape& tape, std::span<const Var> inputs, Function function) {
 // Losses: a number for each row or element, and gradients. The caller computes their sum or mean in
 // the fixed order of reductions.
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // Row r: loss = (1 - smoothing) * (lse - x[label]) + smoothing * (lse - mean of x), with
 // lse = log sum exp x. Rows whose label is ignore_index have loss 0 and gradient 0. Labels are
@@ -4748,14 +3639,14 @@ struct LossKernels {
   void (*element_loss_backward)(const ElementLossArgs&) noexcept;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 // ---- soma/numeric/quantizer.hpp
 // Quantizer: format, rounding and scale of one role of a training run. Accumulation: how the
 // products of a sum are added.
 
 // ---- soma/numeric/scaling.hpp
-// Scaling: the scale that goes with a narrow format, as a value. One scale serves a granule (a
-// tensor, a row, a block).
+// Scaling: the scale that goes with a narrow format, as a value. One scale serves a scaling block
+// (a tensor, a row, a block).
 //
 // The stored scale determines everything: elements are encode(x * inverse) with inverse = 1 /
 // scale, and read as decode(code) * scale. Each of these operations is rounded once by IEEE
@@ -4781,7 +3672,7 @@ struct LossKernels {
 //   negative  values below zero become NaN in a format without sign (its smallest number where it
 //             has no NaN).
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // A finite nonzero magnitude as an integer times a power of two: significand * 2^exponent, where
 // bit 52 is the top bit of the significand.
@@ -4986,9 +3877,9 @@ constexpr float decode(const FloatFormat& format, std::uint32_t code) {
   return std::bit_cast<float>(sign | (static_cast<std::uint32_t>(top + 127) << 23) | fraction);
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 enum class Granularity : std::uint8_t { tensor, row, block_1x128, block_128x128, group_32 };
 enum class ScaleFormat : std::uint8_t {
@@ -5051,11 +3942,11 @@ struct Scaling {
 };
 
 // Columns and rows that one scale covers; 0 means all of them.
-struct Granule {
+struct ScalingBlock {
   std::size_t rows, columns;
 };
 
-constexpr Granule granule(Granularity granularity) {
+constexpr ScalingBlock scaling_block(Granularity granularity) {
   switch (granularity) {
     case Granularity::tensor:
       return {0, 0};
@@ -5079,7 +3970,7 @@ struct ScaleGrid {
 };
 
 constexpr ScaleGrid scale_grid(Granularity granularity, std::size_t rows, std::size_t columns) {
-  const Granule g = granule(granularity);
+  const ScalingBlock g = scaling_block(granularity);
   const auto parts = [](std::size_t extent, std::size_t each) {
     return each == 0 ? 1 : extent / each + (extent % each != 0 ? 1 : 0);
   };
@@ -5087,15 +3978,7 @@ constexpr ScaleGrid scale_grid(Granularity granularity, std::size_t rows, std::s
 }
 
 // Error scaling.invalid where a field is out of its range.
-inline const Scaling& validate(const Scaling& scaling, std::string_view operation) {
-  if (scaling.history < 1 || scaling.history > 4096)
-    fail(error_id::bad_scaling, operation, "scaling.history", std::to_string(scaling.history),
-         "1 to 4096");
-  if (scaling.margin < 0 || scaling.margin > 64)
-    fail(error_id::bad_scaling, operation, "scaling.margin", std::to_string(scaling.margin),
-         "0 to 64");
-  return scaling;
-}
+const Scaling& validate(const Scaling& scaling, std::string_view operation);
 
 namespace detail {
 
@@ -5117,80 +4000,35 @@ constexpr float largest_scale(float largest) {
 
 }  // namespace detail
 
-// The scale for a granule whose largest finite magnitude is `amax`; 1 if `amax` is 0. The scale
-// lies between 2^-126 and 2^126, so that the scale and its inverse are normal numbers, and
+// The scale for a scaling block whose largest finite magnitude is `amax`; 1 if `amax` is 0. The
+// scale lies between 2^-126 and 2^126, so that the scale and its inverse are normal numbers, and
 // `largest` times the scale is finite: magnitudes close to 2^128 saturate.
 //   fp32          amax / largest * 2^margin, rounded to nearest
 //   power_of_two  the smallest power of two that brings amax to the largest number or below, times
 //                 2^margin
 //   mx            2^(floor(log2(amax)) - emax + margin), the rule of OCP Microscaling 1.0 section
 //                 6.3; values of up to twice 2^emax then meet a smaller largest number and saturate
-inline float scale_for(const Scaling& scaling, const FloatFormat& format, float amax) {
-  if (!(amax > 0)) return 1.0f;
-  const float largest = decode(format, format.max_finite_code());
-  int exponent = 0;
-  switch (scaling.format) {
-    case ScaleFormat::fp32: {
-      // The quotient of two fp32 numbers in fp64 is never within 2^-53 of a tie of fp32, so the
-      // second rounding is exact.
-      const auto margin = static_cast<double>(detail::two_to(scaling.margin));
-      const double scale = static_cast<double>(amax) / static_cast<double>(largest) * margin;
-      return (std::min)(static_cast<float>((std::clamp)(scale, 0x1p-126, 0x1p126)),
-                        detail::largest_scale(largest));
-    }
-    case ScaleFormat::power_of_two:
-      exponent = detail::exponent_of(amax) - detail::exponent_of(largest);
-      if (unpack(amax).magnitude.significand > unpack(largest).magnitude.significand) ++exponent;
-      break;
-    case ScaleFormat::mx:
-      exponent = detail::exponent_of(amax) - format.max_exponent();
-      break;
-  }
-  return detail::two_to(
-      (std::clamp)(exponent + scaling.margin, -126, detail::largest_scale_exponent(largest)));
-}
+float scale_for(const Scaling& scaling, const FloatFormat& format, float amax);
 
-// The amax values of the last `scaling.history` steps for one granule, and the scale that they
-// give: the delayed policy. The history starts empty; the scale is 1 until an amax is known.
+// The amax values of the last `scaling.history` steps for one scaling block, and the scale that
+// they give: the delayed policy. The history starts empty; the scale is 1 until an amax is known.
 class AmaxHistory {
  public:
-  explicit AmaxHistory(const Scaling& scaling, const FloatFormat& format)
-      : scaling_(validate(scaling, "AmaxHistory")), format_(validate(format, "AmaxHistory")) {
-    values_.reserve(static_cast<std::size_t>(scaling.history));
-  }
+  explicit AmaxHistory(const Scaling& scaling, const FloatFormat& format);
 
   // Adds the amax of the step that has ended. A full window drops its oldest value.
-  void push(float amax) {
-    const auto window = static_cast<std::size_t>(scaling_.history);
-    if (values_.size() < window)
-      values_.push_back(amax);
-    else
-      values_[next_ % window] = amax;
-    ++next_;
-  }
+  void push(float amax);
 
   // The largest finite magnitude in the history; 0 if there is none.
-  float amax() const {
-    float largest = 0;
-    for (const float value : values_)
-      if (value <= (std::numeric_limits<float>::max)()) largest = (std::max)(largest, value);
-    return largest;
-  }
+  float amax() const;
   // True if scale() is based on data. Zeros and NaN give no information: the next values may have
   // any magnitude.
-  bool known() const { return amax() > 0; }
-  float scale() const { return scale_for(scaling_, format_, amax()); }
+  bool known() const;
+  float scale() const;
 
   // The values of the history, oldest first: pushed into an empty history they give the same
   // history.
-  std::vector<float> values() const {
-    std::vector<float> result;
-    const std::size_t first =
-        values_.size() < static_cast<std::size_t>(scaling_.history) ? 0 : next_ % values_.size();
-    for (std::size_t i = 0; i < values_.size(); ++i)
-      result.push_back(values_[(first + i) % values_.size()]);
-    return result;
-  }
+  std::vector<float> values() const;
 
  private:
   Scaling scaling_;
@@ -5199,9 +4037,9 @@ class AmaxHistory {
   std::size_t next_ = 0;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // The conversion of numbers to a narrow format.
 struct Quantizer {
@@ -5233,13 +4071,13 @@ struct Accumulation {
   friend constexpr bool operator==(const Accumulation&, const Accumulation&) = default;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 // ---- soma/ops/fields.hpp
 // Lists the fields of operators' settings: one function fields(visitor, settings) beside each
 // struct of settings. Graphs of calls are compared, written and read field by field, never as
 // bytes, because structs have gaps between members and contain pointers.
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 enum class FieldUse : std::uint8_t {
   key,       // another value is another instruction stream
@@ -5282,7 +4120,7 @@ class FieldVisitor {
     visit(name, value, FieldUse::factor);
   }
   // The address of an object of the caller's, which is valid during the call only.
-  void pointer(std::string_view name, const void* address) { found_pointer(name, address); }
+  void pointer(std::string_view name, const void* address);
 
  protected:
   ~FieldVisitor() = default;
@@ -5312,78 +4150,29 @@ class FieldVisitor {
     }
   }
   // A result type that may be left to the operator: not set is 255.
-  void visit(std::string_view name, std::optional<DType>& value, FieldUse use) {
-    std::uint8_t number = value ? static_cast<std::uint8_t>(*value) : std::uint8_t{255};
-    found({name, use, Field::Kind::unsigned_integer, 1, &number});
-    value =
-        number < dtypes.size() ? std::optional<DType>(static_cast<DType>(number)) : std::nullopt;
-  }
-  void visit(std::string_view name, Shape& value, FieldUse use) {
-    std::array<std::size_t, max_rank> sizes{};
-    std::size_t rank = value.rank();
-    for (std::size_t i = 0; i < rank; ++i) sizes[i] = value[i];
-    enter(name);
-    found({"rank", use, Field::Kind::unsigned_integer, sizeof rank, &rank});
-    for (std::size_t& size : sizes)
-      found({"size", use, Field::Kind::unsigned_integer, sizeof size, &size});
-    leave();
-    if (rank <= sizes.size()) value = Shape(std::span<const std::size_t>(sizes.data(), rank));
-  }
+  void visit(std::string_view name, std::optional<DType>& value, FieldUse use);
+  void visit(std::string_view name, Shape& value, FieldUse use);
 };
 
 // ---- parts of settings
 
-inline void fields(FieldVisitor& visitor, Draw& draw) {
-  visitor.run_time("seed", draw.seed);
-  visitor.key("stream", draw.stream);
-  visitor.run_time("step", draw.step);
-  visitor.run_time("index", draw.index);
-}
-inline void fields(FieldVisitor& visitor, Rounding& rounding) {
-  visitor.key("mode", rounding.mode);
-  visitor.key("random_bits", rounding.random_bits);
-  visitor.key("draws", rounding.draws);
-}
-inline void fields(FieldVisitor& visitor, FloatFormat& format) {
-  visitor.key("exponent_bits", format.exponent_bits);
-  visitor.key("mantissa_bits", format.mantissa_bits);
-  visitor.key("bias", format.bias);
-  visitor.key("specials", format.specials);
-  visitor.key("is_signed", format.is_signed);
-  visitor.key("subnormals", format.subnormals);
-  visitor.key("overflow", format.overflow);
-}
-inline void fields(FieldVisitor& visitor, Scaling& scaling) {
-  visitor.key("policy", scaling.policy);
-  visitor.key("granularity", scaling.granularity);
-  visitor.key("format", scaling.format);
-  visitor.key("history", scaling.history);
-  visitor.key("margin", scaling.margin);
-}
-inline void fields(FieldVisitor& visitor, Quantizer& quantizer) {
-  visitor.key("format", quantizer.format);
-  visitor.key("rounding", quantizer.rounding);
-  visitor.key("scaling", quantizer.scaling);
-}
-inline void fields(FieldVisitor& visitor, Accumulation& accumulation) {
-  visitor.key("format", accumulation.format);
-  visitor.key("chunk", accumulation.chunk);
-  visitor.key("promote", accumulation.promote);
-}
+void fields(FieldVisitor& visitor, Draw& draw);
+void fields(FieldVisitor& visitor, Rounding& rounding);
+void fields(FieldVisitor& visitor, FloatFormat& format);
+void fields(FieldVisitor& visitor, Scaling& scaling);
+void fields(FieldVisitor& visitor, Quantizer& quantizer);
+void fields(FieldVisitor& visitor, Accumulation& accumulation);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // The elements of a site that are dropped.
 struct DropoutSetting {
   float probability = 0;  // 0 to below 1
   Draw draw{};            // seed, stream and step; the index is the element's own
 };
-inline void fields(FieldVisitor& visitor, DropoutSetting& setting) {
-  visitor.key("probability", setting.probability);
-  visitor.key("draw", setting.draw);
-}
+void fields(FieldVisitor& visitor, DropoutSetting& setting);
 
 struct LinearSetting {
   Activation activation = Activation::none;
@@ -5392,14 +4181,7 @@ struct LinearSetting {
   std::optional<DType> output{};        // the result's type; none: the type of x
   Accumulation accumulation{};          // for the products forward and backward
 };
-inline void fields(FieldVisitor& visitor, LinearSetting& setting) {
-  visitor.key("activation", setting.activation);
-  visitor.key("dropout", setting.dropout);
-  visitor.key("x_scale", setting.x_scale);
-  visitor.key("weight_scale", setting.weight_scale);
-  visitor.key("output", setting.output);
-  visitor.key("accumulation", setting.accumulation);
-}
+void fields(FieldVisitor& visitor, LinearSetting& setting);
 
 struct LinearFormats;  // ops/product_formats.hpp
 
@@ -5412,14 +4194,7 @@ struct QuantizedLinearSetting {
   bool training = false;             // amax is remembered
   bool record = false;               // and operands for the gradient
 };
-inline void fields(FieldVisitor& visitor, QuantizedLinearSetting& setting) {
-  visitor.key("activation", setting.activation);
-  visitor.key("dropout", setting.dropout);
-  visitor.pointer("formats", setting.formats);
-  visitor.run_time("step", setting.step);
-  visitor.key("training", setting.training);
-  visitor.key("record", setting.record);
-}
+void fields(FieldVisitor& visitor, QuantizedLinearSetting& setting);
 
 // A stored value q of an int8 or uint8 operand stands for (q - zero_point) * scale; a stored value
 // q of a floating type stands for q * scale.
@@ -5427,10 +4202,7 @@ struct Quantization {
   float scale = 1;
   std::int32_t zero_point = 0;
 };
-inline void fields(FieldVisitor& visitor, Quantization& setting) {
-  visitor.key("scale", setting.scale);
-  visitor.key("zero_point", setting.zero_point);
-}
+void fields(FieldVisitor& visitor, Quantization& setting);
 
 struct MatmulSetting {
   bool transpose_a = false, transpose_b = false;  // a is [..., K, M], b is [N, K]
@@ -5445,16 +4217,7 @@ struct MatmulSetting {
   float* factor = nullptr;
   Accumulation accumulation{};  // also for the gradient's products
 };
-inline void fields(FieldVisitor& visitor, MatmulSetting& setting) {
-  visitor.key("transpose_a", setting.transpose_a);
-  visitor.key("transpose_b", setting.transpose_b);
-  visitor.key("over_rows", setting.over_rows);
-  visitor.key("a", setting.a);
-  visitor.key("b", setting.b);
-  visitor.key("output", setting.output);
-  visitor.pointer("factor", setting.factor);
-  visitor.key("accumulation", setting.accumulation);
-}
+void fields(FieldVisitor& visitor, MatmulSetting& setting);
 
 struct AttentionSetting {
   std::size_t heads = 1;
@@ -5464,44 +4227,29 @@ struct AttentionSetting {
   bool first_rows = false;
   bool causal = false;  // row i of a sequence sees rows 0 to i alone
 };
-inline void fields(FieldVisitor& visitor, AttentionSetting& setting) {
-  visitor.key("heads", setting.heads);
-  visitor.key("dropout", setting.dropout);
-  visitor.key("first_rows", setting.first_rows);
-  visitor.key("causal", setting.causal);
-}
+void fields(FieldVisitor& visitor, AttentionSetting& setting);
 
 struct EmbeddingSetting {
   bool dense_gradient = false;  // true: the gradient has all rows, mostly zeros
 };
-inline void fields(FieldVisitor& visitor, EmbeddingSetting& setting) {
-  visitor.key("dense_gradient", setting.dense_gradient);
-}
+void fields(FieldVisitor& visitor, EmbeddingSetting& setting);
 
 struct NormSetting {
   float epsilon = 1e-5f;
   bool rms = false;
 };
-inline void fields(FieldVisitor& visitor, NormSetting& setting) {
-  visitor.key("epsilon", setting.epsilon);
-  visitor.key("rms", setting.rms);
-}
+void fields(FieldVisitor& visitor, NormSetting& setting);
 
 struct SoftmaxSetting {
   bool logarithm = false;
 };
-inline void fields(FieldVisitor& visitor, SoftmaxSetting& setting) {
-  visitor.key("logarithm", setting.logarithm);
-}
+void fields(FieldVisitor& visitor, SoftmaxSetting& setting);
 
 struct ReduceSetting {
   std::uint32_t dimensions = ~std::uint32_t{0};  // bit i: dimension i is summed; all by default
   bool mean = false;
 };
-inline void fields(FieldVisitor& visitor, ReduceSetting& setting) {
-  visitor.key("dimensions", setting.dimensions);
-  visitor.key("mean", setting.mean);
-}
+void fields(FieldVisitor& visitor, ReduceSetting& setting);
 
 enum class LossReduction : std::uint8_t { mean, sum, none };
 
@@ -5513,12 +4261,7 @@ struct CrossEntropySetting {
   // get the whole batch's number.
   double denominator = 0;
 };
-inline void fields(FieldVisitor& visitor, CrossEntropySetting& setting) {
-  visitor.key("reduction", setting.reduction);
-  visitor.key("label_smoothing", setting.label_smoothing);
-  visitor.key("ignore_index", setting.ignore_index);
-  visitor.run_time("denominator", setting.denominator);
-}
+void fields(FieldVisitor& visitor, CrossEntropySetting& setting);
 
 struct ElementLossSetting {
   ElementLoss loss = ElementLoss::squared_error;
@@ -5527,69 +4270,41 @@ struct ElementLossSetting {
   double denominator = 0;
   float parameter = 1;  // for losses that have a parameter (kernels/loss/args.hpp)
 };
-inline void fields(FieldVisitor& visitor, ElementLossSetting& setting) {
-  visitor.key("loss", setting.loss);
-  visitor.key("reduction", setting.reduction);
-  visitor.run_time("denominator", setting.denominator);
-  visitor.key("parameter", setting.parameter);
-}
+void fields(FieldVisitor& visitor, ElementLossSetting& setting);
 
 struct ConvolutionSetting {
   std::size_t stride_height = 1, stride_width = 1;
   std::size_t pad_height = 0, pad_width = 0;  // zeros on each side
 };
-inline void fields(FieldVisitor& visitor, ConvolutionSetting& setting) {
-  visitor.key("stride_height", setting.stride_height);
-  visitor.key("stride_width", setting.stride_width);
-  visitor.key("pad_height", setting.pad_height);
-  visitor.key("pad_width", setting.pad_width);
-}
+void fields(FieldVisitor& visitor, ConvolutionSetting& setting);
 
 struct MaxPoolSetting {
   std::size_t kernel_height = 2, kernel_width = 2;
   ConvolutionSetting steps{.stride_height = 2, .stride_width = 2};
 };
-inline void fields(FieldVisitor& visitor, MaxPoolSetting& setting) {
-  visitor.key("kernel_height", setting.kernel_height);
-  visitor.key("kernel_width", setting.kernel_width);
-  visitor.key("steps", setting.steps);
-}
+void fields(FieldVisitor& visitor, MaxPoolSetting& setting);
 
 struct ReshapeSetting {
   Shape shape;
 };
-inline void fields(FieldVisitor& visitor, ReshapeSetting& setting) {
-  visitor.key("shape", setting.shape);
-}
+void fields(FieldVisitor& visitor, ReshapeSetting& setting);
 
 struct TransposeSetting {
   std::size_t a = 0, b = 1;
 };
-inline void fields(FieldVisitor& visitor, TransposeSetting& setting) {
-  visitor.key("a", setting.a);
-  visitor.key("b", setting.b);
-}
+void fields(FieldVisitor& visitor, TransposeSetting& setting);
 
 struct SliceSetting {
   std::size_t dimension = 0, begin = 0, end = to_end, step = 1;
 };
-inline void fields(FieldVisitor& visitor, SliceSetting& setting) {
-  visitor.key("dimension", setting.dimension);
-  visitor.key("begin", setting.begin);
-  visitor.key("end", setting.end);
-  visitor.key("step", setting.step);
-}
+void fields(FieldVisitor& visitor, SliceSetting& setting);
 
 struct CastSetting {
   DType dtype = DType::fp32;
   Rounding rounding{};
   Draw draw{};  // for stochastic rounding: element i, row-major, draws at draw.index + i
 };
-inline void fields(FieldVisitor& visitor, CastSetting& setting) {
-  visitor.key("dtype", setting.dtype);
-  visitor.key("rounding", setting.rounding);
-  visitor.key("draw", setting.draw);
-}
+void fields(FieldVisitor& visitor, CastSetting& setting);
 
 // Numbers of a narrow format with their scales, as an operand of a matrix product
 // (ops/product/quantize.hpp).
@@ -5604,13 +4319,7 @@ struct QuantizeSetting {
   float scale = 1;  // ScalePolicy::delayed
   Draw draw{};      // for stochastic rounding; the index is the element's own
 };
-inline void fields(FieldVisitor& visitor, QuantizeSetting& setting) {
-  visitor.key("quantizer", setting.quantizer);
-  visitor.key("along_rows", setting.along_rows);
-  visitor.key("parameter", setting.parameter);
-  visitor.run_time("scale", setting.scale);
-  visitor.key("draw", setting.draw);
-}
+void fields(FieldVisitor& visitor, QuantizeSetting& setting);
 
 // Optimizer steps. Stochastic rounding of a stored number draws at parameter_index(row, column) of
 // the parameter as a matrix, on the streams stream, stream + 1 and stream + 2 for the weight and
@@ -5623,21 +4332,7 @@ struct SgdSetting {
   std::uint64_t seed = 0;
   std::uint32_t stream = 0, step = 0;
 };
-inline void fields(FieldVisitor& visitor, SgdSetting& setting) {
-  visitor.run_time("rate", setting.rate);
-  visitor.key("momentum", setting.momentum);
-  visitor.key("dampening", setting.dampening);
-  visitor.key("weight_decay", setting.weight_decay);
-  visitor.factor("gradient_factor", setting.gradient_factor);
-  visitor.key("nesterov", setting.nesterov);
-  visitor.key("first_step", setting.first_step);
-  visitor.key("first_row", setting.first_row);
-  visitor.key("weight", setting.weight);
-  visitor.key("state", setting.state);
-  visitor.run_time("seed", setting.seed);
-  visitor.key("stream", setting.stream);
-  visitor.run_time("step", setting.step);
-}
+void fields(FieldVisitor& visitor, SgdSetting& setting);
 
 struct AdamSetting {
   float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
@@ -5649,24 +4344,7 @@ struct AdamSetting {
   std::uint64_t seed = 0;
   std::uint32_t stream = 0, step = 0;
 };
-inline void fields(FieldVisitor& visitor, AdamSetting& setting) {
-  visitor.key("beta1", setting.beta1);
-  visitor.key("beta2", setting.beta2);
-  visitor.key("epsilon", setting.epsilon);
-  visitor.key("one_minus_beta1", setting.one_minus_beta1);
-  visitor.key("one_minus_beta2", setting.one_minus_beta2);
-  visitor.run_time("decay_factor", setting.decay_factor);
-  visitor.run_time("step_size", setting.step_size);
-  visitor.run_time("inverse_root_correction2", setting.inverse_root_correction2);
-  visitor.factor("gradient_factor", setting.gradient_factor);
-  visitor.key("coupled_decay", setting.coupled_decay);
-  visitor.key("first_row", setting.first_row);
-  visitor.key("weight", setting.weight);
-  visitor.key("state", setting.state);
-  visitor.run_time("seed", setting.seed);
-  visitor.key("stream", setting.stream);
-  visitor.run_time("step", setting.step);
-}
+void fields(FieldVisitor& visitor, AdamSetting& setting);
 
 struct LambSetting {
   float rate = 0, beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-6f, weight_decay = 0;
@@ -5676,231 +4354,101 @@ struct LambSetting {
   std::uint64_t seed = 0;
   std::uint32_t stream = 0, step = 0;
 };
-inline void fields(FieldVisitor& visitor, LambSetting& setting) {
-  visitor.run_time("rate", setting.rate);
-  visitor.key("beta1", setting.beta1);
-  visitor.key("beta2", setting.beta2);
-  visitor.key("epsilon", setting.epsilon);
-  visitor.key("weight_decay", setting.weight_decay);
-  visitor.key("one_minus_beta1", setting.one_minus_beta1);
-  visitor.key("one_minus_beta2", setting.one_minus_beta2);
-  visitor.run_time("inverse_correction1", setting.inverse_correction1);
-  visitor.run_time("inverse_root_correction2", setting.inverse_root_correction2);
-  visitor.factor("gradient_factor", setting.gradient_factor);
-  visitor.key("weight", setting.weight);
-  visitor.key("state", setting.state);
-  visitor.run_time("seed", setting.seed);
-  visitor.key("stream", setting.stream);
-  visitor.run_time("step", setting.step);
-}
+void fields(FieldVisitor& visitor, LambSetting& setting);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // ---- element by element
 
-inline Var neg(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::negate), {}, {x});
-}
-inline Var abs(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::absolute), {}, {x});
-}
-inline Var square(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::square), {}, {x});
-}
-inline Var sqrt(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::square_root), {}, {x});
-}
-inline Var reciprocal(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::reciprocal), {}, {x});
-}
-inline Var exp(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::exponential), {}, {x});
-}
-inline Var log(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::logarithm), {}, {x});
-}
-inline Var sin(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::sine), {}, {x});
-}
-inline Var cos(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::cosine), {}, {x});
-}
-inline Var relu(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::relu), {}, {x});
-}
-inline Var gelu(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::gelu), {}, {x});
-}
-inline Var gelu_tanh(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::gelu_tanh), {}, {x});
-}
-inline Var tanh(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::tanh), {}, {x});
-}
-inline Var sigmoid(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::sigmoid), {}, {x});
-}
-inline Var silu(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::silu), {}, {x});
-}
-inline Var softplus(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::softplus), {}, {x});
-}
-inline Var gelu_sigmoid(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::gelu_sigmoid), {}, {x});
-}
-inline Var gelu_clipped(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::gelu_clipped), {}, {x});
-}
-inline Var mish(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::mish), {}, {x});
-}
-inline Var leaky_relu(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::leaky_relu), {}, {x});
-}
-inline Var relu6(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::relu6), {}, {x});
-}
-inline Var relu_squared(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::relu_squared), {}, {x});
-}
-inline Var laplace(Tape& tape, const Var& x) {
-  return tape.apply(tape.operators().of(Unary::laplace), {}, {x});
-}
+Var neg(Tape& tape, const Var& x);
+Var abs(Tape& tape, const Var& x);
+Var square(Tape& tape, const Var& x);
+Var sqrt(Tape& tape, const Var& x);
+Var reciprocal(Tape& tape, const Var& x);
+Var exp(Tape& tape, const Var& x);
+Var log(Tape& tape, const Var& x);
+Var sin(Tape& tape, const Var& x);
+Var cos(Tape& tape, const Var& x);
+Var relu(Tape& tape, const Var& x);
+Var gelu(Tape& tape, const Var& x);
+Var gelu_tanh(Tape& tape, const Var& x);
+Var tanh(Tape& tape, const Var& x);
+Var sigmoid(Tape& tape, const Var& x);
+Var silu(Tape& tape, const Var& x);
+Var softplus(Tape& tape, const Var& x);
+Var gelu_sigmoid(Tape& tape, const Var& x);
+Var gelu_clipped(Tape& tape, const Var& x);
+Var mish(Tape& tape, const Var& x);
+Var leaky_relu(Tape& tape, const Var& x);
+Var relu6(Tape& tape, const Var& x);
+Var relu_squared(Tape& tape, const Var& x);
+Var laplace(Tape& tape, const Var& x);
 
 // With broadcasting.
-inline Var add(Tape& tape, const Var& a, const Var& b) {
-  return tape.apply(tape.operators().of(Binary::add), {}, {a, b});
-}
-inline Var sub(Tape& tape, const Var& a, const Var& b) {
-  return tape.apply(tape.operators().of(Binary::subtract), {}, {a, b});
-}
-inline Var mul(Tape& tape, const Var& a, const Var& b) {
-  return tape.apply(tape.operators().of(Binary::multiply), {}, {a, b});
-}
-inline Var div(Tape& tape, const Var& a, const Var& b) {
-  return tape.apply(tape.operators().of(Binary::divide), {}, {a, b});
-}
+Var add(Tape& tape, const Var& a, const Var& b);
+Var sub(Tape& tape, const Var& a, const Var& b);
+Var mul(Tape& tape, const Var& a, const Var& b);
+Var div(Tape& tape, const Var& a, const Var& b);
 // maximum and minimum: the gradient goes to the chosen input; if both inputs are equal, to the
 // first.
-inline Var maximum(Tape& tape, const Var& a, const Var& b) {
-  return tape.apply(tape.operators().of(Binary::maximum), {}, {a, b});
-}
-inline Var minimum(Tape& tape, const Var& a, const Var& b) {
-  return tape.apply(tape.operators().of(Binary::minimum), {}, {a, b});
-}
+Var maximum(Tape& tape, const Var& a, const Var& b);
+Var minimum(Tape& tape, const Var& a, const Var& b);
 
 // The setting of a dropout site on this tape: its seed and step, or no dropout if the tape is not
 // training.
-inline DropoutSetting dropout_setting(const Tape& tape, float probability, std::uint32_t stream) {
-  if (!tape.options().training) return {};
-  return {probability,
-          {.seed = tape.options().seed, .stream = stream, .step = tape.options().step}};
-}
+DropoutSetting dropout_setting(const Tape& tape, float probability, std::uint32_t stream);
 // Each site has a stream of its own: stream_id(module path, "dropout").
-inline Var dropout(Tape& tape, const Var& x, float probability, std::uint32_t stream) {
-  const DropoutSetting setting = dropout_setting(tape, probability, stream);
-  return setting.probability == 0 ? x : tape.apply(*tape.operators().dropout, setting, {x});
-}
+Var dropout(Tape& tape, const Var& x, float probability, std::uint32_t stream);
 
 // ---- products
 
-inline Var matmul(Tape& tape, const Var& a, const Var& b, const MatmulSetting& setting = {}) {
-  return tape.apply(*tape.operators().matmul, setting, {a, b});
-}
+Var matmul(Tape& tape, const Var& a, const Var& b, const MatmulSetting& setting = {});
 // dropout(activation(x weight^T + bias)) + residual. bias and residual are optional.
-inline Var linear(Tape& tape, const Var& x, const Var& weight, const Var& bias = {},
-                  const LinearSetting& setting = {}, const Var& residual = {}) {
-  return tape.apply(*tape.operators().linear, setting, {x, weight, bias, residual});
-}
-inline Var conv2d(Tape& tape, const Var& x, const Var& weight, const Var& bias = {},
-                  const ConvolutionSetting& setting = {}) {
-  return tape.apply(*tape.operators().convolution, setting, {x, weight, bias});
-}
-inline Var max_pool2d(Tape& tape, const Var& x, const MaxPoolSetting& setting = {}) {
-  return tape.apply(*tape.operators().max_pool, setting, {x});
-}
+Var linear(Tape& tape, const Var& x, const Var& weight, const Var& bias = {},
+           const LinearSetting& setting = {}, const Var& residual = {});
+Var conv2d(Tape& tape, const Var& x, const Var& weight, const Var& bias = {},
+           const ConvolutionSetting& setting = {});
+Var max_pool2d(Tape& tape, const Var& x, const MaxPoolSetting& setting = {});
 // `qkv` holds keys and values alone if `queries` are given. `mask` has a flag for each query and
 // key of a sequence (ops/attention/attention.hpp).
-inline Var attention(Tape& tape, const Var& qkv, const AttentionSetting& setting,
-                     const Var& queries = {}, const Var& mask = {}) {
-  const Var y = tape.apply(*tape.operators().attention, setting, {qkv, queries, mask});
-  return setting.first_rows ? tape.with_sequences(y, qkv.sequences().summary(tape.context())) : y;
-}
+Var attention(Tape& tape, const Var& qkv, const AttentionSetting& setting, const Var& queries = {},
+              const Var& mask = {});
 
 // ---- rows
 
-inline Var embedding(Tape& tape, const Var& table, const Var& ids,
-                     const EmbeddingSetting& setting = {}) {
-  return tape.apply(*tape.operators().embedding, setting, {table, ids});
-}
-inline Var layer_norm(Tape& tape, const Var& x, const Var& gamma, const Var& beta,
-                      float epsilon = 1e-5f) {
-  return tape.apply(*tape.operators().norm, NormSetting{epsilon, false}, {x, gamma, beta});
-}
-inline Var rms_norm(Tape& tape, const Var& x, const Var& gamma, float epsilon = 1e-5f) {
-  return tape.apply(*tape.operators().norm, NormSetting{epsilon, true}, {x, gamma});
-}
-inline Var softmax(Tape& tape, const Var& x) {
-  return tape.apply(*tape.operators().softmax, SoftmaxSetting{false}, {x});
-}
-inline Var log_softmax(Tape& tape, const Var& x) {
-  return tape.apply(*tape.operators().softmax, SoftmaxSetting{true}, {x});
-}
+Var embedding(Tape& tape, const Var& table, const Var& ids, const EmbeddingSetting& setting = {});
+Var layer_norm(Tape& tape, const Var& x, const Var& gamma, const Var& beta, float epsilon = 1e-5f);
+Var rms_norm(Tape& tape, const Var& x, const Var& gamma, float epsilon = 1e-5f);
+Var softmax(Tape& tape, const Var& x);
+Var log_softmax(Tape& tape, const Var& x);
 
 // ---- losses and reductions
 
-inline Var cross_entropy(Tape& tape, const Var& logits, const Var& labels,
-                         const CrossEntropySetting& setting = {}) {
-  return tape.apply(*tape.operators().cross_entropy, setting, {logits, labels});
-}
-inline Var mse_loss(Tape& tape, const Var& x, const Var& target,
-                    LossReduction reduction = LossReduction::mean) {
-  return tape.apply(*tape.operators().element_loss,
-                    ElementLossSetting{ElementLoss::squared_error, reduction, 0}, {x, target});
-}
-inline Var binary_cross_entropy_with_logits(Tape& tape, const Var& x, const Var& target,
-                                            LossReduction reduction = LossReduction::mean) {
-  return tape.apply(*tape.operators().element_loss,
-                    ElementLossSetting{ElementLoss::binary_cross_entropy_logits, reduction, 0},
-                    {x, target});
-}
+Var cross_entropy(Tape& tape, const Var& logits, const Var& labels,
+                  const CrossEntropySetting& setting = {});
+Var mse_loss(Tape& tape, const Var& x, const Var& target,
+             LossReduction reduction = LossReduction::mean);
+Var binary_cross_entropy_with_logits(Tape& tape, const Var& x, const Var& target,
+                                     LossReduction reduction = LossReduction::mean);
 // Over all dimensions, or over the dimensions whose bits are set.
-inline Var sum(Tape& tape, const Var& x, std::uint32_t dimensions = ~std::uint32_t{0}) {
-  return tape.apply(*tape.operators().reduce, ReduceSetting{dimensions, false}, {x});
-}
-inline Var mean(Tape& tape, const Var& x, std::uint32_t dimensions = ~std::uint32_t{0}) {
-  return tape.apply(*tape.operators().reduce, ReduceSetting{dimensions, true}, {x});
-}
+Var sum(Tape& tape, const Var& x, std::uint32_t dimensions = ~std::uint32_t{0});
+Var mean(Tape& tape, const Var& x, std::uint32_t dimensions = ~std::uint32_t{0});
 
 // ---- choosing and arranging
 
-inline Var reshape(Tape& tape, const Var& x, const Shape& shape) {
-  return tape.apply(*tape.operators().reshape, ReshapeSetting{shape}, {x});
-}
-inline Var transpose(Tape& tape, const Var& x, std::size_t a, std::size_t b) {
-  return tape.apply(*tape.operators().transpose, TransposeSetting{a, b}, {x});
-}
-inline Var slice(Tape& tape, const Var& x, std::size_t dimension, std::size_t begin,
-                 std::size_t end = to_end, std::size_t step = 1) {
-  return tape.apply(*tape.operators().slice, SliceSetting{dimension, begin, end, step}, {x});
-}
-inline Var concatenate(Tape& tape, std::initializer_list<Var> parts, std::size_t dimension) {
-  return tape.apply(*tape.operators().concatenate, dimension, parts);
-}
+Var reshape(Tape& tape, const Var& x, const Shape& shape);
+Var transpose(Tape& tape, const Var& x, std::size_t a, std::size_t b);
+Var slice(Tape& tape, const Var& x, std::size_t dimension, std::size_t begin,
+          std::size_t end = to_end, std::size_t step = 1);
+Var concatenate(Tape& tape, std::initializer_list<Var> parts, std::size_t dimension);
 // The first row of each sequence: [rows, C] to [sequences, C].
-inline Var sequence_first(Tape& tape, const Var& x) {
-  const Var y = tape.apply(*tape.operators().sequence_first, {}, {x});
-  return tape.with_sequences(y, x.sequences().summary(tape.context()));
-}
-inline Var cast(Tape& tape, const Var& x, DType dtype, const Rounding& rounding = {},
-                const Draw& draw = {}) {
-  return tape.apply(*tape.operators().cast, CastSetting{dtype, rounding, draw}, {x});
-}
+Var sequence_first(Tape& tape, const Var& x);
+Var cast(Tape& tape, const Var& x, DType dtype, const Rounding& rounding = {},
+         const Draw& draw = {});
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 // ---- soma/ops/elementwise.hpp
 // Custom element-wise operators: y = f(x) of any floating type and any strides, computed in fp32
 // and rounded once, in parallel. Shape rule, samples and a second operator for the gradient are
@@ -5911,7 +4459,7 @@ inline Var cast(Tape& tape, const Var& x, DType dtype, const Rounding& rounding 
 // built-in ones. Nothing is registered before main() or for all contexts: a program adds the
 // operators that it needs, from any thread.
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // A line of the program, for messages: the caller of a function that has here() as a default
 // argument. (clang 14 lacks std::source_location.)
@@ -5921,7 +4469,7 @@ struct Place {
   static constexpr Place here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
     return {file, line};
   }
-  std::string text() const { return std::string(file).append(":").append(std::to_string(line)); }
+  std::string text() const;
 };
 
 // A record for a registry, and the state that must live as long as the record.
@@ -5934,17 +4482,8 @@ struct NewOperator {
 class OperatorRegistry {
  public:
   // The built-in operators must outlive the registry.
-  explicit OperatorRegistry(std::span<const Operator* const> built_in) {
-    operators_.reserve(built_in.size());
-    for (const Operator* one : built_in) operators_.push_back(one);
-  }
-  ~OperatorRegistry() {
-    while (!owned_.empty()) {  // the last first: it may use an earlier one
-      Owned* last = owned_.back();
-      owned_.pop_back();
-      if (last->registries.fetch_sub(1, std::memory_order_acq_rel) == 1) delete last;
-    }
-  }
+  explicit OperatorRegistry(std::span<const Operator* const> built_in);
+  ~OperatorRegistry();
   OperatorRegistry(const OperatorRegistry&) = delete;
   OperatorRegistry& operator=(const OperatorRegistry&) = delete;
 
@@ -5953,80 +4492,20 @@ class OperatorRegistry {
   // pointer as NewOperator::state, or let it outlive the contexts. The state must hold no tensors
   // or other memory of a context, which may end before the others. Errors operator.incomplete,
   // operator.name, operator.duplicate_name (which names the places of both registrations).
-  const Operator& add(const Operator& record, Place place = Place::here()) {
-    NewOperator one{record, {}};
-    return add(std::move(one), place.text());
-  }
-  const Operator& add(NewOperator one, std::string_view place) {
-    return *add_all({&one, 1}, place).front();
-  }
+  const Operator& add(const Operator& record, Place place = Place::here());
+  const Operator& add(NewOperator one, std::string_view place);
   // Adds several at once: all, or none if one of them is refused.
-  std::vector<const Operator*> add_all(std::span<NewOperator> several, std::string_view place) {
-    for (const NewOperator& one : several) {
-      check_name(one.record.name);
-      detail::check_complete("OperatorRegistry::add", one.record);
-    }
-    const Mutex::Lock lock(mutex_);
-    for (std::size_t i = 0; i < several.size(); ++i) {
-      const std::string_view name = several[i].record.name;
-      if (const Operator* other = find_unlocked(name)) refuse_duplicate(*other, place);
-      for (std::size_t j = 0; j < i; ++j)
-        if (several[j].record.name == name)
-          fail(error_id::operator_duplicate, "OperatorRegistry::add", "name",
-               quoted(name).append(" twice in ").append(place), "each name once");
-    }
-    std::vector<const Operator*> added;
-    added.reserve(several.size());
-    reserve(several.size());
-    for (NewOperator& one : several) {
-      auto* owned = new Owned{.registration = {.place = std::string(place)},
-                              .name = std::string(one.record.name),
-                              .state = std::move(one.state),
-                              .record = one.record};
-      owned->record.name = owned->name;
-      owned->record.registration = &owned->registration;
-      keep(owned);
-      added.push_back(&owned->record);
-    }
-    return added;
-  }
+  std::vector<const Operator*> add_all(std::span<NewOperator> several, std::string_view place);
   // Adds the operators that another registry owns, by address, and shares their ownership: all, or
   // none if a name is already taken. For contexts of the same program, such as ranks.
-  void share(const OperatorRegistry& from) {
-    std::vector<Owned*> several;
-    {
-      const Mutex::Lock lock(from.mutex_);
-      several = from.owned_;
-    }
-    const Mutex::Lock lock(mutex_);
-    for (const Owned* one : several)
-      if (const Operator* other = find_unlocked(one->name))
-        refuse_duplicate(*other, one->registration.place);
-    reserve(several.size());
-    for (Owned* one : several) {
-      one->registries.fetch_add(1, std::memory_order_relaxed);
-      keep(one);
-    }
-  }
+  void share(const OperatorRegistry& from);
 
   // Returns nullptr if there is no such operator.
-  const Operator* find(std::string_view name) const {
-    const Mutex::Lock lock(mutex_);
-    return find_unlocked(name);
-  }
+  const Operator* find(std::string_view name) const;
   // Error operator.unknown.
-  const Operator& at(std::string_view name) const {
-    const Operator* op = find(name);
-    if (op == nullptr)
-      fail(error_id::operator_unknown, "OperatorRegistry::at", "name", quoted(name),
-           "one of the " + std::to_string(all().size()) + " registered operators");
-    return *op;
-  }
+  const Operator& at(std::string_view name) const;
   // All present operators, in the order of addition.
-  std::vector<const Operator*> all() const {
-    const Mutex::Lock lock(mutex_);
-    return operators_;
-  }
+  std::vector<const Operator*> all() const;
 
  private:
   struct Owned {
@@ -6037,47 +4516,12 @@ class OperatorRegistry {
     std::atomic<std::size_t> registries{1};  // that own it; the last one ends it
   };
 
-  static void check_name(std::string_view name) {
-    const auto is_word = [](std::string_view part) {
-      for (const char c : part)
-        if (!(c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
-              (c >= 'A' && c <= 'Z')))
-          return false;
-      return !part.empty();
-    };
-    bool good = name.find("::") != std::string_view::npos;
-    for (std::string_view rest = name; good;) {
-      const std::size_t end = rest.find("::");
-      good = is_word(rest.substr(0, end));
-      if (end == std::string_view::npos) break;
-      rest.remove_prefix(end + 2);
-    }
-    if (!good)
-      fail(error_id::operator_name, "OperatorRegistry::add", "name", quoted(name),
-           "\"namespace::name\" of letters, digits and underscores");
-  }
-  [[noreturn]] static void refuse_duplicate(const Operator& there, std::string_view place) {
-    std::string given = quoted(there.name);
-    given.append(" at ").append(place);
-    fail(error_id::operator_duplicate, "OperatorRegistry::add", "name", given,
-         there.registration == nullptr
-             ? "another one: it is built in"
-             : "another one: it was registered at " + there.registration->place);
-  }
-  const Operator* find_unlocked(std::string_view name) const {
-    for (const Operator* op : operators_)
-      if (op->name == name) return op;
-    return nullptr;
-  }
+  static void check_name(std::string_view name);
+  [[noreturn]] static void refuse_duplicate(const Operator& there, std::string_view place);
+  const Operator* find_unlocked(std::string_view name) const;
 
-  void reserve(std::size_t more) {
-    owned_.reserve(owned_.size() + more);
-    operators_.reserve(operators_.size() + more);
-  }
-  void keep(Owned* one) {
-    owned_.push_back(one);
-    operators_.push_back(&one->record);
-  }
+  void reserve(std::size_t more);
+  void keep(Owned* one);
 
   mutable Mutex mutex_;
   std::vector<const Operator*> operators_;
@@ -6088,61 +4532,7 @@ class OperatorRegistry {
 // built-in operators belong to the device that runs them and are not listed.)
 std::string describe(const OperatorRegistry& registry);
 
-inline OperatorRegistry& Context::operators() {
-  if (!operators_ready_.load(std::memory_order_acquire)) {
-    const Mutex::Lock lock(made_on_first_use_);
-    if (operators_ == nullptr) {
-      operators_ = new OperatorRegistry(built_in().all);
-      end_operators_ = [](OperatorRegistry* registry) { delete registry; };
-    }
-    operators_ready_.store(true, std::memory_order_release);
-  }
-  return *operators_;
-}
-
-inline std::string describe(const OperatorRegistry& registry) {
-  struct Line {
-    std::string name, inputs, outputs, parts, place;
-  };
-  std::vector<Line> lines{{"name", "inputs", "outputs", "has", "from"}};
-  for (const Operator* op : registry.all()) {
-    Line line{.name = std::string(op->name),
-              .inputs = std::to_string(op->min_inputs),
-              .outputs = std::to_string(op->outputs),
-              .parts = {},
-              .place = op->registration == nullptr ? "built in" : op->registration->place};
-    if (op->max_inputs != op->min_inputs)
-      line.inputs.append("-").append(std::to_string(op->max_inputs));
-    const auto part = [&](bool has, std::string_view name) {
-      if (has) line.parts.append(line.parts.empty() ? "" : ", ").append(name);
-    };
-    part(op->gradient != nullptr, "gradient");
-    part(op->samples != nullptr, "samples");
-    part(op->program != nullptr, "program");
-    lines.push_back(std::move(line));
-  }
-  const auto widest = [&](std::string Line::*column) {
-    std::size_t width = 0;
-    for (const Line& line : lines) width = (std::max)(width, (line.*column).size());
-    return width;
-  };
-  const std::size_t name = widest(&Line::name), inputs = widest(&Line::inputs),
-                    outputs = widest(&Line::outputs), parts = widest(&Line::parts);
-  std::string text;
-  for (const Line& line : lines) {
-    const auto cell = [&text](const std::string& value, std::size_t width) {
-      text.append(value).append(width - value.size() + 2, ' ');
-    };
-    cell(line.name, name);
-    cell(line.inputs, inputs);
-    cell(line.outputs, outputs);
-    cell(line.parts, parts);
-    text.append(line.place).push_back('\n');
-  }
-  return text;
-}
-
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 // ---- soma/ops/samples.hpp
 // Samples: inputs for tests of an operator, and the plain reference for its results. Only
 // soma/testing.hpp reads them.
@@ -6160,7 +4550,7 @@ inline std::string describe(const OperatorRegistry& registry) {
 #define SOMA_BUILT_IN_SAMPLES(function) nullptr
 #endif
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // A tensor of the reference: row-major doubles. Whole numbers and flags are doubles too.
 struct ReferenceTensor {
@@ -6201,7 +4591,7 @@ struct OperatorSamples {
                                             const std::vector<ReferenceTensor>&) = nullptr;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 // ---- soma/ops/support.hpp
 // Tools of operators: checks with good messages, tensors as matrices for kernels, and the division
 // of work for the executor.
@@ -6212,6 +4602,9 @@ struct OperatorSamples {
 // All code above the table is the same in every unit, whatever the compiler's flags. An entry works
 // on one thread and on memory that its caller has checked; the caller holds a FloatEnvironment
 // (parallel() does). Entries never allocate or throw.
+//
+// Where a unit has kernels of its own (base/config.hpp), Kernels is a type of the same form whose
+// members are static: a call names its kernel at compile time, and the unit compiles no other.
 
 // ---- soma/kernels/attention/args.hpp
 // Scaled dot-product attention of one sequence and one head (arXiv 1706.03762), by blocks of keys
@@ -6230,7 +4623,7 @@ struct OperatorSamples {
 // logical lanes: the bits depend on the arguments alone. With bf16 instructions
 // (AttentionArgs::bf16_products) they also depend on the CPU, as in matrix products.
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // Fewer keys are not worth their squares of 32 x 32: 40 and 48 take 0.9 to 1.2 times as long by
 // tiles as by multiply-adds, 64 0.6 to 0.9.
@@ -6274,12 +4667,128 @@ struct AttentionKernels {
   std::size_t (*workspace_bytes)(const AttentionArgs&) noexcept;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
+// ---- soma/kernels/convert/args.hpp
+// The arguments of the kernel that converts between formats.
+
+// ---- soma/simd/codec_params.hpp
+// The parameters of a format and a rounding for the vector loops, computed once per call: every
+// mask, shift and special code as a plain integer. The loops take any format this way, so a format
+// chosen at run time is as fast as a named one.
+
+namespace SOMA_NAMESPACE {
+
+struct CodecParams {
+  int width;          // bytes of a stored code
+  int storage_shift;  // FloatFormat::storage_shift
+  int mantissa_bits;
+  int bias;  // one more than the format's where it has no zero: codes are then counted from
+             // `lowest_code`
+  std::uint32_t lowest_code;  // 0, or 1 << mantissa_bits where the format has no zero
+  std::uint32_t sign_mask;    // 0: unsigned
+  int sign_shift;             // from bit 31 down to the sign bit
+  std::uint32_t magnitude_mask;
+  std::uint32_t max_finite_code;
+  std::uint32_t infinity_code;  // the code of an infinite magnitude, without sign
+  std::uint32_t overflow_positive,
+      overflow_negative;  // the codes of a finite overflow, without sign
+  std::uint32_t nan_base, nan_payload_mask,
+      nan_quiet;              // NaN: base | (payload & mask, or quiet if that is 0)
+  std::uint32_t random_mask;  // which bits of a random word count
+  bool half_words;            // true: random words have 16 bits
+  bool fp32_layout;           // the fields are fp32's own, cut off below: decoding is a shift
+  bool plain_fp32;            // fp32 itself: nothing to do
+  bool plain_bf16;            // bf16 itself: nearest-even is an addition and a shift
+  bool deep;  // no zero, or normal numbers among fp32's subnormals, which need normalising
+
+  bool rare;  // one of the things below, which the common loop leaves out
+  bool flush_subnormals, nan_is_negative_zero, is_signed, nan_is_max;
+  RoundingMode mode;
+  DrawMapping draws;  // of stochastic rounding
+};
+
+constexpr CodecParams make_codec_params(const FloatFormat& f, const Rounding& rounding = {}) {
+  CodecParams p{};
+  p.width = f.bytes();
+  p.storage_shift = f.storage_shift();
+  p.mantissa_bits = f.mantissa_bits;
+  p.bias = f.bias + (f.has_zero() ? 0 : 1);
+  p.lowest_code = f.has_zero() ? 0 : std::uint32_t{1} << f.mantissa_bits;
+  p.sign_mask = f.sign_mask();
+  p.sign_shift = 31 - (f.exponent_bits + f.mantissa_bits);
+  p.magnitude_mask = f.magnitude_mask();
+  p.max_finite_code = f.max_finite_code();
+
+  // If NaN has the code of negative zero, its sign bit belongs to the code and not to the
+  // magnitude; later code adds it.
+  p.infinity_code = detail::overflow_code(f, false);
+  p.overflow_positive =
+      detail::overflow_stops_at_max(rounding.mode, false) ? f.max_finite_code() : p.infinity_code;
+  p.overflow_negative =
+      detail::overflow_stops_at_max(rounding.mode, true) ? f.max_finite_code() : p.infinity_code;
+  if (f.specials == Specials::ieee) {
+    p.nan_base = f.infinity_code();
+    p.nan_payload_mask = f.mantissa_mask();
+    p.nan_quiet = std::uint32_t{1} << (f.mantissa_bits - 1);
+  } else {
+    p.nan_base = f.has_nan() ? f.quiet_nan_code() : f.max_finite_code();
+  }
+
+  const int bits = random_bits(rounding, f);
+  p.random_mask = ~std::uint32_t{0} << (32 - bits);
+  p.half_words = bits <= 16;
+  p.mode = rounding.mode;
+  p.draws = rounding.draws;
+
+  p.flush_subnormals = f.subnormals == Subnormals::flushed;
+  p.nan_is_negative_zero = f.specials == Specials::nan_negative_zero;
+  p.is_signed = f.is_signed;
+  p.nan_is_max = !f.has_nan();
+  p.rare =
+      p.flush_subnormals || p.nan_is_negative_zero || !f.is_signed || p.nan_is_max || !f.has_zero();
+  p.fp32_layout = f.exponent_bits == 8 && f.bias == 127 && f.specials == Specials::ieee &&
+                  f.is_signed && !p.rare;
+  const bool ieee_overflow = p.fp32_layout && f.resolved_overflow() == Overflow::infinity;
+  p.plain_fp32 = ieee_overflow && f.mantissa_bits == 23;
+  p.plain_bf16 = ieee_overflow && f.mantissa_bits == 7;
+  p.deep = p.bias > 127 || !f.has_zero();
+  return p;
+}
+
+}  // namespace SOMA_NAMESPACE
+
+namespace SOMA_NAMESPACE {
+
+// Converts a run of adjacent elements from one format to another, in these steps.
+struct ConvertArgs {
+  const std::byte* from;  // `count` stored codes
+  CodecParams from_params;
+  std::byte* to;  // nullptr: only collect amax
+  CodecParams to_params;
+  std::size_t count;
+  Draw draw;  // for the first element; used by RoundingMode::stochastic
+  // Decoded values are multiplied by source_scales[i / source_group]; nullptr: no multiplication.
+  const float* source_scales;
+  std::size_t source_group;
+  // Then the largest finite magnitudes are collected: amax[i / target_group] = max(itself,
+  // magnitude); nullptr: not computed.
+  float* amax;
+  // Then values are multiplied by inverse_scales[i / target_group], and finite values limited to
+  // -limit to limit; nullptr: neither.
+  const float* inverse_scales;
+  float limit;
+  std::size_t target_group;
+  // true: the target is too large for a cache, so writes bypass the caches, which saves reading
+  // each line first.
+  bool stream;
+};
+
+}  // namespace SOMA_NAMESPACE
 // ---- soma/kernels/embedding/args.hpp
 // Embedding: rows of a table chosen by ids, and the gradient, which is sums of rows. The caller
 // checks the ids.
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // y[i] = table[ids[i]]
 struct GatherArgs {
@@ -6307,9 +4816,9 @@ struct EmbeddingKernels {
   void (*gather_sum)(const GatherSumArgs&) noexcept;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 // ---- soma/kernels/gemm/args.hpp
-// Matrix product with a fused eviction: c = evict(a b), on one thread.
+// Matrix product with a fused epilogue: c = epilogue(a b), on one thread.
 //
 // Sums are fp32. For each element of c and each segment of k, products are added along k in
 // ascending order, one fused multiply-add at a time, from zero; then the segments are added in the
@@ -6320,12 +4829,12 @@ struct EmbeddingKernels {
 // accumulator than fp32 (GemmArgs::accumulation, defined in numeric/quantizer.hpp) bits depend on
 // the accumulator and the segments only.
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // The steps from a finished sum to an element of c, in this order: (1) + the old value of c if
 // `accumulate`; (2) + bias[column]; (3) stored in pre_activation; (4) activation; (5) dropout; (6)
 // + residual; (7) |value| joins amax; (8) one rounding to c's type. Each step rounds to fp32.
-struct Eviction {
+struct Epilogue {
   bool accumulate = false;        // c is fp32 then
   const float* bias = nullptr;    // n
   MatrixTarget pre_activation{};  // m x n; data nullptr: not wanted
@@ -6353,7 +4862,7 @@ struct GemmArgs {
   MatrixOperand b{};    // k x n
   MatrixTarget c{};     // m x n; overlaps neither a nor b
   Segments segments{};  // segments of k
-  Eviction eviction{};
+  Epilogue epilogue{};
   // The addition within each segment; sums of segments are added in fp32. An accumulation that is
   // not plain() uses widened products. The caller checks it.
   Accumulation accumulation{};
@@ -6411,12 +4920,12 @@ struct GemmKernels {
   std::size_t tile_columns;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 // ---- soma/kernels/image/args.hpp
 // Arguments of max pooling, and of the kernels that make a matrix product of a 2-D convolution.
 // Images are N x C x H x W, fp32, row-major; `images` here is one image, C x H x W.
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // The sliding window of a convolution or a pool.
 struct Window {
@@ -6441,7 +4950,7 @@ struct FoldArgs {
   float* image = nullptr;  // overwritten
 };
 
-// y[c, i, j] = the largest number in the window; `indices` receives its place (the first of equal
+// y[c, i, j] = the largest number in the window; `indices` receives its index (the first of equal
 // numbers; NaN wins).
 struct MaxPoolArgs {
   Window window{};
@@ -6459,12 +4968,12 @@ struct ImageKernels {
   void (*max_pool_backward)(const MaxPoolArgs&) noexcept;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 // ---- soma/kernels/norm/args.hpp
 // Layer norm (arXiv 1607.06450), RMS norm (arXiv 1910.07467) and softmax over the rows of a matrix,
 // forward and backward. Rows are independent; sums over a row use 16 logical lanes.
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // Norms sum the elements of a longer row run by run, so that their errors stay small.
 inline constexpr std::size_t norm_run = 16384;  // columns
@@ -6550,12 +5059,12 @@ struct NormKernels {
   void (*channel_backward)(const ChannelArgs&) noexcept;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 // ---- soma/kernels/optimizer/args.hpp
 // Optimizer steps over a run of one parameter's elements, in one pass over memory. Everything is
 // computed in fp32; parameter and states are each stored in their own type with their own rounding.
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // A stored run that a step reads and writes. Stochastic rounding of element i draws at draw.index +
 // i.
@@ -6651,17 +5160,18 @@ struct OptimizerKernels {
   void (*rms)(const RmsArgs&) noexcept;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 // ---- soma/kernels/quantize/args.hpp
-// Converts numbers to a narrow format with a scale for each granule: the operands of the products
-// of low-precision recipes.
+// Converts numbers to a narrow format with a scale for each scaling block: the operands of the
+// products of low-precision recipes.
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
-// A matrix whose rows and columns are cut into granules of group_rows x group_columns; the last
-// granules may be smaller. By the rules of numeric/scaling.hpp, elements become encode(x / scale),
-// and are written as codes or as decode(code) * scale. The bits are the same as with convert() to
-// the format with the same Scaling, and back with its scales. x and y must not overlap.
+// A matrix whose rows and columns are cut into scaling blocks of group_rows x group_columns; the
+// last scaling blocks may be smaller. By the rules of numeric/scaling.hpp, elements become encode(x
+// / scale), and are written as codes or as decode(code) * scale. The bits are the same as with
+// convert() to the format with the same Scaling, and back with its scales. x and y must not
+// overlap.
 struct QuantizeArgs {
   std::size_t rows = 0, columns = 0;
   MatrixOperand x{};  // any floating type, elements of a row adjacent or not
@@ -6675,20 +5185,37 @@ struct QuantizeArgs {
   // true: y is of type `format` and holds codes. false: y is fp32 or bf16 and holds the codes'
   // values times their scales, rounded to fp32 and then, to nearest even, to y's type.
   bool codes = false;
-  // One scale for each granule: ScalePolicy::current writes them, delayed reads them. No scales: as
-  // ScalePolicy::none.
+  // One scale for each scaling block: ScalePolicy::current writes them, delayed reads them. No
+  // scales: as ScalePolicy::none.
   float* scales = nullptr;
-  // One number for each granule, which becomes max(itself, largest finite magnitude of x); nullptr:
-  // not computed.
+  // One number for each scaling block, which becomes max(itself, largest finite magnitude of x);
+  // nullptr: not computed.
   float* amax = nullptr;
-  std::size_t group_stride = 0;  // from the scales and amax of a row of granules to the next
+  std::size_t group_stride = 0;  // from the scales and amax of a row of scaling blocks to the next
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
+// ---- soma/kernels/random/args.hpp
+// The arguments of the kernel that draws random numbers.
+
+namespace SOMA_NAMESPACE {
+
+enum class Distribution : std::uint8_t { uniform, normal, bernoulli };
+
+// `count` random numbers: element draw.index of a stream and the following elements.
+struct RandomArgs {
+  Distribution distribution;
+  Draw draw;
+  float* out;
+  std::size_t count;
+  std::uint64_t threshold;  // bernoulli: 1 where the random word is below it, else 0; up to 2^32
+};
+
+}  // namespace SOMA_NAMESPACE
 // ---- soma/kernels/reduce/args.hpp
 // Reductions, each in one fixed order.
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 enum class Reduction : std::uint8_t { sum, maximum, minimum };
 
@@ -6736,14 +5263,14 @@ struct ReduceKernels {
   void (*all_finite)(FiniteArgs&) noexcept;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 // ---- soma/kernels/sequence/args.hpp
 // Steps of layers over sequences: the gates of a GRU (arXiv 1406.1078, with the reset gate behind
 // the product, as PyTorch and cuDNN have it) and of an LSTM (Neural Computation 9(8), 1997, with a
 // forget gate), and rotary positions (arXiv 2104.09864). All of it is element by element in fp32,
 // so bits depend on the arguments alone.
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // One row of a step of a GRU, H elements wide. Gates lie side by side: reset r, update z, new n.
 //
@@ -6819,129 +5346,9 @@ struct SequenceKernels {
   void (*rotary)(const RotaryArgs&) noexcept;
 };
 
-}  // namespace soma
-// ---- soma/simd/codec_params.hpp
-// The parameters of a format and a rounding for the vector loops, computed once per call: every
-// mask, shift and special code as a plain integer. The loops take any format this way, so a format
-// chosen at run time is as fast as a named one.
+}  // namespace SOMA_NAMESPACE
 
-namespace soma {
-
-struct CodecParams {
-  int width;          // bytes of a stored code
-  int storage_shift;  // FloatFormat::storage_shift
-  int mantissa_bits;
-  int bias;  // one more than the format's where it has no zero: codes are then counted from
-             // `lowest_code`
-  std::uint32_t lowest_code;  // 0, or 1 << mantissa_bits where the format has no zero
-  std::uint32_t sign_mask;    // 0: unsigned
-  int sign_shift;             // from bit 31 down to the sign bit
-  std::uint32_t magnitude_mask;
-  std::uint32_t max_finite_code;
-  std::uint32_t infinity_code;  // the code of an infinite magnitude, without sign
-  std::uint32_t overflow_positive,
-      overflow_negative;  // the codes of a finite overflow, without sign
-  std::uint32_t nan_base, nan_payload_mask,
-      nan_quiet;              // NaN: base | (payload & mask, or quiet if that is 0)
-  std::uint32_t random_mask;  // which bits of a random word count
-  bool half_words;            // true: random words have 16 bits
-  bool fp32_layout;           // the fields are fp32's own, cut off below: decoding is a shift
-  bool plain_fp32;            // fp32 itself: nothing to do
-  bool plain_bf16;            // bf16 itself: nearest-even is an addition and a shift
-  bool deep;  // no zero, or normal numbers among fp32's subnormals, which need normalising
-
-  bool rare;  // one of the things below, which the common loop leaves out
-  bool flush_subnormals, nan_is_negative_zero, is_signed, nan_is_max;
-  RoundingMode mode;
-  DrawMapping draws;  // of stochastic rounding
-};
-
-constexpr CodecParams make_codec_params(const FloatFormat& f, const Rounding& rounding = {}) {
-  CodecParams p{};
-  p.width = f.bytes();
-  p.storage_shift = f.storage_shift();
-  p.mantissa_bits = f.mantissa_bits;
-  p.bias = f.bias + (f.has_zero() ? 0 : 1);
-  p.lowest_code = f.has_zero() ? 0 : std::uint32_t{1} << f.mantissa_bits;
-  p.sign_mask = f.sign_mask();
-  p.sign_shift = 31 - (f.exponent_bits + f.mantissa_bits);
-  p.magnitude_mask = f.magnitude_mask();
-  p.max_finite_code = f.max_finite_code();
-
-  // If NaN has the code of negative zero, its sign bit belongs to the code and not to the
-  // magnitude; later code adds it.
-  p.infinity_code = detail::overflow_code(f, false);
-  p.overflow_positive =
-      detail::overflow_stops_at_max(rounding.mode, false) ? f.max_finite_code() : p.infinity_code;
-  p.overflow_negative =
-      detail::overflow_stops_at_max(rounding.mode, true) ? f.max_finite_code() : p.infinity_code;
-  if (f.specials == Specials::ieee) {
-    p.nan_base = f.infinity_code();
-    p.nan_payload_mask = f.mantissa_mask();
-    p.nan_quiet = std::uint32_t{1} << (f.mantissa_bits - 1);
-  } else {
-    p.nan_base = f.has_nan() ? f.quiet_nan_code() : f.max_finite_code();
-  }
-
-  const int bits = random_bits(rounding, f);
-  p.random_mask = ~std::uint32_t{0} << (32 - bits);
-  p.half_words = bits <= 16;
-  p.mode = rounding.mode;
-  p.draws = rounding.draws;
-
-  p.flush_subnormals = f.subnormals == Subnormals::flushed;
-  p.nan_is_negative_zero = f.specials == Specials::nan_negative_zero;
-  p.is_signed = f.is_signed;
-  p.nan_is_max = !f.has_nan();
-  p.rare =
-      p.flush_subnormals || p.nan_is_negative_zero || !f.is_signed || p.nan_is_max || !f.has_zero();
-  p.fp32_layout = f.exponent_bits == 8 && f.bias == 127 && f.specials == Specials::ieee &&
-                  f.is_signed && !p.rare;
-  const bool ieee_overflow = p.fp32_layout && f.resolved_overflow() == Overflow::infinity;
-  p.plain_fp32 = ieee_overflow && f.mantissa_bits == 23;
-  p.plain_bf16 = ieee_overflow && f.mantissa_bits == 7;
-  p.deep = p.bias > 127 || !f.has_zero();
-  return p;
-}
-
-}  // namespace soma
-
-namespace soma {
-
-// Converts a run of adjacent elements from one format to another, in these steps.
-struct ConvertArgs {
-  const std::byte* from;  // `count` stored codes
-  CodecParams from_params;
-  std::byte* to;  // nullptr: only collect amax
-  CodecParams to_params;
-  std::size_t count;
-  Draw draw;  // for the first element; used by RoundingMode::stochastic
-  // Decoded values are multiplied by source_scales[i / source_group]; nullptr: no multiplication.
-  const float* source_scales;
-  std::size_t source_group;
-  // Then the largest finite magnitudes are collected: amax[i / target_group] = max(itself,
-  // magnitude); nullptr: not computed.
-  float* amax;
-  // Then values are multiplied by inverse_scales[i / target_group], and finite values limited to
-  // -limit to limit; nullptr: neither.
-  const float* inverse_scales;
-  float limit;
-  std::size_t target_group;
-  // true: the target is too large for a cache, so writes bypass the caches, which saves reading
-  // each line first.
-  bool stream;
-};
-
-enum class Distribution : std::uint8_t { uniform, normal, bernoulli };
-
-// `count` random numbers: element draw.index of a stream and the following elements.
-struct RandomArgs {
-  Distribution distribution;
-  Draw draw;
-  float* out;
-  std::size_t count;
-  std::uint64_t threshold;  // bernoulli: 1 where the random word is below it, else 0; up to 2^32
-};
+namespace SOMA_NAMESPACE {
 
 struct Kernels {
   void (*convert)(const ConvertArgs&) noexcept;
@@ -6959,92 +5366,35 @@ struct Kernels {
   SequenceKernels sequence;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
+
 // ---- soma/ops/checks.hpp
 // Checks that operators share, with good messages.
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
-inline void check_floating(std::string_view operation, std::string_view argument,
-                           const Tensor& tensor) {
-  if (!is_floating(tensor.dtype()))
-    fail(error_id::tensor_dtype, operation, argument, tensor.describe(), "a floating type");
-}
+void check_floating(std::string_view operation, std::string_view argument, const Tensor& tensor);
 // Checks a result type that the caller chooses. Error operator.value.
-inline void check_output(std::string_view operation, DType dtype) {
-  if (!is_floating(dtype))
-    fail(error_id::operator_value, operation, "output", to_string(dtype), "a floating type");
-}
-inline void check_fp32(std::string_view operation, std::string_view argument,
-                       const Tensor& tensor) {
-  if (tensor.dtype() != DType::fp32)
-    fail(error_id::tensor_dtype, operation, argument, tensor.describe(), "fp32");
-}
-inline void check_index_type(std::string_view operation, std::string_view argument,
-                             const Tensor& tensor) {
-  if (tensor.dtype() != DType::int32 && tensor.dtype() != DType::int64)
-    fail(error_id::tensor_dtype, operation, argument, tensor.describe(), "int32 or int64");
-}
-inline void check_shape(std::string_view operation, std::string_view argument, const Tensor& tensor,
-                        const Shape& wanted) {
-  if (tensor.shape() != wanted)
-    fail(error_id::tensor_shape, operation, argument, tensor.describe(), to_string(wanted));
-}
-inline void check_min_rank(std::string_view operation, std::string_view argument,
-                           const Tensor& tensor, std::size_t rank) {
-  if (tensor.rank() < rank)
-    fail(error_id::tensor_rank, operation, argument, tensor.describe(),
-         "rank " + std::to_string(rank) + " or more");
-}
-inline void check_rank(std::string_view operation, std::string_view argument, const Tensor& tensor,
-                       std::size_t rank) {
-  if (tensor.rank() != rank)
-    fail(error_id::tensor_rank, operation, argument, tensor.describe(),
-         "rank " + std::to_string(rank));
-}
+void check_output(std::string_view operation, DType dtype);
+void check_fp32(std::string_view operation, std::string_view argument, const Tensor& tensor);
+void check_index_type(std::string_view operation, std::string_view argument, const Tensor& tensor);
+void check_shape(std::string_view operation, std::string_view argument, const Tensor& tensor,
+                 const Shape& wanted);
+void check_min_rank(std::string_view operation, std::string_view argument, const Tensor& tensor,
+                    std::size_t rank);
+void check_rank(std::string_view operation, std::string_view argument, const Tensor& tensor,
+                std::size_t rank);
 // Error operator.value.
-inline void check_accumulation(std::string_view operation, const Accumulation& accumulation) {
-  const auto refuse = [&](const std::string& given, std::string_view wanted) {
-    fail(error_id::operator_value, operation, "accumulation", given, wanted);
-  };
-  const FloatFormat& format = accumulation.format;
-  if (const char* problem = format.problem()) refuse(to_string(format), problem);
-  if (!format.is_signed || !format.has_zero())
-    refuse(to_string(format), "a format with a sign and a zero");
-  constexpr std::uint64_t most = Accumulation::most_products;
-  if (accumulation.chunk == 0 || accumulation.chunk > most)
-    refuse("a chunk of " + std::to_string(accumulation.chunk),
-           "1 to " + std::to_string(most) + " products");
-  if (accumulation.promote > most)
-    refuse("promoted after " + std::to_string(accumulation.promote),
-           "at most " + std::to_string(most) + " products");
-}
+void check_accumulation(std::string_view operation, const Accumulation& accumulation);
 // Checks that the tensor's rows are the rows of the sequences. Error operator.sequences.
-inline void check_sequences(std::string_view operation, const Tensor& tensor,
-                            const Sequences& sequences) {
-  if (!sequences.defined() || tensor.rank() == 0 || sequences.rows() != tensor.size(0))
-    fail(error_id::operator_sequences, operation, "input",
-         tensor.describe() + (sequences.defined() ? " with sequences of " +
-                                                        std::to_string(sequences.rows()) + " rows"
-                                                  : " without sequences"),
-         "rows that form sequences (Tape::constant of a Ragged)");
-}
+void check_sequences(std::string_view operation, const Tensor& tensor, const Sequences& sequences);
 // Checks the sequences of an operator that reads all rows of a sequence: none has padding. Error
 // operator.sequences.
-inline void check_no_padding(std::string_view operation, const Sequences& sequences) {
-  if (sequences.defined() && sequences.padded())
-    fail(error_id::operator_sequences, operation, "input", "sequences with padding",
-         "sequences without padding");
-}
+void check_no_padding(std::string_view operation, const Sequences& sequences);
 // Checks that each sequence has a first row. Error ragged.empty_sequence.
-inline void check_first_rows(std::string_view operation, const Sequences& sequences) {
-  for (std::size_t i = 0; i < sequences.count(); ++i)
-    if (sequences.length(i) == 0)
-      fail(error_id::ragged_empty_sequence, operation, "sequence " + std::to_string(i), "empty",
-           "at least one row in each sequence");
-}
+void check_first_rows(std::string_view operation, const Sequences& sequences);
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 // ---- soma/ops/ranges.hpp
 // Divides work over many items among threads.
 
@@ -7053,36 +5403,14 @@ inline void check_first_rows(std::string_view operation, const Sequences& sequen
 // environment on every thread that runs a task, and carries exceptions back to the caller,
 // whichever executor the host provides.
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
 // Runs tasks over a host's executor, of which a thread may be taken away by the system before it
 // begins with its task: a thread that has done its own takes, from the end, what nobody has begun.
 // Nothing like that for many tasks, among which an executor balances by itself.
-inline void run_on_host(const Executor& executor, int tasks, void (*task)(void*, int), void* arg) {
-  constexpr int most = 64;  // a bit each
-  if (tasks > most) return executor.run(executor.self, tasks, task, arg);
-  struct Shared {
-    void (*task)(void*, int);
-    void* arg;
-    int tasks;
-    std::atomic<std::uint64_t> begun{0};
-    void run_unless_begun(int index) {
-      const std::uint64_t bit = std::uint64_t{1} << index;
-      if ((begun.load(std::memory_order_relaxed) & bit) != 0) return;
-      if ((begun.fetch_or(bit, std::memory_order_relaxed) & bit) == 0) task(arg, index);
-    }
-  } shared{task, arg, tasks};
-  executor.run(
-      executor.self, tasks,
-      [](void* self, int index) {
-        Shared& all = *static_cast<Shared*>(self);
-        all.run_unless_begun(index);
-        for (int other = all.tasks; other-- > 0;) all.run_unless_begun(other);
-      },
-      &shared);
-}
+void run_on_host(const Executor& executor, int tasks, void (*task)(void*, int), void* arg);
 
 }  // namespace detail
 
@@ -7130,16 +5458,13 @@ void parallel(Context& context, int tasks, Function&& function) {
 #endif
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 // The number of parts into which work with that cost and that many items should be divided.
-inline std::size_t worthwhile_tasks(Context& context, std::size_t items, std::size_t cost,
-                                    std::size_t worth_a_task) {
-  const std::size_t tasks = (std::min)(items, cost / worth_a_task + 1);
-  return tasks > 1 ? (std::min)(tasks, static_cast<std::size_t>(context.executor().width)) : tasks;
-}
+std::size_t worthwhile_tasks(Context& context, std::size_t items, std::size_t cost,
+                             std::size_t worth_a_task);
 // In simple operations; below this cost a thread costs more than it gains.
 inline constexpr std::size_t operations_worth_a_task = 16384;
 
@@ -7219,85 +5544,37 @@ void for_elements(Context& context, const Shape& shape, bool adjacent, std::size
   }
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 // An optional input, which may also be missing at the end of the list.
-inline Tensor input_or_none(std::span<const Tensor> inputs, std::size_t index) {
-  return index < inputs.size() ? inputs[index] : Tensor();
-}
+Tensor input_or_none(std::span<const Tensor> inputs, std::size_t index);
 
 // ---- tensors as matrices: all dimensions but the last are rows
 
 // The tensor itself if its leading dimensions have one regular stride, else a copy.
-inline Tensor regular(Context& context, const Tensor& tensor) {
-  if (tensor.rank() <= 2) return tensor;
-  for (std::size_t i = 0; i + 2 < tensor.rank(); ++i)
-    if (tensor.size(i) != 1 && tensor.strides()[i] != tensor.strides()[i + 1] * tensor.size(i + 1))
-      return contiguous(context, tensor);
-  return tensor;
-}
+Tensor regular(Context& context, const Tensor& tensor);
 
 // The tensor as rows of its last dimension, rank 2.
-inline Tensor as_rows(Context& context, const Tensor& tensor) {
-  if (tensor.rank() == 2) return tensor;
-  return contiguous(context, tensor)
-      .reshape(Shape{tensor.shape().rows(), tensor.shape().columns()});
-}
+Tensor as_rows(Context& context, const Tensor& tensor);
 
 // A regular tensor as an operand.
-inline MatrixOperand operand(const Tensor& tensor) {
-  const std::size_t rank = tensor.rank();
-  // The stride of a single column has no meaning, and such a tensor may count as one row.
-  return {.data = tensor.raw(),
-          .dtype = tensor.dtype(),
-          .row_stride = rank < 2 ? 0 : tensor.strides()[rank - 2],
-          .column_stride = tensor.shape().columns() == 1 ? 1 : tensor.strides()[rank - 1]};
-}
+MatrixOperand operand(const Tensor& tensor);
 // A matrix with rows and columns exchanged.
-inline MatrixOperand transposed(MatrixOperand matrix) {
-  std::swap(matrix.row_stride, matrix.column_stride);
-  return matrix;
-}
+MatrixOperand transposed(MatrixOperand matrix);
 // A new output, or a contiguous tensor, as the target of a write.
-inline MatrixTarget target(const Tensor& tensor) {
-  return {.data = tensor.mutable_raw(),
-          .dtype = tensor.dtype(),
-          .row_stride = tensor.shape().columns()};
-}
+MatrixTarget target(const Tensor& tensor);
 
 // An fp32 vector for kernels that read plain floats. Undefined if the tensor is left out.
-inline Tensor plain_fp32(Context& context, const Tensor& tensor) {
-  if (!tensor.defined() || (tensor.dtype() == DType::fp32 && tensor.contiguous())) return tensor;
-  Tensor result = Tensor::empty(context, tensor.shape());
-  const Tensor source = contiguous(context, tensor);
-  parallel(context, 1, [&](int) {
-    context.kernels().element.unary({.function = Unary::copy,
-                                     .rows = 1,
-                                     .columns = source.elements(),
-                                     .x = {.data = source.raw(), .dtype = source.dtype()},
-                                     .y = target(result)});
-  });
-  return result;
-}
-inline const float* floats(const Tensor& tensor) {
-  return tensor.defined() ? tensor.data<float>() : nullptr;
-}
+Tensor plain_fp32(Context& context, const Tensor& tensor);
+const float* floats(const Tensor& tensor);
 
 // The cuts of a sum over rows: at the shards of the sequences, else evenly into the default number
 // of parts.
 class RowSegments {
  public:
-  RowSegments(const Sequences& sequences, std::size_t rows) {
-    if (sequences.defined() && sequences.rows() == rows) {
-      segments_ = {sequences.row_bounds().data(), sequences.shards()};
-      return;
-    }
-    for (std::size_t i = 0; i <= default_shards; ++i)
-      even_[i] = rows / default_shards * i + rows % default_shards * i / default_shards;
-    segments_ = {even_.data(), default_shards};
-  }
+  RowSegments(const Sequences& sequences, std::size_t rows);
   RowSegments(const RowSegments&) = delete;
   RowSegments& operator=(const RowSegments&) = delete;
   const Segments& get() const { return segments_; }
@@ -7307,9 +5584,9 @@ class RowSegments {
   Segments segments_;
 };
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
 // Adjacent elements in fp32: x, or x and dy.
 struct Chunk {
@@ -7326,156 +5603,38 @@ struct Elementwise {
   Operator backward{};  // inputs x, dy; output dx
 };
 
-inline const Elementwise& elementwise_of(const void* state) {
-  return *static_cast<const Elementwise*>(state);
-}
+const Elementwise& elementwise_of(const void* state);
 
 // The cost of one element is unknown: it is taken as that of an exponential.
-inline void run_chunks(const OperatorCall& call, ChunkFunction function) {
-  constexpr std::size_t longest = 512;  // two inputs and the output stay in the first cache
-  const std::size_t inputs = call.inputs.size();
-  std::array<Tensor, 2> held;
-  std::array<MatrixOperand, 2> from;
-  bool adjacent = true;
-  for (std::size_t i = 0; i < inputs; ++i) {
-    held[i] = regular(call.context, call.inputs[i]);
-    from[i] = operand(held[i]);
-    adjacent = adjacent && held[i].contiguous();
-  }
-  const MatrixTarget to = target(call.outputs[0]);
-  const auto piece = [&](std::size_t row, std::size_t column, std::size_t count) {
-    alignas(64) std::array<std::array<float, longest>, 3> buffers;
-    Chunk chunk{call.attributes, {}, nullptr, count};
-    for (std::size_t i = 0; i < inputs; ++i) {
-      const MatrixOperand x = part(from[i], row, column);
-      if (x.dtype == DType::fp32 && x.column_stride == 1) {
-        chunk.inputs[i] = static_cast<const float*>(x.data);
-        continue;
-      }
-      call.context.kernels().element.unary({.function = Unary::copy,
-                                            .rows = 1,
-                                            .columns = count,
-                                            .x = x,
-                                            .y = {.data = buffers[i].data()}});
-      chunk.inputs[i] = buffers[i].data();
-    }
-    const MatrixTarget y = part(to, row, column);
-    const bool direct = y.dtype == DType::fp32;
-    chunk.output = direct ? static_cast<float*>(y.data) : buffers[2].data();
-    function(chunk);
-    if (!direct)
-      call.context.kernels().element.unary({.function = Unary::copy,
-                                            .rows = 1,
-                                            .columns = count,
-                                            .x = {.data = buffers[2].data()},
-                                            .y = y});
-  };
-  for_elements(call.context, call.outputs[0].shape(), adjacent, 16,
-               [&](std::size_t row, std::size_t column, std::size_t rows, std::size_t columns) {
-                 for (std::size_t r = 0; r < rows; ++r)
-                   for (std::size_t c = 0; c < columns; c += longest)
-                     piece(row + r, column + c, (std::min)(longest, columns - c));
-               });
-}
+void run_chunks(const OperatorCall& call, ChunkFunction function);
 
-inline OperatorSamples elementwise_inputs(const Attributes& attributes) {
-  OperatorSamples result;
-  for (const Shape& shape : {Shape{}, Shape{0, 3}, Shape{1}, Shape{7, 31}, Shape{2, 3, 17}})
-    result.samples.push_back({.name = to_string(shape),
-                              .inputs = {{.shape = shape, .low = -2, .high = 2}},
-                              .attributes = attributes});
-  return result;
-}
+OperatorSamples elementwise_inputs(const Attributes& attributes);
 
 // `gradient` may be nullptr. The name is copied.
-inline NewOperator make_elementwise(std::string_view name, ChunkFunction forward,
-                                    ChunkFunction gradient, OperatorSamples (*samples)()) {
-  Owner owner(Elementwise{std::string(name), std::string(name) + " backward", forward, gradient});
-  auto* state = static_cast<Elementwise*>(owner.get());
-  state->backward = {
-      .name = state->backward_name,
-      .min_inputs = 2,
-      .max_inputs = 2,
-      .shape =
-          [](const ShapeCall& call) {
-            check_shape(elementwise_of(call.state).backward_name, "dy", call.inputs[1],
-                        call.inputs[0].shape());
-            call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
-          },
-      .host =
-          [](const OperatorCall& call) { run_chunks(call, elementwise_of(call.state).gradient); },
-      .state = state};
-  Operator record{
-      .name = state->name,
-      .keeps_inputs = 1,
-      .shape =
-          [](const ShapeCall& call) {
-            check_floating(elementwise_of(call.state).name, "x", call.inputs[0]);
-            call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
-          },
-      .host =
-          [](const OperatorCall& call) { run_chunks(call, elementwise_of(call.state).forward); },
-      .samples = samples,
-      .state = state};
-  if (gradient != nullptr)
-    record.gradient = [](const GradientCall& call) {
-      call.input_gradients[0].values =
-          run(call.context, elementwise_of(call.state).backward, call.attributes,
-              {call.inputs[0], call.output_gradients[0]})[0];
-    };
-  return {record, std::move(owner)};
-}
+NewOperator make_elementwise(std::string_view name, ChunkFunction forward, ChunkFunction gradient,
+                             OperatorSamples (*samples)());
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 // ---- soma/ops/plain_call.hpp
 // Calls with plain tensors, which a custom operator gets unless it asks for the caller's tensors.
 // Floating tensors are fp32, and all tensors are row-major without gaps; results are rounded once
 // to the wanted type.
 
-namespace soma::detail {
+namespace SOMA_NAMESPACE::detail {
 
-inline bool widened(const Tensor& tensor) {
-  return is_floating(tensor.dtype()) && tensor.dtype() != DType::fp32;
-}
+bool widened(const Tensor& tensor);
 // An outline has no elements to arrange.
-inline bool is_plain(const Tensor& tensor) {
-  return !widened(tensor) && (!tensor.defined() || tensor.contiguous());
-}
-inline bool all_plain(std::span<const Tensor> tensors) {
-  for (const Tensor& tensor : tensors)
-    if (!is_plain(tensor)) return false;
-  return true;
-}
+bool is_plain(const Tensor& tensor);
+bool all_plain(std::span<const Tensor> tensors);
 
 // A floating tensor in another floating type, row-major.
-inline Tensor in_type(Context& context, const Tensor& tensor, DType dtype) {
-  Tensor result = Tensor::empty(context, tensor.shape(), dtype);
-  const Tensor source = regular(context, tensor);
-  const MatrixOperand from = operand(source);
-  const MatrixTarget to = target(result);
-  for_elements(context, source.shape(), source.contiguous(), 2,
-               [&](std::size_t row, std::size_t column, std::size_t rows, std::size_t columns) {
-                 context.kernels().element.unary({.function = Unary::copy,
-                                                  .rows = rows,
-                                                  .columns = columns,
-                                                  .x = part(from, row, column),
-                                                  .y = part(to, row, column)});
-               });
-  return result;
-}
+Tensor in_type(Context& context, const Tensor& tensor, DType dtype);
 
-inline Tensor plain(Context& context, const Tensor& tensor) {
-  if (is_plain(tensor)) return tensor;
-  if (!tensor.defined()) return tensor.outline(DType::fp32);
-  return widened(tensor) ? in_type(context, tensor, DType::fp32) : contiguous(context, tensor);
-}
+Tensor plain(Context& context, const Tensor& tensor);
 
 class PlainTensors {
  public:
-  PlainTensors(Context& context, std::span<const Tensor> tensors) : tensors_(context.heap()) {
-    tensors_.reserve(tensors.size());
-    for (const Tensor& tensor : tensors) tensors_.push_back(plain(context, tensor));
-  }
+  PlainTensors(Context& context, std::span<const Tensor> tensors);
   operator std::span<const Tensor>() const { return tensors_; }
   const Tensor& operator[](std::size_t i) const { return tensors_[i]; }
 
@@ -7534,9 +5693,9 @@ void with_plain_tensors(const GradientCall& call, Function&& function) {
   }
 }
 
-}  // namespace soma::detail
+}  // namespace SOMA_NAMESPACE::detail
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // The attributes of an operator without any.
 struct NoAttributes {};
@@ -7620,15 +5779,10 @@ class OperatorFunction {
 };
 
 // Calls an operator by name; returns the first output, or all outputs. Error operator.unknown.
-inline Var apply(Tape& tape, std::string_view name, std::initializer_list<Var> inputs,
-                 const Attributes& attributes = {}) {
-  return tape.apply(tape.context().operators().at(name), attributes, inputs);
-}
-inline VarOutputs apply_all(Tape& tape, std::string_view name, std::initializer_list<Var> inputs,
-                            const Attributes& attributes = {}) {
-  return tape.apply_all(tape.context().operators().at(name), attributes,
-                        std::span<const Var>(inputs.begin(), inputs.size()));
-}
+Var apply(Tape& tape, std::string_view name, std::initializer_list<Var> inputs,
+          const Attributes& attributes = {});
+VarOutputs apply_all(Tape& tape, std::string_view name, std::initializer_list<Var> inputs,
+                     const Attributes& attributes = {});
 
 // ---- a scalar function
 
@@ -7743,23 +5897,8 @@ Var run_composed(const CustomOperator<A>& custom, Tape& tape, std::span<const Va
   return result.is_leaf() ? tape.apply(tape.operators().of(Unary::copy), {}, {result}) : result;
 }
 
-inline HeapVector<Var> composed_inputs(Tape& tape, std::span<const Tensor> tensors,
-                                       const Sequences& sequences, std::span<const bool> wanted) {
-  Context& context = tape.context();
-  HeapVector<Var> inputs(context.heap());
-  inputs.reserve(tensors.size());
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const Tensor& tensor = tensors[i];
-    const bool rows = tensor.defined() && sequences.defined() && tensor.rank() > 0 &&
-                      tensor.size(0) == sequences.rows();
-    Var input;
-    if (tensor.defined())
-      input = !wanted.empty() && wanted[i] ? Var::parameter(context, tensor)
-                                           : Var::constant(context, tensor);
-    inputs.push_back(rows ? tape.with_sequences(input, sequences) : input);
-  }
-  return inputs;
-}
+HeapVector<Var> composed_inputs(Tape& tape, std::span<const Tensor> tensors,
+                                const Sequences& sequences, std::span<const bool> wanted);
 
 template <class A>
 void composed_host(const OperatorCall& call) {
@@ -7855,13 +5994,13 @@ OperatorFunction<A> find_operator(const OperatorRegistry& registry, std::string_
   return OperatorFunction<A>(registry.at(name));
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 // ---- soma/autograd/parameter.hpp
 // Parameter: a trained tensor under a name. Several parameters may share one variable, each with
 // some of its rows: a model may keep the projections of attention in one matrix and still give them
 // the names that checkpoints use.
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // The role of a parameter in its module, which the module sets when it registers the parameter.
 enum class ParameterRole : std::uint8_t {
@@ -7879,55 +6018,22 @@ struct Parameter {
 
   // True if weight decay is usual for the parameter: for weights, but not for biases and the scales
   // of norms.
-  bool decays() const {
-    return role == ParameterRole::weight ||
-           (role == ParameterRole::unknown && var.value().rank() >= 2);
-  }
+  bool decays() const;
 
   bool whole() const { return first_row == 0 && last_row == to_end; }
   // A view: writing to it writes to the variable.
-  Tensor value() const { return whole() ? var.value() : var.value().slice(0, first_row, last_row); }
+  Tensor value() const;
   // Not defined() if no gradient came. Sparse only if the parameter is the whole variable. The
   // variable may have a gradient for adjacent rows only: this returns the parameter's share of
   // these rows, which may be empty.
-  Gradient gradient() const {
-    const Gradient& all = var.gradient();
-    if (whole() || !all.defined()) return all;
-    if (all.sparse())
-      fail(error_id::operator_value, "Parameter::gradient", name, "some rows of a sparse gradient",
-           "a variable with a dense one");
-    const std::size_t last = all.first_row + all.values.size(0);
-    const std::size_t begin = (std::clamp)(first_row, all.first_row, last);
-    const std::size_t end = (std::clamp)(last_row, begin, last);
-    Gradient own{all.values.slice(0, begin - all.first_row, end - all.first_row), {}};
-    own.first_row = begin > first_row ? begin - first_row : 0;
-    return own;
-  }
+  Gradient gradient() const;
 };
 
 using Parameters = std::vector<Parameter>;
 
-inline void clear_gradients(const Parameters& parameters) {
-  for (const Parameter& parameter : parameters) parameter.var.clear_gradient();
-}
+void clear_gradients(const Parameters& parameters);
 
-}  // namespace soma
-// ---- soma/base/version.hpp
-// The version, in one place: CMake, Conan and the single header read these three lines.
-
-#define SOMA_VERSION_MAJOR 0
-#define SOMA_VERSION_MINOR 2
-#define SOMA_VERSION_PATCH 0
-
-namespace soma {
-
-struct Version {
-  int major, minor, patch;
-};
-
-inline constexpr Version version{SOMA_VERSION_MAJOR, SOMA_VERSION_MINOR, SOMA_VERSION_PATCH};
-
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 // ---- soma/kernels/convert/convert.hpp
 // convert(): many numbers from any format to any other, with rounding, scales and amax, over the
 // context's executor.
@@ -7942,7 +6048,7 @@ inline constexpr Version version{SOMA_VERSION_MAJOR, SOMA_VERSION_MINOR, SOMA_VE
 // CodeSpan: bytes together with their format, which is chosen at run time. All conversions have an
 // overload that takes CodeSpan.
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // A matrix of codes, `rows` x `columns`, each code format.bytes() wide. Rows are `row_stride` bytes
 // apart, and the codes of a row are adjacent. A plain array is one row. The span does not own the
@@ -7985,14 +6091,10 @@ BasicCodeSpan<Byte> code_span(const FloatFormat& format, std::span<Byte> bytes) 
 
 // One row that fills `bytes`. Errors format.impossible, convert.layout (the size is no multiple of
 // the code width).
-inline CodeSpan code_span(const FloatFormat& format, std::span<std::byte> bytes) {
-  return detail::code_span(format, bytes);
-}
-inline ConstCodeSpan code_span(const FloatFormat& format, std::span<const std::byte> bytes) {
-  return detail::code_span(format, bytes);
-}
+CodeSpan code_span(const FloatFormat& format, std::span<std::byte> bytes);
+ConstCodeSpan code_span(const FloatFormat& format, std::span<const std::byte> bytes);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 // ---- soma/numeric/minifloat.hpp
 // minifloat<format>: a number in any FloatFormat, as small as the format allows (1, 2 or 4 bytes).
 //
@@ -8002,7 +6104,7 @@ inline ConstCodeSpan code_span(const FloatFormat& format, std::span<const std::b
 // std::numeric_limits, hashing, text: numeric/minifloat_traits.hpp; std::format:
 // numeric/minifloat_format.hpp. Many numbers at a time: kernels/convert/convert.hpp.
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 template <FloatFormat Format>
 class minifloat {
@@ -8197,9 +6299,9 @@ constexpr fp8_e4m3fn operator""_e4m3fn(long double value) {
 
 }  // namespace literals
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 struct ConvertOptions {
   Rounding rounding{};
@@ -8215,9 +6317,9 @@ struct ConvertOptions {
   // The scales of the source, read whatever the policy; empty: none.
   Granularity source_granularity = Granularity::tensor;
   std::span<const float> source_scales{};
-  // Receives the largest finite magnitude of each granule of `scaling` (of the tensor if the policy
-  // is none), before scaling: one pass computes the codes and the next step's amax. It is 0 if a
-  // granule has no finite value. Empty: not wanted.
+  // Receives the largest finite magnitude of each scaling block of `scaling` (of the tensor if the
+  // policy is none), before scaling: one pass computes the codes and the next step's amax. It is 0
+  // if a scaling block has no finite value. Empty: not wanted.
   std::span<float> amax{};
 };
 
@@ -8232,7 +6334,7 @@ struct ConvertOptions {
 //   convert.overlap         the two overlap in another way
 //   rounding.random_bits    more than 32
 //   scaling.invalid         a field of the Scaling, or a delayed scale not positive and finite
-//   scaling.count           scales, source_scales or amax are not as many as the granules
+//   scaling.count           scales, source_scales or amax are not as many as the scaling blocks
 void convert(Context& context, const ConstCodeSpan& from, const CodeSpan& to,
              const ConvertOptions& options = {});
 
@@ -8278,351 +6380,32 @@ void convert(Context& context, const From& from, To&& to, const ConvertOptions& 
           detail::typed_code_span(std::span(to)), options);
 }
 
-}  // namespace soma
-
-// ---- soma/kernels/convert/plan.hpp
-// How convert() checks its arguments, cuts a matrix into items of work and runs them.
-//
-// An item is a band of rows by a segment of columns. Only the granule of a whole tensor spans
-// several items, so each item computes the scales and amax of its own granules. A tensor's single
-// amax is a maximum, which does not depend on order.
-
-namespace soma::detail {
-
-inline std::string describe(const ConstCodeSpan& span) {
-  return std::to_string(span.rows) + " x " + std::to_string(span.columns) + " " +
-         to_string(span.format);
-}
-
-inline void check_layout(const ConstCodeSpan& span, const char* argument) {
-  validate(span.format, "convert");
-  const std::size_t elements = checked_multiply(span.rows, span.columns, "convert");
-  const std::size_t row =
-      checked_multiply(span.columns, static_cast<std::size_t>(span.format.bytes()), "convert");
-  if (elements == 0) return;
-  if (span.data == nullptr)
-    fail(error_id::bad_layout, "convert", argument, describe(span) + " at a null pointer",
-         "memory");
-  if (span.rows > 1 && span.row_stride < row)
-    fail(error_id::bad_layout, "convert", argument,
-         describe(span) + " with rows " + std::to_string(span.row_stride) + " bytes apart",
-         "at least " + std::to_string(row));
-  static_cast<void>(
-      checked_add(checked_multiply(span.rows - 1, span.row_stride, "convert"), row, "convert"));
-}
-
-// The bytes from the start of the first element to the end of the last.
-inline std::size_t extent(const ConstCodeSpan& span) {
-  return span.size() == 0 ? 0 : (span.rows - 1) * span.row_stride + span.row_bytes();
-}
-
-inline bool overlaps(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
-  // Addresses as numbers: < on unrelated pointers is no order.
-  const auto before = [](const std::byte* p, const std::byte* q) {
-    return reinterpret_cast<std::uintptr_t>(p) < reinterpret_cast<std::uintptr_t>(q);
-  };
-  const auto *x = static_cast<const std::byte*>(a), *y = static_cast<const std::byte*>(b);
-  return a_bytes != 0 && b_bytes != 0 && before(x, y + b_bytes) && before(y, x + a_bytes);
-}
-
-inline void check_scale_count(const char* argument, std::size_t given, std::size_t wanted) {
-  if (given != wanted)
-    fail(error_id::scale_count, "convert", argument, std::to_string(given) + " numbers",
-         std::to_string(wanted) + ", one for each granule");
-}
-
-inline void check_convert(const ConstCodeSpan& from, const CodeSpan& to,
-                          const ConvertOptions& options) {
-  check_layout(from, "from");
-  check_layout(to, "to");
-  if (from.rows != to.rows || from.columns != to.columns)
-    fail(error_id::size_mismatch, "convert", "to", describe(to),
-         "the size of from, " + describe(from));
-  check_random_bits("convert", "rounding.random_bits", options.rounding);
-  validate(options.scaling, "convert");
-
-  const bool scaled = options.scaling.policy != ScalePolicy::none;
-  const Granularity granularity = scaled ? options.scaling.granularity : Granularity::tensor;
-  const std::size_t granules = scale_grid(granularity, to.rows, to.columns).size();
-  check_scale_count("scales", options.scales.size(), scaled ? granules : 0);
-  if (!options.amax.empty()) check_scale_count("amax", options.amax.size(), granules);
-  if (!options.source_scales.empty())
-    check_scale_count("source_scales", options.source_scales.size(),
-                      scale_grid(options.source_granularity, from.rows, from.columns).size());
-  if (options.scaling.policy == ScalePolicy::delayed)
-    for (const float scale : options.scales)
-      if (!(scale > 0 && scale <= (std::numeric_limits<float>::max)()))
-        fail(error_id::bad_scaling, "convert", "scales", std::to_string(scale),
-             "positive and finite");
-
-  const std::size_t from_bytes = extent(from), to_bytes = extent(to);
-  if (overlaps(from.data, from_bytes, to.data, to_bytes)) {
-    const bool in_place = from.data == to.data && to.format.bytes() <= from.format.bytes() &&
-                          (to.rows <= 1 || to.row_stride <= from.row_stride);
-    if (!in_place)
-      fail(error_id::forbidden_overlap, "convert", "to",
-           describe(to) + ", which overlaps from (" + describe(from) + ")",
-           "separate memory, or the same start with codes no wider and rows no farther apart");
-  }
-}
-
-// The largest of many floats that are not negative, from any thread. The bits of such floats ascend
-// with their values.
-class AtomicMaximum {
- public:
-  void include(float value) {
-    const auto bits = std::bit_cast<std::uint32_t>(value);
-    std::uint32_t seen = bits_.load(std::memory_order_relaxed);
-    while (bits > seen && !bits_.compare_exchange_weak(seen, bits, std::memory_order_relaxed)) {
-    }
-  }
-  float value() const { return std::bit_cast<float>(bits_.load(std::memory_order_relaxed)); }
-
- private:
-  std::atomic<std::uint32_t> bits_{0};
-};
-
-class ConvertPlan {
- public:
-  ConvertPlan(Context& context, ConstCodeSpan from, CodeSpan to, const ConvertOptions& options)
-      : context_(context), from_(from), to_(to), options_(options) {
-    scaled_ = options.scaling.policy != ScalePolicy::none;
-    if (options_.draw_row_stride == 0) options_.draw_row_stride = to.columns;
-    const Granularity granularity = scaled_ ? options.scaling.granularity : Granularity::tensor;
-    const bool source_scaled = !options.source_scales.empty();
-    const bool whole = granularity == Granularity::tensor &&
-                       (!source_scaled || options.source_granularity == Granularity::tensor);
-    if (whole && from.contiguous() && to.contiguous() && options_.draw_row_stride == to.columns)
-      flatten();
-    granule_ = granule(granularity);
-    grid_ = scale_grid(granularity, to_.rows, to_.columns);
-    source_granule_ = granule(options.source_granularity);
-    source_grid_ = scale_grid(options.source_granularity, from_.rows, from_.columns);
-
-    // A row that shares one scale is one segment; otherwise segments are a whole number of
-    // 128-column granules.
-    segment_ =
-        granularity == Granularity::row ? (std::max)(to_.columns, std::size_t{1}) : item_elements;
-    segments_ = (to_.columns + segment_ - 1) / segment_;
-    const std::size_t rows_that_fit = item_elements / (std::min)(segment_, to_.columns);
-    band_ = granule_.rows == 128 ? 128 : (std::max)(std::size_t{1}, rows_that_fit);
-    bands_ = (to_.rows + band_ - 1) / band_;
-
-    args_.from_params = make_codec_params(from_.format);
-    args_.to_params = make_codec_params(to_.format, options.rounding);
-    args_.limit = decode(to_.format, to_.format.max_finite_code());
-    args_.draw = options.draw;
-    args_.stream =
-        extent(to_) >= streaming_bytes && static_cast<const std::byte*>(to_.data) != from_.data;
-  }
-
-  void run() {
-    const FloatEnvironment environment;  // a tensor's scale is computed here, not in a task
-    AtomicMaximum tensor_amax;
-    const bool one_granule = granule_.rows == 0;
-    const bool current = options_.scaling.policy == ScalePolicy::current;
-    if (current && one_granule) {
-      for_each_item([&](const Item& item) {
-        float amax = 0;
-        collect_amax(item, item.first_row, item.end_row, &amax);
-        tensor_amax.include(amax);
-      });
-      options_.scales[0] = scale_for(options_.scaling, to_.format, tensor_amax.value());
-    }
-    const bool late_amax = one_granule && !options_.amax.empty() && !current;
-    for_each_item(
-        [&](const Item& item) { convert_item(item, late_amax ? &tensor_amax : nullptr); });
-    if (one_granule && !options_.amax.empty()) options_.amax[0] = tensor_amax.value();
-  }
-
- private:
-  // 128 KiB of floats: large compared with the cost of handing out work, small compared with a
-  // second-level cache.
-  static constexpr std::size_t item_elements = 32768;
-  // Half of a large last-level cache: the start of a longer target is evicted before it can be read
-  // from there.
-  static constexpr std::size_t streaming_bytes = std::size_t{16} << 20;
-  static constexpr std::size_t most_granules = item_elements / 32;
-
-  struct Item {
-    std::size_t first_row, end_row, first_column, columns;
-  };
-
-  void flatten() {
-    const std::size_t size = to_.size();
-    from_.rows = to_.rows = 1;
-    from_.columns = to_.columns = size;
-    options_.draw_row_stride = size;
-  }
-
-  template <class Function>
-  void for_each_item(const Function& function) {
-    const std::size_t items = bands_ * segments_;
-    const bool narrowing_in_place = static_cast<const std::byte*>(to_.data) == from_.data &&
-                                    (to_.format.bytes() != from_.format.bytes() ||
-                                     (to_.rows > 1 && to_.row_stride != from_.row_stride));
-    const std::size_t width =
-        items <= 1 || narrowing_in_place ? 1 : static_cast<std::size_t>(context_.executor().width);
-    const std::size_t tasks = (std::min)(items, width);
-    parallel(context_, static_cast<int>(tasks), [&](int task) {
-      const auto part = [&](std::size_t index) {
-        return items / tasks * index + (std::min)(index, items % tasks);
-      };
-      const auto index = static_cast<std::size_t>(task);
-      for (std::size_t i = part(index); i < part(index + 1); ++i) {
-        const std::size_t row = i / segments_ * band_, column = i % segments_ * segment_;
-        function(Item{row, (std::min)(row + band_, to_.rows), column,
-                      (std::min)(segment_, to_.columns - column)});
-      }
-    });
-  }
-
-  // The kernel arguments for a row of an item, without target scales.
-  ConvertArgs row_args(const Item& item, std::size_t row) const {
-    ConvertArgs args = args_;
-    args.from = from_.row(row) + item.first_column * static_cast<std::size_t>(from_.format.bytes());
-    args.to = to_.row(row) + item.first_column * static_cast<std::size_t>(to_.format.bytes());
-    args.count = item.columns;
-    args.draw.index += row * options_.draw_row_stride + item.first_column;
-    args.target_group = granule_.columns == 0 ? item.columns : granule_.columns;
-    if (!options_.source_scales.empty()) {
-      const Granule g = source_granule_;
-      const std::size_t grid_row = g.rows == 0 ? 0 : row / g.rows;
-      const std::size_t grid_column = g.columns == 0 ? 0 : item.first_column / g.columns;
-      args.source_scales =
-          options_.source_scales.data() + grid_row * source_grid_.columns + grid_column;
-      args.source_group = g.columns == 0 ? item.columns : g.columns;
-    }
-    return args;
-  }
-
-  // Adds the largest finite magnitudes of an item's rows to those in `amax`, one for each granule.
-  void collect_amax(const Item& item, std::size_t first, std::size_t end, float* amax) const {
-    for (std::size_t row = first; row < end; ++row) {
-      ConvertArgs args = row_args(item, row);
-      args.to = nullptr;
-      args.amax = amax;
-      context_.kernels().convert(args);
-    }
-  }
-
-  // Rows that share granules are converted together: first amax, if it determines the scale, then
-  // the codes.
-  void convert_item(const Item& item, AtomicMaximum* tensor_amax) {
-    std::array<float, most_granules> amax, inverse;
-    const std::size_t together = granule_.rows == 0 ? item.end_row - item.first_row : granule_.rows;
-    const std::size_t group = granule_.columns == 0 ? item.columns : granule_.columns;
-    const std::size_t granules = (item.columns + group - 1) / group;
-    const bool one_granule = granule_.rows == 0;
-    const bool current = options_.scaling.policy == ScalePolicy::current && !one_granule;
-    const bool wants_amax = one_granule ? tensor_amax != nullptr : !options_.amax.empty();
-
-    for (std::size_t first = item.first_row; first < item.end_row; first += together) {
-      const std::size_t end = (std::min)(first + together, item.end_row);
-      const std::size_t grid_row = one_granule ? 0 : first / granule_.rows;
-      const std::size_t at = grid_row * grid_.columns +
-                             (granule_.columns == 0 ? 0 : item.first_column / granule_.columns);
-      std::fill_n(amax.begin(), granules, 0.0f);
-      if (current) {
-        collect_amax(item, first, end, amax.data());
-        for (std::size_t g = 0; g < granules; ++g)
-          options_.scales[at + g] = scale_for(options_.scaling, to_.format, amax[g]);
-      }
-      if (scaled_)
-        for (std::size_t g = 0; g < granules; ++g) inverse[g] = 1.0f / options_.scales[at + g];
-      for (std::size_t row = first; row < end; ++row) {
-        ConvertArgs args = row_args(item, row);
-        if (scaled_) args.inverse_scales = inverse.data();
-        if (wants_amax && !current) args.amax = amax.data();
-        context_.kernels().convert(args);
-      }
-      if (wants_amax && one_granule) tensor_amax->include(amax[0]);
-      if (wants_amax && !one_granule)
-        std::copy_n(amax.begin(), granules, options_.amax.data() + at);
-    }
-  }
-
-  Context& context_;
-  ConstCodeSpan from_;
-  CodeSpan to_;
-  ConvertOptions options_;
-  bool scaled_ = false;
-  Granule granule_{}, source_granule_{};
-  ScaleGrid grid_{}, source_grid_{};
-  std::size_t segment_ = 0, segments_ = 0, band_ = 0, bands_ = 0;
-  ConvertArgs args_{};
-};
-
-}  // namespace soma::detail
-
-namespace soma {
-
-inline void convert(Context& context, const ConstCodeSpan& from, const CodeSpan& to,
-                    const ConvertOptions& options) {
-  detail::check_convert(from, to, options);
-  if (to.size() == 0) {
-    for (float& amax : options.amax) amax = 0;
-    if (options.scaling.policy == ScalePolicy::current)
-      for (float& scale : options.scales) scale = 1;
-    return;
-  }
-  detail::ConvertPlan(context, from, to, options).run();
-}
-
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 // ---- soma/kernels/random/random.hpp
 // Uniform, normal and Bernoulli draws, over the context's executor. Element i gets the number of
 // logical index draw.index + i of its stream (numeric/draw.hpp), whatever the threads, the target
 // and the cut.
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 namespace detail {
 
-inline void fill_random(Context& context, std::span<float> out, RandomArgs args) {
-  constexpr std::size_t block = 32768;  // 128 KiB: large beside the cost of handing out work
-  const std::size_t blocks = (out.size() + block - 1) / block;
-  const auto width = static_cast<std::size_t>(blocks <= 1 ? 1 : context.executor().width);
-  const std::size_t tasks = (std::min)(blocks, width);
-  parallel(context, static_cast<int>(tasks), [&](int task) {
-    const auto part = [&](std::size_t index) {
-      return (std::min)(out.size(),
-                        (blocks / tasks * index + (std::min)(index, blocks % tasks)) * block);
-    };
-    const std::size_t first = part(static_cast<std::size_t>(task));
-    RandomArgs own = args;
-    own.draw.index += first;
-    own.out = out.data() + first;
-    own.count = part(static_cast<std::size_t>(task) + 1) - first;
-    context.kernels().random(own);
-  });
-}
+void fill_random(Context& context, std::span<float> out, RandomArgs args);
 
 }  // namespace detail
 
 // Multiples of 2^-24 from 0 to below 1.
-inline void fill_uniform(Context& context, std::span<float> out, const Draw& draw) {
-  detail::fill_random(context, out, {Distribution::uniform, draw, nullptr, 0, 0});
-}
+void fill_uniform(Context& context, std::span<float> out, const Draw& draw);
 
 // Mean 0, variance 1, by Box and Muller from 31 and 24 random bits: magnitudes reach 6.55. The same
 // bits on every target; a few units in the last place from the exact transform.
-inline void fill_normal(Context& context, std::span<float> out, const Draw& draw) {
-  detail::fill_random(context, out, {Distribution::normal, draw, nullptr, 0, 0});
-}
+void fill_normal(Context& context, std::span<float> out, const Draw& draw);
 
 // 1 with that probability, to a multiple of 2^-32 below it, else 0. Error random.probability
 // outside 0 to 1.
-inline void fill_bernoulli(Context& context, std::span<float> out, const Draw& draw,
-                           double probability) {
-  if (!(probability >= 0 && probability <= 1))
-    fail(error_id::probability, "fill_bernoulli", "probability", std::to_string(probability),
-         "0 to 1");
-  const auto threshold = static_cast<std::uint64_t>(probability * 0x1p32);
-  detail::fill_random(context, out, {Distribution::bernoulli, draw, nullptr, 0, threshold});
-}
+void fill_bernoulli(Context& context, std::span<float> out, const Draw& draw, double probability);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 // ---- soma/models/bert.hpp
 // BERT (arXiv 1810.04805) over ragged batches: embeddings, post-norm encoder, pooler, and a
 // classifier on top. DistilBERT (arXiv 1910.01108) is the same except for the differences at
@@ -8632,7 +6415,7 @@ inline void fill_bernoulli(Context& context, std::span<float> out, const Draw& d
 // Record: a short list of named values, in the order in which they were set. Uses: the counters of
 // a checkpoint, the settings of a run, one line of a log.
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // A value of one of five types; only the member that `kind` names has a meaning. (It is not a
 // std::variant, because every unit that uses soma would pay for that header.)
@@ -8649,32 +6432,10 @@ struct RecordValue {
 
 // A number as JSON writes it: the fewest digits that read back the same; "1.0", so that it stays a
 // floating-point number; "NaN", "Infinity" and "-Infinity" stand in quotation marks.
-inline std::string to_text(double value) {
-  if (std::isnan(value)) return soma::quoted("NaN");
-  if (std::isinf(value)) return soma::quoted(value > 0 ? "Infinity" : "-Infinity");
-  std::array<char, 32> digits;
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
-  std::string text(digits.data(), end);
-  if (text.find_first_of(".e") == std::string::npos) text.append(".0");
-  return text;
-}
+std::string to_text(double value);
 
 // A value as text, for messages: true, 12, 0.5, "text" (without escapes).
-inline std::string to_text(const RecordValue& value) {
-  switch (value.kind) {
-    case RecordValue::Kind::boolean:
-      return value.boolean ? "true" : "false";
-    case RecordValue::Kind::integer:
-      return std::to_string(value.integer);
-    case RecordValue::Kind::count:
-      return std::to_string(value.count);
-    case RecordValue::Kind::number:
-      return to_text(value.number);
-    case RecordValue::Kind::text:
-      break;
-  }
-  return soma::quoted(value.text);
-}
+std::string to_text(const RecordValue& value);
 
 // Getters take time linear in the number of entries, because a record is small.
 class Record {
@@ -8685,9 +6446,7 @@ class Record {
   explicit Record(std::string_view purpose = "record") : purpose_(purpose) {}
 
   // A new name is added at the end; a known name keeps its place.
-  void set(std::string_view name, std::string_view text) {
-    put(name, {.kind = Kind::text, .text = std::string(text)});
-  }
+  void set(std::string_view name, std::string_view text);
   template <class Number>
   requires std::integral<Number> || std::floating_point<Number>
   void set(std::string_view name, Number value) {
@@ -8704,52 +6463,17 @@ class Record {
   // The value of that name. A number may be read as any kind of number that holds it exactly,
   // because a file does not store the kind; number() also accepts the three texts of
   // to_text(double). Errors record.missing, record.type.
-  bool boolean(std::string_view name) const {
-    const RecordValue& value = at(name);
-    if (value.kind != Kind::boolean) wrong_type(name, value, "true or false");
-    return value.boolean;
-  }
-  std::int64_t integer(std::string_view name) const {
-    const RecordValue& value = at(name);
-    constexpr auto most = (std::numeric_limits<std::int64_t>::max)();
-    if (value.kind == Kind::count && value.count <= static_cast<std::uint64_t>(most))
-      return static_cast<std::int64_t>(value.count);
-    if (value.kind != Kind::integer) wrong_type(name, value, "an integer of 64 bits");
-    return value.integer;
-  }
-  std::uint64_t count(std::string_view name) const {
-    const RecordValue& value = at(name);
-    if (value.kind == Kind::integer && value.integer >= 0)
-      return static_cast<std::uint64_t>(value.integer);
-    if (value.kind != Kind::count)
-      wrong_type(name, value, "an integer of 64 bits that is not negative");
-    return value.count;
-  }
-  double number(std::string_view name) const {
-    const RecordValue& value = at(name);
-    if (const std::optional<double> known = as_number(value)) return *known;
-    wrong_type(name, value, "a number that a double holds");
-  }
-  const std::string& text(std::string_view name) const {
-    const RecordValue& value = at(name);
-    if (value.kind != Kind::text) wrong_type(name, value, "a text");
-    return value.text;
-  }
+  bool boolean(std::string_view name) const;
+  std::int64_t integer(std::string_view name) const;
+  std::uint64_t count(std::string_view name) const;
+  double number(std::string_view name) const;
+  const std::string& text(std::string_view name) const;
 
   // The value of that name, of any type. Error record.missing, which lists the names.
-  const RecordValue& at(std::string_view name) const {
-    if (const RecordValue* value = find(name)) return *value;
-    std::string wanted = entries_.empty() ? "a name in a record that has none" : "one of";
-    for (const Entry& entry : entries_) wanted.append(" ").append(soma::quoted(entry.first));
-    fail(error_id::record_missing, purpose_, "name", soma::quoted(name), wanted);
-  }
+  const RecordValue& at(std::string_view name) const;
   // The same, or nullptr if there is no such name.
-  const RecordValue* find(std::string_view name) const {
-    for (const Entry& entry : entries_)
-      if (entry.first == name) return &entry.second;
-    return nullptr;
-  }
-  bool contains(std::string_view name) const { return find(name) != nullptr; }
+  const RecordValue* find(std::string_view name) const;
+  bool contains(std::string_view name) const;
 
   const std::vector<Entry>& entries() const { return entries_; }
   const std::string& purpose() const { return purpose_; }
@@ -8757,38 +6481,16 @@ class Record {
  private:
   using Kind = RecordValue::Kind;
 
-  void put(std::string_view name, RecordValue value) {
-    for (Entry& entry : entries_)
-      if (entry.first == name) {
-        entry.second = std::move(value);
-        return;
-      }
-    entries_.emplace_back(name, std::move(value));
-  }
-  static std::optional<double> as_number(const RecordValue& value) {
-    constexpr std::int64_t exact = std::int64_t{1} << std::numeric_limits<double>::digits;
-    constexpr double infinity = std::numeric_limits<double>::infinity();
-    if (value.kind == Kind::number) return value.number;
-    if (value.kind == Kind::integer && value.integer >= -exact && value.integer <= exact)
-      return static_cast<double>(value.integer);
-    if (value.kind == Kind::count && value.count <= static_cast<std::uint64_t>(exact))
-      return static_cast<double>(value.count);
-    if (value.kind == Kind::text && value.text == "NaN")
-      return std::numeric_limits<double>::quiet_NaN();
-    if (value.kind == Kind::text && value.text == "Infinity") return infinity;
-    if (value.kind == Kind::text && value.text == "-Infinity") return -infinity;
-    return std::nullopt;
-  }
+  void put(std::string_view name, RecordValue value);
+  static std::optional<double> as_number(const RecordValue& value);
   [[noreturn]] void wrong_type(std::string_view name, const RecordValue& value,
-                               std::string_view wanted) const {
-    fail(error_id::record_type, purpose_, soma::quoted(name), to_text(value), wanted);
-  }
+                               std::string_view wanted) const;
 
   std::string purpose_;
   std::vector<Entry> entries_;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 // ---- soma/nn/pieces.hpp
 // Piece: a part of a model that can run apart from the other parts. A model that can be cut into
 // the stages of a pipeline has
@@ -8799,7 +6501,7 @@ class Record {
 // Owned: the only owner of an object. It replaces std::unique_ptr, whose header every unit that
 // uses soma would pay for. T may be incomplete in code that only passes an Owned on.
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 template <class T>
 class Owned {
@@ -8834,7 +6536,7 @@ class Owned {
   void (*end_)(T*) = nullptr;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 // ---- soma/data/batch.hpp
 // Batches: the input of a training loop, epoch after epoch, from a source whose position can be
 // read and restored.
@@ -8846,23 +6548,13 @@ class Owned {
 // ---- soma/data/labels.hpp
 // Labels of a batch, in the forms that losses and metrics read.
 
-namespace soma::data {
+namespace SOMA_NAMESPACE::data {
 
 // The label of a sequence: one of several classes, any number of classes, or a number.
 enum class LabelKind : std::uint8_t { one, several, number };
 
 // Copies class labels, int32 or int64.
-inline std::vector<std::int64_t> class_labels(const Tensor& labels) {
-  std::vector<std::int64_t> classes(labels.elements());
-  const auto copy = [&](const auto* from) {
-    for (std::int64_t& label : classes) label = *from++;
-  };
-  if (labels.dtype() == DType::int32)
-    copy(labels.data<std::int32_t>());
-  else
-    copy(labels.data<std::int64_t>());
-  return classes;
-}
+std::vector<std::int64_t> class_labels(const Tensor& labels);
 
 // The lists of classes of a batch's sequences, in compressed rows: list i is ids[offsets[i]] up to
 // ids[offsets[i + 1]]. A list may be empty. Memory grows with the given labels, not with the number
@@ -8871,36 +6563,15 @@ struct LabelLists {
   Tensor offsets{};  // int64 [sequences + 1], ascending from 0
   Tensor ids{};      // int32 [all labels]; in a list ascending, each once
 
-  bool defined() const { return offsets.defined(); }
-  std::size_t count() const { return offsets.elements() - 1; }
-  std::span<const std::int32_t> list(std::size_t i) const {
-    const std::span<const std::int64_t> at = offsets.span<std::int64_t>();
-    return ids.span<std::int32_t>().subspan(static_cast<std::size_t>(at[i]),
-                                            static_cast<std::size_t>(at[i + 1] - at[i]));
-  }
+  bool defined() const;
+  std::size_t count() const;
+  std::span<const std::int32_t> list(std::size_t i) const;
 
   // Lists first to end, as lists of their own: ids are a view.
-  LabelLists part(Context& context, std::size_t first, std::size_t end) const {
-    const std::span<const std::int64_t> at = offsets.span<std::int64_t>();
-    std::vector<std::int64_t> own;
-    for (std::size_t i = first; i <= end; ++i) own.push_back(at[i] - at[first]);
-    return {Tensor::from(context, std::span<const std::int64_t>(own), Shape{own.size()}),
-            ids.slice(0, static_cast<std::size_t>(at[first]), static_cast<std::size_t>(at[end]))};
-  }
+  LabelLists part(Context& context, std::size_t first, std::size_t end) const;
   // 1 for each class of a list, 0 for others: [sequences, classes], fp32. Error data.labels: a
   // class that is not below `classes`.
-  Tensor dense(Context& context, std::size_t classes) const {
-    const Tensor all = Tensor::zeros(context, Shape{count(), classes}, DType::fp32);
-    auto* row = all.mutable_data<float>();
-    for (std::size_t i = 0; i < count(); ++i, row += classes)
-      for (const std::int32_t id : list(i)) {
-        if (id < 0 || static_cast<std::size_t>(id) >= classes)
-          fail(error_id::data_labels, "LabelLists::dense", "label of sequence " + std::to_string(i),
-               std::to_string(id), "a class below " + std::to_string(classes));
-        row[id] = 1;
-      }
-    return all;
-  }
+  Tensor dense(Context& context, std::size_t classes) const;
 };
 
 // Lists of classes for rows in memory, one list behind the other.
@@ -8908,17 +6579,10 @@ struct IdLists {
   std::vector<std::size_t> offsets{};  // [rows + 1], from 0: where lists begin and end; or empty
   std::vector<std::int32_t> ids{};     // in a list ascending, each once
 
-  bool empty() const { return offsets.empty(); }
-  std::size_t count() const { return offsets.empty() ? 0 : offsets.size() - 1; }
-  std::span<const std::int32_t> list(std::size_t row) const {
-    return std::span<const std::int32_t>(ids).subspan(offsets[row],
-                                                      offsets[row + 1] - offsets[row]);
-  }
-  void add(std::span<const std::int32_t> list) {
-    if (offsets.empty()) offsets.push_back(0);
-    for (const std::int32_t id : list) ids.push_back(id);
-    offsets.push_back(ids.size());
-  }
+  bool empty() const;
+  std::size_t count() const;
+  std::span<const std::int32_t> list(std::size_t row) const;
+  void add(std::span<const std::int32_t> list);
 };
 
 // Labels of rows in memory. Only one kind is filled; the others are empty.
@@ -8928,9 +6592,9 @@ struct RowLabels {
   IdLists lists{};                      // [rows]
 };
 
-}  // namespace soma::data
+}  // namespace SOMA_NAMESPACE::data
 
-namespace soma::data {
+namespace SOMA_NAMESPACE::data {
 
 struct Batch {
   Ragged inputs;    // int32 token ids [rows], or features [rows, ...]
@@ -8950,14 +6614,14 @@ struct Batch {
   LabelLists whole_label_lists{};
 };
 
-// The place of the next batch. After the last batch of an epoch it names a batch that does not
+// The position of the next batch. After the last batch of an epoch it names a batch that does not
 // exist: next() then returns false and continues with the next epoch.
 struct Position {
   std::uint64_t epoch = 0, batch = 0;
   friend constexpr bool operator==(const Position&, const Position&) = default;
 };
 
-// Sequences of a batch have the ordinals 0, 1, ... of their place in the batch. Not thread-safe.
+// Sequences of a batch have the ordinals 0, 1, ... of their position in the batch. Not thread-safe.
 class BatchSource {
  public:
   BatchSource() = default;
@@ -8969,7 +6633,7 @@ class BatchSource {
   // epoch. `batch` gets tensors of its own, which later calls do not change.
   virtual bool next(Batch& batch) = 0;
 
-  // The place where next() continues; seek(position()) changes nothing. After a seek the same
+  // The position where next() continues; seek(position()) changes nothing. After a seek the same
   // batches follow as before, to the last bit. Error data.position: beyond the epoch's end.
   virtual Position position() const = 0;
   virtual void seek(Position position) = 0;
@@ -8982,28 +6646,24 @@ class BatchSource {
   virtual std::uint64_t hash() const = 0;
   // The same as names and values, so that a run that is resumed with other data can report the
   // difference: entries named "data.<name>".
-  virtual void describe(Record& record) const { record.set("data.content", hash()); }
+  SOMA_INLINE virtual void describe(Record& record) const;
 
   // Upper bounds of a batch's size, to reserve memory. No batch need reach them.
   virtual std::size_t largest_rows() const = 0;
   virtual std::size_t largest_sequences() const = 0;
 };
 
-}  // namespace soma::data
+}  // namespace SOMA_NAMESPACE::data
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 class Piece {
  public:
   // Piece `index` of a model, which must outlive the piece.
   using Run = Var (*)(const void* model, std::size_t index, Tape& tape, const Var& x,
                       const data::Batch& batch);
-  Piece(std::string piece_name, Parameters own, Run run_piece, const void* model, std::size_t index)
-      : name(std::move(piece_name)),
-        parameters(std::move(own)),
-        run_(run_piece),
-        model_(model),
-        index_(index) {}
+  Piece(std::string piece_name, Parameters own, Run run_piece, const void* model,
+        std::size_t index);
   // function(tape, x, batch) -> Var. The first piece gets an undefined x: it reads the batch. One
   // variable goes from each piece to the next. Its first dimension counts the rows of the batch or
   // its sequences; its other dimensions are the same for every batch. For a batch without sequences
@@ -9015,9 +6675,7 @@ class Piece {
         mixes_sequences(mixes),
         body_(Owned<Body>::template make<Holder<Function>>(std::move(function))) {}
 
-  Var run(Tape& tape, const Var& x, const data::Batch& batch) const {
-    return body_ ? body_->run(tape, x, batch) : run_(model_, index_, tape, x, batch);
-  }
+  Var run(Tape& tape, const Var& x, const data::Batch& batch) const;
 
   std::string name;       // in the model: "layer.3"
   Parameters parameters;  // with the names of the model's task
@@ -9027,7 +6685,7 @@ class Piece {
 
  private:
   struct Body {
-    virtual ~Body() = default;
+    SOMA_INLINE virtual ~Body() = default;
     virtual Var run(Tape& tape, const Var& x, const data::Batch& batch) = 0;
   };
   template <class Function>
@@ -9046,7 +6704,7 @@ class Piece {
 
 using Pieces = std::vector<Piece>;
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn
 // ---- soma/nn/transformer.hpp
 // MultiHeadAttention and TransformerEncoder (arXiv 1706.03762), over ragged batches and [B, T, C].
 
@@ -9062,76 +6720,44 @@ using Pieces = std::vector<Piece>;
 // Initial values of parameters. Element i of a tensor, row-major, is a pure function of the draw
 // and i.
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 // Normally distributed numbers with mean 0.
-inline Tensor normal(Context& context, const Shape& shape, float standard_deviation,
-                     const Draw& draw) {
-  Tensor tensor = Tensor::empty(context, shape);
-  const std::span<float> values = tensor.mutable_span<float>();
-  fill_normal(context, values, draw);
-  const FloatEnvironment environment;
-  for (float& value : values) value *= standard_deviation;
-  return tensor;
-}
+Tensor normal(Context& context, const Shape& shape, float standard_deviation, const Draw& draw);
 
 // Uniform distribution between -bound and bound.
-inline Tensor uniform(Context& context, const Shape& shape, float bound, const Draw& draw) {
-  Tensor tensor = Tensor::empty(context, shape);
-  const std::span<float> values = tensor.mutable_span<float>();
-  fill_uniform(context, values, draw);
-  const FloatEnvironment environment;
-  for (float& value : values) value = std::fma(2 * bound, value, -bound);
-  return tensor;
-}
+Tensor uniform(Context& context, const Shape& shape, float bound, const Draw& draw);
 
 // The number of inputs and outputs of a unit, for a weight [out, in, ...].
 struct Fans {
   std::size_t in, out;
 };
-inline Fans fans(const Shape& weight) {
-  std::size_t field = 1;
-  for (std::size_t i = 2; i < weight.rank(); ++i) field *= weight[i];
-  return {weight[1] * field, weight[0] * field};
-}
+Fans fans(const Shape& weight);
 
 namespace detail {
 
 // sqrt(numerator / denominator) in double, rounded once: IEEE operations, so the same everywhere.
-inline float root_of_ratio(double numerator, std::size_t denominator) {
-  return static_cast<float>(
-      std::sqrt(numerator / static_cast<double>(denominator == 0 ? 1 : denominator)));
-}
+float root_of_ratio(double numerator, std::size_t denominator);
 
 }  // namespace detail
 
 // "Understanding the difficulty of training deep feedforward neural networks", Glorot and Bengio
 // 2010: uniform, variance 2 / (in + out).
-inline Tensor glorot_uniform(Context& context, const Shape& weight, const Draw& draw) {
-  const auto [in, out] = fans(weight);
-  return uniform(context, weight, detail::root_of_ratio(6, in + out), draw);
-}
+Tensor glorot_uniform(Context& context, const Shape& weight, const Draw& draw);
 // "Delving Deep into Rectifiers", arXiv 1502.01852: variance 2 / in, for ReLU.
-inline Tensor he_normal(Context& context, const Shape& weight, const Draw& draw) {
-  return normal(context, weight, detail::root_of_ratio(2, fans(weight).in), draw);
-}
-inline Tensor he_uniform(Context& context, const Shape& weight, const Draw& draw) {
-  return uniform(context, weight, detail::root_of_ratio(6, fans(weight).in), draw);
-}
+Tensor he_normal(Context& context, const Shape& weight, const Draw& draw);
+Tensor he_uniform(Context& context, const Shape& weight, const Draw& draw);
 // "Efficient BackProp", LeCun et al. 1998: uniform, variance 1 / (3 in). The usual default of
 // linear and convolution layers, and of their biases.
-inline Tensor lecun_uniform(Context& context, const Shape& shape, std::size_t in,
-                            const Draw& draw) {
-  return uniform(context, shape, detail::root_of_ratio(1, in), draw);
-}
+Tensor lecun_uniform(Context& context, const Shape& shape, std::size_t in, const Draw& draw);
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn
 // ---- soma/nn/scope.hpp
 // Scope: the path of a module in its model. Modules are made from a scope: its path names the
 // streams of random numbers that initialise their parameters and drive their dropout, so that
 // neither depends on the order in which modules are made.
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 class InitialStore;  // nn/initial.hpp
 
@@ -9144,14 +6770,9 @@ struct Scope {
   InitialStore* later = nullptr;
 
   // The scope of a part: "encoder" / "layer" is "encoder.layer".
-  Scope operator/(std::string_view part) const {
-    Scope child{context, seed, path, later};
-    if (!path.empty()) child.path += '.';
-    child.path += part;
-    return child;
-  }
-  std::uint32_t stream(std::string_view site) const { return stream_id(path, site); }
-  Draw draw(std::string_view site) const { return {.seed = seed, .stream = stream(site)}; }
+  Scope operator/(std::string_view part) const;
+  std::uint32_t stream(std::string_view site) const;
+  Draw draw(std::string_view site) const;
 };
 
 // The path of a layer in its model, for messages. Copies share the text, so that copying a layer
@@ -9161,8 +6782,8 @@ class LayerPath {
   LayerPath() = default;  // no path
   explicit LayerPath(const Scope& scope)
       : text_(Shared<Text>::make(scope.context.heap(), scope.path)) {}
-  bool defined() const { return !(text_ == nullptr); }
-  std::string_view view() const { return text_ == nullptr ? "" : std::string_view(text_->path); }
+  bool defined() const;
+  std::string_view view() const;
 
  private:
   struct Text : Counted {
@@ -9181,14 +6802,10 @@ class Collector {
       : parameters_(parameters), path_(std::move(path)) {}
 
   // `role` decides if weight decay is usual for the parameter.
-  void add(std::string_view name, const Var& var, ParameterRole role = ParameterRole::unknown) {
-    add_rows(name, var, 0, to_end, role);
-  }
+  void add(std::string_view name, const Var& var, ParameterRole role = ParameterRole::unknown);
   // A parameter that is some rows of a variable.
   void add_rows(std::string_view name, const Var& var, std::size_t first, std::size_t last,
-                ParameterRole role = ParameterRole::unknown) {
-    if (var.defined()) parameters_.push_back({joined(name), var, first, last, role});
-  }
+                ParameterRole role = ParameterRole::unknown);
   template <class Module>
   void part(std::string_view name, const Module& module) {
     Collector collector(parameters_, joined(name));
@@ -9196,11 +6813,7 @@ class Collector {
   }
 
  private:
-  std::string joined(std::string_view name) const {
-    std::string result = path_;
-    if (!result.empty() && !name.empty()) result += '.';
-    return result.append(name);
-  }
+  std::string joined(std::string_view name) const;
   Parameters& parameters_;
   std::string path_;
 };
@@ -9208,39 +6821,12 @@ class Collector {
 namespace detail {
 
 // Errors nn.no_parameters, state.duplicate_name.
-inline void check_parameters(const Parameters& parameters) {
-  if (parameters.empty())
-    fail(error_id::no_parameters, "nn::parameters", "module", "a module without parameters",
-         "a module whose collect() adds its parameters");
-  std::vector<std::string_view> names;
-  for (const Parameter& parameter : parameters) names.push_back(parameter.name);
-  std::sort(names.begin(), names.end());
-  if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end())
-    fail(error_id::duplicate_name, "nn::parameters", "module",
-         "a module that registers " + soma::quoted(*twice) + " twice", "a name for each parameter");
-}
+void check_parameters(const Parameters& parameters);
 
 // True if two matrices hold the same numbers, and the numbers are not all equal.
-inline bool same_random_values(const Tensor& a, const Tensor& b) {
-  if (!a.defined() || !b.defined() || a.rank() < 2 || a.shape() != b.shape() ||
-      a.dtype() != b.dtype() || a.bytes() == 0 || !a.contiguous() || !b.contiguous() ||
-      std::memcmp(a.raw(), b.raw(), a.bytes()) != 0)
-    return false;
-  const std::size_t element = size_of(a.dtype());
-  return std::memcmp(a.raw(), a.raw() + element, a.bytes() - element) != 0;
-}
+bool same_random_values(const Tensor& a, const Tensor& b);
 
-inline void warn_of_equal_layers(const Parameters& parameters) {
-  for (std::size_t i = 0; i < parameters.size(); ++i)
-    for (std::size_t j = 0; j < i; ++j)
-      if (!parameters[i].var.is(parameters[j].var) &&
-          same_random_values(parameters[i].value(), parameters[j].value()))
-        parameters[i].var.context().log(
-            LogLevel::warning,
-            "nn::parameters: " + soma::quoted(parameters[j].name) + " and " +
-                soma::quoted(parameters[i].name) +
-                " have equal initial values: each layer needs a scope of its own");
-}
+void warn_of_equal_layers(const Parameters& parameters);
 
 }  // namespace detail
 
@@ -9257,9 +6843,9 @@ Parameters parameters(const Module& module, std::string_view path = {}) {
   return result;
 }
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 // The initial values of some rows of a parameter.
 struct Initial {
@@ -9270,39 +6856,16 @@ struct Initial {
   Draw draw{};
   std::size_t rows = to_end;  // to_end: all rows
 
-  static Initial full(float value) { return {.number = value}; }
-  static Initial normal(float standard_deviation, const Draw& draw, std::size_t rows = to_end) {
-    return {Kind::normal, standard_deviation, draw, rows};
-  }
-  static Initial uniform(float bound, const Draw& draw) { return {Kind::uniform, bound, draw}; }
+  static Initial full(float value);
+  static Initial normal(float standard_deviation, const Draw& draw, std::size_t rows = to_end);
+  static Initial uniform(float bound, const Draw& draw);
 };
 
 namespace detail {
 
-inline Tensor make_rows(Context& context, const Shape& shape, const Initial& initial) {
-  switch (initial.kind) {
-    case Initial::Kind::normal:
-      return normal(context, shape, initial.number, initial.draw);
-    case Initial::Kind::uniform:
-      return uniform(context, shape, initial.number, initial.draw);
-    case Initial::Kind::constant:
-      break;
-  }
-  return Tensor::full(context, shape, initial.number);
-}
+Tensor make_rows(Context& context, const Shape& shape, const Initial& initial);
 
-inline Tensor make_initial(Context& context, const Shape& shape, const Initial* begin,
-                           const Initial* end) {
-  if (end - begin == 1 && begin->rows == to_end) return make_rows(context, shape, *begin);
-  const Tensor all = Tensor::empty(context, shape);
-  std::size_t row = 0;
-  for (; begin != end; ++begin) {
-    copy(make_rows(context, shape.with(0, begin->rows), *begin),
-         all.slice(0, row, row + begin->rows));
-    row += begin->rows;
-  }
-  return all;
-}
+Tensor make_initial(Context& context, const Shape& shape, const Initial* begin, const Initial* end);
 
 }  // namespace detail
 
@@ -9316,8 +6879,8 @@ class InitialStore {
   // read, so that it may lie in a file.
   using Fill = void (*)(Context& context, const Tensor& from, const Tensor& to);
   virtual void replace(const Parameter& rows, const Tensor& from, Fill fill) = 0;
-  // After that, row i of a whole parameter becomes its former row places[i].
-  virtual void order_rows(const Parameter& parameter, const std::vector<std::size_t>& places) = 0;
+  // After that, row i of a whole parameter becomes its former row indices[i].
+  virtual void order_rows(const Parameter& parameter, const std::vector<std::size_t>& indices) = 0;
 
  protected:
   InitialStore() = default;
@@ -9326,20 +6889,13 @@ class InitialStore {
 };
 
 // A parameter with these initial values: made now, or noted in Scope::later if that is set.
-inline Var initial_parameter(const Scope& scope, const Shape& shape,
-                             std::initializer_list<Initial> initial) {
-  if (scope.later == nullptr)
-    return Var::parameter(
-        scope.context, detail::make_initial(scope.context, shape, initial.begin(), initial.end()));
-  const Var var = Var::parameter(scope.context, Tensor::outline_of(shape, DType::fp32));
-  scope.later->add(var, initial.begin(), initial.end());
-  return var;
-}
+Var initial_parameter(const Scope& scope, const Shape& shape,
+                      std::initializer_list<Initial> initial);
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn
 // ---- soma/nn/product_site.hpp
-// ProductSite: the place of a linear layer in a model, which selects the formats of its operands
-// and their history (ops/product_formats.hpp). Copies are the same place.
+// ProductSite: the position of a linear layer in a model, which selects the formats of its operands
+// and their history (ops/product_formats.hpp). Copies are the same site.
 
 // ---- soma/ops/product_formats.hpp
 // The number formats of products in linear layers. LinearFormats: the formats of one layer, with
@@ -9354,16 +6910,15 @@ inline Var initial_parameter(const Scope& scope, const Shape& shape,
 // inspect(): the effect of a format on numbers: the share that underflows, the share that
 // saturates, and the error of the others. For any tensor: ops/product/inspect.hpp.
 
-namespace soma::numeric {
+namespace SOMA_NAMESPACE::numeric {
 
 // Counts of elements, and sums over the finite elements. Two inspections can be added.
 struct Inspection {
   std::uint64_t count = 0, zeros = 0, infinities = 0, nans = 0;
   std::uint64_t exact = 0;           // finite, unchanged; zeros included
-  std::uint64_t underflow = 0;       // finite and beyond the largest number: became that number,
-                                     // infinity or NaN
+  std::uint64_t underflow = 0;       // not zero, became zero
   std::uint64_t subnormal = 0;       // became a subnormal number of the format, not zero
-  std::uint64_t saturated = 0;       // squares of the numbers and of their errors
+  std::uint64_t saturated = 0;       // finite, became the largest number, infinity or NaN
   double largest = 0, smallest = 0;  // magnitudes of finite elements that are not zero; 0: none
   double squares = 0, error_squares = 0;  // sums over the numbers, and over their rounding errors
   // exponents[i] counts the numbers with a magnitude of 2^e to 2^(e + 1), e = i + least_exponent,
@@ -9372,90 +6927,29 @@ struct Inspection {
   std::array<std::uint64_t, 278> exponents{};
 
   // `some` as a share of all elements that are not zero.
-  double share(std::uint64_t some) const {
-    return count == zeros ? 0 : static_cast<double>(some) / static_cast<double>(count - zeros);
-  }
+  double share(std::uint64_t some) const;
   // Signal to quantization noise in decibels; infinite if no number changed.
-  double signal_to_noise() const { return 10 * std::log10(squares / error_squares); }
+  double signal_to_noise() const;
 
-  Inspection& operator+=(const Inspection& other) {
-    const bool none = largest == 0;
-    for (auto member : {&Inspection::count, &Inspection::zeros, &Inspection::infinities,
-                        &Inspection::nans, &Inspection::exact, &Inspection::underflow,
-                        &Inspection::subnormal, &Inspection::saturated})
-      this->*member += other.*member;
-    largest = (std::max)(largest, other.largest);
-    if (other.largest != 0) smallest = none ? other.smallest : (std::min)(smallest, other.smallest);
-    squares += other.squares;
-    error_squares += other.error_squares;
-    for (std::size_t i = 0; i < exponents.size(); ++i) exponents[i] += other.exponents[i];
-    return *this;
-  }
+  Inspection& operator+=(const Inspection& other);
 };
 
 // Adds an element `from` that became `to`; `limit` and `normal` are the format's largest and
 // smallest normal number, times the scale.
-inline void inspect(Inspection& result, float from, float to, double limit, double normal) {
-  ++result.count;
-  const std::uint32_t bits = std::bit_cast<std::uint32_t>(from) & 0x7FFFFFFFu;
-  if (bits >= 0x7F800000u) {
-    ++(bits == 0x7F800000u ? result.infinities : result.nans);
-    return;
-  }
-  if (bits == 0) {
-    ++result.zeros;
-    ++result.exact;
-    return;
-  }
-  const double magnitude = std::abs(double{from}), became = std::abs(double{to});
-  result.largest = (std::max)(result.largest, magnitude);
-  result.smallest = result.smallest == 0 ? magnitude : (std::min)(result.smallest, magnitude);
-  // Every fp32 number is a normal number in double.
-  const auto exponent = static_cast<int>(std::bit_cast<std::uint64_t>(magnitude) >> 52) - 1023;
-  ++result.exponents[static_cast<std::size_t>(exponent - Inspection::least_exponent)];
-  result.squares += magnitude * magnitude;
-  if (became <= static_cast<double>((std::numeric_limits<float>::max)())) {
-    const double moved = double{to} - double{from};
-    result.error_squares += moved * moved;
-  }
-  if (to == from)
-    ++result.exact;
-  else if (to == 0)
-    ++result.underflow;
-  else if (magnitude > limit)
-    ++result.saturated;
-  if (to != 0 && became < normal) ++result.subnormal;
-}
+void inspect(Inspection& result, float from, float to, double limit, double normal);
 
 // The effect of `format` on values divided by `scale`, rounded to nearest, with finite values kept
 // within the format's range. One element at a time: for experiments.
-inline Inspection inspect(std::span<const float> values, const FloatFormat& format,
-                          float scale = 1) {
-  const double largest = decode(format, format.max_finite_code());
-  const double normal = std::ldexp(1.0, format.min_normal_exponent()) * double{scale};
-  const float inverse = 1 / scale;
-  Inspection result;
-  for (const float value : values) {
-    float scaled = value * inverse;
-    if (std::isfinite(value))
-      scaled = (std::clamp)(scaled, static_cast<float>(-largest), static_cast<float>(largest));
-    inspect(result, value, decode(format, encode(format, scaled)) * scale, largest * double{scale},
-            normal);
-  }
-  return result;
-}
+Inspection inspect(std::span<const float> values, const FloatFormat& format, float scale = 1);
 
 // The number of elements that an update left unchanged.
-inline std::uint64_t unmoved(std::span<const float> before, std::span<const float> after) {
-  std::uint64_t count = 0;
-  for (std::size_t i = 0; i < before.size() && i < after.size(); ++i)
-    count += before[i] == after[i] ? 1u : 0u;
-  return count;
-}
+std::uint64_t unmoved(std::span<const float> before, std::span<const float> after);
 
-}  // namespace soma::numeric
+}  // namespace SOMA_NAMESPACE::numeric
 
-namespace soma {
+namespace SOMA_NAMESPACE {
+
+struct Operator;  // ops/operator.hpp
 
 struct LinearOperand {
   Quantizer quantizer{};
@@ -9475,6 +6969,9 @@ struct GlobalMaximum {
 };
 
 struct LinearFormats {
+  // The record of quantized_linear. The formats name it, and linear_at() does not, so that a
+  // header-only program without a precision compiles none of it.
+  const Operator* product = nullptr;
   LinearOperand x{}, weight{}, gradient{};
   std::optional<DType> input_gradient{};               // none: the input's type
   std::optional<DType> weight_gradient = DType::fp32;  // none: the output gradient's type
@@ -9510,19 +7007,19 @@ class ProductFormats {
   ProductFormats() = default;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 class ProductSite {
  public:
-  ProductSite() = default;  // no place: such a layer reads stored numbers
+  ProductSite() = default;  // no site: such a layer reads stored numbers
   // `edge`: true for the first and the last layer of a model, which most recipes do not convert.
   explicit ProductSite(const Scope& scope, bool edge = false) : path_(scope), edge_(edge) {}
 
-  bool defined() const { return path_.defined(); }
-  // Empty: no place.
-  std::string_view path() const { return path_.view(); }
+  bool defined() const;
+  // Empty: no site.
+  std::string_view path() const;
   bool edge() const { return edge_; }
 
  private:
@@ -9530,27 +7027,13 @@ class ProductSite {
   bool edge_ = false;
 };
 
-// linear() at a place: in the formats of the tape's precision for that place.
-inline Var linear_at(const ProductSite& place, Tape& tape, const Var& x, const Var& weight,
-                     const Var& bias = {}, const LinearSetting& setting = {},
-                     const Var& residual = {}) {
-  ProductFormats* known = tape.options().precision;
-  LinearFormats* formats =
-      known == nullptr || !place.defined() ? nullptr : known->formats(place.path(), place.edge());
-  if (formats == nullptr) return linear(tape, x, weight, bias, setting, residual);
-  return tape.apply(*tape.operators().quantized_linear,
-                    QuantizedLinearSetting{.activation = setting.activation,
-                                           .dropout = setting.dropout,
-                                           .formats = formats,
-                                           .step = tape.options().step,
-                                           .training = tape.options().training,
-                                           .record = tape.recording()},
-                    {x, weight, bias, residual});
-}
+// linear() at a site: in the formats of the tape's precision for that site.
+Var linear_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
+              const Var& bias = {}, const LinearSetting& setting = {}, const Var& residual = {});
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 struct LinearOptions {
   bool bias = true;
@@ -9564,29 +7047,10 @@ struct LinearOptions {
 class Linear {
  public:
   Linear() = default;
-  Linear(const Scope& scope, std::size_t in, std::size_t out, const LinearOptions& options = {})
-      : site(scope, options.edge) {
-    const Draw draw = scope.draw("weight");
-    const float bound = detail::root_of_ratio(1, in);  // lecun_uniform
-    weight = initial_parameter(
-        scope, Shape{out, in},
-        {options.standard_deviation ? Initial::normal(*options.standard_deviation, draw)
-                                    : Initial::uniform(bound, draw)});
-    if (options.bias)
-      bias = initial_parameter(
-          scope, Shape{out},
-          {options.standard_deviation ? Initial::full(0)
-                                      : Initial::uniform(bound, scope.draw("bias"))});
-  }
+  Linear(const Scope& scope, std::size_t in, std::size_t out, const LinearOptions& options = {});
   Var operator()(Tape& tape, const Var& x, const LinearSetting& setting = {},
-                 const Var& residual = {}) const {
-    const auto within = tape.within(site.path());
-    return linear_at(site, tape, x, weight, bias, setting, residual);
-  }
-  void collect(Collector& collector) const {
-    collector.add("weight", weight, ParameterRole::weight);
-    collector.add("bias", bias, ParameterRole::bias);
-  }
+                 const Var& residual = {}) const;
+  void collect(Collector& collector) const;
 
   Var weight, bias;  // [out, in], [out]
   ProductSite site;
@@ -9596,17 +7060,9 @@ class Linear {
 class Embedding {
  public:
   Embedding() = default;
-  Embedding(const Scope& scope, std::size_t rows, std::size_t width, float standard_deviation = 1)
-      : weight(initial_parameter(scope, Shape{rows, width},
-                                 {Initial::normal(standard_deviation, scope.draw("weight"))})),
-        path(scope) {}
-  Var operator()(Tape& tape, const Var& ids) const {
-    const auto within = tape.within(path.view());
-    return embedding(tape, weight, ids);
-  }
-  void collect(Collector& collector) const {
-    collector.add("weight", weight, ParameterRole::weight);
-  }
+  Embedding(const Scope& scope, std::size_t rows, std::size_t width, float standard_deviation = 1);
+  Var operator()(Tape& tape, const Var& ids) const;
+  void collect(Collector& collector) const;
 
   Var weight;  // [rows, width]
   LayerPath path{};
@@ -9615,19 +7071,9 @@ class Embedding {
 class LayerNorm {
  public:
   LayerNorm() = default;
-  LayerNorm(const Scope& scope, std::size_t width, float norm_epsilon = 1e-5f)
-      : weight(initial_parameter(scope, Shape{width}, {Initial::full(1)})),
-        bias(initial_parameter(scope, Shape{width}, {Initial::full(0)})),
-        epsilon(norm_epsilon),
-        path(scope) {}
-  Var operator()(Tape& tape, const Var& x) const {
-    const auto within = tape.within(path.view());
-    return layer_norm(tape, x, weight, bias, epsilon);
-  }
-  void collect(Collector& collector) const {
-    collector.add("weight", weight, ParameterRole::scale);
-    collector.add("bias", bias, ParameterRole::bias);
-  }
+  LayerNorm(const Scope& scope, std::size_t width, float norm_epsilon = 1e-5f);
+  Var operator()(Tape& tape, const Var& x) const;
+  void collect(Collector& collector) const;
 
   Var weight, bias;  // [width]
   float epsilon = 1e-5f;
@@ -9639,11 +7085,9 @@ class Dropout {
   Dropout() = default;
   Dropout(const Scope& scope, float drop_probability)
       : probability(drop_probability), stream(scope.stream("dropout")) {}
-  Var operator()(Tape& tape, const Var& x) const { return dropout(tape, x, probability, stream); }
+  Var operator()(Tape& tape, const Var& x) const;
   // For operators that fuse dropout.
-  DropoutSetting setting(const Tape& tape) const {
-    return dropout_setting(tape, probability, stream);
-  }
+  DropoutSetting setting(const Tape& tape) const;
   void collect(Collector&) const {}
 
   float probability = 0;
@@ -9660,58 +7104,31 @@ class Conv2d {
  public:
   Conv2d() = default;
   Conv2d(const Scope& scope, std::size_t in, std::size_t out, std::size_t kernel,
-         const Conv2dOptions& options = {})
-      : setting(options.setting), path(scope) {
-    const Shape shape{out, in, kernel, kernel};
-    const float bound = detail::root_of_ratio(1, fans(shape).in);  // lecun_uniform
-    weight = initial_parameter(scope, shape, {Initial::uniform(bound, scope.draw("weight"))});
-    if (options.bias)
-      bias = initial_parameter(scope, Shape{out}, {Initial::uniform(bound, scope.draw("bias"))});
-  }
-  Var operator()(Tape& tape, const Var& x) const {
-    const auto within = tape.within(path.view());
-    return conv2d(tape, x, weight, bias, setting);
-  }
-  void collect(Collector& collector) const {
-    collector.add("weight", weight, ParameterRole::weight);
-    collector.add("bias", bias, ParameterRole::bias);
-  }
+         const Conv2dOptions& options = {});
+  Var operator()(Tape& tape, const Var& x) const;
+  void collect(Collector& collector) const;
 
   Var weight, bias;  // [out, in, kernel, kernel], [out]
   ConvolutionSetting setting;
   LayerPath path{};
 };
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn
 // ---- soma/nn/sequence_rows.hpp
 // SequenceRows: a batch of sequences as rows, from a ragged batch or from [B, T, C].
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 class SequenceRows {
  public:
   // x is [rows, C], which stays as it is, or [B, T, C]: B sequences of T rows each. Errors
   // tensor.rank, ragged.ordinals (the first dimension of [B, T, C] has sequences of several rows).
-  SequenceRows(Tape& tape, const Var& x) : rows_(x), shape_(x.shape()) {
-    if (shape_.rank() == 2) return;
-    if (shape_.rank() != 3)
-      fail(error_id::tensor_rank, "SequenceRows", "x", x.value().describe(),
-           "[rows, C] or [B, T, C]");
-    Context& context = tape.context();
-    batch_ = x.sequences();
-    const Sequences each = batch_.defined() ? batch_ : Sequences::uniform(context, shape_[0]);
-    rows_ = tape.with_sequences(reshape(tape, x, Shape{shape_[0] * shape_[1], shape_[2]}),
-                                each.lengthened(context, shape_[1]));
-  }
+  SequenceRows(Tape& tape, const Var& x);
 
   const Var& rows() const { return rows_; }
-  bool dense() const { return shape_.rank() == 3; }
+  bool dense() const;
   // Gives [rows, D] the shape of x: [B, T, D] if x had three dimensions.
-  Var back(Tape& tape, const Var& y) const {
-    if (!dense()) return y;
-    return tape.with_sequences(reshape(tape, y, Shape{shape_[0], shape_[1], y.shape().columns()}),
-                               batch_);
-  }
+  Var back(Tape& tape, const Var& y) const;
 
  private:
   Var rows_;
@@ -9719,11 +7136,11 @@ class SequenceRows {
   Sequences batch_{};
 };
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn
 // ---- soma/ops/sequence/settings.hpp
 // The settings of operators over sequences.
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 struct RecurrentSetting {
   bool reverse = false;  // from the last row of each sequence to the first
@@ -9746,9 +7163,9 @@ inline void fields(FieldVisitor& visitor, RotarySetting& setting) {
   visitor.key("first_position", setting.first_position);
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 struct TransformerOptions {
   std::size_t width = 0, heads = 1, inner = 0;  // C, H, width of the feed-forward part
@@ -9774,70 +7191,18 @@ class MultiHeadAttention {
   MultiHeadAttention() = default;
   // Error operator.value: the width is no multiple of the number of heads.
   MultiHeadAttention(const Scope& scope, const TransformerOptions& options,
-                     bool queries_apart = false)
-      : heads(options.heads),
-        causal(options.causal),
-        rotary_base(options.rotary_base),
-        site(scope),
-        probabilities(scope / "probabilities", options.attention_dropout),
-        output_dropout(scope / "output", options.attention_output_dropout ? options.dropout : 0),
-        output(scope / "output", options.width, options.width,
-               {.standard_deviation = options.standard_deviation}) {
-    if (heads == 0 || options.width % heads != 0)
-      fail(error_id::operator_value, "MultiHeadAttention", "heads", std::to_string(heads),
-           "a divisor of the width, " + std::to_string(options.width));
-    const std::size_t width = options.width;
-    if (queries_apart)
-      query =
-          Linear(scope / "query", width, width, {.standard_deviation = options.standard_deviation});
-    const auto rows_of = [&](std::string_view name) {
-      return Initial::normal(options.standard_deviation, (scope / name).draw("weight"), width);
-    };
-    if (queries_apart)
-      weight =
-          initial_parameter(scope, Shape{2 * width, width}, {rows_of("key"), rows_of("value")});
-    else
-      weight = initial_parameter(scope, Shape{3 * width, width},
-                                 {rows_of("query"), rows_of("key"), rows_of("value")});
-    bias = initial_parameter(scope, Shape{weight.shape()[0]}, {Initial::full(0)});
-  }
+                     bool queries_apart = false);
 
   // residual + dropout(output(attention(x))): the last product fuses the addition. Rows of x form
   // sequences. With `first`, which holds the first row of each sequence, only these rows are
   // queries and have a residual. `mask`: as for attention().
   Var operator()(Tape& tape, const Var& x, const Var& residual, const Var& first = {},
-                 const Var& mask = {}) const {
-    Var all = linear_at(site, tape, x, weight, bias), queries;
-    if (query.weight.defined()) {
-      queries = query(tape, first.defined() ? first : x);
-    } else if (first.defined()) {
-      const std::size_t width = weight.shape()[1];
-      queries = sequence_first(tape, slice(tape, all, 1, 0, width));
-      all = slice(tape, all, 1, width);
-    }
-    if (rotary_base > 0) turn(tape, all, queries);
-    const AttentionSetting setting{heads, probabilities.setting(tape), first.defined(), causal};
-    return output(tape, attention(tape, all, setting, queries, mask),
-                  {.dropout = output_dropout.setting(tape)}, residual);
-  }
-  void collect(Collector& collector) const {
-    collect_projections(collector);
-    collector.part("output", output);
-  }
+                 const Var& mask = {}) const;
+  void collect(Collector& collector) const;
   using ProjectionNames = std::array<const char*, 3>;
   // `called`: the names of queries, keys and values.
   void collect_projections(Collector& collector,
-                           const ProjectionNames& called = projection_names) const {
-    const std::size_t width = weight.shape()[1];
-    if (query.weight.defined()) collector.part(called[0], query);
-    const std::size_t apart = query.weight.defined() ? 1 : 0;
-    for (std::size_t i = 0; i + apart < called.size(); ++i) {
-      const std::string name = called[i + apart];
-      collector.add_rows(name + ".weight", weight, i * width, (i + 1) * width,
-                         ParameterRole::weight);
-      collector.add_rows(name + ".bias", bias, i * width, (i + 1) * width, ParameterRole::bias);
-    }
-  }
+                           const ProjectionNames& called = projection_names) const;
 
   std::size_t heads = 1;
   bool causal = false;
@@ -9850,58 +7215,25 @@ class MultiHeadAttention {
 
  private:
   // Turns queries and keys by their positions. A first row has position 0 and stays the same.
-  void turn(Tape& tape, Var& all, Var& queries) const {
-    const std::size_t width = weight.shape()[1], parts = queries.defined() ? 1 : 2;
-    const auto turned = [&](const Var& x, const RotarySetting& setting) {
-      return tape.apply(*tape.operators().rotary, setting, {x});
-    };
-    all = turned(all, {.heads = parts * heads, .columns = parts * width, .base = rotary_base});
-    if (queries.defined()) queries = turned(queries, {.heads = heads, .base = rotary_base});
-  }
+  void turn(Tape& tape, Var& all, Var& queries) const;
   static constexpr ProjectionNames projection_names = {"query", "key", "value"};
   // The names of the projections that share a matrix.
-  std::span<const char* const> names_together() const {
-    return std::span(projection_names).subspan(query.weight.defined() ? 1 : 0);
-  }
+  std::span<const char* const> names_together() const;
 };
 
 class TransformerEncoderLayer {
  public:
   TransformerEncoderLayer() = default;
   TransformerEncoderLayer(const Scope& scope, const TransformerOptions& options,
-                          bool queries_apart = false)
-      : attention(scope / "attention", options, queries_apart),
-        attention_norm(scope / "attention_norm", options.width, options.epsilon),
-        inner(scope / "inner", options.width, options.inner,
-              {.standard_deviation = options.standard_deviation}),
-        outer(scope / "outer", options.inner, options.width,
-              {.standard_deviation = options.standard_deviation}),
-        outer_dropout(scope / "outer", options.dropout),
-        outer_norm(scope / "outer_norm", options.width, options.epsilon),
-        activation(options.activation),
-        norm_first(options.norm_first) {}
+                          bool queries_apart = false);
 
   // Maps the rows of x to the same number of rows, or with `first_rows` to the first rows of
   // sequences, [sequences, C], with the same bits. For other rows only keys and values are then
   // computed, and queries unless they are apart.
-  Var operator()(Tape& tape, const Var& x, bool first_rows = false, const Var& mask = {}) const {
-    return last_norm(tape, sum(tape, x, first_rows, mask));
-  }
+  Var operator()(Tape& tape, const Var& x, bool first_rows = false, const Var& mask = {}) const;
   // The same, but only x and the sum are kept: backward computes the rest again.
-  Var recomputed(Tape& tape, const Var& x, const Var& mask = {}) const {
-    return last_norm(tape,
-                     recompute(tape, std::span<const Var>(&x, 1),
-                               [layer = *this, mask](Tape& again, std::span<const Var> inputs) {
-                                 return layer.sum(again, inputs[0], false, mask);
-                               }));
-  }
-  void collect(Collector& collector) const {
-    collector.part("attention", attention);
-    collector.part("attention_norm", attention_norm);
-    collector.part("inner", inner);
-    collector.part("outer", outer);
-    collector.part("outer_norm", outer_norm);
-  }
+  Var recomputed(Tape& tape, const Var& x, const Var& mask = {}) const;
+  void collect(Collector& collector) const;
 
   MultiHeadAttention attention;
   LayerNorm attention_norm;
@@ -9913,26 +7245,9 @@ class TransformerEncoderLayer {
 
  private:
   // The layer up to the last addition.
-  Var sum(Tape& tape, const Var& x, bool first_rows, const Var& mask) const {
-    const auto first_of = [&](const Var& rows) {
-      return first_rows ? sequence_first(tape, rows) : Var();
-    };
-    const Var first = first_of(x), residual = first_rows ? first : x;
-    if (norm_first) {
-      const Var rows = attention_norm(tape, x);
-      const Var h = attention(tape, rows, residual, first_of(rows), mask);
-      return feed_forward(tape, outer_norm(tape, h), h);
-    }
-    const Var h = attention_norm(tape, attention(tape, x, residual, first, mask));
-    return feed_forward(tape, h, h);
-  }
-  Var last_norm(Tape& tape, const Var& sum) const {
-    return norm_first ? sum : outer_norm(tape, sum);
-  }
-  Var feed_forward(Tape& tape, const Var& x, const Var& residual) const {
-    const Var h = inner(tape, x, {.activation = activation});
-    return outer(tape, h, {.dropout = outer_dropout.setting(tape)}, residual);
-  }
+  Var sum(Tape& tape, const Var& x, bool first_rows, const Var& mask) const;
+  Var last_norm(Tape& tape, const Var& sum) const;
+  Var feed_forward(Tape& tape, const Var& x, const Var& residual) const;
 };
 
 struct EncoderSetting {
@@ -9953,34 +7268,18 @@ struct EncoderSetting {
 class TransformerEncoder {
  public:
   TransformerEncoder() = default;
-  TransformerEncoder(const Scope& scope, const TransformerOptions& options) {
-    for (std::size_t i = 0; i < options.layers; ++i)
-      layers.emplace_back(scope / "layer" / std::to_string(i), options, i + 1 == options.layers);
-  }
-  Var operator()(Tape& tape, Var x, const EncoderSetting& setting = {}) const {
-    const SequenceRows batch(tape, x);
-    x = batch.rows();
-    for (std::size_t i = 0; i < layers.size(); ++i) x = run_layer(i, tape, x, setting);
-    if (setting.first_rows) return layers.empty() ? sequence_first(tape, x) : x;
-    return batch.back(tape, x);
-  }
+  TransformerEncoder(const Scope& scope, const TransformerOptions& options);
+  Var operator()(Tape& tape, Var x, const EncoderSetting& setting = {}) const;
   // One layer of the encoder, for rows that form sequences.
-  Var run_layer(std::size_t i, Tape& tape, const Var& x, const EncoderSetting& setting = {}) const {
-    if (i + 1 == layers.size()) return layers[i](tape, x, setting.first_rows, setting.mask);
-    return setting.recompute ? layers[i].recomputed(tape, x, setting.mask)
-                             : layers[i](tape, x, false, setting.mask);
-  }
-  void collect(Collector& collector) const {
-    for (std::size_t i = 0; i < layers.size(); ++i)
-      collector.part("layer." + std::to_string(i), layers[i]);
-  }
+  Var run_layer(std::size_t i, Tape& tape, const Var& x, const EncoderSetting& setting = {}) const;
+  void collect(Collector& collector) const;
 
   std::vector<TransformerEncoderLayer> layers;
 };
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn
 
-namespace soma::models {
+namespace SOMA_NAMESPACE::models {
 
 // distilbert has no token types and no dropout after attention. Its layer between the encoder and
 // the classifier has relu instead of tanh, and belongs to the classifier.
@@ -9998,118 +7297,51 @@ struct BertConfig {
   bool recompute = false;
   BertKind kind = BertKind::bert;
 
-  static BertConfig base() { return {}; }
-  static BertConfig minilm() { return {.width = 384, .layers = 6, .inner = 1536}; }
-  static BertConfig small() { return {.width = 512, .layers = 4, .heads = 8, .inner = 2048}; }
-  static BertConfig tiny() { return {.width = 128, .layers = 2, .heads = 2, .inner = 512}; }
+  static BertConfig base();
+  static BertConfig minilm();
+  static BertConfig small();
+  static BertConfig tiny();
 };
 
 // The floating-point operations of a classifier's training step on these sequences, forward and
 // backward (twice forward), without recomputation: products of the layers, attention, pooler. In
 // the last layer only keys and values are computed for all tokens, and everything else for first
 // tokens.
-inline double training_flops(const BertConfig& config, const Sequences& sequences) {
-  const auto width = static_cast<double>(config.width), inner = static_cast<double>(config.inner);
-  const auto rows = static_cast<double>(sequences.used_rows());
-  const auto count = static_cast<double>(sequences.count());
-  double pairs = 0;
-  for (std::size_t i = 0; i < sequences.count(); ++i)
-    pairs += static_cast<double>(sequences.used(i)) * static_cast<double>(sequences.used(i));
-  // `queries`: the number of queries; `scores`: the number of pairs of a query and a key.
-  const auto layer = [&](double queries, double scores) {
-    return rows * 4 * width * width + queries * 4 * width * (width + inner) + scores * 4 * width;
-  };
-  double forward = count * 2 * width * width;
-  if (config.layers != 0)
-    forward += static_cast<double>(config.layers - 1) * layer(rows, pairs) + layer(count, rows);
-  return 3 * forward;
-}
+double training_flops(const BertConfig& config, const Sequences& sequences);
 
 class BertModel {
  public:
   BertModel() = default;
   // Error operator.value: the width is no multiple of the number of heads. A DistilBERT has no
   // types, whatever `settings.types` is.
-  BertModel(const nn::Scope& scope, const BertConfig& settings)
-      : config(settings),
-        words(scope / "embeddings.word_embeddings", settings.vocabulary, settings.width,
-              settings.standard_deviation),
-        positions(scope / "embeddings.position_embeddings", settings.positions, settings.width,
-                  settings.standard_deviation),
-        types(settings.kind == BertKind::distilbert
-                  ? nn::Embedding()
-                  : nn::Embedding(scope / "embeddings.token_type_embeddings", settings.types,
-                                  settings.width, settings.standard_deviation)),
-        norm(scope / "embeddings.LayerNorm", settings.width, settings.epsilon),
-        dropout(scope / "embeddings", settings.dropout),
-        encoder(scope / "encoder", {.width = settings.width,
-                                    .heads = settings.heads,
-                                    .inner = settings.inner,
-                                    .layers = settings.layers,
-                                    .activation = settings.activation,
-                                    .dropout = settings.dropout,
-                                    .attention_dropout = settings.attention_dropout,
-                                    .epsilon = settings.epsilon,
-                                    .standard_deviation = settings.standard_deviation,
-                                    .attention_output_dropout = settings.kind == BertKind::bert}),
-        pooler(scope / "pooler.dense", settings.width, settings.width,
-               {.standard_deviation = settings.standard_deviation, .edge = true}) {}
+  BertModel(const nn::Scope& scope, const BertConfig& settings);
 
   // Hidden states [rows, width] of token ids whose rows form sequences. Token types [rows] name the
   // text of a pair that each token belongs to; without them all types are 0. Errors
   // operator.inputs, tensor.rank, operator.sequences, tensor.shape (not a type for each id),
   // models.sequence_length, operator.value (an id outside the vocabulary).
-  Var operator()(Tape& tape, const Var& ids, const Var& token_types = {}) const {
-    return encoder(tape, embed(tape, ids, token_types), {.recompute = config.recompute});
-  }
+  Var operator()(Tape& tape, const Var& ids, const Var& token_types = {}) const;
 
   // The hidden state of each sequence's first token, [sequences, width]: the same bits as
   // sequence_first() of all hidden states, but the last layer computes nothing for other tokens.
   // Errors as above, and ragged.empty_sequence.
-  Var first(Tape& tape, const Var& ids, const Var& token_types = {}) const {
-    return encoder(tape, embed(tape, ids, token_types), first_setting());
-  }
+  Var first(Tape& tape, const Var& ids, const Var& token_types = {}) const;
   // The same in steps: embed(), then run_layer() for each layer. (A model without layers needs
   // sequence_first() at the end.)
   Var embed(Tape& tape, const Var& ids, const Var& token_types = {}) const;
-  Var run_layer(std::size_t i, Tape& tape, const Var& x) const {
-    return encoder.run_layer(i, tape, x, first_setting());
-  }
+  Var run_layer(std::size_t i, Tape& tape, const Var& x) const;
 
   // tanh, or relu for a DistilBERT, of a linear function of each sequence's first hidden state:
   // [sequences, width].
-  Var pool(Tape& tape, const Var& first) const {
-    const bool distilled = config.kind == BertKind::distilbert;
-    return pooler(tape, first, {.activation = distilled ? Activation::relu : Activation::tanh});
-  }
+  Var pool(Tape& tape, const Var& first) const;
 
   // The classifier names a DistilBERT's pooler.
-  void collect(nn::Collector& collector) const {
-    collect_embeddings(collector);
-    for (std::size_t i = 0; i < encoder.layers.size(); ++i) collect_layer(collector, i);
-    if (config.kind != BertKind::distilbert) collect_pooler(collector);
-  }
-  void collect_embeddings(nn::Collector& collector) const {
-    collector.part("embeddings.word_embeddings", words);
-    collector.part("embeddings.position_embeddings", positions);
-    collector.part("embeddings.token_type_embeddings", types);
-    collector.part("embeddings.LayerNorm", norm);
-  }
-  void collect_layer(nn::Collector& collector, std::size_t i) const {
-    const bool distilled = config.kind == BertKind::distilbert;
-    collector.part((distilled ? "transformer.layer." : "encoder.layer.") + std::to_string(i),
-                   Layer{encoder.layers[i], config.kind});
-  }
-  void collect_pooler(nn::Collector& collector) const { collector.part("pooler.dense", pooler); }
+  void collect(nn::Collector& collector) const;
+  void collect_embeddings(nn::Collector& collector) const;
+  void collect_layer(nn::Collector& collector, std::size_t i) const;
+  void collect_pooler(nn::Collector& collector) const;
   // Records the settings that change the results but no shape.
-  void describe(Record& identity) const {
-    identity.set("heads", std::uint64_t{config.heads});
-    identity.set("epsilon", config.epsilon);
-    identity.set("activation", static_cast<std::uint64_t>(config.activation));
-    identity.set("dropout", config.dropout);
-    identity.set("attention_dropout", config.attention_dropout);
-    if (config.kind == BertKind::distilbert) identity.set("kind", "distilbert");
-  }
+  void describe(Record& identity) const;
 
   BertConfig config;
   nn::Embedding words, positions, types;
@@ -10123,112 +7355,32 @@ class BertModel {
   struct Layer {
     const nn::TransformerEncoderLayer& layer;
     BertKind kind;
-    void collect(nn::Collector& collector) const {
-      if (kind == BertKind::distilbert) {
-        layer.attention.collect_projections(
-            collector, {"attention.q_lin", "attention.k_lin", "attention.v_lin"});
-        collector.part("attention.out_lin", layer.attention.output);
-        collector.part("sa_layer_norm", layer.attention_norm);
-        collector.part("ffn.lin1", layer.inner);
-        collector.part("ffn.lin2", layer.outer);
-        collector.part("output_layer_norm", layer.outer_norm);
-        return;
-      }
-      collector.part("attention.self", Projections{layer.attention});
-      collector.part("attention.output.dense", layer.attention.output);
-      collector.part("attention.output.LayerNorm", layer.attention_norm);
-      collector.part("intermediate.dense", layer.inner);
-      collector.part("output.dense", layer.outer);
-      collector.part("output.LayerNorm", layer.outer_norm);
-    }
+    void collect(nn::Collector& collector) const;
   };
   struct Projections {
     const nn::MultiHeadAttention& attention;
-    void collect(nn::Collector& collector) const { attention.collect_projections(collector); }
+    void collect(nn::Collector& collector) const;
   };
 
-  nn::EncoderSetting first_setting() const {
-    return {.recompute = config.recompute, .first_rows = true};
-  }
+  nn::EncoderSetting first_setting() const;
 };
-
-inline Var BertModel::embed(Tape& tape, const Var& ids, const Var& token_types) const {
-  if (!ids.defined())
-    fail(error_id::operator_inputs, "BertModel", "ids", "not defined", "token ids");
-  const Sequences& sequences = ids.sequences();
-  detail::check_rank("BertModel", "ids", ids.value(), 1);
-  detail::check_sequences("BertModel", ids.value(), sequences);
-  // Any other shape might still broadcast.
-  if (token_types.defined())
-    detail::check_shape("BertModel", "token types", token_types.value(), ids.shape());
-  if (sequences.longest() > config.positions)
-    fail(error_id::sequence_length, "BertModel", "ids",
-         "a sequence of " + std::to_string(sequences.longest()) + " tokens",
-         "at most " + std::to_string(config.positions));
-  Context& context = tape.context();
-  const Shape shape{sequences.rows()};
-  const Tensor position = Tensor::empty(context, shape, DType::int32);
-  auto* next = position.mutable_data<std::int32_t>();
-  for (std::size_t i = 0; i < sequences.count(); ++i)
-    for (std::size_t j = 0; j < sequences.length(i); ++j) *next++ = static_cast<std::int32_t>(j);
-  const Var place = tape.constant(position, sequences);
-  // The additions have the order of the usual implementation: (words + types) + positions. A model
-  // without a table of types ignores types.
-  Var sum = words(tape, ids);
-  if (types.weight.defined()) {
-    const Var type = token_types.defined()
-                         ? token_types
-                         : tape.constant(Tensor::zeros(context, shape, DType::int32), sequences);
-    sum = add(tape, sum, types(tape, type));
-  }
-  sum = add(tape, sum, positions(tape, place));
-  const Var embedded = dropout(tape, norm(tape, sum));
-  const DType activations = tape.options().activations;
-  return embedded.value().dtype() == activations ? embedded : cast(tape, embedded, activations);
-}
 
 class BertClassifier {
  public:
   BertClassifier() = default;
-  BertClassifier(const nn::Scope& scope, const BertConfig& config, std::size_t labels)
-      : bert(scope / name_of(config.kind), config),
-        dropout(scope / "classifier", config.classifier_dropout.value_or(config.dropout)),
-        classifier(scope / "classifier", config.width, labels,
-                   {.standard_deviation = config.standard_deviation, .edge = true}) {}
+  BertClassifier(const nn::Scope& scope, const BertConfig& config, std::size_t labels);
 
   // Logits [sequences, labels], fp32. Errors as BertModel.
-  Var operator()(Tape& tape, const Var& ids, const Var& token_types = {}) const {
-    Var x = ids;
-    for (std::size_t i = 0; i < piece_count(); ++i) x = run_piece(i, tape, x, token_types);
-    return x;
-  }
+  Var operator()(Tape& tape, const Var& ids, const Var& token_types = {}) const;
   // The pieces: embeddings, layers, head.
-  nn::Pieces pieces() const {
-    nn::Pieces result;
-    for (std::size_t i = 0; i < piece_count(); ++i) {
-      Parameters own;
-      nn::Collector(own).part("", Part{*this, i});
-      const bool last = i + 1 == piece_count();
-      std::string name = "embeddings";
-      if (i != 0) name = last ? "head" : "layer." + std::to_string(i - 1);
-      result.push_back(nn::Piece(std::move(name), std::move(own), &run_of, this, i));
-    }
-    return result;
-  }
+  nn::Pieces pieces() const;
 
-  void collect(nn::Collector& collector) const {
-    collector.part(name_of(bert.config.kind), bert);
-    if (bert.config.kind == BertKind::distilbert) collector.part("pre_classifier", bert.pooler);
-    collector.part("classifier", classifier);
-  }
+  void collect(nn::Collector& collector) const;
   // The prefix of the encoder's parameters, and the model_type in config.json.
   static std::string_view name_of(BertKind kind) {
     return kind == BertKind::bert ? "bert" : "distilbert";
   }
-  void describe(Record& identity) const {
-    bert.describe(identity);
-    identity.set("classifier_dropout", dropout.probability);
-  }
+  void describe(Record& identity) const;
 
   BertModel bert;
   nn::Dropout dropout;
@@ -10242,51 +7394,24 @@ class BertClassifier {
     struct OfBert {
       const BertModel& bert;
       std::size_t piece, last;
-      void collect(nn::Collector& collector) const {
-        if (piece == 0)
-          bert.collect_embeddings(collector);
-        else if (piece < last)
-          bert.collect_layer(collector, piece - 1);
-        else if (bert.config.kind != BertKind::distilbert)
-          bert.collect_pooler(collector);
-      }
+      void collect(nn::Collector& collector) const;
     };
-    void collect(nn::Collector& collector) const {
-      const std::size_t last = model.piece_count() - 1;
-      const BertKind kind = model.bert.config.kind;
-      collector.part(name_of(kind), OfBert{model.bert, piece, last});
-      if (piece != last) return;
-      if (kind == BertKind::distilbert) collector.part("pre_classifier", model.bert.pooler);
-      collector.part("classifier", model.classifier);
-    }
+    void collect(nn::Collector& collector) const;
   };
 
   static Var run_of(const void* model, std::size_t i, Tape& tape, const Var& x,
-                    const data::Batch& batch) {
-    const auto* own = static_cast<const BertClassifier*>(model);
-    if (i != 0) return own->run_piece(i, tape, x, {});
-    const Sequences& sequences = batch.inputs.sequences;
-    return own->run_piece(i, tape, tape.constant(batch.inputs),
-                          batch.types.defined() ? tape.constant(batch.types, sequences) : Var());
-  }
-  std::size_t piece_count() const { return bert.encoder.layers.size() + 2; }
-  Var run_piece(std::size_t i, Tape& tape, const Var& x, const Var& token_types) const {
-    if (i == 0) return bert.embed(tape, x, token_types);
-    if (i + 1 < piece_count()) return bert.run_layer(i - 1, tape, x);
-    const Var first = bert.encoder.layers.empty() ? sequence_first(tape, x) : x;
-    const Var pooled = dropout(tape, bert.pool(tape, first));
-    return classifier(
-        tape, pooled.value().dtype() == DType::fp32 ? pooled : cast(tape, pooled, DType::fp32));
-  }
+                    const data::Batch& batch);
+  std::size_t piece_count() const;
+  Var run_piece(std::size_t i, Tape& tape, const Var& x, const Var& token_types) const;
 };
 
-}  // namespace soma::models
+}  // namespace SOMA_NAMESPACE::models
 // ---- soma/models/conv_net.hpp
 // ConvNet: a small image classifier: blocks of 3 x 3 convolution, ReLU and 2 x 2 max pooling, then
 // two linear layers (after "Gradient-Based Learning Applied to Document Recognition", LeCun et al.
 // 1998).
 
-namespace soma::models {
+namespace SOMA_NAMESPACE::models {
 
 struct ConvNetConfig {
   std::size_t channels = 1, height = 28, width = 28, labels = 10;
@@ -10298,131 +7423,52 @@ class ConvNet {
  public:
   ConvNet() = default;
   // Error operator.value: the image is too small for this number of blocks.
-  ConvNet(const nn::Scope& scope, const ConvNetConfig& config) {
-    std::size_t channels = config.channels, height = config.height, width = config.width;
-    for (std::size_t i = 0; i < config.blocks.size(); ++i) {
-      if (height < 2 || width < 2)
-        fail(error_id::operator_value, "ConvNet", "blocks", std::to_string(config.blocks.size()),
-             "few enough that halving " + std::to_string(config.height) + " x " +
-                 std::to_string(config.width) + " leaves something");
-      convolutions.emplace_back(scope / "block" / std::to_string(i), channels, config.blocks[i],
-                                std::size_t{3},
-                                nn::Conv2dOptions{.setting = {.pad_height = 1, .pad_width = 1}});
-      channels = config.blocks[i];
-      height /= 2;
-      width /= 2;
-    }
-    hidden = nn::Linear(scope / "hidden", channels * height * width, config.hidden);
-    classifier = nn::Linear(scope / "classifier", config.hidden, config.labels, {.edge = true});
-  }
+  ConvNet(const nn::Scope& scope, const ConvNetConfig& config);
   // Images [N, channels, height, width] to logits [N, labels].
-  Var operator()(Tape& tape, Var x) const {
-    for (std::size_t i = 0; i < convolutions.size() + 2; ++i) x = run_piece(i, tape, x);
-    return x;
-  }
+  Var operator()(Tape& tape, Var x) const;
   // The pieces: blocks, hidden layer, classifier.
-  nn::Pieces pieces() const {
-    nn::Pieces result;
-    const std::size_t blocks = convolutions.size();
-    for (std::size_t i = 0; i < blocks + 2; ++i) {
-      const std::string name = i < blocks    ? "block." + std::to_string(i)
-                               : i == blocks ? "hidden"
-                                             : "classifier";
-      Parameters own;
-      nn::Collector collector(own);
-      if (i < blocks)
-        collector.part(name, convolutions[i]);
-      else
-        collector.part(name, i == blocks ? hidden : classifier);
-      result.push_back(nn::Piece(name, std::move(own), &run_of, this, i));
-    }
-    return result;
-  }
-  void collect(nn::Collector& collector) const {
-    for (std::size_t i = 0; i < convolutions.size(); ++i)
-      collector.part("block." + std::to_string(i), convolutions[i]);
-    collector.part("hidden", hidden);
-    collector.part("classifier", classifier);
-  }
+  nn::Pieces pieces() const;
+  void collect(nn::Collector& collector) const;
 
   std::vector<nn::Conv2d> convolutions;
   nn::Linear hidden, classifier;
 
  private:
   static Var run_of(const void* model, std::size_t i, Tape& tape, const Var& x,
-                    const data::Batch& batch) {
-    const auto* own = static_cast<const ConvNet*>(model);
-    return own->run_piece(i, tape, i == 0 ? tape.constant(batch.inputs) : x);
-  }
-  Var run_piece(std::size_t i, Tape& tape, const Var& x) const {
-    if (i < convolutions.size()) return max_pool2d(tape, relu(tape, convolutions[i](tape, x)));
-    if (i > convolutions.size()) return classifier(tape, x);
-    const Var rows = reshape(tape, x, Shape{x.shape()[0], hidden.weight.shape()[1]});
-    return hidden(tape, rows, {.activation = Activation::relu});
-  }
+                    const data::Batch& batch);
+  Var run_piece(std::size_t i, Tape& tape, const Var& x) const;
 };
 
-}  // namespace soma::models
+}  // namespace SOMA_NAMESPACE::models
 // ---- soma/models/mlp.hpp
 // Mlp: linear layers with an activation between them.
 
-namespace soma::models {
+namespace SOMA_NAMESPACE::models {
 
 class Mlp {
  public:
   Mlp() = default;
   // sizes: inputs, widths of the hidden layers, outputs; at least two. Error operator.value.
   Mlp(const nn::Scope& scope, std::span<const std::size_t> sizes,
-      Activation between = Activation::relu)
-      : activation(between) {
-    if (sizes.size() < 2)
-      fail(error_id::operator_value, "Mlp", "sizes", std::to_string(sizes.size()) + " numbers",
-           "at least inputs and outputs");
-    for (std::size_t i = 0; i + 1 < sizes.size(); ++i)
-      layers.emplace_back(scope / "layer" / std::to_string(i), sizes[i], sizes[i + 1],
-                          nn::LinearOptions{.edge = i == 0 || i + 2 == sizes.size()});
-  }
+      Activation between = Activation::relu);
   // [..., inputs] to [..., outputs].
-  Var operator()(Tape& tape, Var x) const {
-    for (std::size_t i = 0; i < layers.size(); ++i) x = run_piece(i, tape, x);
-    return x;
-  }
+  Var operator()(Tape& tape, Var x) const;
   // The pieces: one for each layer.
-  nn::Pieces pieces() const {
-    nn::Pieces result;
-    for (std::size_t i = 0; i < layers.size(); ++i) {
-      const std::string name = "layer." + std::to_string(i);
-      Parameters own;
-      nn::Collector(own).part(name, layers[i]);
-      result.push_back(nn::Piece(name, std::move(own), &run_of, this, i));
-    }
-    return result;
-  }
-  void collect(nn::Collector& collector) const {
-    for (std::size_t i = 0; i < layers.size(); ++i)
-      collector.part("layer." + std::to_string(i), layers[i]);
-  }
+  nn::Pieces pieces() const;
+  void collect(nn::Collector& collector) const;
   // Records the settings that change the results but no shape.
-  void describe(Record& identity) const {
-    identity.set("activation", static_cast<std::uint64_t>(activation));
-  }
+  void describe(Record& identity) const;
 
   std::vector<nn::Linear> layers;
   Activation activation = Activation::relu;
 
  private:
   static Var run_of(const void* model, std::size_t i, Tape& tape, const Var& x,
-                    const data::Batch& batch) {
-    const auto* own = static_cast<const Mlp*>(model);
-    return own->run_piece(i, tape, i == 0 ? tape.constant(batch.inputs) : x);
-  }
-  Var run_piece(std::size_t i, Tape& tape, const Var& x) const {
-    return layers[i](tape, x,
-                     {.activation = i + 1 < layers.size() ? activation : Activation::none});
-  }
+                    const data::Batch& batch);
+  Var run_piece(std::size_t i, Tape& tape, const Var& x) const;
 };
 
-}  // namespace soma::models
+}  // namespace SOMA_NAMESPACE::models
 // ---- soma/nn/state.hpp
 // Parameters as a StateDict, and back.
 
@@ -10430,28 +7476,10 @@ class Mlp {
 // StateDict: the tensors that are saved and loaded, by name, in ascending order of the names'
 // bytes. The order is part of the meaning of a state hash.
 
-namespace soma {
-
-namespace detail {
+namespace SOMA_NAMESPACE {
 
 // The number of letters to insert, remove or replace (Levenshtein); long names are cut.
-inline std::size_t edit_distance(std::string_view a, std::string_view b) {
-  a = a.substr(0, 256);
-  b = b.substr(0, 256);
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = (std::min)({replaced, diagonal + 1, row[j] + 1});
-    }
-  }
-  return row.back();
-}
-
-}  // namespace detail
+std::size_t edit_distance(std::string_view a, std::string_view b);
 
 // Copies share the tensors.
 class StateDict {
@@ -10459,71 +7487,26 @@ class StateDict {
   using Entry = std::pair<std::string, Tensor>;
 
   // Errors state.duplicate_name, tensor.undefined.
-  void set(std::string name, Tensor tensor) {
-    if (!tensor.defined())
-      fail(error_id::tensor_undefined, "StateDict::set", soma::quoted(name), "no tensor",
-           "one with elements");
-    const auto place = lower_bound(name);
-    if (place != entries_.end() && place->first == name)
-      fail(error_id::duplicate_name, "StateDict::set", "name", soma::quoted(name), "a new name");
-    // std::vector::insert of pairs would cost every unit more than the rest of this class.
-    std::size_t at = entries_.size();
-    const auto wanted = static_cast<std::size_t>(place - entries_.begin());
-    entries_.push_back({std::move(name), std::move(tensor)});
-    for (; at > wanted; --at) std::swap(entries_[at], entries_[at - 1]);
-  }
+  void set(std::string name, Tensor tensor);
 
   // The tensor of that name. Error state.missing_name, which lists similar names.
-  const Tensor& at(std::string_view name) const {
-    const Tensor* tensor = find(name);
-    if (tensor == nullptr)
-      fail(error_id::missing_name, "StateDict::at", "name", soma::quoted(name), near_names(name));
-    return *tensor;
-  }
+  const Tensor& at(std::string_view name) const;
   // The same, or nullptr.
-  const Tensor* find(std::string_view name) const {
-    const auto place = lower_bound(name);
-    return place != entries_.end() && place->first == name ? &place->second : nullptr;
-  }
-  bool contains(std::string_view name) const { return find(name) != nullptr; }
+  const Tensor* find(std::string_view name) const;
+  bool contains(std::string_view name) const;
   // Returns true if the name was there.
-  bool erase(std::string_view name) {
-    const auto place = lower_bound(name);
-    if (place == entries_.end() || place->first != name) return false;
-    entries_.erase(place);
-    return true;
-  }
+  bool erase(std::string_view name);
 
-  std::size_t size() const { return entries_.size(); }
-  bool empty() const { return entries_.empty(); }
+  std::size_t size() const;
+  bool empty() const;
   auto begin() const { return entries_.begin(); }
   auto end() const { return entries_.end(); }
 
   // "one of 12 names, such as \"a.weight\", \"b.weight\"": the three nearest, for messages.
-  std::string near_names(std::string_view name) const {
-    if (empty()) return "a name in a dictionary that has none";
-    std::string text = "one of " + std::to_string(size()) + " names, such as ";
-    const Entry* shown[3] = {};
-    for (std::size_t i = 0; i < 3 && i < size(); ++i) {
-      std::size_t least = ~std::size_t{0};
-      for (const Entry& entry : entries_) {
-        const std::size_t distance = detail::edit_distance(name, entry.first);
-        if (distance >= least || &entry == shown[0] || &entry == shown[1]) continue;
-        least = distance;
-        shown[i] = &entry;
-      }
-      text.append(i == 0 ? "" : ", ").append(soma::quoted(shown[i]->first));
-    }
-    return text;
-  }
+  std::string near_names(std::string_view name) const;
 
  private:
-  std::vector<Entry>::const_iterator lower_bound(std::string_view name) const {
-    return std::lower_bound(entries_.begin(), entries_.end(), name,
-                            [](const Entry& entry, std::string_view wanted) {
-                              return std::string_view(entry.first) < wanted;
-                            });
-  }
+  std::vector<Entry>::const_iterator lower_bound(std::string_view name) const;
 
   std::vector<Entry> entries_;  // ascending; std::string compares bytes as unsigned
 };
@@ -10536,51 +7519,22 @@ struct CopyIntoOptions {
 // in the source, with the same shape and dtype. Nothing is written before all is checked. Returns
 // the names that only the source has. Errors state.missing_name, state.shape, state.dtype,
 // tensor.read_only; state.extra_name if the options forbid further names.
-inline std::vector<std::string> copy_into(const StateDict& source, const StateDict& target,
-                                          const CopyIntoOptions& options = {}) {
-  for (const auto& [name, to] : target) {
-    const Tensor* from = source.find(name);
-    if (from == nullptr)
-      fail(error_id::missing_name, "copy_into", "name", soma::quoted(name) + ", which source lacks",
-           source.near_names(name));
-    if (from->shape() != to.shape())
-      fail(error_id::state_shape, "copy_into", soma::quoted(name), from->describe(), to.describe());
-    if (from->dtype() != to.dtype())
-      fail(error_id::state_dtype, "copy_into", soma::quoted(name), from->describe(), to.describe());
-    if (!to.storage().writable())
-      fail(error_id::tensor_read_only, "copy_into", soma::quoted(name),
-           to.describe() + " of constant elements", "a writable tensor");
-  }
-  std::vector<std::string> extra;
-  for (const auto& [name, from] : source)
-    if (!target.contains(name)) extra.push_back(name);
-  if (options.extra_names_are_errors && !extra.empty())
-    fail(error_id::extra_name, "copy_into", "name",
-         soma::quoted(extra.front()) + " (one of " + std::to_string(extra.size()) + " extra)",
-         "a name of the target, " + target.near_names(extra.front()));
-  for (const auto& [name, to] : target) copy(source.at(name), to);
-  return extra;
-}
+std::vector<std::string> copy_into(const StateDict& source, const StateDict& target,
+                                   const CopyIntoOptions& options = {});
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 // The parameters' tensors under their names; views, nothing is copied. Error state.duplicate_name.
-inline StateDict state_dict(const Parameters& parameters) {
-  StateDict state;
-  for (const Parameter& parameter : parameters) state.set(parameter.name, parameter.value());
-  return state;
-}
+StateDict state_dict(const Parameters& parameters);
 
 // Copies values into the parameters; the state must have every parameter. Returns the names in the
 // state that no parameter has. Errors as of copy_into; nothing is written before all is checked.
-inline std::vector<std::string> load(const Parameters& parameters, const StateDict& state,
-                                     const CopyIntoOptions& options = {}) {
-  return copy_into(state, state_dict(parameters), options);
-}
+std::vector<std::string> load(const Parameters& parameters, const StateDict& state,
+                              const CopyIntoOptions& options = {});
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn
 // ---- soma/nn/task.hpp
 // Task: the object that a trainer trains: parameters, and a loss of a batch.
 
@@ -10590,94 +7544,40 @@ inline std::vector<std::string> load(const Parameters& parameters, const StateDi
 // as in PyTorch's CrossEntropyLoss(weight=w). Large weights let rare classes count as much as
 // frequent ones.
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 // The reduction of the cross entropy: the mean for a whole batch, the sum for a part of a batch.
-inline CrossEntropySetting loss_of(const data::Batch& batch) {
-  return {.reduction = batch.part ? LossReduction::sum : LossReduction::mean};
-}
-inline bool is_ignored(std::int64_t label) { return label == CrossEntropySetting{}.ignore_index; }
+CrossEntropySetting loss_of(const data::Batch& batch);
+bool is_ignored(std::int64_t label);
 
 // Weights with which each class adds the same amount to the loss: a class with n of the N rows gets
 // N / (classes * n). A class without rows gets 0.
-inline std::vector<float> balanced_class_weights(std::span<const std::uint64_t> rows) {
-  double all = 0;
-  for (const std::uint64_t count : rows) all += static_cast<double>(count);
-  std::vector<float> weights;
-  for (const std::uint64_t count : rows)
-    weights.push_back(count == 0 ? 0.0f
-                                 : static_cast<float>(all / (static_cast<double>(rows.size()) *
-                                                             static_cast<double>(count))));
-  return weights;
-}
+std::vector<float> balanced_class_weights(std::span<const std::uint64_t> rows);
 
 // Error operator.value: a class without a weight, a weight that is negative or not finite, or all
 // weights 0.
-inline void check_class_weights(std::string_view operation, std::span<const float> weights,
-                                std::size_t classes) {
-  if (weights.empty()) return;
-  if (weights.size() != classes)
-    fail(error_id::operator_value, operation, "class_weights", std::to_string(weights.size()),
-         "none, or one for each of " + std::to_string(classes) + " classes");
-  bool any = false;
-  for (std::size_t i = 0; i < weights.size(); ++i) {
-    if (!(weights[i] >= 0) || std::isinf(weights[i]))
-      fail(error_id::operator_value, operation, "class_weights[" + std::to_string(i) + "]",
-           to_text(static_cast<double>(weights[i])), "a finite number from 0");
-    any = any || weights[i] > 0;
-  }
-  if (!any)
-    fail(error_id::operator_value, operation, "class_weights", "all 0", "one above 0 at least");
-}
+void check_class_weights(std::string_view operation, std::span<const float> weights,
+                         std::size_t classes);
 
 // Class weights change the results, so a run is resumed with the same weights only.
-inline void describe_class_weights(Record& identity, std::span<const float> weights) {
-  if (weights.empty()) return;
-  std::string all;
-  for (const float weight : weights)
-    all.append(all.empty() ? "" : " ").append(to_text(static_cast<double>(weight)));
-  identity.set("class_weights", all);
-}
+void describe_class_weights(Record& identity, std::span<const float> weights);
 
 // The divisor of the mean loss of a batch: the sum of the weights of labels that are not ignored,
 // or their number if there are no weights. A sum in double, in the order of the batch.
-inline double counted_labels(const data::Batch& batch, std::span<const float> weights = {}) {
-  double counted = 0;
-  for (const std::int64_t label : data::class_labels(batch.labels))
-    if (!is_ignored(label))
-      counted +=
-          weights.empty() ? 1 : static_cast<double>(weights[static_cast<std::size_t>(label)]);
-  return counted;
-}
+double counted_labels(const data::Batch& batch, std::span<const float> weights = {});
 
 // The loss of a batch of checked class labels: the mean for a whole batch, the sum for a part. The
 // sums run over the batch's shards, so that the bits do not depend on threads and ranks.
-inline Var class_loss(Tape& tape, const Var& logits, const data::Batch& batch,
-                      std::span<const float> weights = {}) {
-  if (weights.empty())
-    return cross_entropy(tape, logits, tape.constant(batch.labels), loss_of(batch));
-  Context& context = tape.context();
-  std::vector<float> factors;
-  for (const std::int64_t label : data::class_labels(batch.labels))
-    factors.push_back(is_ignored(label) ? 0 : weights[static_cast<std::size_t>(label)]);
-  const Var losses =
-      cross_entropy(tape, logits, tape.constant(batch.labels), {.reduction = LossReduction::none});
-  const Tensor factor = Tensor::from(context, std::span<const float>(factors), losses.shape());
-  const Var total = sum(tape, mul(tape, losses, tape.constant(factor)));
-  if (batch.part) return total;
-  const double weight = counted_labels(batch, weights);
-  const float divisor[] = {weight == 0 ? 1.0f : static_cast<float>(weight)};
-  return div(tape, total,
-             tape.constant(Tensor::from(context, std::span<const float>(divisor), Shape{})));
-}
+Var class_loss(Tape& tape, const Var& logits, const data::Batch& batch,
+               std::span<const float> weights = {});
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn
 
-namespace soma::metrics {
+namespace SOMA_NAMESPACE::metrics {
 class Metrics;  // metrics/metrics.hpp
 }
 
-namespace soma::nn {
+namespace SOMA_NAMESPACE::nn {
 
 class Task {
  public:
@@ -10689,22 +7589,21 @@ class Task {
   Task() = default;
   Task(const Task&) = delete;
   Task& operator=(const Task&) = delete;
-  virtual ~Task() = default;
+  SOMA_INLINE virtual ~Task() = default;
 
   virtual const Parameters& parameters() const = 0;
   virtual Forward forward(Tape& tape, const data::Batch& batch) = 0;
   // The pieces of the model, in order: forward() is finish() of the last piece's result. Empty: the
   // task cannot be cut.
-  virtual Pieces pieces() const { return {}; }
+  SOMA_INLINE virtual Pieces pieces() const;
   // The loss for this batch of the last piece's result; errors as of forward().
-  virtual Forward finish(Tape& /*tape*/, const Var& /*result*/, const data::Batch& /*batch*/) {
-    return {};
-  }
+  SOMA_INLINE virtual Forward finish(Tape& /*tape*/, const Var& /*result*/,
+                                     const data::Batch& /*batch*/);
   // The number of logits of a sequence, for a classifier with one label; otherwise 0.
   virtual std::size_t classes() const { return 0; }
   // New metrics that an evaluation counts beside the loss. If empty: accuracy, F1 and so on if
   // classes() is not 0, else the loss alone.
-  virtual Owned<metrics::Metrics> metrics() const { return {}; }
+  SOMA_INLINE virtual Owned<metrics::Metrics> metrics() const;
   // The labels of a batch in the form that metrics() counts.
   virtual Tensor labels_of(const data::Batch& batch) const { return batch.labels; }
   // The learning rate if the trainer's schedule has none: Adam's usual rate. A task whose model
@@ -10715,9 +7614,7 @@ class Task {
   virtual bool takes_parts() const { return false; }
   // The number of losses in the mean of this whole batch, which is the batch's weight beside other
   // batches.
-  virtual double loss_count(const data::Batch& batch) const {
-    return static_cast<double>(batch.inputs.sequences.count());
-  }
+  SOMA_INLINE virtual double loss_count(const data::Batch& batch) const;
   // Floating-point operations of forward and backward without padding and recomputation; 0: not
   // known.
   virtual double useful_flops(const data::Batch&) const { return 0; }
@@ -10726,31 +7623,14 @@ class Task {
   virtual void describe(Record&) const {}
   // The state that steps leave in the task beside its parameters and that later steps depend on.
   // Checkpoints keep it; a resumed run returns it once the parameters are those of that step.
-  virtual StateDict state() const { return {}; }
+  SOMA_INLINE virtual StateDict state() const;
   // Error state.extra_name: the task keeps no such state.
-  virtual void load_state(const StateDict& state) {
-    if (!state.empty())
-      fail(error_id::extra_name, "Task::load_state", "state", soma::quoted(state.begin()->first),
-           "no entries: this task has no state except its parameters");
-  }
+  SOMA_INLINE virtual void load_state(const StateDict& state);
 };
 
 // Checks that each class label is a class or ignored. Error train.label names the sequence by its
-// place in the data if the source numbers sequences, else by its place in the batch.
-inline void check_labels(std::string_view task, const data::Batch& batch, std::size_t classes) {
-  if (!batch.labels.defined())
-    fail(error_id::train_label, task, "labels", "not defined", "a class for each sequence");
-  const std::vector<std::int64_t> labels = data::class_labels(batch.labels);
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    if (is_ignored(labels[i]) || (labels[i] >= 0 && static_cast<std::size_t>(labels[i]) < classes))
-      continue;
-    const bool numbered = i < batch.items.size();
-    fail(error_id::train_label, task,
-         "label of sequence " + std::to_string(numbered ? batch.items[i] : i) + " of the " +
-             (numbered ? "data" : "batch"),
-         std::to_string(labels[i]), "0 to " + std::to_string(classes - 1));
-  }
-}
+// index in the data if the source numbers sequences, else by its index in the batch.
+void check_labels(std::string_view task, const data::Batch& batch, std::size_t classes);
 
 // The pieces of a model; empty if the model has no pieces().
 template <class Model>
@@ -10809,42 +7689,27 @@ class ClassificationTask final : public Task {
   std::vector<float> weights_;
 };
 
-}  // namespace soma::nn
+}  // namespace SOMA_NAMESPACE::nn
 // ---- soma/numeric/draw_sequence.hpp
 // DrawSequence: the words of one stream of draws in order, for sequential work such as a
 // permutation or a made-up text. Two sequences that start at the same Draw give the same words.
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 class DrawSequence {
  public:
   // Begins with word draw.index.
   explicit DrawSequence(const Draw& draw) : draw_(draw) {}
 
-  std::uint32_t word() {
-    const std::uint64_t index = draw_.index++;
-    if (index / 4 != block_) {
-      block_ = index / 4;
-      words_ = random_block(draw_, block_);
-    }
-    return words_[index % 4];
-  }
+  std::uint32_t word();
 
   // A number from 0 to bound - 1, all equally likely; bound 0 stands for 2^32. Takes one word,
   // rarely more: words that would favour some numbers are skipped. Method: Lemire, "Fast Random
   // Integer Generation in an Interval", 2019.
-  std::uint32_t below(std::uint32_t bound) {
-    if (bound == 0) return word();
-    std::uint64_t product = std::uint64_t{word()} * bound;
-    if (static_cast<std::uint32_t>(product) < bound) {
-      const std::uint32_t uneven = (0 - bound) % bound;  // 2^32 modulo bound
-      while (static_cast<std::uint32_t>(product) < uneven) product = std::uint64_t{word()} * bound;
-    }
-    return static_cast<std::uint32_t>(product >> 32);
-  }
+  std::uint32_t below(std::uint32_t bound);
 
   // A number in [0, 1), in steps of 2^-32.
-  double unit() { return static_cast<double>(word()) * 0x1p-32; }
+  double unit();
 
   // The index of the next word.
   std::uint64_t index() const { return draw_.index; }
@@ -10855,12 +7720,12 @@ class DrawSequence {
   PhiloxCounter words_{};
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 // ---- soma/numeric/minifloat_traits.hpp
 // Support for minifloat in the standard library: numeric_limits, hash, streams, text. For
 // std::format include numeric/minifloat_format.hpp.
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // The shortest decimal text that reads back as the same float: "0.1015625", "inf", "nan".
 template <FloatFormat F>
@@ -10877,7 +7742,7 @@ std::basic_ostream<Character, Traits>& operator<<(std::basic_ostream<Character, 
   return out << static_cast<float>(value);
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
 template <soma::FloatFormat F>
 class std::numeric_limits<soma::minifloat<F>> {
@@ -10975,21 +7840,10 @@ struct std::hash<soma::minifloat<F>> {
 // through it too, because a caller may add to them. Error bounds are in units in the last place of
 // the result; the tests measure against long double.
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // The same value, rounded to double, as an operand that cannot be fused with what comes next.
-inline double rounded(double value) {
-#if defined(__GNUC__) && defined(__x86_64__)
-  __asm__("" : "+x"(value));
-  return value;
-#elif defined(__GNUC__) && defined(__aarch64__)
-  __asm__("" : "+w"(value));
-  return value;
-#else
-  const volatile double stored = value;
-  return stored;
-#endif
-}
+double rounded(double value);
 
 namespace detail {
 
@@ -10999,18 +7853,10 @@ struct DoublePair {
 };
 
 // high + low in normal form, for |high| >= |low|.
-inline DoublePair normal_pair(double high, double low) {
-  const double sum = high + low;
-  return {sum, low - (sum - high)};
-}
+DoublePair normal_pair(double high, double low);
 
 // a * b. Relative error below 2^-102 while nothing underflows.
-inline DoublePair multiply(DoublePair a, DoublePair b) {
-  const double high = rounded(a.high * b.high);
-  if (!std::isfinite(high)) return {high, 0};
-  const double low = std::fma(a.high, b.high, -high);
-  return normal_pair(high, std::fma(a.high, b.low, std::fma(a.low, b.high, low)));
-}
+DoublePair multiply(DoublePair a, DoublePair b);
 
 // c[0] + x c[1] + x^2 c[2] ...
 template <std::size_t count>
@@ -11037,28 +7883,7 @@ inline constexpr std::array<double, 13> exp_series{
     1.0 / 479001600, 1.0 / 6227020800, 1.0 / 87178291200};
 
 // e^(x.high + x.low).
-inline double exp_of(DoublePair x) {
-  if (x.high != x.high) return x.high;
-  if (x.high > 710) return std::numeric_limits<double>::infinity();
-  if (x.high < -746) return 0;
-  // x = k ln 2 + r. The first difference is exact: both operands are multiples of 2^-54, and it is
-  // below 1/2.
-  const double k = std::fma(x.high, 0x1.71547652b82fep+0, to_integer) - to_integer;
-  const double first = std::fma(-k, ln_2[0], x.high);
-  const DoublePair r = normal_pair(first, std::fma(-k, ln_2[1], x.low));
-  // 1 + r.high, and the rounding error of this sum.
-  const double sum = 1 + r.high, lost = (1 - sum) + r.high;
-  const double square = rounded(r.high * r.high);
-  const double rest =
-      std::fma(square, polynomial(exp_series, r.high), std::fma(r.high, r.low, r.low));
-  const double value = sum + (lost + rest);
-  // 2^k by halves: one of 2^-1075 or 2^1024 does not exist. Only the second product can round.
-  const auto exponent = static_cast<int>(k), half = exponent / 2;
-  const auto power_of_two = [](int n) {
-    return std::bit_cast<double>(static_cast<std::uint64_t>(n + 1023) << 52);
-  };
-  return rounded(rounded(value * power_of_two(half)) * power_of_two(exponent - half));
-}
+double exp_of(DoublePair x);
 
 // 2 / (2n + 1) from n = 2: 2 atanh(s) = 2 s + 2/3 s^3 + s^5 times the series in s^2. Cut after
 // s^25: below 2^-70 of the whole for |s| <= 0.1716.
@@ -11067,117 +7892,36 @@ inline constexpr std::array<double, 11> atanh_series{2.0 / 5,  2.0 / 7,  2.0 / 9
                                                      2.0 / 21, 2.0 / 23, 2.0 / 25};
 
 // ln x for finite x > 0, to a relative error below 2^-63.
-inline DoublePair log_of(double x) {
-  int k = 0;
-  if (x < 0x1p-1022) {
-    x *= 0x1p54;  // exact
-    k = -54;
-  }
-  // x = 2^k m with m from sqrt(1/2) to sqrt(2). Subtracting the bits of sqrt(1/2) carries into the
-  // exponent where the significand is at least sqrt(2).
-  const auto bits = std::bit_cast<std::int64_t>(x);
-  const std::int64_t carried = (bits - 0x3FE6A09E667F3BCD) >> 52;
-  const auto m = std::bit_cast<double>(bits - carried * (std::int64_t{1} << 52));
-  k += static_cast<int>(carried);
-
-  // s = (m - 1) / (m + 1): the numerator is exact, the denominator has a low part.
-  const double numerator = m - 1, denominator = m + 1, low = m - (denominator - 1);
-  const double s = numerator / denominator;
-  const double s_low = std::fma(-s, low, std::fma(-s, denominator, numerator)) / denominator;
-  // s^3 times the series, whose first term needs its low part too.
-  const DoublePair square = multiply({s, s_low}, {s, s_low});
-  const double tail = rounded(square.high * polynomial(atanh_series, square.high));
-  const DoublePair series = normal_pair(0x1.5555555555555p-1, tail + 0x1.5555555555555p-55);
-  const DoublePair third = multiply(multiply({s, s_low}, square), series);
-  const DoublePair ln_m = normal_pair(2 * s, third.high);
-
-  const double high = rounded(k * ln_2[0]);
-  const double high_low = std::fma(k, ln_2[1], std::fma(k, ln_2[0], -high));
-  const DoublePair sum = normal_pair(high, ln_m.high);
-  const double rest = (sum.low + ln_m.low) + (high_low + (2 * s_low + third.low));
-  return normal_pair(sum.high, rest);
-}
+DoublePair log_of(double x);
 
 // sin and cos of r + low, for |r| <= pi / 4. Taylor series, cut below 2^-59.
-inline double sine_of(double r, double low) {
-  static constexpr std::array<double, 8> series{
-      -1.0 / 6,        1.0 / 120,        -1.0 / 5040,          1.0 / 362880,
-      -1.0 / 39916800, 1.0 / 6227020800, -1.0 / 1307674368000, 1.0 / 355687428096000};
-  const double z = rounded(r * r);
-  const double cube = rounded(z * r);
-  return r + std::fma(cube, polynomial(series, z), std::fma(-0.5 * z, low, low));
-}
-inline double cosine_of(double r, double low) {
-  static constexpr std::array<double, 7> series{
-      1.0 / 24,        -1.0 / 720,         1.0 / 40320,         -1.0 / 3628800,
-      1.0 / 479001600, -1.0 / 87178291200, 1.0 / 20922789888000};
-  const double z = rounded(r * r), z_low = std::fma(r, r, -z);
-  const double sum = std::fma(-0.5, z, 1.0), lost = std::fma(-0.5, z, 1 - sum);
-  const double correction = std::fma(r, low, 0.5 * z_low);
-  return sum + (lost + std::fma(rounded(z * z), polynomial(series, z), -correction));
-}
+double sine_of(double r, double low);
+double cosine_of(double r, double low);
 
 // The sine of x plus `quarters` quarter turns.
-inline double sine_of_turned(double x, int quarters) {
-  if (!(std::fabs(x) <= 0x1p20)) return std::numeric_limits<double>::quiet_NaN();
-  const double k = std::fma(x, 0x1.45f306dc9c883p-1, to_integer) - to_integer;
-  // x - k pi / 2. The first difference is exact: both operands are multiples of 2^-53, and it is
-  // below 1 (where k is 0 it is x).
-  const double first = std::fma(-k, half_pi[0], x);
-  const double product = rounded(k * half_pi[1]);
-  const double product_low = std::fma(k, half_pi[2], std::fma(k, half_pi[1], -product));
-  const double r = first - product;
-  const double low = ((first - r) - product) - product_low;
-  const auto turn = (static_cast<std::int64_t>(k) + quarters) & 3;
-  const double value = (turn & 1) != 0 ? cosine_of(r, low) : sine_of(r, low);
-  return rounded((turn & 2) != 0 ? -value : value);
-}
+double sine_of_turned(double x, int quarters);
 
 }  // namespace detail
 
 // base^exponent by repeated squaring in pairs of doubles. Below 0.6 units for exponents up to 2^40
 // where the result is a normal number.
-inline double portable_power(double base, std::uint64_t exponent) {
-  detail::DoublePair result{1, 0}, square{base, 0};
-  for (; exponent != 0; exponent >>= 1) {
-    if ((exponent & 1) != 0) result = detail::multiply(result, square);
-    if (exponent > 1) square = detail::multiply(square, square);
-  }
-  return rounded(result.high);
-}
+double portable_power(double base, std::uint64_t exponent);
 
 // cos x and sin x, for |x| up to 2^20; NaN beyond. Below 1 unit.
-inline double portable_cosine(double x) { return detail::sine_of_turned(x, 1); }
-inline double portable_sine(double x) { return x == 0 ? x : detail::sine_of_turned(x, 0); }
+double portable_cosine(double x);
+double portable_sine(double x);
 
 // e^x. Below 1 unit.
-inline double portable_exp(double x) { return detail::exp_of({x, 0}); }
+double portable_exp(double x);
 
 // ln x; NaN below zero. Below 0.6 units.
-inline double portable_log(double x) {
-  if (x == 0) return -std::numeric_limits<double>::infinity();
-  if (x < 0) return std::numeric_limits<double>::quiet_NaN();
-  if (!std::isfinite(x)) return x;
-  return rounded(detail::log_of(x).high);
-}
+double portable_log(double x);
 
 // base^exponent for base >= 0, NaN below; integers have portable_power. Below 1 unit where the
 // result is a normal number. Zeros and infinities as IEEE 754's pow.
-inline double portable_pow(double base, double exponent) {
-  constexpr double infinity = std::numeric_limits<double>::infinity();
-  if (exponent == 0 || base == 1) return 1;
-  if (base != base || exponent != exponent) return base + exponent;
-  if (base < 0) return std::numeric_limits<double>::quiet_NaN();
-  if (base == 0) return exponent > 0 ? 0 : infinity;
-  if (base == infinity) return exponent > 0 ? infinity : 0;
-  const detail::DoublePair logarithm = detail::log_of(base);
-  const double high = rounded(logarithm.high * exponent);
-  if (!(std::fabs(high) < 1000)) return high > 0 ? infinity : 0;
-  const double low = std::fma(logarithm.high, exponent, -high);
-  return detail::exp_of({high, std::fma(logarithm.low, exponent, low)});
-}
+double portable_pow(double base, double exponent);
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 // ---- soma/optim/adamw.hpp
 // AdamW (arXiv 1711.05101): Adam with decoupled weight decay.
 
@@ -11193,7 +7937,7 @@ inline double portable_pow(double base, double exponent) {
 // keep parts of a parameter can split a sum along this tree, and combine the parts with the same
 // bits.
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // The size of the smallest blocks in elements, unless a single row has more. Small enough that
 // hundreds of ranks can share the matrices of a model evenly; the biases of a layer stay whole.
@@ -11216,44 +7960,25 @@ struct RowBlock {
     return rows > 1 && rows * row_elements > row_block_elements;
   }
   // The lower half has one row more if the number of rows is odd.
-  RowBlock lower() const { return {begin, rows - rows / 2}; }
-  RowBlock upper() const { return {end() - rows / 2, rows / 2}; }
+  RowBlock lower() const;
+  RowBlock upper() const;
 };
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
 
-namespace soma::optim {
+namespace SOMA_NAMESPACE::optim {
 
 namespace detail {
 
 // The squares of one parameter's gradient, block by block of the rows of its variable.
 class SquaredBlocks {
  public:
-  SquaredBlocks(Heap& heap, const Parameter& parameter, Tensor values, const Gradient& gradient)
-      : values_(std::move(values)), rows_(gradient.rows), pieces_(heap) {
-    const RowShape shape(parameter.var.shape());
-    row_elements_ = shape.elements;
-    first_ = parameter.first_row + gradient.first_row;
-    if (rows_.defined()) numbers_ = rows_.span<std::int64_t>().data();
-    const std::size_t count = row_elements_ == 0 ? 0 : values_.elements() / row_elements_;
-    add_pieces({0, shape.rows}, {0, count});
-  }
+  SquaredBlocks(Heap& heap, const Parameter& parameter, Tensor values, const Gradient& gradient);
 
-  std::size_t pieces() const { return pieces_.size(); }
-  void square(const Kernels& kernels, std::size_t index) {
-    Piece& piece = pieces_[index];
-    piece.squares = squares_of(kernels, piece.block, piece.own);
-  }
+  std::size_t pieces() const;
+  void square(const Kernels& kernels, std::size_t index);
   // The sum along the tree. A block without values adds 0, which changes no sum of squares.
-  double sum() const {
-    std::array<double, 65> waiting{};  // one block for each level, and one more
-    std::size_t count = 0;
-    for (const Piece& piece : pieces_) {
-      waiting[count++] = piece.squares;
-      for (unsigned i = 0; i < piece.sums; ++i, --count) waiting[count - 2] += waiting[count - 1];
-    }
-    return waiting[0];
-  }
+  double sum() const;
 
  private:
   // The number of elements in the piece of the tree that one thread adds: many rows of an
@@ -11268,47 +7993,13 @@ class SquaredBlocks {
 
   // The first value in `own` that does not lie before `row`. Dense gradients count rows; sparse
   // gradients look them up.
-  std::size_t place(std::size_t row, const RowBlock& own) const {
-    if (row <= first_) return own.begin;
-    row -= first_;
-    if (numbers_ == nullptr) return (std::clamp)(row, own.begin, own.end());
-    return static_cast<std::size_t>(std::lower_bound(numbers_ + own.begin, numbers_ + own.end(),
-                                                     static_cast<std::int64_t>(row)) -
-                                    numbers_);
-  }
+  std::size_t index_of(std::size_t row, const RowBlock& own) const;
   // A half without values adds nothing, so a single row needs no smaller block.
-  bool is_leaf(const RowBlock& block, const RowBlock& own) const {
-    return own.rows == 1 || !block.splits(row_elements_);
-  }
+  bool is_leaf(const RowBlock& block, const RowBlock& own) const;
   // The sum of squares, along the tree, of the values in `own`, which lie in the block.
-  double squares_of(const Kernels& kernels, const RowBlock& block, const RowBlock& own) const {
-    if (is_leaf(block, own)) {
-      const std::size_t row = row_elements_ * size_of(values_.dtype());
-      SumSquaresArgs args{.count = own.rows * row_elements_,
-                          .x = values_.raw() + own.begin * row,
-                          .dtype = values_.dtype()};
-      kernels.reduce.sum_squares(args);
-      return args.result;
-    }
-    const std::size_t middle = place(block.upper().begin, own);
-    const RowBlock lower{own.begin, middle - own.begin}, upper{middle, own.end() - middle};
-    if (lower.rows == 0) return squares_of(kernels, block.upper(), upper);
-    if (upper.rows == 0) return squares_of(kernels, block.lower(), lower);
-    const double first = squares_of(kernels, block.lower(), lower);
-    return first + squares_of(kernels, block.upper(), upper);
-  }
+  double squares_of(const Kernels& kernels, const RowBlock& block, const RowBlock& own) const;
   // `own`: the values that lie in the block.
-  void add_pieces(const RowBlock& block, const RowBlock& own) {
-    if (own.rows == 0) return;
-    if (is_leaf(block, own) || own.rows * row_elements_ <= elements_of_piece) {
-      pieces_.push_back({block, own, 0, 0});
-      return;
-    }
-    const std::size_t middle = place(block.upper().begin, own);
-    add_pieces(block.lower(), {own.begin, middle - own.begin});
-    add_pieces(block.upper(), {middle, own.end() - middle});
-    if (middle != own.begin && middle != own.end()) ++pieces_.back().sums;
-  }
+  void add_pieces(const RowBlock& block, const RowBlock& own);
 
   Tensor values_, rows_;
   const std::int64_t* numbers_ = nullptr;  // the elements of rows_; nullptr: dense
@@ -11351,30 +8042,19 @@ double gradient_norm(Context& context, const Parameters& parameters, const Share
   for (const double sum : sums) total += sum;
   return std::sqrt(total);
 }
-inline double gradient_norm(Context& context, const Parameters& parameters) {
-  return gradient_norm(context, parameters, [](std::span<double>) {});
-}
+double gradient_norm(Context& context, const Parameters& parameters);
 
 // The factor for the gradients that limits their norm to `limit`: limit / (norm + 1e-6) if the norm
 // exceeds the limit, else 1. Pass the factor to the optimizer's step, which applies it as it reads
 // gradients. The factor is 0 for an infinite norm and NaN for a NaN norm, so a step with it would
 // show in the weights. To skip such a step, test std::isfinite(norm) first.
-inline float clipping_factor(double norm, double limit) {
-  const FloatEnvironment environment;
-  return norm <= limit ? 1.0f : static_cast<float>(limit / (norm + 1e-6));
-}
+float clipping_factor(double norm, double limit);
 
-inline bool gradients_finite(Context& context, const Parameters& parameters) {
-  for (const Parameter& parameter : parameters)
-    if (const Tensor values = parameter.gradient().values;
-        values.defined() && !context.built_in().all_finite(context, values))
-      return false;
-  return true;
-}
+bool gradients_finite(Context& context, const Parameters& parameters);
 
-}  // namespace soma::optim
+}  // namespace SOMA_NAMESPACE::optim
 
-namespace soma::optim {
+namespace SOMA_NAMESPACE::optim {
 
 // Parameters with the same settings.
 struct Group {
@@ -11395,10 +8075,7 @@ std::vector<Group> decay_groups(const Parameters& parameters, float weight_decay
 }
 // The usual two groups: each parameter says by its kind (Parameter::decays) if it decays; names
 // play no role.
-inline std::vector<Group> decay_groups(const Parameters& parameters, float weight_decay) {
-  return decay_groups(parameters, weight_decay,
-                      [](const Parameter& parameter) { return parameter.decays(); });
-}
+std::vector<Group> decay_groups(const Parameters& parameters, float weight_decay);
 
 // How states are stored, and how stored numbers are rounded when a step writes them. Stochastic
 // draws are keyed by seed, the parameter's name, the number of the step, and row and column. Those
@@ -11434,63 +8111,24 @@ struct Slot {
 
   bool whole() const { return first_row == 0 && last_row == to_end; }
   // A view of the rows that are stepped here.
-  Tensor rows_of(const Tensor& tensor) const {
-    if (whole()) return tensor;
-    // A tensor of rank 0 counts as one row.
-    return (tensor.rank() == 0 ? tensor.reshape(Shape{1}) : tensor).slice(0, first_row, last_row);
-  }
+  Tensor rows_of(const Tensor& tensor) const;
 };
 
 // Settings out of their range would turn weights into NaN. Error operator.value.
-inline void check_setting(bool in_range, std::string_view name, double value,
-                          std::string_view wanted) {
-  if (!in_range) fail(error_id::operator_value, "Optimizer", name, std::to_string(value), wanted);
-}
-inline void check_beta(std::string_view name, double beta) {
-  check_setting(beta >= 0 && beta < 1, name, beta, "0 to below 1");
-}
-inline void check_not_negative(std::string_view name, double value) {
-  check_setting(value >= 0 && std::isfinite(value), name, value, "a finite number, at least 0");
-}
-inline void check_finite(std::string_view name, double value) {
-  check_setting(std::isfinite(value), name, value, "a finite number");
-}
+void check_setting(bool in_range, std::string_view name, double value, std::string_view wanted);
+void check_beta(std::string_view name, double beta);
+void check_not_negative(std::string_view name, double value);
+void check_finite(std::string_view name, double value);
 
 // A variable, or some of its rows, that is listed twice would take two steps at once.
-inline void check_new(const std::vector<Slot>& before, const Parameter& parameter) {
-  for (const Slot& slot : before) {
-    const Parameter& other = slot.parameter;
-    if (other.var.is(parameter.var) && parameter.first_row < other.last_row &&
-        other.first_row < parameter.last_row)
-      fail(error_id::operator_value, "Optimizer", soma::quoted(parameter.name),
-           "of the variable of " + soma::quoted(other.name), "each variable once");
-  }
-}
+void check_new(const std::vector<Slot>& before, const Parameter& parameter);
 
-inline std::vector<Slot> make_slots(const std::vector<Group>& groups) {
-  std::vector<Slot> made;
-  for (const Group& group : groups) {
-    check_not_negative("weight_decay", static_cast<double>(group.weight_decay));
-    check_finite("rate_factor", static_cast<double>(group.rate_factor));
-    for (const Parameter& parameter : group.parameters) {
-      if (!parameter.var.defined())
-        fail(error_id::tensor_undefined, "Optimizer", soma::quoted(parameter.name),
-             "a variable that is not defined", "a parameter");
-      check_new(made, parameter);
-      made.push_back({parameter, group.weight_decay, group.rate_factor,
-                      stream_id(parameter.name, "optimizer")});
-    }
-  }
-  return made;
-}
+std::vector<Slot> make_slots(const std::vector<Group>& groups);
 
 // A learning rate that is NaN or below 0 would spoil all weights at once. Error operator.value.
-inline void check_step(const Step& step) { check_not_negative("rate", step.rate); }
+void check_step(const Step& step);
 
-inline void ensure_state(Context& context, Tensor& state, const Slot& slot, DType dtype) {
-  if (!state.defined())
-    state = Tensor::zeros(context, slot.rows_of(slot.parameter.value()).shape(), dtype);
-}
+void ensure_state(Context& context, Tensor& state, const Slot& slot, DType dtype);
 
 }  // namespace detail
 
@@ -11515,10 +8153,7 @@ class Optimizer {
   virtual bool steps_rows_alone() const { return false; }
   // For a resumed run: `described` is the record of describe() in its checkpoint. Draws whose
   // mapping is automatic keep the mapping of that run.
-  void keep_mapping(const Record& described) {
-    if (!chosen_)
-      mapping_ = described.contains(mapping_entry) ? DrawMapping::ars : DrawMapping::philox;
-  }
+  void keep_mapping(const Record& described);
   // From now on, each parameter has steps, states and gradients (Gradient::first_row) only for the
   // rows {begin, end} that rows_of(parameter) returns. Call it before the first step. Error
   // operator.value: an optimizer whose rows are not stepped alone.
@@ -11540,181 +8175,57 @@ class Optimizer {
   // shared and read-only: return changed tensors through load_state(). If an optimizer keeps some
   // rows only, its states cover these rows. An optimizer with other states than these two moments
   // overrides both functions.
-  virtual StateDict state() const {
-    StateDict state;
-    for (const detail::Slot& slot : slots_) {
-      if (slot.steps == 0) continue;
-      const std::string& name = slot.parameter.name;
-      state.set(name + ".steps", Tensor::scalar(context_, static_cast<std::int64_t>(slot.steps)));
-      if (slot.first.defined()) state.set(name + ".first_moment", slot.first);
-      if (slot.second.defined()) state.set(name + ".second_moment", slot.second);
-    }
-    return state;
-  }
+  SOMA_INLINE virtual StateDict state() const;
   // Copies states of whole parameters; a parameter without an entry starts anew. Each entry has to
   // be one that state() would return. Errors by the entry's name: state.missing_name,
   // state.extra_name, state.shape, state.dtype, operator.value (an invalid number of steps);
   // nothing is copied then.
-  virtual void load_state(const StateDict& state) {
-    constexpr std::string_view moments[] = {".first_moment", ".second_moment"};
-    std::vector<std::string> used;
-    std::vector<detail::Slot> loaded = slots_;
-    for (detail::Slot& slot : loaded) {
-      const std::string& name = slot.parameter.name;
-      slot.steps = 0;
-      slot.live = slot.first = slot.second = Tensor();
-      const auto is_named = [&](std::string_view end) {
-        return state.find(std::string(name).append(end)) != nullptr;
-      };
-      if (!is_named(".steps") && !is_named(moments[0]) && !is_named(moments[1])) continue;
-      slot.steps = steps_of(entry(state, name + ".steps", used), name);
-      for (std::size_t i = 0; i < moments_of(slot); ++i)
-        (i == 0 ? slot.first : slot.second) =
-            copy_moment(entry(state, std::string(name).append(moments[i]), used),
-                        std::string(name).append(moments[i]), slot, i);
-    }
-    for (const auto& [name, tensor] : state)
-      if (std::find(used.begin(), used.end(), name) == used.end())
-        fail(error_id::extra_name, "Optimizer::load_state", "state", soma::quoted(name),
-             "the names of this optimizer's states");
-    slots_ = std::move(loaded);
-  }
+  SOMA_INLINE virtual void load_state(const StateDict& state);
 
  protected:
   // Errors tensor.undefined (a variable), operator.value (no parameters, a variable that is listed
   // twice, a setting, two mappings of draws), rounding.random_bits.
-  Optimizer(Context& context, const std::vector<Group>& groups, const StepStorage& storage)
-      : context_(context), slots_(detail::make_slots(groups)), state_dtype_(storage.state) {
-    if (slots_.empty())
-      fail(error_id::operator_value, "Optimizer", "parameters", "none", "at least one");
-    check_random_bits("Optimizer", "weight_rounding.random_bits", storage.weight_rounding);
-    check_random_bits("Optimizer", "state_rounding.random_bits", storage.state_rounding);
-    for (const Rounding& rounding : {storage.weight_rounding, storage.state_rounding}) {
-      if (rounding.mode != RoundingMode::stochastic || rounding.draws == DrawMapping::automatic)
-        continue;
-      if (chosen_ && mapping_ != rounding.draws)
-        fail(error_id::operator_value, "Optimizer", "state_rounding.draws",
-             to_string(rounding.draws),
-             std::string(to_string(mapping_)) + ", as weight_rounding has");
-      mapping_ = rounding.draws;
-      chosen_ = true;
-    }
-  }
+  Optimizer(Context& context, const std::vector<Group>& groups, const StepStorage& storage);
   // The number of moments, at most two, of a parameter that has been stepped.
   virtual std::size_t moments() const { return 0; }
   // The number of moments of one parameter, and their shapes, where they differ from the
   // parameter's.
-  virtual std::size_t moments_of(const detail::Slot&) const { return moments(); }
-  virtual Shape moment_shape(const detail::Slot& slot, std::size_t) const {
-    return slot.parameter.value().shape();
-  }
+  SOMA_INLINE virtual std::size_t moments_of(const detail::Slot&) const;
+  SOMA_INLINE virtual Shape moment_shape(const detail::Slot& slot, std::size_t) const;
   // Error operator.value: backward has left no gradient in any parameter. To be called by step().
-  void check_gradients() const {
-    for (const detail::Slot& slot : slots_)
-      if (slot.parameter.gradient().defined()) return;
-    fail(error_id::operator_value, "Optimizer::step", "gradients",
-         "none in " + std::to_string(slots_.size()) + " parameters",
-         "at least one: backward comes before a step, clear_gradients after it");
-  }
+  void check_gradients() const;
 
   // Part of describe(): the storage of weights and states.
-  void describe_storage(Record& record, const StepStorage& storage) const {
-    record.set("optimizer.state", to_string(storage.state));
-    record.set("optimizer.state_rounding", to_string(storage.state_rounding.mode));
-    record.set("optimizer.weight_rounding", to_string(storage.weight_rounding.mode));
-    record.set("optimizer.seed", storage.seed);
-    // Runs with the first mapping record nothing, as before there was a second one.
-    for (const Rounding& rounding : {storage.weight_rounding, storage.state_rounding})
-      if (rounding.mode == RoundingMode::stochastic && mapping_ == DrawMapping::ars)
-        record.set(mapping_entry, to_string(mapping_));
-  }
+  void describe_storage(Record& record, const StepStorage& storage) const;
   // The rounding of a step: the mapping of its draws is no longer automatic.
-  Rounding drawn(Rounding rounding) const {
-    if (rounding.mode == RoundingMode::stochastic) rounding.draws = mapping_;
-    return rounding;
-  }
+  Rounding drawn(Rounding rounding) const;
   // Part of describe(): the weight decay and the rate factor of each parameter.
-  void describe_groups(Record& record) const {
-    std::string decays, rates;
-    for (const detail::Slot& slot : slots_) {
-      const std::string decay = to_text(static_cast<double>(slot.weight_decay));
-      const std::string rate = to_text(static_cast<double>(slot.rate_factor));
-      if (decays.find(decay) == decays.npos) decays.append(decays.empty() ? "" : " ").append(decay);
-      if (rates.find(rate) == rates.npos) rates.append(rates.empty() ? "" : " ").append(rate);
-    }
-    record.set("optimizer.weight_decay", decays);
-    record.set("optimizer.rate_factor", rates);
-  }
+  void describe_groups(Record& record) const;
   Context& context_;
   std::vector<detail::Slot> slots_;
 
  private:
-  static void check(const std::string& name, const Tensor& given, const Shape& shape, DType dtype) {
-    if (given.shape() != shape)
-      fail(error_id::state_shape, "Optimizer::load_state", soma::quoted(name), given.describe(),
-           to_string(shape));
-    if (given.dtype() != dtype)
-      fail(error_id::state_dtype, "Optimizer::load_state", soma::quoted(name), given.describe(),
-           to_string(dtype));
-  }
+  static void check(const std::string& name, const Tensor& given, const Shape& shape, DType dtype);
   static const Tensor& entry(const StateDict& state, std::string name,
-                             std::vector<std::string>& used) {
-    const Tensor* found = state.find(name);
-    if (found == nullptr)
-      fail(error_id::missing_name, "Optimizer::load_state", soma::quoted(name), "not there",
-           "an entry beside the others of its parameter");
-    used.push_back(std::move(name));
-    return *found;
-  }
-  static std::uint64_t steps_of(const Tensor& steps, const std::string& parameter) {
-    const std::string name = parameter + ".steps";
-    check(name, steps, Shape{}, DType::int64);
-    const std::int64_t number = *steps.data<std::int64_t>();
-    if (number < 1)
-      fail(error_id::operator_value, "Optimizer::load_state", soma::quoted(name),
-           std::to_string(number), "at least 1");
-    return static_cast<std::uint64_t>(number);
-  }
+                             std::vector<std::string>& used);
+  static std::uint64_t steps_of(const Tensor& steps, const std::string& parameter);
   Tensor copy_moment(const Tensor& saved, const std::string& name, const detail::Slot& slot,
-                     std::size_t moment) const {
-    const Shape shape = moment_shape(slot, moment);
-    // A scalar comes back as one row if ranks shared it (Slot::rows_of).
-    const bool as_row = shape.rank() == 0 && saved.shape() == Shape{1};
-    const Tensor whole = as_row ? saved.reshape(shape) : saved;
-    check(name, whole, shape, state_dtype_);
-    return clone(context_, slot.rows_of(whole));
-  }
+                     std::size_t moment) const;
   static constexpr std::string_view mapping_entry = "optimizer.draws";
   DType state_dtype_;
   DrawMapping mapping_ = DrawMapping::ars;  // of all draws
   bool chosen_ = false;                     // by a rounding
 };
 
-}  // namespace soma::optim
+}  // namespace SOMA_NAMESPACE::optim
 
-namespace soma::optim {
+namespace SOMA_NAMESPACE::optim {
 
 namespace detail {
 
 // Returns uint8 [rows]: 1 for each row in which a moment is not zero. Compares bytes, so a negative
 // zero counts as not zero. One pass.
-inline Tensor live_rows(Context& context, const Tensor& first, const Tensor& second) {
-  const std::size_t rows = first.size(0);
-  const Tensor live = Tensor::zeros(context, Shape{rows}, DType::uint8);
-  auto* marks = live.mutable_data<std::uint8_t>();
-  for (const Tensor& moment : {first, second}) {
-    const std::size_t bytes = rows == 0 ? 0 : moment.bytes() / rows;
-    if (bytes == 0) continue;
-    soma::detail::for_ranges(context, rows, bytes / 4, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t row = begin; row < end; ++row) {
-        const std::byte* at = moment.raw() + row * bytes;
-        // All bytes equal the first byte, and the first byte is zero.
-        if (at[0] != std::byte{0} || std::memcmp(at, at + 1, bytes - 1) != 0) marks[row] = 1;
-      }
-    });
-  }
-  return live;
-}
+Tensor live_rows(Context& context, const Tensor& first, const Tensor& second);
 
 }  // namespace detail
 
@@ -11727,103 +8238,38 @@ namespace detail {
 
 // The settings that Adam and AdamW share in a step; each adds its own weight decay and roundings.
 // Bias corrections are computed in double, the same on every machine, and rounded to fp32 once.
-inline AdamSetting adam_setting(const Slot& slot, const Step& step, const AdamWOptions& options) {
-  const double rate = step.rate * static_cast<double>(slot.rate_factor);
-  const double correction1 = 1 - portable_power(options.beta1, slot.steps + 1);
-  const double correction2 = 1 - portable_power(options.beta2, slot.steps + 1);
-  return {.beta1 = static_cast<float>(options.beta1),
-          .beta2 = static_cast<float>(options.beta2),
-          .epsilon = static_cast<float>(options.epsilon),
-          .one_minus_beta1 = static_cast<float>(1 - options.beta1),
-          .one_minus_beta2 = static_cast<float>(1 - options.beta2),
-          .step_size = static_cast<float>(rate / correction1),
-          .inverse_root_correction2 = static_cast<float>(1 / std::sqrt(correction2)),
-          .gradient_factor = step.gradient_factor,
-          .first_row = slot.first_row,
-          .seed = options.storage.seed,
-          .stream = slot.stream,
-          .step = static_cast<std::uint32_t>(slot.steps)};
-}
+AdamSetting adam_setting(const Slot& slot, const Step& step, const AdamWOptions& options);
 
 }  // namespace detail
 
 class AdamW final : public Optimizer {
  public:
-  AdamW(Context& context, const std::vector<Group>& groups, const AdamWOptions& options = {})
-      : Optimizer(context, groups, options.storage), options_(options) {
-    detail::check_beta("beta1", options.beta1);
-    detail::check_beta("beta2", options.beta2);
-    detail::check_not_negative("epsilon", options.epsilon);
-  }
+  AdamW(Context& context, const std::vector<Group>& groups, const AdamWOptions& options = {});
   AdamW(Context& context, Parameters parameters, float weight_decay = 0,
-        const AdamWOptions& options = {})
-      : AdamW(
-            context,
-            std::vector<Group>{{.parameters = std::move(parameters), .weight_decay = weight_decay}},
-            options) {}
+        const AdamWOptions& options = {});
 
-  void describe(Record& record) const override {
-    record.set("optimizer", "adamw");
-    record.set("optimizer.beta1", options_.beta1);
-    record.set("optimizer.beta2", options_.beta2);
-    record.set("optimizer.epsilon", options_.epsilon);
-    describe_groups(record);
-    describe_storage(record, options_.storage);
-  }
+  SOMA_INLINE void describe(Record& record) const override;
   bool steps_rows_alone() const override { return true; }
 
   // Updates the parameters that have a gradient; gradients stay.
-  void step(const Step& step) override {
-    detail::check_step(step);
-    check_gradients();
-    const FloatEnvironment environment;
-    for (detail::Slot& slot : slots_) {
-      const Gradient gradient = slot.parameter.gradient();
-      if (!gradient.defined()) continue;
-      const Tensor weight = slot.rows_of(slot.parameter.value());
-      detail::ensure_state(context_, slot.first, slot, options_.storage.state);
-      detail::ensure_state(context_, slot.second, slot, options_.storage.state);
-      const double rate = step.rate * static_cast<double>(slot.rate_factor);
-      AdamSetting setting = detail::adam_setting(slot, step, options_);
-      setting.weight = drawn(options_.storage.weight_rounding);
-      setting.state = drawn(options_.storage.state_rounding);
-      setting.decay_factor =
-          static_cast<float>(std::fma(-rate, static_cast<double>(slot.weight_decay), 1.0));
-      mark_live(slot, gradient);
-      if (weight.elements() != 0)
-        run(context_, *context_.built_in().adam_step, setting,
-            {weight, gradient.values, gradient.rows, slot.first, slot.second, slot.live});
-      ++slot.steps;
-    }
-  }
+  SOMA_INLINE void step(const Step& step) override;
 
  private:
   std::size_t moments() const override { return 2; }
 
   // In a word embedding most rows never get a gradient. Their moments stay zero, so the step need
   // not read them.
-  void mark_live(detail::Slot& slot, const Gradient& gradient) {
-    if (!gradient.sparse()) {
-      slot.live = Tensor();
-      return;
-    }
-    if (!slot.live.defined()) slot.live = detail::live_rows(context_, slot.first, slot.second);
-    const std::span<std::uint8_t> marks = slot.live.mutable_span<std::uint8_t>();
-    for (const std::int64_t row : gradient.rows.span<std::int64_t>())
-      if (row >= 0 && static_cast<std::uint64_t>(row) < marks.size())  // the step refuses other row
-                                                                       // numbers
-        marks[static_cast<std::size_t>(row)] = 1;
-  }
+  void mark_live(detail::Slot& slot, const Gradient& gradient);
 
   AdamWOptions options_;
 };
 
-}  // namespace soma::optim
+}  // namespace SOMA_NAMESPACE::optim
 // ---- soma/optim/lamb.hpp
 // LAMB (arXiv 1904.00962): Adam's direction, scaled for each parameter by the norm of the parameter
 // over the norm of the direction.
 
-namespace soma::optim {
+namespace SOMA_NAMESPACE::optim {
 
 struct LambOptions {
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6;
@@ -11832,55 +8278,12 @@ struct LambOptions {
 
 class Lamb final : public Optimizer {
  public:
-  Lamb(Context& context, const std::vector<Group>& groups, const LambOptions& options = {})
-      : Optimizer(context, groups, options.storage), options_(options) {
-    detail::check_beta("beta1", options.beta1);
-    detail::check_beta("beta2", options.beta2);
-    detail::check_not_negative("epsilon", options.epsilon);
-  }
+  Lamb(Context& context, const std::vector<Group>& groups, const LambOptions& options = {});
 
-  void describe(Record& record) const override {
-    record.set("optimizer", "lamb");
-    record.set("optimizer.beta1", options_.beta1);
-    record.set("optimizer.beta2", options_.beta2);
-    record.set("optimizer.epsilon", options_.epsilon);
-    describe_groups(record);
-    describe_storage(record, options_.storage);
-  }
+  SOMA_INLINE void describe(Record& record) const override;
 
   // Updates the parameters that have a gradient; gradients stay.
-  void step(const Step& step) override {
-    detail::check_step(step);
-    check_gradients();
-    const FloatEnvironment environment;
-    for (detail::Slot& slot : slots_) {
-      const Gradient gradient = slot.parameter.gradient();
-      if (!gradient.defined()) continue;
-      detail::ensure_state(context_, slot.first, slot, options_.storage.state);
-      detail::ensure_state(context_, slot.second, slot, options_.storage.state);
-      const double correction1 = 1 - portable_power(options_.beta1, slot.steps + 1);
-      const double correction2 = 1 - portable_power(options_.beta2, slot.steps + 1);
-      const LambSetting setting{
-          .rate = static_cast<float>(step.rate * static_cast<double>(slot.rate_factor)),
-          .beta1 = static_cast<float>(options_.beta1),
-          .beta2 = static_cast<float>(options_.beta2),
-          .epsilon = static_cast<float>(options_.epsilon),
-          .weight_decay = slot.weight_decay,
-          .one_minus_beta1 = static_cast<float>(1 - options_.beta1),
-          .one_minus_beta2 = static_cast<float>(1 - options_.beta2),
-          .inverse_correction1 = static_cast<float>(1 / correction1),
-          .inverse_root_correction2 = static_cast<float>(1 / std::sqrt(correction2)),
-          .gradient_factor = step.gradient_factor,
-          .weight = drawn(options_.storage.weight_rounding),
-          .state = drawn(options_.storage.state_rounding),
-          .seed = options_.storage.seed,
-          .stream = slot.stream,
-          .step = static_cast<std::uint32_t>(slot.steps)};
-      run(context_, *context_.built_in().lamb_step, setting,
-          {slot.parameter.value(), gradient.values, gradient.rows, slot.first, slot.second});
-      ++slot.steps;
-    }
-  }
+  SOMA_INLINE void step(const Step& step) override;
 
  private:
   std::size_t moments() const override { return 2; }
@@ -11888,13 +8291,13 @@ class Lamb final : public Optimizer {
   LambOptions options_;
 };
 
-}  // namespace soma::optim
+}  // namespace SOMA_NAMESPACE::optim
 // ---- soma/optim/loss_scaler.hpp
 // Dynamic loss scaling ("Mixed Precision Training", arXiv 1710.03740): the loss is multiplied by a
 // power of two so that small gradients survive a narrow format. The scale halves when a gradient
 // overflows, and doubles after many steps without an overflow.
 
-namespace soma::optim {
+namespace SOMA_NAMESPACE::optim {
 
 struct LossScalerOptions {
   float initial = 65536, smallest = 1, largest = 16777216;  // powers of two
@@ -11913,25 +8316,11 @@ class LossScaler {
   const LossScalerOptions& options() const { return options_; }
   // The state that a resumed run continues from.
   std::uint64_t good_steps() const { return good_steps_; }
-  void restore(float scale, std::uint64_t good_steps) {
-    scale_ = scale;
-    good_steps_ = static_cast<std::uint32_t>(good_steps);
-  }
+  void restore(float scale, std::uint64_t good_steps);
 
   // Call it after backward; `finite`: all gradients were finite. Returns true if the step should be
   // taken.
-  bool update(bool finite) {
-    if (!finite) {
-      scale_ = scale_ / 2 < options_.smallest ? options_.smallest : scale_ / 2;
-      good_steps_ = 0;
-      return false;
-    }
-    if (++good_steps_ >= options_.growth_interval) {  // a resumed run may have a larger count
-      scale_ = scale_ * 2 > options_.largest ? options_.largest : scale_ * 2;
-      good_steps_ = 0;
-    }
-    return true;
-  }
+  bool update(bool finite);
 
  private:
   LossScalerOptions options_;
@@ -11939,12 +8328,12 @@ class LossScaler {
   std::uint32_t good_steps_ = 0;
 };
 
-}  // namespace soma::optim
+}  // namespace SOMA_NAMESPACE::optim
 // ---- soma/optim/schedule.hpp
 // Schedules: the learning rate of each step, as a value. It is computed in double with portable
 // functions, so it is the same on every machine.
 
-namespace soma::optim {
+namespace SOMA_NAMESPACE::optim {
 
 // How the learning rate falls after the warm-up. t is the number of steps since the warm-up, and n
 // the number of steps from there to the end of the training:
@@ -11968,7 +8357,7 @@ struct Schedule {
   std::uint64_t warmup = 0;
   std::uint64_t steps = 0;     // steps of the whole training; linear and cosine need them
   double final_ratio = 0;      // linear, cosine; the least share of the rate with plateau
-  std::uint64_t every = 1;     // linear, cosine; plateau: the smallest ratio
+  std::uint64_t every = 1;     // steps; step, exponential
   double factor = 0.1;         // step, exponential, plateau
   std::uint64_t patience = 2;  // plateau: evaluations without improvement before a reduction
 
@@ -11976,57 +8365,12 @@ struct Schedule {
   bool depends_on_steps() const { return decay == Decay::linear || decay == Decay::cosine; }
 
   // Error operator.value: linear or cosine without steps, a number out of its range.
-  void check() const {
-    if (depends_on_steps() && steps <= warmup)
-      fail(error_id::operator_value, "Schedule", "steps", std::to_string(steps),
-           "more than the warm-up, " + std::to_string(warmup));
-    check_settings();
-  }
+  void check() const;
   // The same checks except `steps`, for a schedule that gets its length later.
-  void check_settings() const {
-    const auto demand = [](bool in_range, std::string_view name, double given,
-                           std::string_view wanted) {
-      if (!in_range)
-        fail(error_id::operator_value, "Schedule", name, std::to_string(given), wanted);
-    };
-    if (!rate) fail(error_id::operator_value, "Schedule", "rate", "none", "the learning rate");
-    demand(*rate >= 0 && std::isfinite(*rate), "rate", *rate, "a finite number from 0");
-    demand(final_ratio >= 0 && final_ratio <= 1, "final_ratio", final_ratio, "0 to 1");
-    demand(factor > 0 && factor <= 1, "factor", factor, "above 0, up to 1");
-    demand(every != 0, "every", 0, "at least 1");
-    demand(patience != 0, "patience", 0, "at least 1");
-  }
+  void check_settings() const;
 
   // The learning rate of step 0, 1 ...; `reductions`: those of Plateau so far. Errors of check().
-  double operator()(std::uint64_t step, std::uint64_t reductions = 0) const {
-    check();
-    if (step < warmup) return *rate * (static_cast<double>(step + 1) / static_cast<double>(warmup));
-    const std::uint64_t since = step - warmup;
-    switch (decay) {
-      case Decay::constant:
-        return *rate;
-      case Decay::linear:
-      case Decay::cosine:
-        break;
-      case Decay::step:
-        return rounded(*rate * portable_power(factor, since / every));
-      case Decay::exponential:
-        // Whole periods use multiplication, so that the rate at the end of a period is exact.
-        return rounded(*rate * rounded(portable_power(factor, since / every) *
-                                       portable_pow(factor, static_cast<double>(since % every) /
-                                                                static_cast<double>(every))));
-      case Decay::plateau: {
-        const double share = portable_power(factor, reductions);
-        return rounded(*rate * (share > final_ratio ? share : final_ratio));
-      }
-    }
-    const std::uint64_t at = step < steps ? step : steps;
-    const double progress = static_cast<double>(at - warmup) / static_cast<double>(steps - warmup);
-    const double share = decay == Decay::linear
-                             ? 1 - progress
-                             : (1 + portable_cosine(progress * 3.14159265358979323846)) / 2;
-    return rounded(*rate * std::fma(1 - final_ratio, share, final_ratio));
-  }
+  double operator()(std::uint64_t step, std::uint64_t reductions = 0) const;
 };
 
 // The memory of a plateau schedule over evaluations. A value that equals the best is neither an
@@ -12038,24 +8382,14 @@ struct Plateau {
   std::uint64_t reductions = 0;  // reductions of the learning rate so far
 
   // The value of an evaluation; higher is better. NaN is worse than anything.
-  void add(double value, std::uint64_t patience) {
-    if (known ? value > best : !std::isnan(value)) {
-      best = value;
-      known = true;
-      worse = 0;
-    } else if (!known || value != best) {
-      if (++worse < patience) return;
-      worse = 0;
-      ++reductions;
-    }
-  }
+  void add(double value, std::uint64_t patience);
 };
 
-}  // namespace soma::optim
+}  // namespace SOMA_NAMESPACE::optim
 // ---- soma/optim/sgd.hpp
 // Stochastic gradient descent with momentum, Nesterov's too.
 
-namespace soma::optim {
+namespace SOMA_NAMESPACE::optim {
 
 struct SgdOptions {
   float momentum = 0, dampening = 0;
@@ -12065,54 +8399,15 @@ struct SgdOptions {
 
 class Sgd final : public Optimizer {
  public:
-  Sgd(Context& context, const std::vector<Group>& groups, const SgdOptions& options = {})
-      : Optimizer(context, groups, options.storage), options_(options) {
-    detail::check_not_negative("momentum", static_cast<double>(options.momentum));
-    detail::check_finite("dampening", static_cast<double>(options.dampening));
-  }
+  Sgd(Context& context, const std::vector<Group>& groups, const SgdOptions& options = {});
   Sgd(Context& context, Parameters parameters, const SgdOptions& options = {})
       : Sgd(context, {Group{.parameters = std::move(parameters)}}, options) {}
 
-  void describe(Record& record) const override {
-    record.set("optimizer", "sgd");
-    record.set("optimizer.momentum", static_cast<double>(options_.momentum));
-    record.set("optimizer.dampening", static_cast<double>(options_.dampening));
-    record.set("optimizer.nesterov", options_.nesterov);
-    describe_groups(record);
-    describe_storage(record, options_.storage);
-  }
+  SOMA_INLINE void describe(Record& record) const override;
   bool steps_rows_alone() const override { return true; }
 
   // Updates the parameters that have a gradient; gradients stay.
-  void step(const Step& step) override {
-    detail::check_step(step);
-    check_gradients();
-    for (detail::Slot& slot : slots_) {
-      const Gradient gradient = slot.parameter.gradient();
-      if (!gradient.defined()) continue;
-      const Tensor weight = slot.rows_of(slot.parameter.value());
-      if (options_.momentum != 0)
-        detail::ensure_state(context_, slot.first, slot, options_.storage.state);
-      const SgdSetting setting{
-          .rate = static_cast<float>(step.rate * static_cast<double>(slot.rate_factor)),
-          .momentum = options_.momentum,
-          .dampening = options_.dampening,
-          .weight_decay = slot.weight_decay,
-          .gradient_factor = step.gradient_factor,
-          .nesterov = options_.nesterov,
-          .first_step = slot.steps == 0,
-          .first_row = slot.first_row,
-          .weight = drawn(options_.storage.weight_rounding),
-          .state = drawn(options_.storage.state_rounding),
-          .seed = options_.storage.seed,
-          .stream = slot.stream,
-          .step = static_cast<std::uint32_t>(slot.steps)};
-      if (weight.elements() != 0)
-        run(context_, *context_.built_in().sgd_step, setting,
-            {weight, gradient.values, gradient.rows, slot.first});
-      ++slot.steps;
-    }
-  }
+  SOMA_INLINE void step(const Step& step) override;
 
  private:
   std::size_t moments() const override { return options_.momentum != 0 ? 1 : 0; }
@@ -12120,16 +8415,5779 @@ class Sgd final : public Optimizer {
   SgdOptions options_;
 };
 
-}  // namespace soma::optim
+}  // namespace SOMA_NAMESPACE::optim
 // ---- soma/state/operators.hpp
 // The custom operators that a checkpoint needs. The checkpoint stores their names, not their code:
 // a context that lacks one of them cannot resume from it, and the error names the operator.
 
-namespace soma {
+namespace SOMA_NAMESPACE {
 
 // Sets "operators" to the names of the custom operators that have run in the context (for any
 // model), separated by spaces. Sets nothing if there are none.
-inline void set_operators(Record& record, Context& context) {
+void set_operators(Record& record, Context& context);
+
+// Error checkpoint.operator: the context lacks an operator that the record names.
+void check_operators(const Record& record, Context& context);
+
+}  // namespace SOMA_NAMESPACE
+#ifndef SOMA_DISPATCH
+#include <cstdio>
+// ---- soma/kernels/convert/atomic_maximum.hpp
+// AtomicMaximum: a maximum that several threads collect.
+
+namespace SOMA_NAMESPACE::detail {
+
+// The largest of many floats that are not negative, from any thread. The bits of such floats ascend
+// with their values.
+class AtomicMaximum {
+ public:
+  void include(float value);
+  float value() const;
+
+ private:
+  std::atomic<std::uint32_t> bits_{0};
+};
+
+}  // namespace SOMA_NAMESPACE::detail
+// ---- soma/base/impl/error.ipp
+// The functions of error.hpp.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE Error::Error(ErrorId id, std::string_view operation, std::string_view argument,
+                         std::string_view given, std::string_view wanted)
+    : std::runtime_error(message(id, operation, argument, given, wanted)),
+      id_(id),
+      operation_(operation),
+      argument_(argument),
+      given_(given),
+      wanted_(wanted) {}
+
+SOMA_INLINE std::string Error::message(ErrorId id, std::string_view operation,
+                                       std::string_view argument, std::string_view given,
+                                       std::string_view wanted) {
+  std::string text;
+  text.append(operation).append(": ").append(argument).append(" is ").append(given);
+  text.append(", wanted ").append(wanted).append(" [").append(id.name).append("]");
+  return text;
+}
+
+}  // namespace SOMA_NAMESPACE
+
+namespace SOMA_NAMESPACE::detail {
+
+inline std::atomic<ErrorHandler>& error_handler() {
+  static std::atomic<ErrorHandler> handler{nullptr};
+  return handler;
+}
+
+SOMA_INLINE void append_printable(std::string& result, std::string_view text) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  for (const char letter : text) {
+    const auto byte = static_cast<unsigned char>(letter);
+    if (letter == '\n')
+      result.append("\\n");
+    else if (letter == '\r')
+      result.append("\\r");
+    else if (letter == '\t')
+      result.append("\\t");
+    else if (byte < 0x20 || byte == 0x7f)
+      result.append("\\x").append({digits[byte >> 4], digits[byte & 15]});
+    else
+      result.push_back(letter);
+  }
+}
+
+}  // namespace SOMA_NAMESPACE::detail
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE std::string quoted(std::string_view text) {
+  constexpr std::size_t most = 400, begin = 200, end = 100;
+  const auto continues = [&](std::size_t at) { return (text[at] & 0xc0) == 0x80; };  // in UTF-8
+  std::string result(1, '"');
+  if (text.size() <= most) {
+    detail::append_printable(result, text);
+  } else {
+    std::size_t head = begin, tail = text.size() - end;
+    while (head > begin - 4 && continues(head)) --head;
+    while (tail < text.size() - end + 4 && continues(tail)) ++tail;
+    detail::append_printable(result, text.substr(0, head));
+    result.append("...");
+    detail::append_printable(result, text.substr(tail));
+  }
+  result.push_back('"');
+  if (text.size() > most) result.append(" (").append(std::to_string(text.size())).append(" bytes)");
+  return result;
+}
+
+SOMA_INLINE ErrorHandler set_error_handler(ErrorHandler handler) noexcept {
+  return detail::error_handler().exchange(handler, std::memory_order_acq_rel);
+}
+
+SOMA_INLINE void fail(ErrorId id, std::string_view operation, std::string_view argument,
+                      std::string_view given, std::string_view wanted) {
+  const Error error(id, operation, argument, given, wanted);
+  if (const ErrorHandler handler = detail::error_handler().load(std::memory_order_acquire))
+    handler(error);
+#if SOMA_HAS_EXCEPTIONS
+  throw error;
+#else
+  std::fprintf(stderr, "%s\n", error.what());
+  std::abort();
+#endif
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/numeric/impl/rounding.ipp
+// The functions of rounding.hpp.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE void check_random_bits(std::string_view operation, std::string_view argument,
+                                   const Rounding& rounding) {
+  if (rounding.random_bits > 32)
+    fail(error_id::random_bits, operation, argument, std::to_string(rounding.random_bits),
+         "0 (automatic) to 32");
+}
+
+}  // namespace SOMA_NAMESPACE
+
+namespace SOMA_NAMESPACE::detail {
+
+SOMA_INLINE std::uint64_t unsigned_from_environment(const char* name, std::uint64_t largest) {
+  const char* text = std::getenv(name);
+  if (text == nullptr || *text == '\0') return 0;
+  const std::string_view view(text);
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), value);
+  if (error != std::errc{} || end != view.data() + view.size() || value > largest)
+    fail(error_id::environment_value, "Rounding::from_environment", name, quoted(view),
+         "an integer from 0 to " + std::to_string(largest));
+  return value;
+}
+
+}  // namespace SOMA_NAMESPACE::detail
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE RoundingSwitches Rounding::from_environment() {
+  const bool enabled =
+      detail::unsigned_from_environment("NEURON_RT_STOCHASTIC_ROUNDING_EN", 1) == 1;
+  const std::uint64_t seed =
+      detail::unsigned_from_environment("NEURON_RT_STOCHASTIC_ROUNDING_SEED", ~std::uint64_t{0});
+  return {enabled ? Rounding::stochastic : Rounding::nearest_even, seed};
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/numeric/impl/formats.ipp
+// The functions of formats.hpp.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE std::string to_string(const FloatFormat& format) {
+  const auto suffix = [&] {
+    switch (format.overflow) {
+      case Overflow::saturate:
+        return " saturate";
+      case Overflow::infinity:
+        return " overflow-to-infinity";
+      case Overflow::nan:
+        return " overflow-to-nan";
+      default:
+        return "";
+    }
+  };
+  for (const NamedFormat& known : named_formats)
+    if (known.format == format.with(Overflow::special)) return std::string(known.name) + suffix();
+
+  std::string text = format.is_signed ? "1-" : "0-";
+  text += std::to_string(format.exponent_bits) + "-" + std::to_string(format.mantissa_bits);
+  text += " bias " + std::to_string(format.bias);
+  switch (format.specials) {
+    case Specials::none:
+      text += " finite";
+      break;
+    case Specials::ieee:
+      text += " ieee";
+      break;
+    case Specials::nan_all_ones:
+      text += " nan-all-ones";
+      break;
+    case Specials::nan_negative_zero:
+      text += " nan-negative-zero";
+      break;
+  }
+  if (format.subnormals == Subnormals::flushed) text += " subnormals-flushed";
+  if (format.subnormals == Subnormals::absent) text += " no-zero";
+  return text + suffix();
+}
+
+SOMA_INLINE const FloatFormat& find_format(std::string_view name) {
+  for (const NamedFormat& known : named_formats)
+    if (known.name == name) return known.format;
+  std::string wanted = "one of";
+  for (const NamedFormat& known : named_formats) wanted.append(" ").append(known.name);
+  fail(error_id::unknown_format, "find_format", "name", quoted(name), wanted);
+}
+
+SOMA_INLINE const FloatFormat& validate(const FloatFormat& format, std::string_view operation) {
+  if (const char* problem = format.problem())
+    fail(error_id::impossible_format, operation, "format", to_string(format), problem);
+  return format;
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/tensor/impl/dtype.ipp
+// The functions of dtype.hpp.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE DType find_dtype(std::string_view name) {
+  for (const DType dtype : dtypes)
+    if (to_string(dtype) == name) return dtype;
+  std::string wanted = "one of";
+  for (const DType dtype : dtypes) wanted.append(" ").append(to_string(dtype));
+  fail(error_id::unknown_dtype, "find_dtype", "name", quoted(name), wanted);
+}
+
+SOMA_INLINE DType find_dtype(const FloatFormat& format) {
+  const int index = detail::dtype_index(format.with(Overflow::special));
+  if (index >= 0) return static_cast<DType>(index);
+  fail(error_id::unknown_dtype, "find_dtype", "format", to_string(format),
+       "a format that tensors support");
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/kernels/impl/operand.ipp
+// The functions of operand.hpp.
+
+namespace SOMA_NAMESPACE::detail {
+
+SOMA_INLINE MatrixOperand part(MatrixOperand operand, std::size_t row, std::size_t column) {
+  if (operand.data != nullptr)
+    operand.data =
+        static_cast<const std::byte*>(operand.data) +
+        (row * operand.row_stride + column * operand.column_stride) * size_of(operand.dtype);
+  return operand;
+}
+
+SOMA_INLINE MatrixTarget part(MatrixTarget target, std::size_t row, std::size_t column) {
+  if (target.data != nullptr)
+    target.data = static_cast<std::byte*>(target.data) +
+                  (row * target.row_stride + column) * size_of(target.dtype);
+  shift_draws(target, row, column);
+  return target;
+}
+
+}  // namespace SOMA_NAMESPACE::detail
+// ---- soma/numeric/impl/logical_index.ipp
+// The functions of logical_index.hpp.
+
+namespace SOMA_NAMESPACE::detail {
+
+SOMA_INLINE std::uint64_t index_field(std::uint64_t value, int bits, std::string_view operation,
+                                      std::string_view field) {
+  if (value >> bits != 0)
+    fail(error_id::index_range, operation, field, std::to_string(value),
+         "below 2^" + std::to_string(bits));
+  return value;
+}
+
+}  // namespace SOMA_NAMESPACE::detail
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE std::uint64_t token_index(std::uint64_t ordinal, std::uint64_t position,
+                                      std::uint64_t channel) {
+  return detail::index_field(ordinal, 24, "token_index", "ordinal") << 40 |
+         detail::index_field(position, 20, "token_index", "position") << 20 |
+         detail::index_field(channel, 20, "token_index", "channel");
+}
+
+SOMA_INLINE std::uint64_t attention_index(std::uint64_t ordinal, std::uint64_t head,
+                                          std::uint64_t query, std::uint64_t key) {
+  return detail::index_field(ordinal, 24, "attention_index", "ordinal") << 40 |
+         detail::index_field(head, 8, "attention_index", "head") << 32 |
+         detail::index_field(query, 16, "attention_index", "query") << 16 |
+         detail::index_field(key, 16, "attention_index", "key");
+}
+
+SOMA_INLINE std::uint64_t parameter_index(std::uint64_t row, std::uint64_t column) {
+  return detail::index_field(row, 32, "parameter_index", "row") << 32 |
+         detail::index_field(column, 32, "parameter_index", "column");
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/base/impl/sizes.ipp
+// The functions of sizes.hpp.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE std::size_t checked_multiply(std::size_t a, std::size_t b, std::string_view operation) {
+  if (a != 0 && b > (std::numeric_limits<std::size_t>::max)() / a)
+    fail(error_id::size_overflow, operation, "size", std::to_string(a) + " * " + std::to_string(b),
+         "a product below 2^64");
+  return a * b;
+}
+
+SOMA_INLINE std::size_t checked_add(std::size_t a, std::size_t b, std::string_view operation) {
+  if (b > (std::numeric_limits<std::size_t>::max)() - a)
+    fail(error_id::size_overflow, operation, "size", std::to_string(a) + " + " + std::to_string(b),
+         "a sum below 2^64");
+  return a + b;
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/runtime/impl/memory.ipp
+// The functions of memory.hpp.
+
+namespace SOMA_NAMESPACE::detail {
+
+SOMA_INLINE void prefer_large_pages([[maybe_unused]] void* block,
+                                    [[maybe_unused]] std::size_t bytes) {
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+  if (bytes < large_page) return;
+  madvise(block, bytes / large_page * large_page, MADV_HUGEPAGE);
+#endif
+}
+
+}  // namespace SOMA_NAMESPACE::detail
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE void* MemoryResource::allocate(std::size_t bytes, std::size_t alignment) const {
+  return allocate_(self_, bytes, alignment);
+}
+
+SOMA_INLINE void MemoryResource::deallocate(void* block, std::size_t bytes,
+                                            std::size_t alignment) const {
+  deallocate_(self_, block, bytes, alignment);
+}
+
+SOMA_INLINE MemoryUse CountingResource::use() const {
+  return {in_use_.load(std::memory_order_relaxed), peak_.load(std::memory_order_relaxed),
+          allocations_.load(std::memory_order_relaxed)};
+}
+
+SOMA_INLINE void* CountingResource::allocate(std::size_t bytes, std::size_t alignment) {
+  void* block = nullptr;
+#if SOMA_HAS_EXCEPTIONS
+  try {
+    block = upstream_.allocate(bytes, aligned(alignment));
+  } catch (const std::bad_alloc&) {  // reported below
+  }
+#else
+  block = upstream_.allocate(bytes, aligned(alignment));
+#endif
+  if (block == nullptr)
+    fail(error_id::out_of_memory, "allocate", "size", std::to_string(bytes) + " bytes",
+         "no more than the memory resource has left (" + std::to_string(use().bytes_in_use) +
+             " bytes in use)");
+  const std::size_t now = in_use_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  std::size_t peak = peak_.load(std::memory_order_relaxed);
+  while (now > peak && !peak_.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
+  }
+  allocations_.fetch_add(1, std::memory_order_relaxed);
+  return block;
+}
+
+SOMA_INLINE void CountingResource::deallocate(void* block, std::size_t bytes,
+                                              std::size_t alignment) {
+  upstream_.deallocate(block, bytes, aligned(alignment));
+  in_use_.fetch_sub(bytes, std::memory_order_relaxed);
+}
+
+SOMA_INLINE std::size_t CountingResource::aligned(std::size_t alignment) {
+  return (std::max)(alignment, memory_alignment);
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/runtime/impl/mutex.ipp
+// The functions of mutex.hpp.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE Mutex::Lock::Lock(Mutex& mutex) : mutex_(mutex) { pthread_mutex_lock(&mutex_.handle_); }
+
+SOMA_INLINE Mutex::Lock::~Lock() { pthread_mutex_unlock(&mutex_.handle_); }
+
+SOMA_INLINE void Condition::notify_one() { pthread_cond_signal(&handle_); }
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/runtime/impl/heap.ipp
+// The functions of heap.hpp.
+
+// Weak, so that the library, which is compiled without the address sanitizer, marks free memory for
+// a program that is compiled with it. They are null in other programs.
+extern "C" {
+[[gnu::weak]] void __asan_poison_memory_region(const volatile void* begin, std::size_t bytes);
+[[gnu::weak]] void __asan_unpoison_memory_region(const volatile void* begin, std::size_t bytes);
+}
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE Heap::~Heap() {
+  while (slabs_ != nullptr) release(&slabs_);
+}
+
+SOMA_INLINE void* Heap::allocate(std::size_t bytes) {
+  const std::size_t size = block_size(bytes);
+  const Mutex::Lock lock(mutex_);
+  Block* block = find(size);
+  if (block == nullptr) block = grow(size);
+  remove(block);
+  if (block->size - size >= 2 * unit) {
+    unpoison(block, size);  // the header of the remaining free block lies inside
+    const std::size_t left = block->size - size;
+    block->size = size;
+    auto* rest = ::new (block->next()) Block{left, block, nullptr, nullptr, true};
+    rest->next()->previous = rest;
+    insert(rest);
+    poison(block);
+  }
+  unpoison(block, bytes);
+  block->used = size;
+  in_use_ += size;
+  ++blocks_;
+  peak_ = (std::max)(peak_, in_use_);
+  return block->data();
+}
+
+SOMA_INLINE void Heap::deallocate(void* data) {
+  auto* block = reinterpret_cast<Block*>(static_cast<std::byte*>(data) - sizeof(Block));
+  const Mutex::Lock lock(mutex_);
+  in_use_ -= block->used;
+  --blocks_;
+  if (Block* next = block->next(); next->free) {
+    remove(next);
+    block->size += next->size;
+    block->next()->previous = block;
+  }
+  if (Block* previous = block->previous; previous != nullptr && previous->free) {
+    remove(previous);
+    previous->size += block->size;
+    previous->next()->previous = previous;
+    block = previous;
+  }
+  insert(block);
+  poison(block);
+}
+
+SOMA_INLINE void Heap::reserve(std::size_t bytes) {
+  const std::size_t size = block_size(bytes);
+  const Mutex::Lock lock(mutex_);
+  if (find(size) == nullptr) grow(size);
+}
+
+SOMA_INLINE void Heap::trim() {
+  const Mutex::Lock lock(mutex_);
+  for (Slab** link = &slabs_; *link != nullptr;) {
+    Block* first = (*link)->first();
+    if (first->free && first->next()->size == 0) {
+      remove(first);
+      release(link);
+    } else {
+      link = &(*link)->next;
+    }
+  }
+}
+
+SOMA_INLINE void Heap::mark_dry() {
+  const Mutex::Lock lock(mutex_);
+  dry_ = true;
+}
+
+SOMA_INLINE bool Heap::dry() const {
+  const Mutex::Lock lock(mutex_);
+  return dry_;
+}
+
+SOMA_INLINE std::size_t Heap::blocks_in_use() const {
+  const Mutex::Lock lock(mutex_);
+  return blocks_;
+}
+
+SOMA_INLINE std::size_t Heap::bytes_in_use() const {
+  const Mutex::Lock lock(mutex_);
+  return in_use_;
+}
+
+SOMA_INLINE std::size_t Heap::peak_bytes() const {
+  const Mutex::Lock lock(mutex_);
+  return peak_;
+}
+
+SOMA_INLINE void Heap::reset_peak() {
+  const Mutex::Lock lock(mutex_);
+  peak_ = in_use_;
+}
+
+SOMA_INLINE std::byte* Heap::Block::data() {
+  return reinterpret_cast<std::byte*>(this) + sizeof(Block);
+}
+
+SOMA_INLINE auto Heap::Block::next() -> Block* {
+  return reinterpret_cast<Block*>(reinterpret_cast<std::byte*>(this) + size);
+}
+
+SOMA_INLINE auto Heap::Slab::first() -> Block* {
+  return reinterpret_cast<Block*>(reinterpret_cast<std::byte*>(this) + sizeof(Slab));
+}
+
+SOMA_INLINE std::size_t Heap::class_of(std::size_t size) {
+  const std::size_t units = size / unit;
+  if (units < 16) return units;
+  const auto octave = static_cast<std::size_t>(std::bit_width(units)) - 1;
+  return 16 + (octave - 4) * 8 + ((units >> (octave - 3)) & 7);
+}
+
+SOMA_INLINE std::size_t Heap::block_size(std::size_t bytes) {
+  return checked_add((std::max)(bytes, std::size_t{1}), unit - 1 + sizeof(Block), "Heap") / unit *
+         unit;
+}
+
+SOMA_INLINE void Heap::poison(Block* block) {
+  if (__asan_poison_memory_region != nullptr)
+    __asan_poison_memory_region(block->data(), block->size - sizeof(Block));
+}
+
+SOMA_INLINE void Heap::unpoison(Block* block, std::size_t bytes) {
+  if (__asan_unpoison_memory_region != nullptr) __asan_unpoison_memory_region(block->data(), bytes);
+}
+
+SOMA_INLINE void Heap::insert(Block* block) {
+  const std::size_t index = class_of(block->size);
+  block->free = true;
+  block->previous_free = nullptr;
+  block->next_free = heads_[index];
+  if (heads_[index] != nullptr) heads_[index]->previous_free = block;
+  heads_[index] = block;
+  bitmap_[index / 64] |= std::uint64_t{1} << (index % 64);
+}
+
+SOMA_INLINE void Heap::remove(Block* block) {
+  const std::size_t index = class_of(block->size);
+  block->free = false;
+  if (block->next_free != nullptr) block->next_free->previous_free = block->previous_free;
+  if (block->previous_free != nullptr) {
+    block->previous_free->next_free = block->next_free;
+  } else {
+    heads_[index] = block->next_free;
+    if (heads_[index] == nullptr) bitmap_[index / 64] &= ~(std::uint64_t{1} << (index % 64));
+  }
+}
+
+SOMA_INLINE auto Heap::find(std::size_t size) -> Block* {
+  const std::size_t own = class_of(size);
+  Block* best = nullptr;
+  for (Block* block = heads_[own]; block != nullptr; block = block->next_free)
+    if (block->size >= size && (best == nullptr || block->size < best->size)) best = block;
+  if (best != nullptr) return best;
+  for (std::size_t word = (own + 1) / 64; word < bitmap_.size(); ++word) {
+    std::uint64_t bits = bitmap_[word];
+    if (word == (own + 1) / 64) bits &= ~std::uint64_t{0} << ((own + 1) % 64);
+    if (bits != 0) return heads_[word * 64 + static_cast<std::size_t>(std::countr_zero(bits))];
+  }
+  return nullptr;
+}
+
+SOMA_INLINE auto Heap::grow(std::size_t size) -> Block* {
+  const std::size_t least = checked_add(size, sizeof(Slab) + sizeof(Block), "Heap");
+  std::size_t bytes =
+      checked_add((std::max)(least, capacity_ / 8), slab_unit - 1, "Heap") / slab_unit * slab_unit;
+  void* memory = bytes > least ? ask(bytes) : nullptr;
+  if (memory == nullptr) memory = upstream_.allocate(bytes = least, unit);
+  if (memory == nullptr)  // a counted resource has already failed
+    fail(error_id::out_of_memory, "Heap", "size", std::to_string(bytes) + " bytes",
+         "no more than the memory resource has left");
+  auto* slab = ::new (memory) Slab{slabs_, bytes};
+  slabs_ = slab;
+  capacity_ += bytes;
+  auto* block = ::new (slab->first())
+      Block{bytes - sizeof(Slab) - sizeof(Block), nullptr, nullptr, nullptr, true};
+  ::new (block->next()) Block{0, block, nullptr, nullptr, false};
+  insert(block);
+  poison(block);
+  return block;
+}
+
+SOMA_INLINE void* Heap::ask(std::size_t bytes) const {
+#if SOMA_HAS_EXCEPTIONS
+  try {
+    return upstream_.allocate(bytes, unit);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  } catch (const Error&) {  // a counted resource's memory.exhausted
+    return nullptr;
+  }
+#else
+  return upstream_.allocate(bytes, unit);
+#endif
+}
+
+SOMA_INLINE void Heap::release(Slab** link) {
+  Slab* slab = *link;
+  const std::size_t bytes = slab->bytes;
+  *link = slab->next;
+  capacity_ -= bytes;
+  if (__asan_unpoison_memory_region != nullptr) __asan_unpoison_memory_region(slab, bytes);
+  upstream_.deallocate(slab, bytes, unit);
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/runtime/impl/log.ipp
+// The functions of log.hpp.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE void LogSink::operator()(LogLevel level, std::string_view message) const {
+  if (write != nullptr) write(self, level, message);
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/runtime/impl/context.ipp
+// The functions of context.hpp.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE Context::Context(const ContextOptions& options, TargetList list)
+    : executor_(options.executor),
+      threads_(options.threads),
+      memory_(options.memory),
+      log_(options.log),
+      math_(options.math),
+      outlived_(options.outlived),
+      list_(list),
+      target_(choose(options.target, list.targets)) {
+  if (math_ == Math::portable && !target_->fused_multiply_add)
+    fail(error_id::math_needs_fma, "make_context", "target", std::string(target_->name),
+         "a target with fused multiply-add for Math::portable (compile with -march=native, or "
+         "link "
+         "soma::dispatch)");
+  if (threads_ < 0 || threads_ > max_threads)
+    fail(error_id::executor_width, "make_context", "threads", std::to_string(threads_),
+         "0 (automatic) to " + std::to_string(max_threads));
+  if (executor_.run != nullptr && executor_.width < 1)
+    fail(error_id::executor_width, "make_context", "executor.width",
+         std::to_string(executor_.width), "at least 1");
+}
+
+SOMA_INLINE Context::~Context() {
+  if (end_operators_ != nullptr) end_operators_(operators_);
+  if (pool_.end != nullptr) pool_.end(pool_.executor.self);
+  if (heap_.blocks_in_use() != 0) complain();
+}
+
+SOMA_INLINE Bf16Choice Context::bf16() const {
+  return math_ == Math::fast ? target_->bf16 : Bf16Choice{Bf16Products::widened, "Math::portable"};
+}
+
+SOMA_INLINE Fp32Products Context::fp32_products() const {
+  return soma::fp32_products(bf16().products);
+}
+
+SOMA_INLINE const Executor& Context::executor() {
+  if (!executor_ready_.load(std::memory_order_acquire)) {
+    const Mutex::Lock lock(made_on_first_use_);
+    if (executor_.run == nullptr) {
+      pool_ = list_.make_pool(threads_);
+      executor_ = pool_.executor;
+    }
+    executor_ready_.store(true, std::memory_order_release);
+  }
+  return executor_;
+}
+
+SOMA_INLINE MemoryUse Context::memory_use() const { return memory_.use(); }
+
+SOMA_INLINE std::uint64_t Context::next_id() {
+  return last_id_.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+SOMA_INLINE void Context::log(LogLevel level, std::string_view message) const {
+  log_(level, message);
+}
+
+SOMA_INLINE void Context::complain() noexcept {
+  const std::string given = std::to_string(heap_.blocks_in_use()) +
+                            " tensors, variables or parts of tapes with " +
+                            std::to_string(heap_.bytes_in_use()) + " bytes are still there";
+  log(LogLevel::error, "Context: at its end " + given + "; a context outlives its tensors");
+  if (outlived_ == Outlived::terminate)
+    fail(error_id::context_outlived, "Context", "end", given,
+         "none: a context outlives its tensors (declare it before them)");
+}
+
+SOMA_INLINE const Target* Context::choose(std::string_view wanted,
+                                          std::span<const Target> targets) {
+  for (const Target& target : targets)
+    if (wanted.empty() || target.name == wanted) return &target;
+  std::string present;
+  for (const Target& target : targets)
+    present.append(present.empty() ? "one of " : ", ").append(target.name);
+  fail(error_id::unknown_target, "make_context", "target", quoted(wanted),
+       present.empty() ? "a CPU that the program was compiled for" : present);
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/tensor/impl/shape.ipp
+// The functions of shape.hpp.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE Shape::Shape(std::span<const std::size_t> sizes) : rank_(sizes.size()) {
+  if (rank_ > max_rank)
+    fail(error_id::tensor_rank, "Shape", "rank", std::to_string(rank_),
+         "0 to " + std::to_string(max_rank));
+  for (std::size_t i = 0; i < rank_; ++i) sizes_[i] = sizes[i];
+  // Checked even with an empty dimension: strides are products of the sizes, and must not
+  // overflow.
+  std::size_t product = 1;
+  for (const std::size_t size : sizes)
+    product = checked_multiply(product, (std::max)(size, std::size_t{1}), "Shape");
+}
+
+SOMA_INLINE Shape Shape::with(std::size_t dimension, std::size_t size) const {
+  check(dimension);
+  Shape result = *this;
+  result.sizes_[dimension] = size;
+  return Shape(std::span<const std::size_t>(result.begin(), result.rank_));
+}
+
+SOMA_INLINE Shape Shape::exchanged(std::size_t a, std::size_t b) const {
+  check(a);
+  check(b);
+  Shape result = *this;
+  std::swap(result.sizes_[a], result.sizes_[b]);
+  return result;
+}
+
+SOMA_INLINE Shape Shape::without(std::size_t dimension) const {
+  check(dimension);
+  Shape result;
+  for (std::size_t i = 0; i < rank_; ++i)
+    if (i != dimension) result.sizes_[result.rank_++] = sizes_[i];
+  return result;
+}
+
+SOMA_INLINE std::string to_string(const Shape& shape) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < shape.rank(); ++i)
+    text.append(i == 0 ? "" : ", ").append(std::to_string(shape[i]));
+  return text + "]";
+}
+
+SOMA_INLINE void Shape::refuse(std::size_t dimension) const {
+  fail(error_id::tensor_index, "Shape", "dimension", std::to_string(dimension),
+       "below the rank of " + to_string(*this));
+}
+
+SOMA_INLINE Shape broadcast(const Shape& a, const Shape& b, std::string_view operation) {
+  const std::size_t rank = (std::max)(a.rank(), b.rank());
+  std::array<std::size_t, max_rank> sizes{};
+  for (std::size_t i = 0; i < rank; ++i) {
+    const std::size_t x = i + a.rank() < rank ? 1 : a[i + a.rank() - rank];
+    const std::size_t y = i + b.rank() < rank ? 1 : b[i + b.rank() - rank];
+    if (x != y && x != 1 && y != 1)
+      fail(error_id::tensor_broadcast, operation, "shape", to_string(b),
+           "a shape that broadcasts with " + to_string(a));
+    sizes[i] = x == 1 ? y : x;
+  }
+  return Shape(std::span<const std::size_t>(sizes.data(), rank));
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/tensor/impl/owner.ipp
+// The functions of owner.hpp.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE Owner& Owner::operator=(Owner&& other) noexcept {
+  std::swap(keeper_, other.keeper_);
+  std::swap(end_, other.end_);
+  return *this;
+}
+
+SOMA_INLINE Owner::~Owner() {
+  if (keeper_ != nullptr) end_(keeper_);
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/tensor/impl/storage.ipp
+// The functions of storage.hpp.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE Storage Storage::allocate(Heap& heap, std::size_t bytes) {
+  const std::size_t total = checked_add(bytes, sizeof(detail::StorageBlock), "Storage");
+  auto* block = static_cast<std::byte*>(heap.allocate(total));
+  return Storage(::new (block) detail::StorageBlock{
+      .heap = &heap, .data = block + sizeof(detail::StorageBlock), .bytes = bytes, .owner = {}});
+}
+
+SOMA_INLINE Storage Storage::adopt(Heap& heap, std::byte* data, std::size_t bytes, Owner owner,
+                                   bool writable) {
+  void* block = heap.allocate(sizeof(detail::StorageBlock));
+  return Storage(::new (block) detail::StorageBlock{.heap = &heap,
+                                                    .data = data,
+                                                    .bytes = bytes,
+                                                    .owner = std::move(owner),
+                                                    .writable = writable});
+}
+
+SOMA_INLINE Storage::Storage(const Storage& other) : block_(other.block_) {
+  if (block_ != nullptr) block_->references.fetch_add(1, std::memory_order_relaxed);
+}
+
+SOMA_INLINE Storage& Storage::operator=(Storage other) noexcept {
+  std::swap(block_, other.block_);
+  return *this;
+}
+
+SOMA_INLINE Storage::~Storage() {
+  if (block_ == nullptr || block_->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  Heap* heap = block_->heap;
+  block_->~StorageBlock();
+  heap->deallocate(block_);
+}
+
+SOMA_INLINE std::byte* Storage::data() const { return block().data; }
+
+SOMA_INLINE std::size_t Storage::bytes() const { return block().bytes; }
+
+SOMA_INLINE bool Storage::writable() const { return block().writable; }
+
+SOMA_INLINE const Heap& Storage::heap() const { return *block().heap; }
+
+SOMA_INLINE std::uint64_t Storage::version() const { return block().version; }
+
+SOMA_INLINE void Storage::advance_version() const { ++block().version; }
+
+SOMA_INLINE void Storage::set_version(std::uint64_t version) const { block().version = version; }
+
+SOMA_INLINE void Storage::before_read() const {
+  if (block_ != nullptr && block_->pending_write) block_->pending->run_pending(identity());
+}
+
+SOMA_INLINE void Storage::before_write() const {
+  if (block_ != nullptr && block_->pending != nullptr) block_->pending->run_pending(identity());
+}
+
+SOMA_INLINE void Storage::set_pending(PendingCalls* calls, bool write) const {
+  block().pending = calls;
+  block().pending_handles = calls == nullptr ? 0 : block().pending_handles + 1;
+  block().pending_write = calls != nullptr && (write || block().pending_write);
+}
+
+SOMA_INLINE std::uintptr_t Storage::identity() const {
+  return reinterpret_cast<std::uintptr_t>(block_);
+}
+
+SOMA_INLINE std::size_t Storage::handles() const {
+  return block().references.load(std::memory_order_acquire);
+}
+
+SOMA_INLINE bool Storage::unique() const {
+  return block().references.load(std::memory_order_acquire) == 1 + block().pending_handles;
+}
+
+SOMA_INLINE detail::StorageBlock& Storage::block() const {
+  if (block_ == nullptr) refuse();
+  return *block_;
+}
+
+SOMA_INLINE void Storage::refuse() {
+  fail(error_id::tensor_undefined, "Tensor", "tensor", "no tensor", "one with elements");
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/tensor/impl/tensor.ipp
+// The functions of tensor.hpp.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE Tensor Tensor::empty(Context& context, const Shape& shape, DType dtype) {
+  Tensor tensor;
+  const std::size_t bytes = checked_multiply(shape.elements(), size_of(dtype), "Tensor");
+  tensor.storage_ = Storage::allocate(context.heap(), bytes);
+  tensor.data_ = tensor.storage_.data();
+  tensor.dtype_ = dtype;
+  tensor.shape_ = shape;
+  tensor.strides_ = shape.strides();
+  return tensor;
+}
+
+SOMA_INLINE Tensor Tensor::zeros(Context& context, const Shape& shape, DType dtype) {
+  Tensor tensor = empty(context, shape, dtype);
+  if (tensor.bytes() != 0) std::memset(tensor.data_, 0, tensor.bytes());
+  return tensor;
+}
+
+SOMA_INLINE Tensor Tensor::adopt_bytes(Context& context, std::byte* data, const Shape& shape,
+                                       DType dtype, Owner owner, bool writable) {
+  return adopt_bytes(context, data, shape, shape.strides(), dtype, std::move(owner), writable);
+}
+
+SOMA_INLINE Tensor Tensor::adopt_bytes(Context& context, std::byte* data, const Shape& shape,
+                                       const Strides& strides, DType dtype, Owner owner,
+                                       bool writable) {
+  Tensor tensor;
+  std::size_t last = 0;  // the highest offset of an element
+  for (std::size_t i = 0; i < shape.rank() && shape.elements() != 0; ++i)
+    last = checked_add(last, checked_multiply(shape[i] - 1, strides[i], "Tensor::adopt"),
+                       "Tensor::adopt");
+  const std::size_t elements = shape.elements() == 0 ? 0 : checked_add(last, 1, "Tensor::adopt");
+  const std::size_t bytes = checked_multiply(elements, size_of(dtype), "Tensor::adopt");
+  tensor.storage_ = Storage::adopt(context.heap(), data, bytes, std::move(owner), writable);
+  tensor.data_ = data;
+  tensor.dtype_ = dtype;
+  tensor.shape_ = shape;
+  std::copy_n(strides.begin(), shape.rank(), tensor.strides_.begin());
+  return tensor;
+}
+
+SOMA_INLINE const Heap& Tensor::heap() const { return storage_.heap(); }
+
+SOMA_INLINE bool Tensor::defined() const { return static_cast<bool>(storage_); }
+
+SOMA_INLINE std::size_t Tensor::rank() const { return shape_.rank(); }
+
+SOMA_INLINE std::size_t Tensor::elements() const { return shape_.elements(); }
+
+SOMA_INLINE std::size_t Tensor::bytes() const { return elements() * size_of(dtype_); }
+
+SOMA_INLINE std::uint64_t Tensor::version() const { return storage_.version(); }
+
+SOMA_INLINE bool Tensor::contiguous() const {
+  std::size_t step = 1;
+  for (std::size_t i = rank(); i-- > 0;) {
+    if (shape_[i] != 1 && strides_[i] != step) return elements() == 0;
+    step *= shape_[i];
+  }
+  return true;
+}
+
+SOMA_INLINE const std::byte* Tensor::raw() const {
+  storage_.before_read();
+  return data_;
+}
+
+SOMA_INLINE std::byte* Tensor::mutable_raw() const {
+  check_defined("Tensor");
+  storage_.before_write();
+  if (!storage_.writable())
+    fail(error_id::tensor_read_only, "Tensor", "tensor", describe() + " of constant elements",
+         "a writable tensor");
+  storage_.advance_version();
+  return data_;
+}
+
+SOMA_INLINE Tensor Tensor::slice(std::size_t dimension, std::size_t begin, std::size_t end,
+                                 std::size_t step) const {
+  check_dimension("Tensor::slice", dimension);
+  const std::size_t size = shape_[dimension];
+  const std::size_t stop = end == to_end ? size : end;
+  if (begin > stop || stop > size || step == 0)
+    fail(error_id::tensor_index, "Tensor::slice", "range",
+         std::to_string(begin) + " to " + std::to_string(stop) + " by " + std::to_string(step),
+         "0 <= begin <= end <= " + std::to_string(size) + ", step at least 1");
+  Tensor result = *this;
+  const std::size_t length = stop - begin;
+  result.shape_ = shape_.with(dimension, length / step + (length % step != 0 ? 1 : 0));
+  if (result.elements() != 0) result.data_ += begin * strides_[dimension] * size_of(dtype_);
+  result.strides_[dimension] *= step;
+  return result;
+}
+
+SOMA_INLINE Tensor Tensor::select(std::size_t dimension, std::size_t index) const {
+  check_dimension("Tensor::select", dimension);
+  if (index >= shape_[dimension])
+    fail(error_id::tensor_index, "Tensor::select", "index", std::to_string(index),
+         "below " + std::to_string(shape_[dimension]));
+  Tensor result = *this;
+  result.shape_ = shape_.without(dimension);
+  if (result.elements() != 0) result.data_ += index * strides_[dimension] * size_of(dtype_);
+  std::copy(strides_.begin() + static_cast<std::ptrdiff_t>(dimension) + 1, strides_.end(),
+            result.strides_.begin() + static_cast<std::ptrdiff_t>(dimension));
+  result.strides_.back() = 0;
+  return result;
+}
+
+SOMA_INLINE Tensor Tensor::reshape(const Shape& shape) const {
+  check_count("Tensor::reshape", elements(), shape);
+  check_contiguous("Tensor::reshape");
+  Tensor result = *this;
+  result.shape_ = shape;
+  result.strides_ = shape.strides();
+  return result;
+}
+
+SOMA_INLINE Tensor Tensor::transpose(std::size_t a, std::size_t b) const {
+  check_dimension("Tensor::transpose", a);
+  check_dimension("Tensor::transpose", b);
+  Tensor result = *this;
+  std::swap(result.strides_[a], result.strides_[b]);
+  result.shape_ = shape_.exchanged(a, b);
+  return result;
+}
+
+SOMA_INLINE Tensor Tensor::broadcast_to(const Shape& shape) const {
+  if (broadcast(shape_, shape, "Tensor::broadcast_to") != shape)
+    fail(error_id::tensor_broadcast, "Tensor::broadcast_to", "shape", to_string(shape),
+         "a shape that " + to_string(shape_) + " broadcasts to");
+  Tensor result = *this;
+  result.shape_ = shape;
+  const std::size_t added = shape.rank() - rank();
+  for (std::size_t i = 0; i < shape.rank(); ++i)
+    result.strides_[i] = i < added || shape_[i - added] != shape[i] ? 0 : strides_[i - added];
+  return result;
+}
+
+SOMA_INLINE Tensor Tensor::outline() const { return outline(dtype_); }
+
+SOMA_INLINE Tensor Tensor::outline_of(const Shape& shape, DType dtype) {
+  Tensor result;
+  result.dtype_ = dtype;
+  result.shape_ = shape;
+  result.strides_ = shape.strides();
+  return result;
+}
+
+SOMA_INLINE Tensor Tensor::outline(DType dtype) const {
+  Tensor result;
+  result.dtype_ = dtype;
+  result.shape_ = shape_;
+  result.strides_ = strides_;
+  return result;
+}
+
+SOMA_INLINE std::string Tensor::describe() const {
+  if (!defined() && rank() == 0) return "no tensor";
+  return to_string(shape_) + " " + std::string(to_string(dtype_));
+}
+
+SOMA_INLINE void Tensor::check_count(std::string_view operation, std::size_t count,
+                                     const Shape& shape) {
+  if (count != shape.elements())
+    fail(error_id::tensor_size, operation, "elements", std::to_string(count),
+         std::to_string(shape.elements()) + " for shape " + to_string(shape));
+}
+
+SOMA_INLINE void Tensor::check_dimension(std::string_view operation, std::size_t dimension) const {
+  if (dimension >= rank())
+    fail(error_id::tensor_index, operation, "dimension", std::to_string(dimension),
+         "below the rank of " + describe());
+}
+
+SOMA_INLINE void Tensor::check_defined(std::string_view operation) const {
+  if (!defined())
+    fail(error_id::tensor_undefined, operation, "tensor", describe(), "one with elements");
+}
+
+SOMA_INLINE void Tensor::check_contiguous(std::string_view operation) const {
+  if (!contiguous())
+    fail(error_id::tensor_not_contiguous, operation, "tensor", describe() + " with gaps",
+         "row-major elements (make a copy with soma::contiguous)");
+}
+
+SOMA_INLINE void Tensor::check_dtype(DType dtype) const {
+  check_defined("Tensor");
+  if (dtype != dtype_)
+    fail(error_id::tensor_dtype, "Tensor", "type", to_string(dtype),
+         "the element type of " + describe());
+}
+
+SOMA_INLINE void copy(const Tensor& from, const Tensor& to) {
+  if (!from.defined() || !to.defined())
+    fail(error_id::tensor_undefined, "copy", from.defined() ? "to" : "from", "no tensor",
+         "one with elements");
+  if (from.shape() != to.shape() || from.dtype() != to.dtype())
+    fail(error_id::tensor_shape, "copy", "to", to.describe(), from.describe());
+  const std::size_t width = size_of(from.dtype()), columns = from.shape().columns();
+  const std::size_t last = from.rank() == 0 ? 0 : from.rank() - 1;
+  const std::size_t step_from = from.strides()[last] * width, step_to = to.strides()[last] * width;
+  const std::byte* source = from.raw();
+  std::byte* target = to.mutable_raw();
+  detail::for_each_row(from.shape(), from.strides(), to.strides(),
+                       [&](std::size_t from_row, std::size_t to_row) {
+                         const std::byte* a = source + from_row * width;
+                         std::byte* b = target + to_row * width;
+                         if (a == b && step_from == step_to) return;
+                         if (columns == 1 || (step_from == width && step_to == width)) {
+                           std::memcpy(b, a, columns * width);
+                           return;
+                         }
+                         for (std::size_t i = 0; i < columns; ++i)
+                           std::memcpy(b + i * step_to, a + i * step_from, width);
+                       });
+}
+
+SOMA_INLINE Tensor clone(Context& context, const Tensor& tensor) {
+  Tensor result = Tensor::empty(context, tensor.shape(), tensor.dtype());
+  copy(tensor, result);
+  return result;
+}
+
+SOMA_INLINE Tensor contiguous(Context& context, const Tensor& tensor) {
+  return tensor.contiguous() ? tensor : clone(context, tensor);
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/tensor/impl/ragged.ipp
+// The functions of ragged.hpp.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE Sequences Sequences::from_lengths(Context& context,
+                                              std::span<const std::size_t> lengths,
+                                              const SequencesOptions& options) {
+  check_shards(options.shards);
+  if (!options.ordinals.empty() && options.ordinals.size() != lengths.size())
+    fail(error_id::ragged_ordinals, "Sequences", "ordinals",
+         std::to_string(options.ordinals.size()), std::to_string(lengths.size()));
+  check_used(options.used, lengths);
+  auto data = make(context);
+  data->used.assign(options.used);
+  data->padded = !options.used.empty();
+  data->offsets.reserve(lengths.size() + 1);
+  data->ordinals.reserve(lengths.size());
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    data->offsets.push_back(checked_add(data->offsets.back(), lengths[i], "Sequences"));
+    data->ordinals.push_back(options.ordinals.empty() ? options.first_ordinal + i
+                                                      : options.ordinals[i]);
+    data->longest = (std::max)(data->longest, lengths[i]);
+  }
+  // Checked before any memory is requested, because lengths come from outside. An empty sequence
+  // needs an index too: it becomes a row of a summary.
+  for (std::size_t i = 0; i < lengths.size(); ++i)
+    token_index(data->ordinals[i], (std::max)(lengths[i], std::size_t{1}) - 1, 0);
+  data->rows = data->offsets.back();
+  data->row_indices.reserve(data->rows);
+  for (std::size_t i = 0; i < lengths.size(); ++i)
+    for (std::size_t position = 0; position < lengths[i]; ++position)
+      data->row_indices.push_back(token_index(data->ordinals[i], position, 0));
+  data->cut(options.shards);
+  return Sequences(std::move(data));
+}
+
+SOMA_INLINE Sequences Sequences::uniform(Context& context, std::size_t rows, std::size_t shards) {
+  check_shards(shards);
+  if (rows != 0) token_index(rows - 1, 0, 0);
+  auto data = make(context);
+  data->offsets.reserve(rows + 1);
+  data->ordinals.reserve(rows);
+  data->row_indices.reserve(rows);
+  for (std::size_t i = 0; i < rows; ++i) {
+    data->offsets.push_back(i + 1);
+    data->ordinals.push_back(i);
+    data->row_indices.push_back(token_index(i, 0, 0));
+  }
+  data->rows = rows;
+  data->longest = rows == 0 ? 0 : 1;
+  data->cut(shards);
+  return Sequences(std::move(data));
+}
+
+SOMA_INLINE Sequences Sequences::summary(Context& context) const {
+  auto data = make(context);
+  const std::size_t sequences = count();
+  data->offsets.reserve(sequences + 1);
+  data->ordinals.reserve(sequences);
+  data->row_indices.reserve(sequences);
+  for (std::size_t i = 0; i < sequences; ++i) {
+    data->offsets.push_back(i + 1);
+    data->ordinals.push_back(ordinal(i));
+    data->row_indices.push_back(token_index(ordinal(i), 0, 0));
+  }
+  data->rows = sequences;
+  data->longest = sequences == 0 ? 0 : 1;
+  data->row_bounds.assign(known().sequence_bounds);
+  data->sequence_bounds.assign(known().sequence_bounds);
+  return Sequences(std::move(data));
+}
+
+SOMA_INLINE Sequences Sequences::lengthened(Context& context, std::size_t length) const {
+  if (longest() > 1 || count() != rows())
+    fail(error_id::ragged_ordinals, "Sequences::lengthened", "sequences",
+         longest() > 1 ? "of up to " + std::to_string(longest()) + " rows" : "with empty ones",
+         "of one row each");
+  auto data = make(context);
+  data->rows = checked_multiply(rows(), length, "Sequences::lengthened");
+  data->longest = rows() == 0 ? 0 : length;
+  for (std::size_t i = 0; i < rows(); ++i) {
+    token_index(ordinal(i), (std::max)(length, std::size_t{1}) - 1, 0);
+    data->offsets.push_back((i + 1) * length);
+    data->ordinals.push_back(ordinal(i));
+    for (std::size_t position = 0; position < length; ++position)
+      data->row_indices.push_back(token_index(ordinal(i), position, 0));
+  }
+  for (const std::size_t bound : row_bounds()) data->row_bounds.push_back(bound * length);
+  data->sequence_bounds.assign(known().sequence_bounds);
+  return Sequences(std::move(data));
+}
+
+SOMA_INLINE Sequences Sequences::part(Context& context, std::size_t first,
+                                      std::size_t shard_count) const {
+  if (shard_count == 0 || (shard_count & (shard_count - 1)) != 0 || first > shards() ||
+      shard_count > shards() - first)
+    fail(error_id::ragged_shards, "Sequences::part", "shards",
+         std::to_string(shard_count) + " from " + std::to_string(first) + " on",
+         "a power of two of " + std::to_string(shards()));
+  const std::size_t end_shard = first + shard_count;
+  const std::size_t row = row_bounds()[first], sequence = sequence_bounds()[first];
+  auto data = make(context);
+  data->rows = row_bounds()[end_shard] - row;
+  const std::size_t sequences = sequence_bounds()[end_shard] - sequence;
+  data->padded = padded();
+  data->offsets.reserve(sequences + 1);
+  data->ordinals.reserve(sequences);
+  data->row_indices.reserve(data->rows);
+  for (std::size_t i = sequence; i < sequence + sequences; ++i) {
+    if (padded()) data->used.push_back(used(i));
+    data->offsets.push_back(end(i) - row);
+    data->ordinals.push_back(ordinal(i));
+    data->longest = (std::max)(data->longest, length(i));
+  }
+  for (std::size_t i = row; i < row + data->rows; ++i)
+    data->row_indices.push_back(row_indices()[i]);
+  for (std::size_t i = first; i <= end_shard; ++i) {
+    data->row_bounds.push_back(row_bounds()[i] - row);
+    data->sequence_bounds.push_back(sequence_bounds()[i] - sequence);
+  }
+  return Sequences(std::move(data));
+}
+
+SOMA_INLINE std::size_t Sequences::count() const { return known().ordinals.size(); }
+
+SOMA_INLINE std::size_t Sequences::rows() const { return known().rows; }
+
+SOMA_INLINE std::size_t Sequences::longest() const { return known().longest; }
+
+SOMA_INLINE std::size_t Sequences::begin(std::size_t sequence) const {
+  return known().offsets[sequence];
+}
+
+SOMA_INLINE std::size_t Sequences::end(std::size_t sequence) const {
+  return known().offsets[sequence + 1];
+}
+
+SOMA_INLINE std::size_t Sequences::length(std::size_t sequence) const {
+  return end(sequence) - begin(sequence);
+}
+
+SOMA_INLINE std::uint64_t Sequences::ordinal(std::size_t sequence) const {
+  return known().ordinals[sequence];
+}
+
+SOMA_INLINE bool Sequences::padded() const { return known().padded; }
+
+SOMA_INLINE std::size_t Sequences::used(std::size_t sequence) const {
+  return padded() ? known().used[sequence] : length(sequence);
+}
+
+SOMA_INLINE std::size_t Sequences::used_rows() const {
+  std::size_t sum = padded() ? 0 : rows();
+  for (const std::size_t own : known().used) sum += own;
+  return sum;
+}
+
+SOMA_INLINE std::span<const std::size_t> Sequences::offsets() const { return known().offsets; }
+
+SOMA_INLINE std::span<const std::uint64_t> Sequences::row_indices() const {
+  return known().row_indices;
+}
+
+SOMA_INLINE std::size_t Sequences::shards() const { return known().row_bounds.size() - 1; }
+
+SOMA_INLINE std::span<const std::size_t> Sequences::row_bounds() const {
+  return known().row_bounds;
+}
+
+SOMA_INLINE std::span<const std::size_t> Sequences::sequence_bounds() const {
+  return known().sequence_bounds;
+}
+
+SOMA_INLINE Sequences::Data::Data(Heap& memory)
+    : Counted(memory),
+      offsets(memory),
+      ordinals(memory),
+      row_indices(memory),
+      row_bounds(memory),
+      sequence_bounds(memory),
+      used(memory) {
+  offsets.push_back(0);
+}
+
+SOMA_INLINE void Sequences::Data::cut(std::size_t shards) {
+  const std::size_t sequences = offsets.size() - 1;
+  std::size_t border = 0;  // the last border that is not behind the goal
+  row_bounds.push_back(0);
+  sequence_bounds.push_back(0);
+  for (std::size_t shard = 1; shard < shards; ++shard) {
+    const std::size_t goal = rows * shard;
+    while (border < sequences && offsets[border + 1] * shards <= goal) ++border;
+    const bool next_is_nearer =
+        border < sequences && offsets[border + 1] * shards - goal < goal - offsets[border] * shards;
+    const std::size_t nearest = border + (next_is_nearer ? 1 : 0);
+    row_bounds.push_back(offsets[nearest]);
+    sequence_bounds.push_back(nearest);
+  }
+  row_bounds.push_back(rows);
+  sequence_bounds.push_back(sequences);
+}
+
+SOMA_INLINE void Sequences::check_shards(std::size_t shards) {
+  if (shards == 0 || shards > max_shards || (shards & (shards - 1)) != 0)
+    fail(error_id::ragged_shards, "Sequences", "shards", std::to_string(shards),
+         "a power of two up to " + std::to_string(max_shards));
+}
+
+SOMA_INLINE void Sequences::check_used(std::span<const std::size_t> used,
+                                       std::span<const std::size_t> lengths) {
+  if (used.empty()) return;
+  if (used.size() != lengths.size())
+    fail(error_id::ragged_padding, "Sequences", "used", std::to_string(used.size()),
+         std::to_string(lengths.size()));
+  for (std::size_t i = 0; i < used.size(); ++i)
+    if (used[i] > lengths[i] || (used[i] == 0 && lengths[i] != 0))
+      fail(error_id::ragged_padding, "Sequences", "used rows of sequence " + std::to_string(i),
+           std::to_string(used[i]),
+           lengths[i] == 0 ? std::string("0") : "1 to " + std::to_string(lengths[i]));
+}
+
+SOMA_INLINE auto Sequences::make(Context& context) -> Shared<Data> {
+  return Shared<Data>::make(context.heap());
+}
+
+SOMA_INLINE auto Sequences::known() const -> const Data& {
+  if (data_ == nullptr) refuse();
+  return *data_;
+}
+
+SOMA_INLINE void Sequences::refuse() {
+  fail(error_id::tensor_undefined, "Sequences", "sequences", "not defined",
+       "the sequences of a batch (Sequences::from_lengths, Sequences::uniform)");
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/ops/impl/operator.ipp
+// The functions of operator.hpp.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE std::span<const std::byte> Attributes::bytes() const { return {bytes_, size_}; }
+
+SOMA_INLINE void Attributes::visit(FieldVisitor& visitor) {
+  if (type_ != nullptr && type_->fields != nullptr) type_->fields(visitor, bytes_);
+}
+
+SOMA_INLINE bool Attributes::same_name(std::string_view name, std::size_t size) const {
+  return type_ != nullptr && !name.empty() && type_->name == name && size_ == size;
+}
+
+SOMA_INLINE bool Gradient::defined() const { return values.defined(); }
+
+SOMA_INLINE bool Gradient::sparse() const { return rows.defined(); }
+
+}  // namespace SOMA_NAMESPACE
+
+namespace SOMA_NAMESPACE::detail {
+
+SOMA_INLINE void check_complete(std::string_view operation, const Operator& op) {
+  const auto refuse = [&](std::string_view given, std::string_view wanted) {
+    fail(error_id::operator_incomplete, operation, "operator",
+         quoted(op.name).append(" ").append(given), wanted);
+  };
+  if (op.name.empty()) refuse("without a name", "a name");
+  if (op.host == nullptr) refuse("without a host kernel", "a function that computes it");
+  if (op.shape == nullptr && !op.allocates_outputs)
+    refuse("without a shape rule", "one, or allocates_outputs");
+  if (op.min_inputs > op.max_inputs || op.max_inputs > most_inputs || op.outputs > max_outputs)
+    refuse("with " + std::to_string(op.min_inputs) + " to " + std::to_string(op.max_inputs) +
+               " inputs and " + std::to_string(op.outputs) + " outputs",
+           "at most " + std::to_string(most_inputs) + " and " + std::to_string(max_outputs));
+  if (op.writes_inputs != 0 && op.gradient != nullptr)
+    refuse("that has a gradient and writes its inputs", "one or the other");
+  if (op.allocates_outputs && op.program != nullptr)
+    refuse("that has a program and allocates its outputs", "one or the other");
+}
+
+}  // namespace SOMA_NAMESPACE::detail
+// ---- soma/ops/impl/built_in.ipp
+// The functions of built_in.hpp.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE const Operator& BuiltInOperators::of(Unary function) const {
+  return *unary[static_cast<std::size_t>(function)];
+}
+
+SOMA_INLINE const Operator& BuiltInOperators::of(Binary function) const {
+  return *binary[static_cast<std::size_t>(function)];
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/ops/impl/run.ipp
+// The functions of run.hpp.
+
+namespace SOMA_NAMESPACE::detail {
+
+SOMA_INLINE std::string input_name(std::size_t index) { return "input " + std::to_string(index); }
+
+SOMA_INLINE std::string output_name(std::size_t index) { return "output " + std::to_string(index); }
+
+SOMA_INLINE std::array<TensorSpec, max_outputs> output_specs(const Operator& op,
+                                                             const Attributes& attributes,
+                                                             std::span<const Tensor> inputs,
+                                                             const Sequences& sequences) {
+  constexpr auto left_out = static_cast<DType>(dtypes.size());
+  std::array<TensorSpec, max_outputs> specs;
+  for (TensorSpec& spec : specs) spec.dtype = left_out;
+  if (op.shape != nullptr)
+    op.shape({attributes, inputs, sequences, std::span(specs).first(op.outputs), op.state});
+  for (std::size_t i = 0; i < op.outputs && !op.makes_outputs(); ++i)
+    if (specs[i].dtype == left_out)
+      fail(error_id::operator_outputs, op.name, output_name(i), "left out by the shape rule",
+           "its sizes and its type");
+  return specs;
+}
+
+SOMA_INLINE void check_outputs(const Operator& op, std::span<const Tensor> outputs,
+                               std::span<const TensorSpec> specs) {
+  for (std::size_t i = 0; i < op.outputs; ++i) {
+    if (!outputs[i].defined())
+      fail(error_id::operator_outputs, op.name, output_name(i), "not made",
+           "a tensor from the host kernel");
+    const TensorSpec& spec = specs[i];
+    if (!op.makes_outputs() &&
+        (outputs[i].dtype() != spec.dtype || outputs[i].shape() != spec.shape))
+      fail(error_id::operator_outputs, op.name, output_name(i), outputs[i].describe(),
+           to_string(spec.shape).append(" ").append(to_string(spec.dtype)) +
+               ", as the shape rule says");
+  }
+}
+
+}  // namespace SOMA_NAMESPACE::detail
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE Outputs run(Context& context, const Operator& op, const Attributes& attributes,
+                        std::span<const Tensor> inputs, const Sequences& sequences) {
+  detail::check_complete("run", op);
+  if (inputs.size() < op.min_inputs || inputs.size() > op.max_inputs)
+    fail(error_id::operator_inputs, op.name, "inputs", std::to_string(inputs.size()),
+         op.min_inputs == op.max_inputs
+             ? std::to_string(op.min_inputs)
+             : std::to_string(op.min_inputs) + " to " + std::to_string(op.max_inputs));
+  for (std::size_t i = 0; i < op.min_inputs; ++i)
+    if (!inputs[i].defined())
+      fail(error_id::operator_inputs, op.name, detail::input_name(i), "not defined", "a tensor");
+
+  const FloatEnvironment environment;  // for what operators compute on the calling thread
+  const std::array<TensorSpec, max_outputs> specs =
+      detail::output_specs(op, attributes, inputs, sequences);
+  Outputs outputs{};
+  if (!op.makes_outputs())
+    for (std::size_t i = 0; i < op.outputs; ++i)
+      outputs[i] = Tensor::empty(context, specs[i].shape, specs[i].dtype);
+  const OperatorCall call{context,   attributes, inputs, std::span(outputs).first(op.outputs),
+                          sequences, op.state};
+  if (context.device() != nullptr && !op.composite)
+    context.device()->run(op, call);
+  else
+    op.host(call);
+  detail::check_outputs(op, outputs, specs);
+  if (op.registration != nullptr) op.registration->used.store(true, std::memory_order_relaxed);
+  return outputs;
+}
+
+SOMA_INLINE Outputs run(Context& context, const Operator& op, const Attributes& attributes,
+                        std::initializer_list<Tensor> inputs, const Sequences& sequences) {
+  return run(context, op, attributes, std::span<const Tensor>(inputs.begin(), inputs.size()),
+             sequences);
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/autograd/impl/replay.ipp
+// The functions of replay.hpp.
+
+namespace SOMA_NAMESPACE::detail {
+
+SOMA_INLINE Replay::Replay(std::uint64_t applied, const Outputs& given)
+    : number(applied), outputs(given) {
+  for (std::size_t i = 0; i < max_outputs; ++i)
+    if (outputs[i].defined()) versions[i] = outputs[i].version();
+}
+
+SOMA_INLINE bool Replay::serves(const Tensor& result) const {
+  std::size_t others = 0;
+  for (std::size_t i = 1; i < max_outputs; ++i)
+    if (outputs[i].defined()) others += outputs[i].bytes();
+  return outputs[0].defined() && outputs[0].address() == result.address() &&
+         others < result.bytes() && unchanged();
+}
+
+SOMA_INLINE bool Replay::unchanged() const {
+  for (std::size_t i = 0; i < max_outputs; ++i)
+    if (outputs[i].defined() && outputs[i].version() != versions[i]) return false;
+  return true;
+}
+
+SOMA_INLINE LatestOutputs::~LatestOutputs() {
+  if (before_ != nullptr) *before_ = *latest_;
+  latest_ = before_;
+}
+
+}  // namespace SOMA_NAMESPACE::detail
+// ---- soma/autograd/impl/tape_guards.ipp
+// The functions of tape_guards.hpp.
+
+namespace SOMA_NAMESPACE::detail {
+
+SOMA_INLINE ExclusiveUse::ExclusiveUse(std::atomic<bool>& in_use) : in_use_(in_use) {
+  if (in_use.exchange(true, std::memory_order_acquire))
+    fail(error_id::tape_threads, "Tape", "tape", "in use by another thread",
+         "a tape for each thread");
+}
+
+SOMA_INLINE ExclusiveUse::~ExclusiveUse() { in_use_.store(false, std::memory_order_release); }
+
+}  // namespace SOMA_NAMESPACE::detail
+// ---- soma/autograd/impl/var.ipp
+// The functions of var.hpp.
+
+namespace SOMA_NAMESPACE::detail {
+
+SOMA_INLINE bool has_rows_of(const Tensor& tensor, std::size_t count, const Shape& shape) {
+  if (shape.rank() == 0 || tensor.rank() != shape.rank() || tensor.size(0) != count) return false;
+  for (std::size_t i = 1; i < shape.rank(); ++i)
+    if (tensor.size(i) != shape[i]) return false;
+  return true;
+}
+
+SOMA_INLINE bool gradient_fits(const Gradient& gradient, const Shape& shape) {
+  const Tensor &values = gradient.values, &rows = gradient.rows;
+  if (!is_floating(values.dtype())) return false;
+  if (!rows.defined()) return values.shape() == shape;
+  return rows.dtype() == DType::int64 && rows.rank() == 1 &&
+         has_rows_of(values, rows.size(0), shape);
+}
+
+SOMA_INLINE void refuse_gradient(std::string_view operation, const std::string& argument,
+                                 const Gradient& gradient, const Shape& shape) {
+  const Tensor &values = gradient.values, &rows = gradient.rows;
+  if (!is_floating(values.dtype()))
+    fail(error_id::tensor_dtype, operation, argument, values.describe(), "a floating type");
+  if (!rows.defined())
+    fail(error_id::tensor_shape, operation, argument, values.describe(), to_string(shape));
+  if (rows.dtype() != DType::int64)
+    fail(error_id::tensor_dtype, operation, argument, "of rows " + rows.describe(),
+         "int64 numbers of rows");
+  fail(error_id::tensor_shape, operation, argument,
+       values.describe() + " of rows " + rows.describe(),
+       "a row of " + to_string(shape) + " for each number of a row");
+}
+
+SOMA_INLINE void check_gradients(std::string_view name, const GradientCall& call) {
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    const Gradient& gradient = call.input_gradients[i];
+    if (call.wanted[i] && gradient.defined() && !gradient_fits(gradient, call.inputs[i].shape()))
+      refuse_gradient(name, "gradient of input " + std::to_string(i), gradient,
+                      call.inputs[i].shape());
+  }
+}
+
+}  // namespace SOMA_NAMESPACE::detail
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE Var Var::parameter(Context& context, Tensor value) {
+  return Var(context, std::move(value), true, {});
+}
+
+SOMA_INLINE Var Var::constant(Context& context, Tensor value, Sequences sequences) {
+  return Var(context, std::move(value), false, std::move(sequences));
+}
+
+SOMA_INLINE Var Var::constant(Context& context, const Ragged& ragged) {
+  return Var(context, ragged.rows, false, ragged.sequences);
+}
+
+SOMA_INLINE bool Var::is(const Var& other) const {
+  return state_.operator->() == other.state_.operator->();
+}
+
+SOMA_INLINE const Tensor& Var::value() const { return state().value; }
+
+SOMA_INLINE const Shape& Var::shape() const { return state().value.shape(); }
+
+SOMA_INLINE const Sequences& Var::sequences() const { return state().sequences; }
+
+SOMA_INLINE bool Var::is_leaf() const { return state().tape == nullptr; }
+
+SOMA_INLINE const Context& Var::context() const { return *state().home; }
+
+SOMA_INLINE const Gradient& Var::gradient() const { return state().gradient; }
+
+SOMA_INLINE void Var::set_gradient(Gradient gradient) const {
+  State& own = state();
+  if (gradient.defined()) check(gradient);
+  own.gradient = std::move(gradient);
+}
+
+SOMA_INLINE void Var::clear_gradient() const { state().gradient = {}; }
+
+SOMA_INLINE void Var::set_value(Tensor value) const {
+  if (!is_leaf())
+    fail(error_id::not_leaf, "Var::set_value", "variable", "the result of an operator",
+         "a parameter or a constant");
+  if (!value.defined() || value.shape() != shape())
+    fail(error_id::tensor_shape, "Var::set_value", "value",
+         value.defined() ? value.describe() : "no tensor", state().value.describe());
+  state().value = std::move(value);
+}
+
+SOMA_INLINE void Var::drop_value() const { drop_value(state().value.dtype()); }
+
+SOMA_INLINE void Var::drop_value(DType dtype) const {
+  state().value = state().value.outline(dtype);
+}
+
+SOMA_INLINE Var::Var(Context& context, Tensor value, bool requires_gradient, Sequences sequences)
+    : state_(Shared<State>::make(context.heap())) {
+  state_->value = std::move(value);
+  state_->requires_gradient = requires_gradient;
+  state_->sequences = std::move(sequences);
+  state_->home = &context;
+}
+
+SOMA_INLINE auto Var::state() const -> State& {
+  if (state_ == nullptr) refuse();
+  return *state_;
+}
+
+SOMA_INLINE void Var::refuse() {
+  fail(error_id::tensor_undefined, "Var", "variable", "not defined", "one with a value");
+}
+
+SOMA_INLINE void Var::check(const Gradient& gradient) const {
+  if (!detail::gradient_fits(gradient, shape()) && !is_part(gradient))
+    detail::refuse_gradient("Var::set_gradient", "gradient", gradient, shape());
+}
+
+SOMA_INLINE bool Var::is_part(const Gradient& gradient) const {
+  const Tensor& values = gradient.values;
+  if (gradient.sparse() || !is_floating(values.dtype()) || values.rank() == 0) return false;
+  const bool number = shape().rank() == 0;
+  const std::size_t rows = number ? 1 : shape()[0], count = values.size(0);
+  const bool alike = number ? values.rank() == 1 : detail::has_rows_of(values, count, shape());
+  return alike && gradient.first_row <= rows && count <= rows - gradient.first_row;
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/autograd/impl/tape.ipp
+// The functions of tape.hpp.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE Tape::Tape(Context& context, const TapeOptions& options)
+    : context_(context),
+      options_(options),
+      nodes_(context.heap()),
+      slots_(context.heap()),
+      recording_(context.next_id()) {}
+
+SOMA_INLINE const BuiltInOperators& Tape::operators() const { return context_.built_in(); }
+
+SOMA_INLINE std::size_t Tape::size() const { return nodes_.size(); }
+
+SOMA_INLINE void Tape::reset() {
+  while (!nodes_.empty()) nodes_.pop_back();  // the latest first
+  slots_.clear();
+  recording_ = context_.next_id();
+}
+
+SOMA_INLINE void Tape::reset(std::uint32_t step) {
+  reset();
+  options_.step = step;
+  counts_steps_ = false;
+}
+
+SOMA_INLINE Var Tape::constant(Tensor value, Sequences sequences) {
+  return Var::constant(context_, std::move(value), std::move(sequences));
+}
+
+SOMA_INLINE Var Tape::constant(const Ragged& ragged) { return Var::constant(context_, ragged); }
+
+SOMA_INLINE Var Tape::input(Tensor value, Sequences sequences) {
+  Var leaf(context_, std::move(value), true, std::move(sequences));
+  leaf.state_->stands_in = true;
+  return leaf;
+}
+
+SOMA_INLINE Var Tape::detach(const Var& var) { return constant(var.value(), var.sequences()); }
+
+SOMA_INLINE Var Tape::with_sequences(Var var, Sequences sequences) {
+  var.state().sequences = std::move(sequences);
+  return var;
+}
+
+SOMA_INLINE detail::Paused Tape::no_gradient() { return detail::Paused(paused_); }
+
+SOMA_INLINE detail::WithinLayer Tape::within(std::string_view layer) { return {layer_, layer}; }
+
+SOMA_INLINE VarOutputs Tape::apply_all(const Operator& op, const Attributes& attributes,
+                                       std::span<const Var> inputs) {
+  const detail::ExclusiveUse use(in_use_);
+  Tensors values(context_.heap());
+  values.reserve(inputs.size());
+  bool differentiable = false;
+  Sequences sequences;
+  for (const Var& input : inputs) {
+    values.push_back(input.defined() ? input.value() : Tensor());
+    if (!input.defined()) continue;
+    check_origin(op.name, input);
+    if (input.value().defined() && &input.value().heap() != &context_.heap())
+      refuse_foreign(op.name, values.size() - 1);
+    differentiable |= input.requires_gradient();
+    if (!sequences.defined()) sequences = input.sequences();
+  }
+  ++applied_;
+  if (differentiable) ++differentiable_;
+  const bool record = differentiable && recording();
+  if (record && op.gradient == nullptr)
+    fail(error_id::not_differentiable, op.name, "operator", "without a gradient",
+         "an operator with a gradient, or constant inputs (Tape::detach)");
+  const bool known = replay_ != nullptr && replay_->number == applied_ && replay_->unchanged();
+  const Outputs outputs = known ? replay_->outputs : detail::in_layer(layer_, [&] {
+    return run(context_, op, attributes, values, sequences);
+  });
+  if (options_.hook != nullptr) options_.hook->between();
+  if (latest_ != nullptr) *latest_ = op.composite ? Replay() : Replay(applied_, outputs);
+  if (options_.stop_at_non_finite) check_finite(op.name, "", std::span(outputs).first(op.outputs));
+  VarOutputs results;
+  for (std::size_t i = 0; i < op.outputs; ++i) {
+    const bool rows_stay =
+        sequences.defined() && outputs[i].rank() > 0 && outputs[i].size(0) == sequences.rows();
+    results[i] = make_result(outputs[i], rows_stay ? sequences : Sequences(), record, i);
+  }
+  if (record) append(op, attributes, sequences, inputs, outputs, nullptr);
+  return results;
+}
+
+SOMA_INLINE Var Tape::apply(const Operator& op, const Attributes& attributes,
+                            std::initializer_list<Var> inputs) {
+  return apply_all(op, attributes, std::span<const Var>(inputs.begin(), inputs.size()))[0];
+}
+
+SOMA_INLINE void Tape::backward(const Var& loss, float scale) {
+  if (loss.defined() && loss.value().elements() != 1)
+    fail(error_id::not_scalar, "Tape::backward", "loss", loss.value().describe(),
+         "one element, or the gradient of the result beside it");
+  backward(loss, loss.defined() ? Tensor::full(context_, loss.shape(), scale) : Tensor());
+}
+
+SOMA_INLINE void Tape::backward(const Var& result, const Tensor& gradient) {
+  if (!result.requires_gradient() || result.is_leaf()) {
+    if (result.defined()) check_origin("Tape::backward", result);
+    fail(error_id::no_gradient, "Tape::backward", "result",
+         "not computed from a parameter on this tape", "a result computed while recording");
+  }
+  check_origin("Tape::backward", result);
+  if (!gradient.defined())
+    fail(error_id::tensor_undefined, "Tape::backward", "gradient", "no tensor",
+         result.value().describe());
+  if (!is_floating(gradient.dtype()))
+    fail(error_id::tensor_dtype, "Tape::backward", "gradient", gradient.describe(),
+         "a floating type");
+  if (gradient.shape() != result.shape())
+    fail(error_id::tensor_shape, "Tape::backward", "gradient", gradient.describe(),
+         result.value().describe());
+  const detail::ExclusiveUse use(in_use_);
+  const FloatEnvironment environment;
+  const Finish finish{*this};
+  slots_[result.state_->slot].values = gradient;
+  while (!nodes_.empty()) {
+    differentiate(nodes_.back());
+    slots_.resize(nodes_.back().first_slot);
+    nodes_.pop_back();
+  }
+}
+
+SOMA_INLINE Tape::Finish::~Finish() {
+  tape.reset();
+  if (tape.counts_steps_) ++tape.options_.step;
+}
+
+SOMA_INLINE void Tape::refuse_foreign(std::string_view operation, std::size_t input) {
+  fail(error_id::tensor_foreign, operation, detail::input_name(input),
+       "a tensor of another context", "one of the tape's context");
+}
+
+SOMA_INLINE void Tape::check_origin(std::string_view operation, const Var& var) const {
+  if (var.is_leaf()) return;
+  const bool own = var.state_->tape == this && var.state_->home == &context_;
+  if (own && var.state_->recording == recording_) return;
+  if (!own)
+    fail(error_id::foreign_tape, operation, "variable", "the result of another tape",
+         "one of this tape, or a constant (Tape::detach)");
+  fail(error_id::freed, operation, "variable", "of a recording that backward or reset has ended",
+       "one computed since, or a constant (Tape::detach)");
+}
+
+SOMA_INLINE void Tape::check_finite(std::string_view name, std::string_view way,
+                                    std::span<const Tensor> tensors) {
+  for (const Tensor& tensor : tensors)
+    if (tensor.defined() && !operators().all_finite(context_, tensor))
+      fail(error_id::not_finite, std::string(name).append(way), "result",
+           tensor.describe() + " with NaN or infinity", "finite numbers");
+}
+
+SOMA_INLINE Var Tape::make_result(Tensor value, Sequences sequences, bool record,
+                                  std::size_t index) {
+  Var result(context_, std::move(value), record, std::move(sequences));
+  if (!record) return result;
+  result.state_->tape = this;
+  result.state_->recording = recording_;
+  result.state_->slot = slots_.size() + index;
+  return result;
+}
+
+SOMA_INLINE void Tape::append(const Operator& op, const Attributes& attributes,
+                              const Sequences& sequences, std::span<const Var> inputs,
+                              const Outputs& outputs, Shared<Recompute> recompute) {
+  Heap& heap = context_.heap();
+  Node node{&op,
+            attributes,
+            sequences,
+            slots_.size(),
+            inputs.size(),
+            Tensors(heap),
+            HeapVector<std::uint64_t>(heap),
+            HeapVector<Target>(heap),
+            std::move(recompute)};
+  node.tensors.reserve(inputs.size() + op.outputs);
+  node.versions.reserve(inputs.size() + op.outputs);
+  node.targets.reserve(inputs.size());
+  const auto keep = [&node](const Tensor& tensor, bool whole) {
+    const bool kept = whole && tensor.defined();
+    node.tensors.push_back(kept ? tensor : tensor.outline());
+    node.versions.push_back(kept ? tensor.version() : 0);
+  };
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Tensor none;
+    keep(inputs[i].defined() ? inputs[i].value() : none, (op.keeps_inputs >> i & 1) != 0);
+    Target target;
+    target.wanted = inputs[i].requires_gradient();
+    if (target.wanted && inputs[i].is_leaf())
+      target.leaf = inputs[i].state_;
+    else if (target.wanted)
+      target.slot = inputs[i].state_->slot;
+    node.targets.push_back(std::move(target));
+  }
+  for (std::size_t i = 0; i < op.outputs; ++i) keep(outputs[i], (op.keeps_outputs >> i & 1) != 0);
+  slots_.resize(slots_.size() + op.outputs);
+  nodes_.push_back(std::move(node));
+}
+
+SOMA_INLINE void Tape::differentiate(Node& node) {
+  const std::size_t outputs = node.op->outputs;
+  std::array<Tensor, max_outputs> output_gradients;
+  bool any = false;
+  for (std::size_t i = 0; i < outputs; ++i) {
+    Gradient& slot = slots_[node.first_slot + i];
+    if (!slot.defined()) continue;
+    output_gradients[i] =
+        operators().to_dense(context_, slot, node.tensors[node.inputs + i].shape());
+    slot = {};
+    any = true;
+  }
+  if (!any) return;
+  for (std::size_t i = 0; i < node.tensors.size(); ++i)
+    if (node.tensors[i].defined() && node.tensors[i].version() != node.versions[i])
+      fail(error_id::changed_in_place, node.op->name,
+           i < node.inputs ? detail::input_name(i) : "output", "changed since",
+           "the value that backward needs (write to a copy)");
+
+  if (node.recompute != nullptr) return differentiate_again(node, output_gradients[0]);
+
+  HeapVector<Gradient> gradients(node.inputs, context_.heap());
+  std::array<bool, most_inputs> wanted{};
+  for (std::size_t i = 0; i < node.inputs; ++i) wanted[i] = node.targets[i].wanted;
+  const std::span<const Tensor> tensors(node.tensors);
+  const GradientCall call{context_,
+                          node.attributes,
+                          tensors.first(node.inputs),
+                          tensors.subspan(node.inputs),
+                          std::span<const Tensor>(output_gradients).first(outputs),
+                          node.sequences,
+                          std::span<const bool>(wanted).first(node.inputs),
+                          gradients,
+                          node.op->state};
+  node.op->gradient(call);
+  if (options_.hook != nullptr) options_.hook->between();
+  detail::check_gradients(node.op->name, call);
+  for (std::size_t i = 0; i < node.inputs; ++i) {
+    const Target& target = node.targets[i];
+    if (!target.wanted || !gradients[i].defined()) continue;
+    if (options_.stop_at_non_finite)
+      check_finite(node.op->name, " (backward)", {&gradients[i].values, 1});
+    const bool parameter = target.leaf != nullptr && !target.leaf->stands_in;
+    if (parameter && options_.receiver != nullptr) {
+      options_.receiver->receive(Var(target.leaf), std::move(gradients[i]));
+      continue;
+    }
+    if (gradients[i].stored)
+      fail(error_id::parallel_gradient, node.op->name, detail::input_name(i),
+           parameter ? "a parameter, without TapeOptions::receiver" : "the result of an operator",
+           "a parameter whose gradient ranks add up");
+    operators().accumulate(context_,
+                           target.leaf != nullptr ? target.leaf->gradient : slots_[target.slot],
+                           std::move(gradients[i]));
+  }
+}
+
+SOMA_INLINE void Tape::differentiate_again(Node& node, const Tensor& gradient) {
+  Tape inner(context_, options_);
+  HeapVector<Var> leaves(context_.heap());
+  leaves.reserve(node.inputs);
+  for (std::size_t i = 0; i < node.inputs; ++i) leaves.push_back(input_again(node, i, leaves));
+  inner.replay_ = &node.recompute->replay;
+  const Var result = node.recompute->run(*node.recompute, inner, leaves);
+  if (result.requires_gradient()) inner.backward(result, gradient);
+  for (std::size_t i = 0; i < node.inputs; ++i)
+    if (const Target& target = node.targets[i];
+        target.wanted && target.leaf == nullptr && leaves[i].gradient().defined())
+      slots_[target.slot] = std::move(leaves[i].state_->gradient);
+}
+
+SOMA_INLINE Var Tape::input_again(const Node& node, std::size_t i, std::span<const Var> before) {
+  const Target& target = node.targets[i];
+  if (target.leaf != nullptr) return Var(target.leaf);
+  if (!node.tensors[i].defined()) return {};
+  for (std::size_t j = 0; target.wanted && j < i; ++j)
+    if (const Target& other = node.targets[j];
+        other.wanted && other.leaf == nullptr && other.slot == target.slot)
+      return before[j];
+  Var leaf(context_, node.tensors[i], target.wanted, node.recompute->sequences[i]);
+  leaf.state_->stands_in = true;
+  if (target.wanted) leaf.state_->gradient = std::move(slots_[target.slot]);
+  return leaf;
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/numeric/impl/scaling.ipp
+// The functions of scaling.hpp.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE const Scaling& validate(const Scaling& scaling, std::string_view operation) {
+  if (scaling.history < 1 || scaling.history > 4096)
+    fail(error_id::bad_scaling, operation, "scaling.history", std::to_string(scaling.history),
+         "1 to 4096");
+  if (scaling.margin < 0 || scaling.margin > 64)
+    fail(error_id::bad_scaling, operation, "scaling.margin", std::to_string(scaling.margin),
+         "0 to 64");
+  return scaling;
+}
+
+SOMA_INLINE float scale_for(const Scaling& scaling, const FloatFormat& format, float amax) {
+  if (!(amax > 0)) return 1.0f;
+  const float largest = decode(format, format.max_finite_code());
+  int exponent = 0;
+  switch (scaling.format) {
+    case ScaleFormat::fp32: {
+      // The quotient of two fp32 numbers in fp64 is never within 2^-53 of a tie of fp32, so the
+      // second rounding is exact.
+      const auto margin = static_cast<double>(detail::two_to(scaling.margin));
+      const double scale = static_cast<double>(amax) / static_cast<double>(largest) * margin;
+      return (std::min)(static_cast<float>((std::clamp)(scale, 0x1p-126, 0x1p126)),
+                        detail::largest_scale(largest));
+    }
+    case ScaleFormat::power_of_two:
+      exponent = detail::exponent_of(amax) - detail::exponent_of(largest);
+      if (unpack(amax).magnitude.significand > unpack(largest).magnitude.significand) ++exponent;
+      break;
+    case ScaleFormat::mx:
+      exponent = detail::exponent_of(amax) - format.max_exponent();
+      break;
+  }
+  return detail::two_to(
+      (std::clamp)(exponent + scaling.margin, -126, detail::largest_scale_exponent(largest)));
+}
+
+SOMA_INLINE AmaxHistory::AmaxHistory(const Scaling& scaling, const FloatFormat& format)
+    : scaling_(validate(scaling, "AmaxHistory")), format_(validate(format, "AmaxHistory")) {
+  values_.reserve(static_cast<std::size_t>(scaling.history));
+}
+
+SOMA_INLINE void AmaxHistory::push(float amax) {
+  const auto window = static_cast<std::size_t>(scaling_.history);
+  if (values_.size() < window)
+    values_.push_back(amax);
+  else
+    values_[next_ % window] = amax;
+  ++next_;
+}
+
+SOMA_INLINE float AmaxHistory::amax() const {
+  float largest = 0;
+  for (const float value : values_)
+    if (value <= (std::numeric_limits<float>::max)()) largest = (std::max)(largest, value);
+  return largest;
+}
+
+SOMA_INLINE bool AmaxHistory::known() const { return amax() > 0; }
+
+SOMA_INLINE float AmaxHistory::scale() const { return scale_for(scaling_, format_, amax()); }
+
+SOMA_INLINE std::vector<float> AmaxHistory::values() const {
+  std::vector<float> result;
+  const std::size_t first =
+      values_.size() < static_cast<std::size_t>(scaling_.history) ? 0 : next_ % values_.size();
+  for (std::size_t i = 0; i < values_.size(); ++i)
+    result.push_back(values_[(first + i) % values_.size()]);
+  return result;
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/ops/impl/fields.ipp
+// The functions of fields.hpp.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE void FieldVisitor::pointer(std::string_view name, const void* address) {
+  found_pointer(name, address);
+}
+
+SOMA_INLINE void FieldVisitor::visit(std::string_view name, std::optional<DType>& value,
+                                     FieldUse use) {
+  std::uint8_t number = value ? static_cast<std::uint8_t>(*value) : std::uint8_t{255};
+  found({name, use, Field::Kind::unsigned_integer, 1, &number});
+  value = number < dtypes.size() ? std::optional<DType>(static_cast<DType>(number)) : std::nullopt;
+}
+
+SOMA_INLINE void FieldVisitor::visit(std::string_view name, Shape& value, FieldUse use) {
+  std::array<std::size_t, max_rank> sizes{};
+  std::size_t rank = value.rank();
+  for (std::size_t i = 0; i < rank; ++i) sizes[i] = value[i];
+  enter(name);
+  found({"rank", use, Field::Kind::unsigned_integer, sizeof rank, &rank});
+  for (std::size_t& size : sizes)
+    found({"size", use, Field::Kind::unsigned_integer, sizeof size, &size});
+  leave();
+  if (rank <= sizes.size()) value = Shape(std::span<const std::size_t>(sizes.data(), rank));
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, Draw& draw) {
+  visitor.run_time("seed", draw.seed);
+  visitor.key("stream", draw.stream);
+  visitor.run_time("step", draw.step);
+  visitor.run_time("index", draw.index);
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, Rounding& rounding) {
+  visitor.key("mode", rounding.mode);
+  visitor.key("random_bits", rounding.random_bits);
+  visitor.key("draws", rounding.draws);
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, FloatFormat& format) {
+  visitor.key("exponent_bits", format.exponent_bits);
+  visitor.key("mantissa_bits", format.mantissa_bits);
+  visitor.key("bias", format.bias);
+  visitor.key("specials", format.specials);
+  visitor.key("is_signed", format.is_signed);
+  visitor.key("subnormals", format.subnormals);
+  visitor.key("overflow", format.overflow);
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, Scaling& scaling) {
+  visitor.key("policy", scaling.policy);
+  visitor.key("granularity", scaling.granularity);
+  visitor.key("format", scaling.format);
+  visitor.key("history", scaling.history);
+  visitor.key("margin", scaling.margin);
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, Quantizer& quantizer) {
+  visitor.key("format", quantizer.format);
+  visitor.key("rounding", quantizer.rounding);
+  visitor.key("scaling", quantizer.scaling);
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, Accumulation& accumulation) {
+  visitor.key("format", accumulation.format);
+  visitor.key("chunk", accumulation.chunk);
+  visitor.key("promote", accumulation.promote);
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/ops/impl/settings.ipp
+// The functions of settings.hpp.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE void fields(FieldVisitor& visitor, DropoutSetting& setting) {
+  visitor.key("probability", setting.probability);
+  visitor.key("draw", setting.draw);
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, LinearSetting& setting) {
+  visitor.key("activation", setting.activation);
+  visitor.key("dropout", setting.dropout);
+  visitor.key("x_scale", setting.x_scale);
+  visitor.key("weight_scale", setting.weight_scale);
+  visitor.key("output", setting.output);
+  visitor.key("accumulation", setting.accumulation);
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, QuantizedLinearSetting& setting) {
+  visitor.key("activation", setting.activation);
+  visitor.key("dropout", setting.dropout);
+  visitor.pointer("formats", setting.formats);
+  visitor.run_time("step", setting.step);
+  visitor.key("training", setting.training);
+  visitor.key("record", setting.record);
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, Quantization& setting) {
+  visitor.key("scale", setting.scale);
+  visitor.key("zero_point", setting.zero_point);
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, MatmulSetting& setting) {
+  visitor.key("transpose_a", setting.transpose_a);
+  visitor.key("transpose_b", setting.transpose_b);
+  visitor.key("over_rows", setting.over_rows);
+  visitor.key("a", setting.a);
+  visitor.key("b", setting.b);
+  visitor.key("output", setting.output);
+  visitor.pointer("factor", setting.factor);
+  visitor.key("accumulation", setting.accumulation);
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, AttentionSetting& setting) {
+  visitor.key("heads", setting.heads);
+  visitor.key("dropout", setting.dropout);
+  visitor.key("first_rows", setting.first_rows);
+  visitor.key("causal", setting.causal);
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, EmbeddingSetting& setting) {
+  visitor.key("dense_gradient", setting.dense_gradient);
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, NormSetting& setting) {
+  visitor.key("epsilon", setting.epsilon);
+  visitor.key("rms", setting.rms);
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, SoftmaxSetting& setting) {
+  visitor.key("logarithm", setting.logarithm);
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, ReduceSetting& setting) {
+  visitor.key("dimensions", setting.dimensions);
+  visitor.key("mean", setting.mean);
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, CrossEntropySetting& setting) {
+  visitor.key("reduction", setting.reduction);
+  visitor.key("label_smoothing", setting.label_smoothing);
+  visitor.key("ignore_index", setting.ignore_index);
+  visitor.run_time("denominator", setting.denominator);
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, ElementLossSetting& setting) {
+  visitor.key("loss", setting.loss);
+  visitor.key("reduction", setting.reduction);
+  visitor.run_time("denominator", setting.denominator);
+  visitor.key("parameter", setting.parameter);
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, ConvolutionSetting& setting) {
+  visitor.key("stride_height", setting.stride_height);
+  visitor.key("stride_width", setting.stride_width);
+  visitor.key("pad_height", setting.pad_height);
+  visitor.key("pad_width", setting.pad_width);
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, MaxPoolSetting& setting) {
+  visitor.key("kernel_height", setting.kernel_height);
+  visitor.key("kernel_width", setting.kernel_width);
+  visitor.key("steps", setting.steps);
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, ReshapeSetting& setting) {
+  visitor.key("shape", setting.shape);
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, TransposeSetting& setting) {
+  visitor.key("a", setting.a);
+  visitor.key("b", setting.b);
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, SliceSetting& setting) {
+  visitor.key("dimension", setting.dimension);
+  visitor.key("begin", setting.begin);
+  visitor.key("end", setting.end);
+  visitor.key("step", setting.step);
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, CastSetting& setting) {
+  visitor.key("dtype", setting.dtype);
+  visitor.key("rounding", setting.rounding);
+  visitor.key("draw", setting.draw);
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, QuantizeSetting& setting) {
+  visitor.key("quantizer", setting.quantizer);
+  visitor.key("along_rows", setting.along_rows);
+  visitor.key("parameter", setting.parameter);
+  visitor.run_time("scale", setting.scale);
+  visitor.key("draw", setting.draw);
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, SgdSetting& setting) {
+  visitor.run_time("rate", setting.rate);
+  visitor.key("momentum", setting.momentum);
+  visitor.key("dampening", setting.dampening);
+  visitor.key("weight_decay", setting.weight_decay);
+  visitor.factor("gradient_factor", setting.gradient_factor);
+  visitor.key("nesterov", setting.nesterov);
+  visitor.key("first_step", setting.first_step);
+  visitor.key("first_row", setting.first_row);
+  visitor.key("weight", setting.weight);
+  visitor.key("state", setting.state);
+  visitor.run_time("seed", setting.seed);
+  visitor.key("stream", setting.stream);
+  visitor.run_time("step", setting.step);
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, AdamSetting& setting) {
+  visitor.key("beta1", setting.beta1);
+  visitor.key("beta2", setting.beta2);
+  visitor.key("epsilon", setting.epsilon);
+  visitor.key("one_minus_beta1", setting.one_minus_beta1);
+  visitor.key("one_minus_beta2", setting.one_minus_beta2);
+  visitor.run_time("decay_factor", setting.decay_factor);
+  visitor.run_time("step_size", setting.step_size);
+  visitor.run_time("inverse_root_correction2", setting.inverse_root_correction2);
+  visitor.factor("gradient_factor", setting.gradient_factor);
+  visitor.key("coupled_decay", setting.coupled_decay);
+  visitor.key("first_row", setting.first_row);
+  visitor.key("weight", setting.weight);
+  visitor.key("state", setting.state);
+  visitor.run_time("seed", setting.seed);
+  visitor.key("stream", setting.stream);
+  visitor.run_time("step", setting.step);
+}
+
+SOMA_INLINE void fields(FieldVisitor& visitor, LambSetting& setting) {
+  visitor.run_time("rate", setting.rate);
+  visitor.key("beta1", setting.beta1);
+  visitor.key("beta2", setting.beta2);
+  visitor.key("epsilon", setting.epsilon);
+  visitor.key("weight_decay", setting.weight_decay);
+  visitor.key("one_minus_beta1", setting.one_minus_beta1);
+  visitor.key("one_minus_beta2", setting.one_minus_beta2);
+  visitor.run_time("inverse_correction1", setting.inverse_correction1);
+  visitor.run_time("inverse_root_correction2", setting.inverse_root_correction2);
+  visitor.factor("gradient_factor", setting.gradient_factor);
+  visitor.key("weight", setting.weight);
+  visitor.key("state", setting.state);
+  visitor.run_time("seed", setting.seed);
+  visitor.key("stream", setting.stream);
+  visitor.run_time("step", setting.step);
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/autograd/impl/functions.ipp
+// The functions of functions.hpp.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE Var neg(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::negate), {}, {x});
+}
+
+SOMA_INLINE Var abs(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::absolute), {}, {x});
+}
+
+SOMA_INLINE Var square(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::square), {}, {x});
+}
+
+SOMA_INLINE Var sqrt(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::square_root), {}, {x});
+}
+
+SOMA_INLINE Var reciprocal(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::reciprocal), {}, {x});
+}
+
+SOMA_INLINE Var exp(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::exponential), {}, {x});
+}
+
+SOMA_INLINE Var log(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::logarithm), {}, {x});
+}
+
+SOMA_INLINE Var sin(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::sine), {}, {x});
+}
+
+SOMA_INLINE Var cos(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::cosine), {}, {x});
+}
+
+SOMA_INLINE Var relu(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::relu), {}, {x});
+}
+
+SOMA_INLINE Var gelu(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::gelu), {}, {x});
+}
+
+SOMA_INLINE Var gelu_tanh(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::gelu_tanh), {}, {x});
+}
+
+SOMA_INLINE Var tanh(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::tanh), {}, {x});
+}
+
+SOMA_INLINE Var sigmoid(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::sigmoid), {}, {x});
+}
+
+SOMA_INLINE Var silu(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::silu), {}, {x});
+}
+
+SOMA_INLINE Var softplus(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::softplus), {}, {x});
+}
+
+SOMA_INLINE Var gelu_sigmoid(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::gelu_sigmoid), {}, {x});
+}
+
+SOMA_INLINE Var gelu_clipped(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::gelu_clipped), {}, {x});
+}
+
+SOMA_INLINE Var mish(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::mish), {}, {x});
+}
+
+SOMA_INLINE Var leaky_relu(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::leaky_relu), {}, {x});
+}
+
+SOMA_INLINE Var relu6(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::relu6), {}, {x});
+}
+
+SOMA_INLINE Var relu_squared(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::relu_squared), {}, {x});
+}
+
+SOMA_INLINE Var laplace(Tape& tape, const Var& x) {
+  return tape.apply(tape.operators().of(Unary::laplace), {}, {x});
+}
+
+SOMA_INLINE Var add(Tape& tape, const Var& a, const Var& b) {
+  return tape.apply(tape.operators().of(Binary::add), {}, {a, b});
+}
+
+SOMA_INLINE Var sub(Tape& tape, const Var& a, const Var& b) {
+  return tape.apply(tape.operators().of(Binary::subtract), {}, {a, b});
+}
+
+SOMA_INLINE Var mul(Tape& tape, const Var& a, const Var& b) {
+  return tape.apply(tape.operators().of(Binary::multiply), {}, {a, b});
+}
+
+SOMA_INLINE Var div(Tape& tape, const Var& a, const Var& b) {
+  return tape.apply(tape.operators().of(Binary::divide), {}, {a, b});
+}
+
+SOMA_INLINE Var maximum(Tape& tape, const Var& a, const Var& b) {
+  return tape.apply(tape.operators().of(Binary::maximum), {}, {a, b});
+}
+
+SOMA_INLINE Var minimum(Tape& tape, const Var& a, const Var& b) {
+  return tape.apply(tape.operators().of(Binary::minimum), {}, {a, b});
+}
+
+SOMA_INLINE DropoutSetting dropout_setting(const Tape& tape, float probability,
+                                           std::uint32_t stream) {
+  if (!tape.options().training) return {};
+  return {probability,
+          {.seed = tape.options().seed, .stream = stream, .step = tape.options().step}};
+}
+
+SOMA_INLINE Var dropout(Tape& tape, const Var& x, float probability, std::uint32_t stream) {
+  const DropoutSetting setting = dropout_setting(tape, probability, stream);
+  return setting.probability == 0 ? x : tape.apply(*tape.operators().dropout, setting, {x});
+}
+
+SOMA_INLINE Var matmul(Tape& tape, const Var& a, const Var& b, const MatmulSetting& setting) {
+  return tape.apply(*tape.operators().matmul, setting, {a, b});
+}
+
+SOMA_INLINE Var linear(Tape& tape, const Var& x, const Var& weight, const Var& bias,
+                       const LinearSetting& setting, const Var& residual) {
+  return tape.apply(*tape.operators().linear, setting, {x, weight, bias, residual});
+}
+
+SOMA_INLINE Var conv2d(Tape& tape, const Var& x, const Var& weight, const Var& bias,
+                       const ConvolutionSetting& setting) {
+  return tape.apply(*tape.operators().convolution, setting, {x, weight, bias});
+}
+
+SOMA_INLINE Var max_pool2d(Tape& tape, const Var& x, const MaxPoolSetting& setting) {
+  return tape.apply(*tape.operators().max_pool, setting, {x});
+}
+
+SOMA_INLINE Var attention(Tape& tape, const Var& qkv, const AttentionSetting& setting,
+                          const Var& queries, const Var& mask) {
+  const Var y = tape.apply(*tape.operators().attention, setting, {qkv, queries, mask});
+  return setting.first_rows ? tape.with_sequences(y, qkv.sequences().summary(tape.context())) : y;
+}
+
+SOMA_INLINE Var embedding(Tape& tape, const Var& table, const Var& ids,
+                          const EmbeddingSetting& setting) {
+  return tape.apply(*tape.operators().embedding, setting, {table, ids});
+}
+
+SOMA_INLINE Var layer_norm(Tape& tape, const Var& x, const Var& gamma, const Var& beta,
+                           float epsilon) {
+  return tape.apply(*tape.operators().norm, NormSetting{epsilon, false}, {x, gamma, beta});
+}
+
+SOMA_INLINE Var rms_norm(Tape& tape, const Var& x, const Var& gamma, float epsilon) {
+  return tape.apply(*tape.operators().norm, NormSetting{epsilon, true}, {x, gamma});
+}
+
+SOMA_INLINE Var softmax(Tape& tape, const Var& x) {
+  return tape.apply(*tape.operators().softmax, SoftmaxSetting{false}, {x});
+}
+
+SOMA_INLINE Var log_softmax(Tape& tape, const Var& x) {
+  return tape.apply(*tape.operators().softmax, SoftmaxSetting{true}, {x});
+}
+
+SOMA_INLINE Var cross_entropy(Tape& tape, const Var& logits, const Var& labels,
+                              const CrossEntropySetting& setting) {
+  return tape.apply(*tape.operators().cross_entropy, setting, {logits, labels});
+}
+
+SOMA_INLINE Var mse_loss(Tape& tape, const Var& x, const Var& target, LossReduction reduction) {
+  return tape.apply(*tape.operators().element_loss,
+                    ElementLossSetting{ElementLoss::squared_error, reduction, 0}, {x, target});
+}
+
+SOMA_INLINE Var binary_cross_entropy_with_logits(Tape& tape, const Var& x, const Var& target,
+                                                 LossReduction reduction) {
+  return tape.apply(*tape.operators().element_loss,
+                    ElementLossSetting{ElementLoss::binary_cross_entropy_logits, reduction, 0},
+                    {x, target});
+}
+
+SOMA_INLINE Var sum(Tape& tape, const Var& x, std::uint32_t dimensions) {
+  return tape.apply(*tape.operators().reduce, ReduceSetting{dimensions, false}, {x});
+}
+
+SOMA_INLINE Var mean(Tape& tape, const Var& x, std::uint32_t dimensions) {
+  return tape.apply(*tape.operators().reduce, ReduceSetting{dimensions, true}, {x});
+}
+
+SOMA_INLINE Var reshape(Tape& tape, const Var& x, const Shape& shape) {
+  return tape.apply(*tape.operators().reshape, ReshapeSetting{shape}, {x});
+}
+
+SOMA_INLINE Var transpose(Tape& tape, const Var& x, std::size_t a, std::size_t b) {
+  return tape.apply(*tape.operators().transpose, TransposeSetting{a, b}, {x});
+}
+
+SOMA_INLINE Var slice(Tape& tape, const Var& x, std::size_t dimension, std::size_t begin,
+                      std::size_t end, std::size_t step) {
+  return tape.apply(*tape.operators().slice, SliceSetting{dimension, begin, end, step}, {x});
+}
+
+SOMA_INLINE Var concatenate(Tape& tape, std::initializer_list<Var> parts, std::size_t dimension) {
+  return tape.apply(*tape.operators().concatenate, dimension, parts);
+}
+
+SOMA_INLINE Var sequence_first(Tape& tape, const Var& x) {
+  const Var y = tape.apply(*tape.operators().sequence_first, {}, {x});
+  return tape.with_sequences(y, x.sequences().summary(tape.context()));
+}
+
+SOMA_INLINE Var cast(Tape& tape, const Var& x, DType dtype, const Rounding& rounding,
+                     const Draw& draw) {
+  return tape.apply(*tape.operators().cast, CastSetting{dtype, rounding, draw}, {x});
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/ops/impl/registry.ipp
+// The functions of registry.hpp.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE std::string Place::text() const {
+  return std::string(file).append(":").append(std::to_string(line));
+}
+
+SOMA_INLINE OperatorRegistry::OperatorRegistry(std::span<const Operator* const> built_in) {
+  operators_.reserve(built_in.size());
+  for (const Operator* one : built_in) operators_.push_back(one);
+}
+
+SOMA_INLINE OperatorRegistry::~OperatorRegistry() {
+  while (!owned_.empty()) {  // the last first: it may use an earlier one
+    Owned* last = owned_.back();
+    owned_.pop_back();
+    if (last->registries.fetch_sub(1, std::memory_order_acq_rel) == 1) delete last;
+  }
+}
+
+SOMA_INLINE const Operator& OperatorRegistry::add(const Operator& record, Place place) {
+  NewOperator one{record, {}};
+  return add(std::move(one), place.text());
+}
+
+SOMA_INLINE const Operator& OperatorRegistry::add(NewOperator one, std::string_view place) {
+  return *add_all({&one, 1}, place).front();
+}
+
+SOMA_INLINE std::vector<const Operator*> OperatorRegistry::add_all(std::span<NewOperator> several,
+                                                                   std::string_view place) {
+  for (const NewOperator& one : several) {
+    check_name(one.record.name);
+    detail::check_complete("OperatorRegistry::add", one.record);
+  }
+  const Mutex::Lock lock(mutex_);
+  for (std::size_t i = 0; i < several.size(); ++i) {
+    const std::string_view name = several[i].record.name;
+    if (const Operator* other = find_unlocked(name)) refuse_duplicate(*other, place);
+    for (std::size_t j = 0; j < i; ++j)
+      if (several[j].record.name == name)
+        fail(error_id::operator_duplicate, "OperatorRegistry::add", "name",
+             quoted(name).append(" twice in ").append(place), "each name once");
+  }
+  std::vector<const Operator*> added;
+  added.reserve(several.size());
+  reserve(several.size());
+  for (NewOperator& one : several) {
+    auto* owned = new Owned{.registration = {.place = std::string(place)},
+                            .name = std::string(one.record.name),
+                            .state = std::move(one.state),
+                            .record = one.record};
+    owned->record.name = owned->name;
+    owned->record.registration = &owned->registration;
+    keep(owned);
+    added.push_back(&owned->record);
+  }
+  return added;
+}
+
+SOMA_INLINE void OperatorRegistry::share(const OperatorRegistry& from) {
+  std::vector<Owned*> several;
+  {
+    const Mutex::Lock lock(from.mutex_);
+    several = from.owned_;
+  }
+  const Mutex::Lock lock(mutex_);
+  for (const Owned* one : several)
+    if (const Operator* other = find_unlocked(one->name))
+      refuse_duplicate(*other, one->registration.place);
+  reserve(several.size());
+  for (Owned* one : several) {
+    one->registries.fetch_add(1, std::memory_order_relaxed);
+    keep(one);
+  }
+}
+
+SOMA_INLINE const Operator* OperatorRegistry::find(std::string_view name) const {
+  const Mutex::Lock lock(mutex_);
+  return find_unlocked(name);
+}
+
+SOMA_INLINE const Operator& OperatorRegistry::at(std::string_view name) const {
+  const Operator* op = find(name);
+  if (op == nullptr)
+    fail(error_id::operator_unknown, "OperatorRegistry::at", "name", quoted(name),
+         "one of the " + std::to_string(all().size()) + " registered operators");
+  return *op;
+}
+
+SOMA_INLINE std::vector<const Operator*> OperatorRegistry::all() const {
+  const Mutex::Lock lock(mutex_);
+  return operators_;
+}
+
+SOMA_INLINE void OperatorRegistry::check_name(std::string_view name) {
+  const auto is_word = [](std::string_view part) {
+    for (const char c : part)
+      if (!(c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')))
+        return false;
+    return !part.empty();
+  };
+  bool good = name.find("::") != std::string_view::npos;
+  for (std::string_view rest = name; good;) {
+    const std::size_t end = rest.find("::");
+    good = is_word(rest.substr(0, end));
+    if (end == std::string_view::npos) break;
+    rest.remove_prefix(end + 2);
+  }
+  if (!good)
+    fail(error_id::operator_name, "OperatorRegistry::add", "name", quoted(name),
+         "\"namespace::name\" of letters, digits and underscores");
+}
+
+SOMA_INLINE void OperatorRegistry::refuse_duplicate(const Operator& there, std::string_view place) {
+  std::string given = quoted(there.name);
+  given.append(" at ").append(place);
+  fail(error_id::operator_duplicate, "OperatorRegistry::add", "name", given,
+       there.registration == nullptr
+           ? "another one: it is built in"
+           : "another one: it was registered at " + there.registration->place);
+}
+
+SOMA_INLINE const Operator* OperatorRegistry::find_unlocked(std::string_view name) const {
+  for (const Operator* op : operators_)
+    if (op->name == name) return op;
+  return nullptr;
+}
+
+SOMA_INLINE void OperatorRegistry::reserve(std::size_t more) {
+  owned_.reserve(owned_.size() + more);
+  operators_.reserve(operators_.size() + more);
+}
+
+SOMA_INLINE void OperatorRegistry::keep(Owned* one) {
+  owned_.push_back(one);
+  operators_.push_back(&one->record);
+}
+
+SOMA_INLINE OperatorRegistry& Context::operators() {
+  if (!operators_ready_.load(std::memory_order_acquire)) {
+    const Mutex::Lock lock(made_on_first_use_);
+    if (operators_ == nullptr) {
+      operators_ = new OperatorRegistry(built_in().all());
+      end_operators_ = [](OperatorRegistry* registry) { delete registry; };
+    }
+    operators_ready_.store(true, std::memory_order_release);
+  }
+  return *operators_;
+}
+
+SOMA_INLINE std::string describe(const OperatorRegistry& registry) {
+  struct Line {
+    std::string name, inputs, outputs, parts, place;
+  };
+  std::vector<Line> lines{{"name", "inputs", "outputs", "has", "from"}};
+  for (const Operator* op : registry.all()) {
+    Line line{.name = std::string(op->name),
+              .inputs = std::to_string(op->min_inputs),
+              .outputs = std::to_string(op->outputs),
+              .parts = {},
+              .place = op->registration == nullptr ? "built in" : op->registration->place};
+    if (op->max_inputs != op->min_inputs)
+      line.inputs.append("-").append(std::to_string(op->max_inputs));
+    const auto part = [&](bool has, std::string_view name) {
+      if (has) line.parts.append(line.parts.empty() ? "" : ", ").append(name);
+    };
+    part(op->gradient != nullptr, "gradient");
+    part(op->samples != nullptr, "samples");
+    part(op->program != nullptr, "program");
+    lines.push_back(std::move(line));
+  }
+  const auto widest = [&](std::string Line::*column) {
+    std::size_t width = 0;
+    for (const Line& line : lines) width = (std::max)(width, (line.*column).size());
+    return width;
+  };
+  const std::size_t name = widest(&Line::name), inputs = widest(&Line::inputs),
+                    outputs = widest(&Line::outputs), parts = widest(&Line::parts);
+  std::string text;
+  for (const Line& line : lines) {
+    const auto cell = [&text](const std::string& value, std::size_t width) {
+      text.append(value).append(width - value.size() + 2, ' ');
+    };
+    cell(line.name, name);
+    cell(line.inputs, inputs);
+    cell(line.outputs, outputs);
+    cell(line.parts, parts);
+    text.append(line.place).push_back('\n');
+  }
+  return text;
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/ops/impl/checks.ipp
+// The functions of checks.hpp.
+
+namespace SOMA_NAMESPACE::detail {
+
+SOMA_INLINE void check_floating(std::string_view operation, std::string_view argument,
+                                const Tensor& tensor) {
+  if (!is_floating(tensor.dtype()))
+    fail(error_id::tensor_dtype, operation, argument, tensor.describe(), "a floating type");
+}
+
+SOMA_INLINE void check_output(std::string_view operation, DType dtype) {
+  if (!is_floating(dtype))
+    fail(error_id::operator_value, operation, "output", to_string(dtype), "a floating type");
+}
+
+SOMA_INLINE void check_fp32(std::string_view operation, std::string_view argument,
+                            const Tensor& tensor) {
+  if (tensor.dtype() != DType::fp32)
+    fail(error_id::tensor_dtype, operation, argument, tensor.describe(), "fp32");
+}
+
+SOMA_INLINE void check_index_type(std::string_view operation, std::string_view argument,
+                                  const Tensor& tensor) {
+  if (tensor.dtype() != DType::int32 && tensor.dtype() != DType::int64)
+    fail(error_id::tensor_dtype, operation, argument, tensor.describe(), "int32 or int64");
+}
+
+SOMA_INLINE void check_shape(std::string_view operation, std::string_view argument,
+                             const Tensor& tensor, const Shape& wanted) {
+  if (tensor.shape() != wanted)
+    fail(error_id::tensor_shape, operation, argument, tensor.describe(), to_string(wanted));
+}
+
+SOMA_INLINE void check_min_rank(std::string_view operation, std::string_view argument,
+                                const Tensor& tensor, std::size_t rank) {
+  if (tensor.rank() < rank)
+    fail(error_id::tensor_rank, operation, argument, tensor.describe(),
+         "rank " + std::to_string(rank) + " or more");
+}
+
+SOMA_INLINE void check_rank(std::string_view operation, std::string_view argument,
+                            const Tensor& tensor, std::size_t rank) {
+  if (tensor.rank() != rank)
+    fail(error_id::tensor_rank, operation, argument, tensor.describe(),
+         "rank " + std::to_string(rank));
+}
+
+SOMA_INLINE void check_accumulation(std::string_view operation, const Accumulation& accumulation) {
+  const auto refuse = [&](const std::string& given, std::string_view wanted) {
+    fail(error_id::operator_value, operation, "accumulation", given, wanted);
+  };
+  const FloatFormat& format = accumulation.format;
+  if (const char* problem = format.problem()) refuse(to_string(format), problem);
+  if (!format.is_signed || !format.has_zero())
+    refuse(to_string(format), "a format with a sign and a zero");
+  constexpr std::uint64_t most = Accumulation::most_products;
+  if (accumulation.chunk == 0 || accumulation.chunk > most)
+    refuse("a chunk of " + std::to_string(accumulation.chunk),
+           "1 to " + std::to_string(most) + " products");
+  if (accumulation.promote > most)
+    refuse("promoted after " + std::to_string(accumulation.promote),
+           "at most " + std::to_string(most) + " products");
+}
+
+SOMA_INLINE void check_sequences(std::string_view operation, const Tensor& tensor,
+                                 const Sequences& sequences) {
+  if (!sequences.defined() || tensor.rank() == 0 || sequences.rows() != tensor.size(0))
+    fail(error_id::operator_sequences, operation, "input",
+         tensor.describe() + (sequences.defined() ? " with sequences of " +
+                                                        std::to_string(sequences.rows()) + " rows"
+                                                  : " without sequences"),
+         "rows that form sequences (Tape::constant of a Ragged)");
+}
+
+SOMA_INLINE void check_no_padding(std::string_view operation, const Sequences& sequences) {
+  if (sequences.defined() && sequences.padded())
+    fail(error_id::operator_sequences, operation, "input", "sequences with padding",
+         "sequences without padding");
+}
+
+SOMA_INLINE void check_first_rows(std::string_view operation, const Sequences& sequences) {
+  for (std::size_t i = 0; i < sequences.count(); ++i)
+    if (sequences.length(i) == 0)
+      fail(error_id::ragged_empty_sequence, operation, "sequence " + std::to_string(i), "empty",
+           "at least one row in each sequence");
+}
+
+}  // namespace SOMA_NAMESPACE::detail
+// ---- soma/runtime/impl/parallel.ipp
+// The functions of parallel.hpp.
+
+namespace SOMA_NAMESPACE::detail {
+
+SOMA_INLINE void run_on_host(const Executor& executor, int tasks, void (*task)(void*, int),
+                             void* arg) {
+  constexpr int most = 64;  // a bit each
+  if (tasks > most) return executor.run(executor.self, tasks, task, arg);
+  struct Shared {
+    void (*task)(void*, int);
+    void* arg;
+    int tasks;
+    std::atomic<std::uint64_t> begun{0};
+    void run_unless_begun(int index) {
+      const std::uint64_t bit = std::uint64_t{1} << index;
+      if ((begun.load(std::memory_order_relaxed) & bit) != 0) return;
+      if ((begun.fetch_or(bit, std::memory_order_relaxed) & bit) == 0) task(arg, index);
+    }
+  } shared{task, arg, tasks};
+  executor.run(
+      executor.self, tasks,
+      [](void* self, int index) {
+        Shared& all = *static_cast<Shared*>(self);
+        all.run_unless_begun(index);
+        for (int other = all.tasks; other-- > 0;) all.run_unless_begun(other);
+      },
+      &shared);
+}
+
+}  // namespace SOMA_NAMESPACE::detail
+// ---- soma/ops/impl/ranges.ipp
+// The functions of ranges.hpp.
+
+namespace SOMA_NAMESPACE::detail {
+
+SOMA_INLINE std::size_t worthwhile_tasks(Context& context, std::size_t items, std::size_t cost,
+                                         std::size_t worth_a_task) {
+  const std::size_t tasks = (std::min)(items, cost / worth_a_task + 1);
+  return tasks > 1 ? (std::min)(tasks, static_cast<std::size_t>(context.executor().width)) : tasks;
+}
+
+}  // namespace SOMA_NAMESPACE::detail
+// ---- soma/ops/impl/support.ipp
+// The functions of support.hpp.
+
+namespace SOMA_NAMESPACE::detail {
+
+SOMA_INLINE Tensor input_or_none(std::span<const Tensor> inputs, std::size_t index) {
+  return index < inputs.size() ? inputs[index] : Tensor();
+}
+
+SOMA_INLINE Tensor regular(Context& context, const Tensor& tensor) {
+  if (tensor.rank() <= 2) return tensor;
+  for (std::size_t i = 0; i + 2 < tensor.rank(); ++i)
+    if (tensor.size(i) != 1 && tensor.strides()[i] != tensor.strides()[i + 1] * tensor.size(i + 1))
+      return contiguous(context, tensor);
+  return tensor;
+}
+
+SOMA_INLINE Tensor as_rows(Context& context, const Tensor& tensor) {
+  if (tensor.rank() == 2) return tensor;
+  return contiguous(context, tensor)
+      .reshape(Shape{tensor.shape().rows(), tensor.shape().columns()});
+}
+
+SOMA_INLINE MatrixOperand operand(const Tensor& tensor) {
+  const std::size_t rank = tensor.rank();
+  // The stride of a single column has no meaning, and such a tensor may count as one row.
+  return {.data = tensor.raw(),
+          .dtype = tensor.dtype(),
+          .row_stride = rank < 2 ? 0 : tensor.strides()[rank - 2],
+          .column_stride = tensor.shape().columns() == 1 ? 1 : tensor.strides()[rank - 1]};
+}
+
+SOMA_INLINE MatrixOperand transposed(MatrixOperand matrix) {
+  std::swap(matrix.row_stride, matrix.column_stride);
+  return matrix;
+}
+
+SOMA_INLINE MatrixTarget target(const Tensor& tensor) {
+  return {.data = tensor.mutable_raw(),
+          .dtype = tensor.dtype(),
+          .row_stride = tensor.shape().columns()};
+}
+
+SOMA_INLINE Tensor plain_fp32(Context& context, const Tensor& tensor) {
+  if (!tensor.defined() || (tensor.dtype() == DType::fp32 && tensor.contiguous())) return tensor;
+  Tensor result = Tensor::empty(context, tensor.shape());
+  const Tensor source = contiguous(context, tensor);
+  parallel(context, 1, [&](int) {
+    context.kernels().element.unary({.function = Unary::copy,
+                                     .rows = 1,
+                                     .columns = source.elements(),
+                                     .x = {.data = source.raw(), .dtype = source.dtype()},
+                                     .y = target(result)});
+  });
+  return result;
+}
+
+SOMA_INLINE const float* floats(const Tensor& tensor) {
+  return tensor.defined() ? tensor.data<float>() : nullptr;
+}
+
+SOMA_INLINE RowSegments::RowSegments(const Sequences& sequences, std::size_t rows) {
+  if (sequences.defined() && sequences.rows() == rows) {
+    segments_ = {sequences.row_bounds().data(), sequences.shards()};
+    return;
+  }
+  for (std::size_t i = 0; i <= default_shards; ++i)
+    even_[i] = rows / default_shards * i + rows % default_shards * i / default_shards;
+  segments_ = {even_.data(), default_shards};
+}
+
+}  // namespace SOMA_NAMESPACE::detail
+// ---- soma/ops/impl/elementwise.ipp
+// The functions of elementwise.hpp.
+
+namespace SOMA_NAMESPACE::detail {
+
+SOMA_INLINE const Elementwise& elementwise_of(const void* state) {
+  return *static_cast<const Elementwise*>(state);
+}
+
+SOMA_INLINE void run_chunks(const OperatorCall& call, ChunkFunction function) {
+  constexpr std::size_t longest = 512;  // two inputs and the output stay in the first cache
+  const std::size_t inputs = call.inputs.size();
+  std::array<Tensor, 2> held;
+  std::array<MatrixOperand, 2> from;
+  bool adjacent = true;
+  for (std::size_t i = 0; i < inputs; ++i) {
+    held[i] = regular(call.context, call.inputs[i]);
+    from[i] = operand(held[i]);
+    adjacent = adjacent && held[i].contiguous();
+  }
+  const MatrixTarget to = target(call.outputs[0]);
+  const auto piece = [&](std::size_t row, std::size_t column, std::size_t count) {
+    alignas(64) std::array<std::array<float, longest>, 3> buffers;
+    Chunk chunk{call.attributes, {}, nullptr, count};
+    for (std::size_t i = 0; i < inputs; ++i) {
+      const MatrixOperand x = part(from[i], row, column);
+      if (x.dtype == DType::fp32 && x.column_stride == 1) {
+        chunk.inputs[i] = static_cast<const float*>(x.data);
+        continue;
+      }
+      call.context.kernels().element.unary({.function = Unary::copy,
+                                            .rows = 1,
+                                            .columns = count,
+                                            .x = x,
+                                            .y = {.data = buffers[i].data()}});
+      chunk.inputs[i] = buffers[i].data();
+    }
+    const MatrixTarget y = part(to, row, column);
+    const bool direct = y.dtype == DType::fp32;
+    chunk.output = direct ? static_cast<float*>(y.data) : buffers[2].data();
+    function(chunk);
+    if (!direct)
+      call.context.kernels().element.unary({.function = Unary::copy,
+                                            .rows = 1,
+                                            .columns = count,
+                                            .x = {.data = buffers[2].data()},
+                                            .y = y});
+  };
+  for_elements(call.context, call.outputs[0].shape(), adjacent, 16,
+               [&](std::size_t row, std::size_t column, std::size_t rows, std::size_t columns) {
+                 for (std::size_t r = 0; r < rows; ++r)
+                   for (std::size_t c = 0; c < columns; c += longest)
+                     piece(row + r, column + c, (std::min)(longest, columns - c));
+               });
+}
+
+SOMA_INLINE OperatorSamples elementwise_inputs(const Attributes& attributes) {
+  OperatorSamples result;
+  for (const Shape& shape : {Shape{}, Shape{0, 3}, Shape{1}, Shape{7, 31}, Shape{2, 3, 17}})
+    result.samples.push_back({.name = to_string(shape),
+                              .inputs = {{.shape = shape, .low = -2, .high = 2}},
+                              .attributes = attributes});
+  return result;
+}
+
+SOMA_INLINE NewOperator make_elementwise(std::string_view name, ChunkFunction forward,
+                                         ChunkFunction gradient, OperatorSamples (*samples)()) {
+  Owner owner(Elementwise{std::string(name), std::string(name) + " backward", forward, gradient});
+  auto* state = static_cast<Elementwise*>(owner.get());
+  state->backward = {
+      .name = state->backward_name,
+      .min_inputs = 2,
+      .max_inputs = 2,
+      .shape =
+          [](const ShapeCall& call) {
+            check_shape(elementwise_of(call.state).backward_name, "dy", call.inputs[1],
+                        call.inputs[0].shape());
+            call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
+          },
+      .host =
+          [](const OperatorCall& call) { run_chunks(call, elementwise_of(call.state).gradient); },
+      .state = state};
+  Operator record{
+      .name = state->name,
+      .keeps_inputs = 1,
+      .shape =
+          [](const ShapeCall& call) {
+            check_floating(elementwise_of(call.state).name, "x", call.inputs[0]);
+            call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
+          },
+      .host =
+          [](const OperatorCall& call) { run_chunks(call, elementwise_of(call.state).forward); },
+      .samples = samples,
+      .state = state};
+  if (gradient != nullptr)
+    record.gradient = [](const GradientCall& call) {
+      call.input_gradients[0].values =
+          run(call.context, elementwise_of(call.state).backward, call.attributes,
+              {call.inputs[0], call.output_gradients[0]})[0];
+    };
+  return {record, std::move(owner)};
+}
+
+}  // namespace SOMA_NAMESPACE::detail
+// ---- soma/ops/impl/plain_call.ipp
+// The functions of plain_call.hpp.
+
+namespace SOMA_NAMESPACE::detail {
+
+SOMA_INLINE bool widened(const Tensor& tensor) {
+  return is_floating(tensor.dtype()) && tensor.dtype() != DType::fp32;
+}
+
+SOMA_INLINE bool is_plain(const Tensor& tensor) {
+  return !widened(tensor) && (!tensor.defined() || tensor.contiguous());
+}
+
+SOMA_INLINE bool all_plain(std::span<const Tensor> tensors) {
+  for (const Tensor& tensor : tensors)
+    if (!is_plain(tensor)) return false;
+  return true;
+}
+
+SOMA_INLINE Tensor in_type(Context& context, const Tensor& tensor, DType dtype) {
+  Tensor result = Tensor::empty(context, tensor.shape(), dtype);
+  const Tensor source = regular(context, tensor);
+  const MatrixOperand from = operand(source);
+  const MatrixTarget to = target(result);
+  for_elements(context, source.shape(), source.contiguous(), 2,
+               [&](std::size_t row, std::size_t column, std::size_t rows, std::size_t columns) {
+                 context.kernels().element.unary({.function = Unary::copy,
+                                                  .rows = rows,
+                                                  .columns = columns,
+                                                  .x = part(from, row, column),
+                                                  .y = part(to, row, column)});
+               });
+  return result;
+}
+
+SOMA_INLINE Tensor plain(Context& context, const Tensor& tensor) {
+  if (is_plain(tensor)) return tensor;
+  if (!tensor.defined()) return tensor.outline(DType::fp32);
+  return widened(tensor) ? in_type(context, tensor, DType::fp32) : contiguous(context, tensor);
+}
+
+SOMA_INLINE PlainTensors::PlainTensors(Context& context, std::span<const Tensor> tensors)
+    : tensors_(context.heap()) {
+  tensors_.reserve(tensors.size());
+  for (const Tensor& tensor : tensors) tensors_.push_back(plain(context, tensor));
+}
+
+}  // namespace SOMA_NAMESPACE::detail
+// ---- soma/autograd/impl/custom.ipp
+// The functions of custom.hpp.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE Var apply(Tape& tape, std::string_view name, std::initializer_list<Var> inputs,
+                      const Attributes& attributes) {
+  return tape.apply(tape.context().operators().at(name), attributes, inputs);
+}
+
+SOMA_INLINE VarOutputs apply_all(Tape& tape, std::string_view name,
+                                 std::initializer_list<Var> inputs, const Attributes& attributes) {
+  return tape.apply_all(tape.context().operators().at(name), attributes,
+                        std::span<const Var>(inputs.begin(), inputs.size()));
+}
+
+}  // namespace SOMA_NAMESPACE
+
+namespace SOMA_NAMESPACE::detail {
+
+SOMA_INLINE HeapVector<Var> composed_inputs(Tape& tape, std::span<const Tensor> tensors,
+                                            const Sequences& sequences,
+                                            std::span<const bool> wanted) {
+  Context& context = tape.context();
+  HeapVector<Var> inputs(context.heap());
+  inputs.reserve(tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const Tensor& tensor = tensors[i];
+    const bool rows = tensor.defined() && sequences.defined() && tensor.rank() > 0 &&
+                      tensor.size(0) == sequences.rows();
+    Var input;
+    if (tensor.defined())
+      input = !wanted.empty() && wanted[i] ? Var::parameter(context, tensor)
+                                           : Var::constant(context, tensor);
+    inputs.push_back(rows ? tape.with_sequences(input, sequences) : input);
+  }
+  return inputs;
+}
+
+}  // namespace SOMA_NAMESPACE::detail
+// ---- soma/autograd/impl/parameter.ipp
+// The functions of parameter.hpp.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE bool Parameter::decays() const {
+  return role == ParameterRole::weight ||
+         (role == ParameterRole::unknown && var.value().rank() >= 2);
+}
+
+SOMA_INLINE Tensor Parameter::value() const {
+  return whole() ? var.value() : var.value().slice(0, first_row, last_row);
+}
+
+SOMA_INLINE Gradient Parameter::gradient() const {
+  const Gradient& all = var.gradient();
+  if (whole() || !all.defined()) return all;
+  if (all.sparse())
+    fail(error_id::operator_value, "Parameter::gradient", name, "some rows of a sparse gradient",
+         "a variable with a dense one");
+  const std::size_t last = all.first_row + all.values.size(0);
+  const std::size_t begin = (std::clamp)(first_row, all.first_row, last);
+  const std::size_t end = (std::clamp)(last_row, begin, last);
+  Gradient own{all.values.slice(0, begin - all.first_row, end - all.first_row), {}};
+  own.first_row = begin > first_row ? begin - first_row : 0;
+  return own;
+}
+
+SOMA_INLINE void clear_gradients(const Parameters& parameters) {
+  for (const Parameter& parameter : parameters) parameter.var.clear_gradient();
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/numeric/impl/code_span.ipp
+// The functions of code_span.hpp.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE CodeSpan code_span(const FloatFormat& format, std::span<std::byte> bytes) {
+  return detail::code_span(format, bytes);
+}
+
+SOMA_INLINE ConstCodeSpan code_span(const FloatFormat& format, std::span<const std::byte> bytes) {
+  return detail::code_span(format, bytes);
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/kernels/convert/impl/atomic_maximum.ipp
+// The functions of atomic_maximum.hpp.
+
+namespace SOMA_NAMESPACE::detail {
+
+SOMA_INLINE void AtomicMaximum::include(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  std::uint32_t seen = bits_.load(std::memory_order_relaxed);
+  while (bits > seen && !bits_.compare_exchange_weak(seen, bits, std::memory_order_relaxed)) {
+  }
+}
+
+SOMA_INLINE float AtomicMaximum::value() const {
+  return std::bit_cast<float>(bits_.load(std::memory_order_relaxed));
+}
+
+}  // namespace SOMA_NAMESPACE::detail
+// ---- soma/kernels/convert/impl/convert.ipp
+// How convert() checks its arguments, cuts a matrix into items of work and runs them.
+//
+// An item is a band of rows by a segment of columns. Only the scaling block of a whole tensor spans
+// several items, so each item computes the scales and amax of its own scaling blocks. A tensor's
+// single amax is a maximum, which does not depend on order.
+
+namespace SOMA_NAMESPACE::detail {
+
+std::string describe(const ConstCodeSpan& span);
+
+void check_layout(const ConstCodeSpan& span, const char* argument);
+
+// The bytes from the start of the first element to the end of the last.
+std::size_t extent(const ConstCodeSpan& span);
+
+bool overlaps(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes);
+
+void check_scale_count(const char* argument, std::size_t given, std::size_t wanted);
+
+void check_convert(const ConstCodeSpan& from, const CodeSpan& to, const ConvertOptions& options);
+
+class ConvertPlan {
+ public:
+  ConvertPlan(Context& context, ConstCodeSpan from, CodeSpan to, const ConvertOptions& options);
+
+  void run();
+
+ private:
+  // 128 KiB of floats: large compared with the cost of handing out work, small compared with a
+  // second-level cache.
+  static constexpr std::size_t item_elements = 32768;
+  // Half of a large last-level cache: the start of a longer target is evicted before it can be read
+  // from there.
+  static constexpr std::size_t streaming_bytes = std::size_t{16} << 20;
+  static constexpr std::size_t most_blocks = item_elements / 32;
+
+  struct Item {
+    std::size_t first_row, end_row, first_column, columns;
+  };
+
+  void flatten();
+
+  template <class Function>
+  void for_each_item(const Function& function) {
+    const std::size_t items = bands_ * segments_;
+    const bool narrowing_in_place = static_cast<const std::byte*>(to_.data) == from_.data &&
+                                    (to_.format.bytes() != from_.format.bytes() ||
+                                     (to_.rows > 1 && to_.row_stride != from_.row_stride));
+    const std::size_t width =
+        items <= 1 || narrowing_in_place ? 1 : static_cast<std::size_t>(context_.executor().width);
+    const std::size_t tasks = (std::min)(items, width);
+    parallel(context_, static_cast<int>(tasks), [&](int task) {
+      const auto part = [&](std::size_t index) {
+        return items / tasks * index + (std::min)(index, items % tasks);
+      };
+      const auto index = static_cast<std::size_t>(task);
+      for (std::size_t i = part(index); i < part(index + 1); ++i) {
+        const std::size_t row = i / segments_ * band_, column = i % segments_ * segment_;
+        function(Item{row, (std::min)(row + band_, to_.rows), column,
+                      (std::min)(segment_, to_.columns - column)});
+      }
+    });
+  }
+
+  // The kernel arguments for a row of an item, without target scales.
+  ConvertArgs row_args(const Item& item, std::size_t row) const;
+
+  // Adds the largest finite magnitudes of an item's rows to those in `amax`, one for each scaling
+  // block.
+  void collect_amax(const Item& item, std::size_t first, std::size_t end, float* amax) const;
+
+  // Rows that share scaling blocks are converted together: first amax, if it determines the scale,
+  // then the codes.
+  void convert_item(const Item& item, AtomicMaximum* tensor_amax);
+
+  Context& context_;
+  ConstCodeSpan from_;
+  CodeSpan to_;
+  ConvertOptions options_;
+  bool scaled_ = false;
+  ScalingBlock block_{}, source_block_{};
+  ScaleGrid grid_{}, source_grid_{};
+  std::size_t segment_ = 0, segments_ = 0, band_ = 0, bands_ = 0;
+  ConvertArgs args_{};
+};
+
+}  // namespace SOMA_NAMESPACE::detail
+
+namespace SOMA_NAMESPACE::detail {
+
+SOMA_INLINE std::string describe(const ConstCodeSpan& span) {
+  return std::to_string(span.rows) + " x " + std::to_string(span.columns) + " " +
+         to_string(span.format);
+}
+
+SOMA_INLINE void check_layout(const ConstCodeSpan& span, const char* argument) {
+  validate(span.format, "convert");
+  const std::size_t elements = checked_multiply(span.rows, span.columns, "convert");
+  const std::size_t row =
+      checked_multiply(span.columns, static_cast<std::size_t>(span.format.bytes()), "convert");
+  if (elements == 0) return;
+  if (span.data == nullptr)
+    fail(error_id::bad_layout, "convert", argument, describe(span) + " at a null pointer",
+         "memory");
+  if (span.rows > 1 && span.row_stride < row)
+    fail(error_id::bad_layout, "convert", argument,
+         describe(span) + " with rows " + std::to_string(span.row_stride) + " bytes apart",
+         "at least " + std::to_string(row));
+  static_cast<void>(
+      checked_add(checked_multiply(span.rows - 1, span.row_stride, "convert"), row, "convert"));
+}
+
+SOMA_INLINE std::size_t extent(const ConstCodeSpan& span) {
+  return span.size() == 0 ? 0 : (span.rows - 1) * span.row_stride + span.row_bytes();
+}
+
+SOMA_INLINE bool overlaps(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
+  // Addresses as numbers: < on unrelated pointers is no order.
+  const auto before = [](const std::byte* p, const std::byte* q) {
+    return reinterpret_cast<std::uintptr_t>(p) < reinterpret_cast<std::uintptr_t>(q);
+  };
+  const auto *x = static_cast<const std::byte*>(a), *y = static_cast<const std::byte*>(b);
+  return a_bytes != 0 && b_bytes != 0 && before(x, y + b_bytes) && before(y, x + a_bytes);
+}
+
+SOMA_INLINE void check_scale_count(const char* argument, std::size_t given, std::size_t wanted) {
+  if (given != wanted)
+    fail(error_id::scale_count, "convert", argument, std::to_string(given) + " numbers",
+         std::to_string(wanted) + ", one for each granule");
+}
+
+SOMA_INLINE void check_convert(const ConstCodeSpan& from, const CodeSpan& to,
+                               const ConvertOptions& options) {
+  check_layout(from, "from");
+  check_layout(to, "to");
+  if (from.rows != to.rows || from.columns != to.columns)
+    fail(error_id::size_mismatch, "convert", "to", describe(to),
+         "the size of from, " + describe(from));
+  check_random_bits("convert", "rounding.random_bits", options.rounding);
+  validate(options.scaling, "convert");
+
+  const bool scaled = options.scaling.policy != ScalePolicy::none;
+  const Granularity granularity = scaled ? options.scaling.granularity : Granularity::tensor;
+  const std::size_t blocks = scale_grid(granularity, to.rows, to.columns).size();
+  check_scale_count("scales", options.scales.size(), scaled ? blocks : 0);
+  if (!options.amax.empty()) check_scale_count("amax", options.amax.size(), blocks);
+  if (!options.source_scales.empty())
+    check_scale_count("source_scales", options.source_scales.size(),
+                      scale_grid(options.source_granularity, from.rows, from.columns).size());
+  if (options.scaling.policy == ScalePolicy::delayed)
+    for (const float scale : options.scales)
+      if (!(scale > 0 && scale <= (std::numeric_limits<float>::max)()))
+        fail(error_id::bad_scaling, "convert", "scales", std::to_string(scale),
+             "positive and finite");
+
+  const std::size_t from_bytes = extent(from), to_bytes = extent(to);
+  if (overlaps(from.data, from_bytes, to.data, to_bytes)) {
+    const bool in_place = from.data == to.data && to.format.bytes() <= from.format.bytes() &&
+                          (to.rows <= 1 || to.row_stride <= from.row_stride);
+    if (!in_place)
+      fail(error_id::forbidden_overlap, "convert", "to",
+           describe(to) + ", which overlaps from (" + describe(from) + ")",
+           "separate memory, or the same start with codes no wider and rows no farther apart");
+  }
+}
+
+SOMA_INLINE ConvertPlan::ConvertPlan(Context& context, ConstCodeSpan from, CodeSpan to,
+                                     const ConvertOptions& options)
+    : context_(context), from_(from), to_(to), options_(options) {
+  scaled_ = options.scaling.policy != ScalePolicy::none;
+  if (options_.draw_row_stride == 0) options_.draw_row_stride = to.columns;
+  const Granularity granularity = scaled_ ? options.scaling.granularity : Granularity::tensor;
+  const bool source_scaled = !options.source_scales.empty();
+  const bool whole = granularity == Granularity::tensor &&
+                     (!source_scaled || options.source_granularity == Granularity::tensor);
+  if (whole && from.contiguous() && to.contiguous() && options_.draw_row_stride == to.columns)
+    flatten();
+  block_ = scaling_block(granularity);
+  grid_ = scale_grid(granularity, to_.rows, to_.columns);
+  source_block_ = scaling_block(options.source_granularity);
+  source_grid_ = scale_grid(options.source_granularity, from_.rows, from_.columns);
+
+  // A row that shares one scale is one segment; otherwise segments are a whole number of
+  // 128-column scaling blocks.
+  segment_ =
+      granularity == Granularity::row ? (std::max)(to_.columns, std::size_t{1}) : item_elements;
+  segments_ = (to_.columns + segment_ - 1) / segment_;
+  const std::size_t rows_that_fit = item_elements / (std::min)(segment_, to_.columns);
+  band_ = block_.rows == 128 ? 128 : (std::max)(std::size_t{1}, rows_that_fit);
+  bands_ = (to_.rows + band_ - 1) / band_;
+
+  args_.from_params = make_codec_params(from_.format);
+  args_.to_params = make_codec_params(to_.format, options.rounding);
+  args_.limit = decode(to_.format, to_.format.max_finite_code());
+  args_.draw = options.draw;
+  args_.stream =
+      extent(to_) >= streaming_bytes && static_cast<const std::byte*>(to_.data) != from_.data;
+}
+
+SOMA_INLINE void ConvertPlan::run() {
+  const FloatEnvironment environment;  // a tensor's scale is computed here, not in a task
+  AtomicMaximum tensor_amax;
+  const bool one_block = block_.rows == 0;
+  const bool current = options_.scaling.policy == ScalePolicy::current;
+  if (current && one_block) {
+    for_each_item([&](const Item& item) {
+      float amax = 0;
+      collect_amax(item, item.first_row, item.end_row, &amax);
+      tensor_amax.include(amax);
+    });
+    options_.scales[0] = scale_for(options_.scaling, to_.format, tensor_amax.value());
+  }
+  const bool late_amax = one_block && !options_.amax.empty() && !current;
+  for_each_item([&](const Item& item) { convert_item(item, late_amax ? &tensor_amax : nullptr); });
+  if (one_block && !options_.amax.empty()) options_.amax[0] = tensor_amax.value();
+}
+
+SOMA_INLINE void ConvertPlan::flatten() {
+  const std::size_t size = to_.size();
+  from_.rows = to_.rows = 1;
+  from_.columns = to_.columns = size;
+  options_.draw_row_stride = size;
+}
+
+SOMA_INLINE ConvertArgs ConvertPlan::row_args(const Item& item, std::size_t row) const {
+  ConvertArgs args = args_;
+  args.from = from_.row(row) + item.first_column * static_cast<std::size_t>(from_.format.bytes());
+  args.to = to_.row(row) + item.first_column * static_cast<std::size_t>(to_.format.bytes());
+  args.count = item.columns;
+  args.draw.index += row * options_.draw_row_stride + item.first_column;
+  args.target_group = block_.columns == 0 ? item.columns : block_.columns;
+  if (!options_.source_scales.empty()) {
+    const ScalingBlock g = source_block_;
+    const std::size_t grid_row = g.rows == 0 ? 0 : row / g.rows;
+    const std::size_t grid_column = g.columns == 0 ? 0 : item.first_column / g.columns;
+    args.source_scales =
+        options_.source_scales.data() + grid_row * source_grid_.columns + grid_column;
+    args.source_group = g.columns == 0 ? item.columns : g.columns;
+  }
+  return args;
+}
+
+SOMA_INLINE void ConvertPlan::collect_amax(const Item& item, std::size_t first, std::size_t end,
+                                           float* amax) const {
+  for (std::size_t row = first; row < end; ++row) {
+    ConvertArgs args = row_args(item, row);
+    args.to = nullptr;
+    args.amax = amax;
+    context_.kernels().convert(args);
+  }
+}
+
+SOMA_INLINE void ConvertPlan::convert_item(const Item& item, AtomicMaximum* tensor_amax) {
+  std::array<float, most_blocks> amax, inverse;
+  const std::size_t together = block_.rows == 0 ? item.end_row - item.first_row : block_.rows;
+  const std::size_t group = block_.columns == 0 ? item.columns : block_.columns;
+  const std::size_t blocks = (item.columns + group - 1) / group;
+  const bool one_block = block_.rows == 0;
+  const bool current = options_.scaling.policy == ScalePolicy::current && !one_block;
+  const bool wants_amax = one_block ? tensor_amax != nullptr : !options_.amax.empty();
+
+  for (std::size_t first = item.first_row; first < item.end_row; first += together) {
+    const std::size_t end = (std::min)(first + together, item.end_row);
+    const std::size_t grid_row = one_block ? 0 : first / block_.rows;
+    const std::size_t at =
+        grid_row * grid_.columns + (block_.columns == 0 ? 0 : item.first_column / block_.columns);
+    std::fill_n(amax.begin(), blocks, 0.0f);
+    if (current) {
+      collect_amax(item, first, end, amax.data());
+      for (std::size_t g = 0; g < blocks; ++g)
+        options_.scales[at + g] = scale_for(options_.scaling, to_.format, amax[g]);
+    }
+    if (scaled_)
+      for (std::size_t g = 0; g < blocks; ++g) inverse[g] = 1.0f / options_.scales[at + g];
+    for (std::size_t row = first; row < end; ++row) {
+      ConvertArgs args = row_args(item, row);
+      if (scaled_) args.inverse_scales = inverse.data();
+      if (wants_amax && !current) args.amax = amax.data();
+      context_.kernels().convert(args);
+    }
+    if (wants_amax && one_block) tensor_amax->include(amax[0]);
+    if (wants_amax && !one_block) std::copy_n(amax.begin(), blocks, options_.amax.data() + at);
+  }
+}
+
+}  // namespace SOMA_NAMESPACE::detail
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE void convert(Context& context, const ConstCodeSpan& from, const CodeSpan& to,
+                         const ConvertOptions& options) {
+  detail::check_convert(from, to, options);
+  if (to.size() == 0) {
+    for (float& amax : options.amax) amax = 0;
+    if (options.scaling.policy == ScalePolicy::current)
+      for (float& scale : options.scales) scale = 1;
+    return;
+  }
+  detail::ConvertPlan(context, from, to, options).run();
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/kernels/random/impl/random.ipp
+// The functions of random.hpp.
+
+namespace SOMA_NAMESPACE::detail {
+
+SOMA_INLINE void fill_random(Context& context, std::span<float> out, RandomArgs args) {
+  constexpr std::size_t block = 32768;  // 128 KiB: large beside the cost of handing out work
+  const std::size_t blocks = (out.size() + block - 1) / block;
+  const auto width = static_cast<std::size_t>(blocks <= 1 ? 1 : context.executor().width);
+  const std::size_t tasks = (std::min)(blocks, width);
+  parallel(context, static_cast<int>(tasks), [&](int task) {
+    const auto part = [&](std::size_t index) {
+      return (std::min)(out.size(),
+                        (blocks / tasks * index + (std::min)(index, blocks % tasks)) * block);
+    };
+    const std::size_t first = part(static_cast<std::size_t>(task));
+    RandomArgs own = args;
+    own.draw.index += first;
+    own.out = out.data() + first;
+    own.count = part(static_cast<std::size_t>(task) + 1) - first;
+    context.kernels().random(own);
+  });
+}
+
+}  // namespace SOMA_NAMESPACE::detail
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE void fill_uniform(Context& context, std::span<float> out, const Draw& draw) {
+  detail::fill_random(context, out, {Distribution::uniform, draw, nullptr, 0, 0});
+}
+
+SOMA_INLINE void fill_normal(Context& context, std::span<float> out, const Draw& draw) {
+  detail::fill_random(context, out, {Distribution::normal, draw, nullptr, 0, 0});
+}
+
+SOMA_INLINE void fill_bernoulli(Context& context, std::span<float> out, const Draw& draw,
+                                double probability) {
+  if (!(probability >= 0 && probability <= 1))
+    fail(error_id::probability, "fill_bernoulli", "probability", std::to_string(probability),
+         "0 to 1");
+  const auto threshold = static_cast<std::uint64_t>(probability * 0x1p32);
+  detail::fill_random(context, out, {Distribution::bernoulli, draw, nullptr, 0, threshold});
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/base/impl/record.ipp
+// The functions of record.hpp.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE std::string to_text(double value) {
+  if (std::isnan(value)) return soma::quoted("NaN");
+  if (std::isinf(value)) return soma::quoted(value > 0 ? "Infinity" : "-Infinity");
+  std::array<char, 32> digits;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+  std::string text(digits.data(), end);
+  if (text.find_first_of(".e") == std::string::npos) text.append(".0");
+  return text;
+}
+
+SOMA_INLINE std::string to_text(const RecordValue& value) {
+  switch (value.kind) {
+    case RecordValue::Kind::boolean:
+      return value.boolean ? "true" : "false";
+    case RecordValue::Kind::integer:
+      return std::to_string(value.integer);
+    case RecordValue::Kind::count:
+      return std::to_string(value.count);
+    case RecordValue::Kind::number:
+      return to_text(value.number);
+    case RecordValue::Kind::text:
+      break;
+  }
+  return soma::quoted(value.text);
+}
+
+SOMA_INLINE void Record::set(std::string_view name, std::string_view text) {
+  put(name, {.kind = Kind::text, .text = std::string(text)});
+}
+
+SOMA_INLINE bool Record::boolean(std::string_view name) const {
+  const RecordValue& value = at(name);
+  if (value.kind != Kind::boolean) wrong_type(name, value, "true or false");
+  return value.boolean;
+}
+
+SOMA_INLINE std::int64_t Record::integer(std::string_view name) const {
+  const RecordValue& value = at(name);
+  constexpr auto most = (std::numeric_limits<std::int64_t>::max)();
+  if (value.kind == Kind::count && value.count <= static_cast<std::uint64_t>(most))
+    return static_cast<std::int64_t>(value.count);
+  if (value.kind != Kind::integer) wrong_type(name, value, "an integer of 64 bits");
+  return value.integer;
+}
+
+SOMA_INLINE std::uint64_t Record::count(std::string_view name) const {
+  const RecordValue& value = at(name);
+  if (value.kind == Kind::integer && value.integer >= 0)
+    return static_cast<std::uint64_t>(value.integer);
+  if (value.kind != Kind::count)
+    wrong_type(name, value, "an integer of 64 bits that is not negative");
+  return value.count;
+}
+
+SOMA_INLINE double Record::number(std::string_view name) const {
+  const RecordValue& value = at(name);
+  if (const std::optional<double> known = as_number(value)) return *known;
+  wrong_type(name, value, "a number that a double holds");
+}
+
+SOMA_INLINE const std::string& Record::text(std::string_view name) const {
+  const RecordValue& value = at(name);
+  if (value.kind != Kind::text) wrong_type(name, value, "a text");
+  return value.text;
+}
+
+SOMA_INLINE const RecordValue& Record::at(std::string_view name) const {
+  if (const RecordValue* value = find(name)) return *value;
+  std::string wanted = entries_.empty() ? "a name in a record that has none" : "one of";
+  for (const Entry& entry : entries_) wanted.append(" ").append(soma::quoted(entry.first));
+  fail(error_id::record_missing, purpose_, "name", soma::quoted(name), wanted);
+}
+
+SOMA_INLINE const RecordValue* Record::find(std::string_view name) const {
+  for (const Entry& entry : entries_)
+    if (entry.first == name) return &entry.second;
+  return nullptr;
+}
+
+SOMA_INLINE bool Record::contains(std::string_view name) const { return find(name) != nullptr; }
+
+SOMA_INLINE void Record::put(std::string_view name, RecordValue value) {
+  for (Entry& entry : entries_)
+    if (entry.first == name) {
+      entry.second = std::move(value);
+      return;
+    }
+  entries_.emplace_back(name, std::move(value));
+}
+
+SOMA_INLINE std::optional<double> Record::as_number(const RecordValue& value) {
+  constexpr std::int64_t exact = std::int64_t{1} << std::numeric_limits<double>::digits;
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  if (value.kind == Kind::number) return value.number;
+  if (value.kind == Kind::integer && value.integer >= -exact && value.integer <= exact)
+    return static_cast<double>(value.integer);
+  if (value.kind == Kind::count && value.count <= static_cast<std::uint64_t>(exact))
+    return static_cast<double>(value.count);
+  if (value.kind == Kind::text && value.text == "NaN")
+    return std::numeric_limits<double>::quiet_NaN();
+  if (value.kind == Kind::text && value.text == "Infinity") return infinity;
+  if (value.kind == Kind::text && value.text == "-Infinity") return -infinity;
+  return std::nullopt;
+}
+
+SOMA_INLINE void Record::wrong_type(std::string_view name, const RecordValue& value,
+                                    std::string_view wanted) const {
+  fail(error_id::record_type, purpose_, soma::quoted(name), to_text(value), wanted);
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/data/impl/labels.ipp
+// The functions of labels.hpp.
+
+namespace SOMA_NAMESPACE::data {
+
+SOMA_INLINE std::vector<std::int64_t> class_labels(const Tensor& labels) {
+  std::vector<std::int64_t> classes(labels.elements());
+  const auto copy = [&](const auto* from) {
+    for (std::int64_t& label : classes) label = *from++;
+  };
+  if (labels.dtype() == DType::int32)
+    copy(labels.data<std::int32_t>());
+  else
+    copy(labels.data<std::int64_t>());
+  return classes;
+}
+
+SOMA_INLINE bool LabelLists::defined() const { return offsets.defined(); }
+
+SOMA_INLINE std::size_t LabelLists::count() const { return offsets.elements() - 1; }
+
+SOMA_INLINE std::span<const std::int32_t> LabelLists::list(std::size_t i) const {
+  const std::span<const std::int64_t> at = offsets.span<std::int64_t>();
+  return ids.span<std::int32_t>().subspan(static_cast<std::size_t>(at[i]),
+                                          static_cast<std::size_t>(at[i + 1] - at[i]));
+}
+
+SOMA_INLINE LabelLists LabelLists::part(Context& context, std::size_t first,
+                                        std::size_t end) const {
+  const std::span<const std::int64_t> at = offsets.span<std::int64_t>();
+  std::vector<std::int64_t> own;
+  for (std::size_t i = first; i <= end; ++i) own.push_back(at[i] - at[first]);
+  return {Tensor::from(context, std::span<const std::int64_t>(own), Shape{own.size()}),
+          ids.slice(0, static_cast<std::size_t>(at[first]), static_cast<std::size_t>(at[end]))};
+}
+
+SOMA_INLINE Tensor LabelLists::dense(Context& context, std::size_t classes) const {
+  const Tensor all = Tensor::zeros(context, Shape{count(), classes}, DType::fp32);
+  auto* row = all.mutable_data<float>();
+  for (std::size_t i = 0; i < count(); ++i, row += classes)
+    for (const std::int32_t id : list(i)) {
+      if (id < 0 || static_cast<std::size_t>(id) >= classes)
+        fail(error_id::data_labels, "LabelLists::dense", "label of sequence " + std::to_string(i),
+             std::to_string(id), "a class below " + std::to_string(classes));
+      row[id] = 1;
+    }
+  return all;
+}
+
+SOMA_INLINE bool IdLists::empty() const { return offsets.empty(); }
+
+SOMA_INLINE std::size_t IdLists::count() const { return offsets.empty() ? 0 : offsets.size() - 1; }
+
+SOMA_INLINE std::span<const std::int32_t> IdLists::list(std::size_t row) const {
+  return std::span<const std::int32_t>(ids).subspan(offsets[row], offsets[row + 1] - offsets[row]);
+}
+
+SOMA_INLINE void IdLists::add(std::span<const std::int32_t> list) {
+  if (offsets.empty()) offsets.push_back(0);
+  for (const std::int32_t id : list) ids.push_back(id);
+  offsets.push_back(ids.size());
+}
+
+}  // namespace SOMA_NAMESPACE::data
+// ---- soma/data/impl/batch.ipp
+// The functions of batch.hpp.
+
+namespace SOMA_NAMESPACE::data {
+
+SOMA_INLINE void BatchSource::describe(Record& record) const { record.set("data.content", hash()); }
+
+}  // namespace SOMA_NAMESPACE::data
+// ---- soma/nn/impl/pieces.ipp
+// The functions of pieces.hpp.
+
+namespace SOMA_NAMESPACE::nn {
+
+SOMA_INLINE Piece::Piece(std::string piece_name, Parameters own, Run run_piece, const void* model,
+                         std::size_t index)
+    : name(std::move(piece_name)),
+      parameters(std::move(own)),
+      run_(run_piece),
+      model_(model),
+      index_(index) {}
+
+SOMA_INLINE Var Piece::run(Tape& tape, const Var& x, const data::Batch& batch) const {
+  return body_ ? body_->run(tape, x, batch) : run_(model_, index_, tape, x, batch);
+}
+
+}  // namespace SOMA_NAMESPACE::nn
+// ---- soma/nn/impl/init.ipp
+// The functions of init.hpp.
+
+namespace SOMA_NAMESPACE::nn {
+
+SOMA_INLINE Tensor normal(Context& context, const Shape& shape, float standard_deviation,
+                          const Draw& draw) {
+  Tensor tensor = Tensor::empty(context, shape);
+  const std::span<float> values = tensor.mutable_span<float>();
+  fill_normal(context, values, draw);
+  const FloatEnvironment environment;
+  for (float& value : values) value *= standard_deviation;
+  return tensor;
+}
+
+SOMA_INLINE Tensor uniform(Context& context, const Shape& shape, float bound, const Draw& draw) {
+  Tensor tensor = Tensor::empty(context, shape);
+  const std::span<float> values = tensor.mutable_span<float>();
+  fill_uniform(context, values, draw);
+  const FloatEnvironment environment;
+  for (float& value : values) value = std::fma(2 * bound, value, -bound);
+  return tensor;
+}
+
+SOMA_INLINE Fans fans(const Shape& weight) {
+  std::size_t field = 1;
+  for (std::size_t i = 2; i < weight.rank(); ++i) field *= weight[i];
+  return {weight[1] * field, weight[0] * field};
+}
+
+}  // namespace SOMA_NAMESPACE::nn
+
+namespace SOMA_NAMESPACE::nn::detail {
+
+SOMA_INLINE float root_of_ratio(double numerator, std::size_t denominator) {
+  return static_cast<float>(
+      std::sqrt(numerator / static_cast<double>(denominator == 0 ? 1 : denominator)));
+}
+
+}  // namespace SOMA_NAMESPACE::nn::detail
+
+namespace SOMA_NAMESPACE::nn {
+
+SOMA_INLINE Tensor glorot_uniform(Context& context, const Shape& weight, const Draw& draw) {
+  const auto [in, out] = fans(weight);
+  return uniform(context, weight, detail::root_of_ratio(6, in + out), draw);
+}
+
+SOMA_INLINE Tensor he_normal(Context& context, const Shape& weight, const Draw& draw) {
+  return normal(context, weight, detail::root_of_ratio(2, fans(weight).in), draw);
+}
+
+SOMA_INLINE Tensor he_uniform(Context& context, const Shape& weight, const Draw& draw) {
+  return uniform(context, weight, detail::root_of_ratio(6, fans(weight).in), draw);
+}
+
+SOMA_INLINE Tensor lecun_uniform(Context& context, const Shape& shape, std::size_t in,
+                                 const Draw& draw) {
+  return uniform(context, shape, detail::root_of_ratio(1, in), draw);
+}
+
+}  // namespace SOMA_NAMESPACE::nn
+// ---- soma/nn/impl/scope.ipp
+// The functions of scope.hpp.
+
+namespace SOMA_NAMESPACE::nn {
+
+SOMA_INLINE Scope Scope::operator/(std::string_view part) const {
+  Scope child{context, seed, path, later};
+  if (!path.empty()) child.path += '.';
+  child.path += part;
+  return child;
+}
+
+SOMA_INLINE std::uint32_t Scope::stream(std::string_view site) const {
+  return stream_id(path, site);
+}
+
+SOMA_INLINE Draw Scope::draw(std::string_view site) const {
+  return {.seed = seed, .stream = stream(site)};
+}
+
+SOMA_INLINE bool LayerPath::defined() const { return !(text_ == nullptr); }
+
+SOMA_INLINE std::string_view LayerPath::view() const {
+  return text_ == nullptr ? "" : std::string_view(text_->path);
+}
+
+SOMA_INLINE void Collector::add(std::string_view name, const Var& var, ParameterRole role) {
+  add_rows(name, var, 0, to_end, role);
+}
+
+SOMA_INLINE void Collector::add_rows(std::string_view name, const Var& var, std::size_t first,
+                                     std::size_t last, ParameterRole role) {
+  if (var.defined()) parameters_.push_back({joined(name), var, first, last, role});
+}
+
+SOMA_INLINE std::string Collector::joined(std::string_view name) const {
+  std::string result = path_;
+  if (!result.empty() && !name.empty()) result += '.';
+  return result.append(name);
+}
+
+}  // namespace SOMA_NAMESPACE::nn
+
+namespace SOMA_NAMESPACE::nn::detail {
+
+SOMA_INLINE void check_parameters(const Parameters& parameters) {
+  if (parameters.empty())
+    fail(error_id::no_parameters, "nn::parameters", "module", "a module without parameters",
+         "a module whose collect() adds its parameters");
+  std::vector<std::string_view> names;
+  for (const Parameter& parameter : parameters) names.push_back(parameter.name);
+  std::sort(names.begin(), names.end());
+  if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end())
+    fail(error_id::duplicate_name, "nn::parameters", "module",
+         "a module that registers " + soma::quoted(*twice) + " twice", "a name for each parameter");
+}
+
+SOMA_INLINE bool same_random_values(const Tensor& a, const Tensor& b) {
+  if (!a.defined() || !b.defined() || a.rank() < 2 || a.shape() != b.shape() ||
+      a.dtype() != b.dtype() || a.bytes() == 0 || !a.contiguous() || !b.contiguous() ||
+      std::memcmp(a.raw(), b.raw(), a.bytes()) != 0)
+    return false;
+  const std::size_t element = size_of(a.dtype());
+  return std::memcmp(a.raw(), a.raw() + element, a.bytes() - element) != 0;
+}
+
+SOMA_INLINE void warn_of_equal_layers(const Parameters& parameters) {
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (!parameters[i].var.is(parameters[j].var) &&
+          same_random_values(parameters[i].value(), parameters[j].value()))
+        parameters[i].var.context().log(
+            LogLevel::warning,
+            "nn::parameters: " + soma::quoted(parameters[j].name) + " and " +
+                soma::quoted(parameters[i].name) +
+                " have equal initial values: each layer needs a scope of its own");
+}
+
+}  // namespace SOMA_NAMESPACE::nn::detail
+// ---- soma/nn/impl/initial.ipp
+// The functions of initial.hpp.
+
+namespace SOMA_NAMESPACE::nn {
+
+SOMA_INLINE Initial Initial::full(float value) { return {.number = value}; }
+
+SOMA_INLINE Initial Initial::normal(float standard_deviation, const Draw& draw, std::size_t rows) {
+  return {Kind::normal, standard_deviation, draw, rows};
+}
+
+SOMA_INLINE Initial Initial::uniform(float bound, const Draw& draw) {
+  return {Kind::uniform, bound, draw};
+}
+
+}  // namespace SOMA_NAMESPACE::nn
+
+namespace SOMA_NAMESPACE::nn::detail {
+
+SOMA_INLINE Tensor make_rows(Context& context, const Shape& shape, const Initial& initial) {
+  switch (initial.kind) {
+    case Initial::Kind::normal:
+      return normal(context, shape, initial.number, initial.draw);
+    case Initial::Kind::uniform:
+      return uniform(context, shape, initial.number, initial.draw);
+    case Initial::Kind::constant:
+      break;
+  }
+  return Tensor::full(context, shape, initial.number);
+}
+
+SOMA_INLINE Tensor make_initial(Context& context, const Shape& shape, const Initial* begin,
+                                const Initial* end) {
+  if (end - begin == 1 && begin->rows == to_end) return make_rows(context, shape, *begin);
+  const Tensor all = Tensor::empty(context, shape);
+  std::size_t row = 0;
+  for (; begin != end; ++begin) {
+    copy(make_rows(context, shape.with(0, begin->rows), *begin),
+         all.slice(0, row, row + begin->rows));
+    row += begin->rows;
+  }
+  return all;
+}
+
+}  // namespace SOMA_NAMESPACE::nn::detail
+
+namespace SOMA_NAMESPACE::nn {
+
+SOMA_INLINE Var initial_parameter(const Scope& scope, const Shape& shape,
+                                  std::initializer_list<Initial> initial) {
+  if (scope.later == nullptr)
+    return Var::parameter(
+        scope.context, detail::make_initial(scope.context, shape, initial.begin(), initial.end()));
+  const Var var = Var::parameter(scope.context, Tensor::outline_of(shape, DType::fp32));
+  scope.later->add(var, initial.begin(), initial.end());
+  return var;
+}
+
+}  // namespace SOMA_NAMESPACE::nn
+// ---- soma/numeric/impl/inspect.ipp
+// The functions of inspect.hpp.
+
+namespace SOMA_NAMESPACE::numeric {
+
+SOMA_INLINE double Inspection::share(std::uint64_t some) const {
+  return count == zeros ? 0 : static_cast<double>(some) / static_cast<double>(count - zeros);
+}
+
+SOMA_INLINE double Inspection::signal_to_noise() const {
+  return 10 * std::log10(squares / error_squares);
+}
+
+SOMA_INLINE Inspection& Inspection::operator+=(const Inspection& other) {
+  const bool none = largest == 0;
+  for (auto member :
+       {&Inspection::count, &Inspection::zeros, &Inspection::infinities, &Inspection::nans,
+        &Inspection::exact, &Inspection::underflow, &Inspection::subnormal, &Inspection::saturated})
+    this->*member += other.*member;
+  largest = (std::max)(largest, other.largest);
+  if (other.largest != 0) smallest = none ? other.smallest : (std::min)(smallest, other.smallest);
+  squares += other.squares;
+  error_squares += other.error_squares;
+  for (std::size_t i = 0; i < exponents.size(); ++i) exponents[i] += other.exponents[i];
+  return *this;
+}
+
+SOMA_INLINE void inspect(Inspection& result, float from, float to, double limit, double normal) {
+  ++result.count;
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(from) & 0x7FFFFFFFu;
+  if (bits >= 0x7F800000u) {
+    ++(bits == 0x7F800000u ? result.infinities : result.nans);
+    return;
+  }
+  if (bits == 0) {
+    ++result.zeros;
+    ++result.exact;
+    return;
+  }
+  const double magnitude = std::abs(double{from}), became = std::abs(double{to});
+  result.largest = (std::max)(result.largest, magnitude);
+  result.smallest = result.smallest == 0 ? magnitude : (std::min)(result.smallest, magnitude);
+  // Every fp32 number is a normal number in double.
+  const auto exponent = static_cast<int>(std::bit_cast<std::uint64_t>(magnitude) >> 52) - 1023;
+  ++result.exponents[static_cast<std::size_t>(exponent - Inspection::least_exponent)];
+  result.squares += magnitude * magnitude;
+  if (became <= static_cast<double>((std::numeric_limits<float>::max)())) {
+    const double moved = double{to} - double{from};
+    result.error_squares += moved * moved;
+  }
+  if (to == from)
+    ++result.exact;
+  else if (to == 0)
+    ++result.underflow;
+  else if (magnitude > limit)
+    ++result.saturated;
+  if (to != 0 && became < normal) ++result.subnormal;
+}
+
+SOMA_INLINE Inspection inspect(std::span<const float> values, const FloatFormat& format,
+                               float scale) {
+  const double largest = decode(format, format.max_finite_code());
+  const double normal = std::ldexp(1.0, format.min_normal_exponent()) * double{scale};
+  const float inverse = 1 / scale;
+  Inspection result;
+  for (const float value : values) {
+    float scaled = value * inverse;
+    if (std::isfinite(value))
+      scaled = (std::clamp)(scaled, static_cast<float>(-largest), static_cast<float>(largest));
+    inspect(result, value, decode(format, encode(format, scaled)) * scale, largest * double{scale},
+            normal);
+  }
+  return result;
+}
+
+SOMA_INLINE std::uint64_t unmoved(std::span<const float> before, std::span<const float> after) {
+  std::uint64_t count = 0;
+  for (std::size_t i = 0; i < before.size() && i < after.size(); ++i)
+    count += before[i] == after[i] ? 1u : 0u;
+  return count;
+}
+
+}  // namespace SOMA_NAMESPACE::numeric
+// ---- soma/nn/impl/product_site.ipp
+// The functions of product_site.hpp.
+
+namespace SOMA_NAMESPACE::nn {
+
+SOMA_INLINE bool ProductSite::defined() const { return path_.defined(); }
+
+SOMA_INLINE std::string_view ProductSite::path() const { return path_.view(); }
+
+SOMA_INLINE Var linear_at(const ProductSite& site, Tape& tape, const Var& x, const Var& weight,
+                          const Var& bias, const LinearSetting& setting, const Var& residual) {
+  ProductFormats* known = tape.options().precision;
+  LinearFormats* formats =
+      known == nullptr || !site.defined() ? nullptr : known->formats(site.path(), site.edge());
+  if (formats == nullptr) return linear(tape, x, weight, bias, setting, residual);
+  return tape.apply(*formats->product,
+                    QuantizedLinearSetting{.activation = setting.activation,
+                                           .dropout = setting.dropout,
+                                           .formats = formats,
+                                           .step = tape.options().step,
+                                           .training = tape.options().training,
+                                           .record = tape.recording()},
+                    {x, weight, bias, residual});
+}
+
+}  // namespace SOMA_NAMESPACE::nn
+// ---- soma/nn/impl/layers.ipp
+// The functions of layers.hpp.
+
+namespace SOMA_NAMESPACE::nn {
+
+SOMA_INLINE Linear::Linear(const Scope& scope, std::size_t in, std::size_t out,
+                           const LinearOptions& options)
+    : site(scope, options.edge) {
+  const Draw draw = scope.draw("weight");
+  const float bound = detail::root_of_ratio(1, in);  // lecun_uniform
+  weight = initial_parameter(
+      scope, Shape{out, in},
+      {options.standard_deviation ? Initial::normal(*options.standard_deviation, draw)
+                                  : Initial::uniform(bound, draw)});
+  if (options.bias)
+    bias = initial_parameter(
+        scope, Shape{out},
+        {options.standard_deviation ? Initial::full(0)
+                                    : Initial::uniform(bound, scope.draw("bias"))});
+}
+
+SOMA_INLINE Var Linear::operator()(Tape& tape, const Var& x, const LinearSetting& setting,
+                                   const Var& residual) const {
+  const auto within = tape.within(site.path());
+  return linear_at(site, tape, x, weight, bias, setting, residual);
+}
+
+SOMA_INLINE void Linear::collect(Collector& collector) const {
+  collector.add("weight", weight, ParameterRole::weight);
+  collector.add("bias", bias, ParameterRole::bias);
+}
+
+SOMA_INLINE Embedding::Embedding(const Scope& scope, std::size_t rows, std::size_t width,
+                                 float standard_deviation)
+    : weight(initial_parameter(scope, Shape{rows, width},
+                               {Initial::normal(standard_deviation, scope.draw("weight"))})),
+      path(scope) {}
+
+SOMA_INLINE Var Embedding::operator()(Tape& tape, const Var& ids) const {
+  const auto within = tape.within(path.view());
+  return embedding(tape, weight, ids);
+}
+
+SOMA_INLINE void Embedding::collect(Collector& collector) const {
+  collector.add("weight", weight, ParameterRole::weight);
+}
+
+SOMA_INLINE LayerNorm::LayerNorm(const Scope& scope, std::size_t width, float norm_epsilon)
+    : weight(initial_parameter(scope, Shape{width}, {Initial::full(1)})),
+      bias(initial_parameter(scope, Shape{width}, {Initial::full(0)})),
+      epsilon(norm_epsilon),
+      path(scope) {}
+
+SOMA_INLINE Var LayerNorm::operator()(Tape& tape, const Var& x) const {
+  const auto within = tape.within(path.view());
+  return layer_norm(tape, x, weight, bias, epsilon);
+}
+
+SOMA_INLINE void LayerNorm::collect(Collector& collector) const {
+  collector.add("weight", weight, ParameterRole::scale);
+  collector.add("bias", bias, ParameterRole::bias);
+}
+
+SOMA_INLINE Var Dropout::operator()(Tape& tape, const Var& x) const {
+  return dropout(tape, x, probability, stream);
+}
+
+SOMA_INLINE DropoutSetting Dropout::setting(const Tape& tape) const {
+  return dropout_setting(tape, probability, stream);
+}
+
+SOMA_INLINE Conv2d::Conv2d(const Scope& scope, std::size_t in, std::size_t out, std::size_t kernel,
+                           const Conv2dOptions& options)
+    : setting(options.setting), path(scope) {
+  const Shape shape{out, in, kernel, kernel};
+  const float bound = detail::root_of_ratio(1, fans(shape).in);  // lecun_uniform
+  weight = initial_parameter(scope, shape, {Initial::uniform(bound, scope.draw("weight"))});
+  if (options.bias)
+    bias = initial_parameter(scope, Shape{out}, {Initial::uniform(bound, scope.draw("bias"))});
+}
+
+SOMA_INLINE Var Conv2d::operator()(Tape& tape, const Var& x) const {
+  const auto within = tape.within(path.view());
+  return conv2d(tape, x, weight, bias, setting);
+}
+
+SOMA_INLINE void Conv2d::collect(Collector& collector) const {
+  collector.add("weight", weight, ParameterRole::weight);
+  collector.add("bias", bias, ParameterRole::bias);
+}
+
+}  // namespace SOMA_NAMESPACE::nn
+// ---- soma/nn/impl/sequence_rows.ipp
+// The functions of sequence_rows.hpp.
+
+namespace SOMA_NAMESPACE::nn {
+
+SOMA_INLINE SequenceRows::SequenceRows(Tape& tape, const Var& x) : rows_(x), shape_(x.shape()) {
+  if (shape_.rank() == 2) return;
+  if (shape_.rank() != 3)
+    fail(error_id::tensor_rank, "SequenceRows", "x", x.value().describe(),
+         "[rows, C] or [B, T, C]");
+  Context& context = tape.context();
+  batch_ = x.sequences();
+  const Sequences each = batch_.defined() ? batch_ : Sequences::uniform(context, shape_[0]);
+  rows_ = tape.with_sequences(reshape(tape, x, Shape{shape_[0] * shape_[1], shape_[2]}),
+                              each.lengthened(context, shape_[1]));
+}
+
+SOMA_INLINE bool SequenceRows::dense() const { return shape_.rank() == 3; }
+
+SOMA_INLINE Var SequenceRows::back(Tape& tape, const Var& y) const {
+  if (!dense()) return y;
+  return tape.with_sequences(reshape(tape, y, Shape{shape_[0], shape_[1], y.shape().columns()}),
+                             batch_);
+}
+
+}  // namespace SOMA_NAMESPACE::nn
+// ---- soma/nn/impl/transformer.ipp
+// The functions of transformer.hpp.
+
+namespace SOMA_NAMESPACE::nn {
+
+SOMA_INLINE MultiHeadAttention::MultiHeadAttention(const Scope& scope,
+                                                   const TransformerOptions& options,
+                                                   bool queries_apart)
+    : heads(options.heads),
+      causal(options.causal),
+      rotary_base(options.rotary_base),
+      site(scope),
+      probabilities(scope / "probabilities", options.attention_dropout),
+      output_dropout(scope / "output", options.attention_output_dropout ? options.dropout : 0),
+      output(scope / "output", options.width, options.width,
+             {.standard_deviation = options.standard_deviation}) {
+  if (heads == 0 || options.width % heads != 0)
+    fail(error_id::operator_value, "MultiHeadAttention", "heads", std::to_string(heads),
+         "a divisor of the width, " + std::to_string(options.width));
+  const std::size_t width = options.width;
+  if (queries_apart)
+    query =
+        Linear(scope / "query", width, width, {.standard_deviation = options.standard_deviation});
+  const auto rows_of = [&](std::string_view name) {
+    return Initial::normal(options.standard_deviation, (scope / name).draw("weight"), width);
+  };
+  if (queries_apart)
+    weight = initial_parameter(scope, Shape{2 * width, width}, {rows_of("key"), rows_of("value")});
+  else
+    weight = initial_parameter(scope, Shape{3 * width, width},
+                               {rows_of("query"), rows_of("key"), rows_of("value")});
+  bias = initial_parameter(scope, Shape{weight.shape()[0]}, {Initial::full(0)});
+}
+
+SOMA_INLINE Var MultiHeadAttention::operator()(Tape& tape, const Var& x, const Var& residual,
+                                               const Var& first, const Var& mask) const {
+  Var all = linear_at(site, tape, x, weight, bias), queries;
+  if (query.weight.defined()) {
+    queries = query(tape, first.defined() ? first : x);
+  } else if (first.defined()) {
+    const std::size_t width = weight.shape()[1];
+    queries = sequence_first(tape, slice(tape, all, 1, 0, width));
+    all = slice(tape, all, 1, width);
+  }
+  if (rotary_base > 0) turn(tape, all, queries);
+  const AttentionSetting setting{heads, probabilities.setting(tape), first.defined(), causal};
+  return output(tape, attention(tape, all, setting, queries, mask),
+                {.dropout = output_dropout.setting(tape)}, residual);
+}
+
+SOMA_INLINE void MultiHeadAttention::collect(Collector& collector) const {
+  collect_projections(collector);
+  collector.part("output", output);
+}
+
+SOMA_INLINE void MultiHeadAttention::collect_projections(Collector& collector,
+                                                         const ProjectionNames& called) const {
+  const std::size_t width = weight.shape()[1];
+  if (query.weight.defined()) collector.part(called[0], query);
+  const std::size_t apart = query.weight.defined() ? 1 : 0;
+  for (std::size_t i = 0; i + apart < called.size(); ++i) {
+    const std::string name = called[i + apart];
+    collector.add_rows(name + ".weight", weight, i * width, (i + 1) * width, ParameterRole::weight);
+    collector.add_rows(name + ".bias", bias, i * width, (i + 1) * width, ParameterRole::bias);
+  }
+}
+
+SOMA_INLINE void MultiHeadAttention::turn(Tape& tape, Var& all, Var& queries) const {
+  const std::size_t width = weight.shape()[1], parts = queries.defined() ? 1 : 2;
+  const auto turned = [&](const Var& x, const RotarySetting& setting) {
+    return tape.apply(*tape.operators().rotary, setting, {x});
+  };
+  all = turned(all, {.heads = parts * heads, .columns = parts * width, .base = rotary_base});
+  if (queries.defined()) queries = turned(queries, {.heads = heads, .base = rotary_base});
+}
+
+SOMA_INLINE std::span<const char* const> MultiHeadAttention::names_together() const {
+  return std::span(projection_names).subspan(query.weight.defined() ? 1 : 0);
+}
+
+SOMA_INLINE TransformerEncoderLayer::TransformerEncoderLayer(const Scope& scope,
+                                                             const TransformerOptions& options,
+                                                             bool queries_apart)
+    : attention(scope / "attention", options, queries_apart),
+      attention_norm(scope / "attention_norm", options.width, options.epsilon),
+      inner(scope / "inner", options.width, options.inner,
+            {.standard_deviation = options.standard_deviation}),
+      outer(scope / "outer", options.inner, options.width,
+            {.standard_deviation = options.standard_deviation}),
+      outer_dropout(scope / "outer", options.dropout),
+      outer_norm(scope / "outer_norm", options.width, options.epsilon),
+      activation(options.activation),
+      norm_first(options.norm_first) {}
+
+SOMA_INLINE Var TransformerEncoderLayer::operator()(Tape& tape, const Var& x, bool first_rows,
+                                                    const Var& mask) const {
+  return last_norm(tape, sum(tape, x, first_rows, mask));
+}
+
+SOMA_INLINE Var TransformerEncoderLayer::recomputed(Tape& tape, const Var& x,
+                                                    const Var& mask) const {
+  return last_norm(tape, recompute(tape, std::span<const Var>(&x, 1),
+                                   [layer = *this, mask](Tape& again, std::span<const Var> inputs) {
+                                     return layer.sum(again, inputs[0], false, mask);
+                                   }));
+}
+
+SOMA_INLINE void TransformerEncoderLayer::collect(Collector& collector) const {
+  collector.part("attention", attention);
+  collector.part("attention_norm", attention_norm);
+  collector.part("inner", inner);
+  collector.part("outer", outer);
+  collector.part("outer_norm", outer_norm);
+}
+
+SOMA_INLINE Var TransformerEncoderLayer::sum(Tape& tape, const Var& x, bool first_rows,
+                                             const Var& mask) const {
+  const auto first_of = [&](const Var& rows) {
+    return first_rows ? sequence_first(tape, rows) : Var();
+  };
+  const Var first = first_of(x), residual = first_rows ? first : x;
+  if (norm_first) {
+    const Var rows = attention_norm(tape, x);
+    const Var h = attention(tape, rows, residual, first_of(rows), mask);
+    return feed_forward(tape, outer_norm(tape, h), h);
+  }
+  const Var h = attention_norm(tape, attention(tape, x, residual, first, mask));
+  return feed_forward(tape, h, h);
+}
+
+SOMA_INLINE Var TransformerEncoderLayer::last_norm(Tape& tape, const Var& sum) const {
+  return norm_first ? sum : outer_norm(tape, sum);
+}
+
+SOMA_INLINE Var TransformerEncoderLayer::feed_forward(Tape& tape, const Var& x,
+                                                      const Var& residual) const {
+  const Var h = inner(tape, x, {.activation = activation});
+  return outer(tape, h, {.dropout = outer_dropout.setting(tape)}, residual);
+}
+
+SOMA_INLINE TransformerEncoder::TransformerEncoder(const Scope& scope,
+                                                   const TransformerOptions& options) {
+  for (std::size_t i = 0; i < options.layers; ++i)
+    layers.emplace_back(scope / "layer" / std::to_string(i), options, i + 1 == options.layers);
+}
+
+SOMA_INLINE Var TransformerEncoder::operator()(Tape& tape, Var x,
+                                               const EncoderSetting& setting) const {
+  const SequenceRows batch(tape, x);
+  x = batch.rows();
+  for (std::size_t i = 0; i < layers.size(); ++i) x = run_layer(i, tape, x, setting);
+  if (setting.first_rows) return layers.empty() ? sequence_first(tape, x) : x;
+  return batch.back(tape, x);
+}
+
+SOMA_INLINE Var TransformerEncoder::run_layer(std::size_t i, Tape& tape, const Var& x,
+                                              const EncoderSetting& setting) const {
+  if (i + 1 == layers.size()) return layers[i](tape, x, setting.first_rows, setting.mask);
+  return setting.recompute ? layers[i].recomputed(tape, x, setting.mask)
+                           : layers[i](tape, x, false, setting.mask);
+}
+
+SOMA_INLINE void TransformerEncoder::collect(Collector& collector) const {
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    collector.part("layer." + std::to_string(i), layers[i]);
+}
+
+}  // namespace SOMA_NAMESPACE::nn
+// ---- soma/models/impl/bert.ipp
+// The functions of bert.hpp.
+
+namespace SOMA_NAMESPACE::models {
+
+SOMA_INLINE BertConfig BertConfig::base() { return {}; }
+
+SOMA_INLINE BertConfig BertConfig::minilm() { return {.width = 384, .layers = 6, .inner = 1536}; }
+
+SOMA_INLINE BertConfig BertConfig::small() {
+  return {.width = 512, .layers = 4, .heads = 8, .inner = 2048};
+}
+
+SOMA_INLINE BertConfig BertConfig::tiny() {
+  return {.width = 128, .layers = 2, .heads = 2, .inner = 512};
+}
+
+SOMA_INLINE double training_flops(const BertConfig& config, const Sequences& sequences) {
+  const auto width = static_cast<double>(config.width), inner = static_cast<double>(config.inner);
+  const auto rows = static_cast<double>(sequences.used_rows());
+  const auto count = static_cast<double>(sequences.count());
+  double pairs = 0;
+  for (std::size_t i = 0; i < sequences.count(); ++i)
+    pairs += static_cast<double>(sequences.used(i)) * static_cast<double>(sequences.used(i));
+  // `queries`: the number of queries; `scores`: the number of pairs of a query and a key.
+  const auto layer = [&](double queries, double scores) {
+    return rows * 4 * width * width + queries * 4 * width * (width + inner) + scores * 4 * width;
+  };
+  double forward = count * 2 * width * width;
+  if (config.layers != 0)
+    forward += static_cast<double>(config.layers - 1) * layer(rows, pairs) + layer(count, rows);
+  return 3 * forward;
+}
+
+SOMA_INLINE BertModel::BertModel(const nn::Scope& scope, const BertConfig& settings)
+    : config(settings),
+      words(scope / "embeddings.word_embeddings", settings.vocabulary, settings.width,
+            settings.standard_deviation),
+      positions(scope / "embeddings.position_embeddings", settings.positions, settings.width,
+                settings.standard_deviation),
+      types(settings.kind == BertKind::distilbert
+                ? nn::Embedding()
+                : nn::Embedding(scope / "embeddings.token_type_embeddings", settings.types,
+                                settings.width, settings.standard_deviation)),
+      norm(scope / "embeddings.LayerNorm", settings.width, settings.epsilon),
+      dropout(scope / "embeddings", settings.dropout),
+      encoder(scope / "encoder", {.width = settings.width,
+                                  .heads = settings.heads,
+                                  .inner = settings.inner,
+                                  .layers = settings.layers,
+                                  .activation = settings.activation,
+                                  .dropout = settings.dropout,
+                                  .attention_dropout = settings.attention_dropout,
+                                  .epsilon = settings.epsilon,
+                                  .standard_deviation = settings.standard_deviation,
+                                  .attention_output_dropout = settings.kind == BertKind::bert}),
+      pooler(scope / "pooler.dense", settings.width, settings.width,
+             {.standard_deviation = settings.standard_deviation, .edge = true}) {}
+
+SOMA_INLINE Var BertModel::operator()(Tape& tape, const Var& ids, const Var& token_types) const {
+  return encoder(tape, embed(tape, ids, token_types), {.recompute = config.recompute});
+}
+
+SOMA_INLINE Var BertModel::first(Tape& tape, const Var& ids, const Var& token_types) const {
+  return encoder(tape, embed(tape, ids, token_types), first_setting());
+}
+
+SOMA_INLINE Var BertModel::run_layer(std::size_t i, Tape& tape, const Var& x) const {
+  return encoder.run_layer(i, tape, x, first_setting());
+}
+
+SOMA_INLINE Var BertModel::pool(Tape& tape, const Var& first) const {
+  const bool distilled = config.kind == BertKind::distilbert;
+  return pooler(tape, first, {.activation = distilled ? Activation::relu : Activation::tanh});
+}
+
+SOMA_INLINE void BertModel::collect(nn::Collector& collector) const {
+  collect_embeddings(collector);
+  for (std::size_t i = 0; i < encoder.layers.size(); ++i) collect_layer(collector, i);
+  if (config.kind != BertKind::distilbert) collect_pooler(collector);
+}
+
+SOMA_INLINE void BertModel::collect_embeddings(nn::Collector& collector) const {
+  collector.part("embeddings.word_embeddings", words);
+  collector.part("embeddings.position_embeddings", positions);
+  collector.part("embeddings.token_type_embeddings", types);
+  collector.part("embeddings.LayerNorm", norm);
+}
+
+SOMA_INLINE void BertModel::collect_layer(nn::Collector& collector, std::size_t i) const {
+  const bool distilled = config.kind == BertKind::distilbert;
+  collector.part((distilled ? "transformer.layer." : "encoder.layer.") + std::to_string(i),
+                 Layer{encoder.layers[i], config.kind});
+}
+
+SOMA_INLINE void BertModel::collect_pooler(nn::Collector& collector) const {
+  collector.part("pooler.dense", pooler);
+}
+
+SOMA_INLINE void BertModel::describe(Record& identity) const {
+  identity.set("heads", std::uint64_t{config.heads});
+  identity.set("epsilon", config.epsilon);
+  identity.set("activation", static_cast<std::uint64_t>(config.activation));
+  identity.set("dropout", config.dropout);
+  identity.set("attention_dropout", config.attention_dropout);
+  if (config.kind == BertKind::distilbert) identity.set("kind", "distilbert");
+}
+
+SOMA_INLINE void BertModel::Layer::collect(nn::Collector& collector) const {
+  if (kind == BertKind::distilbert) {
+    layer.attention.collect_projections(collector,
+                                        {"attention.q_lin", "attention.k_lin", "attention.v_lin"});
+    collector.part("attention.out_lin", layer.attention.output);
+    collector.part("sa_layer_norm", layer.attention_norm);
+    collector.part("ffn.lin1", layer.inner);
+    collector.part("ffn.lin2", layer.outer);
+    collector.part("output_layer_norm", layer.outer_norm);
+    return;
+  }
+  collector.part("attention.self", Projections{layer.attention});
+  collector.part("attention.output.dense", layer.attention.output);
+  collector.part("attention.output.LayerNorm", layer.attention_norm);
+  collector.part("intermediate.dense", layer.inner);
+  collector.part("output.dense", layer.outer);
+  collector.part("output.LayerNorm", layer.outer_norm);
+}
+
+SOMA_INLINE void BertModel::Projections::collect(nn::Collector& collector) const {
+  attention.collect_projections(collector);
+}
+
+SOMA_INLINE nn::EncoderSetting BertModel::first_setting() const {
+  return {.recompute = config.recompute, .first_rows = true};
+}
+
+SOMA_INLINE Var BertModel::embed(Tape& tape, const Var& ids, const Var& token_types) const {
+  if (!ids.defined())
+    fail(error_id::operator_inputs, "BertModel", "ids", "not defined", "token ids");
+  const Sequences& sequences = ids.sequences();
+  detail::check_rank("BertModel", "ids", ids.value(), 1);
+  detail::check_sequences("BertModel", ids.value(), sequences);
+  // Any other shape might still broadcast.
+  if (token_types.defined())
+    detail::check_shape("BertModel", "token types", token_types.value(), ids.shape());
+  if (sequences.longest() > config.positions)
+    fail(error_id::sequence_length, "BertModel", "ids",
+         "a sequence of " + std::to_string(sequences.longest()) + " tokens",
+         "at most " + std::to_string(config.positions));
+  Context& context = tape.context();
+  const Shape shape{sequences.rows()};
+  const Tensor position = Tensor::empty(context, shape, DType::int32);
+  auto* next = position.mutable_data<std::int32_t>();
+  for (std::size_t i = 0; i < sequences.count(); ++i)
+    for (std::size_t j = 0; j < sequences.length(i); ++j) *next++ = static_cast<std::int32_t>(j);
+  const Var place = tape.constant(position, sequences);
+  // The additions have the order of the usual implementation: (words + types) + positions. A model
+  // without a table of types ignores types.
+  Var sum = words(tape, ids);
+  if (types.weight.defined()) {
+    const Var type = token_types.defined()
+                         ? token_types
+                         : tape.constant(Tensor::zeros(context, shape, DType::int32), sequences);
+    sum = add(tape, sum, types(tape, type));
+  }
+  sum = add(tape, sum, positions(tape, place));
+  const Var embedded = dropout(tape, norm(tape, sum));
+  const DType activations = tape.options().activations;
+  return embedded.value().dtype() == activations ? embedded : cast(tape, embedded, activations);
+}
+
+SOMA_INLINE BertClassifier::BertClassifier(const nn::Scope& scope, const BertConfig& config,
+                                           std::size_t labels)
+    : bert(scope / name_of(config.kind), config),
+      dropout(scope / "classifier", config.classifier_dropout.value_or(config.dropout)),
+      classifier(scope / "classifier", config.width, labels,
+                 {.standard_deviation = config.standard_deviation, .edge = true}) {}
+
+SOMA_INLINE Var BertClassifier::operator()(Tape& tape, const Var& ids,
+                                           const Var& token_types) const {
+  Var x = ids;
+  for (std::size_t i = 0; i < piece_count(); ++i) x = run_piece(i, tape, x, token_types);
+  return x;
+}
+
+SOMA_INLINE nn::Pieces BertClassifier::pieces() const {
+  nn::Pieces result;
+  for (std::size_t i = 0; i < piece_count(); ++i) {
+    Parameters own;
+    nn::Collector(own).part("", Part{*this, i});
+    const bool last = i + 1 == piece_count();
+    std::string name = "embeddings";
+    if (i != 0) name = last ? "head" : "layer." + std::to_string(i - 1);
+    result.push_back(nn::Piece(std::move(name), std::move(own), &run_of, this, i));
+  }
+  return result;
+}
+
+SOMA_INLINE void BertClassifier::collect(nn::Collector& collector) const {
+  collector.part(name_of(bert.config.kind), bert);
+  if (bert.config.kind == BertKind::distilbert) collector.part("pre_classifier", bert.pooler);
+  collector.part("classifier", classifier);
+}
+
+SOMA_INLINE void BertClassifier::describe(Record& identity) const {
+  bert.describe(identity);
+  identity.set("classifier_dropout", dropout.probability);
+}
+
+SOMA_INLINE void BertClassifier::Part::OfBert::collect(nn::Collector& collector) const {
+  if (piece == 0)
+    bert.collect_embeddings(collector);
+  else if (piece < last)
+    bert.collect_layer(collector, piece - 1);
+  else if (bert.config.kind != BertKind::distilbert)
+    bert.collect_pooler(collector);
+}
+
+SOMA_INLINE void BertClassifier::Part::collect(nn::Collector& collector) const {
+  const std::size_t last = model.piece_count() - 1;
+  const BertKind kind = model.bert.config.kind;
+  collector.part(name_of(kind), OfBert{model.bert, piece, last});
+  if (piece != last) return;
+  if (kind == BertKind::distilbert) collector.part("pre_classifier", model.bert.pooler);
+  collector.part("classifier", model.classifier);
+}
+
+SOMA_INLINE Var BertClassifier::run_of(const void* model, std::size_t i, Tape& tape, const Var& x,
+                                       const data::Batch& batch) {
+  const auto* own = static_cast<const BertClassifier*>(model);
+  if (i != 0) return own->run_piece(i, tape, x, {});
+  const Sequences& sequences = batch.inputs.sequences;
+  return own->run_piece(i, tape, tape.constant(batch.inputs),
+                        batch.types.defined() ? tape.constant(batch.types, sequences) : Var());
+}
+
+SOMA_INLINE std::size_t BertClassifier::piece_count() const {
+  return bert.encoder.layers.size() + 2;
+}
+
+SOMA_INLINE Var BertClassifier::run_piece(std::size_t i, Tape& tape, const Var& x,
+                                          const Var& token_types) const {
+  if (i == 0) return bert.embed(tape, x, token_types);
+  if (i + 1 < piece_count()) return bert.run_layer(i - 1, tape, x);
+  const Var first = bert.encoder.layers.empty() ? sequence_first(tape, x) : x;
+  const Var pooled = dropout(tape, bert.pool(tape, first));
+  return classifier(
+      tape, pooled.value().dtype() == DType::fp32 ? pooled : cast(tape, pooled, DType::fp32));
+}
+
+}  // namespace SOMA_NAMESPACE::models
+// ---- soma/models/impl/conv_net.ipp
+// The functions of conv_net.hpp.
+
+namespace SOMA_NAMESPACE::models {
+
+SOMA_INLINE ConvNet::ConvNet(const nn::Scope& scope, const ConvNetConfig& config) {
+  std::size_t channels = config.channels, height = config.height, width = config.width;
+  for (std::size_t i = 0; i < config.blocks.size(); ++i) {
+    if (height < 2 || width < 2)
+      fail(error_id::operator_value, "ConvNet", "blocks", std::to_string(config.blocks.size()),
+           "few enough that halving " + std::to_string(config.height) + " x " +
+               std::to_string(config.width) + " leaves something");
+    convolutions.emplace_back(scope / "block" / std::to_string(i), channels, config.blocks[i],
+                              std::size_t{3},
+                              nn::Conv2dOptions{.setting = {.pad_height = 1, .pad_width = 1}});
+    channels = config.blocks[i];
+    height /= 2;
+    width /= 2;
+  }
+  hidden = nn::Linear(scope / "hidden", channels * height * width, config.hidden);
+  classifier = nn::Linear(scope / "classifier", config.hidden, config.labels, {.edge = true});
+}
+
+SOMA_INLINE Var ConvNet::operator()(Tape& tape, Var x) const {
+  for (std::size_t i = 0; i < convolutions.size() + 2; ++i) x = run_piece(i, tape, x);
+  return x;
+}
+
+SOMA_INLINE nn::Pieces ConvNet::pieces() const {
+  nn::Pieces result;
+  const std::size_t blocks = convolutions.size();
+  for (std::size_t i = 0; i < blocks + 2; ++i) {
+    const std::string name = i < blocks    ? "block." + std::to_string(i)
+                             : i == blocks ? "hidden"
+                                           : "classifier";
+    Parameters own;
+    nn::Collector collector(own);
+    if (i < blocks)
+      collector.part(name, convolutions[i]);
+    else
+      collector.part(name, i == blocks ? hidden : classifier);
+    result.push_back(nn::Piece(name, std::move(own), &run_of, this, i));
+  }
+  return result;
+}
+
+SOMA_INLINE void ConvNet::collect(nn::Collector& collector) const {
+  for (std::size_t i = 0; i < convolutions.size(); ++i)
+    collector.part("block." + std::to_string(i), convolutions[i]);
+  collector.part("hidden", hidden);
+  collector.part("classifier", classifier);
+}
+
+SOMA_INLINE Var ConvNet::run_of(const void* model, std::size_t i, Tape& tape, const Var& x,
+                                const data::Batch& batch) {
+  const auto* own = static_cast<const ConvNet*>(model);
+  return own->run_piece(i, tape, i == 0 ? tape.constant(batch.inputs) : x);
+}
+
+SOMA_INLINE Var ConvNet::run_piece(std::size_t i, Tape& tape, const Var& x) const {
+  if (i < convolutions.size()) return max_pool2d(tape, relu(tape, convolutions[i](tape, x)));
+  if (i > convolutions.size()) return classifier(tape, x);
+  const Var rows = reshape(tape, x, Shape{x.shape()[0], hidden.weight.shape()[1]});
+  return hidden(tape, rows, {.activation = Activation::relu});
+}
+
+}  // namespace SOMA_NAMESPACE::models
+// ---- soma/models/impl/mlp.ipp
+// The functions of mlp.hpp.
+
+namespace SOMA_NAMESPACE::models {
+
+SOMA_INLINE Mlp::Mlp(const nn::Scope& scope, std::span<const std::size_t> sizes, Activation between)
+    : activation(between) {
+  if (sizes.size() < 2)
+    fail(error_id::operator_value, "Mlp", "sizes", std::to_string(sizes.size()) + " numbers",
+         "at least inputs and outputs");
+  for (std::size_t i = 0; i + 1 < sizes.size(); ++i)
+    layers.emplace_back(scope / "layer" / std::to_string(i), sizes[i], sizes[i + 1],
+                        nn::LinearOptions{.edge = i == 0 || i + 2 == sizes.size()});
+}
+
+SOMA_INLINE Var Mlp::operator()(Tape& tape, Var x) const {
+  for (std::size_t i = 0; i < layers.size(); ++i) x = run_piece(i, tape, x);
+  return x;
+}
+
+SOMA_INLINE nn::Pieces Mlp::pieces() const {
+  nn::Pieces result;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const std::string name = "layer." + std::to_string(i);
+    Parameters own;
+    nn::Collector(own).part(name, layers[i]);
+    result.push_back(nn::Piece(name, std::move(own), &run_of, this, i));
+  }
+  return result;
+}
+
+SOMA_INLINE void Mlp::collect(nn::Collector& collector) const {
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    collector.part("layer." + std::to_string(i), layers[i]);
+}
+
+SOMA_INLINE void Mlp::describe(Record& identity) const {
+  identity.set("activation", static_cast<std::uint64_t>(activation));
+}
+
+SOMA_INLINE Var Mlp::run_of(const void* model, std::size_t i, Tape& tape, const Var& x,
+                            const data::Batch& batch) {
+  const auto* own = static_cast<const Mlp*>(model);
+  return own->run_piece(i, tape, i == 0 ? tape.constant(batch.inputs) : x);
+}
+
+SOMA_INLINE Var Mlp::run_piece(std::size_t i, Tape& tape, const Var& x) const {
+  return layers[i](tape, x, {.activation = i + 1 < layers.size() ? activation : Activation::none});
+}
+
+}  // namespace SOMA_NAMESPACE::models
+// ---- soma/state/impl/state_dict.ipp
+// The functions of state_dict.hpp.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE std::size_t edit_distance(std::string_view a, std::string_view b) {
+  a = a.substr(0, 256);
+  b = b.substr(0, 256);
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = (std::min)({replaced, diagonal + 1, row[j] + 1});
+    }
+  }
+  return row.back();
+}
+
+SOMA_INLINE void StateDict::set(std::string name, Tensor tensor) {
+  if (!tensor.defined())
+    fail(error_id::tensor_undefined, "StateDict::set", soma::quoted(name), "no tensor",
+         "one with elements");
+  const auto place = lower_bound(name);
+  if (place != entries_.end() && place->first == name)
+    fail(error_id::duplicate_name, "StateDict::set", "name", soma::quoted(name), "a new name");
+  // std::vector::insert of pairs would cost every unit more than the rest of this class.
+  std::size_t at = entries_.size();
+  const auto wanted = static_cast<std::size_t>(place - entries_.begin());
+  entries_.push_back({std::move(name), std::move(tensor)});
+  for (; at > wanted; --at) std::swap(entries_[at], entries_[at - 1]);
+}
+
+SOMA_INLINE const Tensor& StateDict::at(std::string_view name) const {
+  const Tensor* tensor = find(name);
+  if (tensor == nullptr)
+    fail(error_id::missing_name, "StateDict::at", "name", soma::quoted(name), near_names(name));
+  return *tensor;
+}
+
+SOMA_INLINE const Tensor* StateDict::find(std::string_view name) const {
+  const auto place = lower_bound(name);
+  return place != entries_.end() && place->first == name ? &place->second : nullptr;
+}
+
+SOMA_INLINE bool StateDict::contains(std::string_view name) const { return find(name) != nullptr; }
+
+SOMA_INLINE bool StateDict::erase(std::string_view name) {
+  const auto place = lower_bound(name);
+  if (place == entries_.end() || place->first != name) return false;
+  entries_.erase(place);
+  return true;
+}
+
+SOMA_INLINE std::size_t StateDict::size() const { return entries_.size(); }
+
+SOMA_INLINE bool StateDict::empty() const { return entries_.empty(); }
+
+SOMA_INLINE std::string StateDict::near_names(std::string_view name) const {
+  if (empty()) return "a name in a dictionary that has none";
+  std::string text = "one of " + std::to_string(size()) + " names, such as ";
+  const Entry* shown[3] = {};
+  for (std::size_t i = 0; i < 3 && i < size(); ++i) {
+    std::size_t least = ~std::size_t{0};
+    for (const Entry& entry : entries_) {
+      const std::size_t distance = soma::edit_distance(name, entry.first);
+      if (distance >= least || &entry == shown[0] || &entry == shown[1]) continue;
+      least = distance;
+      shown[i] = &entry;
+    }
+    text.append(i == 0 ? "" : ", ").append(soma::quoted(shown[i]->first));
+  }
+  return text;
+}
+
+SOMA_INLINE auto StateDict::lower_bound(std::string_view name) const
+    -> std::vector<Entry>::const_iterator {
+  return std::lower_bound(entries_.begin(), entries_.end(), name,
+                          [](const Entry& entry, std::string_view wanted) {
+                            return std::string_view(entry.first) < wanted;
+                          });
+}
+
+SOMA_INLINE std::vector<std::string> copy_into(const StateDict& source, const StateDict& target,
+                                               const CopyIntoOptions& options) {
+  for (const auto& [name, to] : target) {
+    const Tensor* from = source.find(name);
+    if (from == nullptr)
+      fail(error_id::missing_name, "copy_into", "name", soma::quoted(name) + ", which source lacks",
+           source.near_names(name));
+    if (from->shape() != to.shape())
+      fail(error_id::state_shape, "copy_into", soma::quoted(name), from->describe(), to.describe());
+    if (from->dtype() != to.dtype())
+      fail(error_id::state_dtype, "copy_into", soma::quoted(name), from->describe(), to.describe());
+    if (!to.storage().writable())
+      fail(error_id::tensor_read_only, "copy_into", soma::quoted(name),
+           to.describe() + " of constant elements", "a writable tensor");
+  }
+  std::vector<std::string> extra;
+  for (const auto& [name, from] : source)
+    if (!target.contains(name)) extra.push_back(name);
+  if (options.extra_names_are_errors && !extra.empty())
+    fail(error_id::extra_name, "copy_into", "name",
+         soma::quoted(extra.front()) + " (one of " + std::to_string(extra.size()) + " extra)",
+         "a name of the target, " + target.near_names(extra.front()));
+  for (const auto& [name, to] : target) copy(source.at(name), to);
+  return extra;
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/nn/impl/state.ipp
+// The functions of state.hpp.
+
+namespace SOMA_NAMESPACE::nn {
+
+SOMA_INLINE StateDict state_dict(const Parameters& parameters) {
+  StateDict state;
+  for (const Parameter& parameter : parameters) state.set(parameter.name, parameter.value());
+  return state;
+}
+
+SOMA_INLINE std::vector<std::string> load(const Parameters& parameters, const StateDict& state,
+                                          const CopyIntoOptions& options) {
+  return copy_into(state, state_dict(parameters), options);
+}
+
+}  // namespace SOMA_NAMESPACE::nn
+// ---- soma/nn/impl/class_weights.ipp
+// The functions of class_weights.hpp.
+
+namespace SOMA_NAMESPACE::nn {
+
+SOMA_INLINE CrossEntropySetting loss_of(const data::Batch& batch) {
+  return {.reduction = batch.part ? LossReduction::sum : LossReduction::mean};
+}
+
+SOMA_INLINE bool is_ignored(std::int64_t label) {
+  return label == CrossEntropySetting{}.ignore_index;
+}
+
+SOMA_INLINE std::vector<float> balanced_class_weights(std::span<const std::uint64_t> rows) {
+  double all = 0;
+  for (const std::uint64_t count : rows) all += static_cast<double>(count);
+  std::vector<float> weights;
+  for (const std::uint64_t count : rows)
+    weights.push_back(count == 0 ? 0.0f
+                                 : static_cast<float>(all / (static_cast<double>(rows.size()) *
+                                                             static_cast<double>(count))));
+  return weights;
+}
+
+SOMA_INLINE void check_class_weights(std::string_view operation, std::span<const float> weights,
+                                     std::size_t classes) {
+  if (weights.empty()) return;
+  if (weights.size() != classes)
+    fail(error_id::operator_value, operation, "class_weights", std::to_string(weights.size()),
+         "none, or one for each of " + std::to_string(classes) + " classes");
+  bool any = false;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    if (!(weights[i] >= 0) || std::isinf(weights[i]))
+      fail(error_id::operator_value, operation, "class_weights[" + std::to_string(i) + "]",
+           to_text(static_cast<double>(weights[i])), "a finite number from 0");
+    any = any || weights[i] > 0;
+  }
+  if (!any)
+    fail(error_id::operator_value, operation, "class_weights", "all 0", "one above 0 at least");
+}
+
+SOMA_INLINE void describe_class_weights(Record& identity, std::span<const float> weights) {
+  if (weights.empty()) return;
+  std::string all;
+  for (const float weight : weights)
+    all.append(all.empty() ? "" : " ").append(to_text(static_cast<double>(weight)));
+  identity.set("class_weights", all);
+}
+
+SOMA_INLINE double counted_labels(const data::Batch& batch, std::span<const float> weights) {
+  double counted = 0;
+  for (const std::int64_t label : data::class_labels(batch.labels))
+    if (!is_ignored(label))
+      counted +=
+          weights.empty() ? 1 : static_cast<double>(weights[static_cast<std::size_t>(label)]);
+  return counted;
+}
+
+SOMA_INLINE Var class_loss(Tape& tape, const Var& logits, const data::Batch& batch,
+                           std::span<const float> weights) {
+  if (weights.empty())
+    return cross_entropy(tape, logits, tape.constant(batch.labels), loss_of(batch));
+  Context& context = tape.context();
+  std::vector<float> factors;
+  for (const std::int64_t label : data::class_labels(batch.labels))
+    factors.push_back(is_ignored(label) ? 0 : weights[static_cast<std::size_t>(label)]);
+  const Var losses =
+      cross_entropy(tape, logits, tape.constant(batch.labels), {.reduction = LossReduction::none});
+  const Tensor factor = Tensor::from(context, std::span<const float>(factors), losses.shape());
+  const Var total = sum(tape, mul(tape, losses, tape.constant(factor)));
+  if (batch.part) return total;
+  const double weight = counted_labels(batch, weights);
+  const float divisor[] = {weight == 0 ? 1.0f : static_cast<float>(weight)};
+  return div(tape, total,
+             tape.constant(Tensor::from(context, std::span<const float>(divisor), Shape{})));
+}
+
+}  // namespace SOMA_NAMESPACE::nn
+// ---- soma/nn/impl/task.ipp
+// The functions of task.hpp.
+
+namespace SOMA_NAMESPACE::nn {
+
+SOMA_INLINE Pieces Task::pieces() const { return {}; }
+
+SOMA_INLINE auto Task::finish(Tape& /*tape*/, const Var& /*result*/, const data::Batch& /*batch*/)
+    -> Forward {
+  return {};
+}
+
+SOMA_INLINE Owned<metrics::Metrics> Task::metrics() const { return {}; }
+
+SOMA_INLINE double Task::loss_count(const data::Batch& batch) const {
+  return static_cast<double>(batch.inputs.sequences.count());
+}
+
+SOMA_INLINE StateDict Task::state() const { return {}; }
+
+SOMA_INLINE void Task::load_state(const StateDict& state) {
+  if (!state.empty())
+    fail(error_id::extra_name, "Task::load_state", "state", soma::quoted(state.begin()->first),
+         "no entries: this task has no state except its parameters");
+}
+
+SOMA_INLINE void check_labels(std::string_view task, const data::Batch& batch,
+                              std::size_t classes) {
+  if (!batch.labels.defined())
+    fail(error_id::train_label, task, "labels", "not defined", "a class for each sequence");
+  const std::vector<std::int64_t> labels = data::class_labels(batch.labels);
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    if (is_ignored(labels[i]) || (labels[i] >= 0 && static_cast<std::size_t>(labels[i]) < classes))
+      continue;
+    const bool numbered = i < batch.items.size();
+    fail(error_id::train_label, task,
+         "label of sequence " + std::to_string(numbered ? batch.items[i] : i) + " of the " +
+             (numbered ? "data" : "batch"),
+         std::to_string(labels[i]), "0 to " + std::to_string(classes - 1));
+  }
+}
+
+}  // namespace SOMA_NAMESPACE::nn
+// ---- soma/numeric/impl/draw_sequence.ipp
+// The functions of draw_sequence.hpp.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE std::uint32_t DrawSequence::word() {
+  const std::uint64_t index = draw_.index++;
+  if (index / 4 != block_) {
+    block_ = index / 4;
+    words_ = random_block(draw_, block_);
+  }
+  return words_[index % 4];
+}
+
+SOMA_INLINE std::uint32_t DrawSequence::below(std::uint32_t bound) {
+  if (bound == 0) return word();
+  std::uint64_t product = std::uint64_t{word()} * bound;
+  if (static_cast<std::uint32_t>(product) < bound) {
+    const std::uint32_t uneven = (0 - bound) % bound;  // 2^32 modulo bound
+    while (static_cast<std::uint32_t>(product) < uneven) product = std::uint64_t{word()} * bound;
+  }
+  return static_cast<std::uint32_t>(product >> 32);
+}
+
+SOMA_INLINE double DrawSequence::unit() { return static_cast<double>(word()) * 0x1p-32; }
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/numeric/impl/portable_math.ipp
+// The functions of portable_math.hpp.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE double rounded(double value) {
+#if defined(__GNUC__) && defined(__x86_64__)
+  __asm__("" : "+x"(value));
+  return value;
+#elif defined(__GNUC__) && defined(__aarch64__)
+  __asm__("" : "+w"(value));
+  return value;
+#else
+  const volatile double stored = value;
+  return stored;
+#endif
+}
+
+}  // namespace SOMA_NAMESPACE
+
+namespace SOMA_NAMESPACE::detail {
+
+SOMA_INLINE DoublePair normal_pair(double high, double low) {
+  const double sum = high + low;
+  return {sum, low - (sum - high)};
+}
+
+SOMA_INLINE DoublePair multiply(DoublePair a, DoublePair b) {
+  const double high = rounded(a.high * b.high);
+  if (!std::isfinite(high)) return {high, 0};
+  const double low = std::fma(a.high, b.high, -high);
+  return normal_pair(high, std::fma(a.high, b.low, std::fma(a.low, b.high, low)));
+}
+
+SOMA_INLINE double exp_of(DoublePair x) {
+  if (x.high != x.high) return x.high;
+  if (x.high > 710) return std::numeric_limits<double>::infinity();
+  if (x.high < -746) return 0;
+  // x = k ln 2 + r. The first difference is exact: both operands are multiples of 2^-54, and it is
+  // below 1/2.
+  const double k = std::fma(x.high, 0x1.71547652b82fep+0, to_integer) - to_integer;
+  const double first = std::fma(-k, ln_2[0], x.high);
+  const DoublePair r = normal_pair(first, std::fma(-k, ln_2[1], x.low));
+  // 1 + r.high, and the rounding error of this sum.
+  const double sum = 1 + r.high, lost = (1 - sum) + r.high;
+  const double square = rounded(r.high * r.high);
+  const double rest =
+      std::fma(square, polynomial(exp_series, r.high), std::fma(r.high, r.low, r.low));
+  const double value = sum + (lost + rest);
+  // 2^k by halves: one of 2^-1075 or 2^1024 does not exist. Only the second product can round.
+  const auto exponent = static_cast<int>(k), half = exponent / 2;
+  const auto power_of_two = [](int n) {
+    return std::bit_cast<double>(static_cast<std::uint64_t>(n + 1023) << 52);
+  };
+  return rounded(rounded(value * power_of_two(half)) * power_of_two(exponent - half));
+}
+
+SOMA_INLINE DoublePair log_of(double x) {
+  int k = 0;
+  if (x < 0x1p-1022) {
+    x *= 0x1p54;  // exact
+    k = -54;
+  }
+  // x = 2^k m with m from sqrt(1/2) to sqrt(2). Subtracting the bits of sqrt(1/2) carries into the
+  // exponent where the significand is at least sqrt(2).
+  const auto bits = std::bit_cast<std::int64_t>(x);
+  const std::int64_t carried = (bits - 0x3FE6A09E667F3BCD) >> 52;
+  const auto m = std::bit_cast<double>(bits - carried * (std::int64_t{1} << 52));
+  k += static_cast<int>(carried);
+
+  // s = (m - 1) / (m + 1): the numerator is exact, the denominator has a low part.
+  const double numerator = m - 1, denominator = m + 1, low = m - (denominator - 1);
+  const double s = numerator / denominator;
+  const double s_low = std::fma(-s, low, std::fma(-s, denominator, numerator)) / denominator;
+  // s^3 times the series, whose first term needs its low part too.
+  const DoublePair square = multiply({s, s_low}, {s, s_low});
+  const double tail = rounded(square.high * polynomial(atanh_series, square.high));
+  const DoublePair series = normal_pair(0x1.5555555555555p-1, tail + 0x1.5555555555555p-55);
+  const DoublePair third = multiply(multiply({s, s_low}, square), series);
+  const DoublePair ln_m = normal_pair(2 * s, third.high);
+
+  const double high = rounded(k * ln_2[0]);
+  const double high_low = std::fma(k, ln_2[1], std::fma(k, ln_2[0], -high));
+  const DoublePair sum = normal_pair(high, ln_m.high);
+  const double rest = (sum.low + ln_m.low) + (high_low + (2 * s_low + third.low));
+  return normal_pair(sum.high, rest);
+}
+
+SOMA_INLINE double sine_of(double r, double low) {
+  static constexpr std::array<double, 8> series{
+      -1.0 / 6,        1.0 / 120,        -1.0 / 5040,          1.0 / 362880,
+      -1.0 / 39916800, 1.0 / 6227020800, -1.0 / 1307674368000, 1.0 / 355687428096000};
+  const double z = rounded(r * r);
+  const double cube = rounded(z * r);
+  return r + std::fma(cube, polynomial(series, z), std::fma(-0.5 * z, low, low));
+}
+
+SOMA_INLINE double cosine_of(double r, double low) {
+  static constexpr std::array<double, 7> series{
+      1.0 / 24,        -1.0 / 720,         1.0 / 40320,         -1.0 / 3628800,
+      1.0 / 479001600, -1.0 / 87178291200, 1.0 / 20922789888000};
+  const double z = rounded(r * r), z_low = std::fma(r, r, -z);
+  const double sum = std::fma(-0.5, z, 1.0), lost = std::fma(-0.5, z, 1 - sum);
+  const double correction = std::fma(r, low, 0.5 * z_low);
+  return sum + (lost + std::fma(rounded(z * z), polynomial(series, z), -correction));
+}
+
+SOMA_INLINE double sine_of_turned(double x, int quarters) {
+  if (!(std::fabs(x) <= 0x1p20)) return std::numeric_limits<double>::quiet_NaN();
+  const double k = std::fma(x, 0x1.45f306dc9c883p-1, to_integer) - to_integer;
+  // x - k pi / 2. The first difference is exact: both operands are multiples of 2^-53, and it is
+  // below 1 (where k is 0 it is x).
+  const double first = std::fma(-k, half_pi[0], x);
+  const double product = rounded(k * half_pi[1]);
+  const double product_low = std::fma(k, half_pi[2], std::fma(k, half_pi[1], -product));
+  const double r = first - product;
+  const double low = ((first - r) - product) - product_low;
+  const auto turn = (static_cast<std::int64_t>(k) + quarters) & 3;
+  const double value = (turn & 1) != 0 ? cosine_of(r, low) : sine_of(r, low);
+  return rounded((turn & 2) != 0 ? -value : value);
+}
+
+}  // namespace SOMA_NAMESPACE::detail
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE double portable_power(double base, std::uint64_t exponent) {
+  detail::DoublePair result{1, 0}, square{base, 0};
+  for (; exponent != 0; exponent >>= 1) {
+    if ((exponent & 1) != 0) result = detail::multiply(result, square);
+    if (exponent > 1) square = detail::multiply(square, square);
+  }
+  return rounded(result.high);
+}
+
+SOMA_INLINE double portable_cosine(double x) { return detail::sine_of_turned(x, 1); }
+
+SOMA_INLINE double portable_sine(double x) { return x == 0 ? x : detail::sine_of_turned(x, 0); }
+
+SOMA_INLINE double portable_exp(double x) { return detail::exp_of({x, 0}); }
+
+SOMA_INLINE double portable_log(double x) {
+  if (x == 0) return -std::numeric_limits<double>::infinity();
+  if (x < 0) return std::numeric_limits<double>::quiet_NaN();
+  if (!std::isfinite(x)) return x;
+  return rounded(detail::log_of(x).high);
+}
+
+SOMA_INLINE double portable_pow(double base, double exponent) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  if (exponent == 0 || base == 1) return 1;
+  if (base != base || exponent != exponent) return base + exponent;
+  if (base < 0) return std::numeric_limits<double>::quiet_NaN();
+  if (base == 0) return exponent > 0 ? 0 : infinity;
+  if (base == infinity) return exponent > 0 ? infinity : 0;
+  const detail::DoublePair logarithm = detail::log_of(base);
+  const double high = rounded(logarithm.high * exponent);
+  if (!(std::fabs(high) < 1000)) return high > 0 ? infinity : 0;
+  const double low = std::fma(logarithm.high, exponent, -high);
+  return detail::exp_of({high, std::fma(logarithm.low, exponent, low)});
+}
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/autograd/impl/row_blocks.ipp
+// The functions of row_blocks.hpp.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE RowBlock RowBlock::lower() const { return {begin, rows - rows / 2}; }
+
+SOMA_INLINE RowBlock RowBlock::upper() const { return {end() - rows / 2, rows / 2}; }
+
+}  // namespace SOMA_NAMESPACE
+// ---- soma/optim/impl/gradients.ipp
+// The functions of gradients.hpp.
+
+namespace SOMA_NAMESPACE::optim::detail {
+
+SOMA_INLINE SquaredBlocks::SquaredBlocks(Heap& heap, const Parameter& parameter, Tensor values,
+                                         const Gradient& gradient)
+    : values_(std::move(values)), rows_(gradient.rows), pieces_(heap) {
+  const RowShape shape(parameter.var.shape());
+  row_elements_ = shape.elements;
+  first_ = parameter.first_row + gradient.first_row;
+  if (rows_.defined()) numbers_ = rows_.span<std::int64_t>().data();
+  const std::size_t count = row_elements_ == 0 ? 0 : values_.elements() / row_elements_;
+  add_pieces({0, shape.rows}, {0, count});
+}
+
+SOMA_INLINE std::size_t SquaredBlocks::pieces() const { return pieces_.size(); }
+
+SOMA_INLINE void SquaredBlocks::square(const Kernels& kernels, std::size_t index) {
+  Piece& piece = pieces_[index];
+  piece.squares = squares_of(kernels, piece.block, piece.own);
+}
+
+SOMA_INLINE double SquaredBlocks::sum() const {
+  std::array<double, 65> waiting{};  // one block for each level, and one more
+  std::size_t count = 0;
+  for (const Piece& piece : pieces_) {
+    waiting[count++] = piece.squares;
+    for (unsigned i = 0; i < piece.sums; ++i, --count) waiting[count - 2] += waiting[count - 1];
+  }
+  return waiting[0];
+}
+
+SOMA_INLINE std::size_t SquaredBlocks::index_of(std::size_t row, const RowBlock& own) const {
+  if (row <= first_) return own.begin;
+  row -= first_;
+  if (numbers_ == nullptr) return (std::clamp)(row, own.begin, own.end());
+  return static_cast<std::size_t>(
+      std::lower_bound(numbers_ + own.begin, numbers_ + own.end(), static_cast<std::int64_t>(row)) -
+      numbers_);
+}
+
+SOMA_INLINE bool SquaredBlocks::is_leaf(const RowBlock& block, const RowBlock& own) const {
+  return own.rows == 1 || !block.splits(row_elements_);
+}
+
+SOMA_INLINE double SquaredBlocks::squares_of(const Kernels& kernels, const RowBlock& block,
+                                             const RowBlock& own) const {
+  if (is_leaf(block, own)) {
+    const std::size_t row = row_elements_ * size_of(values_.dtype());
+    SumSquaresArgs args{.count = own.rows * row_elements_,
+                        .x = values_.raw() + own.begin * row,
+                        .dtype = values_.dtype()};
+    kernels.reduce.sum_squares(args);
+    return args.result;
+  }
+  const std::size_t middle = index_of(block.upper().begin, own);
+  const RowBlock lower{own.begin, middle - own.begin}, upper{middle, own.end() - middle};
+  if (lower.rows == 0) return squares_of(kernels, block.upper(), upper);
+  if (upper.rows == 0) return squares_of(kernels, block.lower(), lower);
+  const double first = squares_of(kernels, block.lower(), lower);
+  return first + squares_of(kernels, block.upper(), upper);
+}
+
+SOMA_INLINE void SquaredBlocks::add_pieces(const RowBlock& block, const RowBlock& own) {
+  if (own.rows == 0) return;
+  if (is_leaf(block, own) || own.rows * row_elements_ <= elements_of_piece) {
+    pieces_.push_back({block, own, 0, 0});
+    return;
+  }
+  const std::size_t middle = index_of(block.upper().begin, own);
+  add_pieces(block.lower(), {own.begin, middle - own.begin});
+  add_pieces(block.upper(), {middle, own.end() - middle});
+  if (middle != own.begin && middle != own.end()) ++pieces_.back().sums;
+}
+
+}  // namespace SOMA_NAMESPACE::optim::detail
+
+namespace SOMA_NAMESPACE::optim {
+
+SOMA_INLINE double gradient_norm(Context& context, const Parameters& parameters) {
+  return gradient_norm(context, parameters, [](std::span<double>) {});
+}
+
+SOMA_INLINE float clipping_factor(double norm, double limit) {
+  const FloatEnvironment environment;
+  return norm <= limit ? 1.0f : static_cast<float>(limit / (norm + 1e-6));
+}
+
+SOMA_INLINE bool gradients_finite(Context& context, const Parameters& parameters) {
+  for (const Parameter& parameter : parameters)
+    if (const Tensor values = parameter.gradient().values;
+        values.defined() && !context.built_in().all_finite(context, values))
+      return false;
+  return true;
+}
+
+}  // namespace SOMA_NAMESPACE::optim
+// ---- soma/optim/impl/optimizer.ipp
+// The functions of optimizer.hpp.
+
+namespace SOMA_NAMESPACE::optim {
+
+SOMA_INLINE std::vector<Group> decay_groups(const Parameters& parameters, float weight_decay) {
+  return decay_groups(parameters, weight_decay,
+                      [](const Parameter& parameter) { return parameter.decays(); });
+}
+
+}  // namespace SOMA_NAMESPACE::optim
+
+namespace SOMA_NAMESPACE::optim::detail {
+
+SOMA_INLINE Tensor Slot::rows_of(const Tensor& tensor) const {
+  if (whole()) return tensor;
+  // A tensor of rank 0 counts as one row.
+  return (tensor.rank() == 0 ? tensor.reshape(Shape{1}) : tensor).slice(0, first_row, last_row);
+}
+
+SOMA_INLINE void check_setting(bool in_range, std::string_view name, double value,
+                               std::string_view wanted) {
+  if (!in_range) fail(error_id::operator_value, "Optimizer", name, std::to_string(value), wanted);
+}
+
+SOMA_INLINE void check_beta(std::string_view name, double beta) {
+  check_setting(beta >= 0 && beta < 1, name, beta, "0 to below 1");
+}
+
+SOMA_INLINE void check_not_negative(std::string_view name, double value) {
+  check_setting(value >= 0 && std::isfinite(value), name, value, "a finite number, at least 0");
+}
+
+SOMA_INLINE void check_finite(std::string_view name, double value) {
+  check_setting(std::isfinite(value), name, value, "a finite number");
+}
+
+SOMA_INLINE void check_new(const std::vector<Slot>& before, const Parameter& parameter) {
+  for (const Slot& slot : before) {
+    const Parameter& other = slot.parameter;
+    if (other.var.is(parameter.var) && parameter.first_row < other.last_row &&
+        other.first_row < parameter.last_row)
+      fail(error_id::operator_value, "Optimizer", soma::quoted(parameter.name),
+           "of the variable of " + soma::quoted(other.name), "each variable once");
+  }
+}
+
+SOMA_INLINE std::vector<Slot> make_slots(const std::vector<Group>& groups) {
+  std::vector<Slot> made;
+  for (const Group& group : groups) {
+    check_not_negative("weight_decay", static_cast<double>(group.weight_decay));
+    check_finite("rate_factor", static_cast<double>(group.rate_factor));
+    for (const Parameter& parameter : group.parameters) {
+      if (!parameter.var.defined())
+        fail(error_id::tensor_undefined, "Optimizer", soma::quoted(parameter.name),
+             "a variable that is not defined", "a parameter");
+      check_new(made, parameter);
+      made.push_back({parameter, group.weight_decay, group.rate_factor,
+                      stream_id(parameter.name, "optimizer")});
+    }
+  }
+  return made;
+}
+
+SOMA_INLINE void check_step(const Step& step) { check_not_negative("rate", step.rate); }
+
+SOMA_INLINE void ensure_state(Context& context, Tensor& state, const Slot& slot, DType dtype) {
+  if (!state.defined())
+    state = Tensor::zeros(context, slot.rows_of(slot.parameter.value()).shape(), dtype);
+}
+
+}  // namespace SOMA_NAMESPACE::optim::detail
+
+namespace SOMA_NAMESPACE::optim {
+
+SOMA_INLINE void Optimizer::keep_mapping(const Record& described) {
+  if (!chosen_)
+    mapping_ = described.contains(mapping_entry) ? DrawMapping::ars : DrawMapping::philox;
+}
+
+SOMA_INLINE StateDict Optimizer::state() const {
+  StateDict state;
+  for (const detail::Slot& slot : slots_) {
+    if (slot.steps == 0) continue;
+    const std::string& name = slot.parameter.name;
+    state.set(name + ".steps", Tensor::scalar(context_, static_cast<std::int64_t>(slot.steps)));
+    if (slot.first.defined()) state.set(name + ".first_moment", slot.first);
+    if (slot.second.defined()) state.set(name + ".second_moment", slot.second);
+  }
+  return state;
+}
+
+SOMA_INLINE void Optimizer::load_state(const StateDict& state) {
+  constexpr std::string_view moments[] = {".first_moment", ".second_moment"};
+  std::vector<std::string> used;
+  std::vector<detail::Slot> loaded = slots_;
+  for (detail::Slot& slot : loaded) {
+    const std::string& name = slot.parameter.name;
+    slot.steps = 0;
+    slot.live = slot.first = slot.second = Tensor();
+    const auto is_named = [&](std::string_view end) {
+      return state.find(std::string(name).append(end)) != nullptr;
+    };
+    if (!is_named(".steps") && !is_named(moments[0]) && !is_named(moments[1])) continue;
+    slot.steps = steps_of(entry(state, name + ".steps", used), name);
+    for (std::size_t i = 0; i < moments_of(slot); ++i)
+      (i == 0 ? slot.first : slot.second) =
+          copy_moment(entry(state, std::string(name).append(moments[i]), used),
+                      std::string(name).append(moments[i]), slot, i);
+  }
+  for (const auto& [name, tensor] : state)
+    if (std::find(used.begin(), used.end(), name) == used.end())
+      fail(error_id::extra_name, "Optimizer::load_state", "state", soma::quoted(name),
+           "the names of this optimizer's states");
+  slots_ = std::move(loaded);
+}
+
+SOMA_INLINE Optimizer::Optimizer(Context& context, const std::vector<Group>& groups,
+                                 const StepStorage& storage)
+    : context_(context), slots_(detail::make_slots(groups)), state_dtype_(storage.state) {
+  if (slots_.empty())
+    fail(error_id::operator_value, "Optimizer", "parameters", "none", "at least one");
+  check_random_bits("Optimizer", "weight_rounding.random_bits", storage.weight_rounding);
+  check_random_bits("Optimizer", "state_rounding.random_bits", storage.state_rounding);
+  for (const Rounding& rounding : {storage.weight_rounding, storage.state_rounding}) {
+    if (rounding.mode != RoundingMode::stochastic || rounding.draws == DrawMapping::automatic)
+      continue;
+    if (chosen_ && mapping_ != rounding.draws)
+      fail(error_id::operator_value, "Optimizer", "state_rounding.draws", to_string(rounding.draws),
+           std::string(to_string(mapping_)) + ", as weight_rounding has");
+    mapping_ = rounding.draws;
+    chosen_ = true;
+  }
+}
+
+SOMA_INLINE std::size_t Optimizer::moments_of(const detail::Slot&) const { return moments(); }
+
+SOMA_INLINE Shape Optimizer::moment_shape(const detail::Slot& slot, std::size_t) const {
+  return slot.parameter.value().shape();
+}
+
+SOMA_INLINE void Optimizer::check_gradients() const {
+  for (const detail::Slot& slot : slots_)
+    if (slot.parameter.gradient().defined()) return;
+  fail(error_id::operator_value, "Optimizer::step", "gradients",
+       "none in " + std::to_string(slots_.size()) + " parameters",
+       "at least one: backward comes before a step, clear_gradients after it");
+}
+
+SOMA_INLINE void Optimizer::describe_storage(Record& record, const StepStorage& storage) const {
+  record.set("optimizer.state", to_string(storage.state));
+  record.set("optimizer.state_rounding", to_string(storage.state_rounding.mode));
+  record.set("optimizer.weight_rounding", to_string(storage.weight_rounding.mode));
+  record.set("optimizer.seed", storage.seed);
+  // Runs with the first mapping record nothing, as before there was a second one.
+  for (const Rounding& rounding : {storage.weight_rounding, storage.state_rounding})
+    if (rounding.mode == RoundingMode::stochastic && mapping_ == DrawMapping::ars)
+      record.set(mapping_entry, to_string(mapping_));
+}
+
+SOMA_INLINE Rounding Optimizer::drawn(Rounding rounding) const {
+  if (rounding.mode == RoundingMode::stochastic) rounding.draws = mapping_;
+  return rounding;
+}
+
+SOMA_INLINE void Optimizer::describe_groups(Record& record) const {
+  std::string decays, rates;
+  for (const detail::Slot& slot : slots_) {
+    const std::string decay = to_text(static_cast<double>(slot.weight_decay));
+    const std::string rate = to_text(static_cast<double>(slot.rate_factor));
+    if (decays.find(decay) == decays.npos) decays.append(decays.empty() ? "" : " ").append(decay);
+    if (rates.find(rate) == rates.npos) rates.append(rates.empty() ? "" : " ").append(rate);
+  }
+  record.set("optimizer.weight_decay", decays);
+  record.set("optimizer.rate_factor", rates);
+}
+
+SOMA_INLINE void Optimizer::check(const std::string& name, const Tensor& given, const Shape& shape,
+                                  DType dtype) {
+  if (given.shape() != shape)
+    fail(error_id::state_shape, "Optimizer::load_state", soma::quoted(name), given.describe(),
+         to_string(shape));
+  if (given.dtype() != dtype)
+    fail(error_id::state_dtype, "Optimizer::load_state", soma::quoted(name), given.describe(),
+         to_string(dtype));
+}
+
+SOMA_INLINE const Tensor& Optimizer::entry(const StateDict& state, std::string name,
+                                           std::vector<std::string>& used) {
+  const Tensor* found = state.find(name);
+  if (found == nullptr)
+    fail(error_id::missing_name, "Optimizer::load_state", soma::quoted(name), "not there",
+         "an entry beside the others of its parameter");
+  used.push_back(std::move(name));
+  return *found;
+}
+
+SOMA_INLINE std::uint64_t Optimizer::steps_of(const Tensor& steps, const std::string& parameter) {
+  const std::string name = parameter + ".steps";
+  check(name, steps, Shape{}, DType::int64);
+  const std::int64_t number = *steps.data<std::int64_t>();
+  if (number < 1)
+    fail(error_id::operator_value, "Optimizer::load_state", soma::quoted(name),
+         std::to_string(number), "at least 1");
+  return static_cast<std::uint64_t>(number);
+}
+
+SOMA_INLINE Tensor Optimizer::copy_moment(const Tensor& saved, const std::string& name,
+                                          const detail::Slot& slot, std::size_t moment) const {
+  const Shape shape = moment_shape(slot, moment);
+  // A scalar comes back as one row if ranks shared it (Slot::rows_of).
+  const bool as_row = shape.rank() == 0 && saved.shape() == Shape{1};
+  const Tensor whole = as_row ? saved.reshape(shape) : saved;
+  check(name, whole, shape, state_dtype_);
+  return clone(context_, slot.rows_of(whole));
+}
+
+}  // namespace SOMA_NAMESPACE::optim
+// ---- soma/optim/impl/adamw.ipp
+// The functions of adamw.hpp.
+
+namespace SOMA_NAMESPACE::optim::detail {
+
+SOMA_INLINE Tensor live_rows(Context& context, const Tensor& first, const Tensor& second) {
+  const std::size_t rows = first.size(0);
+  const Tensor live = Tensor::zeros(context, Shape{rows}, DType::uint8);
+  auto* marks = live.mutable_data<std::uint8_t>();
+  for (const Tensor& moment : {first, second}) {
+    const std::size_t bytes = rows == 0 ? 0 : moment.bytes() / rows;
+    if (bytes == 0) continue;
+    soma::detail::for_ranges(context, rows, bytes / 4, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t row = begin; row < end; ++row) {
+        const std::byte* at = moment.raw() + row * bytes;
+        // All bytes equal the first byte, and the first byte is zero.
+        if (at[0] != std::byte{0} || std::memcmp(at, at + 1, bytes - 1) != 0) marks[row] = 1;
+      }
+    });
+  }
+  return live;
+}
+
+SOMA_INLINE AdamSetting adam_setting(const Slot& slot, const Step& step,
+                                     const AdamWOptions& options) {
+  const double rate = step.rate * static_cast<double>(slot.rate_factor);
+  const double correction1 = 1 - portable_power(options.beta1, slot.steps + 1);
+  const double correction2 = 1 - portable_power(options.beta2, slot.steps + 1);
+  return {.beta1 = static_cast<float>(options.beta1),
+          .beta2 = static_cast<float>(options.beta2),
+          .epsilon = static_cast<float>(options.epsilon),
+          .one_minus_beta1 = static_cast<float>(1 - options.beta1),
+          .one_minus_beta2 = static_cast<float>(1 - options.beta2),
+          .step_size = static_cast<float>(rate / correction1),
+          .inverse_root_correction2 = static_cast<float>(1 / std::sqrt(correction2)),
+          .gradient_factor = step.gradient_factor,
+          .first_row = slot.first_row,
+          .seed = options.storage.seed,
+          .stream = slot.stream,
+          .step = static_cast<std::uint32_t>(slot.steps)};
+}
+
+}  // namespace SOMA_NAMESPACE::optim::detail
+
+namespace SOMA_NAMESPACE::optim {
+
+SOMA_INLINE AdamW::AdamW(Context& context, const std::vector<Group>& groups,
+                         const AdamWOptions& options)
+    : Optimizer(context, groups, options.storage), options_(options) {
+  detail::check_beta("beta1", options.beta1);
+  detail::check_beta("beta2", options.beta2);
+  detail::check_not_negative("epsilon", options.epsilon);
+}
+
+SOMA_INLINE AdamW::AdamW(Context& context, Parameters parameters, float weight_decay,
+                         const AdamWOptions& options)
+    : AdamW(context,
+            std::vector<Group>{{.parameters = std::move(parameters), .weight_decay = weight_decay}},
+            options) {}
+
+SOMA_INLINE void AdamW::describe(Record& record) const {
+  record.set("optimizer", "adamw");
+  record.set("optimizer.beta1", options_.beta1);
+  record.set("optimizer.beta2", options_.beta2);
+  record.set("optimizer.epsilon", options_.epsilon);
+  describe_groups(record);
+  describe_storage(record, options_.storage);
+}
+
+SOMA_INLINE void AdamW::step(const Step& step) {
+  detail::check_step(step);
+  check_gradients();
+  const FloatEnvironment environment;
+  for (detail::Slot& slot : slots_) {
+    const Gradient gradient = slot.parameter.gradient();
+    if (!gradient.defined()) continue;
+    const Tensor weight = slot.rows_of(slot.parameter.value());
+    detail::ensure_state(context_, slot.first, slot, options_.storage.state);
+    detail::ensure_state(context_, slot.second, slot, options_.storage.state);
+    const double rate = step.rate * static_cast<double>(slot.rate_factor);
+    AdamSetting setting = detail::adam_setting(slot, step, options_);
+    setting.weight = drawn(options_.storage.weight_rounding);
+    setting.state = drawn(options_.storage.state_rounding);
+    setting.decay_factor =
+        static_cast<float>(std::fma(-rate, static_cast<double>(slot.weight_decay), 1.0));
+    mark_live(slot, gradient);
+    if (weight.elements() != 0)
+      run(context_, *context_.built_in().adam_step, setting,
+          {weight, gradient.values, gradient.rows, slot.first, slot.second, slot.live});
+    ++slot.steps;
+  }
+}
+
+SOMA_INLINE void AdamW::mark_live(detail::Slot& slot, const Gradient& gradient) {
+  if (!gradient.sparse()) {
+    slot.live = Tensor();
+    return;
+  }
+  if (!slot.live.defined()) slot.live = detail::live_rows(context_, slot.first, slot.second);
+  const std::span<std::uint8_t> marks = slot.live.mutable_span<std::uint8_t>();
+  for (const std::int64_t row : gradient.rows.span<std::int64_t>())
+    if (row >= 0 && static_cast<std::uint64_t>(row) < marks.size())  // the step refuses other row
+                                                                     // numbers
+      marks[static_cast<std::size_t>(row)] = 1;
+}
+
+}  // namespace SOMA_NAMESPACE::optim
+// ---- soma/optim/impl/lamb.ipp
+// The functions of lamb.hpp.
+
+namespace SOMA_NAMESPACE::optim {
+
+SOMA_INLINE Lamb::Lamb(Context& context, const std::vector<Group>& groups,
+                       const LambOptions& options)
+    : Optimizer(context, groups, options.storage), options_(options) {
+  detail::check_beta("beta1", options.beta1);
+  detail::check_beta("beta2", options.beta2);
+  detail::check_not_negative("epsilon", options.epsilon);
+}
+
+SOMA_INLINE void Lamb::describe(Record& record) const {
+  record.set("optimizer", "lamb");
+  record.set("optimizer.beta1", options_.beta1);
+  record.set("optimizer.beta2", options_.beta2);
+  record.set("optimizer.epsilon", options_.epsilon);
+  describe_groups(record);
+  describe_storage(record, options_.storage);
+}
+
+SOMA_INLINE void Lamb::step(const Step& step) {
+  detail::check_step(step);
+  check_gradients();
+  const FloatEnvironment environment;
+  for (detail::Slot& slot : slots_) {
+    const Gradient gradient = slot.parameter.gradient();
+    if (!gradient.defined()) continue;
+    detail::ensure_state(context_, slot.first, slot, options_.storage.state);
+    detail::ensure_state(context_, slot.second, slot, options_.storage.state);
+    const double correction1 = 1 - portable_power(options_.beta1, slot.steps + 1);
+    const double correction2 = 1 - portable_power(options_.beta2, slot.steps + 1);
+    const LambSetting setting{
+        .rate = static_cast<float>(step.rate * static_cast<double>(slot.rate_factor)),
+        .beta1 = static_cast<float>(options_.beta1),
+        .beta2 = static_cast<float>(options_.beta2),
+        .epsilon = static_cast<float>(options_.epsilon),
+        .weight_decay = slot.weight_decay,
+        .one_minus_beta1 = static_cast<float>(1 - options_.beta1),
+        .one_minus_beta2 = static_cast<float>(1 - options_.beta2),
+        .inverse_correction1 = static_cast<float>(1 / correction1),
+        .inverse_root_correction2 = static_cast<float>(1 / std::sqrt(correction2)),
+        .gradient_factor = step.gradient_factor,
+        .weight = drawn(options_.storage.weight_rounding),
+        .state = drawn(options_.storage.state_rounding),
+        .seed = options_.storage.seed,
+        .stream = slot.stream,
+        .step = static_cast<std::uint32_t>(slot.steps)};
+    run(context_, *context_.built_in().lamb_step, setting,
+        {slot.parameter.value(), gradient.values, gradient.rows, slot.first, slot.second});
+    ++slot.steps;
+  }
+}
+
+}  // namespace SOMA_NAMESPACE::optim
+// ---- soma/optim/impl/loss_scaler.ipp
+// The functions of loss_scaler.hpp.
+
+namespace SOMA_NAMESPACE::optim {
+
+SOMA_INLINE void LossScaler::restore(float scale, std::uint64_t good_steps) {
+  scale_ = scale;
+  good_steps_ = static_cast<std::uint32_t>(good_steps);
+}
+
+SOMA_INLINE bool LossScaler::update(bool finite) {
+  if (!finite) {
+    scale_ = scale_ / 2 < options_.smallest ? options_.smallest : scale_ / 2;
+    good_steps_ = 0;
+    return false;
+  }
+  if (++good_steps_ >= options_.growth_interval) {  // a resumed run may have a larger count
+    scale_ = scale_ * 2 > options_.largest ? options_.largest : scale_ * 2;
+    good_steps_ = 0;
+  }
+  return true;
+}
+
+}  // namespace SOMA_NAMESPACE::optim
+// ---- soma/optim/impl/schedule.ipp
+// The functions of schedule.hpp.
+
+namespace SOMA_NAMESPACE::optim {
+
+SOMA_INLINE void Schedule::check() const {
+  if (depends_on_steps() && steps <= warmup)
+    fail(error_id::operator_value, "Schedule", "steps", std::to_string(steps),
+         "more than the warm-up, " + std::to_string(warmup));
+  check_settings();
+}
+
+SOMA_INLINE void Schedule::check_settings() const {
+  const auto demand = [](bool in_range, std::string_view name, double given,
+                         std::string_view wanted) {
+    if (!in_range) fail(error_id::operator_value, "Schedule", name, std::to_string(given), wanted);
+  };
+  if (!rate) fail(error_id::operator_value, "Schedule", "rate", "none", "the learning rate");
+  demand(*rate >= 0 && std::isfinite(*rate), "rate", *rate, "a finite number from 0");
+  demand(final_ratio >= 0 && final_ratio <= 1, "final_ratio", final_ratio, "0 to 1");
+  demand(factor > 0 && factor <= 1, "factor", factor, "above 0, up to 1");
+  demand(every != 0, "every", 0, "at least 1");
+  demand(patience != 0, "patience", 0, "at least 1");
+}
+
+SOMA_INLINE double Schedule::operator()(std::uint64_t step, std::uint64_t reductions) const {
+  check();
+  if (step < warmup) return *rate * (static_cast<double>(step + 1) / static_cast<double>(warmup));
+  const std::uint64_t since = step - warmup;
+  switch (decay) {
+    case Decay::constant:
+      return *rate;
+    case Decay::linear:
+    case Decay::cosine:
+      break;
+    case Decay::step:
+      return rounded(*rate * portable_power(factor, since / every));
+    case Decay::exponential:
+      // Whole periods use multiplication, so that the rate at the end of a period is exact.
+      return rounded(*rate * rounded(portable_power(factor, since / every) *
+                                     portable_pow(factor, static_cast<double>(since % every) /
+                                                              static_cast<double>(every))));
+    case Decay::plateau: {
+      const double share = portable_power(factor, reductions);
+      return rounded(*rate * (share > final_ratio ? share : final_ratio));
+    }
+  }
+  const std::uint64_t at = step < steps ? step : steps;
+  const double progress = static_cast<double>(at - warmup) / static_cast<double>(steps - warmup);
+  const double share = decay == Decay::linear
+                           ? 1 - progress
+                           : (1 + portable_cosine(progress * 3.14159265358979323846)) / 2;
+  return rounded(*rate * std::fma(1 - final_ratio, share, final_ratio));
+}
+
+SOMA_INLINE void Plateau::add(double value, std::uint64_t patience) {
+  if (known ? value > best : !std::isnan(value)) {
+    best = value;
+    known = true;
+    worse = 0;
+  } else if (!known || value != best) {
+    if (++worse < patience) return;
+    worse = 0;
+    ++reductions;
+  }
+}
+
+}  // namespace SOMA_NAMESPACE::optim
+// ---- soma/optim/impl/sgd.ipp
+// The functions of sgd.hpp.
+
+namespace SOMA_NAMESPACE::optim {
+
+SOMA_INLINE Sgd::Sgd(Context& context, const std::vector<Group>& groups, const SgdOptions& options)
+    : Optimizer(context, groups, options.storage), options_(options) {
+  detail::check_not_negative("momentum", static_cast<double>(options.momentum));
+  detail::check_finite("dampening", static_cast<double>(options.dampening));
+}
+
+SOMA_INLINE void Sgd::describe(Record& record) const {
+  record.set("optimizer", "sgd");
+  record.set("optimizer.momentum", static_cast<double>(options_.momentum));
+  record.set("optimizer.dampening", static_cast<double>(options_.dampening));
+  record.set("optimizer.nesterov", options_.nesterov);
+  describe_groups(record);
+  describe_storage(record, options_.storage);
+}
+
+SOMA_INLINE void Sgd::step(const Step& step) {
+  detail::check_step(step);
+  check_gradients();
+  for (detail::Slot& slot : slots_) {
+    const Gradient gradient = slot.parameter.gradient();
+    if (!gradient.defined()) continue;
+    const Tensor weight = slot.rows_of(slot.parameter.value());
+    if (options_.momentum != 0)
+      detail::ensure_state(context_, slot.first, slot, options_.storage.state);
+    const SgdSetting setting{
+        .rate = static_cast<float>(step.rate * static_cast<double>(slot.rate_factor)),
+        .momentum = options_.momentum,
+        .dampening = options_.dampening,
+        .weight_decay = slot.weight_decay,
+        .gradient_factor = step.gradient_factor,
+        .nesterov = options_.nesterov,
+        .first_step = slot.steps == 0,
+        .first_row = slot.first_row,
+        .weight = drawn(options_.storage.weight_rounding),
+        .state = drawn(options_.storage.state_rounding),
+        .seed = options_.storage.seed,
+        .stream = slot.stream,
+        .step = static_cast<std::uint32_t>(slot.steps)};
+    if (weight.elements() != 0)
+      run(context_, *context_.built_in().sgd_step, setting,
+          {weight, gradient.values, gradient.rows, slot.first});
+    ++slot.steps;
+  }
+}
+
+}  // namespace SOMA_NAMESPACE::optim
+// ---- soma/state/impl/operators.ipp
+// The functions of operators.hpp.
+
+namespace SOMA_NAMESPACE {
+
+SOMA_INLINE void set_operators(Record& record, Context& context) {
   std::string names;
   for (const Operator* op : context.operators().all())
     if (op->registration != nullptr && op->registration->used.load(std::memory_order_relaxed))
@@ -12137,8 +14195,7 @@ inline void set_operators(Record& record, Context& context) {
   if (!names.empty()) record.set("operators", names);
 }
 
-// Error checkpoint.operator: the context lacks an operator that the record names.
-inline void check_operators(const Record& record, Context& context) {
+SOMA_INLINE void check_operators(const Record& record, Context& context) {
   if (!record.contains("operators")) return;
   for (std::string_view rest = record.text("operators"); !rest.empty();) {
     const std::string_view name = rest.substr(0, rest.find(' '));
@@ -12150,5 +14207,6 @@ inline void check_operators(const Record& record, Context& context) {
   }
 }
 
-}  // namespace soma
+}  // namespace SOMA_NAMESPACE
+#endif  // not SOMA_DISPATCH
 #endif  // SOMA_SINGLE_API
