@@ -19,6 +19,7 @@ esac
 project "$here" dispatch "-DSOMA_SOURCE=$SOMA_SOURCE" -DWITH_DISPATCH=ON -DCMAKE_UNITY_BUILD=ON -DBUILD_SHARED_LIBS=ON \
   "-DSOMA_TARGETS=$quick_targets" "-DCMAKE_CXX_FLAGS=$quick_flags"
 [ -n "$(find dispatch -name 'libsoma_dispatch.so' -print -quit)" ] || fail "BUILD_SHARED_LIBS made no shared library"
+run dispatch/hidden
 # What CMake asks of the compiler for another instruction set, shown by one unit.
 if [ -n "${only[*]}" ]; then
   run "${configure[@]}" -B avx2 -DWITH_DISPATCH=ON -DCMAKE_EXPORT_COMPILE_COMMANDS=ON "${only[@]}" >avx2.log

@@ -98,14 +98,6 @@ refused v[0-9_]*_header main.o learn_library.o "${with_library[@]}"
 refused 'v[0-9]*_[0-9]*::Context' main_library.o learn.o "${with_library[@]}"
 refused v[0-9_]*_header main_whole.o labels_api.o learn_library.o "${with_library[@]}"
 
-# A host with containers for debugging, whose layout the library does not have.
-object main_debug.o main.cpp -DSOMA_DISPATCH=1 -D_GLIBCXX_DEBUG soma/soma.hpp
-if nm --demangle main_debug.o | grep debug_containers >names.txt; then
-  refused _debug_containers::make_context main_debug.o "${with_library[@]}"
-else
-  echo "left out: containers for debugging (another standard library)"
-fi
-
 # A header-only program takes nothing from the compiled halves that its component links.
 halves=("$SOMA_BUILD"/libsoma_{models,text,io}.a)
 if [ -f "${halves[0]}" ] && echo '#include <soma/models.hpp>' | "$CXX" -std=c++20 -I "$include" -E -x c++ - >/dev/null 2>&1; then
