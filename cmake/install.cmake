@@ -56,8 +56,9 @@ function(soma_install_pkg_config component soma_pc_description soma_pc_cflags so
   if(SOMA_BUILD_DISPATCH AND TARGET soma_${component}_compiled)
     set(soma_pc_folder "${CMAKE_INSTALL_LIBDIR}")
     set(soma_pc_variables "libdir=\${pcfiledir}/..\n")
-    # A component may stand behind soma-dispatch in a command, and needs its symbols.
+    # A component may stand behind soma-dispatch in a command, and needs its symbols, which need libhwy's (soma).
     set(soma_pc_libs " -L\${libdir} -lsoma_${component} -lsoma_dispatch")
+    string(PREPEND soma_pc_requires "soma = ${PROJECT_VERSION}, ")
   endif()
   configure_file(cmake/soma-component.pc.in soma-${component}.pc @ONLY)
   install(FILES "${PROJECT_BINARY_DIR}/soma-${component}.pc" DESTINATION "${soma_pc_folder}/pkgconfig")

@@ -115,7 +115,7 @@ function(soma_links_dispatch folder result)
   foreach(target IN LISTS targets)
     foreach(property LINK_LIBRARIES INTERFACE_LINK_LIBRARIES)
       get_target_property(libraries ${target} ${property})
-      if("soma::dispatch" IN_LIST libraries)
+      if(libraries MATCHES "soma::dispatch")  # in a generator expression, too
         set(${result} TRUE PARENT_SCOPE)
         return()
       endif()

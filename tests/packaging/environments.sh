@@ -30,7 +30,7 @@ attempt() {
       failed=yes
       ;;
   esac
-  results+=("$(printf '%-18s %-24s %s' "$way" "$environment" "$cell")")
+  results+=("$(printf '%-24s %-24s %s' "$way" "$environment" "$cell")")
   printf '%s\n' "${results[-1]}" >&2
 }
 
@@ -70,8 +70,9 @@ install_soma() {
     "${targets[@]}" && "$cmake" --build "$work/build" --parallel 2 && "$cmake" --install "$work/build"
 }
 
-by_test() { # <name>: a test of this folder with this compiler
-  SOMA_SOURCE=$source SOMA_BUILD=$work SOMA_WORK=$work/test CMAKE=$(command -v "$cmake") bash "$source/tests/packaging/$1/run.sh"
+by_test() { # <name> <arguments>...: a test of this folder with this compiler
+  SOMA_SOURCE=$source SOMA_BUILD=${build:-$work} SOMA_WORK=$work/test CMAKE=$(command -v "$cmake") \
+    bash "$source/tests/packaging/$1/run.sh" "${@:2}"
 }
 
 conan_with_its_compiler() {
@@ -86,11 +87,19 @@ for CXX in g++ clang++; do
   prefix=$work/installed
   rm -rf "$prefix" "$work/build"
   if ! command -v "$CXX" >/dev/null; then
-    results+=("$(printf '%-18s %-24s %s' 'all ways' "$CXX" 'skipped: not installed')")
+    results+=("$(printf '%-24s %-24s %s' 'all ways' "$CXX" 'skipped: not installed')")
     continue
   fi
   version=$("$CXX" -dumpfullversion -dumpversion | cut -d. -f1)
   attempt "install" "$CXX $version" install_soma
+  # Programs with other flags than the library, and units that use soma in different ways.
+  build=$work/build
+  for part in hidden no_exceptions address_sanitizer debug_containers; do
+    attempt "host: ${part//_/ }" "$CXX $version C++20" by_test hosts "$part"
+  done
+  attempt "front headers" "$CXX $version C++20" by_test front_headers
+  attempt "several units" "$CXX $version C++20" by_test ways
+  build=''
   for standard in 20 23; do
     name="$CXX $version C++$standard"
     # A compiler's older name of C++23.
@@ -137,6 +146,6 @@ aarch64_consumer() {
 attempt "include path" "aarch64 g++ C++20" aarch64_consumer
 attempt "classifier" "aarch64 g++ C++20" bash "$source/tests/portability/aarch64_classifier.sh" "$work/aarch64_classifier"
 
-printf '\n%-18s %-24s %s\n' way environment result
+printf '\n%-24s %-24s %s\n' way environment result
 printf '%s\n' "${results[@]}"
 [ -z "$failed" ]

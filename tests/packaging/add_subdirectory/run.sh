@@ -19,6 +19,7 @@ esac
 project "$here" dispatch "-DSOMA_SOURCE=$SOMA_SOURCE" -DWITH_DISPATCH=ON -DCMAKE_UNITY_BUILD=ON -DBUILD_SHARED_LIBS=ON \
   "-DSOMA_TARGETS=$quick_targets" "-DCMAKE_CXX_FLAGS=$quick_flags"
 [ -n "$(find dispatch -name 'libsoma_dispatch.so' -print -quit)" ] || fail "BUILD_SHARED_LIBS made no shared library"
+run dispatch/hidden
 # What CMake asks of the compiler for another instruction set, shown by one unit.
 if [ -n "${only[*]}" ]; then
   run "${configure[@]}" -B avx2 -DWITH_DISPATCH=ON -DCMAKE_EXPORT_COMPILE_COMMANDS=ON "${only[@]}" >avx2.log
@@ -27,11 +28,23 @@ if [ -n "${only[*]}" ]; then
   mkdir -p avx2/$(dirname "$(sed 's|.* -o \([^ ]*\) .*|\1|' <<<"$command")")
   (cd avx2 && bash -ec "$command")
   nm -C "$(find avx2 -name 'random.cpp.o' -print -quit)" >names.txt
-  grep -q 'soma::N_AVX2::' names.txt || fail "SOMA_TARGETS=AVX2: no kernels for AVX2"
-  if grep -m 3 -E 'soma::N_(AVX3|SSE4)' names.txt; then
+  grep -q 'soma::v[0-9_]*::N_AVX2::' names.txt || fail "SOMA_TARGETS=AVX2: no kernels for AVX2"
+  if grep -m 3 -E 'soma::v[0-9_]*::N_(AVX3|SSE4)' names.txt; then
     fail "SOMA_TARGETS=AVX2: kernels for other instruction sets"
   fi
 fi
+
+# What would be built for a program with a component: header-only, nothing of the library; with soma::dispatch, which it names
+# in a generator expression, the compiled halves.
+for dispatch in OFF ON; do
+  run "${configure[@]}" -B components "-DWITH_DISPATCH=$dispatch" -DWITH_COMPONENTS=ON >components.log
+  if grep -q "soma::models is not there" components.log; then break; fi
+  { sed -n '/^build components:/p' components/build.ninja || cat components/CMakeFiles/components.dir/link.txt; } >commands.txt 2>link.log
+  grep -q 'files\.cpp' commands.txt || fail "the commands of a build are not understood"
+  halves=$(grep -o 'libsoma_[a-z]*\.a' commands.txt | sort -u | xargs)
+  case $dispatch in OFF) wanted='' ;; *) wanted='libsoma_dispatch.a libsoma_io.a libsoma_models.a libsoma_text.a' ;; esac
+  [ "$halves" = "$wanted" ] || fail "soma::models with dispatch $dispatch builds '$halves', not '$wanted'"
+done
 
 # A component that is not there says what it needs.
 mkdir choosy

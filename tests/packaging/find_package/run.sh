@@ -31,7 +31,11 @@ if [ -f moved/share/cmake/soma/soma-tensorboard-targets.cmake ]; then at tensorb
 if [ -f moved/share/cmake/soma/soma-images-targets.cmake ]; then at images -DCOMPONENTS=images; fi
 if [ -f moved/share/cmake/soma/soma-mpi-targets.cmake ]; then at mpi -DCOMPONENTS=mpi; fi
 if [ -f moved/share/cmake/soma/soma-text-targets.cmake ]; then at text -DCOMPONENTS=text; fi
-if [ -f moved/share/cmake/soma/soma-models-targets.cmake ]; then at models -DCOMPONENTS=models; fi
+if [ -f moved/share/cmake/soma/soma-models-targets.cmake ]; then
+  at models -DCOMPONENTS=models
+  # The compiled halves, which a consumer that links soma::dispatch needs.
+  if [ -n "$(find moved -name 'libsoma_models*' -print -quit)" ]; then at compiled "-DCOMPONENTS=models;dispatch"; fi
+fi
 
 # shellcheck source=tests/packaging/custom_operators/operators.sh
 source "$SOMA_SOURCE/tests/packaging/custom_operators/operators.sh"

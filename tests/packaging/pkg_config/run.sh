@@ -17,9 +17,15 @@ if pkg-config --exists soma-dispatch; then
 fi
 if pkg-config --exists soma-dispatch && pkg-config --print-errors --exists soma-models; then
   # shellcheck disable=SC2046
-  program with_files "$consumer/main.cpp" "$here"/../find_package/{io,text}.cpp -- -std=gnu++20 \
-    $(pkg-config --cflags --libs soma-dispatch soma-io soma-text)
+  program with_files "$consumer/main.cpp" "$here"/../find_package/{io,text,models}.cpp -- -std=gnu++20 \
+    $(pkg-config --cflags --libs soma-dispatch soma-models)
   run ./with_files
+  # In the other order, and without the library's way: nothing of the compiled halves is taken.
+  # shellcheck disable=SC2046
+  run "$CXX" with_files.{main,io,text,models}.o $(pkg-config --libs soma-models soma-dispatch) -o with_files
+  # shellcheck disable=SC2046
+  program header_only "$here/../ways/files.cpp" -- $(pkg-config --cflags --libs soma soma-models)
+  run ./header_only
 fi
 
 # Headers elsewhere than the rest, as some distributions have them. (CMake wants neither in the checkout.)
