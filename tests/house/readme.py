@@ -103,7 +103,7 @@ class Checker:
     @property
     def libraries(self):
         """The library, behind the compiled halves of components that a program's headers may need."""
-        halves = [self.options.library.with_name(f"libsoma_{part}.a") for part in ("models", "text", "io")]
+        halves = [pathlib.Path(self.options.library).with_name(f"libsoma_{part}.a") for part in ("models", "text", "io")]
         there = [half for half in halves if half.is_file()]
         return [*there, self.options.library, *(["-lutf8proc", "-lz"] if halves[1] in there else [])]
 
