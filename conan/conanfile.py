@@ -2,6 +2,7 @@
 
     conan create conan -pr:a conan/profiles/debian12 --no-remote              with Debian's libraries (or debian13)
     conan create conan -s compiler.cppstd=20 --build=missing                  with those of ConanCenter
+    (-o '&:with_io=True' -o '&:with_text=True' for programs that use soma::io, soma::text or soma::models)
 
 packaging/release.py makes the recipe of a central index from this one.
 """

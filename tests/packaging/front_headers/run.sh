@@ -36,7 +36,9 @@ unit soma/neuroncore_clock.hpp 'soma::neuroncore::report(soma::neuroncore::make_
 unit soma/sparse.hpp '(soma::add_sparse(context), 0)'
 unit soma/train.hpp 'soma::train::Trainer(context, *static_cast<soma::nn::Task*>(nullptr), {}).options()'
 unit soma/parallel.hpp 'soma::EvenPartition(3)'
-unit soma/mpi.hpp 'soma::mpi::Communicator().rank()' "$(mpicxx --showme:link 2>/dev/null || true)" mpi.h $(mpicxx --showme:compile 2>/dev/null || true)
+# shellcheck disable=SC2046  # words on purpose
+unit soma/mpi.hpp 'soma::mpi::Communicator().rank()' "$(mpicxx --showme:link 2>/dev/null || true)" mpi.h \
+  $(mpicxx --showme:compile 2>/dev/null || true)
 unit soma/pipeline.hpp 'soma::train::PipelineTrainer(context, *static_cast<soma::nn::Task*>(nullptr), {}).predicted_seconds()' \
   "io -lxxhash" nlohmann/json.hpp
 unit soma/io.hpp 'soma::state_hash({})' "io -lxxhash" nlohmann/json.hpp

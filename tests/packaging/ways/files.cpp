@@ -3,6 +3,4 @@
 
 #include <cstdio>
 
-int main() {
-  std::printf("%zu layers\n", soma::models::bert_config_from_json("{}").config.layers);
-}
+int main() { std::printf("%zu layers\n", soma::models::bert_config_from_json("{}").config.layers); }
