@@ -11,10 +11,10 @@
 #include <soma/models/bert.hpp>
 #include <soma/neuroncore/instances/predict.hpp>
 #include <soma/neuroncore_clock.hpp>
-#include <soma/ops/samples.hpp>
 #ifdef SOMA_PROFILE_TENSORBOARD
 #include <soma/tensorboard.hpp>
 #endif
+#include <soma/testing/samples.hpp>
 #include <soma/train.hpp>
 
 #include <CLI/CLI.hpp>
@@ -117,10 +117,8 @@ void profile_operator(soma::Context& context, nc::Core& core, soma::NeuronCoreDe
   for (const std::string& shape : options.shapes)
     inputs.push_back(soma::Tensor::zeros(context, shape_of(shape), *dtype));
   soma::Attributes attributes;
-  if (op->samples != nullptr) {
-    const soma::OperatorSamples samples = op->samples();
-    if (!samples.samples.empty()) attributes = samples.samples.front().attributes;
-  }
+  const soma::OperatorSamples samples = soma::testing::samples_of(*op);
+  if (!samples.samples.empty()) attributes = samples.samples.front().attributes;
   const soma::Sequences sequences = inputs.empty() || inputs[0].rank() == 0
                                         ? soma::Sequences()
                                         : soma::Sequences::uniform(context, inputs[0].size(0));

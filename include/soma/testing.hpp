@@ -5,8 +5,8 @@
 //   CHECK(report.passed());  // of any test framework
 //   std::cout << report;     // what was checked, what could not be, what is wrong
 //
-// And time_operator(context, "my::leaky"): how long its samples take. The built-in operators have
-// samples with soma::dispatch, or where SOMA_SAMPLES is 1 (ops/samples.hpp).
+// And time_operator(context, "my::leaky"): how long its samples take. samples_of() gives those of
+// any operator.
 //
 // For each of the operator's samples: nothing is read or written out of bounds, and every output of
 // the shape rule is written; the host kernel against the reference in double; the gradient against
@@ -19,6 +19,7 @@
 #include <soma/ops/samples.hpp>
 #include <soma/testing/checker.hpp>
 #include <soma/testing/report.hpp>
+#include <soma/testing/samples.hpp>
 #include <soma/testing/timing.hpp>
 
 #include <string>

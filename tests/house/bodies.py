@@ -14,8 +14,10 @@ import re
 import house
 import layering
 
-# Operators of the host (ops/x.hpp), not those with folders; kernels, the accelerator and its programs are read by few units.
+# Kernels, the accelerator and its programs are read by few units.
 FOLDERS = set(layering.LAYERS) - {"compat", "simd", "kernels", "neuroncore", "programs", "dispatch"}
+# Folders inside these, too: the operators (those of the host stand in ops/x.hpp), and their samples.
+IN_ONE_UNIT = {"ops", "testing"}
 # These need libraries that have no compiled half of soma.
 HEADERS_ONLY = ("soma/io/images/", "soma/io/tensorboard.hpp", "soma/parallel/mpi.hpp")
 # "soma/folder/x.hpp: Class::name": the row of a benchmark that needs it, or another reason.
@@ -297,7 +299,7 @@ def main():
             problems.append(f"of the sample {'move' if moves else 'stay'} {names}, wanted {wanted}")
     for header in house.headers(options.root):
         folder = layering.folder(header)
-        if folder not in FOLDERS or header.startswith(HEADERS_ONLY) or (folder == "ops" and header.count("/") > 2):
+        if folder not in FOLDERS or header.startswith(HEADERS_ONLY) or (folder in IN_ONE_UNIT and header.count("/") > 2):
             continue
         headers += 1
         for body in read(house.read(options.root / "include" / header)):

@@ -126,10 +126,10 @@ void programs(std::ostream& out) {
   after("images");
   for (const soma::Operator* op : context.operators().all()) {
     const auto seen = [&](const Count& count) { return count.name == op->name; };
-    if (op->samples == nullptr || op->makes_views || op->composite || has_no_program(*op) ||
+    if (!op->has_samples() || op->makes_views || op->composite || has_no_program(*op) ||
         std::any_of(device.counts().begin(), device.counts().end(), seen))
       continue;
-    for (const soma::Sample& sample : op->samples().samples)
+    for (const soma::Sample& sample : soma::testing::samples_of(*op).samples)
       soma::testing::detail::run_sample(context, *op, sample, {});
     after("samples");
   }

@@ -138,8 +138,8 @@ TEST_CASE("a program computes what its operator says", "[unit][grad]") {
   auto context = make_context({.threads = 1});
   add_sparse(context);
   for (const Operator* op : context.operators().all()) {
-    if (op->samples == nullptr || op->makes_views || only_on_host(*op)) continue;
-    const OperatorSamples samples = op->samples();
+    if (!op->has_samples() || op->makes_views || only_on_host(*op)) continue;
+    const OperatorSamples samples = soma::testing::samples_of(*op);
     if (samples.reference == nullptr) continue;
     DYNAMIC_SECTION(op->name) {
       for (const Sample& sample : samples.samples)
@@ -154,9 +154,9 @@ TEST_CASE("nothing that must not changes the bits of a program", "[unit][invaria
   auto context = make_context({.threads = 1});
   add_sparse(context);
   for (const Operator* op : context.operators().all()) {
-    if (op->samples == nullptr || op->makes_views || only_on_host(*op)) continue;
+    if (!op->has_samples() || op->makes_views || only_on_host(*op)) continue;
     DYNAMIC_SECTION(op->name) {
-      for (const Sample& sample : op->samples().samples) {
+      for (const Sample& sample : soma::testing::samples_of(*op).samples) {
         if (only_on_host(*op, sample)) continue;
         INFO(sample.name);
         const check::Result plain = on_device(*op, sample, {}, {});

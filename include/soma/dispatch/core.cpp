@@ -61,7 +61,6 @@
 #include <soma/ops/impl/graph_log.ipp>
 #include <soma/ops/impl/operator.ipp>
 #include <soma/ops/impl/plain_call.ipp>
-#include <soma/ops/impl/processor_operator.ipp>
 #include <soma/ops/impl/profiler.ipp>
 #include <soma/ops/impl/ranges.ipp>
 #include <soma/ops/impl/registry.ipp>

@@ -9,3 +9,4 @@
 #include <soma/neuroncore/processors/impl/run.ipp>
 #include <soma/neuroncore/processors/impl/services.ipp>
 #include <soma/neuroncore/processors/impl/tensors.ipp>
+#include <soma/ops/impl/processor_operator.ipp>

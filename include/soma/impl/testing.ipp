@@ -7,6 +7,7 @@
 #include <soma/ops/samples.hpp>
 #include <soma/testing/checker.hpp>
 #include <soma/testing/report.hpp>
+#include <soma/testing/samples.hpp>
 #include <soma/testing/timing.hpp>
 
 #include <string>
@@ -35,7 +36,7 @@ SOMA_INLINE Report check_operator(Context& context, const Operator& op,
 }
 
 SOMA_INLINE Report check_operator(Context& context, const Operator& op) {
-  if (op.samples != nullptr) return check_operator(context, op, op.samples());
+  if (op.has_samples()) return check_operator(context, op, samples_of(op));
   Report report{.name = std::string(op.name), .by_topic = {}, .not_checked = {}, .failures = {}};
   report.not_checked.push_back("anything: the operator has no samples");
   return report;

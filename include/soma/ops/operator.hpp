@@ -193,6 +193,8 @@ struct Operator {
   const Program* program = nullptr;
   void (*gradient)(const GradientCall&) = nullptr;  // nullptr: has none
   OperatorSamples (*samples)() = nullptr;
+  // True: soma::testing has samples for this name (testing/samples.hpp).
+  bool built_in_samples = false;
   // The multiplications and additions of a call's matrix products, for profiles; nullptr: none.
   double (*operations)(const OperatorCall&) = nullptr;
   const void* state = nullptr;  // passed to its functions, if they need more than a call
@@ -200,6 +202,7 @@ struct Operator {
 
   // True if `host` makes the outputs, instead of writing the outputs of the shape rule.
   bool makes_outputs() const { return makes_views || allocates_outputs; }
+  bool has_samples() const { return samples != nullptr || built_in_samples; }
 };
 
 namespace detail {

@@ -1,6 +1,6 @@
 #pragma once
 // Samples: inputs for tests of an operator, and the plain reference for its results. Only
-// soma/testing.hpp reads them.
+// soma/testing.hpp reads them; testing/samples/ has those of the built-in operators.
 
 #include <soma/base/config.hpp>
 #include <soma/ops/operator.hpp>
@@ -8,19 +8,6 @@
 #include <cstddef>
 #include <string>
 #include <vector>
-
-// Records of built-in operators name their samples through this. Where a program compiles the
-// kernels itself (without soma::dispatch), the samples and their references would be a seventh of
-// what it compiles, and only tests ask for them: such a program defines SOMA_SAMPLES=1 in all its
-// units to have them.
-#if defined(SOMA_DISPATCH) && !defined(SOMA_SAMPLES)
-#define SOMA_SAMPLES 1
-#endif
-#if defined(SOMA_SAMPLES) && SOMA_SAMPLES
-#define SOMA_BUILT_IN_SAMPLES(function) (&function)
-#else
-#define SOMA_BUILT_IN_SAMPLES(function) nullptr
-#endif
 
 namespace SOMA_NAMESPACE {
 

@@ -11,20 +11,18 @@ if grep -q __clang__ macros; then more=(); fi
 program consumer "$consumer/main.cpp" -- -O2 -march=native "${strict[@]}" ${more[@]+"${more[@]}"} -I "$include"
 run ./consumer
 
-# Samples of the built-in operators, which only tests want, are left out unless the program asks for them.
-if nm --demangle consumer | grep -q 'soma::detail::linear_samples'; then
+# Samples of the built-in operators are for programs that check operators.
+if nm --demangle consumer | grep -q 'detail::linear_samples'; then
   fail "a program that checks no operators compiles their samples"
 fi
 
-# For a part of a CPU's instructions too, without a warning; samples as asked for.
+# For a part of a CPU's instructions too, without a warning.
 levels=("" "")
 if [ "$(uname -m)" = x86_64 ]; then levels=(-march=x86-64-v2 -march=x86-64-v3); fi
-printf '%s\n' "#include \"$consumer/main.cpp\"" \
-  'static_assert((soma::ops::linear.samples != nullptr) == (SOMA_WANTED == 1));' >samples.cpp
-# shellcheck disable=SC2086  # nothing, or one word
-run "$CXX" -std=c++20 ${levels[0]} "${strict[@]}" -DSOMA_WANTED=0 -I "$include" -fsyntax-only samples.cpp
-# shellcheck disable=SC2086
-run "$CXX" -std=c++20 ${levels[1]} "${strict[@]}" -Wno-address -DSOMA_WANTED=1 -DSOMA_SAMPLES=1 -I "$include" -fsyntax-only samples.cpp
+for level in "${levels[@]}"; do
+  # shellcheck disable=SC2086  # nothing, or one word
+  run "$CXX" -std=c++20 $level "${strict[@]}" -I "$include" -fsyntax-only "$consumer/main.cpp"
+done
 
 # With checks that some projects have besides.
 run "$CXX" -std=c++20 -D_GLIBCXX_DEBUG -fsanitize=undefined -I "$include" -fsyntax-only "$consumer/main.cpp"

@@ -22,6 +22,11 @@ run "$CMAKE" -S "$SOMA_SOURCE/examples/train_in_a_program" -B build "-DCMAKE_CXX
   "-DCMAKE_PREFIX_PATH=$SOMA_WORK/installed"
 run "$CMAKE" --build build --parallel 2
 
+# Samples of operators, and the accelerator with its programs, are units of the library that such a program does not link.
+if nm --demangle build/first | grep -E 'detail::linear_samples|dispatch::built_in_programs|neuroncore::run_kernel'; then
+  fail "a program that only trains links the units above"
+fi
+
 # expect <file> <line as an extended regular expression>...
 expect() {
   local file=$1 line

@@ -28,7 +28,6 @@
 // ragged.empty_sequence, random.index_range.
 
 #include <soma/ops/attention/heads.hpp>
-#include <soma/ops/attention/samples.hpp>
 #include <soma/ops/run.hpp>
 
 #include <algorithm>
@@ -185,7 +184,7 @@ inline constexpr Operator attention{.name = "attention",
                                     .shape = &detail::attention_shape,
                                     .host = &detail::attention_host,
                                     .gradient = &detail::attention_gradient,
-                                    .samples = SOMA_BUILT_IN_SAMPLES(detail::attention_samples),
+                                    .built_in_samples = true,
                                     .operations = &detail::attention_forward_operations};
 
 }  // namespace ops

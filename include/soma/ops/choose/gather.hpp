@@ -8,7 +8,6 @@
 #include <soma/ops/plain_call.hpp>
 #include <soma/ops/rows/embedding.hpp>
 #include <soma/ops/run.hpp>
-#include <soma/ops/samples.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -104,42 +103,6 @@ inline void gather_gradient(const GradientCall& call) {
   call.input_gradients[0].values = dtype == DType::fp32 ? dx : in_type(call.context, dx, dtype);
 }
 
-inline OperatorSamples gather_samples() {
-  OperatorSamples result;
-  const auto add = [&](const Shape& x, const Shape& index, std::size_t dimension) {
-    result.samples.push_back({.name = to_string(x) + " " + to_string(index),
-                              .inputs = {{.shape = x},
-                                         {.shape = index,
-                                          .dtype = dimension == 0 ? DType::int32 : DType::int64,
-                                          .low = 0,
-                                          .high = static_cast<double>(x[dimension]) - 1}},
-                              .attributes = GatherSetting{dimension},
-                              .lengths = {},
-                              .error = 0,
-                              .gradient_error = static_cast<double>(index.elements()) * 0x1p-24});
-  };
-  add({7}, {11}, 0);
-  add({5, 33}, {5, 4}, 1);
-  add({4, 3, 2}, {2, 9, 2}, 1);
-  add({4, 6}, {3, 5}, 0);
-  add({3, 4}, {0, 4}, 0);
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    const std::size_t dimension = sample.attributes.as<GatherSetting>().dimension;
-    const Shape &x = inputs[0].shape, &shape = inputs[1].shape;
-    const Strides strides = x.strides();
-    ReferenceTensor y{shape, {}};
-    for (std::size_t i = 0; i < shape.elements(); ++i) {
-      std::size_t rest = i, from = 0;
-      for (std::size_t d = shape.rank(); d-- > 0; rest /= shape[d])
-        from += (d == dimension ? static_cast<std::size_t>(inputs[1].values[i]) : rest % shape[d]) *
-                strides[d];
-      y.values.push_back(inputs[0].values[from]);
-    }
-    return std::vector<ReferenceTensor>{y};
-  };
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -151,7 +114,7 @@ inline constexpr Operator gather{.name = "gather",
                                  .shape = &detail::gather_shape,
                                  .host = &detail::gather_host,
                                  .gradient = &detail::gather_gradient,
-                                 .samples = SOMA_BUILT_IN_SAMPLES(detail::gather_samples)};
+                                 .built_in_samples = true};
 
 }  // namespace ops
 }  // namespace SOMA_NAMESPACE

@@ -6,7 +6,6 @@
 #include <soma/ops/choose/settings.hpp>
 #include <soma/ops/plain_call.hpp>
 #include <soma/ops/run.hpp>
-#include <soma/ops/samples.hpp>
 
 #include <algorithm>
 #include <array>
@@ -66,41 +65,6 @@ inline void pad_gradient(const GradientCall& call) {
                                                   call.attributes.as<PadSetting>());
 }
 
-inline OperatorSamples pad_samples() {
-  OperatorSamples result;
-  const auto add = [&](const Shape& x, const PadSetting& setting) {
-    result.samples.push_back({.name = to_string(x),
-                              .inputs = {{.shape = x}},
-                              .attributes = setting,
-                              .lengths = {},
-                              .error = 0,
-                              .gradient_error = 2 * 0x1p-24});
-  };
-  add({5}, {{0, 0, 0, 2}, {0, 0, 0, 3}, 0.5f});
-  add({3, 4}, {{0, 0, 1, 0}, {0, 0, 0, 2}, -2});
-  add({2, 3, 4, 2}, {{1, 0, 2, 1}, {0, 2, 0, 1}, 0});
-  add({0, 3}, {{0, 0, 1, 0}, {0, 0, 0, 1}, 1});
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    const auto& setting = sample.attributes.as<PadSetting>();
-    const Shape &x = inputs[0].shape, shape = padded_shape(x, setting);
-    const Strides strides = x.strides();
-    ReferenceTensor y{shape, {}};
-    for (std::size_t i = 0; i < shape.elements(); ++i) {
-      std::size_t rest = i, from = 0;
-      bool inside = true;
-      for (std::size_t d = shape.rank(); d-- > 0; rest /= shape[d]) {
-        const std::size_t entry = d + PadSetting::most - x.rank(), at = rest % shape[d];
-        const bool own = at >= setting.before[entry] && at < setting.before[entry] + x[d];
-        inside = inside && own;
-        if (own) from += (at - setting.before[entry]) * strides[d];
-      }
-      y.values.push_back(inside ? inputs[0].values[from] : static_cast<double>(setting.value));
-    }
-    return std::vector<ReferenceTensor>{y};
-  };
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -109,7 +73,7 @@ inline constexpr Operator pad{.name = "pad",
                               .shape = &detail::pad_shape,
                               .host = &detail::pad_host,
                               .gradient = &detail::pad_gradient,
-                              .samples = SOMA_BUILT_IN_SAMPLES(detail::pad_samples)};
+                              .built_in_samples = true};
 
 }  // namespace ops
 }  // namespace SOMA_NAMESPACE

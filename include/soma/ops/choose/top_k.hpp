@@ -7,7 +7,6 @@
 #include <soma/ops/choose/settings.hpp>
 #include <soma/ops/plain_call.hpp>
 #include <soma/ops/run.hpp>
-#include <soma/ops/samples.hpp>
 #include <soma/runtime/heap_vector.hpp>
 
 #include <algorithm>
@@ -140,54 +139,6 @@ inline void top_k_gradient(const GradientCall& call) {
   call.input_gradients[0].values = dx;
 }
 
-inline OperatorSamples top_k_samples() {
-  OperatorSamples result;
-  const auto add = [&](const Shape& x, const TopKSetting& setting) {
-    // Values so far apart that no step of a difference quotient changes their order.
-    std::vector<double> values;
-    for (std::size_t i = 0; i < x.elements(); ++i)
-      values.push_back(static_cast<double>(i * 37 % 101) * 0.0625 - 3);
-    result.samples.push_back({.name = to_string(x) + " " + std::to_string(setting.k),
-                              .inputs = {{.shape = x, .values = values}},
-                              .attributes = setting,
-                              .lengths = {},
-                              .error = 0,
-                              .gradient_error = 2 * 0x1p-24});
-  };
-  add({9}, {0, 1, false});
-  add({5, 13}, {1, 1, true});
-  add({5, 13}, {1, 4, false});
-  add({3, 6, 4}, {1, 3, true});
-  add({3, 6, 4}, {0, 1, false});
-  add({0, 4}, {1, 2, false});
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    const auto& setting = sample.attributes.as<TopKSetting>();
-    const Along along(inputs[0].shape, setting.dimension);
-    const Shape shape = inputs[0].shape.with(setting.dimension, setting.k);
-    ReferenceTensor values{shape, {}}, numbers{shape, {}};
-    for (std::size_t i = 0; i < shape.elements(); ++i) {  // counts those that come before
-      const std::size_t n = i % along.inner, rank = i / along.inner % setting.k;
-      const std::size_t outer = i / along.inner / setting.k;
-      const auto at = [&](std::size_t j) {
-        return inputs[0].values[(outer * along.size + j) * along.inner + n];
-      };
-      for (std::size_t j = 0; j < along.size; ++j) {
-        std::size_t before = 0;
-        for (std::size_t other = 0; other < along.size; ++other)
-          before += (setting.smallest ? at(other) < at(j) : at(other) > at(j)) ||
-                            (at(other) == at(j) && other < j)
-                        ? 1u
-                        : 0u;
-        if (before != rank) continue;
-        values.values.push_back(at(j));
-        numbers.values.push_back(static_cast<double>(j));
-      }
-    }
-    return std::vector<ReferenceTensor>{values, numbers};
-  };
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -198,7 +149,7 @@ inline constexpr Operator top_k{.name = "top_k",
                                 .shape = &detail::top_k_shape,
                                 .host = &detail::top_k_host,
                                 .gradient = &detail::top_k_gradient,
-                                .samples = SOMA_BUILT_IN_SAMPLES(detail::top_k_samples)};
+                                .built_in_samples = true};
 
 }  // namespace ops
 }  // namespace SOMA_NAMESPACE

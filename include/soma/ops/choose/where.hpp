@@ -4,7 +4,6 @@
 #include <soma/ops/choose/elements.hpp>
 #include <soma/ops/rows/reduce.hpp>
 #include <soma/ops/run.hpp>
-#include <soma/ops/samples.hpp>
 
 #include <cstddef>
 #include <string>
@@ -49,44 +48,6 @@ inline void where_host(const OperatorCall& call) {
 
 inline void where_gradient(const GradientCall& call);
 
-inline OperatorSamples where_samples() {
-  OperatorSamples result;
-  const auto add = [&](const Shape& condition, const Shape& a, const Shape& b) {
-    const Shape shape = where_result(condition, a, b);
-    result.samples.push_back(
-        {.name = to_string(condition) + " " + to_string(a) + " " + to_string(b),
-         .inputs = {{.shape = condition, .dtype = DType::uint8, .low = 0, .high = 1},
-                    {.shape = a},
-                    {.shape = b}},
-         .attributes = {},
-         .lengths = {},
-         .error = 0,
-         .gradient_error = static_cast<double>(shape.elements() + 1) * 0x1p-24});
-  };
-  add({}, {}, {});
-  add({7, 33}, {7, 33}, {7, 33});
-  add({5, 1}, {3}, {});
-  add({3}, {2, 1, 3}, {4, 1});
-  add({0, 3}, {3}, {1});
-  result.reference = [](const Sample&, const std::vector<ReferenceTensor>& inputs) {
-    const Shape shape = where_result(inputs[0].shape, inputs[1].shape, inputs[2].shape);
-    ReferenceTensor y{shape, {}};
-    const auto at = [&](const ReferenceTensor& x, std::size_t index) {
-      std::size_t offset = 0, step = 1;
-      for (std::size_t d = shape.rank(), e = x.shape.rank(); d-- > 0 && e > 0; index /= shape[d]) {
-        --e;
-        if (x.shape[e] != 1) offset += index % shape[d] * step;
-        step *= x.shape[e];
-      }
-      return x.values[offset];
-    };
-    for (std::size_t i = 0; i < shape.elements(); ++i)
-      y.values.push_back(at(inputs[0], i) != 0 ? at(inputs[1], i) : at(inputs[2], i));
-    return std::vector<ReferenceTensor>{y};
-  };
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -98,7 +59,7 @@ inline constexpr Operator where{.name = "where",
                                 .shape = &detail::where_shape,
                                 .host = &detail::where_host,
                                 .gradient = &detail::where_gradient,
-                                .samples = SOMA_BUILT_IN_SAMPLES(detail::where_samples)};
+                                .built_in_samples = true};
 
 }  // namespace ops
 

@@ -5,7 +5,6 @@
 #include <soma/ops/element/unary.hpp>
 #include <soma/ops/rows/reduce.hpp>
 #include <soma/ops/run.hpp>
-#include <soma/ops/samples.hpp>
 #include <soma/ops/support.hpp>
 
 #include <algorithm>
@@ -84,66 +83,6 @@ void binary_host(const OperatorCall& call) {
 template <Binary function>
 void binary_gradient(const GradientCall& call);
 
-template <Binary function>
-OperatorSamples binary_samples() {
-  OperatorSamples result;
-  const auto add = [&](const Shape& a, const Shape& b) {
-    // Divisors stay away from zero, and a stays away from b if equal elements make a kink.
-    result.samples.push_back(
-        {.name = to_string(a) + " " + to_string(b),
-         .inputs = {{.shape = a, .low = -2, .high = 2}, {.shape = b, .low = 2.5, .high = 4}},
-         .attributes = {},
-         .lengths = {},
-         .error = 2 * 0x1p-24,
-         .gradient_error = static_cast<double>(a.elements() + b.elements() + 4) * 0x1p-24});
-  };
-  add({}, {});
-  add({7, 33}, {7, 33});
-  add({7, 33}, {33});
-  add({5, 1}, {3});
-  add({2, 1, 4, 3}, {3, 1, 3});
-  add({3, 2, 2, 5}, {2, 5});
-  add({0, 3}, {3});
-  result.reference = [](const Sample&, const std::vector<ReferenceTensor>& inputs) {
-    const Shape shape = broadcast(inputs[0].shape, inputs[1].shape, "reference");
-    ReferenceTensor y{shape, {}};
-    const auto at = [&](const ReferenceTensor& x, std::size_t index) {
-      std::size_t offset = 0, step = 1;
-      for (std::size_t d = shape.rank(), e = x.shape.rank(); d-- > 0 && e > 0; index /= shape[d]) {
-        --e;
-        offset += (x.shape[e] == 1 ? 0 : index % shape[d]) * step;
-        step *= x.shape[e];
-      }
-      return x.values[offset];
-    };
-    for (std::size_t i = 0; i < shape.elements(); ++i) {
-      const double a = at(inputs[0], i), b = at(inputs[1], i);
-      switch (function) {
-        case Binary::add:
-          y.values.push_back(a + b);
-          break;
-        case Binary::subtract:
-          y.values.push_back(a - b);
-          break;
-        case Binary::multiply:
-          y.values.push_back(a * b);
-          break;
-        case Binary::divide:
-          y.values.push_back(a / b);
-          break;
-        case Binary::maximum:
-          y.values.push_back((std::max)(a, b));
-          break;
-        case Binary::minimum:
-          y.values.push_back((std::min)(a, b));
-          break;
-      }
-    }
-    return std::vector<ReferenceTensor>{y};
-  };
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -157,7 +96,7 @@ constexpr Operator OfBinary<function>::record{
     .shape = &detail::binary_shape<function>,
     .host = &detail::binary_host<function>,
     .gradient = &detail::binary_gradient<function>,
-    .samples = SOMA_BUILT_IN_SAMPLES(detail::binary_samples<function>)};
+    .built_in_samples = true};
 template <Binary function>
 inline constexpr const Operator& binary = OfBinary<function>::record;
 

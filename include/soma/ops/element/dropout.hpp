@@ -4,7 +4,6 @@
 // element decide if it is dropped, so no mask is stored: the gradient is the same operator on dy.
 
 #include <soma/ops/run.hpp>
-#include <soma/ops/samples.hpp>
 #include <soma/ops/settings.hpp>
 #include <soma/ops/support.hpp>
 
@@ -45,23 +44,6 @@ inline DropoutArgs dropout_args(const DropoutSetting& setting, const Sequences& 
   return args;
 }
 
-// The reference of one element, in double.
-inline double dropped(const DropoutSetting& setting, const Sample& sample, std::size_t row,
-                      std::size_t column, double value) {
-  if (dropout_threshold(setting) == 0) return value;
-  std::uint64_t index = token_index(row, 0, column);
-  std::size_t begin = 0;
-  for (std::size_t i = 0; i < sample.lengths.size(); begin += sample.lengths[i++])
-    if (row >= begin && row < begin + sample.lengths[i])
-      index = token_index(i, row - begin, column);
-  Draw draw = setting.draw;
-  draw.index = index;
-  return random_word(draw) < dropout_threshold(setting)
-             ? 0
-             : value * static_cast<double>(
-                           static_cast<float>(1 / (1 - static_cast<double>(setting.probability))));
-}
-
 inline void dropout_shape(const ShapeCall& call) {
   check_dropout("dropout", call.attributes.as<DropoutSetting>());
   check_floating("dropout", "x", call.inputs[0]);
@@ -87,32 +69,6 @@ inline void dropout_host(const OperatorCall& call) {
 
 inline void dropout_gradient(const GradientCall& call);
 
-inline OperatorSamples dropout_samples() {
-  OperatorSamples result;
-  const DropoutSetting setting{.probability = 0.4f, .draw = {.seed = 3, .stream = 1, .step = 2}};
-  for (const Shape& shape : {Shape{5}, Shape{13, 37}, Shape{0, 4}, Shape{2, 3, 5}})
-    for (const bool ragged : {false, true}) {
-      if (ragged && shape.rank() != 2) continue;
-      Sample sample{.name = to_string(shape) + (ragged ? " ragged" : ""),
-                    .inputs = {{.shape = shape}},
-                    .attributes = setting,
-                    .lengths = {},
-                    .error = 2 * 0x1p-24,
-                    .gradient_error = 2 * 0x1p-24};
-      if (ragged) sample.lengths = {shape[0] - shape[0] / 3, 0, shape[0] / 3};
-      result.samples.push_back(sample);
-    }
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    std::vector<ReferenceTensor> outputs{inputs[0]};
-    const std::size_t columns = inputs[0].shape.columns();
-    for (std::size_t i = 0; i < outputs[0].values.size(); ++i)
-      outputs[0].values[i] = dropped(sample.attributes.as<DropoutSetting>(), sample, i / columns,
-                                     i % columns, inputs[0].values[i]);
-    return outputs;
-  };
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -121,7 +77,7 @@ inline constexpr Operator dropout{.name = "dropout",
                                   .shape = &detail::dropout_shape,
                                   .host = &detail::dropout_host,
                                   .gradient = &detail::dropout_gradient,
-                                  .samples = SOMA_BUILT_IN_SAMPLES(detail::dropout_samples)};
+                                  .built_in_samples = true};
 
 }  // namespace ops
 

@@ -7,7 +7,6 @@
 #include <soma/ops/element/settings.hpp>
 #include <soma/ops/elementwise.hpp>
 #include <soma/ops/run.hpp>
-#include <soma/ops/samples.hpp>
 
 #include <cmath>
 #include <cstddef>
@@ -116,42 +115,6 @@ void parametric_backward_host(const OperatorCall& call) {
 template <class Function>
 void parametric_gradient(const GradientCall& call);
 
-inline OperatorSamples parametric_inputs(std::vector<Attributes> settings, double low,
-                                         double high) {
-  OperatorSamples result;
-  for (const Attributes& setting : settings)
-    for (const Shape& shape : {Shape{}, Shape{0, 3}, Shape{7, 31}, Shape{2, 3, 17}})
-      result.samples.push_back({.name = to_string(shape),
-                                .inputs = {{.shape = shape, .low = low, .high = high}},
-                                .attributes = setting,
-                                .lengths = {},
-                                .error = 2 * 0x1p-24,
-                                .gradient_error = 4 * 0x1p-24});
-  return result;
-}
-template <class Function>
-OperatorSamples parametric_samples() {
-  OperatorSamples result;
-  if constexpr (std::is_same_v<Function, Clamp>)
-    result = parametric_inputs({ClampSetting{-0.7f, 1.3f}}, -2, 2);
-  else if constexpr (std::is_same_v<Function, Power>)
-    result = parametric_inputs({PowerSetting{3}, PowerSetting{-0.5f}, PowerSetting{1.7f}}, 0.3, 2);
-  else
-    result = parametric_inputs({LeakySetting{0.2f}}, -2, 2);
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    const auto& setting = sample.attributes.as<typename Function::Setting>();
-    std::vector<ReferenceTensor> outputs{inputs[0]};
-    for (double& x : outputs[0].values) {
-      if constexpr (std::is_same_v<Function, Power>)
-        x = std::pow(x, static_cast<double>(setting.exponent));
-      else
-        x = Function::value(setting, x);
-    }
-    return outputs;
-  };
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -165,13 +128,12 @@ inline constexpr Operator parametric_backward{.name = Function::backward_name,
                                               .host = &detail::parametric_backward_host<Function>};
 
 template <class Function>
-constexpr Operator Parametric<Function>::record{
-    .name = Function::name,
-    .keeps_inputs = 1,
-    .shape = &detail::parametric_shape<Function>,
-    .host = &detail::parametric_host<Function>,
-    .gradient = &detail::parametric_gradient<Function>,
-    .samples = SOMA_BUILT_IN_SAMPLES(detail::parametric_samples<Function>)};
+constexpr Operator Parametric<Function>::record{.name = Function::name,
+                                                .keeps_inputs = 1,
+                                                .shape = &detail::parametric_shape<Function>,
+                                                .host = &detail::parametric_host<Function>,
+                                                .gradient = &detail::parametric_gradient<Function>,
+                                                .built_in_samples = true};
 template <class Function>
 inline constexpr const Operator& parametric = Parametric<Function>::record;
 

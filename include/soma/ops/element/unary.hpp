@@ -1,10 +1,8 @@
 #pragma once
 // Element-wise functions of one tensor: y = f(x), of x's type. Computed in fp32, rounded once.
 
-#include <soma/kernels/reference/element.hpp>
 #include <soma/ops/built_in.hpp>
 #include <soma/ops/run.hpp>
-#include <soma/ops/samples.hpp>
 #include <soma/ops/support.hpp>
 
 #include <algorithm>
@@ -80,29 +78,6 @@ inline void unary_backward_host(const OperatorCall& call, Unary function) {
                });
 }
 
-inline std::vector<Sample> unary_inputs(Unary function) {
-  const double low = describe(function).least_sample, high = 6;
-  std::vector<Sample> samples;
-  for (const Shape& shape : {Shape{}, Shape{0, 3}, Shape{1}, Shape{7, 31}, Shape{2, 3, 17}})
-    samples.push_back({.name = to_string(shape),
-                       .inputs = {{.shape = shape, .low = low, .high = high}},
-                       .attributes = {},
-                       .lengths = {},
-                       .error = 8 * 0x1p-24,
-                       .gradient_error = 16 * 0x1p-24});
-  return samples;
-}
-template <Unary function>
-OperatorSamples unary_samples() {
-  OperatorSamples result{.samples = unary_inputs(function), .reference = {}};
-  result.reference = [](const Sample&, const std::vector<ReferenceTensor>& inputs) {
-    std::vector<ReferenceTensor> outputs{inputs[0]};
-    for (double& value : outputs[0].values) value = reference::unary(function, value);
-    return outputs;
-  };
-  return result;
-}
-
 template <Unary function>
 void unary_gradient(const GradientCall& call);
 
@@ -126,7 +101,7 @@ constexpr Operator OfUnary<function>::record{
     .shape = [](const ShapeCall& call) { detail::unary_shape(call, function); },
     .host = [](const OperatorCall& call) { detail::unary_host(call, function); },
     .gradient = &detail::unary_gradient<function>,
-    .samples = SOMA_BUILT_IN_SAMPLES(detail::unary_samples<function>)};
+    .built_in_samples = true};
 template <Unary function>
 inline constexpr const Operator& unary = OfUnary<function>::record;
 

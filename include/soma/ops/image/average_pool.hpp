@@ -7,7 +7,6 @@
 #include <soma/ops/image/settings.hpp>
 #include <soma/ops/plain_call.hpp>
 #include <soma/ops/run.hpp>
-#include <soma/ops/samples.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -143,66 +142,15 @@ inline void average_pool_gradient(const GradientCall& call) {
   });
 }
 
-inline OperatorSamples average_pool_samples() {
-  OperatorSamples result;
-  const auto add = [&](const Shape& shape, const AveragePoolSetting& setting) {
-    result.samples.push_back({.name = to_string(shape),
-                              .inputs = {{.shape = shape}},
-                              .attributes = setting,
-                              .lengths = {},
-                              .error = static_cast<double>(shape[2] * shape[3] + 1) * 0x1p-24,
-                              .gradient_error = 16 * 0x1p-24});
-  };
-  add({2, 3, 4, 6}, {});
-  add({1, 2, 5, 5}, {3, 3, {1, 1, 1, 1}, true});
-  add({1, 2, 5, 6}, {3, 2, {2, 2, 1, 1}, false});
-  add({2, 2, 7, 5}, {.out_height = 3, .out_width = 5});
-  add({1, 1, 2, 3}, {.out_height = 4, .out_width = 1});
-  add({0, 1, 4, 4}, {});
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    const auto& setting = sample.attributes.as<AveragePoolSetting>();
-    const Shape& x = inputs[0].shape;
-    const PoolAxes axes = pool_axes(x, setting);
-    const bool adaptive = setting.out_height != 0;
-    ReferenceTensor y{Shape{x[0], x[1], axes.height.out, axes.width.out}, {}};
-    // A pixel belongs to an adaptive window if the window's two ends, as fractions, enclose a part
-    // of it.
-    const auto covers = [&](const PoolAxis& axis, std::size_t window, std::size_t pixel) {
-      if (adaptive)
-        return (pixel + 1) * axis.out > window * axis.size &&
-               pixel * axis.out < (window + 1) * axis.size;
-      return pixel + axis.pad >= window * axis.stride &&
-             pixel + axis.pad < window * axis.stride + axis.kernel;
-    };
-    for (std::size_t plane = 0; plane < x[0] * x[1]; ++plane)
-      for (std::size_t i = 0; i < axes.height.out; ++i)
-        for (std::size_t j = 0; j < axes.width.out; ++j) {
-          double sum = 0, count = 0;
-          for (std::size_t r = 0; r < x[2]; ++r)
-            for (std::size_t c = 0; c < x[3]; ++c) {
-              if (!covers(axes.height, i, r) || !covers(axes.width, j, c)) continue;
-              sum += inputs[0].values[(plane * x[2] + r) * x[3] + c];
-              ++count;
-            }
-          if (!adaptive && setting.count_padding)
-            count = static_cast<double>(setting.kernel_height * setting.kernel_width);
-          y.values.push_back(sum / count);
-        }
-    return std::vector<ReferenceTensor>{y};
-  };
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
 
-inline constexpr Operator average_pool{
-    .name = "average_pool",
-    .shape = &detail::average_pool_shape,
-    .host = &detail::average_pool_host,
-    .gradient = &detail::average_pool_gradient,
-    .samples = SOMA_BUILT_IN_SAMPLES(detail::average_pool_samples)};
+inline constexpr Operator average_pool{.name = "average_pool",
+                                       .shape = &detail::average_pool_shape,
+                                       .host = &detail::average_pool_host,
+                                       .gradient = &detail::average_pool_gradient,
+                                       .built_in_samples = true};
 
 }  // namespace ops
 }  // namespace SOMA_NAMESPACE

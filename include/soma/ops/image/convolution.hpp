@@ -8,7 +8,6 @@
 #include <soma/ops/image/widened.hpp>
 #include <soma/ops/rows/reduce.hpp>
 #include <soma/ops/run.hpp>
-#include <soma/ops/samples.hpp>
 #include <soma/ops/settings.hpp>
 #include <soma/ops/support.hpp>
 
@@ -226,58 +225,6 @@ inline void convolution_backward_host(const OperatorCall& call) {
 
 inline void convolution_gradient(const GradientCall& call);
 
-inline std::vector<ReferenceTensor> convolution_reference(
-    const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-  const auto& setting = sample.attributes.as<ConvolutionSetting>();
-  const Shape &x = inputs[0].shape, &w = inputs[1].shape;
-  const std::size_t height = (x[2] + 2 * setting.pad_height - w[2]) / setting.stride_height + 1;
-  const std::size_t width = (x[3] + 2 * setting.pad_width - w[3]) / setting.stride_width + 1;
-  ReferenceTensor y{Shape{x[0], w[0], height, width}, {}};
-  for (std::size_t n = 0; n < x[0]; ++n)
-    for (std::size_t o = 0; o < w[0]; ++o)
-      for (std::size_t i = 0; i < height; ++i)
-        for (std::size_t j = 0; j < width; ++j) {
-          double sum = inputs.size() > 2 && inputs[2].defined ? inputs[2].values[o] : 0;
-          for (std::size_t c = 0; c < x[1]; ++c)
-            for (std::size_t a = 0; a < w[2]; ++a)
-              for (std::size_t b = 0; b < w[3]; ++b) {
-                const std::size_t row = i * setting.stride_height + a;
-                const std::size_t column = j * setting.stride_width + b;
-                if (row < setting.pad_height || row >= x[2] + setting.pad_height ||
-                    column < setting.pad_width || column >= x[3] + setting.pad_width)
-                  continue;
-                sum += inputs[0].values[((n * x[1] + c) * x[2] + row - setting.pad_height) * x[3] +
-                                        column - setting.pad_width] *
-                       inputs[1].values[((o * x[1] + c) * w[2] + a) * w[3] + b];
-              }
-          y.values.push_back(sum);
-        }
-  return {y};
-}
-
-inline OperatorSamples convolution_samples() {
-  OperatorSamples result;
-  result.reference = &convolution_reference;
-  const auto add = [&](const Shape& x, const Shape& weight, bool bias,
-                       const ConvolutionSetting& setting) {
-    const double error = static_cast<double>(weight.elements() + x.elements() + 8) * 0x1p-24;
-    result.samples.push_back({.name = to_string(x) + " " + to_string(weight),
-                              .inputs = {{.shape = x},
-                                         {.shape = weight},
-                                         {.shape = Shape{weight[0]}, .left_out = !bias}},
-                              .attributes = setting,
-                              .lengths = {},
-                              .error = error,
-                              .gradient_error = error});
-  };
-  add({1, 1, 3, 3}, {1, 1, 3, 3}, false, {});
-  add({3, 2, 5, 7}, {4, 2, 3, 3}, true, {.pad_height = 1, .pad_width = 1});
-  add({2, 3, 8, 6}, {5, 3, 2, 4}, true,
-      {.stride_height = 2, .stride_width = 3, .pad_height = 1, .pad_width = 2});
-  add({0, 1, 4, 4}, {2, 1, 3, 3}, true, {});
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -298,7 +245,7 @@ inline constexpr Operator convolution{.name = "convolution",
                                       .shape = &detail::convolution_shape,
                                       .host = &detail::image_host<detail::convolution_host>,
                                       .gradient = &detail::convolution_gradient,
-                                      .samples = SOMA_BUILT_IN_SAMPLES(detail::convolution_samples),
+                                      .built_in_samples = true,
                                       .operations = &detail::convolution_operations};
 
 }  // namespace ops

@@ -7,7 +7,6 @@
 #include <soma/ops/image/convolution.hpp>
 #include <soma/ops/image/settings.hpp>
 #include <soma/ops/run.hpp>
-#include <soma/ops/samples.hpp>
 
 #include <cstddef>
 #include <string>
@@ -94,60 +93,19 @@ inline void convolution_transpose_gradient(const GradientCall& call) {
                                          {dy, weight, x}, call.sequences)[1];
 }
 
-inline OperatorSamples convolution_transpose_samples() {
-  OperatorSamples result;
-  const auto add = [&](const Shape& x, const Shape& weight, const TransposedSetting& setting) {
-    const double error =
-        static_cast<double>(weight.elements() * 4 + x.elements() * 4 + 8) * 0x1p-24;
-    result.samples.push_back({.name = to_string(x) + " " + to_string(weight),
-                              .inputs = {{.shape = x}, {.shape = weight}},
-                              .attributes = setting,
-                              .lengths = {},
-                              .error = error,
-                              .gradient_error = error});
-  };
-  add({1, 1, 3, 3}, {1, 1, 3, 3}, {});
-  add({2, 3, 4, 3}, {3, 2, 3, 2}, {{.stride_height = 2, .stride_width = 3, .pad_height = 1}, 1, 0});
-  add({0, 2, 3, 3}, {2, 3, 2, 2}, {});
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    const auto& setting = sample.attributes.as<TransposedSetting>();
-    const Shape &x = inputs[0].shape, &w = inputs[1].shape;
-    ReferenceTensor y{transposed_shape(x, w, setting), {}};
-    const Shape& shape = y.shape;
-    y.values.assign(shape.elements(), 0.0);
-    for (std::size_t n = 0; n < x[0]; ++n)
-      for (std::size_t c = 0; c < x[1]; ++c)
-        for (std::size_t i = 0; i < x[2] * x[3]; ++i)
-          for (std::size_t o = 0; o < w[1]; ++o)
-            for (std::size_t k = 0; k < w[2] * w[3]; ++k) {
-              const std::size_t row = i / x[3] * setting.steps.stride_height + k / w[3];
-              const std::size_t column = i % x[3] * setting.steps.stride_width + k % w[3];
-              const std::size_t up = setting.steps.pad_height, left = setting.steps.pad_width;
-              if (row < up || row >= up + shape[2] || column < left || column >= left + shape[3])
-                continue;
-              y.values[((n * shape[1] + o) * shape[2] + row - up) * shape[3] + column - left] +=
-                  inputs[0].values[(n * x[1] + c) * x[2] * x[3] + i] *
-                  inputs[1].values[(c * w[1] + o) * w[2] * w[3] + k];
-            }
-    return std::vector<ReferenceTensor>{y};
-  };
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
 
-inline constexpr Operator convolution_transpose{
-    .name = "convolution_transpose",
-    .min_inputs = 2,
-    .max_inputs = 2,
-    .keeps_inputs = 3,
-    .composite = true,
-    .shape = &detail::convolution_transpose_shape,
-    .host = &detail::convolution_transpose_host,
-    .gradient = &detail::convolution_transpose_gradient,
-    .samples = SOMA_BUILT_IN_SAMPLES(detail::convolution_transpose_samples)};
+inline constexpr Operator convolution_transpose{.name = "convolution_transpose",
+                                                .min_inputs = 2,
+                                                .max_inputs = 2,
+                                                .keeps_inputs = 3,
+                                                .composite = true,
+                                                .shape = &detail::convolution_transpose_shape,
+                                                .host = &detail::convolution_transpose_host,
+                                                .gradient = &detail::convolution_transpose_gradient,
+                                                .built_in_samples = true};
 
 }  // namespace ops
 }  // namespace SOMA_NAMESPACE

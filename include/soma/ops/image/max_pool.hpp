@@ -5,7 +5,6 @@
 #include <soma/ops/image/convolution.hpp>
 #include <soma/ops/image/widened.hpp>
 #include <soma/ops/run.hpp>
-#include <soma/ops/samples.hpp>
 #include <soma/ops/settings.hpp>
 #include <soma/ops/support.hpp>
 
@@ -77,49 +76,6 @@ inline void max_pool_backward_host(const OperatorCall& call) {
 
 inline void max_pool_gradient(const GradientCall& call);
 
-inline OperatorSamples max_pool_samples() {
-  OperatorSamples result;
-  const auto add = [&](const Shape& shape, const MaxPoolSetting& setting) {
-    // Values so far apart that no step of a difference quotient changes the largest.
-    std::vector<double> values;
-    for (std::size_t i = 0; i < shape.elements(); ++i)
-      values.push_back(static_cast<double>(i * 37 % 101) * 0.0625 - 3);
-    result.samples.push_back({.name = to_string(shape),
-                              .inputs = {{.shape = shape, .values = values}},
-                              .attributes = setting,
-                              .lengths = {},
-                              .error = 0,
-                              .gradient_error = 8 * 0x1p-24});
-  };
-  add({2, 3, 4, 6}, {});
-  add({1, 2, 5, 5}, {3, 3, {1, 1, 1, 1}});
-  add({1, 1, 7, 4}, {3, 2, {2, 2, 0, 0}});
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    const auto& setting = sample.attributes.as<MaxPoolSetting>();
-    const Shape& x = inputs[0].shape;
-    const Window w = pool_window(x, setting);
-    ReferenceTensor y{Shape{x[0], x[1], w.out_height, w.out_width}, {}};
-    for (std::size_t plane = 0; plane < x[0] * x[1]; ++plane)
-      for (std::size_t i = 0; i < w.out_height; ++i)
-        for (std::size_t j = 0; j < w.out_width; ++j) {
-          double largest = -std::numeric_limits<double>::infinity();
-          for (std::size_t a = 0; a < w.kernel_height; ++a)
-            for (std::size_t b = 0; b < w.kernel_width; ++b) {
-              const std::size_t row = i * w.stride_height + a, column = j * w.stride_width + b;
-              if (row < w.pad_height || row >= x[2] + w.pad_height || column < w.pad_width ||
-                  column >= x[3] + w.pad_width)
-                continue;
-              largest =
-                  (std::max)(largest, inputs[0].values[(plane * x[2] + row - w.pad_height) * x[3] +
-                                                       column - w.pad_width]);
-            }
-          y.values.push_back(largest);
-        }
-    return std::vector<ReferenceTensor>{y};
-  };
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -137,7 +93,7 @@ inline constexpr Operator max_pool{.name = "max_pool",
                                    .shape = &detail::max_pool_shape,
                                    .host = &detail::image_host<detail::max_pool_host>,
                                    .gradient = &detail::max_pool_gradient,
-                                   .samples = SOMA_BUILT_IN_SAMPLES(detail::max_pool_samples)};
+                                   .built_in_samples = true};
 
 }  // namespace ops
 

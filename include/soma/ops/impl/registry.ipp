@@ -185,7 +185,7 @@ SOMA_INLINE std::string describe(const OperatorRegistry& registry) {
       if (has) line.parts.append(line.parts.empty() ? "" : ", ").append(name);
     };
     part(op->gradient != nullptr, "gradient");
-    part(op->samples != nullptr, "samples");
+    part(op->has_samples(), "samples");
     part(op->program != nullptr, "program");
     lines.push_back(std::move(line));
   }

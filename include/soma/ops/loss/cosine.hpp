@@ -10,7 +10,6 @@
 #include <soma/ops/loss/settings.hpp>
 #include <soma/ops/plain_call.hpp>
 #include <soma/ops/run.hpp>
-#include <soma/ops/samples.hpp>
 
 #include <cmath>
 #include <cstddef>
@@ -126,49 +125,6 @@ inline void cosine_gradient(const GradientCall& call) {
   with_plain_tensors(call, cosine_gradient_plain);
 }
 
-inline OperatorSamples cosine_samples() {
-  OperatorSamples result;
-  const auto add = [&](const Shape& shape, const CosineLossSetting& setting,
-                       std::vector<std::size_t> lengths) {
-    std::vector<double> marks;
-    for (std::size_t i = 0; i < shape[0]; ++i)
-      marks.push_back(i % 3 == 0 ? 1 : i % 3 == 1 ? -1 : 0);
-    result.samples.push_back(
-        {.name = to_string(shape),
-         .inputs = {{.shape = shape},
-                    {.shape = shape},
-                    {.shape = Shape{shape[0]}, .values = marks, .differentiable = false}},
-         .attributes = setting,
-         .lengths = std::move(lengths),
-         .error = static_cast<double>(shape[0] + 4) * 0x1p-24,
-         .gradient_error = 8 * 0x1p-24});
-  };
-  add({7, 5}, {}, {});
-  add({8, 33}, {-0.5f, LossReduction::sum, 0}, {3, 0, 5});
-  add({4, 3}, {0.25f, LossReduction::none, 0}, {});
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    const auto& setting = sample.attributes.as<CosineLossSetting>();
-    const std::size_t columns = inputs[0].shape[1];
-    ReferenceTensor losses{Shape{inputs[0].shape[0]}, {}};
-    for (std::size_t row = 0; row < losses.shape[0]; ++row) {
-      double product = 0, a = 1e-12, b = 1e-12;
-      for (std::size_t i = row * columns; i < (row + 1) * columns; ++i) {
-        product += inputs[0].values[i] * inputs[1].values[i];
-        a += inputs[0].values[i] * inputs[0].values[i];
-        b += inputs[1].values[i] * inputs[1].values[i];
-      }
-      const double cosine = product / std::sqrt(a * b), mark = inputs[2].values[row];
-      const double above = cosine - static_cast<double>(setting.margin);
-      losses.values.push_back(mark == 1 ? 1 - cosine : mark == -1 && above > 0 ? above : 0);
-    }
-    if (setting.reduction == LossReduction::none) return std::vector<ReferenceTensor>{losses};
-    return std::vector<ReferenceTensor>{
-        {Shape{},
-         {reduced_loss(losses, setting.reduction, static_cast<double>(losses.values.size()))}}};
-  };
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -180,7 +136,7 @@ inline constexpr Operator cosine_loss{.name = "cosine_loss",
                                       .shape = &detail::cosine_shape,
                                       .host = &detail::cosine_host,
                                       .gradient = &detail::cosine_gradient,
-                                      .samples = SOMA_BUILT_IN_SAMPLES(detail::cosine_samples)};
+                                      .built_in_samples = true};
 
 }  // namespace ops
 }  // namespace SOMA_NAMESPACE

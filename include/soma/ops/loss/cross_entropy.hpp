@@ -5,7 +5,6 @@
 #include <soma/ops/loss/loss.hpp>
 #include <soma/ops/rows/embedding.hpp>
 #include <soma/ops/run.hpp>
-#include <soma/ops/samples.hpp>
 #include <soma/ops/settings.hpp>
 #include <soma/ops/support.hpp>
 
@@ -120,51 +119,6 @@ inline void cross_entropy_backward_host(const OperatorCall& call) {
 
 inline void cross_entropy_gradient(const GradientCall& call);
 
-inline OperatorSamples cross_entropy_samples() {
-  OperatorSamples result;
-  const auto add = [&](const Shape& logits, const CrossEntropySetting& setting,
-                       std::vector<double> labels, std::vector<std::size_t> lengths) {
-    const double error = static_cast<double>(logits.elements() + 32) * 0x1p-24;
-    result.samples.push_back(
-        {.name = to_string(logits),
-         .inputs = {{.shape = logits, .low = -3, .high = 3},
-                    {.shape = Shape{labels.size()}, .dtype = DType::int64, .values = labels}},
-         .attributes = setting,
-         .lengths = std::move(lengths),
-         .error = error,
-         .gradient_error = error});
-  };
-  add({5, 3}, {}, {0, 2, 1, 1, 0}, {});
-  add({5, 3}, {.reduction = LossReduction::sum}, {0, -100, 1, 1, 0}, {2, 3});
-  add({4, 37}, {.label_smoothing = 0.1f, .ignore_index = 7}, {0, 36, 7, 12}, {});
-  add({3, 2}, {.reduction = LossReduction::none, .label_smoothing = 0.2f}, {1, 0, 1}, {});
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    const auto& setting = sample.attributes.as<CrossEntropySetting>();
-    const std::size_t columns = inputs[0].shape.columns();
-    const double smoothing = static_cast<double>(setting.label_smoothing);
-    ReferenceTensor losses{Shape{inputs[0].shape.rows()}, {}};
-    double counted = 0;
-    for (std::size_t row = 0; row < losses.shape[0]; ++row) {
-      const double* x = &inputs[0].values[row * columns];
-      const auto label = static_cast<std::int64_t>(inputs[1].values[row]);
-      double sum = 0, mean = 0;
-      for (std::size_t c = 0; c < columns; ++c) {
-        sum += std::exp(x[c]);
-        mean += x[c] / static_cast<double>(columns);
-      }
-      const bool counts = label != setting.ignore_index;
-      counted += counts ? 1 : 0;
-      losses.values.push_back(counts ? (1 - smoothing) * (std::log(sum) - x[label]) +
-                                           smoothing * (std::log(sum) - mean)
-                                     : 0);
-    }
-    if (setting.reduction == LossReduction::none) return std::vector<ReferenceTensor>{losses};
-    return std::vector<ReferenceTensor>{
-        {Shape{}, {reduced_loss(losses, setting.reduction, counted)}}};
-  };
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -175,17 +129,16 @@ inline constexpr Operator cross_entropy_backward{.name = "cross_entropy backward
                                                  .shape = &detail::cross_entropy_backward_shape,
                                                  .host = &detail::cross_entropy_backward_host};
 
-inline constexpr Operator cross_entropy{
-    .name = "cross_entropy",
-    .min_inputs = 2,
-    .max_inputs = 2,
-    .outputs = 2,
-    .keeps_inputs = 3,
-    .keeps_outputs = 2,
-    .shape = &detail::cross_entropy_shape,
-    .host = &detail::cross_entropy_host,
-    .gradient = &detail::cross_entropy_gradient,
-    .samples = SOMA_BUILT_IN_SAMPLES(detail::cross_entropy_samples)};
+inline constexpr Operator cross_entropy{.name = "cross_entropy",
+                                        .min_inputs = 2,
+                                        .max_inputs = 2,
+                                        .outputs = 2,
+                                        .keeps_inputs = 3,
+                                        .keeps_outputs = 2,
+                                        .shape = &detail::cross_entropy_shape,
+                                        .host = &detail::cross_entropy_host,
+                                        .gradient = &detail::cross_entropy_gradient,
+                                        .built_in_samples = true};
 
 }  // namespace ops
 

@@ -2,11 +2,9 @@
 // Element-wise losses: squared and absolute errors, Huber's and hinge, divergence of probabilities,
 // binary cross entropy of logits with probabilities. Formulas: kernels/loss/args.hpp.
 
-#include <soma/kernels/reference/loss.hpp>
 #include <soma/ops/loss/loss.hpp>
 #include <soma/ops/rows/reduce.hpp>
 #include <soma/ops/run.hpp>
-#include <soma/ops/samples.hpp>
 #include <soma/ops/settings.hpp>
 #include <soma/ops/support.hpp>
 
@@ -89,48 +87,6 @@ inline void element_loss_backward_host(const OperatorCall& call) {
 
 inline void element_loss_gradient(const GradientCall& call);
 
-inline OperatorSamples element_loss_samples() {
-  OperatorSamples result;
-  struct Named {
-    ElementLoss loss;
-    std::string_view name;
-    float parameter = 1;
-  };
-  for (const Named& each : {Named{ElementLoss::squared_error, "squared error"},
-                            {ElementLoss::binary_cross_entropy_logits, "binary cross entropy"},
-                            {ElementLoss::absolute_error, "absolute error"},
-                            {ElementLoss::huber, "huber", 1.5f},
-                            {ElementLoss::smooth_absolute, "smooth absolute error", 0.5f},
-                            {ElementLoss::hinge, "hinge", 0.75f},
-                            {ElementLoss::divergence, "divergence"}})
-    for (const LossReduction reduction :
-         {LossReduction::mean, LossReduction::sum, LossReduction::none}) {
-      const double error = 64 * 0x1p-24;
-      result.samples.push_back(
-          {.name = std::string(each.name),
-           .inputs = {{.shape = Shape{5, 7}, .low = -3, .high = 3},
-                      {.shape = Shape{5, 7}, .low = 0, .high = 1, .differentiable = false}},
-           .attributes = ElementLossSetting{each.loss, reduction, 0, each.parameter},
-           .lengths = {},
-           .error = error,
-           .gradient_error = error});
-    }
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    const auto& setting = sample.attributes.as<ElementLossSetting>();
-    ReferenceTensor losses{inputs[0].shape, {}};
-    for (std::size_t i = 0; i < inputs[0].values.size(); ++i) {
-      const double x = inputs[0].values[i], t = inputs[1].values[i];
-      losses.values.push_back(
-          reference::element_loss(setting.loss, x, t, static_cast<double>(setting.parameter)));
-    }
-    if (setting.reduction == LossReduction::none) return std::vector<ReferenceTensor>{losses};
-    return std::vector<ReferenceTensor>{
-        {Shape{},
-         {reduced_loss(losses, setting.reduction, static_cast<double>(losses.values.size()))}}};
-  };
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -141,15 +97,14 @@ inline constexpr Operator element_loss_backward{.name = "element_loss backward",
                                                 .shape = &detail::element_loss_backward_shape,
                                                 .host = &detail::element_loss_backward_host};
 
-inline constexpr Operator element_loss{
-    .name = "element_loss",
-    .min_inputs = 2,
-    .max_inputs = 2,
-    .keeps_inputs = 3,
-    .shape = &detail::element_loss_shape,
-    .host = &detail::element_loss_host,
-    .gradient = &detail::element_loss_gradient,
-    .samples = SOMA_BUILT_IN_SAMPLES(detail::element_loss_samples)};
+inline constexpr Operator element_loss{.name = "element_loss",
+                                       .min_inputs = 2,
+                                       .max_inputs = 2,
+                                       .keeps_inputs = 3,
+                                       .shape = &detail::element_loss_shape,
+                                       .host = &detail::element_loss_host,
+                                       .gradient = &detail::element_loss_gradient,
+                                       .built_in_samples = true};
 
 }  // namespace ops
 

@@ -3,7 +3,6 @@
 // a sum in the order of the shards, then one division.
 
 #include <soma/ops/rows/reduce.hpp>
-#include <soma/ops/samples.hpp>
 #include <soma/ops/settings.hpp>
 #include <soma/ops/support.hpp>
 
@@ -24,12 +23,6 @@ inline float ordered_sum(Context& context, const Tensor& values, const Sequences
 inline float loss_denominator(LossReduction reduction, double given, std::size_t counted) {
   if (reduction != LossReduction::mean) return 1;
   return static_cast<float>(given != 0 ? given : static_cast<double>(counted));
-}
-
-inline double reduced_loss(const ReferenceTensor& losses, LossReduction reduction, double count) {
-  double total = 0;
-  for (const double loss : losses.values) total += loss;
-  return reduction == LossReduction::mean ? total / count : total;
 }
 
 }  // namespace detail

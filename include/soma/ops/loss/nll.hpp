@@ -8,7 +8,6 @@
 #include <soma/ops/plain_call.hpp>
 #include <soma/ops/rows/embedding.hpp>
 #include <soma/ops/run.hpp>
-#include <soma/ops/samples.hpp>
 #include <soma/ops/settings.hpp>
 
 #include <cstddef>
@@ -84,43 +83,6 @@ inline void nll_gradient(const GradientCall& call) {
   call.input_gradients[0].values = dtype == DType::fp32 ? dx : in_type(call.context, dx, dtype);
 }
 
-inline OperatorSamples nll_samples() {
-  OperatorSamples result;
-  const auto add = [&](const Shape& x, const CrossEntropySetting& setting,
-                       std::vector<double> labels, std::vector<std::size_t> lengths) {
-    const double error = static_cast<double>(x.elements() + 2) * 0x1p-24;
-    result.samples.push_back(
-        {.name = to_string(x),
-         .inputs = {{.shape = x, .low = -3, .high = 0},
-                    {.shape = Shape{labels.size()}, .dtype = DType::int64, .values = labels}},
-         .attributes = setting,
-         .lengths = std::move(lengths),
-         .error = error,
-         .gradient_error = error});
-  };
-  add({5, 3}, {}, {0, 2, 1, 1, 0}, {});
-  add({5, 3}, {.reduction = LossReduction::sum}, {0, -100, 1, 1, 0}, {2, 3});
-  add({4, 37}, {.ignore_index = 7}, {0, 36, 7, 12}, {});
-  add({3, 2}, {.reduction = LossReduction::none}, {1, 0, 1}, {});
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    const auto& setting = sample.attributes.as<CrossEntropySetting>();
-    const std::size_t columns = inputs[0].shape.columns();
-    ReferenceTensor losses{Shape{inputs[0].shape.rows()}, {}};
-    double counted = 0;
-    for (std::size_t row = 0; row < losses.shape[0]; ++row) {
-      const auto label = static_cast<std::int64_t>(inputs[1].values[row]);
-      const bool counts = label != setting.ignore_index;
-      counted += counts ? 1 : 0;
-      losses.values.push_back(
-          counts ? -inputs[0].values[row * columns + static_cast<std::size_t>(label)] : 0);
-    }
-    if (setting.reduction == LossReduction::none) return std::vector<ReferenceTensor>{losses};
-    return std::vector<ReferenceTensor>{
-        {Shape{}, {reduced_loss(losses, setting.reduction, counted)}}};
-  };
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -132,7 +94,7 @@ inline constexpr Operator nll_loss{.name = "nll_loss",
                                    .shape = &detail::nll_shape,
                                    .host = &detail::nll_host,
                                    .gradient = &detail::nll_gradient,
-                                   .samples = SOMA_BUILT_IN_SAMPLES(detail::nll_samples)};
+                                   .built_in_samples = true};
 
 }  // namespace ops
 }  // namespace SOMA_NAMESPACE

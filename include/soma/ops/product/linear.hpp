@@ -8,7 +8,6 @@
 #include <soma/ops/product/matmul.hpp>
 #include <soma/ops/rows/reduce.hpp>
 #include <soma/ops/run.hpp>
-#include <soma/ops/samples.hpp>
 #include <soma/ops/settings.hpp>
 #include <soma/ops/support.hpp>
 
@@ -124,53 +123,6 @@ inline void linear_gradient(const GradientCall& call) {
   addend_gradients(call, d);
 }
 
-inline std::vector<ReferenceTensor> linear_reference(const Sample& sample,
-                                                     const std::vector<ReferenceTensor>& inputs) {
-  const auto& setting = sample.attributes.as<LinearSetting>();
-  const ReferenceTensor &x = inputs[0], &weight = inputs[1];
-  const std::size_t n = weight.shape[0], k = weight.shape[1], rows = x.shape.rows();
-  ReferenceTensor y{x.shape.with(x.shape.rank() - 1, n), {}};
-  for (std::size_t i = 0; i < rows; ++i)
-    for (std::size_t j = 0; j < n; ++j) {
-      double sum = inputs.size() > 2 && inputs[2].defined ? inputs[2].values[j] : 0;
-      for (std::size_t p = 0; p < k; ++p) sum += x.values[i * k + p] * weight.values[j * k + p];
-      sum = reference::unary(unary_of(setting.activation), sum);
-      sum = dropped(setting.dropout, sample, i, j, sum);
-      if (inputs.size() > 3 && inputs[3].defined) sum += inputs[3].values[i * n + j];
-      y.values.push_back(sum);
-    }
-  return {y};
-}
-
-inline OperatorSamples linear_samples() {
-  OperatorSamples result;
-  result.reference = &linear_reference;
-  const auto add = [&](const Shape& x, std::size_t n, bool bias, bool residual,
-                       const LinearSetting& setting, std::vector<std::size_t> lengths = {}) {
-    const std::size_t k = x.columns();
-    const double error = 4 * static_cast<double>(k + x.rows() + n + 8) * 0x1p-24;
-    result.samples.push_back({.name = to_string(x) + " to " + std::to_string(n),
-                              .inputs = {{.shape = x},
-                                         {.shape = Shape{n, k}},
-                                         {.shape = Shape{n}, .left_out = !bias},
-                                         {.shape = x.with(x.rank() - 1, n), .left_out = !residual}},
-                              .attributes = setting,
-                              .lengths = std::move(lengths),
-                              .error = error,
-                              .gradient_error = error});
-  };
-  const DropoutSetting drop{.probability = 0.3f, .draw = {.seed = 5, .stream = 6, .step = 7}};
-  add({5, 7}, 3, false, false, {});
-  add({5, 7}, 3, true, true, {});
-  add({19, 23}, 17, true, false, {.activation = Activation::gelu}, {4, 0, 15});
-  add({19, 23}, 17, true, true, {.activation = Activation::relu, .dropout = drop}, {4, 0, 15});
-  add({3, 4, 5}, 6, true, false, {.activation = Activation::tanh});
-  add({6, 5}, 4, true, true, {.activation = Activation::gelu_tanh, .dropout = drop});
-  add({0, 5}, 4, true, false, {});
-  add({9}, 4, true, false, {});
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -184,7 +136,7 @@ inline constexpr Operator linear{.name = "linear",
                                  .shape = &detail::linear_shape,
                                  .host = &detail::linear_host,
                                  .gradient = &detail::linear_gradient,
-                                 .samples = SOMA_BUILT_IN_SAMPLES(detail::linear_samples),
+                                 .built_in_samples = true,
                                  .operations = &detail::linear_operations};
 
 }  // namespace ops

@@ -6,7 +6,6 @@
 #include <soma/kernels/gemm/multiply.hpp>
 #include <soma/ops/product/integer_product.hpp>
 #include <soma/ops/run.hpp>
-#include <soma/ops/samples.hpp>
 #include <soma/ops/settings.hpp>
 #include <soma/ops/support.hpp>
 
@@ -117,76 +116,6 @@ inline void matmul_host(const OperatorCall& call) {
 
 inline void matmul_gradient(const GradientCall& call);
 
-inline std::vector<ReferenceTensor> matmul_reference(const Sample& sample,
-                                                     const std::vector<ReferenceTensor>& inputs) {
-  const auto& setting = sample.attributes.as<MatmulSetting>();
-  const ReferenceTensor &a = inputs[0], &b = inputs[1];
-  const std::size_t rank = b.shape.rank();
-  std::size_t batch = 1;
-  for (std::size_t i = 0; i + 2 < rank; ++i) batch *= b.shape[i];
-  const std::size_t rows = a.shape.rows() / batch, columns = a.shape.columns();
-  const std::size_t m = setting.transpose_a ? columns : rows;
-  const std::size_t k = setting.transpose_a ? rows : columns;
-  const std::size_t n =
-      k == 0 ? b.shape[rank - (setting.transpose_b ? 2 : 1)] : b.shape.elements() / batch / k;
-  ReferenceTensor y;
-  for (std::size_t s = 0; s < batch; ++s)
-    for (std::size_t i = 0; i < m; ++i)
-      for (std::size_t j = 0; j < n; ++j) {
-        double sum = 0;
-        for (std::size_t p = 0; p < k; ++p) {
-          const std::size_t x = setting.transpose_a ? p * m + i : i * k + p;
-          const std::size_t z = setting.transpose_b ? j * k + p : p * n + j;
-          sum += (a.values[s * m * k + x] - setting.a.zero_point) *
-                 static_cast<double>(setting.a.scale) *
-                 ((b.values[s * k * n + z] - setting.b.zero_point) *
-                  static_cast<double>(setting.b.scale));
-        }
-        y.values.push_back(sum);
-      }
-  if (rank > 2)
-    y.shape = a.shape.with(rank - 2, m).with(rank - 1, n);
-  else
-    y.shape = setting.transpose_a ? Shape{m, n} : a.shape.with(a.shape.rank() - 1, n);
-  return {y};
-}
-
-inline OperatorSamples matmul_samples() {
-  OperatorSamples result;
-  result.reference = &matmul_reference;
-  const auto add = [&](const Shape& a, const Shape& b, const MatmulSetting& setting,
-                       std::vector<std::size_t> lengths = {}, DType dtype = DType::fp32) {
-    const bool integer = !is_floating(dtype);
-    const double low = dtype == DType::uint8 ? 0 : integer ? -20 : -1, high = integer ? 20 : 1;
-    const double inner = static_cast<double>(a.elements() + b.elements());
-    result.samples.push_back(
-        {.name = to_string(a) + " " + to_string(b) + " " + std::string(to_string(dtype)),
-         .inputs = {{.shape = a, .dtype = dtype, .low = low, .high = high},
-                    {.shape = b, .dtype = dtype, .low = low, .high = high}},
-         .attributes = setting,
-         .lengths = std::move(lengths),
-         .error = inner * (integer ? 400 : 1) * 0x1p-24,
-         .gradient_error = inner * 0x1p-24});
-  };
-  add({5, 7}, {7, 3}, {});
-  add({37, 19}, {19, 65}, {});
-  add({2, 3, 5}, {5, 4}, {});
-  add({2, 3, 5}, {2, 5, 4}, {});
-  add({4, 0}, {0, 3}, {});
-  add({0, 4}, {4, 3}, {});
-  add({13, 5}, {7, 5}, {.transpose_b = true});
-  add({13, 5}, {13, 7}, {.transpose_a = true, .over_rows = true}, {3, 0, 9, 1});
-  add({13, 5}, {13, 7}, {.transpose_a = true});
-  add({2, 5, 3}, {2, 4, 5}, {.transpose_a = true, .transpose_b = true});
-  for (const bool turned : {false, true})
-    add({6, 6}, {6, 6}, {.transpose_a = turned, .transpose_b = turned, .a = {0.5f}, .b = {3}});
-  add({6, 10}, {10, 5}, {.a = {0.5f, 3}, .b = {0.25f, -2}}, {}, DType::int8);
-  add({6, 10}, {10, 5}, {.a = {0.5f, 3}, .b = {0.25f, 7}}, {}, DType::uint8);
-  add({3, 1030}, {1030, 2}, {.b = {1, 5}}, {}, DType::int8);
-  add({6, 10}, {10, 5}, {.b = {1, 5}, .output = DType::int32}, {}, DType::int8);
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -198,7 +127,7 @@ inline constexpr Operator matmul{.name = "matmul",
                                  .shape = &detail::matmul_shape,
                                  .host = &detail::matmul_host,
                                  .gradient = &detail::matmul_gradient,
-                                 .samples = SOMA_BUILT_IN_SAMPLES(detail::matmul_samples),
+                                 .built_in_samples = true,
                                  .operations = &detail::matmul_operations};
 
 }  // namespace ops

@@ -20,7 +20,6 @@
 #include <soma/kernels/convert/convert.hpp>
 #include <soma/ops/product/quantize_grid.hpp>
 #include <soma/ops/run.hpp>
-#include <soma/ops/samples.hpp>
 #include <soma/ops/settings.hpp>
 #include <soma/ops/support.hpp>
 
@@ -196,142 +195,6 @@ inline void quantize_host(const OperatorCall& call) {
       grid.one_scale() ? quantize_whole(call, grid, args) : quantize_blocks(call, grid, args);
 }
 
-// The group of scaling blocks of each row, and the rest of the definition: element by element, by
-// the scalar codec. Not for a batch whose shards follow its sequences.
-inline std::vector<std::size_t> reference_row_groups(const QuantizeSetting& setting,
-                                                     std::size_t rows) {
-  const Scaling& scaling = setting.quantizer.scaling;
-  const ScalingBlock along = scaling_block(scaling.granularity);
-  const bool turned = setting.along_rows && scaling.granularity != Granularity::block_128x128;
-  const std::size_t step = turned ? along.columns : along.rows;
-  std::vector<std::size_t> groups(rows, 0);
-  if (has_one_scale(scaling)) return groups;
-  const std::size_t shards = setting.along_rows && !setting.parameter ? default_shards : 1;
-  std::size_t group = 0;
-  for (std::size_t s = 0; s < shards; ++s) {
-    const std::size_t begin = rows / shards * s + rows % shards * s / shards;
-    const std::size_t end = rows / shards * (s + 1) + rows % shards * (s + 1) / shards;
-    for (std::size_t row = begin; row < end; ++row) {
-      if (row != begin && step != 0 && (row - begin) % step == 0) ++group;
-      groups[row] = group;
-    }
-    if (begin != end) ++group;
-  }
-  return groups;
-}
-
-inline std::uint32_t reference_quantize_word(const Sample& sample, std::size_t row,
-                                             std::size_t column) {
-  const auto& setting = sample.attributes.as<QuantizeSetting>();
-  Draw draw = setting.draw;
-  draw.index = setting.parameter ? parameter_index(row, column) : token_index(row, 0, column);
-  std::size_t begin = 0;
-  for (std::size_t i = 0; i < sample.lengths.size() && !setting.parameter;
-       begin += sample.lengths[i++])
-    if (row >= begin && row < begin + sample.lengths[i])
-      draw.index = token_index(i, row - begin, column);
-  const Quantizer& quantizer = setting.quantizer;
-  return rounding_word(draw, random_bits(quantizer.rounding, quantizer.format), 0,
-                       quantizer.rounding.draws);
-}
-
-inline std::vector<ReferenceTensor> quantize_reference(const Sample& sample,
-                                                       const std::vector<ReferenceTensor>& inputs) {
-  const auto& setting = sample.attributes.as<QuantizeSetting>();
-  const Quantizer& quantizer = setting.quantizer;
-  const Scaling& scaling = quantizer.scaling;
-  const bool one = has_one_scale(scaling), codes = quantized_code_dtype(quantizer) >= 0;
-  const std::size_t rows = inputs[0].shape.rows(), columns = inputs[0].shape.columns();
-  const std::vector<std::size_t> row_groups = reference_row_groups(setting, rows);
-  const bool turned = setting.along_rows && scaling.granularity != Granularity::block_128x128;
-  const ScalingBlock along = scaling_block(scaling.granularity);
-  const std::size_t width = one ? 0 : turned ? along.rows : along.columns;
-  const std::size_t grid_columns = width == 0 ? 1 : (columns + width - 1) / width;
-  const std::size_t grid_rows = one ? 1 : rows == 0 ? 0 : row_groups.back() + 1;
-  const auto block_of = [&](std::size_t i) {
-    return row_groups[i / columns] * grid_columns + (width == 0 ? 0 : i % columns / width);
-  };
-
-  std::vector<float> amax(grid_rows * grid_columns), scales(amax.size(), 1.0f);
-  float largest = 0;
-  const std::vector<double>& x = inputs[0].values;
-  for (std::size_t i = 0; i < x.size(); ++i)
-    if (const auto size = static_cast<float>(std::fabs(x[i])); std::isfinite(size)) {
-      amax[block_of(i)] = (std::max)(amax[block_of(i)], size);
-      largest = (std::max)(largest, size);
-    }
-  for (std::size_t g = 0; g < scales.size(); ++g)
-    if (scaling.policy != ScalePolicy::none)
-      scales[g] = scaling.policy == ScalePolicy::delayed
-                      ? setting.scale
-                      : scale_for(scaling, quantizer.format, amax[g]);
-
-  const float limit = decode(quantizer.format, quantizer.format.max_finite_code());
-  ReferenceTensor values{inputs[0].shape, {}};
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    const float scale = scales[block_of(i)];
-    auto value = static_cast<float>(x[i]);
-    if (scaling.policy != ScalePolicy::none) {
-      const float product = value * (1.0f / scale);
-      value = std::isfinite(value) ? (std::clamp)(product, -limit, limit) : product;
-    }
-    const float rounded =
-        decode(quantizer.format, encode(quantizer.format, value, quantizer.rounding,
-                                        reference_quantize_word(sample, i / columns, i % columns)));
-    values.values.push_back(static_cast<double>(codes ? rounded : rounded * scale));
-  }
-  ReferenceTensor grid{Shape{grid_rows, grid_columns}, {scales.begin(), scales.end()}};
-  return {values, grid, {Shape{1}, {static_cast<double>(largest)}}};
-}
-
-inline OperatorSamples quantize_samples() {
-  OperatorSamples result;
-  result.reference = &quantize_reference;
-  const auto add = [&](const Shape& shape, const QuantizeSetting& setting,
-                       std::vector<std::size_t> lengths = {}) {
-    result.samples.push_back(
-        {.name = to_string(shape) + " " + to_string(setting.quantizer.format) + " granularity " +
-                 std::to_string(static_cast<int>(setting.quantizer.scaling.granularity)),
-         .inputs = {{.shape = shape, .low = -3, .high = 3}},
-         .attributes = setting,
-         .lengths = std::move(lengths)});
-  };
-  const Draw draw{.seed = 5, .stream = 2, .step = 1};
-  const auto scaling = [](Granularity granularity, ScaleFormat format) {
-    return Scaling{
-        .policy = ScalePolicy::current, .granularity = granularity, .format = format, .margin = 1};
-  };
-  for (const Granularity granularity :
-       {Granularity::tensor, Granularity::row, Granularity::block_1x128, Granularity::block_128x128,
-        Granularity::group_32})
-    for (const bool along_rows : {false, true}) {
-      add({19, 150}, {.quantizer = {.format = formats::fp8_e4m3fn,
-                                    .scaling = scaling(granularity, ScaleFormat::power_of_two)},
-                      .along_rows = along_rows});
-      add({35, 7}, {.quantizer = {.format = formats::fp6_e3m2,
-                                  .rounding = Rounding::stochastic,
-                                  .scaling = scaling(granularity, ScaleFormat::fp32)},
-                    .along_rows = along_rows,
-                    .parameter = true,
-                    .draw = draw});
-    }
-  add({7}, {.quantizer = {.format = formats::fp8_e4m3.with_bias(11)}});
-  add({0, 4}, {.quantizer = {.format = formats::fp8_e5m2,
-                             .scaling = scaling(Granularity::tensor, ScaleFormat::fp32)}});
-  add({3, 0}, {.quantizer = {.format = formats::fp8_e5m2,
-                             .scaling = scaling(Granularity::group_32, ScaleFormat::mx)}});
-  add({2, 3, 5},
-      {.quantizer = {.format = formats::fp8_e5m2, .scaling = {.policy = ScalePolicy::delayed}},
-       .scale = 0.3f});
-  add({13, 40},
-      {.quantizer = {.format = formats::fp8_e4m3fn,
-                     .rounding = Rounding::stochastic,
-                     .scaling = scaling(Granularity::group_32, ScaleFormat::mx)},
-       .draw = draw},
-      {4, 0, 9});
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -340,7 +203,7 @@ inline constexpr Operator quantize{.name = "quantize",
                                    .outputs = 3,
                                    .shape = &detail::quantize_shape,
                                    .host = &detail::quantize_host,
-                                   .samples = SOMA_BUILT_IN_SAMPLES(detail::quantize_samples)};
+                                   .built_in_samples = true};
 
 }  // namespace ops
 }  // namespace SOMA_NAMESPACE

@@ -209,45 +209,21 @@ inline void quantized_linear_gradient(const GradientCall& call) {
   addend_gradients(call, d);
 }
 
-inline std::vector<ReferenceTensor> quantized_linear_reference(
-    const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-  const auto& setting = sample.attributes.as<QuantizedLinearSetting>();
-  Sample plain = sample;
-  plain.attributes = LinearSetting{.activation = setting.activation, .dropout = setting.dropout};
-  return linear_reference(plain, inputs);
-}
-
-// Without any conversion it is a linear layer.
-inline OperatorSamples quantized_linear_samples() {
-  static LinearFormats wide;
-  OperatorSamples result = linear_samples();
-  for (Sample& sample : result.samples) {
-    const auto setting = sample.attributes.as<LinearSetting>();
-    sample.attributes = QuantizedLinearSetting{.activation = setting.activation,
-                                               .dropout = setting.dropout,
-                                               .formats = &wide,
-                                               .record = true};
-  }
-  result.reference = &quantized_linear_reference;
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
 
-inline constexpr Operator quantized_linear{
-    .name = "quantized_linear",
-    .min_inputs = 2,
-    .max_inputs = 4,
-    .outputs = 4,
-    .keeps_inputs = 2,
-    .keeps_outputs = 14,
-    .allocates_outputs = true,
-    .composite = true,
-    .host = &detail::quantized_linear_host,
-    .gradient = &detail::quantized_linear_gradient,
-    .samples = SOMA_BUILT_IN_SAMPLES(detail::quantized_linear_samples)};
+inline constexpr Operator quantized_linear{.name = "quantized_linear",
+                                           .min_inputs = 2,
+                                           .max_inputs = 4,
+                                           .outputs = 4,
+                                           .keeps_inputs = 2,
+                                           .keeps_outputs = 14,
+                                           .allocates_outputs = true,
+                                           .composite = true,
+                                           .host = &detail::quantized_linear_host,
+                                           .gradient = &detail::quantized_linear_gradient,
+                                           .built_in_samples = true};
 
 }  // namespace ops
 }  // namespace SOMA_NAMESPACE

@@ -11,7 +11,6 @@
 #include <soma/ops/rows/reduce.hpp>
 #include <soma/ops/rows/settings.hpp>
 #include <soma/ops/run.hpp>
-#include <soma/ops/samples.hpp>
 #include <soma/ops/support.hpp>
 
 #include <algorithm>
@@ -249,56 +248,6 @@ inline void batch_norm_gradient(const GradientCall& call) {
   with_plain_tensors(call, batch_norm_gradient_plain);
 }
 
-inline OperatorSamples batch_norm_samples() {
-  OperatorSamples result;
-  const auto add = [&](const Shape& shape, bool given, std::vector<std::size_t> lengths) {
-    const Shape channels{shape[1]};
-    const double error = static_cast<double>(shape.elements() / shape[1] + 64) * 0x1p-24;
-    Sample sample{.name = to_string(shape) + (given ? " given" : ""),
-                  .inputs = {{.shape = shape, .low = -2, .high = 3},
-                             {.shape = channels, .low = 0.5, .high = 2},
-                             {.shape = channels}},
-                  .attributes = BatchNormSetting{1e-3f, given, nullptr},
-                  .lengths = std::move(lengths),
-                  .error = error,
-                  .gradient_error = 4 * error};
-    if (given) {
-      sample.inputs.push_back({.shape = channels, .differentiable = false});
-      sample.inputs.push_back({.shape = channels, .low = 0.5, .high = 2, .differentiable = false});
-    }
-    result.samples.push_back(std::move(sample));
-  };
-  add({6, 3}, false, {});
-  add({5, 2, 3, 4}, false, {2, 1, 1, 1});
-  add({3, 4, 33}, false, {});
-  add({4, 3, 5}, true, {});
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    const auto& setting = sample.attributes.as<BatchNormSetting>();
-    const Planes planes(inputs[0].shape);
-    ReferenceTensor y{inputs[0]};
-    for (std::size_t c = 0; c < planes.channels; ++c) {
-      std::vector<std::size_t> own;
-      for (std::size_t i = 0; i < y.values.size(); ++i)
-        if (i / planes.pixels % planes.channels == c) own.push_back(i);
-      double mean = 0, variance = 0;
-      const auto count = static_cast<double>(own.size());
-      for (const std::size_t i : own) mean += inputs[0].values[i] / count;
-      for (const std::size_t i : own)
-        variance += (inputs[0].values[i] - mean) * (inputs[0].values[i] - mean) / count;
-      if (setting.given) {
-        mean = inputs[3].values[c];
-        variance = inputs[4].values[c];
-      }
-      const double deviation = std::sqrt(variance + static_cast<double>(setting.epsilon));
-      for (const std::size_t i : own)
-        y.values[i] =
-            (inputs[0].values[i] - mean) / deviation * inputs[1].values[c] + inputs[2].values[c];
-    }
-    return std::vector<ReferenceTensor>{y};
-  };
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -312,7 +261,7 @@ inline constexpr Operator batch_norm{.name = "batch_norm",
                                      .shape = &detail::batch_norm_shape,
                                      .host = &detail::batch_norm_host,
                                      .gradient = &detail::batch_norm_gradient,
-                                     .samples = SOMA_BUILT_IN_SAMPLES(detail::batch_norm_samples)};
+                                     .built_in_samples = true};
 
 }  // namespace ops
 }  // namespace SOMA_NAMESPACE

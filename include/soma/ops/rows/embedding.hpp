@@ -4,7 +4,6 @@
 
 #include <soma/ops/optimizer/accumulate.hpp>
 #include <soma/ops/run.hpp>
-#include <soma/ops/samples.hpp>
 #include <soma/ops/settings.hpp>
 #include <soma/ops/support.hpp>
 
@@ -179,39 +178,6 @@ inline void embedding_backward_host(const OperatorCall& call) {
 
 inline void embedding_gradient(const GradientCall& call);
 
-inline OperatorSamples embedding_samples() {
-  OperatorSamples result;
-  const auto add = [&](std::size_t rows, std::size_t columns, const Shape& ids, bool dense,
-                       std::vector<std::size_t> lengths) {
-    const double error = static_cast<double>(ids.elements() + 1) * 0x1p-24;
-    result.samples.push_back({.name = std::to_string(rows) + " rows, ids " + to_string(ids),
-                              .inputs = {{.shape = Shape{rows, columns}},
-                                         {.shape = ids,
-                                          .dtype = dense ? DType::int64 : DType::int32,
-                                          .low = 0,
-                                          .high = static_cast<double>(rows - 1)}},
-                              .attributes = EmbeddingSetting{dense},
-                              .lengths = std::move(lengths),
-                              .error = 0,
-                              .gradient_error = error});
-  };
-  add(7, 5, Shape{23}, false, {5, 0, 11, 7});
-  add(3, 33, Shape{40}, true, {});
-  add(4, 3, Shape{2, 5}, false, {});
-  add(4, 3, Shape{0}, true, {});
-  result.reference = [](const Sample&, const std::vector<ReferenceTensor>& inputs) {
-    const std::size_t columns = inputs[0].shape[1];
-    std::vector<std::size_t> sizes(inputs[1].shape.begin(), inputs[1].shape.end());
-    sizes.push_back(columns);
-    ReferenceTensor y{Shape(sizes), {}};
-    for (const double id : inputs[1].values)
-      for (std::size_t c = 0; c < columns; ++c)
-        y.values.push_back(inputs[0].values[static_cast<std::size_t>(id) * columns + c]);
-    return std::vector<ReferenceTensor>{y};
-  };
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -230,7 +196,7 @@ inline constexpr Operator embedding{.name = "embedding",
                                     .shape = &detail::embedding_shape,
                                     .host = &detail::embedding_host,
                                     .gradient = &detail::embedding_gradient,
-                                    .samples = SOMA_BUILT_IN_SAMPLES(detail::embedding_samples)};
+                                    .built_in_samples = true};
 
 }  // namespace ops
 

@@ -3,7 +3,6 @@
 // gamma + beta; RMS norm leaves out mean and beta.
 
 #include <soma/ops/run.hpp>
-#include <soma/ops/samples.hpp>
 #include <soma/ops/settings.hpp>
 #include <soma/ops/support.hpp>
 
@@ -181,52 +180,6 @@ inline void norm_backward_host(const OperatorCall& call) {
 
 inline void norm_gradient(const GradientCall& call);
 
-inline OperatorSamples norm_samples() {
-  OperatorSamples result;
-  const auto add = [&](const Shape& x, const NormSetting& setting,
-                       std::vector<std::size_t> lengths) {
-    const Shape columns{x.columns()};
-    // A normalised value is divided by a standard deviation of about 0.6: errors of sums over the
-    // row and of sums over rows grow by its inverse, squared in the gradient.
-    const double size = static_cast<double>(x.columns() + x.rows() + 16);
-    result.samples.push_back({.name = to_string(x) + (setting.rms ? " rms" : ""),
-                              .inputs = {{.shape = x},
-                                         {.shape = columns, .low = 0.5, .high = 1.5},
-                                         {.shape = columns, .left_out = setting.rms}},
-                              .attributes = setting,
-                              .lengths = std::move(lengths),
-                              .error = 4 * size * 0x1p-24,
-                              .gradient_error = 16 * size * 0x1p-24});
-  };
-  for (const bool rms : {false, true}) {
-    add({5, 33}, {1e-5f, rms}, {2, 3});
-    add({17, 16}, {1e-12f, rms}, {});
-    add({2, 3, 24}, {1e-5f, rms}, {});
-    add({0, 8}, {1e-5f, rms}, {});
-    add({13}, {1e-5f, rms}, {});
-  }
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    const auto& setting = sample.attributes.as<NormSetting>();
-    const std::size_t columns = inputs[0].shape.columns();
-    ReferenceTensor y{inputs[0].shape, inputs[0].values};
-    for (std::size_t row = 0; row < y.values.size(); row += columns) {
-      double mean = 0, variance = 0;
-      for (std::size_t c = 0; c < columns && !setting.rms; ++c) mean += y.values[row + c];
-      mean /= static_cast<double>(columns);
-      for (std::size_t c = 0; c < columns; ++c)
-        variance += (y.values[row + c] - mean) * (y.values[row + c] - mean);
-      variance /= static_cast<double>(columns);
-      for (std::size_t c = 0; c < columns; ++c)
-        y.values[row + c] = (y.values[row + c] - mean) /
-                                std::sqrt(variance + static_cast<double>(setting.epsilon)) *
-                                inputs[1].values[c] +
-                            (inputs.size() > 2 && inputs[2].defined ? inputs[2].values[c] : 0);
-    }
-    return std::vector<ReferenceTensor>{y};
-  };
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -247,7 +200,7 @@ inline constexpr Operator norm{.name = "norm",
                                .shape = &detail::norm_shape,
                                .host = &detail::norm_host,
                                .gradient = &detail::norm_gradient,
-                               .samples = SOMA_BUILT_IN_SAMPLES(detail::norm_samples)};
+                               .built_in_samples = true};
 
 }  // namespace ops
 

@@ -3,7 +3,6 @@
 // does not depend on the machine; every sum is fp32 in the fixed order of kernels/reduce/args.hpp.
 
 #include <soma/ops/run.hpp>
-#include <soma/ops/samples.hpp>
 #include <soma/ops/settings.hpp>
 #include <soma/ops/support.hpp>
 
@@ -160,46 +159,6 @@ inline void reduce_gradient(const GradientCall& call) {
   call.input_gradients[0].values = clone(call.context, dy.reshape(with_ones).broadcast_to(shape));
 }
 
-inline OperatorSamples reduce_samples() {
-  OperatorSamples result;
-  const auto add = [&](const Shape& shape, std::uint32_t dimensions, bool mean,
-                       std::vector<std::size_t> lengths) {
-    result.samples.push_back(
-        {.name = to_string(shape) + (mean ? " mean " : " sum ") + std::to_string(dimensions),
-         .inputs = {{.shape = shape}},
-         .attributes = ReduceSetting{dimensions, mean},
-         .lengths = std::move(lengths),
-         .error = static_cast<double>(shape.elements() + 1) * 0x1p-24,
-         .gradient_error = 2 * 0x1p-24});
-  };
-  add({}, ~0u, false, {});
-  add({5}, ~0u, true, {});
-  add({13, 7}, 1, false, {5, 0, 8});
-  add({13, 7}, 2, false, {});
-  add({3, 5, 2, 4}, 0b0101, true, {});
-  add({0, 3}, 1, false, {});
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    const auto& setting = sample.attributes.as<ReduceSetting>();
-    const ReferenceTensor& x = inputs[0];
-    ReferenceTensor y{reduced_shape(x.shape, setting.dimensions), {}};
-    y.values.assign(y.shape.elements(), 0.0);
-    for (std::size_t i = 0; i < x.values.size(); ++i) {
-      std::size_t rest = i, to = 0, step = 1;
-      for (std::size_t d = x.shape.rank(); d-- > 0; rest /= x.shape[d])
-        if ((setting.dimensions >> d & 1) == 0) {
-          to += rest % x.shape[d] * step;
-          step *= x.shape[d];
-        }
-      y.values[to] += x.values[i];
-    }
-    if (setting.mean)
-      for (double& value : y.values)
-        value *= static_cast<double>(y.values.size()) / static_cast<double>(x.values.size());
-    return std::vector<ReferenceTensor>{y};
-  };
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -208,7 +167,7 @@ inline constexpr Operator reduce{.name = "reduce",
                                  .shape = &detail::reduce_shape,
                                  .host = &detail::reduce_host,
                                  .gradient = &detail::reduce_gradient,
-                                 .samples = SOMA_BUILT_IN_SAMPLES(detail::reduce_samples)};
+                                 .built_in_samples = true};
 
 }  // namespace ops
 

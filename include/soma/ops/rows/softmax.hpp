@@ -2,7 +2,6 @@
 // Softmax and log softmax over the last dimension.
 
 #include <soma/ops/run.hpp>
-#include <soma/ops/samples.hpp>
 #include <soma/ops/settings.hpp>
 #include <soma/ops/support.hpp>
 
@@ -56,33 +55,6 @@ inline void softmax_backward_host(const OperatorCall& call) {
 
 inline void softmax_gradient(const GradientCall& call);
 
-inline OperatorSamples softmax_samples() {
-  OperatorSamples result;
-  for (const bool logarithm : {false, true})
-    for (const Shape& shape : {Shape{1}, Shape{5, 33}, Shape{3, 2, 16}, Shape{0, 4}, Shape{7, 2}})
-      result.samples.push_back(
-          {.name = to_string(shape) + (logarithm ? " logarithm" : ""),
-           .inputs = {{.shape = shape, .low = -4, .high = 4}},
-           .attributes = SoftmaxSetting{logarithm},
-           .lengths = {},
-           .error = static_cast<double>(shape.columns() + 16) * 0x1p-24,
-           .gradient_error = 4 * static_cast<double>(shape.columns() + 16) * 0x1p-24});
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    ReferenceTensor y{inputs[0]};
-    const std::size_t columns = y.shape.columns();
-    for (std::size_t row = 0; row < y.values.size(); row += columns) {
-      double sum = 0;
-      for (std::size_t c = 0; c < columns; ++c) sum += std::exp(y.values[row + c]);
-      for (std::size_t c = 0; c < columns; ++c)
-        y.values[row + c] = sample.attributes.as<SoftmaxSetting>().logarithm
-                                ? y.values[row + c] - std::log(sum)
-                                : std::exp(y.values[row + c]) / sum;
-    }
-    return std::vector<ReferenceTensor>{y};
-  };
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -98,7 +70,7 @@ inline constexpr Operator softmax{.name = "softmax",
                                   .shape = &detail::softmax_shape,
                                   .host = &detail::softmax_host,
                                   .gradient = &detail::softmax_gradient,
-                                  .samples = SOMA_BUILT_IN_SAMPLES(detail::softmax_samples)};
+                                  .built_in_samples = true};
 
 }  // namespace ops
 

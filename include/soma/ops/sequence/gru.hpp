@@ -21,8 +21,8 @@
 #include <soma/ops/plain_call.hpp>
 #include <soma/ops/product/linear.hpp>
 #include <soma/ops/product/matmul.hpp>
+#include <soma/ops/sequence/gradients.hpp>
 #include <soma/ops/sequence/recurrent.hpp>
-#include <soma/ops/sequence/reference.hpp>
 
 #include <cstddef>
 
@@ -139,12 +139,6 @@ inline double gru_operations(const OperatorCall& call) {
 
 inline void gru_gradient(const GradientCall& call);
 
-inline OperatorSamples gru_samples() {
-  return recurrent_samples(3, [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    return recurrent_reference(sample, inputs, 3, 0, gru_reference_step);
-  });
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -166,7 +160,7 @@ inline constexpr Operator gru{.name = "gru",
                               .shape = &detail::gru_shape,
                               .host = &detail::gru_host,
                               .gradient = &detail::gru_gradient,
-                              .samples = SOMA_BUILT_IN_SAMPLES(detail::gru_samples),
+                              .built_in_samples = true,
                               .operations = &detail::gru_operations};
 
 }  // namespace ops

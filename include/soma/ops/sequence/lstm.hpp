@@ -23,8 +23,8 @@
 #include <soma/ops/plain_call.hpp>
 #include <soma/ops/product/linear.hpp>
 #include <soma/ops/product/matmul.hpp>
+#include <soma/ops/sequence/gradients.hpp>
 #include <soma/ops/sequence/recurrent.hpp>
-#include <soma/ops/sequence/reference.hpp>
 
 #include <cstddef>
 
@@ -153,12 +153,6 @@ inline double lstm_operations(const OperatorCall& call) {
 
 inline void lstm_gradient(const GradientCall& call);
 
-inline OperatorSamples lstm_samples() {
-  return recurrent_samples(4, [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    return recurrent_reference(sample, inputs, 4, 1, lstm_reference_step);
-  });
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -180,7 +174,7 @@ inline constexpr Operator lstm{.name = "lstm",
                                .shape = &detail::lstm_shape,
                                .host = &detail::lstm_host,
                                .gradient = &detail::lstm_gradient,
-                               .samples = SOMA_BUILT_IN_SAMPLES(detail::lstm_samples),
+                               .built_in_samples = true,
                                .operations = &detail::lstm_operations};
 
 }  // namespace ops

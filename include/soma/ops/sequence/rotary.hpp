@@ -12,7 +12,6 @@
 
 #include <soma/numeric/portable_math.hpp>
 #include <soma/ops/run.hpp>
-#include <soma/ops/samples.hpp>
 #include <soma/ops/sequence/settings.hpp>
 #include <soma/ops/support.hpp>
 #include <soma/runtime/heap_vector.hpp>
@@ -121,55 +120,6 @@ inline void rotary_backward_host(const OperatorCall& call) { turn_rows(call, tru
 
 inline void rotary_gradient(const GradientCall& call);
 
-inline std::vector<ReferenceTensor> rotary_reference(const Sample& sample,
-                                                     const std::vector<ReferenceTensor>& inputs) {
-  const auto& setting = sample.attributes.as<RotarySetting>();
-  ReferenceTensor y{inputs[0]};
-  const Shape& shape = y.shape;
-  const std::size_t columns = shape.columns();
-  const std::size_t turned = setting.columns == 0 ? columns : setting.columns,
-                    width = turned / setting.heads, half = width / 2;
-  std::vector<std::size_t> positions;
-  for (const std::size_t length : sample.lengths)
-    for (std::size_t i = 0; i < length; ++i) positions.push_back(i);
-  for (std::size_t row = 0; row < shape.rows(); ++row) {
-    const std::size_t position = shape.rank() == 2 ? positions[row] : row % shape[shape.rank() - 2];
-    for (std::size_t column = 0; column < turned; ++column) {
-      if (column % width >= half) continue;
-      const double angle =
-          static_cast<double>(position + setting.first_position) /
-          std::pow(static_cast<double>(setting.base),
-                   2.0 * static_cast<double>(column % width) / static_cast<double>(width));
-      double &a = y.values[row * columns + column], &b = y.values[row * columns + column + half];
-      const double before = a;
-      a = before * std::cos(angle) - b * std::sin(angle);
-      b = b * std::cos(angle) + before * std::sin(angle);
-    }
-  }
-  return {y};
-}
-
-inline OperatorSamples rotary_samples() {
-  OperatorSamples result;
-  result.reference = &rotary_reference;
-  const auto add = [&](const Shape& shape, const RotarySetting& setting,
-                       std::vector<std::size_t> lengths) {
-    result.samples.push_back(
-        {.name = to_string(shape) + ", " + std::to_string(setting.heads) + " heads",
-         .inputs = {{.shape = shape}},
-         .attributes = setting,
-         .lengths = std::move(lengths),
-         .error = 8 * 0x1p-24,
-         .gradient_error = 8 * 0x1p-24});
-  };
-  add({9, 12}, {.heads = 2}, {5, 0, 4});
-  add({7, 38}, {.heads = 1, .base = 500}, {1, 6});
-  add({5, 12}, {.heads = 2, .columns = 8, .first_position = 1000}, {5});
-  add({2, 3, 8}, {.heads = 2}, {});
-  add({0, 8}, {.heads = 2}, {0});
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -182,7 +132,7 @@ inline constexpr Operator rotary{.name = "rotary",
                                  .shape = &detail::rotary_shape,
                                  .host = &detail::rotary_host,
                                  .gradient = &detail::rotary_gradient,
-                                 .samples = SOMA_BUILT_IN_SAMPLES(detail::rotary_samples)};
+                                 .built_in_samples = true};
 
 }  // namespace ops
 

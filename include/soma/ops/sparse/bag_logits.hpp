@@ -92,49 +92,6 @@ inline void bag_logits_gradient(const GradientCall& call) {
     call.input_gradients[3] = rows_of(Tensor::full(context, Shape{h.size(0), 1}, 1.0f));
 }
 
-inline OperatorSamples bag_logits_samples() {
-  OperatorSamples result;
-  const auto add = [&](std::size_t classes, std::size_t width, std::vector<std::size_t> lengths) {
-    std::size_t count = 0;
-    for (const std::size_t length : lengths) count += length;
-    const std::size_t bags = lengths.size();
-    result.samples.push_back(
-        {.name = std::to_string(bags) + " bags of " + std::to_string(count) + " of " +
-                 std::to_string(classes) + " classes, " + std::to_string(width) + " columns",
-         .inputs = {{.shape = Shape{count},
-                     .dtype = DType::int32,
-                     .low = 0,
-                     .high = static_cast<double>(classes - 1)},
-                    {.shape = Shape{bags, width}},
-                    {.shape = Shape{classes, width}},
-                    {.shape = Shape{classes, 1}}},
-         .attributes = {},
-         .lengths = std::move(lengths),
-         // A fused multiply-add rounds once; a gradient adds as many products as there are ids.
-         .error = static_cast<double>(width + 6) * 0x1p-24,
-         .gradient_error = static_cast<double>(2 * count + 6) * 0x1p-24});
-  };
-  add(7, 16, {5, 0, 11, 4});
-  add(9, 33, {1, 6});
-  add(3, 5, {2, 2, 2});
-  add(4, 8, {0, 0});
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    const std::size_t width = inputs[1].shape[1];
-    ReferenceTensor y{inputs[0].shape, {}};
-    std::size_t at = 0;
-    for (std::size_t bag = 0; bag < sample.lengths.size(); ++bag)
-      for (const std::size_t end = at + sample.lengths[bag]; at < end; ++at) {
-        const auto id = static_cast<std::size_t>(inputs[0].values[at]);
-        double sum = inputs[3].values[id];
-        for (std::size_t k = 0; k < width; ++k)
-          sum += inputs[1].values[bag * width + k] * inputs[2].values[id * width + k];
-        y.values.push_back(sum);
-      }
-    return std::vector<ReferenceTensor>{y};
-  };
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -146,7 +103,7 @@ inline constexpr Operator bag_logits{.name = detail::bag_logits_name,
                                      .shape = &detail::bag_logits_shape,
                                      .host = &detail::bag_logits_host,
                                      .gradient = &detail::bag_logits_gradient,
-                                     .samples = SOMA_BUILT_IN_SAMPLES(detail::bag_logits_samples)};
+                                     .built_in_samples = true};
 
 }  // namespace ops
 }  // namespace SOMA_NAMESPACE

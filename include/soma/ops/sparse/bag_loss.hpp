@@ -104,48 +104,6 @@ inline void bag_loss_gradient(const GradientCall& call) {
   call.input_gradients[0] = {gradient, {}};
 }
 
-inline OperatorSamples bag_loss_samples() {
-  OperatorSamples result;
-  const auto add = [&](std::vector<std::size_t> lengths, std::vector<double> offsets,
-                       std::vector<double> places, LossReduction reduction) {
-    std::size_t count = 0, longest = 0;
-    for (const std::size_t length : lengths) {
-      count += length;
-      longest = (std::max)(longest, length);
-    }
-    result.samples.push_back(
-        {.name = std::to_string(lengths.size()) + " bags of " + std::to_string(count),
-         .inputs = {{.shape = Shape{count}, .low = -3, .high = 3},
-                    {.shape = Shape{offsets.size()}, .dtype = DType::int64, .values = offsets},
-                    {.shape = Shape{places.size()}, .dtype = DType::int32, .values = places}},
-         .attributes = BagLossSetting{reduction},
-         .lengths = std::move(lengths),
-         .error = static_cast<double>(longest + 16) * 0x1p-24,
-         .gradient_error = static_cast<double>(longest + 16) * 0x1p-24});
-  };
-  add({5, 1, 9}, {0, 1, 1, 4}, {2, 0, 3, 8}, LossReduction::mean);
-  add({3, 0, 33, 4}, {0, 1, 1, 3, 4}, {0, 31, 32, 2}, LossReduction::sum);
-  add({1}, {0, 1}, {0}, LossReduction::mean);
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    double total = 0;
-    std::size_t first = 0;
-    for (std::size_t bag = 0; bag < sample.lengths.size(); first += sample.lengths[bag++]) {
-      double sum = 0;
-      for (std::size_t i = 0; i < sample.lengths[bag]; ++i)
-        sum += std::exp(inputs[0].values[first + i]);
-      const double begin = inputs[1].values[bag], end = inputs[1].values[bag + 1];
-      for (auto k = static_cast<std::size_t>(begin); k < static_cast<std::size_t>(end); ++k) {
-        const auto place = static_cast<std::size_t>(inputs[2].values[k]);
-        total += (std::log(sum) - inputs[0].values[first + place]) / (end - begin);
-      }
-    }
-    if (sample.attributes.as<BagLossSetting>().reduction == LossReduction::mean)
-      total /= static_cast<double>(sample.lengths.size());
-    return std::vector<ReferenceTensor>{{Shape{}, {total}}};
-  };
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -159,7 +117,7 @@ inline constexpr Operator bag_loss{.name = detail::bag_loss_name,
                                    .shape = &detail::bag_loss_shape,
                                    .host = &detail::bag_loss_host,
                                    .gradient = &detail::bag_loss_gradient,
-                                   .samples = SOMA_BUILT_IN_SAMPLES(detail::bag_loss_samples)};
+                                   .built_in_samples = true};
 
 }  // namespace ops
 }  // namespace SOMA_NAMESPACE

@@ -5,7 +5,6 @@
 
 #include <soma/kernels/sparse/args.hpp>
 #include <soma/ops/built_in.hpp>
-#include <soma/ops/samples.hpp>
 #include <soma/ops/sparse/bag_occurrences.hpp>
 #include <soma/ops/sparse/table.hpp>
 #include <soma/ops/support.hpp>
@@ -189,72 +188,18 @@ inline void embedding_bag_gradient(const GradientCall& call) {
                              all.ids};
 }
 
-inline OperatorSamples embedding_bag_samples() {
-  OperatorSamples result;
-  const auto add = [&](std::size_t rows, std::size_t columns, std::vector<std::size_t> lengths,
-                       BagMode mode, bool weighted) {
-    std::size_t count = 0, longest = 0;
-    for (const std::size_t length : lengths) {
-      count += length;
-      longest = (std::max)(longest, length);
-    }
-    Sample sample{.name = std::to_string(lengths.size()) + " bags of " + std::to_string(count) +
-                          " ids, " + std::to_string(columns) + " columns" +
-                          (mode == BagMode::mean ? ", mean" : "") + (weighted ? ", weights" : ""),
-                  .inputs = {{.shape = Shape{rows, columns}},
-                             {.shape = Shape{count},
-                              .dtype = rows % 2 == 0 ? DType::int64 : DType::int32,
-                              .low = 0,
-                              .high = static_cast<double>(rows - 1)}},
-                  .attributes = EmbeddingBagSetting{mode},
-                  .lengths = std::move(lengths),
-                  // Each of n additions and a product rounds once, and so does the scale.
-                  .error = static_cast<double>(2 * longest + 2) * 0x1p-24,
-                  .gradient_error = static_cast<double>(2 * count + 2) * 0x1p-24};
-    if (weighted)
-      // Halves are exact in every type in which a test may store them.
-      sample.inputs.push_back({.shape = Shape{count}, .values = {}, .differentiable = false});
-    for (std::size_t i = 0; weighted && i < count; ++i)
-      sample.inputs[2].values.push_back(static_cast<double>(i % 5) * 0.5 - 1);
-    result.samples.push_back(std::move(sample));
-  };
-  add(7, 16, {5, 0, 11, 7}, BagMode::sum, false);
-  add(6, 5, {5, 1, 9}, BagMode::mean, false);
-  add(9, 33, {4, 0, 0, 6, 2}, BagMode::sum, true);
-  add(8, 80, {3, 140}, BagMode::mean, true);
-  add(3, 4, {0, 0}, BagMode::mean, false);
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    const std::size_t columns = inputs[0].shape[1];
-    const bool mean = sample.attributes.as<EmbeddingBagSetting>().mode == BagMode::mean;
-    ReferenceTensor y{Shape{sample.lengths.size(), columns}, {}};
-    std::size_t at = 0;
-    for (const std::size_t length : sample.lengths) {
-      std::vector<double> sum(columns);
-      for (std::size_t end = at + length; at < end; ++at)
-        for (std::size_t c = 0; c < columns; ++c)
-          sum[c] += (inputs.size() > 2 ? inputs[2].values[at] : 1.0) *
-                    inputs[0].values[static_cast<std::size_t>(inputs[1].values[at]) * columns + c];
-      for (const double value : sum)
-        y.values.push_back(mean && length != 0 ? value / static_cast<double>(length) : value);
-    }
-    return std::vector<ReferenceTensor>{y};
-  };
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
 
-inline constexpr Operator embedding_bag{
-    .name = detail::bag_name,
-    .min_inputs = 2,
-    .max_inputs = 3,
-    .keeps_inputs = 6,
-    .shape = &detail::embedding_bag_shape,
-    .host = &detail::embedding_bag_host,
-    .gradient = &detail::embedding_bag_gradient,
-    .samples = SOMA_BUILT_IN_SAMPLES(detail::embedding_bag_samples)};
+inline constexpr Operator embedding_bag{.name = detail::bag_name,
+                                        .min_inputs = 2,
+                                        .max_inputs = 3,
+                                        .keeps_inputs = 6,
+                                        .shape = &detail::embedding_bag_shape,
+                                        .host = &detail::embedding_bag_host,
+                                        .gradient = &detail::embedding_bag_gradient,
+                                        .built_in_samples = true};
 
 inline constexpr Operator embedding_bag_backward{.name = "sparse::embedding_bag_backward",
                                                  .min_inputs = 3,

@@ -182,56 +182,21 @@ inline void full_softmax_gradient(const GradientCall& call) {
   if (call.wanted[2]) call.input_gradients[2] = {dbias, {}};
 }
 
-inline OperatorSamples full_softmax_samples() {
-  OperatorSamples result;
-  const auto add = [&](std::size_t rows, std::size_t width, std::size_t classes,
-                       std::vector<double> offsets, std::vector<double> ids) {
-    result.samples.push_back(
-        {.name = std::to_string(rows) + " rows, " + std::to_string(classes) + " classes",
-         .inputs = {{.shape = Shape{rows, width}},
-                    {.shape = Shape{classes, width}},
-                    {.shape = Shape{classes}},
-                    {.shape = Shape{rows + 1}, .dtype = DType::int64, .values = offsets},
-                    {.shape = Shape{ids.size()}, .dtype = DType::int32, .values = ids}},
-         .attributes = ListLossSetting{},
-         .error = static_cast<double>(8 * width + 32) * 0x1p-24,
-         .gradient_error = static_cast<double>(8 * width + 32) * 0x1p-24});
-  };
-  add(3, 4, 7, {0, 1, 1, 3}, {2, 0, 6});
-  add(2, 5, 1, {0, 1, 2}, {0, 0});
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    const std::size_t rows = inputs[0].shape[0], width = inputs[0].shape[1],
-                      classes = inputs[1].shape[0];
-    ReferenceTensor logits{Shape{rows, classes}, {}};
-    for (std::size_t i = 0; i < rows; ++i)
-      for (std::size_t c = 0; c < classes; ++c) {
-        double sum = inputs[2].values[c];
-        for (std::size_t k = 0; k < width; ++k)
-          sum += inputs[0].values[i * width + k] * inputs[1].values[c * width + k];
-        logits.values.push_back(sum);
-      }
-    return std::vector<ReferenceTensor>{list_loss_reference(
-        logits, inputs[3].values, inputs[4].values, sample.attributes.as<ListLossSetting>())};
-  };
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
 
-inline constexpr Operator full_softmax{
-    .name = detail::full_softmax_name,
-    .min_inputs = 5,
-    .max_inputs = 5,
-    .outputs = 2,
-    .keeps_inputs = 31,
-    .keeps_outputs = 2,
-    .composite = true,
-    .shape = &detail::full_softmax_shape,
-    .host = &detail::full_softmax_host,
-    .gradient = &detail::full_softmax_gradient,
-    .samples = SOMA_BUILT_IN_SAMPLES(detail::full_softmax_samples)};
+inline constexpr Operator full_softmax{.name = detail::full_softmax_name,
+                                       .min_inputs = 5,
+                                       .max_inputs = 5,
+                                       .outputs = 2,
+                                       .keeps_inputs = 31,
+                                       .keeps_outputs = 2,
+                                       .composite = true,
+                                       .shape = &detail::full_softmax_shape,
+                                       .host = &detail::full_softmax_host,
+                                       .gradient = &detail::full_softmax_gradient,
+                                       .built_in_samples = true};
 
 }  // namespace ops
 }  // namespace SOMA_NAMESPACE

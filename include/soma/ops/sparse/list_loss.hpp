@@ -7,7 +7,6 @@
 #include <soma/ops/built_in.hpp>
 #include <soma/ops/optimizer/accumulate.hpp>
 #include <soma/ops/run.hpp>
-#include <soma/ops/samples.hpp>
 #include <soma/ops/settings.hpp>
 #include <soma/ops/sparse/table.hpp>
 #include <soma/ops/support.hpp>
@@ -191,56 +190,6 @@ inline void list_loss_gradient(const GradientCall& call) {
   call.input_gradients[0] = {gradient, {}};
 }
 
-inline ReferenceTensor list_loss_reference(const ReferenceTensor& logits,
-                                           const std::vector<double>& offsets,
-                                           const std::vector<double>& columns,
-                                           const ListLossSetting& setting) {
-  const std::size_t rows = logits.shape[0], width = logits.shape[1];
-  double total = 0;
-  for (std::size_t i = 0; i < rows; ++i) {
-    const double* z = logits.values.data() + i * width;
-    const double count = offsets[i + 1] - offsets[i];
-    double sum = 0, loss = 0;
-    for (std::size_t c = 0; c < width; ++c) {
-      sum += std::exp(z[c]);
-      if (setting.loss == ListLoss::binary) loss += std::log(1 + std::exp(z[c]));
-    }
-    for (auto k = static_cast<std::size_t>(offsets[i]);
-         k < static_cast<std::size_t>(offsets[i + 1]); ++k) {
-      const double chosen = z[static_cast<std::size_t>(columns[k])];
-      loss += setting.loss == ListLoss::binary ? -chosen : (std::log(sum) - chosen) / count;
-    }
-    total += loss;
-  }
-  if (setting.reduction == LossReduction::mean) total /= static_cast<double>(rows);
-  return {Shape{}, {total}};
-}
-
-inline OperatorSamples list_loss_samples() {
-  OperatorSamples result;
-  const auto add = [&](std::size_t rows, std::size_t width, std::vector<double> offsets,
-                       std::vector<double> columns, ListLossSetting setting) {
-    result.samples.push_back(
-        {.name = std::to_string(rows) + " x " + std::to_string(width) +
-                 (setting.loss == ListLoss::binary ? ", binary" : ", softmax"),
-         .inputs = {{.shape = Shape{rows, width}, .low = -3, .high = 3},
-                    {.shape = Shape{rows + 1}, .dtype = DType::int64, .values = offsets},
-                    {.shape = Shape{columns.size()}, .dtype = DType::int32, .values = columns}},
-         .attributes = setting,
-         .error = static_cast<double>(width + 16) * 0x1p-24,
-         .gradient_error = static_cast<double>(width + 16) * 0x1p-24});
-  };
-  add(3, 5, {0, 1, 1, 4}, {2, 0, 3, 4}, {});
-  add(2, 33, {0, 2, 3}, {0, 32, 7}, {.reduction = LossReduction::sum});
-  add(3, 5, {0, 1, 1, 4}, {2, 0, 3, 4}, {.loss = ListLoss::binary});
-  add(1, 1, {0, 1}, {0}, {.loss = ListLoss::binary, .reduction = LossReduction::sum});
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    return std::vector<ReferenceTensor>{list_loss_reference(
-        inputs[0], inputs[1].values, inputs[2].values, sample.attributes.as<ListLossSetting>())};
-  };
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -254,7 +203,7 @@ inline constexpr Operator list_loss{.name = detail::list_loss_name,
                                     .shape = &detail::list_loss_shape,
                                     .host = &detail::list_loss_host,
                                     .gradient = &detail::list_loss_gradient,
-                                    .samples = SOMA_BUILT_IN_SAMPLES(detail::list_loss_samples)};
+                                    .built_in_samples = true};
 
 }  // namespace ops
 }  // namespace SOMA_NAMESPACE

@@ -8,7 +8,6 @@
 // number is not 0.
 
 #include <soma/ops/run.hpp>
-#include <soma/ops/samples.hpp>
 #include <soma/ops/settings.hpp>
 #include <soma/ops/support.hpp>
 
@@ -187,34 +186,6 @@ inline void cast_host(const OperatorCall& call) {
 }
 inline void cast_gradient(const GradientCall& call);
 
-inline OperatorSamples cast_samples() {
-  OperatorSamples result;
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    ReferenceTensor y = inputs[0];
-    if (!is_floating(sample.attributes.as<CastSetting>().dtype))
-      for (double& value : y.values) value = std::nearbyint(value);
-    return std::vector<ReferenceTensor>{y};
-  };
-  const auto add = [&](std::string name, DType from, DType to, double error) {
-    const double low = from == DType::uint8 ? 0 : from == DType::fp32 ? -1 : -100;
-    result.samples.push_back({.name = std::move(name),
-                              .inputs = {{.shape = Shape{7, 9},
-                                          .dtype = from,
-                                          .low = low,
-                                          .high = from == DType::uint8 ? 255 : -low}},
-                              .attributes = CastSetting{to, {}, {}},
-                              .lengths = {},
-                              .error = error,
-                              .gradient_error = 0x1p-9});
-  };
-  add("to bf16", DType::fp32, DType::bf16, 0x1p-9);  // half a unit of 8 bits
-  add("int8 to bf16", DType::int8, DType::bf16, 0);
-  add("uint8 to fp32", DType::uint8, DType::fp32, 0);
-  add("int32 to fp16", DType::int32, DType::fp16, 0);
-  add("int64 to fp32", DType::int64, DType::fp32, 0);
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -223,7 +194,7 @@ inline constexpr Operator cast{.name = "cast",
                                .shape = &detail::cast_shape,
                                .host = &detail::cast_host,
                                .gradient = &detail::cast_gradient,
-                               .samples = SOMA_BUILT_IN_SAMPLES(detail::cast_samples)};
+                               .built_in_samples = true};
 
 }  // namespace ops
 

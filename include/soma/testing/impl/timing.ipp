@@ -6,6 +6,7 @@
 #include <soma/ops/registry.hpp>
 #include <soma/ops/run.hpp>
 #include <soma/runtime/clock.hpp>
+#include <soma/testing/samples.hpp>
 #include <soma/testing/values.hpp>
 
 #include <algorithm>
@@ -21,8 +22,7 @@ SOMA_INLINE std::vector<Timing> time_operator(Context& context, std::string_view
                                               double seconds) {
   const Operator& op = context.operators().at(name);
   std::vector<Timing> timings;
-  if (op.samples == nullptr) return timings;
-  for (const Sample& sample : op.samples().samples) {
+  for (const Sample& sample : samples_of(op).samples) {
     Timing timing{.sample = sample.name};
     std::vector<Tensor> inputs;
     for (std::size_t i = 0; i < sample.inputs.size(); ++i) {

@@ -1,10 +1,10 @@
 #pragma once
-// References of recurrent layers in double, their samples, and the gradients that they share.
+// Samples of recurrent layers and rotary positions, and their formulas in double.
 
-#include <soma/ops/product/linear.hpp>
-#include <soma/ops/product/matmul.hpp>
 #include <soma/ops/samples.hpp>
-#include <soma/ops/sequence/settings.hpp>
+#include <soma/ops/sequence/gru.hpp>
+#include <soma/ops/sequence/lstm.hpp>
+#include <soma/ops/sequence/rotary.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -14,21 +14,6 @@
 #include <vector>
 
 namespace SOMA_NAMESPACE::detail {
-
-// The gradients that follow from those of x and of the hidden gates: of x, weight and bias. The
-// states before each row are in the notes from column `before` H on.
-inline void recurrent_gradients(const GradientCall& call, const Tensor& dx, const Tensor& dh,
-                                const Tensor& notes, std::size_t before) {
-  const std::size_t hidden = call.inputs[1].size(1);
-  if (call.wanted[0]) call.input_gradients[0].values = dx;
-  if (call.wanted[1])
-    call.input_gradients[1].values =
-        run(call.context, ops::matmul, MatmulSetting{.transpose_a = true, .over_rows = true},
-            {dh, notes.slice(1, before * hidden, (before + 1) * hidden)}, call.sequences)[0];
-  if (is_wanted(call, 2))
-    call.input_gradients[2].values =
-        sum_to(call.context, dh, call.inputs[2].shape(), call.sequences);
-}
 
 inline double reference_sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
@@ -119,6 +104,67 @@ inline OperatorSamples recurrent_samples(
   add(17, {4, 1}, false, true, true);
   add(3, {0, 2, 1, 7, 2}, true, true, true);
   add(4, {0, 0}, true, true, false);
+  return result;
+}
+
+inline OperatorSamples gru_samples() {
+  return recurrent_samples(3, [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    return recurrent_reference(sample, inputs, 3, 0, gru_reference_step);
+  });
+}
+
+inline OperatorSamples lstm_samples() {
+  return recurrent_samples(4, [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    return recurrent_reference(sample, inputs, 4, 1, lstm_reference_step);
+  });
+}
+
+inline std::vector<ReferenceTensor> rotary_reference(const Sample& sample,
+                                                     const std::vector<ReferenceTensor>& inputs) {
+  const auto& setting = sample.attributes.as<RotarySetting>();
+  ReferenceTensor y{inputs[0]};
+  const Shape& shape = y.shape;
+  const std::size_t columns = shape.columns();
+  const std::size_t turned = setting.columns == 0 ? columns : setting.columns,
+                    width = turned / setting.heads, half = width / 2;
+  std::vector<std::size_t> positions;
+  for (const std::size_t length : sample.lengths)
+    for (std::size_t i = 0; i < length; ++i) positions.push_back(i);
+  for (std::size_t row = 0; row < shape.rows(); ++row) {
+    const std::size_t position = shape.rank() == 2 ? positions[row] : row % shape[shape.rank() - 2];
+    for (std::size_t column = 0; column < turned; ++column) {
+      if (column % width >= half) continue;
+      const double angle =
+          static_cast<double>(position + setting.first_position) /
+          std::pow(static_cast<double>(setting.base),
+                   2.0 * static_cast<double>(column % width) / static_cast<double>(width));
+      double &a = y.values[row * columns + column], &b = y.values[row * columns + column + half];
+      const double before = a;
+      a = before * std::cos(angle) - b * std::sin(angle);
+      b = b * std::cos(angle) + before * std::sin(angle);
+    }
+  }
+  return {y};
+}
+
+inline OperatorSamples rotary_samples() {
+  OperatorSamples result;
+  result.reference = &rotary_reference;
+  const auto add = [&](const Shape& shape, const RotarySetting& setting,
+                       std::vector<std::size_t> lengths) {
+    result.samples.push_back(
+        {.name = to_string(shape) + ", " + std::to_string(setting.heads) + " heads",
+         .inputs = {{.shape = shape}},
+         .attributes = setting,
+         .lengths = std::move(lengths),
+         .error = 8 * 0x1p-24,
+         .gradient_error = 8 * 0x1p-24});
+  };
+  add({9, 12}, {.heads = 2}, {5, 0, 4});
+  add({7, 38}, {.heads = 1, .base = 500}, {1, 6});
+  add({5, 12}, {.heads = 2, .columns = 8, .first_position = 1000}, {5});
+  add({2, 3, 8}, {.heads = 2}, {});
+  add({0, 8}, {.heads = 2}, {0});
   return result;
 }
 

@@ -1,0 +1,202 @@
+#pragma once
+// Samples of convolutions and pooling, and their formulas in double.
+
+#include <soma/ops/image/average_pool.hpp>
+#include <soma/ops/image/convolution.hpp>
+#include <soma/ops/image/convolution_transpose.hpp>
+#include <soma/ops/image/max_pool.hpp>
+#include <soma/ops/samples.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <vector>
+
+namespace SOMA_NAMESPACE::detail {
+
+inline std::vector<ReferenceTensor> convolution_reference(
+    const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+  const auto& setting = sample.attributes.as<ConvolutionSetting>();
+  const Shape &x = inputs[0].shape, &w = inputs[1].shape;
+  const std::size_t height = (x[2] + 2 * setting.pad_height - w[2]) / setting.stride_height + 1;
+  const std::size_t width = (x[3] + 2 * setting.pad_width - w[3]) / setting.stride_width + 1;
+  ReferenceTensor y{Shape{x[0], w[0], height, width}, {}};
+  for (std::size_t n = 0; n < x[0]; ++n)
+    for (std::size_t o = 0; o < w[0]; ++o)
+      for (std::size_t i = 0; i < height; ++i)
+        for (std::size_t j = 0; j < width; ++j) {
+          double sum = inputs.size() > 2 && inputs[2].defined ? inputs[2].values[o] : 0;
+          for (std::size_t c = 0; c < x[1]; ++c)
+            for (std::size_t a = 0; a < w[2]; ++a)
+              for (std::size_t b = 0; b < w[3]; ++b) {
+                const std::size_t row = i * setting.stride_height + a;
+                const std::size_t column = j * setting.stride_width + b;
+                if (row < setting.pad_height || row >= x[2] + setting.pad_height ||
+                    column < setting.pad_width || column >= x[3] + setting.pad_width)
+                  continue;
+                sum += inputs[0].values[((n * x[1] + c) * x[2] + row - setting.pad_height) * x[3] +
+                                        column - setting.pad_width] *
+                       inputs[1].values[((o * x[1] + c) * w[2] + a) * w[3] + b];
+              }
+          y.values.push_back(sum);
+        }
+  return {y};
+}
+
+inline OperatorSamples convolution_samples() {
+  OperatorSamples result;
+  result.reference = &convolution_reference;
+  const auto add = [&](const Shape& x, const Shape& weight, bool bias,
+                       const ConvolutionSetting& setting) {
+    const double error = static_cast<double>(weight.elements() + x.elements() + 8) * 0x1p-24;
+    result.samples.push_back({.name = to_string(x) + " " + to_string(weight),
+                              .inputs = {{.shape = x},
+                                         {.shape = weight},
+                                         {.shape = Shape{weight[0]}, .left_out = !bias}},
+                              .attributes = setting,
+                              .lengths = {},
+                              .error = error,
+                              .gradient_error = error});
+  };
+  add({1, 1, 3, 3}, {1, 1, 3, 3}, false, {});
+  add({3, 2, 5, 7}, {4, 2, 3, 3}, true, {.pad_height = 1, .pad_width = 1});
+  add({2, 3, 8, 6}, {5, 3, 2, 4}, true,
+      {.stride_height = 2, .stride_width = 3, .pad_height = 1, .pad_width = 2});
+  add({0, 1, 4, 4}, {2, 1, 3, 3}, true, {});
+  return result;
+}
+
+inline OperatorSamples convolution_transpose_samples() {
+  OperatorSamples result;
+  const auto add = [&](const Shape& x, const Shape& weight, const TransposedSetting& setting) {
+    const double error =
+        static_cast<double>(weight.elements() * 4 + x.elements() * 4 + 8) * 0x1p-24;
+    result.samples.push_back({.name = to_string(x) + " " + to_string(weight),
+                              .inputs = {{.shape = x}, {.shape = weight}},
+                              .attributes = setting,
+                              .lengths = {},
+                              .error = error,
+                              .gradient_error = error});
+  };
+  add({1, 1, 3, 3}, {1, 1, 3, 3}, {});
+  add({2, 3, 4, 3}, {3, 2, 3, 2}, {{.stride_height = 2, .stride_width = 3, .pad_height = 1}, 1, 0});
+  add({0, 2, 3, 3}, {2, 3, 2, 2}, {});
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    const auto& setting = sample.attributes.as<TransposedSetting>();
+    const Shape &x = inputs[0].shape, &w = inputs[1].shape;
+    ReferenceTensor y{transposed_shape(x, w, setting), {}};
+    const Shape& shape = y.shape;
+    y.values.assign(shape.elements(), 0.0);
+    for (std::size_t n = 0; n < x[0]; ++n)
+      for (std::size_t c = 0; c < x[1]; ++c)
+        for (std::size_t i = 0; i < x[2] * x[3]; ++i)
+          for (std::size_t o = 0; o < w[1]; ++o)
+            for (std::size_t k = 0; k < w[2] * w[3]; ++k) {
+              const std::size_t row = i / x[3] * setting.steps.stride_height + k / w[3];
+              const std::size_t column = i % x[3] * setting.steps.stride_width + k % w[3];
+              const std::size_t up = setting.steps.pad_height, left = setting.steps.pad_width;
+              if (row < up || row >= up + shape[2] || column < left || column >= left + shape[3])
+                continue;
+              y.values[((n * shape[1] + o) * shape[2] + row - up) * shape[3] + column - left] +=
+                  inputs[0].values[(n * x[1] + c) * x[2] * x[3] + i] *
+                  inputs[1].values[(c * w[1] + o) * w[2] * w[3] + k];
+            }
+    return std::vector<ReferenceTensor>{y};
+  };
+  return result;
+}
+
+inline OperatorSamples max_pool_samples() {
+  OperatorSamples result;
+  const auto add = [&](const Shape& shape, const MaxPoolSetting& setting) {
+    // Values so far apart that no step of a difference quotient changes the largest.
+    std::vector<double> values;
+    for (std::size_t i = 0; i < shape.elements(); ++i)
+      values.push_back(static_cast<double>(i * 37 % 101) * 0.0625 - 3);
+    result.samples.push_back({.name = to_string(shape),
+                              .inputs = {{.shape = shape, .values = values}},
+                              .attributes = setting,
+                              .lengths = {},
+                              .error = 0,
+                              .gradient_error = 8 * 0x1p-24});
+  };
+  add({2, 3, 4, 6}, {});
+  add({1, 2, 5, 5}, {3, 3, {1, 1, 1, 1}});
+  add({1, 1, 7, 4}, {3, 2, {2, 2, 0, 0}});
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    const auto& setting = sample.attributes.as<MaxPoolSetting>();
+    const Shape& x = inputs[0].shape;
+    const Window w = pool_window(x, setting);
+    ReferenceTensor y{Shape{x[0], x[1], w.out_height, w.out_width}, {}};
+    for (std::size_t plane = 0; plane < x[0] * x[1]; ++plane)
+      for (std::size_t i = 0; i < w.out_height; ++i)
+        for (std::size_t j = 0; j < w.out_width; ++j) {
+          double largest = -std::numeric_limits<double>::infinity();
+          for (std::size_t a = 0; a < w.kernel_height; ++a)
+            for (std::size_t b = 0; b < w.kernel_width; ++b) {
+              const std::size_t row = i * w.stride_height + a, column = j * w.stride_width + b;
+              if (row < w.pad_height || row >= x[2] + w.pad_height || column < w.pad_width ||
+                  column >= x[3] + w.pad_width)
+                continue;
+              largest =
+                  (std::max)(largest, inputs[0].values[(plane * x[2] + row - w.pad_height) * x[3] +
+                                                       column - w.pad_width]);
+            }
+          y.values.push_back(largest);
+        }
+    return std::vector<ReferenceTensor>{y};
+  };
+  return result;
+}
+
+inline OperatorSamples average_pool_samples() {
+  OperatorSamples result;
+  const auto add = [&](const Shape& shape, const AveragePoolSetting& setting) {
+    result.samples.push_back({.name = to_string(shape),
+                              .inputs = {{.shape = shape}},
+                              .attributes = setting,
+                              .lengths = {},
+                              .error = static_cast<double>(shape[2] * shape[3] + 1) * 0x1p-24,
+                              .gradient_error = 16 * 0x1p-24});
+  };
+  add({2, 3, 4, 6}, {});
+  add({1, 2, 5, 5}, {3, 3, {1, 1, 1, 1}, true});
+  add({1, 2, 5, 6}, {3, 2, {2, 2, 1, 1}, false});
+  add({2, 2, 7, 5}, {.out_height = 3, .out_width = 5});
+  add({1, 1, 2, 3}, {.out_height = 4, .out_width = 1});
+  add({0, 1, 4, 4}, {});
+  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
+    const auto& setting = sample.attributes.as<AveragePoolSetting>();
+    const Shape& x = inputs[0].shape;
+    const PoolAxes axes = pool_axes(x, setting);
+    const bool adaptive = setting.out_height != 0;
+    ReferenceTensor y{Shape{x[0], x[1], axes.height.out, axes.width.out}, {}};
+    // A pixel belongs to an adaptive window if the window's two ends, as fractions, enclose a part
+    // of it.
+    const auto covers = [&](const PoolAxis& axis, std::size_t window, std::size_t pixel) {
+      if (adaptive)
+        return (pixel + 1) * axis.out > window * axis.size &&
+               pixel * axis.out < (window + 1) * axis.size;
+      return pixel + axis.pad >= window * axis.stride &&
+             pixel + axis.pad < window * axis.stride + axis.kernel;
+    };
+    for (std::size_t plane = 0; plane < x[0] * x[1]; ++plane)
+      for (std::size_t i = 0; i < axes.height.out; ++i)
+        for (std::size_t j = 0; j < axes.width.out; ++j) {
+          double sum = 0, count = 0;
+          for (std::size_t r = 0; r < x[2]; ++r)
+            for (std::size_t c = 0; c < x[3]; ++c) {
+              if (!covers(axes.height, i, r) || !covers(axes.width, j, c)) continue;
+              sum += inputs[0].values[(plane * x[2] + r) * x[3] + c];
+              ++count;
+            }
+          if (!adaptive && setting.count_padding)
+            count = static_cast<double>(setting.kernel_height * setting.kernel_width);
+          y.values.push_back(sum / count);
+        }
+    return std::vector<ReferenceTensor>{y};
+  };
+  return result;
+}
+
+}  // namespace SOMA_NAMESPACE::detail
