@@ -7,9 +7,11 @@
 #include "support/errors.hpp"
 #include "support/limited_memory.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -279,4 +281,29 @@ TEST_CASE("tensors are made from containers, and printed without another header"
   std::ostringstream text;
   text << matrix;
   CHECK(text.str().find('4') != std::string::npos);
+}
+
+TEST_CASE("an identity is of one tensor only, also if its address returns", "[unit]") {
+  auto context = make_context();
+  std::vector<float> memory(4);
+  std::vector<TensorIdentity> known{{}};
+  const auto is_new = [&](const Tensor& tensor) {
+    const TensorIdentity identity = tensor.identity();
+    const bool fresh = std::find(known.begin(), known.end(), identity) == known.end();
+    known.push_back(identity);
+    return fresh && identity == Tensor(tensor).identity();
+  };
+  for (int i = 0; i < 3; ++i) {
+    CHECK(is_new(Tensor::empty(context, Shape{4})));
+    CHECK(is_new(Tensor::adopt(context, std::span<float>(memory), Shape{4})));
+  }
+  const Tensor tensor = Tensor::zeros(context, Shape{2, 2});
+  CHECK(is_new(tensor));
+  CHECK(is_new(tensor.transpose(0, 1)));
+  CHECK(is_new(tensor.slice(0, 1, 2)));
+  CHECK(is_new(tensor.reshape(Shape{4})));
+  static_cast<void>(tensor.mutable_raw());
+  CHECK(is_new(tensor));
+  auto other = make_context();  // heaps number their storages by themselves
+  CHECK(is_new(Tensor::empty(other, Shape{4})));
 }

@@ -54,8 +54,7 @@ struct LinearFormats {
 
   // The converted weight, valid until the weight or the scale changes.
   struct Converted {
-    const std::byte* source = nullptr;
-    std::uint64_t version = 0;
+    TensorIdentity source{};
     float wanted_scale = 0;
     Tensor values{};
     float scale = 1;

@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -53,6 +54,10 @@ class Heap {
   // results: code that saves numbers refuses numbers from a heap with this mark.
   void mark_dry();
   bool dry() const;
+
+  // A number that this heap has not given out before, from 1: it tells storages apart whose
+  // addresses are the same, because one began after the other had ended.
+  std::uint64_t next_id() { return last_id_.fetch_add(1, std::memory_order_relaxed) + 1; }
 
   std::size_t blocks_in_use() const;
   // The requested bytes in use, in whole units with one header per block. A block that is a unit
@@ -117,6 +122,7 @@ class Heap {
   std::array<std::uint64_t, (class_count + 63) / 64> bitmap_{};
   std::size_t blocks_ = 0, in_use_ = 0, peak_ = 0, capacity_ = 0;
   bool dry_ = false;
+  std::atomic<std::uint64_t> last_id_{0};
 };
 
 }  // namespace SOMA_NAMESPACE

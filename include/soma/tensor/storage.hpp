@@ -33,6 +33,7 @@ struct alignas(memory_alignment) StorageBlock {
   Heap* heap;
   std::byte* data;
   std::size_t bytes;
+  std::uint64_t id;
   std::uint64_t version = 0;
   Owner owner;  // for adopted data; empty otherwise
   bool writable = true;
@@ -77,8 +78,11 @@ class Storage {
   // Called by the recorder of calls: from now on `calls` write the storage (or only read it), and
   // hold one more handle; nullptr: they have run.
   void set_pending(PendingCalls* calls, bool write) const;
-  // Equal for handles of the same storage, different for all others.
+  // Equal for handles of the same storage, different for all others that live. A storage that
+  // begins after this one has ended may have the same.
   std::uintptr_t identity() const;
+  // A number that the heap gives to one storage only, ever.
+  std::uint64_t id() const;
   // The number of handles that share the storage.
   std::size_t handles() const;
   // True if this is the only handle, so that the bytes may be reused. Handles of pending calls do

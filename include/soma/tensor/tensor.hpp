@@ -26,6 +26,19 @@ namespace SOMA_NAMESPACE {
 // Stands for "to the end" in slices.
 inline constexpr std::size_t to_end = ~std::size_t{0};
 
+// Which elements a tensor has, and since which write: what a memory of results knows their source
+// by. Addresses and versions return, ids do not, so a memory that outlives its source never takes
+// another tensor for it. The default is the identity of no tensor.
+struct TensorIdentity {
+  const Heap* heap = nullptr;
+  std::uint64_t storage = 0, version = 0;
+  const std::byte* first = nullptr;
+  DType dtype = DType::fp32;
+  Shape shape{};
+  Strides strides{};
+  friend bool operator==(const TensorIdentity&, const TensorIdentity&) = default;
+};
+
 class Tensor {
  public:
   // An empty tensor: defined() is false.
@@ -94,6 +107,8 @@ class Tensor {
   const Storage& storage() const { return storage_; }
   // Error tensor.undefined.
   std::uint64_t version() const;
+  // No pending call runs. Error tensor.undefined.
+  TensorIdentity identity() const;
 
   // True if elements lie row-major without gaps.
   bool contiguous() const;

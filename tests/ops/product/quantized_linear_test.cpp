@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <span>
 #include <vector>
 
 using namespace soma;
@@ -221,6 +222,59 @@ TEST_CASE("a weight is converted once until it is written", "[unit]") {
   const Tensor changed = layer.run_both(context)[0];
   CHECK(changed.data<float>()[0] != first.data<float>()[0]);
   CHECK(changed.data<float>()[1] == first.data<float>()[1]);
+}
+
+TEST_CASE("a new weight at the address of an ended one is converted anew", "[unit]") {
+  // Heaps and hosts give the same memory again, and a new storage has the version of the old one.
+  auto context = make_context();
+  const auto y_of = [&](LinearFormats& formats, const Tensor& weight) {
+    Tape tape(context);
+    const Var y = tape.apply(
+        ops::quantized_linear, QuantizedLinearSetting{.formats = &formats},
+        {tape.constant(Tensor::full(context, Shape{1, 3}, 1.0f)), tape.constant(weight)});
+    return y.value().data<float>()[0];
+  };
+  for (const Precision& precision : {Precision::bf16(), Precision::mxfp8()}) {
+    INFO(precision.name);
+    LinearFormats formats;
+    formats.weight.quantizer = precision.gemm_weights;
+    // Memory of a host, which soma's heap knows nothing of.
+    std::vector<float> memory(3);
+    for (const float value : {2.0f, -4.0f, 0.5f, 8.0f}) {
+      std::fill(memory.begin(), memory.end(), value);
+      const Tensor weight = Tensor::adopt(context, std::span<const float>(memory), Shape{1, 3});
+      CHECK(weight.version() == 0);
+      CHECK(y_of(formats, weight) == 3 * value);
+      CHECK(y_of(formats, weight) == 3 * value);
+    }
+    // Memory of the heap, until the address returns.
+    LinearFormats other = formats;
+    const std::byte* first = nullptr;
+    bool returned = false;
+    for (int i = 1; i <= 100 && !returned; ++i) {
+      const float value = i % 2 == 0 ? 2.0f : -4.0f;
+      const Tensor weight = Tensor::full(context, Shape{1, 3}, value);
+      returned = weight.address() == first;
+      if (i == 1) first = weight.address();
+      CHECK(y_of(other, weight) == 3 * value);
+    }
+    CHECK(returned);
+  }
+}
+
+TEST_CASE("another view of a weight is another weight", "[unit]") {
+  auto context = make_context();
+  LinearFormats formats;
+  formats.weight.quantizer = Precision::bf16().gemm_weights;
+  const Tensor weight = Tensor::from<float>(context, {1, 2, 4, 8}, Shape{2, 2});
+  const Tensor x = Tensor::from<float>(context, {1, 0}, Shape{1, 2});
+  for (const bool turned : {false, true, false}) {
+    const Tensor view = turned ? weight.transpose(0, 1) : weight;
+    const Tensor y = run(context, ops::quantized_linear,
+                         QuantizedLinearSetting{.formats = &formats}, {x, view})[0];
+    CHECK(y.data<float>()[0] == 1);
+    CHECK(y.data<float>()[1] == (turned ? 2 : 4));
+  }
 }
 
 TEST_CASE("delayed scales: the first step uses its own amax, later ones what they are given",

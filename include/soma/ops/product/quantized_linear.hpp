@@ -111,8 +111,7 @@ inline ConvertedOperand converted_weight(Context& context, LinearFormats& format
   if (leaves_alone(quantizer, weight.dtype())) return {weight, 1};
   LinearFormats::Converted& kept =
       along_rows && has_direction(quantizer) ? formats.backward : formats.forward;
-  const bool fresh = kept.source == weight.raw() && kept.version == weight.version() &&
-                     kept.wanted_scale == formats.weight.scale;
+  const bool fresh = kept.source == weight.identity() && kept.wanted_scale == formats.weight.scale;
   if (!fresh) {
     const ConvertedOperand made =
         convert_operand(context, formats.weight, formats.maximum, weight, {},
@@ -121,8 +120,7 @@ inline ConvertedOperand converted_weight(Context& context, LinearFormats& format
                          .training = setting.training,
                          .record = setting.record,
                          .step = setting.step});
-    kept = {weight.raw(), weight.version(), formats.weight.scale,
-            made.values,  made.scale,       made.amax};
+    kept = {weight.identity(), formats.weight.scale, made.values, made.scale, made.amax};
   } else if (setting.training) {
     // An evaluation may have made the conversion: the step still counts its amax.
     formats.weight.amax = (std::max)(formats.weight.amax, kept.amax);

@@ -18,8 +18,11 @@ namespace SOMA_NAMESPACE {
 SOMA_INLINE Storage Storage::allocate(Heap& heap, std::size_t bytes) {
   const std::size_t total = checked_add(bytes, sizeof(detail::StorageBlock), "Storage");
   auto* block = static_cast<std::byte*>(heap.allocate(total));
-  return Storage(::new (block) detail::StorageBlock{
-      .heap = &heap, .data = block + sizeof(detail::StorageBlock), .bytes = bytes, .owner = {}});
+  return Storage(::new (block) detail::StorageBlock{.heap = &heap,
+                                                    .data = block + sizeof(detail::StorageBlock),
+                                                    .bytes = bytes,
+                                                    .id = heap.next_id(),
+                                                    .owner = {}});
 }
 
 SOMA_INLINE Storage Storage::adopt(Heap& heap, std::byte* data, std::size_t bytes, Owner owner,
@@ -28,6 +31,7 @@ SOMA_INLINE Storage Storage::adopt(Heap& heap, std::byte* data, std::size_t byte
   return Storage(::new (block) detail::StorageBlock{.heap = &heap,
                                                     .data = data,
                                                     .bytes = bytes,
+                                                    .id = heap.next_id(),
                                                     .owner = std::move(owner),
                                                     .writable = writable});
 }
@@ -79,6 +83,8 @@ SOMA_INLINE void Storage::set_pending(PendingCalls* calls, bool write) const {
 SOMA_INLINE std::uintptr_t Storage::identity() const {
   return reinterpret_cast<std::uintptr_t>(block_);
 }
+
+SOMA_INLINE std::uint64_t Storage::id() const { return block().id; }
 
 SOMA_INLINE std::size_t Storage::handles() const {
   return block().references.load(std::memory_order_acquire);

@@ -73,6 +73,10 @@ SOMA_INLINE std::size_t Tensor::bytes() const { return elements() * size_of(dtyp
 
 SOMA_INLINE std::uint64_t Tensor::version() const { return storage_.version(); }
 
+SOMA_INLINE TensorIdentity Tensor::identity() const {
+  return {&storage_.heap(), storage_.id(), storage_.version(), data_, dtype_, shape_, strides_};
+}
+
 SOMA_INLINE bool Tensor::contiguous() const {
   std::size_t step = 1;
   for (std::size_t i = rank(); i-- > 0;) {
