@@ -6,6 +6,7 @@
 #include <soma/ops/checks.hpp>
 #include <soma/ops/operator.hpp>
 #include <soma/ops/ranges.hpp>
+#include <soma/ops/tensor_rows.hpp>
 #include <soma/runtime/parallel.hpp>
 
 #include <array>
