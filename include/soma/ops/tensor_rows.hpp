@@ -19,12 +19,12 @@ class TensorRows {
 
   // The tensor, or its row-major copy.
   const Tensor& tensor() const { return tensor_; }
-  const Shape& shape() const { return tensor_.shape(); }
-  DType dtype() const { return tensor_.dtype(); }
-  bool defined() const { return tensor_.defined(); }
-  std::size_t elements() const { return tensor_.elements(); }
+  const Shape& shape() const;
+  DType dtype() const;
+  bool defined() const;
+  std::size_t elements() const;
   // The first element. Pending calls for the tensor run first.
-  const std::byte* data() const { return tensor_.raw(); }
+  const std::byte* data() const;
 
   std::size_t rows() const { return rows_; }
   std::size_t columns() const { return columns_; }

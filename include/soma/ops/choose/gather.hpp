@@ -126,7 +126,7 @@ inline OperatorSamples gather_samples() {
   result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
     const std::size_t dimension = sample.attributes.as<GatherSetting>().dimension;
     const Shape &x = inputs[0].shape, &shape = inputs[1].shape;
-    const Strides strides = x.strides();
+    const Strides strides = inputs[0].shape.strides();
     ReferenceTensor y{shape, {}};
     for (std::size_t i = 0; i < shape.elements(); ++i) {
       std::size_t rest = i, from = 0;

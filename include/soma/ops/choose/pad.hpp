@@ -83,7 +83,7 @@ inline OperatorSamples pad_samples() {
   result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
     const auto& setting = sample.attributes.as<PadSetting>();
     const Shape &x = inputs[0].shape, shape = padded_shape(x, setting);
-    const Strides strides = x.strides();
+    const Strides strides = inputs[0].shape.strides();
     ReferenceTensor y{shape, {}};
     for (std::size_t i = 0; i < shape.elements(); ++i) {
       std::size_t rest = i, from = 0;

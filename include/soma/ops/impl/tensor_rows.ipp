@@ -10,6 +10,16 @@
 
 namespace SOMA_NAMESPACE::detail {
 
+SOMA_INLINE const Shape& TensorRows::shape() const { return tensor_.shape(); }
+
+SOMA_INLINE DType TensorRows::dtype() const { return tensor_.dtype(); }
+
+SOMA_INLINE bool TensorRows::defined() const { return tensor_.defined(); }
+
+SOMA_INLINE std::size_t TensorRows::elements() const { return tensor_.elements(); }
+
+SOMA_INLINE const std::byte* TensorRows::data() const { return tensor_.raw(); }
+
 SOMA_INLINE TensorRows rows_of(Context& context, const Tensor& tensor) {
   TensorRows result;
   result.tensor_ = tensor;
