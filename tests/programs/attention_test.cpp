@@ -169,7 +169,8 @@ TEST_CASE("attention on the host forms products as the context says", "[unit][pr
 
     AttentionArgs args{.queries = length, .keys = length, .width = width};
     const auto columns = [&](std::size_t part) {
-      MatrixOperand operand = detail::operand(qkv);
+      const detail::TensorRows qkv_rows = detail::rows_of(context, qkv);
+      MatrixOperand operand = detail::operand(qkv_rows);
       operand.data = qkv.raw() + part * width * size_of(DType::bf16);
       return operand;
     };

@@ -132,6 +132,8 @@ class Tape {
   };
 
   [[noreturn]] static void refuse_foreign(std::string_view operation, std::size_t input);
+  [[noreturn]] static void refuse_dropped(std::string_view operation, std::size_t input,
+                                          const Var& var);
 
   void check_origin(std::string_view operation, const Var& var) const;
 

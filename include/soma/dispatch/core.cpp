@@ -67,6 +67,7 @@
 #include <soma/ops/impl/run.ipp>
 #include <soma/ops/impl/settings.ipp>
 #include <soma/ops/impl/support.ipp>
+#include <soma/ops/impl/tensor_rows.ipp>
 #include <soma/ops/loss/impl/settings.ipp>
 #include <soma/ops/optimizer/impl/settings.ipp>
 #include <soma/ops/rows/impl/settings.ipp>

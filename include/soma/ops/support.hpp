@@ -6,6 +6,7 @@
 #include <soma/ops/checks.hpp>
 #include <soma/ops/operator.hpp>
 #include <soma/ops/ranges.hpp>
+#include <soma/ops/tensor_rows.hpp>
 #include <soma/runtime/parallel.hpp>
 
 #include <array>
@@ -22,14 +23,11 @@ Tensor input_or_none(std::span<const Tensor> inputs, std::size_t index);
 
 // ---- tensors as matrices: all dimensions but the last are rows
 
-// The tensor itself if its leading dimensions have one regular stride, else a copy.
-Tensor regular(Context& context, const Tensor& tensor);
-
 // The tensor as rows of its last dimension, rank 2.
 Tensor as_rows(Context& context, const Tensor& tensor);
 
-// A regular tensor as an operand.
-MatrixOperand operand(const Tensor& tensor);
+MatrixOperand operand(const TensorRows& rows);
+MatrixOperand operand(TensorRows&& rows) = delete;  // its copy would end before it is read
 // A matrix with rows and columns exchanged.
 MatrixOperand transposed(MatrixOperand matrix);
 // A new output, or a contiguous tensor, as the target of a write.

@@ -60,6 +60,9 @@ struct Step {
   // Multiplies gradients as they are read: clipping, 1 / loss scale, 1 / gradient accumulation
   // steps.
   float gradient_factor = 1;
+  // True: other processes of the run have gradients, so that this one may have none: its stage of a
+  // pipeline may have no parameters. Else a step without any gradient is refused.
+  bool may_be_empty = false;
 };
 
 namespace detail {
@@ -158,8 +161,9 @@ class Optimizer {
   // parameter's.
   SOMA_INLINE virtual std::size_t moments_of(const detail::Slot&) const;
   SOMA_INLINE virtual Shape moment_shape(const detail::Slot& slot, std::size_t) const;
-  // Error operator.value: backward has left no gradient in any parameter. To be called by step().
-  void check_gradients() const;
+  // Error operator.value: backward has left no gradient in any parameter, and the step does not say
+  // that other processes have some. To be called by step().
+  void check_gradients(const Step& step = {}) const;
 
   // Part of describe(): the storage of weights and states.
   void describe_storage(Record& record, const StepStorage& storage) const;

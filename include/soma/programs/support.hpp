@@ -29,22 +29,23 @@ inline constexpr std::size_t piece = 2048;
 // ---- tensors in device memory. If a tensor's leading dimensions have no regular stride, the
 // tensor is copied first, as the compiler would do.
 
-// All dimensions but the last are rows.
+// All dimensions but the last are rows (TensorRows).
 class DeviceRows {
  public:
   DeviceRows(Context& context, const Tensor& tensor)
-      : tensor_(detail::regular(context, tensor)), view_(rows_of(tensor_, false)) {}
+      : rows_(soma::detail::rows_of(context, tensor)), view_(view_of(rows_)) {}
   const HbmView& view() const { return view_; }
   std::size_t rows() const;
   std::size_t columns() const;
   DType dtype() const;
   // A block of the rows.
   HbmView block(std::size_t row, std::size_t rows, std::size_t column, std::size_t columns) const;
+  // An output, row-major.
   static HbmView target(const Tensor& output);
 
  private:
-  static HbmView rows_of(const Tensor& tensor, bool writable);
-  Tensor tensor_;
+  static HbmView view_of(const soma::detail::TensorRows& rows);
+  soma::detail::TensorRows rows_;
   HbmView view_;
 };
 

@@ -57,7 +57,7 @@ class Heap {
 
   // A number that this heap has not given out before, from 1: it tells storages apart whose
   // addresses are the same, because one began after the other had ended.
-  std::uint64_t next_id() { return last_id_.fetch_add(1, std::memory_order_relaxed) + 1; }
+  std::uint64_t next_id();
 
   std::size_t blocks_in_use() const;
   // The requested bytes in use, in whole units with one header per block. A block that is a unit

@@ -58,6 +58,8 @@ class StepGradients {
 
   // The norm of all gradients of the model, in all processes.
   virtual double norm() = 0;
+  // Asked after norm(). True: some process has a gradient to step, though this one may have none.
+  virtual bool others_step() const { return false; }
 
   // The optimizer has stepped these parameters.
   virtual void stepped() {}

@@ -39,9 +39,11 @@ TEST_CASE("gradients of a norm have the same bits for any number of threads", "[
                        dgamma = Tensor::empty(context, gamma.shape()),
                        dbeta = Tensor::empty(context, gamma.shape());
           const detail::RowSegments segments(sequences, rows);
+          const detail::TensorRows x_rows = detail::rows_of(context, x),
+                                   dy_rows = detail::rows_of(context, dy);
           parallel(context, 1, [&](int) {
             NormArgs args{.rows = rows, .columns = columns, .rms = rms, .epsilon = 1e-5f};
-            args.x = detail::operand(x), args.dy = detail::operand(dy);
+            args.x = detail::operand(x_rows), args.dy = detail::operand(dy_rows);
             args.dx = detail::target(dx);
             args.gamma = gamma.data<float>();
             args.mean = rms ? nullptr : y[1].mutable_data<float>();

@@ -25,10 +25,11 @@ TEST_CASE("sums over rows have the same bits for any number of threads", "[unit]
         const Tensor sum = run(context, ops::reduce, ReduceSetting{1, false}, {x}, sequences)[0];
         std::vector<float> wanted(columns);
         const detail::RowSegments segments(sequences, rows);
+        const detail::TensorRows x_rows = detail::rows_of(context, x);
         parallel(context, 1, [&](int) {
           context.kernels().reduce.column_sums({.rows = rows,
                                                 .columns = columns,
-                                                .x = detail::operand(x),
+                                                .x = detail::operand(x_rows),
                                                 .segments = segments.get(),
                                                 .out = wanted.data()});
         });

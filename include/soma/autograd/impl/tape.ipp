@@ -82,6 +82,8 @@ SOMA_INLINE VarOutputs Tape::apply_all(const Operator& op, const Attributes& att
     values.push_back(input.defined() ? input.value() : Tensor());
     if (!input.defined()) continue;
     check_origin(op.name, input);
+    const bool needed = input.requires_gradient() || values.size() <= op.min_inputs;
+    if (needed && !input.value().defined()) refuse_dropped(op.name, values.size() - 1, input);
     if (input.value().defined() && &input.value().heap() != &context_.heap())
       refuse_foreign(op.name, values.size() - 1);
     differentiable |= input.requires_gradient();
@@ -152,6 +154,14 @@ SOMA_INLINE void Tape::backward(const Var& result, const Tensor& gradient) {
 SOMA_INLINE Tape::Finish::~Finish() {
   tape.reset();
   if (tape.counts_steps_) ++tape.options_.step;
+}
+
+SOMA_INLINE void Tape::refuse_dropped(std::string_view operation, std::size_t input,
+                                      const Var& var) {
+  fail(error_id::operator_inputs, operation, detail::input_name(input),
+       "a variable without a value, " + var.value().describe(),
+       "one with a value: a process of a pipeline keeps those that its pieces list "
+       "(nn::Piece::parameters)");
 }
 
 SOMA_INLINE void Tape::refuse_foreign(std::string_view operation, std::size_t input) {

@@ -132,10 +132,11 @@ SOMA_INLINE void ExtremeClassifier::hidden_of(std::span<const std::int32_t> ids,
            "0 to " + std::to_string(options_.features) + " - 1");
   h.resize(options_.width);
   const std::array<std::size_t, 2> offsets{0, ids.size()};
+  const soma::detail::TensorRows table = soma::detail::rows_of(context_, features_.value());
   sparse_table(context_, "ExtremeClassifier")
       .kernels->bag({.last = 1,
                      .columns = options_.width,
-                     .table = soma::detail::operand(features_.value()),
+                     .table = soma::detail::operand(table),
                      .ids = ids.data(),
                      .weights = values.empty() ? nullptr : values.data(),
                      .offsets = offsets.data(),

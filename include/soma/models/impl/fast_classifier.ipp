@@ -66,10 +66,11 @@ SOMA_INLINE Prediction FastClassifier::predict(std::string_view text) const {
   features_.add(text, ids);
   const std::array<std::size_t, 2> offsets{0, ids.size()};
   std::vector<float> mean(options_.width);
+  const soma::detail::TensorRows table = soma::detail::rows_of(context_, table_.value());
   sparse_table(context_, "FastClassifier::predict")
       .kernels->bag({.last = 1,
                      .columns = options_.width,
-                     .table = soma::detail::operand(table_.value()),
+                     .table = soma::detail::operand(table),
                      .ids = ids.data(),
                      .offsets = offsets.data(),
                      .mean = true,

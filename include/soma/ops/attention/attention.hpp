@@ -144,8 +144,8 @@ inline void attention_backward_shape(const ShapeCall& call) {
 
 inline void attention_backward_host(const OperatorCall& call) {
   const AttentionInputs inputs = attention_backward_inputs(call.inputs);
-  const Tensor& out = call.inputs[1];
-  const Tensor dout = regular(call.context, call.inputs[3]);
+  const TensorRows out = rows_of(call.context, call.inputs[1]),
+                   dout = rows_of(call.context, call.inputs[3]);
   const MatrixTarget dqkv = target(call.outputs[0]);
   const MatrixTarget dq = inputs.apart ? target(call.outputs[1]) : dqkv;
   // The kernel's pointer serves both directions; backward only reads through it.

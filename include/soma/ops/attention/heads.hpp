@@ -158,6 +158,9 @@ void for_each_head(const OperatorCall& call, const AttentionInputs& inputs, floa
   const Storage memory = Storage::allocate(call.context.heap(),
                                            checked_multiply(workspace, parts.tasks(), "attention"));
   const float scale = 1.0f / std::sqrt(static_cast<float>(width));
+  const TensorRows keys_and_values = rows_of(call.context, inputs.all),
+                   query_rows = rows_of(call.context, inputs.q);
+  const MatrixOperand all = operand(keys_and_values), all_queries = operand(query_rows);
   const bool drops = dropout_threshold(setting.dropout) != 0;
   for (std::size_t i = 0; drops && i < sequences.count(); ++i)
     static_cast<void>(attention_index(sequences.ordinal(i), 0,
@@ -174,8 +177,7 @@ void for_each_head(const OperatorCall& call, const AttentionInputs& inputs, floa
                                   .query_row = queries.begin(sequence),
                                   .column = head * width,
                                   .keys = sequences.length(sequence)};
-      const MatrixOperand all = operand(inputs.all);
-      args.q = part(operand(inputs.q), position.query_row, position.column);
+      args.q = part(all_queries, position.query_row, position.column);
       args.k = part(all, position.row, inputs.first_key + position.column);
       args.v = part(all, position.row, inputs.first_value + position.column);
       args.scale = scale;

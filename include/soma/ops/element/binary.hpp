@@ -44,35 +44,24 @@ inline void binary_into(Context& context, Binary function, const Tensor& a, cons
                                       .y = part(to, 0, offset + row * to.row_stride + column)});
   };
   if (a.shape() == shape && b.shape() == shape && a.contiguous() && b.contiguous()) {
+    const TensorRows all_a = rows_of(context, a), all_b = rows_of(context, b);
+    const MatrixOperand x = operand(all_a), z = operand(all_b);
     for_ranges(context, shape.elements(), 4, [&](std::size_t begin, std::size_t end) {
-      run_part(operand(a), operand(b), 0, 0, begin, 1, end - begin);
+      run_part(x, z, 0, 0, begin, 1, end - begin);
     });
     return;
   }
-  // Matrix by matrix: the last two dimensions may have any strides; the others are looped over
-  // here.
-  const Tensor wide_a = a.broadcast_to(shape), wide_b = b.broadcast_to(shape);
+  // Matrix by matrix: the last two dimensions may have any strides.
   const std::size_t columns = shape.columns();
   const std::size_t rows = shape.rank() < 2 ? 1 : shape[shape.rank() - 2];
-  const Shape outer(std::span(shape.begin(), shape.rank() < 2 ? 0 : shape.rank() - 2));
   std::size_t matrix = 0;
-  const auto each = [&](std::size_t offset_a, std::size_t offset_b) {
-    MatrixOperand x = operand(wide_a), z = operand(wide_b);
-    x.data = static_cast<const std::byte*>(x.data) + offset_a * size_of(x.dtype);
-    z.data = static_cast<const std::byte*>(z.data) + offset_b * size_of(z.dtype);
-    const std::size_t offset = matrix++ * rows * columns;
-    for_ranges(context, rows, columns * 4, [&](std::size_t begin, std::size_t end) {
-      run_part(x, z, offset, begin, 0, end - begin, columns);
-    });
-  };
-  if (shape.elements() == 0) return;
-  if (outer.rank() == 0) return each(0, 0);
-  const std::size_t last = outer.rank() - 1;
-  for_each_row(
-      outer, wide_a.strides(), wide_b.strides(), [&](std::size_t offset_a, std::size_t offset_b) {
-        for (std::size_t i = 0; i < outer[last]; ++i)
-          each(offset_a + i * wide_a.strides()[last], offset_b + i * wide_b.strides()[last]);
-      });
+  for_each_matrix(a.broadcast_to(shape), b.broadcast_to(shape),
+                  [&](const MatrixOperand& x, const MatrixOperand& z) {
+                    const std::size_t offset = matrix++ * rows * columns;
+                    for_ranges(context, rows, columns * 4, [&](std::size_t begin, std::size_t end) {
+                      run_part(x, z, offset, begin, 0, end - begin, columns);
+                    });
+                  });
 }
 
 template <Binary function>

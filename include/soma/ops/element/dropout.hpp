@@ -51,7 +51,7 @@ inline void dropout_shape(const ShapeCall& call) {
 }
 
 inline void dropout_host(const OperatorCall& call) {
-  const Tensor x = regular(call.context, call.inputs[0]);
+  const TensorRows x = rows_of(call.context, call.inputs[0]);
   const std::size_t rows = x.shape().rows(), columns = x.shape().columns();
   const DropoutArgs all =
       dropout_args(call.attributes.as<DropoutSetting>(), call.sequences, rows, columns);

@@ -44,7 +44,7 @@ inline void unary_shape(const ShapeCall& call, Unary function) {
 }
 
 inline void unary_host(const OperatorCall& call, Unary function) {
-  const Tensor x = regular(call.context, call.inputs[0]);
+  const TensorRows x = rows_of(call.context, call.inputs[0]);
   const MatrixOperand from = operand(x);
   const MatrixTarget to = target(call.outputs[0]);
   for_elements(call.context, x.shape(), x.contiguous(), 8,
@@ -63,8 +63,8 @@ inline void unary_backward_shape(const ShapeCall& call, Unary function) {
 }
 
 inline void unary_backward_host(const OperatorCall& call, Unary function) {
-  const Tensor x = regular(call.context, call.inputs[0]);
-  const Tensor dy = regular(call.context, call.inputs[1]);
+  const TensorRows x = rows_of(call.context, call.inputs[0]);
+  const TensorRows dy = rows_of(call.context, call.inputs[1]);
   const MatrixOperand from = operand(x), gradient = operand(dy);
   const MatrixTarget to = target(call.outputs[0]);
   for_elements(call.context, x.shape(), x.contiguous() && dy.contiguous(), 8,

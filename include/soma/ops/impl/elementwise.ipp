@@ -24,11 +24,11 @@ SOMA_INLINE const Elementwise& elementwise_of(const void* state) {
 SOMA_INLINE void run_chunks(const OperatorCall& call, ChunkFunction function) {
   constexpr std::size_t longest = 512;  // two inputs and the output stay in the first cache
   const std::size_t inputs = call.inputs.size();
-  std::array<Tensor, 2> held;
+  std::array<TensorRows, 2> held;
   std::array<MatrixOperand, 2> from;
   bool adjacent = true;
   for (std::size_t i = 0; i < inputs; ++i) {
-    held[i] = regular(call.context, call.inputs[i]);
+    held[i] = rows_of(call.context, call.inputs[i]);
     from[i] = operand(held[i]);
     adjacent = adjacent && held[i].contiguous();
   }

@@ -30,7 +30,7 @@ SOMA_INLINE bool all_plain(std::span<const Tensor> tensors) {
 
 SOMA_INLINE Tensor in_type(Context& context, const Tensor& tensor, DType dtype) {
   Tensor result = Tensor::empty(context, tensor.shape(), dtype);
-  const Tensor source = regular(context, tensor);
+  const TensorRows source = rows_of(context, tensor);
   const MatrixOperand from = operand(source);
   const MatrixTarget to = target(result);
   for_elements(context, source.shape(), source.contiguous(), 2,

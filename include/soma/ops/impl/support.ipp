@@ -22,27 +22,17 @@ SOMA_INLINE Tensor input_or_none(std::span<const Tensor> inputs, std::size_t ind
   return index < inputs.size() ? inputs[index] : Tensor();
 }
 
-SOMA_INLINE Tensor regular(Context& context, const Tensor& tensor) {
-  if (tensor.rank() <= 2) return tensor;
-  for (std::size_t i = 0; i + 2 < tensor.rank(); ++i)
-    if (tensor.size(i) != 1 && tensor.strides()[i] != tensor.strides()[i + 1] * tensor.size(i + 1))
-      return contiguous(context, tensor);
-  return tensor;
-}
-
 SOMA_INLINE Tensor as_rows(Context& context, const Tensor& tensor) {
   if (tensor.rank() == 2) return tensor;
   return contiguous(context, tensor)
       .reshape(Shape{tensor.shape().rows(), tensor.shape().columns()});
 }
 
-SOMA_INLINE MatrixOperand operand(const Tensor& tensor) {
-  const std::size_t rank = tensor.rank();
-  // The stride of a single column has no meaning, and such a tensor may count as one row.
-  return {.data = tensor.raw(),
-          .dtype = tensor.dtype(),
-          .row_stride = rank < 2 ? 0 : tensor.strides()[rank - 2],
-          .column_stride = tensor.shape().columns() == 1 ? 1 : tensor.strides()[rank - 1]};
+SOMA_INLINE MatrixOperand operand(const TensorRows& rows) {
+  return {.data = rows.data(),
+          .dtype = rows.dtype(),
+          .row_stride = rows.row_stride(),
+          .column_stride = rows.column_stride()};
 }
 
 SOMA_INLINE MatrixOperand transposed(MatrixOperand matrix) {

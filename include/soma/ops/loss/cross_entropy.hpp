@@ -37,10 +37,10 @@ inline void cross_entropy_shape(const ShapeCall& call) {
   call.outputs[1] = {Shape{logits.shape().rows(), 2}, DType::fp32};
 }
 
-inline CrossEntropyArgs cross_entropy_args(const CrossEntropySetting& setting, const Tensor& logits,
-                                           const Tensor& labels) {
-  return {.rows = logits.shape().rows(),
-          .columns = logits.shape().columns(),
+inline CrossEntropyArgs cross_entropy_args(const CrossEntropySetting& setting,
+                                           const TensorRows& logits, const Tensor& labels) {
+  return {.rows = logits.rows(),
+          .columns = logits.columns(),
           .logits = operand(logits),
           .labels = labels.raw(),
           .label_dtype = labels.dtype(),
@@ -75,7 +75,7 @@ inline std::size_t counted_labels(const CrossEntropySetting& setting, const Tens
 inline void cross_entropy_host(const OperatorCall& call) {
   const auto& setting = call.attributes.as<CrossEntropySetting>();
   Context& context = call.context;
-  const Tensor logits = regular(context, call.inputs[0]);
+  const TensorRows logits = rows_of(context, call.inputs[0]);
   const Tensor labels = contiguous(context, call.inputs[1]);
   const std::size_t counted = counted_labels(setting, labels, logits.shape().columns());
   const bool each = setting.reduction == LossReduction::none;
@@ -100,7 +100,7 @@ inline void cross_entropy_backward_shape(const ShapeCall& call) {
 inline void cross_entropy_backward_host(const OperatorCall& call) {
   const auto& setting = call.attributes.as<CrossEntropySetting>();
   Context& context = call.context;
-  const Tensor logits = regular(context, call.inputs[0]);
+  const TensorRows logits = rows_of(context, call.inputs[0]);
   const Tensor labels = contiguous(context, call.inputs[1]);
   const Tensor dloss = contiguous(context, call.inputs[3]);
   CrossEntropyArgs args = cross_entropy_args(setting, logits, labels);

@@ -35,7 +35,7 @@ inline void element_loss_shape(const ShapeCall& call) {
 inline void element_loss_host(const OperatorCall& call) {
   const auto& setting = call.attributes.as<ElementLossSetting>();
   Context& context = call.context;
-  const Tensor x = regular(context, call.inputs[0]), t = regular(context, call.inputs[1]);
+  const TensorRows x = rows_of(context, call.inputs[0]), t = rows_of(context, call.inputs[1]);
   const bool each = setting.reduction == LossReduction::none;
   const Tensor losses = each ? call.outputs[0] : Tensor::empty(context, x.shape());
   float* out = losses.mutable_data<float>();
@@ -62,7 +62,7 @@ inline void element_loss_backward_shape(const ShapeCall& call) {
 inline void element_loss_backward_host(const OperatorCall& call) {
   const auto& setting = call.attributes.as<ElementLossSetting>();
   Context& context = call.context;
-  const Tensor x = regular(context, call.inputs[0]), t = regular(context, call.inputs[1]);
+  const TensorRows x = rows_of(context, call.inputs[0]), t = rows_of(context, call.inputs[1]);
   const Tensor dloss = contiguous(context, call.inputs[2]);
   const bool each = setting.reduction == LossReduction::none;
   const float factor =

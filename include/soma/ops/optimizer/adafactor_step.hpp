@@ -94,13 +94,11 @@ class AdafactorStep {
   // A copy of the gradient: it becomes the update.
   static Tensor dense_gradient(const OperatorCall& call) {
     const auto& setting = call.attributes.as<AdafactorSetting>();
-    const Tensor rows = input_or_none(call.inputs, 2);
-    touched_rows(call.inputs[0], rows);
-    const Tensor gradient = Tensor::zeros(call.context, call.inputs[0].shape());
-    if (rows.defined())
-      add_rows(call.context, gradient, {call.inputs[1], rows});
-    else
-      copy(plain(call.context, call.inputs[1]), gradient);
+    Tensor gradient = dense_step_gradient(call).tensor();
+    if (gradient.dtype() != DType::fp32)
+      gradient = in_type(call.context, gradient, DType::fp32);
+    else if (!gradient.storage().unique())
+      gradient = clone(call.context, gradient);
     if (setting.gradient_factor != 1)
       for (float& g : gradient.mutable_span<float>()) g *= setting.gradient_factor;
     return gradient;

@@ -103,24 +103,42 @@ inline std::span<const std::int64_t> touched_rows(const Tensor& weight, const Te
   return touched;
 }
 
+// The gradient's values as rows without gaps, whatever view they are. All steps get them here, and
+// none reads the gradient itself.
+inline TensorRows step_gradient(const OperatorCall& call) {
+  return rows_of(call.context, contiguous(call.context, call.inputs[1]));
+}
+// The same in the shape of the parameter; a sparse gradient is zero elsewhere. Error
+// operator.value.
+inline TensorRows dense_step_gradient(const OperatorCall& call) {
+  const Tensor& weight = call.inputs[0];
+  const Tensor rows = input_or_none(call.inputs, 2);
+  const TensorRows values = step_gradient(call);
+  if (!rows.defined()) return values;
+  touched_rows(weight, rows);
+  const Tensor dense = Tensor::zeros(call.context, weight.shape());
+  add_rows(call.context, dense, {values.tensor(), rows});
+  return rows_of(call.context, dense);
+}
+
 // Calls step(run) for runs that cover the parameter once. Inputs: weight, gradient values, gradient
 // rows (not defined: dense), states.
 template <class Setting, class Step>
 void for_step_runs(const OperatorCall& call, const Setting& setting, const Step& step) {
   Context& context = call.context;
   const Tensor& weight = call.inputs[0];
-  const Tensor values = contiguous(context, call.inputs[1]);
+  const TensorRows values = step_gradient(call);
   const Tensor rows = input_or_none(call.inputs, 2);
   const std::size_t width = size_of(values.dtype());
   const std::size_t elements = weight.elements();
   const std::size_t columns =
       weight.rank() == 0 ? 1 : weight.elements() / (std::max)(weight.size(0), std::size_t{1});
   const DrawIndices indices(setting, columns);
-  const GradientRun gradient{.data = values.raw(),
+  const GradientRun gradient{.data = values.data(),
                              .dtype = values.dtype(),
                              .factor = setting.gradient_factor,
                              .sparse = rows.defined()};
-  const auto elements_from = [&](std::size_t element) { return values.raw() + element * width; };
+  const auto elements_from = [&](std::size_t element) { return values.data() + element * width; };
   if (!rows.defined() && !indices.rows_apart()) {
     if (indices.any()) static_cast<void>(indices.at(setting.first_row + elements));
     for_ranges(context, elements, 16, [&](std::size_t begin, std::size_t end) {
@@ -263,12 +281,7 @@ inline void lamb_host(const OperatorCall& call) {
   Context& context = call.context;
   const Tensor &weight = call.inputs[0], &m = call.inputs[3], &v = call.inputs[4];
   std::byte *weights = weight.mutable_raw(), *firsts = m.mutable_raw(), *seconds = v.mutable_raw();
-  touched_rows(weight, call.inputs[2]);
-  Tensor gradient = call.inputs[1];
-  if (call.inputs[2].defined()) {
-    gradient = Tensor::zeros(context, weight.shape());
-    add_rows(context, gradient, {call.inputs[1], call.inputs[2]});
-  }
+  const TensorRows gradient = dense_step_gradient(call);
   const Tensor update = Tensor::empty(context, weight.shape());
   float* updates = update.mutable_data<float>();
   const std::size_t elements = weight.elements();
@@ -282,7 +295,7 @@ inline void lamb_host(const OperatorCall& call) {
     const StepRun run{
         .begin = index * block,
         .rows = {1, (std::min)(block, elements - index * block), 0},
-        .gradient = {.data = gradient.raw() + index * block * size_of(gradient.dtype()),
+        .gradient = {.data = gradient.data() + index * block * size_of(gradient.dtype()),
                      .dtype = gradient.dtype(),
                      .factor = setting.gradient_factor},
         .draw_index = indices.any() ? indices.at(by_row ? index : index * block) : 0};

@@ -47,12 +47,12 @@ inline void linear_shape(const ShapeCall& call) {
 inline void linear_host(const OperatorCall& call) {
   const auto& setting = call.attributes.as<LinearSetting>();
   Context& context = call.context;
-  const Tensor x = regular(context, call.inputs[0]);
-  const Tensor& weight = call.inputs[1];
+  const TensorRows x = rows_of(context, call.inputs[0]);
+  const TensorRows weight = rows_of(context, call.inputs[1]);
   const Tensor bias = call.inputs.size() > 2 ? plain_fp32(context, call.inputs[2]) : Tensor();
-  const Tensor residual = call.inputs.size() > 3 ? regular(context, call.inputs[3]) : Tensor();
+  const TensorRows residual = rows_of(context, input_or_none(call.inputs, 3));
   const Tensor& y = call.outputs[0];
-  GemmArgs args{.m = x.shape().rows(), .n = weight.size(0), .k = weight.size(1)};
+  GemmArgs args{.m = x.shape().rows(), .n = weight.rows(), .k = weight.columns()};
   args.a = operand(x);
   args.b = transposed(operand(weight));
   args.a.scale = setting.x_scale;

@@ -75,9 +75,10 @@ inline void matmul_host(const OperatorCall& call) {
   const auto& setting = call.attributes.as<MatmulSetting>();
   const MatmulSizes sizes = matmul_sizes(call.inputs, setting);
   const bool stacks = call.inputs[1].rank() > 2;
-  const Tensor a =
-      stacks ? contiguous(call.context, call.inputs[0]) : regular(call.context, call.inputs[0]);
-  const Tensor b = stacks ? contiguous(call.context, call.inputs[1]) : call.inputs[1];
+  const auto rows = [&](const Tensor& tensor) {
+    return rows_of(call.context, stacks ? contiguous(call.context, tensor) : tensor);
+  };
+  const TensorRows a = rows(call.inputs[0]), b = rows(call.inputs[1]);
   const RowSegments segments(call.sequences, sizes.k);
   GemmArgs args{.m = sizes.m, .n = sizes.n, .k = sizes.k};
   args.a = operand(a);
@@ -101,8 +102,8 @@ inline void matmul_host(const OperatorCall& call) {
   }
   args.accumulation = setting.accumulation;
   args.factor = setting.factor;
-  const bool integers =
-      has_8bit_integers(a) && has_8bit_integers(b) && setting.accumulation.plain();
+  const bool integers = has_8bit_integers(a.tensor()) && has_8bit_integers(b.tensor()) &&
+                        setting.accumulation.plain();
   for (std::size_t i = 0; i < sizes.batch; ++i) {
     if (integers)
       multiply_integers(call.context, args);

@@ -180,7 +180,7 @@ inline float quantize_blocks(const OperatorCall& call, const QuantizeGrid& grid,
 
 inline void quantize_host(const OperatorCall& call) {
   const auto& setting = call.attributes.as<QuantizeSetting>();
-  const Tensor x = regular(call.context, call.inputs[0]);
+  const TensorRows x = rows_of(call.context, call.inputs[0]);
   const std::size_t rows = x.shape().rows(), columns = x.shape().columns();
   const QuantizeGrid grid(setting, call.sequences, rows, columns);
   QuantizeArgs args;

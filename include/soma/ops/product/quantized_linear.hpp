@@ -57,7 +57,7 @@ struct OperandUse {
 };
 
 inline float largest_magnitude(Context& context, const Tensor& x) {
-  const Tensor all = regular(context, x);
+  const TensorRows all = rows_of(context, x);
   const std::size_t rows = all.shape().rows(), columns = all.shape().columns();
   AtomicMaximum amax;
   for_ranges(context, rows, columns, [&](std::size_t begin, std::size_t end) {

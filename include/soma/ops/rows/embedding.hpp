@@ -55,11 +55,12 @@ inline void embedding_host(const OperatorCall& call) {
   const Tensor ids = contiguous(call.context, call.inputs[1]);
   const std::size_t rows = ids.elements(), columns = table.size(1);
   check_ids(table, ids);
+  const TensorRows source = rows_of(call.context, table);
   const MatrixTarget to = target(call.outputs[0]);
   for_ranges(call.context, rows, columns, [&](std::size_t begin, std::size_t end) {
     call.context.kernels().embedding.gather({.rows = end - begin,
                                              .columns = columns,
-                                             .table = operand(table),
+                                             .table = operand(source),
                                              .ids = ids.raw() + begin * size_of(ids.dtype()),
                                              .id_dtype = ids.dtype(),
                                              .y = part(to, begin, 0)});
@@ -146,7 +147,7 @@ inline void check_occurrences(const Tensor& list, const Tensor& starts) {
 // Within a shard rows are added in ascending order; shards are added in the fixed tree.
 inline void embedding_backward_host(const OperatorCall& call) {
   Context& context = call.context;
-  const Tensor dy = regular(context, call.inputs[0]);
+  const TensorRows dy = rows_of(context, call.inputs[0]);
   const Tensor &list = call.inputs[1], &sums = call.outputs[0];
   const std::int64_t* starts = call.inputs[2].data<std::int64_t>();
   check_occurrences(list, call.inputs[2]);

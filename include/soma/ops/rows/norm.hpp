@@ -41,7 +41,7 @@ inline void norm_shape(const ShapeCall& call) {
 inline void norm_host(const OperatorCall& call) {
   const auto& setting = call.attributes.as<NormSetting>();
   Context& context = call.context;
-  const Tensor x = regular(context, call.inputs[0]);
+  const TensorRows x = rows_of(context, call.inputs[0]);
   const Tensor gamma = plain_fp32(context, call.inputs[1]);
   const Tensor beta = call.inputs.size() > 2 ? plain_fp32(context, call.inputs[2]) : Tensor();
   const MatrixTarget y = target(call.outputs[0]);
@@ -147,7 +147,7 @@ inline void norm_gradients_at_once(Context& context, const NormArgs& args) {
 inline void norm_backward_host(const OperatorCall& call) {
   const auto& setting = call.attributes.as<NormSetting>();
   Context& context = call.context;
-  const Tensor x = regular(context, call.inputs[0]), dy = regular(context, call.inputs[4]);
+  const TensorRows x = rows_of(context, call.inputs[0]), dy = rows_of(context, call.inputs[4]);
   const Tensor gamma = plain_fp32(context, call.inputs[1]);
   const std::size_t rows = x.shape().rows(), columns = x.shape().columns();
   // The kernel's pointers serve both directions; backward only reads through them.

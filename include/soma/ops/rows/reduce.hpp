@@ -66,7 +66,7 @@ inline void sums_by_segments(Context& context, const ColumnSumArgs& args) {
 // columns.
 inline void column_sums(Context& context, const Tensor& matrix, const Sequences& sequences,
                         float* out) {
-  const Tensor x = regular(context, matrix);
+  const TensorRows x = rows_of(context, matrix);
   const std::size_t rows = x.shape().rows(), columns = x.shape().columns();
   const RowSegments segments(sequences, rows);
   const ColumnSumArgs all{
@@ -98,7 +98,8 @@ inline Tensor row_sums(Context& context, const Tensor& tensor, std::size_t trail
   }
   const Tensor result = Tensor::empty(context, left);
   float* out = result.mutable_data<float>();
-  MatrixOperand rows = operand(x);
+  const TensorRows source = rows_of(context, x);
+  MatrixOperand rows = operand(source);
   rows.row_stride = columns;
   for_ranges(context, left.elements(), columns, [&](std::size_t begin, std::size_t end) {
     context.kernels().reduce.rows({.reduction = Reduction::sum,

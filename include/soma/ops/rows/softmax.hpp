@@ -20,7 +20,7 @@ inline void softmax_shape(const ShapeCall& call) {
 }
 
 inline void softmax_host(const OperatorCall& call) {
-  const Tensor x = regular(call.context, call.inputs[0]);
+  const TensorRows x = rows_of(call.context, call.inputs[0]);
   const MatrixTarget y = target(call.outputs[0]);
   const std::size_t columns = x.shape().columns();
   for_ranges(call.context, x.shape().rows(), columns * 16, [&](std::size_t begin, std::size_t end) {
@@ -39,7 +39,8 @@ inline void softmax_backward_shape(const ShapeCall& call) {
   call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
 }
 inline void softmax_backward_host(const OperatorCall& call) {
-  const Tensor y = call.inputs[0], dy = regular(call.context, call.inputs[1]);
+  const TensorRows y = rows_of(call.context, call.inputs[0]),
+                   dy = rows_of(call.context, call.inputs[1]);
   const MatrixTarget dx = target(call.outputs[0]);
   const std::size_t columns = y.shape().columns();
   for_ranges(call.context, y.shape().rows(), columns * 4, [&](std::size_t begin, std::size_t end) {

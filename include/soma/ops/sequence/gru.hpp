@@ -46,7 +46,8 @@ inline void gru_steps(const OperatorCall& call) {
   const std::size_t hidden = weight.size(1), gates = 3 * hidden;
   const StepPlan plan(context, call.sequences, call.attributes.as<RecurrentSetting>().reverse,
                       hidden * gates);
-  const StepProduct product(context, transposed(operand(weight)), hidden, gates, plan.most());
+  const TensorRows weight_rows = rows_of(context, weight);
+  const StepProduct product(context, transposed(operand(weight_rows)), hidden, gates, plan.most());
   const StepRows memory(context, plan.tasks(), plan.most() * (hidden + gates),
                         product.workspace_bytes());
   float *const y = call.outputs[0].mutable_data<float>(),
@@ -93,7 +94,8 @@ inline void gru_backward_steps(const OperatorCall& call) {
   const std::size_t hidden = weight.size(1), gates = 3 * hidden;
   const StepPlan plan(context, call.sequences, call.attributes.as<RecurrentSetting>().reverse,
                       hidden * gates);
-  const StepProduct product(context, operand(weight), gates, hidden, plan.most());
+  const TensorRows weight_rows = rows_of(context, weight);
+  const StepProduct product(context, operand(weight_rows), gates, hidden, plan.most());
   const StepRows memory(context, plan.tasks(), plan.most() * (hidden + gates) + hidden,
                         product.workspace_bytes());
   float *const dx = call.outputs[0].mutable_data<float>(),

@@ -49,7 +49,8 @@ inline void lstm_steps(const OperatorCall& call) {
   const std::size_t hidden = weight.size(1), gates = 4 * hidden;
   const StepPlan plan(context, call.sequences, call.attributes.as<RecurrentSetting>().reverse,
                       hidden * gates);
-  const StepProduct product(context, transposed(operand(weight)), hidden, gates, plan.most());
+  const TensorRows weight_rows = rows_of(context, weight);
+  const StepProduct product(context, transposed(operand(weight_rows)), hidden, gates, plan.most());
   const StepRows memory(context, plan.tasks(), plan.most() * (2 * hidden + gates),
                         product.workspace_bytes());
   float *const y = call.outputs[0].mutable_data<float>(),
@@ -104,7 +105,8 @@ inline void lstm_backward_steps(const OperatorCall& call) {
   const std::size_t hidden = weight.size(1), gates = 4 * hidden;
   const StepPlan plan(context, call.sequences, call.attributes.as<RecurrentSetting>().reverse,
                       hidden * gates);
-  const StepProduct product(context, operand(weight), gates, hidden, plan.most());
+  const TensorRows weight_rows = rows_of(context, weight);
+  const StepProduct product(context, operand(weight_rows), gates, hidden, plan.most());
   const StepRows memory(context, plan.tasks(), plan.most() * (2 * hidden + gates) + hidden,
                         product.workspace_bytes());
   float *const dgates = call.outputs[0].mutable_data<float>(),

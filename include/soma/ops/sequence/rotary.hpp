@@ -79,12 +79,13 @@ struct RotaryTurn {
 inline void turn_rows(const OperatorCall& call, bool back) {
   const auto& setting = call.attributes.as<RotarySetting>();
   Context& context = call.context;
-  const Tensor x = regular(context, call.inputs[0]);
+  const TensorRows x = rows_of(context, call.inputs[0]);
   if (x.elements() == 0) return;
-  const bool ragged = x.rank() == 2;
+  const bool ragged = x.shape().rank() == 2;
   const std::size_t rows = x.shape().rows(), columns = x.shape().columns();
-  const std::size_t positions = ragged ? call.sequences.longest() : x.size(x.rank() - 2);
-  const std::size_t width = rotary_columns(setting, x) / setting.heads, half = width / 2;
+  const std::size_t positions =
+      ragged ? call.sequences.longest() : x.tensor().size(x.shape().rank() - 2);
+  const std::size_t width = rotary_columns(setting, x.tensor()) / setting.heads, half = width / 2;
   HeapVector<float> cosines(positions * half, context.heap()),
       sines(positions * half, context.heap());
   for_ranges(context, positions, half * 64, [&](std::size_t begin, std::size_t end) {

@@ -54,9 +54,10 @@ inline void embedding_bag_host(const OperatorCall& call) {
   const Sequences& bags = call.sequences;
   const std::size_t columns = table.size(1), count = bags.count();
   if (count == 0 || columns == 0) return;
+  const TensorRows source = rows_of(context, table);
   const BagArgs args{
       .columns = columns,
-      .table = operand(table),
+      .table = operand(source),
       .ids = ids.raw(),
       .id_dtype = ids.dtype(),
       .weights = floats(weights),

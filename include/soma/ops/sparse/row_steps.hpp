@@ -58,7 +58,7 @@ template <class Step>
 void for_touched_parts(const OperatorCall& call, const RowStepSetting& setting, const Step& step) {
   Context& context = call.context;
   const Tensor& weight = call.inputs[0];
-  const Tensor values = contiguous(context, call.inputs[1]);
+  const Tensor values = step_gradient(call).tensor();
   const Tensor rows = input_or_none(call.inputs, 2);
   if (rows.defined()) static_cast<void>(touched_rows(weight, rows));
   const std::size_t count = values.size(0);
@@ -146,7 +146,7 @@ inline void row_lazy_adam_host(const OperatorCall& call) {
   const Tensor &weight = call.inputs[0], &rows = call.inputs[2];
   const bool steps = call.inputs[1].defined();
   if (rows.defined()) static_cast<void>(touched_rows(weight, rows));
-  const Tensor gradient = steps ? contiguous(call.context, call.inputs[1]) : Tensor();
+  const Tensor gradient = steps ? step_gradient(call).tensor() : Tensor();
   const std::size_t count = rows.defined() ? rows.size(0) : weight.size(0);
   if (count == 0 || weight.elements() == 0) return;
   const RowLazyAdamArgs args{

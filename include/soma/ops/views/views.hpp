@@ -73,9 +73,10 @@ inline void sequence_first_shape(const ShapeCall& call) {
 }
 inline void sequence_first_host(const OperatorCall& call) {
   const Tensor rows = first_rows(call.context, call.sequences);
+  const TensorRows x = rows_of(call.context, call.inputs[0]);
   call.context.kernels().embedding.gather({.rows = rows.elements(),
                                            .columns = call.inputs[0].size(1),
-                                           .table = operand(call.inputs[0]),
+                                           .table = operand(x),
                                            .ids = rows.raw(),
                                            .id_dtype = DType::int64,
                                            .y = target(call.outputs[0])});

@@ -39,7 +39,7 @@ SOMA_INLINE void Adafactor::describe(Record& record) const {
 
 SOMA_INLINE void Adafactor::step(const Step& step) {
   detail::check_step(step);
-  check_gradients();
+  check_gradients(step);
   const FloatEnvironment environment;
   for (detail::Slot& slot : slots_) {
     const Gradient gradient = slot.parameter.gradient();

@@ -38,7 +38,7 @@ SOMA_INLINE void Adam::describe(Record& record) const {
 
 SOMA_INLINE void Adam::step(const Step& step) {
   detail::check_step(step);
-  check_gradients();
+  check_gradients(step);
   const FloatEnvironment environment;
   for (detail::Slot& slot : slots_) {
     const Gradient gradient = slot.parameter.gradient();

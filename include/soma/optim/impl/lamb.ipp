@@ -31,7 +31,7 @@ SOMA_INLINE void Lamb::describe(Record& record) const {
 
 SOMA_INLINE void Lamb::step(const Step& step) {
   detail::check_step(step);
-  check_gradients();
+  check_gradients(step);
   const FloatEnvironment environment;
   for (detail::Slot& slot : slots_) {
     const Gradient gradient = slot.parameter.gradient();

@@ -51,7 +51,7 @@ SOMA_INLINE void LazyAdamW::describe(Record& record) const {
 
 SOMA_INLINE void LazyAdamW::step(const Step& step) {
   detail::check_step(step);
-  check_gradients();
+  check_gradients(step);
   const FloatEnvironment environment;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     detail::Slot& slot = slots_[i];

@@ -159,7 +159,8 @@ SOMA_INLINE Shape Optimizer::moment_shape(const detail::Slot& slot, std::size_t)
   return slot.parameter.value().shape();
 }
 
-SOMA_INLINE void Optimizer::check_gradients() const {
+SOMA_INLINE void Optimizer::check_gradients(const Step& step) const {
+  if (step.may_be_empty) return;
   for (const detail::Slot& slot : slots_)
     if (slot.parameter.gradient().defined()) return;
   fail(error_id::operator_value, "Optimizer::step", "gradients",

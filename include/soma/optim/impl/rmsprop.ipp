@@ -48,7 +48,7 @@ SOMA_INLINE void RmsProp::describe(Record& record) const {
 
 SOMA_INLINE void RmsProp::step(const Step& step) {
   detail::check_step(step);
-  check_gradients();
+  check_gradients(step);
   const FloatEnvironment environment;
   for (detail::Slot& slot : slots_) {
     const Gradient gradient = slot.parameter.gradient();
@@ -90,7 +90,7 @@ SOMA_INLINE void Adagrad::describe(Record& record) const {
 
 SOMA_INLINE void Adagrad::step(const Step& step) {
   detail::check_step(step);
-  check_gradients();
+  check_gradients(step);
   const FloatEnvironment environment;
   for (detail::Slot& slot : slots_) {
     const Gradient gradient = slot.parameter.gradient();

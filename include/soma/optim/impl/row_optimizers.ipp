@@ -27,7 +27,7 @@ SOMA_INLINE void RowOptimizer::describe(Record& record) const {
 
 SOMA_INLINE void RowOptimizer::step(const Step& step) {
   detail::check_step(step);
-  check_gradients();
+  check_gradients(step);
   const FloatEnvironment environment;
   const SparseOperators& operators = *sparse_table(context_, name_).operators;
   for (detail::Slot& slot : slots_) {

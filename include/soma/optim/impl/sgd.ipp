@@ -29,7 +29,7 @@ SOMA_INLINE void Sgd::describe(Record& record) const {
 
 SOMA_INLINE void Sgd::step(const Step& step) {
   detail::check_step(step);
-  check_gradients();
+  check_gradients(step);
   for (detail::Slot& slot : slots_) {
     const Gradient gradient = slot.parameter.gradient();
     if (!gradient.defined()) continue;

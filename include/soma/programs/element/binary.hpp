@@ -24,7 +24,7 @@ struct BinaryLoops {
     const Tensor x = a.broadcast_to(shape), z = b.broadcast_to(shape);
     for (std::size_t i = 0; i < shape.rank(); ++i) {
       if (shape[i] == 1) continue;
-      const Dimension next{shape[i], x.strides()[i], z.strides()[i]};
+      const Dimension next{shape[i], soma::detail::step_of(x, i), soma::detail::step_of(z, i)};
       Dimension* last = rank == 0 ? nullptr : &dimensions[rank - 1];
       if (last != nullptr && last->a == next.a * next.size && last->b == next.b * next.size)
         *last = {last->size * next.size, next.a, next.b};

@@ -165,8 +165,9 @@ inline void correlate(Core& core, const Correlation& c) {
   if (c.bias.defined()) {
     bias = core.sbuf.tile(DType::fp32, most, piece_count(outputs, lanes));
     for_pieces(outputs, lanes, [&](std::size_t first, std::size_t count) {
-      core.dma.load(bias.rows(0, count).columns(first / lanes, first / lanes + 1),
-                    hbm(c.bias).columns(first, first + 1).with_rows(count, c.bias.strides()[0]));
+      core.dma.load(
+          bias.rows(0, count).columns(first / lanes, first / lanes + 1),
+          hbm(c.bias).columns(first, first + 1).with_rows(count, soma::detail::step_of(c.bias, 0)));
     });
   }
   const auto backward = [&](const Interval& positions, std::size_t kernel) {

@@ -27,7 +27,7 @@ SOMA_INLINE std::string find_non_finite(const Tensor& tensor) {
   std::vector<std::size_t> index(tensor.rank());
   for (std::size_t left = tensor.elements(); left != 0; --left) {
     std::size_t offset = 0;
-    for (std::size_t d = 0; d < index.size(); ++d) offset += index[d] * tensor.strides()[d];
+    for (std::size_t d = 0; d < index.size(); ++d) offset += index[d] * step_of(tensor, d);
     std::uint32_t code = 0;
     std::memcpy(&code, first + offset * width, width);
     const float value = decode(format, code >> format.storage_shift());

@@ -25,17 +25,21 @@ SOMA_INLINE HbmView DeviceRows::block(std::size_t row, std::size_t rows, std::si
   return view_.rows(row, row + rows).columns(column, column + columns);
 }
 
-SOMA_INLINE HbmView DeviceRows::target(const Tensor& output) { return rows_of(output, true); }
+SOMA_INLINE HbmView DeviceRows::target(const Tensor& output) {
+  if (output.rank() < 2) return hbm_target(output);
+  return hbm_target(output.reshape(Shape{output.shape().rows(), output.shape().columns()}));
+}
 
-SOMA_INLINE HbmView DeviceRows::rows_of(const Tensor& tensor, bool writable) {
-  const Shape& shape = tensor.shape();
-  if (tensor.rank() <= 2) return writable ? hbm_target(tensor) : hbm(tensor);
-  // The leading dimensions of a regular tensor are one dimension.
-  const std::size_t step = tensor.strides()[tensor.rank() - 2];
-  Tensor flat = tensor;
-  while (flat.rank() > 2) flat = flat.select(0, 0);
-  HbmView view = writable ? hbm_target(flat) : hbm(flat);
-  return view.with_rows(shape.rows(), step);
+SOMA_INLINE HbmView DeviceRows::view_of(const soma::detail::TensorRows& rows) {
+  const Tensor& tensor = rows.tensor();
+  if (tensor.rank() < 2) return hbm(tensor);
+  if (tensor.elements() == 0) return hbm(tensor.reshape(Shape{rows.rows(), rows.columns()}));
+  Tensor first = tensor;
+  while (first.rank() > 0) first = first.select(0, 0);
+  return hbm(first)
+      .with_rows(rows.columns(), rows.column_stride())
+      .swap(0, 1)
+      .with_rows(rows.rows(), rows.row_stride());
 }
 
 SOMA_INLINE HbmView flat_view(const Tensor& contiguous) {

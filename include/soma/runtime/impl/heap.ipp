@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -98,6 +99,10 @@ SOMA_INLINE void Heap::mark_dry() {
 SOMA_INLINE bool Heap::dry() const {
   const Mutex::Lock lock(mutex_);
   return dry_;
+}
+
+SOMA_INLINE std::uint64_t Heap::next_id() {
+  return last_id_.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
 SOMA_INLINE std::size_t Heap::blocks_in_use() const {

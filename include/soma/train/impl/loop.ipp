@@ -61,7 +61,8 @@ SOMA_INLINE StepInfo TrainerBase::step(const StepSums& sums) {
         options_.clip == 0 ? 1.0f : optim::clipping_factor(info.gradient_norm, options_.clip);
     optimizer_->step(
         {.rate = info.learning_rate,
-         .gradient_factor = share == 1 ? clipping : static_cast<float>(share * double{clipping})});
+         .gradient_factor = share == 1 ? clipping : static_cast<float>(share * double{clipping}),
+         .may_be_empty = gradients_->others_step()});
     gradients_->stepped();
     progress_.skipped_in_a_row = 0;
   } else {

@@ -41,6 +41,7 @@ class PipelineGradients final : public StepGradients {
 
   // Adds the sums of squares of each parameter, in the model's order, from all stages.
   SOMA_INLINE double norm() override;
+  bool others_step() const override { return any_gradient_; }
 
   SOMA_INLINE void stepped() override;
 
@@ -91,6 +92,7 @@ class PipelineGradients final : public StepGradients {
   std::vector<std::size_t> stages_of_{};  // the stage of each parameter of the model
   PipelinePlan plan_;
   bool decided_ = false, planned_ = false, began_ = false;
+  bool any_gradient_ = false;     // in any stage, in this step
   std::vector<double> passes_{};  // seconds of the last ones
   std::size_t most_held_ = 0;     // bytes of micro-batches in flight, in any step
   PipelineStage stage_;

@@ -62,8 +62,11 @@ class PieceProfiler {
 
  private:
   static constexpr std::size_t repetitions = 5;
-  struct Nobody final : GradientReceiver {
-    void receive(const Var&, Gradient) override {}
+  // Keeps no gradient. Error train.options: a piece has used another variable than its parameters.
+  struct Check final : GradientReceiver {
+    SOMA_INLINE void receive(const Var& parameter, Gradient) override;
+    const PieceProfiler* profiler = nullptr;
+    const nn::Piece* piece = nullptr;  // nullptr: the whole task
   };
   static double median(std::array<double, repetitions>& times);
 
@@ -72,7 +75,7 @@ class PieceProfiler {
   const nn::Pieces& pieces_;
   const nn::Later* later_;
   PrecisionState precision_;
-  Nobody nobody_{};
+  Check check_{};
 };
 
 // The largest number of gradients of one parameter at a time: sums of micro-batches that wait for

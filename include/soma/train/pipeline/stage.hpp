@@ -106,6 +106,9 @@ class PipelineStage final : private TapeHook {
     return pass.work[number].part.inputs.sequences;
   }
 
+  // The gradients of a micro-batch's input and of parameters, from that of its output. A stage may
+  // have nothing to differentiate: no parameters, or pieces that return their input.
+  void differentiate(Flight& flight, const Tensor& gradient);
   void ask_ahead(Pass& pass);
   void ask_forward(Pass& pass);
   void ask_backward(Pass& pass);

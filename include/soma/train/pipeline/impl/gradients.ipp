@@ -105,6 +105,7 @@ SOMA_INLINE StepSums PipelineGradients::run(data::BatchSource& batches,
 SOMA_INLINE double PipelineGradients::norm() {
   const Parameters& all = task_.parameters();
   std::vector<double> squares(all.size());
+  any_gradient_ = false;
   const auto take = [&](std::span<double> sums) {
     if (options_.shard_optimizer) all_reduce_parts(groups_.replicas(), context_.heap(), sums);
     std::size_t next = 0;
@@ -117,7 +118,13 @@ SOMA_INLINE double PipelineGradients::norm() {
     std::vector<double> part;
     for (std::size_t i = 0; i < all.size(); ++i)
       if (stages_of_[i] == static_cast<std::size_t>(stage)) part.push_back(squares[i]);
+    // The last number says if the stage has a gradient at all.
+    const bool mine = std::any_of(own_.begin(), own_.end(), [](const Parameter& parameter) {
+      return parameter.gradient().defined();
+    });
+    part.push_back(mine ? 1 : 0);
     broadcast(pipeline, std::as_writable_bytes(std::span(part)), stage);
+    any_gradient_ = any_gradient_ || part.back() != 0;
     std::size_t next = 0;
     for (std::size_t i = 0; i < all.size(); ++i)
       if (stages_of_[i] == static_cast<std::size_t>(stage)) squares[i] = part[next++];

@@ -127,7 +127,9 @@ SOMA_INLINE void PieceProfiler::measure(const data::Batch& part, std::vector<Pie
   const std::uint64_t handle = detail::handle_bytes(context_);
   Tensor x;
   Sequences sequences;
+  check_.profiler = this;
   for (std::size_t i = 0; i < costs.size(); ++i) {
+    check_.piece = pieces_.empty() ? nullptr : &pieces_[i];
     Parameters made;
     if (later_ != nullptr && !pieces_.empty()) {
       for (const Parameter& parameter : pieces_[i].parameters)
@@ -145,7 +147,7 @@ SOMA_INLINE void PieceProfiler::measure(const data::Batch& part, std::vector<Pie
     // One tape, as in a stage: it grows once.
     Tape tape(
         context_,
-        {.activations = precision_.activations(), .precision = &precision_, .receiver = &nobody_});
+        {.activations = precision_.activations(), .precision = &precision_, .receiver = &check_});
     for (std::size_t k = 0; k < repetitions; ++k) {
       tape.reset();
       result = Tensor();  // frees the result of the repetition before
@@ -163,7 +165,8 @@ SOMA_INLINE void PieceProfiler::measure(const data::Batch& part, std::vector<Pie
       if (last && !pieces_.empty()) output = task_.finish(tape, output, part).loss;
       const std::int64_t middle = monotonic_nanoseconds();
       costs[i].saved_bytes = context_.heap().bytes_in_use() - before - (last ? 0 : handle);
-      if (output.requires_gradient()) {
+      // A piece that returns its input, or a parameter, has nothing to differentiate.
+      if (output.requires_gradient() && !output.is_leaf()) {
         if (last)
           tape.backward(output);
         else
@@ -182,6 +185,19 @@ SOMA_INLINE void PieceProfiler::measure(const data::Batch& part, std::vector<Pie
     for (const Parameter& parameter : made) parameter.var.drop_value();
   }
   clear_gradients(task_.parameters());
+}
+
+SOMA_INLINE void PieceProfiler::Check::receive(const Var& parameter, Gradient) {
+  if (piece == nullptr) return;
+  const auto is_same = [&](const Parameter& known) { return known.var.is(parameter); };
+  if (std::any_of(piece->parameters.begin(), piece->parameters.end(), is_same)) return;
+  // One of no piece is the host's own, which no stage drops.
+  const Parameters& all = profiler->task_.parameters();
+  const auto found = std::find_if(all.begin(), all.end(), is_same);
+  if (found == all.end()) return;
+  fail(error_id::train_options, "PipelineTrainer", "piece " + soma::quoted(piece->name),
+       "one that uses " + soma::quoted(found->name) + ", which is not among its parameters",
+       "a piece that lists the variables that it uses (nn::Piece::parameters)");
 }
 
 SOMA_INLINE double PieceProfiler::median(std::array<double, repetitions>& times) {

@@ -128,6 +128,17 @@ SOMA_INLINE void PipelineStage::forward(Pass& pass, std::size_t number,
   results.correct += hits.correct();
 }
 
+SOMA_INLINE void PipelineStage::differentiate(Flight& flight, const Tensor& gradient) {
+  const Var& output = flight.output;
+  if (!output.requires_gradient()) return;
+  if (!output.is_leaf()) return flight.tape.backward(output, gradient);
+  // The pieces computed nothing: they return their input, or a parameter.
+  if (flight.input.defined() && output.is(flight.input))
+    output.set_gradient({gradient, {}});
+  else
+    sums_.receive(output, {gradient, {}});
+}
+
 SOMA_INLINE void PipelineStage::backward(Pass& pass, std::size_t number) {
   const MicrobatchWork& work = pass.work[number];
   Flight& flight = this->flight(pass, number);
@@ -137,8 +148,7 @@ SOMA_INLINE void PipelineStage::backward(Pass& pass, std::size_t number) {
   } else {
     if (pass.asked_backwards == number) ask_backward(pass);
     const Tensor gradient = links_.take_backward();
-    // A stage without parameters has nothing to differentiate.
-    if (flight.output.requires_gradient()) flight.tape.backward(flight.output, gradient);
+    differentiate(flight, gradient);
   }
   sums_.end();
   flight.output = Var();
