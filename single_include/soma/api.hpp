@@ -1737,6 +1737,10 @@ class Heap {
   void mark_dry();
   bool dry() const;
 
+  // A number that this heap has not given out before, from 1: it tells storages apart whose
+  // addresses are the same, because one began after the other had ended.
+  std::uint64_t next_id();
+
   std::size_t blocks_in_use() const;
   // The requested bytes in use, in whole units with one header per block. A block that is a unit
   // larger than its request, because no smaller block was free, counts as requested. So the same
@@ -1800,6 +1804,7 @@ class Heap {
   std::array<std::uint64_t, (class_count + 63) / 64> bitmap_{};
   std::size_t blocks_ = 0, in_use_ = 0, peak_ = 0, capacity_ = 0;
   bool dry_ = false;
+  std::atomic<std::uint64_t> last_id_{0};
 };
 
 }  // namespace SOMA_NAMESPACE
@@ -2352,6 +2357,7 @@ struct alignas(memory_alignment) StorageBlock {
   Heap* heap;
   std::byte* data;
   std::size_t bytes;
+  std::uint64_t id;
   std::uint64_t version = 0;
   Owner owner;  // for adopted data; empty otherwise
   bool writable = true;
@@ -2396,8 +2402,11 @@ class Storage {
   // Called by the recorder of calls: from now on `calls` write the storage (or only read it), and
   // hold one more handle; nullptr: they have run.
   void set_pending(PendingCalls* calls, bool write) const;
-  // Equal for handles of the same storage, different for all others.
+  // Equal for handles of the same storage, different for all others that live. A storage that
+  // begins after this one has ended may have the same.
   std::uintptr_t identity() const;
+  // A number that the heap gives to one storage only, ever.
+  std::uint64_t id() const;
   // The number of handles that share the storage.
   std::size_t handles() const;
   // True if this is the only handle, so that the bytes may be reused. Handles of pending calls do
@@ -2451,6 +2460,19 @@ namespace SOMA_NAMESPACE {
 
 // Stands for "to the end" in slices.
 inline constexpr std::size_t to_end = ~std::size_t{0};
+
+// Which elements a tensor has, and since which write: what a memory of results knows their source
+// by. Addresses and versions return, ids do not, so a memory that outlives its source never takes
+// another tensor for it. The default is the identity of no tensor.
+struct TensorIdentity {
+  const Heap* heap = nullptr;
+  std::uint64_t storage = 0, version = 0;
+  const std::byte* first = nullptr;
+  DType dtype = DType::fp32;
+  Shape shape{};
+  Strides strides{};
+  friend bool operator==(const TensorIdentity&, const TensorIdentity&) = default;
+};
 
 class Tensor {
  public:
@@ -2520,6 +2542,8 @@ class Tensor {
   const Storage& storage() const { return storage_; }
   // Error tensor.undefined.
   std::uint64_t version() const;
+  // No pending call runs. Error tensor.undefined.
+  TensorIdentity identity() const;
 
   // True if elements lie row-major without gaps.
   bool contiguous() const;
@@ -2936,6 +2960,8 @@ struct Operator {
   const Program* program = nullptr;
   void (*gradient)(const GradientCall&) = nullptr;  // nullptr: has none
   OperatorSamples (*samples)() = nullptr;
+  // True: soma::testing has samples for this name (testing/samples.hpp).
+  bool built_in_samples = false;
   // The multiplications and additions of a call's matrix products, for profiles; nullptr: none.
   double (*operations)(const OperatorCall&) = nullptr;
   const void* state = nullptr;  // passed to its functions, if they need more than a call
@@ -2943,6 +2969,7 @@ struct Operator {
 
   // True if `host` makes the outputs, instead of writing the outputs of the shape rule.
   bool makes_outputs() const { return makes_views || allocates_outputs; }
+  bool has_samples() const { return samples != nullptr || built_in_samples; }
 };
 
 namespace detail {
@@ -3476,6 +3503,8 @@ class Tape {
   };
 
   [[noreturn]] static void refuse_foreign(std::string_view operation, std::size_t input);
+  [[noreturn]] static void refuse_dropped(std::string_view operation, std::size_t input,
+                                          const Var& var);
 
   void check_origin(std::string_view operation, const Var& var) const;
 
@@ -4535,20 +4564,7 @@ std::string describe(const OperatorRegistry& registry);
 }  // namespace SOMA_NAMESPACE
 // ---- soma/ops/samples.hpp
 // Samples: inputs for tests of an operator, and the plain reference for its results. Only
-// soma/testing.hpp reads them.
-
-// Records of built-in operators name their samples through this. Where a program compiles the
-// kernels itself (without soma::dispatch), the samples and their references would be a seventh of
-// what it compiles, and only tests ask for them: such a program defines SOMA_SAMPLES=1 in all its
-// units to have them.
-#if defined(SOMA_DISPATCH) && !defined(SOMA_SAMPLES)
-#define SOMA_SAMPLES 1
-#endif
-#if defined(SOMA_SAMPLES) && SOMA_SAMPLES
-#define SOMA_BUILT_IN_SAMPLES(function) (&function)
-#else
-#define SOMA_BUILT_IN_SAMPLES(function) nullptr
-#endif
+// soma/testing.hpp reads them; testing/samples/ has those of the built-in operators.
 
 namespace SOMA_NAMESPACE {
 
@@ -5545,6 +5561,89 @@ void for_elements(Context& context, const Shape& shape, bool adjacent, std::size
 }
 
 }  // namespace SOMA_NAMESPACE::detail
+// ---- soma/ops/tensor_rows.hpp
+// TensorRows: a tensor as rows of its last dimension, as kernels and transfers read it. Operators,
+// programs and optimizers read strides through this file only (tests/house/strides.py).
+
+namespace SOMA_NAMESPACE::detail {
+
+// All dimensions but the last are rows; a vector is one row, a single number one row of one column.
+// A dimension of size 1 has no stride: what a tensor says of it means nothing. A contiguous tensor
+// is row-major. Made by rows_of().
+class TensorRows {
+ public:
+  TensorRows() = default;  // of no tensor
+
+  // The tensor, or its row-major copy.
+  const Tensor& tensor() const { return tensor_; }
+  const Shape& shape() const;
+  DType dtype() const;
+  bool defined() const;
+  std::size_t elements() const;
+  // The first element. Pending calls for the tensor run first.
+  const std::byte* data() const;
+
+  std::size_t rows() const { return rows_; }
+  std::size_t columns() const { return columns_; }
+  // From row to row and from column to column, in elements. A single column has the stride 1; that
+  // of a single row means nothing.
+  std::size_t row_stride() const { return row_stride_; }
+  std::size_t column_stride() const { return column_stride_; }
+  // True if all elements are one run, row after row.
+  bool contiguous() const { return contiguous_; }
+
+ private:
+  friend TensorRows rows_of(Context& context, const Tensor& tensor);
+
+  Tensor tensor_{};
+  std::size_t rows_ = 0, columns_ = 0, row_stride_ = 0, column_stride_ = 1;
+  bool contiguous_ = true;
+};
+
+// The only way to read a tensor as rows. The rows are those of a row-major copy if the dimensions
+// before the last have no common stride.
+TensorRows rows_of(Context& context, const Tensor& tensor);
+
+// The distance of neighbours along a dimension, for code that walks over all dimensions; 0 if its
+// size is 1.
+std::size_t step_of(const Tensor& tensor, std::size_t dimension);
+
+// The first matrix of the last two dimensions, with any strides.
+MatrixOperand first_matrix(const Tensor& tensor);
+
+// Calls each(a, b) for the matrices of two tensors of one shape, in row-major order.
+template <class Each>
+void for_each_matrix(const Tensor& a, const Tensor& b, const Each& each) {
+  const Shape& shape = a.shape();
+  if (shape.elements() == 0) return;
+  MatrixOperand x = first_matrix(a), z = first_matrix(b);
+  const std::size_t outer = shape.rank() < 2 ? 0 : shape.rank() - 2;
+  std::array<std::size_t, max_rank> at{};
+  const auto move = [](MatrixOperand& matrix, std::size_t elements, bool back) {
+    const auto bytes = static_cast<std::ptrdiff_t>(elements * size_of(matrix.dtype));
+    matrix.data = static_cast<const std::byte*>(matrix.data) + (back ? -bytes : bytes);
+  };
+  while (true) {
+    each(x, z);
+    std::size_t d = outer;
+    while (d > 0) {
+      --d;
+      const std::size_t step_a = step_of(a, d), step_b = step_of(b, d);
+      if (++at[d] < shape[d]) {
+        move(x, step_a, false);
+        move(z, step_b, false);
+        break;
+      }
+      at[d] = 0;
+      move(x, (shape[d] - 1) * step_a, true);
+      move(z, (shape[d] - 1) * step_b, true);
+      if (d == 0) return;
+    }
+    if (outer == 0) return;
+  }
+}
+
+}  // namespace SOMA_NAMESPACE::detail
 
 namespace SOMA_NAMESPACE::detail {
 
@@ -5553,14 +5652,11 @@ Tensor input_or_none(std::span<const Tensor> inputs, std::size_t index);
 
 // ---- tensors as matrices: all dimensions but the last are rows
 
-// The tensor itself if its leading dimensions have one regular stride, else a copy.
-Tensor regular(Context& context, const Tensor& tensor);
-
 // The tensor as rows of its last dimension, rank 2.
 Tensor as_rows(Context& context, const Tensor& tensor);
 
-// A regular tensor as an operand.
-MatrixOperand operand(const Tensor& tensor);
+MatrixOperand operand(const TensorRows& rows);
+MatrixOperand operand(TensorRows&& rows) = delete;  // its copy would end before it is read
 // A matrix with rows and columns exchanged.
 MatrixOperand transposed(MatrixOperand matrix);
 // A new output, or a contiguous tensor, as the target of a write.
@@ -6983,8 +7079,7 @@ struct LinearFormats {
 
   // The converted weight, valid until the weight or the scale changes.
   struct Converted {
-    const std::byte* source = nullptr;
-    std::uint64_t version = 0;
+    TensorIdentity source{};
     float wanted_scale = 0;
     Tensor values{};
     float scale = 1;
@@ -8094,6 +8189,9 @@ struct Step {
   // Multiplies gradients as they are read: clipping, 1 / loss scale, 1 / gradient accumulation
   // steps.
   float gradient_factor = 1;
+  // True: other processes of the run have gradients, so that this one may have none: its stage of a
+  // pipeline may have no parameters. Else a step without any gradient is refused.
+  bool may_be_empty = false;
 };
 
 namespace detail {
@@ -8192,8 +8290,9 @@ class Optimizer {
   // parameter's.
   SOMA_INLINE virtual std::size_t moments_of(const detail::Slot&) const;
   SOMA_INLINE virtual Shape moment_shape(const detail::Slot& slot, std::size_t) const;
-  // Error operator.value: backward has left no gradient in any parameter. To be called by step().
-  void check_gradients() const;
+  // Error operator.value: backward has left no gradient in any parameter, and the step does not say
+  // that other processes have some. To be called by step().
+  void check_gradients(const Step& step = {}) const;
 
   // Part of describe(): the storage of weights and states.
   void describe_storage(Record& record, const StepStorage& storage) const;
@@ -8903,6 +9002,10 @@ SOMA_INLINE bool Heap::dry() const {
   return dry_;
 }
 
+SOMA_INLINE std::uint64_t Heap::next_id() {
+  return last_id_.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
 SOMA_INLINE std::size_t Heap::blocks_in_use() const {
   const Mutex::Lock lock(mutex_);
   return blocks_;
@@ -9222,8 +9325,11 @@ namespace SOMA_NAMESPACE {
 SOMA_INLINE Storage Storage::allocate(Heap& heap, std::size_t bytes) {
   const std::size_t total = checked_add(bytes, sizeof(detail::StorageBlock), "Storage");
   auto* block = static_cast<std::byte*>(heap.allocate(total));
-  return Storage(::new (block) detail::StorageBlock{
-      .heap = &heap, .data = block + sizeof(detail::StorageBlock), .bytes = bytes, .owner = {}});
+  return Storage(::new (block) detail::StorageBlock{.heap = &heap,
+                                                    .data = block + sizeof(detail::StorageBlock),
+                                                    .bytes = bytes,
+                                                    .id = heap.next_id(),
+                                                    .owner = {}});
 }
 
 SOMA_INLINE Storage Storage::adopt(Heap& heap, std::byte* data, std::size_t bytes, Owner owner,
@@ -9232,6 +9338,7 @@ SOMA_INLINE Storage Storage::adopt(Heap& heap, std::byte* data, std::size_t byte
   return Storage(::new (block) detail::StorageBlock{.heap = &heap,
                                                     .data = data,
                                                     .bytes = bytes,
+                                                    .id = heap.next_id(),
                                                     .owner = std::move(owner),
                                                     .writable = writable});
 }
@@ -9283,6 +9390,8 @@ SOMA_INLINE void Storage::set_pending(PendingCalls* calls, bool write) const {
 SOMA_INLINE std::uintptr_t Storage::identity() const {
   return reinterpret_cast<std::uintptr_t>(block_);
 }
+
+SOMA_INLINE std::uint64_t Storage::id() const { return block().id; }
 
 SOMA_INLINE std::size_t Storage::handles() const {
   return block().references.load(std::memory_order_acquire);
@@ -9358,6 +9467,10 @@ SOMA_INLINE std::size_t Tensor::elements() const { return shape_.elements(); }
 SOMA_INLINE std::size_t Tensor::bytes() const { return elements() * size_of(dtype_); }
 
 SOMA_INLINE std::uint64_t Tensor::version() const { return storage_.version(); }
+
+SOMA_INLINE TensorIdentity Tensor::identity() const {
+  return {&storage_.heap(), storage_.id(), storage_.version(), data_, dtype_, shape_, strides_};
+}
 
 SOMA_INLINE bool Tensor::contiguous() const {
   std::size_t step = 1;
@@ -10148,6 +10261,8 @@ SOMA_INLINE VarOutputs Tape::apply_all(const Operator& op, const Attributes& att
     values.push_back(input.defined() ? input.value() : Tensor());
     if (!input.defined()) continue;
     check_origin(op.name, input);
+    const bool needed = input.requires_gradient() || values.size() <= op.min_inputs;
+    if (needed && !input.value().defined()) refuse_dropped(op.name, values.size() - 1, input);
     if (input.value().defined() && &input.value().heap() != &context_.heap())
       refuse_foreign(op.name, values.size() - 1);
     differentiable |= input.requires_gradient();
@@ -10218,6 +10333,14 @@ SOMA_INLINE void Tape::backward(const Var& result, const Tensor& gradient) {
 SOMA_INLINE Tape::Finish::~Finish() {
   tape.reset();
   if (tape.counts_steps_) ++tape.options_.step;
+}
+
+SOMA_INLINE void Tape::refuse_dropped(std::string_view operation, std::size_t input,
+                                      const Var& var) {
+  fail(error_id::operator_inputs, operation, detail::input_name(input),
+       "a variable without a value, " + var.value().describe(),
+       "one with a value: a process of a pipeline keeps those that its pieces list "
+       "(nn::Piece::parameters)");
 }
 
 SOMA_INLINE void Tape::refuse_foreign(std::string_view operation, std::size_t input) {
@@ -11106,7 +11229,7 @@ SOMA_INLINE std::string describe(const OperatorRegistry& registry) {
       if (has) line.parts.append(line.parts.empty() ? "" : ", ").append(name);
     };
     part(op->gradient != nullptr, "gradient");
-    part(op->samples != nullptr, "samples");
+    part(op->has_samples(), "samples");
     part(op->program != nullptr, "program");
     lines.push_back(std::move(line));
   }
@@ -11264,6 +11387,62 @@ SOMA_INLINE std::size_t worthwhile_tasks(Context& context, std::size_t items, st
 }
 
 }  // namespace SOMA_NAMESPACE::detail
+// ---- soma/ops/impl/tensor_rows.ipp
+// The functions of tensor_rows.hpp.
+
+namespace SOMA_NAMESPACE::detail {
+
+SOMA_INLINE const Shape& TensorRows::shape() const { return tensor_.shape(); }
+
+SOMA_INLINE DType TensorRows::dtype() const { return tensor_.dtype(); }
+
+SOMA_INLINE bool TensorRows::defined() const { return tensor_.defined(); }
+
+SOMA_INLINE std::size_t TensorRows::elements() const { return tensor_.elements(); }
+
+SOMA_INLINE const std::byte* TensorRows::data() const { return tensor_.raw(); }
+
+SOMA_INLINE TensorRows rows_of(Context& context, const Tensor& tensor) {
+  TensorRows result;
+  result.tensor_ = tensor;
+  if (!tensor.defined()) return result;
+  const std::size_t rank = tensor.rank();
+  result.rows_ = tensor.shape().rows();
+  result.columns_ = tensor.shape().columns();
+  if (!tensor.contiguous()) {
+    if (result.columns_ != 1) result.column_stride_ = tensor.strides()[rank - 1];
+    bool known = false, regular = true;
+    std::size_t next = 0;  // the stride that continues the rows of the inner dimensions
+    for (std::size_t i = rank - 1; i-- > 0 && regular;) {
+      if (tensor.size(i) == 1) continue;
+      if (!known) next = result.row_stride_ = tensor.strides()[i];
+      regular = tensor.strides()[i] == next;
+      known = true;
+      next *= tensor.size(i);
+    }
+    result.contiguous_ = false;
+    if (regular) return result;
+    result.tensor_ = clone(context, tensor);
+    result.contiguous_ = true;
+  }
+  result.column_stride_ = 1;
+  result.row_stride_ = rank < 2 ? 0 : result.columns_;
+  return result;
+}
+
+SOMA_INLINE std::size_t step_of(const Tensor& tensor, std::size_t dimension) {
+  return tensor.size(dimension) == 1 ? 0 : tensor.strides()[dimension];
+}
+
+SOMA_INLINE MatrixOperand first_matrix(const Tensor& tensor) {
+  const std::size_t rank = tensor.rank();
+  return {.data = tensor.raw(),
+          .dtype = tensor.dtype(),
+          .row_stride = rank < 2 ? 0 : step_of(tensor, rank - 2),
+          .column_stride = tensor.shape().columns() == 1 ? 1 : step_of(tensor, rank - 1)};
+}
+
+}  // namespace SOMA_NAMESPACE::detail
 // ---- soma/ops/impl/support.ipp
 // The functions of support.hpp.
 
@@ -11273,27 +11452,17 @@ SOMA_INLINE Tensor input_or_none(std::span<const Tensor> inputs, std::size_t ind
   return index < inputs.size() ? inputs[index] : Tensor();
 }
 
-SOMA_INLINE Tensor regular(Context& context, const Tensor& tensor) {
-  if (tensor.rank() <= 2) return tensor;
-  for (std::size_t i = 0; i + 2 < tensor.rank(); ++i)
-    if (tensor.size(i) != 1 && tensor.strides()[i] != tensor.strides()[i + 1] * tensor.size(i + 1))
-      return contiguous(context, tensor);
-  return tensor;
-}
-
 SOMA_INLINE Tensor as_rows(Context& context, const Tensor& tensor) {
   if (tensor.rank() == 2) return tensor;
   return contiguous(context, tensor)
       .reshape(Shape{tensor.shape().rows(), tensor.shape().columns()});
 }
 
-SOMA_INLINE MatrixOperand operand(const Tensor& tensor) {
-  const std::size_t rank = tensor.rank();
-  // The stride of a single column has no meaning, and such a tensor may count as one row.
-  return {.data = tensor.raw(),
-          .dtype = tensor.dtype(),
-          .row_stride = rank < 2 ? 0 : tensor.strides()[rank - 2],
-          .column_stride = tensor.shape().columns() == 1 ? 1 : tensor.strides()[rank - 1]};
+SOMA_INLINE MatrixOperand operand(const TensorRows& rows) {
+  return {.data = rows.data(),
+          .dtype = rows.dtype(),
+          .row_stride = rows.row_stride(),
+          .column_stride = rows.column_stride()};
 }
 
 SOMA_INLINE MatrixOperand transposed(MatrixOperand matrix) {
@@ -11348,11 +11517,11 @@ SOMA_INLINE const Elementwise& elementwise_of(const void* state) {
 SOMA_INLINE void run_chunks(const OperatorCall& call, ChunkFunction function) {
   constexpr std::size_t longest = 512;  // two inputs and the output stay in the first cache
   const std::size_t inputs = call.inputs.size();
-  std::array<Tensor, 2> held;
+  std::array<TensorRows, 2> held;
   std::array<MatrixOperand, 2> from;
   bool adjacent = true;
   for (std::size_t i = 0; i < inputs; ++i) {
-    held[i] = regular(call.context, call.inputs[i]);
+    held[i] = rows_of(call.context, call.inputs[i]);
     from[i] = operand(held[i]);
     adjacent = adjacent && held[i].contiguous();
   }
@@ -11461,7 +11630,7 @@ SOMA_INLINE bool all_plain(std::span<const Tensor> tensors) {
 
 SOMA_INLINE Tensor in_type(Context& context, const Tensor& tensor, DType dtype) {
   Tensor result = Tensor::empty(context, tensor.shape(), dtype);
-  const Tensor source = regular(context, tensor);
+  const TensorRows source = rows_of(context, tensor);
   const MatrixOperand from = operand(source);
   const MatrixTarget to = target(result);
   for_elements(context, source.shape(), source.contiguous(), 2,
@@ -13799,7 +13968,8 @@ SOMA_INLINE Shape Optimizer::moment_shape(const detail::Slot& slot, std::size_t)
   return slot.parameter.value().shape();
 }
 
-SOMA_INLINE void Optimizer::check_gradients() const {
+SOMA_INLINE void Optimizer::check_gradients(const Step& step) const {
+  if (step.may_be_empty) return;
   for (const detail::Slot& slot : slots_)
     if (slot.parameter.gradient().defined()) return;
   fail(error_id::operator_value, "Optimizer::step", "gradients",
@@ -13947,7 +14117,7 @@ SOMA_INLINE void AdamW::describe(Record& record) const {
 
 SOMA_INLINE void AdamW::step(const Step& step) {
   detail::check_step(step);
-  check_gradients();
+  check_gradients(step);
   const FloatEnvironment environment;
   for (detail::Slot& slot : slots_) {
     const Gradient gradient = slot.parameter.gradient();
@@ -14007,7 +14177,7 @@ SOMA_INLINE void Lamb::describe(Record& record) const {
 
 SOMA_INLINE void Lamb::step(const Step& step) {
   detail::check_step(step);
-  check_gradients();
+  check_gradients(step);
   const FloatEnvironment environment;
   for (detail::Slot& slot : slots_) {
     const Gradient gradient = slot.parameter.gradient();
@@ -14153,7 +14323,7 @@ SOMA_INLINE void Sgd::describe(Record& record) const {
 
 SOMA_INLINE void Sgd::step(const Step& step) {
   detail::check_step(step);
-  check_gradients();
+  check_gradients(step);
   for (detail::Slot& slot : slots_) {
     const Gradient gradient = slot.parameter.gradient();
     if (!gradient.defined()) continue;

@@ -26,7 +26,6 @@
 #include <limits>
 #include <map>
 #include <new>
-#include <numbers>
 #include <optional>
 #include <ostream>
 #include <pthread.h>
@@ -1746,6 +1745,10 @@ class Heap {
   void mark_dry();
   bool dry() const;
 
+  // A number that this heap has not given out before, from 1: it tells storages apart whose
+  // addresses are the same, because one began after the other had ended.
+  std::uint64_t next_id();
+
   std::size_t blocks_in_use() const;
   // The requested bytes in use, in whole units with one header per block. A block that is a unit
   // larger than its request, because no smaller block was free, counts as requested. So the same
@@ -1809,6 +1812,7 @@ class Heap {
   std::array<std::uint64_t, (class_count + 63) / 64> bitmap_{};
   std::size_t blocks_ = 0, in_use_ = 0, peak_ = 0, capacity_ = 0;
   bool dry_ = false;
+  std::atomic<std::uint64_t> last_id_{0};
 };
 
 }  // namespace SOMA_NAMESPACE
@@ -2361,6 +2365,7 @@ struct alignas(memory_alignment) StorageBlock {
   Heap* heap;
   std::byte* data;
   std::size_t bytes;
+  std::uint64_t id;
   std::uint64_t version = 0;
   Owner owner;  // for adopted data; empty otherwise
   bool writable = true;
@@ -2405,8 +2410,11 @@ class Storage {
   // Called by the recorder of calls: from now on `calls` write the storage (or only read it), and
   // hold one more handle; nullptr: they have run.
   void set_pending(PendingCalls* calls, bool write) const;
-  // Equal for handles of the same storage, different for all others.
+  // Equal for handles of the same storage, different for all others that live. A storage that
+  // begins after this one has ended may have the same.
   std::uintptr_t identity() const;
+  // A number that the heap gives to one storage only, ever.
+  std::uint64_t id() const;
   // The number of handles that share the storage.
   std::size_t handles() const;
   // True if this is the only handle, so that the bytes may be reused. Handles of pending calls do
@@ -2460,6 +2468,19 @@ namespace SOMA_NAMESPACE {
 
 // Stands for "to the end" in slices.
 inline constexpr std::size_t to_end = ~std::size_t{0};
+
+// Which elements a tensor has, and since which write: what a memory of results knows their source
+// by. Addresses and versions return, ids do not, so a memory that outlives its source never takes
+// another tensor for it. The default is the identity of no tensor.
+struct TensorIdentity {
+  const Heap* heap = nullptr;
+  std::uint64_t storage = 0, version = 0;
+  const std::byte* first = nullptr;
+  DType dtype = DType::fp32;
+  Shape shape{};
+  Strides strides{};
+  friend bool operator==(const TensorIdentity&, const TensorIdentity&) = default;
+};
 
 class Tensor {
  public:
@@ -2529,6 +2550,8 @@ class Tensor {
   const Storage& storage() const { return storage_; }
   // Error tensor.undefined.
   std::uint64_t version() const;
+  // No pending call runs. Error tensor.undefined.
+  TensorIdentity identity() const;
 
   // True if elements lie row-major without gaps.
   bool contiguous() const;
@@ -2945,6 +2968,8 @@ struct Operator {
   const Program* program = nullptr;
   void (*gradient)(const GradientCall&) = nullptr;  // nullptr: has none
   OperatorSamples (*samples)() = nullptr;
+  // True: soma::testing has samples for this name (testing/samples.hpp).
+  bool built_in_samples = false;
   // The multiplications and additions of a call's matrix products, for profiles; nullptr: none.
   double (*operations)(const OperatorCall&) = nullptr;
   const void* state = nullptr;  // passed to its functions, if they need more than a call
@@ -2952,6 +2977,7 @@ struct Operator {
 
   // True if `host` makes the outputs, instead of writing the outputs of the shape rule.
   bool makes_outputs() const { return makes_views || allocates_outputs; }
+  bool has_samples() const { return samples != nullptr || built_in_samples; }
 };
 
 namespace detail {
@@ -3485,6 +3511,8 @@ class Tape {
   };
 
   [[noreturn]] static void refuse_foreign(std::string_view operation, std::size_t input);
+  [[noreturn]] static void refuse_dropped(std::string_view operation, std::size_t input,
+                                          const Var& var);
 
   void check_origin(std::string_view operation, const Var& var) const;
 
@@ -4544,20 +4572,7 @@ std::string describe(const OperatorRegistry& registry);
 }  // namespace SOMA_NAMESPACE
 // ---- soma/ops/samples.hpp
 // Samples: inputs for tests of an operator, and the plain reference for its results. Only
-// soma/testing.hpp reads them.
-
-// Records of built-in operators name their samples through this. Where a program compiles the
-// kernels itself (without soma::dispatch), the samples and their references would be a seventh of
-// what it compiles, and only tests ask for them: such a program defines SOMA_SAMPLES=1 in all its
-// units to have them.
-#if defined(SOMA_DISPATCH) && !defined(SOMA_SAMPLES)
-#define SOMA_SAMPLES 1
-#endif
-#if defined(SOMA_SAMPLES) && SOMA_SAMPLES
-#define SOMA_BUILT_IN_SAMPLES(function) (&function)
-#else
-#define SOMA_BUILT_IN_SAMPLES(function) nullptr
-#endif
+// soma/testing.hpp reads them; testing/samples/ has those of the built-in operators.
 
 namespace SOMA_NAMESPACE {
 
@@ -5554,6 +5569,89 @@ void for_elements(Context& context, const Shape& shape, bool adjacent, std::size
 }
 
 }  // namespace SOMA_NAMESPACE::detail
+// ---- soma/ops/tensor_rows.hpp
+// TensorRows: a tensor as rows of its last dimension, as kernels and transfers read it. Operators,
+// programs and optimizers read strides through this file only (tests/house/strides.py).
+
+namespace SOMA_NAMESPACE::detail {
+
+// All dimensions but the last are rows; a vector is one row, a single number one row of one column.
+// A dimension of size 1 has no stride: what a tensor says of it means nothing. A contiguous tensor
+// is row-major. Made by rows_of().
+class TensorRows {
+ public:
+  TensorRows() = default;  // of no tensor
+
+  // The tensor, or its row-major copy.
+  const Tensor& tensor() const { return tensor_; }
+  const Shape& shape() const;
+  DType dtype() const;
+  bool defined() const;
+  std::size_t elements() const;
+  // The first element. Pending calls for the tensor run first.
+  const std::byte* data() const;
+
+  std::size_t rows() const { return rows_; }
+  std::size_t columns() const { return columns_; }
+  // From row to row and from column to column, in elements. A single column has the stride 1; that
+  // of a single row means nothing.
+  std::size_t row_stride() const { return row_stride_; }
+  std::size_t column_stride() const { return column_stride_; }
+  // True if all elements are one run, row after row.
+  bool contiguous() const { return contiguous_; }
+
+ private:
+  friend TensorRows rows_of(Context& context, const Tensor& tensor);
+
+  Tensor tensor_{};
+  std::size_t rows_ = 0, columns_ = 0, row_stride_ = 0, column_stride_ = 1;
+  bool contiguous_ = true;
+};
+
+// The only way to read a tensor as rows. The rows are those of a row-major copy if the dimensions
+// before the last have no common stride.
+TensorRows rows_of(Context& context, const Tensor& tensor);
+
+// The distance of neighbours along a dimension, for code that walks over all dimensions; 0 if its
+// size is 1.
+std::size_t step_of(const Tensor& tensor, std::size_t dimension);
+
+// The first matrix of the last two dimensions, with any strides.
+MatrixOperand first_matrix(const Tensor& tensor);
+
+// Calls each(a, b) for the matrices of two tensors of one shape, in row-major order.
+template <class Each>
+void for_each_matrix(const Tensor& a, const Tensor& b, const Each& each) {
+  const Shape& shape = a.shape();
+  if (shape.elements() == 0) return;
+  MatrixOperand x = first_matrix(a), z = first_matrix(b);
+  const std::size_t outer = shape.rank() < 2 ? 0 : shape.rank() - 2;
+  std::array<std::size_t, max_rank> at{};
+  const auto move = [](MatrixOperand& matrix, std::size_t elements, bool back) {
+    const auto bytes = static_cast<std::ptrdiff_t>(elements * size_of(matrix.dtype));
+    matrix.data = static_cast<const std::byte*>(matrix.data) + (back ? -bytes : bytes);
+  };
+  while (true) {
+    each(x, z);
+    std::size_t d = outer;
+    while (d > 0) {
+      --d;
+      const std::size_t step_a = step_of(a, d), step_b = step_of(b, d);
+      if (++at[d] < shape[d]) {
+        move(x, step_a, false);
+        move(z, step_b, false);
+        break;
+      }
+      at[d] = 0;
+      move(x, (shape[d] - 1) * step_a, true);
+      move(z, (shape[d] - 1) * step_b, true);
+      if (d == 0) return;
+    }
+    if (outer == 0) return;
+  }
+}
+
+}  // namespace SOMA_NAMESPACE::detail
 
 namespace SOMA_NAMESPACE::detail {
 
@@ -5562,14 +5660,11 @@ Tensor input_or_none(std::span<const Tensor> inputs, std::size_t index);
 
 // ---- tensors as matrices: all dimensions but the last are rows
 
-// The tensor itself if its leading dimensions have one regular stride, else a copy.
-Tensor regular(Context& context, const Tensor& tensor);
-
 // The tensor as rows of its last dimension, rank 2.
 Tensor as_rows(Context& context, const Tensor& tensor);
 
-// A regular tensor as an operand.
-MatrixOperand operand(const Tensor& tensor);
+MatrixOperand operand(const TensorRows& rows);
+MatrixOperand operand(TensorRows&& rows) = delete;  // its copy would end before it is read
 // A matrix with rows and columns exchanged.
 MatrixOperand transposed(MatrixOperand matrix);
 // A new output, or a contiguous tensor, as the target of a write.
@@ -6992,8 +7087,7 @@ struct LinearFormats {
 
   // The converted weight, valid until the weight or the scale changes.
   struct Converted {
-    const std::byte* source = nullptr;
-    std::uint64_t version = 0;
+    TensorIdentity source{};
     float wanted_scale = 0;
     Tensor values{};
     float scale = 1;
@@ -8103,6 +8197,9 @@ struct Step {
   // Multiplies gradients as they are read: clipping, 1 / loss scale, 1 / gradient accumulation
   // steps.
   float gradient_factor = 1;
+  // True: other processes of the run have gradients, so that this one may have none: its stage of a
+  // pipeline may have no parameters. Else a step without any gradient is refused.
+  bool may_be_empty = false;
 };
 
 namespace detail {
@@ -8201,8 +8298,9 @@ class Optimizer {
   // parameter's.
   SOMA_INLINE virtual std::size_t moments_of(const detail::Slot&) const;
   SOMA_INLINE virtual Shape moment_shape(const detail::Slot& slot, std::size_t) const;
-  // Error operator.value: backward has left no gradient in any parameter. To be called by step().
-  void check_gradients() const;
+  // Error operator.value: backward has left no gradient in any parameter, and the step does not say
+  // that other processes have some. To be called by step().
+  void check_gradients(const Step& step = {}) const;
 
   // Part of describe(): the storage of weights and states.
   void describe_storage(Record& record, const StepStorage& storage) const;
@@ -8912,6 +9010,10 @@ SOMA_INLINE bool Heap::dry() const {
   return dry_;
 }
 
+SOMA_INLINE std::uint64_t Heap::next_id() {
+  return last_id_.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
 SOMA_INLINE std::size_t Heap::blocks_in_use() const {
   const Mutex::Lock lock(mutex_);
   return blocks_;
@@ -9231,8 +9333,11 @@ namespace SOMA_NAMESPACE {
 SOMA_INLINE Storage Storage::allocate(Heap& heap, std::size_t bytes) {
   const std::size_t total = checked_add(bytes, sizeof(detail::StorageBlock), "Storage");
   auto* block = static_cast<std::byte*>(heap.allocate(total));
-  return Storage(::new (block) detail::StorageBlock{
-      .heap = &heap, .data = block + sizeof(detail::StorageBlock), .bytes = bytes, .owner = {}});
+  return Storage(::new (block) detail::StorageBlock{.heap = &heap,
+                                                    .data = block + sizeof(detail::StorageBlock),
+                                                    .bytes = bytes,
+                                                    .id = heap.next_id(),
+                                                    .owner = {}});
 }
 
 SOMA_INLINE Storage Storage::adopt(Heap& heap, std::byte* data, std::size_t bytes, Owner owner,
@@ -9241,6 +9346,7 @@ SOMA_INLINE Storage Storage::adopt(Heap& heap, std::byte* data, std::size_t byte
   return Storage(::new (block) detail::StorageBlock{.heap = &heap,
                                                     .data = data,
                                                     .bytes = bytes,
+                                                    .id = heap.next_id(),
                                                     .owner = std::move(owner),
                                                     .writable = writable});
 }
@@ -9292,6 +9398,8 @@ SOMA_INLINE void Storage::set_pending(PendingCalls* calls, bool write) const {
 SOMA_INLINE std::uintptr_t Storage::identity() const {
   return reinterpret_cast<std::uintptr_t>(block_);
 }
+
+SOMA_INLINE std::uint64_t Storage::id() const { return block().id; }
 
 SOMA_INLINE std::size_t Storage::handles() const {
   return block().references.load(std::memory_order_acquire);
@@ -9367,6 +9475,10 @@ SOMA_INLINE std::size_t Tensor::elements() const { return shape_.elements(); }
 SOMA_INLINE std::size_t Tensor::bytes() const { return elements() * size_of(dtype_); }
 
 SOMA_INLINE std::uint64_t Tensor::version() const { return storage_.version(); }
+
+SOMA_INLINE TensorIdentity Tensor::identity() const {
+  return {&storage_.heap(), storage_.id(), storage_.version(), data_, dtype_, shape_, strides_};
+}
 
 SOMA_INLINE bool Tensor::contiguous() const {
   std::size_t step = 1;
@@ -10157,6 +10269,8 @@ SOMA_INLINE VarOutputs Tape::apply_all(const Operator& op, const Attributes& att
     values.push_back(input.defined() ? input.value() : Tensor());
     if (!input.defined()) continue;
     check_origin(op.name, input);
+    const bool needed = input.requires_gradient() || values.size() <= op.min_inputs;
+    if (needed && !input.value().defined()) refuse_dropped(op.name, values.size() - 1, input);
     if (input.value().defined() && &input.value().heap() != &context_.heap())
       refuse_foreign(op.name, values.size() - 1);
     differentiable |= input.requires_gradient();
@@ -10227,6 +10341,14 @@ SOMA_INLINE void Tape::backward(const Var& result, const Tensor& gradient) {
 SOMA_INLINE Tape::Finish::~Finish() {
   tape.reset();
   if (tape.counts_steps_) ++tape.options_.step;
+}
+
+SOMA_INLINE void Tape::refuse_dropped(std::string_view operation, std::size_t input,
+                                      const Var& var) {
+  fail(error_id::operator_inputs, operation, detail::input_name(input),
+       "a variable without a value, " + var.value().describe(),
+       "one with a value: a process of a pipeline keeps those that its pieces list "
+       "(nn::Piece::parameters)");
 }
 
 SOMA_INLINE void Tape::refuse_foreign(std::string_view operation, std::size_t input) {
@@ -11115,7 +11237,7 @@ SOMA_INLINE std::string describe(const OperatorRegistry& registry) {
       if (has) line.parts.append(line.parts.empty() ? "" : ", ").append(name);
     };
     part(op->gradient != nullptr, "gradient");
-    part(op->samples != nullptr, "samples");
+    part(op->has_samples(), "samples");
     part(op->program != nullptr, "program");
     lines.push_back(std::move(line));
   }
@@ -11273,6 +11395,62 @@ SOMA_INLINE std::size_t worthwhile_tasks(Context& context, std::size_t items, st
 }
 
 }  // namespace SOMA_NAMESPACE::detail
+// ---- soma/ops/impl/tensor_rows.ipp
+// The functions of tensor_rows.hpp.
+
+namespace SOMA_NAMESPACE::detail {
+
+SOMA_INLINE const Shape& TensorRows::shape() const { return tensor_.shape(); }
+
+SOMA_INLINE DType TensorRows::dtype() const { return tensor_.dtype(); }
+
+SOMA_INLINE bool TensorRows::defined() const { return tensor_.defined(); }
+
+SOMA_INLINE std::size_t TensorRows::elements() const { return tensor_.elements(); }
+
+SOMA_INLINE const std::byte* TensorRows::data() const { return tensor_.raw(); }
+
+SOMA_INLINE TensorRows rows_of(Context& context, const Tensor& tensor) {
+  TensorRows result;
+  result.tensor_ = tensor;
+  if (!tensor.defined()) return result;
+  const std::size_t rank = tensor.rank();
+  result.rows_ = tensor.shape().rows();
+  result.columns_ = tensor.shape().columns();
+  if (!tensor.contiguous()) {
+    if (result.columns_ != 1) result.column_stride_ = tensor.strides()[rank - 1];
+    bool known = false, regular = true;
+    std::size_t next = 0;  // the stride that continues the rows of the inner dimensions
+    for (std::size_t i = rank - 1; i-- > 0 && regular;) {
+      if (tensor.size(i) == 1) continue;
+      if (!known) next = result.row_stride_ = tensor.strides()[i];
+      regular = tensor.strides()[i] == next;
+      known = true;
+      next *= tensor.size(i);
+    }
+    result.contiguous_ = false;
+    if (regular) return result;
+    result.tensor_ = clone(context, tensor);
+    result.contiguous_ = true;
+  }
+  result.column_stride_ = 1;
+  result.row_stride_ = rank < 2 ? 0 : result.columns_;
+  return result;
+}
+
+SOMA_INLINE std::size_t step_of(const Tensor& tensor, std::size_t dimension) {
+  return tensor.size(dimension) == 1 ? 0 : tensor.strides()[dimension];
+}
+
+SOMA_INLINE MatrixOperand first_matrix(const Tensor& tensor) {
+  const std::size_t rank = tensor.rank();
+  return {.data = tensor.raw(),
+          .dtype = tensor.dtype(),
+          .row_stride = rank < 2 ? 0 : step_of(tensor, rank - 2),
+          .column_stride = tensor.shape().columns() == 1 ? 1 : step_of(tensor, rank - 1)};
+}
+
+}  // namespace SOMA_NAMESPACE::detail
 // ---- soma/ops/impl/support.ipp
 // The functions of support.hpp.
 
@@ -11282,27 +11460,17 @@ SOMA_INLINE Tensor input_or_none(std::span<const Tensor> inputs, std::size_t ind
   return index < inputs.size() ? inputs[index] : Tensor();
 }
 
-SOMA_INLINE Tensor regular(Context& context, const Tensor& tensor) {
-  if (tensor.rank() <= 2) return tensor;
-  for (std::size_t i = 0; i + 2 < tensor.rank(); ++i)
-    if (tensor.size(i) != 1 && tensor.strides()[i] != tensor.strides()[i + 1] * tensor.size(i + 1))
-      return contiguous(context, tensor);
-  return tensor;
-}
-
 SOMA_INLINE Tensor as_rows(Context& context, const Tensor& tensor) {
   if (tensor.rank() == 2) return tensor;
   return contiguous(context, tensor)
       .reshape(Shape{tensor.shape().rows(), tensor.shape().columns()});
 }
 
-SOMA_INLINE MatrixOperand operand(const Tensor& tensor) {
-  const std::size_t rank = tensor.rank();
-  // The stride of a single column has no meaning, and such a tensor may count as one row.
-  return {.data = tensor.raw(),
-          .dtype = tensor.dtype(),
-          .row_stride = rank < 2 ? 0 : tensor.strides()[rank - 2],
-          .column_stride = tensor.shape().columns() == 1 ? 1 : tensor.strides()[rank - 1]};
+SOMA_INLINE MatrixOperand operand(const TensorRows& rows) {
+  return {.data = rows.data(),
+          .dtype = rows.dtype(),
+          .row_stride = rows.row_stride(),
+          .column_stride = rows.column_stride()};
 }
 
 SOMA_INLINE MatrixOperand transposed(MatrixOperand matrix) {
@@ -11357,11 +11525,11 @@ SOMA_INLINE const Elementwise& elementwise_of(const void* state) {
 SOMA_INLINE void run_chunks(const OperatorCall& call, ChunkFunction function) {
   constexpr std::size_t longest = 512;  // two inputs and the output stay in the first cache
   const std::size_t inputs = call.inputs.size();
-  std::array<Tensor, 2> held;
+  std::array<TensorRows, 2> held;
   std::array<MatrixOperand, 2> from;
   bool adjacent = true;
   for (std::size_t i = 0; i < inputs; ++i) {
-    held[i] = regular(call.context, call.inputs[i]);
+    held[i] = rows_of(call.context, call.inputs[i]);
     from[i] = operand(held[i]);
     adjacent = adjacent && held[i].contiguous();
   }
@@ -11470,7 +11638,7 @@ SOMA_INLINE bool all_plain(std::span<const Tensor> tensors) {
 
 SOMA_INLINE Tensor in_type(Context& context, const Tensor& tensor, DType dtype) {
   Tensor result = Tensor::empty(context, tensor.shape(), dtype);
-  const Tensor source = regular(context, tensor);
+  const TensorRows source = rows_of(context, tensor);
   const MatrixOperand from = operand(source);
   const MatrixTarget to = target(result);
   for_elements(context, source.shape(), source.contiguous(), 2,
@@ -13808,7 +13976,8 @@ SOMA_INLINE Shape Optimizer::moment_shape(const detail::Slot& slot, std::size_t)
   return slot.parameter.value().shape();
 }
 
-SOMA_INLINE void Optimizer::check_gradients() const {
+SOMA_INLINE void Optimizer::check_gradients(const Step& step) const {
+  if (step.may_be_empty) return;
   for (const detail::Slot& slot : slots_)
     if (slot.parameter.gradient().defined()) return;
   fail(error_id::operator_value, "Optimizer::step", "gradients",
@@ -13956,7 +14125,7 @@ SOMA_INLINE void AdamW::describe(Record& record) const {
 
 SOMA_INLINE void AdamW::step(const Step& step) {
   detail::check_step(step);
-  check_gradients();
+  check_gradients(step);
   const FloatEnvironment environment;
   for (detail::Slot& slot : slots_) {
     const Gradient gradient = slot.parameter.gradient();
@@ -14016,7 +14185,7 @@ SOMA_INLINE void Lamb::describe(Record& record) const {
 
 SOMA_INLINE void Lamb::step(const Step& step) {
   detail::check_step(step);
-  check_gradients();
+  check_gradients(step);
   const FloatEnvironment environment;
   for (detail::Slot& slot : slots_) {
     const Gradient gradient = slot.parameter.gradient();
@@ -14162,7 +14331,7 @@ SOMA_INLINE void Sgd::describe(Record& record) const {
 
 SOMA_INLINE void Sgd::step(const Step& step) {
   detail::check_step(step);
-  check_gradients();
+  check_gradients(step);
   for (detail::Slot& slot : slots_) {
     const Gradient gradient = slot.parameter.gradient();
     if (!gradient.defined()) continue;
@@ -16819,6 +16988,8 @@ class StepGradients {
 
   // The norm of all gradients of the model, in all processes.
   virtual double norm() = 0;
+  // Asked after norm(). True: some process has a gradient to step, though this one may have none.
+  virtual bool others_step() const { return false; }
 
   // The optimizer has stepped these parameters.
   virtual void stepped() {}
@@ -30655,23 +30826,6 @@ inline DropoutArgs dropout_args(const DropoutSetting& setting, const Sequences& 
   return args;
 }
 
-// The reference of one element, in double.
-inline double dropped(const DropoutSetting& setting, const Sample& sample, std::size_t row,
-                      std::size_t column, double value) {
-  if (dropout_threshold(setting) == 0) return value;
-  std::uint64_t index = token_index(row, 0, column);
-  std::size_t begin = 0;
-  for (std::size_t i = 0; i < sample.lengths.size(); begin += sample.lengths[i++])
-    if (row >= begin && row < begin + sample.lengths[i])
-      index = token_index(i, row - begin, column);
-  Draw draw = setting.draw;
-  draw.index = index;
-  return random_word(draw) < dropout_threshold(setting)
-             ? 0
-             : value * static_cast<double>(
-                           static_cast<float>(1 / (1 - static_cast<double>(setting.probability))));
-}
-
 inline void dropout_shape(const ShapeCall& call) {
   check_dropout("dropout", call.attributes.as<DropoutSetting>());
   check_floating("dropout", "x", call.inputs[0]);
@@ -30679,7 +30833,7 @@ inline void dropout_shape(const ShapeCall& call) {
 }
 
 inline void dropout_host(const OperatorCall& call) {
-  const Tensor x = regular(call.context, call.inputs[0]);
+  const TensorRows x = rows_of(call.context, call.inputs[0]);
   const std::size_t rows = x.shape().rows(), columns = x.shape().columns();
   const DropoutArgs all =
       dropout_args(call.attributes.as<DropoutSetting>(), call.sequences, rows, columns);
@@ -30697,32 +30851,6 @@ inline void dropout_host(const OperatorCall& call) {
 
 inline void dropout_gradient(const GradientCall& call);
 
-inline OperatorSamples dropout_samples() {
-  OperatorSamples result;
-  const DropoutSetting setting{.probability = 0.4f, .draw = {.seed = 3, .stream = 1, .step = 2}};
-  for (const Shape& shape : {Shape{5}, Shape{13, 37}, Shape{0, 4}, Shape{2, 3, 5}})
-    for (const bool ragged : {false, true}) {
-      if (ragged && shape.rank() != 2) continue;
-      Sample sample{.name = to_string(shape) + (ragged ? " ragged" : ""),
-                    .inputs = {{.shape = shape}},
-                    .attributes = setting,
-                    .lengths = {},
-                    .error = 2 * 0x1p-24,
-                    .gradient_error = 2 * 0x1p-24};
-      if (ragged) sample.lengths = {shape[0] - shape[0] / 3, 0, shape[0] / 3};
-      result.samples.push_back(sample);
-    }
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    std::vector<ReferenceTensor> outputs{inputs[0]};
-    const std::size_t columns = inputs[0].shape.columns();
-    for (std::size_t i = 0; i < outputs[0].values.size(); ++i)
-      outputs[0].values[i] = dropped(sample.attributes.as<DropoutSetting>(), sample, i / columns,
-                                     i % columns, inputs[0].values[i]);
-    return outputs;
-  };
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -30731,7 +30859,7 @@ inline constexpr Operator dropout{.name = "dropout",
                                   .shape = &detail::dropout_shape,
                                   .host = &detail::dropout_host,
                                   .gradient = &detail::dropout_gradient,
-                                  .samples = SOMA_BUILT_IN_SAMPLES(detail::dropout_samples)};
+                                  .built_in_samples = true};
 
 }  // namespace ops
 
@@ -30885,6 +31013,9 @@ void for_each_head(const OperatorCall& call, const AttentionInputs& inputs, floa
   const Storage memory = Storage::allocate(call.context.heap(),
                                            checked_multiply(workspace, parts.tasks(), "attention"));
   const float scale = 1.0f / std::sqrt(static_cast<float>(width));
+  const TensorRows keys_and_values = rows_of(call.context, inputs.all),
+                   query_rows = rows_of(call.context, inputs.q);
+  const MatrixOperand all = operand(keys_and_values), all_queries = operand(query_rows);
   const bool drops = dropout_threshold(setting.dropout) != 0;
   for (std::size_t i = 0; drops && i < sequences.count(); ++i)
     static_cast<void>(attention_index(sequences.ordinal(i), 0,
@@ -30901,8 +31032,7 @@ void for_each_head(const OperatorCall& call, const AttentionInputs& inputs, floa
                                   .query_row = queries.begin(sequence),
                                   .column = head * width,
                                   .keys = sequences.length(sequence)};
-      const MatrixOperand all = operand(inputs.all);
-      args.q = part(operand(inputs.q), position.query_row, position.column);
+      args.q = part(all_queries, position.query_row, position.column);
       args.k = part(all, position.row, inputs.first_key + position.column);
       args.v = part(all, position.row, inputs.first_value + position.column);
       args.scale = scale;
@@ -30921,155 +31051,6 @@ void for_each_head(const OperatorCall& call, const AttentionInputs& inputs, floa
       run_head(args, position);
     }
   });
-}
-
-}  // namespace SOMA_NAMESPACE::detail
-// ---- soma/ops/attention/samples.hpp
-// Attention's samples, and its formulas in double.
-
-namespace SOMA_NAMESPACE::detail {
-
-inline std::vector<ReferenceTensor> attention_reference(
-    const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-  const auto& setting = sample.attributes.as<AttentionSetting>();
-  const auto given = [&](std::size_t i) { return inputs.size() > i && inputs[i].defined; };
-  const ReferenceTensor& all = inputs[0];
-  const bool apart = given(1), first = setting.first_rows;
-  const std::size_t channels = all.shape[1] / (apart ? 2 : 3), width = channels / setting.heads;
-  const std::uint32_t threshold = dropout_threshold(setting.dropout);
-  ReferenceTensor y{Shape{apart ? inputs[1].shape[0] : all.shape[0], channels}, {}};
-  y.values.assign(y.shape.elements(), 0.0);
-  std::size_t begin = 0, flags = 0;
-  for (std::size_t s = 0; s < sample.lengths.size(); ++s) {
-    const std::size_t keys = sample.lengths[s];
-    std::size_t query_begin = first ? s : begin, queries = first ? 1 : keys;
-    if (given(3)) {
-      query_begin = static_cast<std::size_t>(inputs[3].values[s]);
-      queries = static_cast<std::size_t>(inputs[3].values[s + 1]) - query_begin;
-    }
-    for (std::size_t head = 0; head < setting.heads; ++head)
-      for (std::size_t i = 0; keys != 0 && i < queries; ++i) {
-        const auto at = [&](std::size_t part, std::size_t row, std::size_t c) {
-          const std::size_t column = head * width + c;
-          if (apart && part == 0) return inputs[1].values[(query_begin + row) * channels + column];
-          return all
-              .values[(begin + row) * all.shape[1] + (part - (apart ? 1 : 0)) * channels + column];
-        };
-        std::vector<double> p(keys);
-        double sum = 0;
-        for (std::size_t j = 0; j < keys; ++j) {
-          if (setting.causal && j > i) continue;
-          if (given(2) && inputs[2].values[flags + i * keys + j] == 0) continue;
-          double score = 0;
-          for (std::size_t c = 0; c < width; ++c) score += at(0, i, c) * at(1, j, c);
-          sum += p[j] = std::exp(score / std::sqrt(static_cast<double>(width)));
-        }
-        for (std::size_t j = 0; j < keys; ++j) {
-          double probability = p[j] / sum;
-          if (threshold != 0) {
-            Draw draw = setting.dropout.draw;
-            draw.index = attention_index(s, head, i, j);
-            probability =
-                random_word(draw) < threshold
-                    ? 0
-                    : probability *
-                          static_cast<double>(static_cast<float>(
-                              1 / (1 - static_cast<double>(setting.dropout.probability))));
-          }
-          for (std::size_t c = 0; c < width; ++c)
-            y.values[(query_begin + i) * channels + head * width + c] += probability * at(2, j, c);
-        }
-      }
-    flags += queries * keys;
-    begin += keys;
-  }
-  return {y};
-}
-
-// A sample of attention. Its mask, if any, hides about a third of the keys, and never the first.
-struct AttentionSample {
-  std::size_t channels, heads;
-  std::vector<std::size_t> lengths;  // lengths of the sequences of keys
-  float probability = 0;
-  bool apart = false, first_rows = false, causal = false, masked = false;
-  std::vector<std::size_t> queries{};  // lengths of the sequences of queries, if they differ
-};
-
-inline Sample attention_sample(const AttentionSample& of) {
-  std::size_t rows = 0, longest = 0, results = 0, flags = 0;
-  std::vector<double> begins{0}, mask;
-  for (std::size_t i = 0; i < of.lengths.size(); ++i) {
-    const std::size_t keys = of.lengths[i];
-    const std::size_t queries = !of.queries.empty() ? of.queries[i] : of.first_rows ? 1 : keys;
-    rows += keys;
-    results += queries;
-    begins.push_back(static_cast<double>(results));
-    longest = (std::max)({longest, keys, queries});
-    for (std::size_t flag = 0; flag < queries * keys; ++flag)
-      mask.push_back(flag % keys == 0 || (flags + flag * 7) % 3 != 0 ? 1 : 0);
-    flags += queries * keys;
-  }
-  const bool apart = of.apart || !of.queries.empty();
-  const double error = 16 * static_cast<double>(longest + of.channels / of.heads) * 0x1p-24;
-  Sample sample{.name = std::to_string(rows) + " rows, " + std::to_string(of.heads) + " heads" +
-                        (of.first_rows ? ", first rows"
-                         : apart       ? ", queries apart"
-                                       : "") +
-                        (of.causal ? ", causal" : "") + (of.masked ? ", masked" : "") +
-                        (of.queries.empty() ? "" : ", other queries"),
-                .inputs = {{.shape = Shape{rows, (apart ? 2 : 3) * of.channels}},
-                           {.shape = Shape{results, of.channels}, .left_out = !apart},
-                           {.shape = Shape{flags},
-                            .dtype = DType::boolean,
-                            .values = std::move(mask),
-                            .left_out = !of.masked},
-                           {.shape = Shape{of.lengths.size() + 1},
-                            .dtype = DType::int64,
-                            .values = std::move(begins),
-                            .left_out = of.queries.empty()}},
-                .attributes = AttentionSetting{of.heads,
-                                               {.probability = of.probability,
-                                                .draw = {.seed = 1, .stream = 2, .step = 3}},
-                                               of.first_rows,
-                                               of.causal},
-                .lengths = of.lengths,
-                .error = error,
-                .gradient_error = error,
-                // Rounded probabilities: 2^-8 of the sum of |p v|, for values up to 1.
-                .bf16_error = 0x1p-8 / (1 - static_cast<double>(of.probability))};
-  return sample;
-}
-
-inline OperatorSamples attention_samples() {
-  OperatorSamples result;
-  result.reference = &attention_reference;
-  for (const AttentionSample& sample : std::initializer_list<AttentionSample>{
-           {8, 2, {3, 0, 1, 5}},
-           {6, 3, {7, 2}, 0.25f},
-           {4, 1, {}},
-           {32, 2, {17}, 0.1f},
-           {8, 2, {3, 0, 1, 5}, 0, true},
-           {6, 3, {7, 2}, 0.25f, true},
-           {.channels = 8, .heads = 2, .lengths = {3, 1, 5}, .apart = true, .first_rows = true},
-           {6, 3, {7, 2}, 0.25f, true, true},
-           {4, 1, {}, 0, true, true},
-           {.channels = 8, .heads = 2, .lengths = {3, 0, 1, 7}, .causal = true},
-           {.channels = 6,
-           .heads = 3,
-           .lengths = {17, 2},
-           .probability = 0.25f,
-           .apart = true,
-           .causal = true},
-           {.channels = 8, .heads = 2, .lengths = {3, 0, 1, 7}, .masked = true},
-           {.channels = 4, .heads = 1, .lengths = {9, 2}, .causal = true, .masked = true},
-           {.channels = 8,
-           .heads = 2,
-           .lengths = {3, 0, 4, 5},
-           .probability = 0.25f,
-           .queries = {2, 3, 0, 6}},
-           {.channels = 4, .heads = 1, .lengths = {5, 2}, .masked = true, .queries = {1, 8}}})
-    result.samples.push_back(attention_sample(sample));
-  return result;
 }
 
 }  // namespace SOMA_NAMESPACE::detail
@@ -31184,8 +31165,8 @@ inline void attention_backward_shape(const ShapeCall& call) {
 
 inline void attention_backward_host(const OperatorCall& call) {
   const AttentionInputs inputs = attention_backward_inputs(call.inputs);
-  const Tensor& out = call.inputs[1];
-  const Tensor dout = regular(call.context, call.inputs[3]);
+  const TensorRows out = rows_of(call.context, call.inputs[1]),
+                   dout = rows_of(call.context, call.inputs[3]);
   const MatrixTarget dqkv = target(call.outputs[0]);
   const MatrixTarget dq = inputs.apart ? target(call.outputs[1]) : dqkv;
   // The kernel's pointer serves both directions; backward only reads through it.
@@ -31224,7 +31205,7 @@ inline constexpr Operator attention{.name = "attention",
                                     .shape = &detail::attention_shape,
                                     .host = &detail::attention_host,
                                     .gradient = &detail::attention_gradient,
-                                    .samples = SOMA_BUILT_IN_SAMPLES(detail::attention_samples),
+                                    .built_in_samples = true,
                                     .operations = &detail::attention_forward_operations};
 
 }  // namespace ops
@@ -31334,224 +31315,6 @@ void fields(FieldVisitor& visitor, PadSetting& setting);
 // ---- soma/ops/element/unary.hpp
 // Element-wise functions of one tensor: y = f(x), of x's type. Computed in fp32, rounded once.
 
-// ---- soma/kernels/reference/element.hpp
-// The definition of each element-wise function, and of its derivative, as plain scalar code in any
-// floating type. Kernels, operators and the layers that apply an activation are compared with it.
-// At the infinities a function has its limit.
-
-namespace SOMA_NAMESPACE::reference {
-
-// sqrt(2/pi) (x + 0.044715 x^3)
-template <class T>
-T gelu_tanh_argument(T x) {
-  return std::sqrt(T(2) / std::numbers::pi_v<T>) * (x + T(0.044715) * x * x * x);
-}
-
-// How many deviations of laplace x lies above the middle.
-template <class T>
-T laplace_argument(T x) {
-  return (x - T(0.707107)) / T(0.282095);
-}
-
-template <class T>
-T unary(Unary function, T x) {
-  const bool vanished = x == -std::numeric_limits<T>::infinity();
-  switch (function) {
-    case Unary::copy:
-      return x;
-    case Unary::negate:
-      return -x;
-    case Unary::absolute:
-      return std::fabs(x);
-    case Unary::square:
-      return x * x;
-    case Unary::square_root:
-      return std::sqrt(x);
-    case Unary::reciprocal:
-      return 1 / x;
-    case Unary::exponential:
-      return std::exp(x);
-    case Unary::logarithm:
-      return std::log(x);
-    case Unary::sine:
-      return std::sin(x);
-    case Unary::cosine:
-      return std::cos(x);
-    case Unary::relu:
-      return x < 0 ? 0 : x;
-    case Unary::gelu:  // (1 + erf(t)) / 2 = erfc(-t) / 2, without its cancellation
-      return vanished ? T(0) : x / 2 * std::erfc(-x / std::numbers::sqrt2_v<T>);
-    case Unary::gelu_tanh:  // (1 + tanh u) / 2 = 1 / (1 + exp(-2 u))
-      return vanished ? T(0) : x / (1 + std::exp(-2 * gelu_tanh_argument(x)));
-    case Unary::tanh:
-      return std::tanh(x);
-    case Unary::sigmoid:
-      return 1 / (1 + std::exp(-x));
-    case Unary::silu:
-      return vanished ? T(0) : x / (1 + std::exp(-x));
-    case Unary::softplus:
-      return (x > 0 ? x : 0) + std::log1p(std::exp(-std::fabs(x)));
-    case Unary::gelu_sigmoid:
-      return vanished ? T(0) : x / (1 + std::exp(T(-1.702) * x));
-    case Unary::gelu_clipped: {
-      const T y = unary(Unary::gelu, x);
-      return y > T(gelu_clip) ? T(gelu_clip) : y;
-    }
-    case Unary::mish: {  // tanh(log(1 + n)) = (n^2 + 2 n) / (n^2 + 2 n + 2), divided by n^2
-      if (vanished) return T(0);
-      const T n = std::exp(x), inverse = std::exp(-x);
-      return x < 0 ? x * (n * (n + 2)) / (n * (n + 2) + 2)
-                   : x * (1 + 2 * inverse) / (1 + 2 * inverse + 2 * inverse * inverse);
-    }
-    case Unary::leaky_relu:
-      return x < 0 ? x * T(leaky_slope) : x;
-    case Unary::relu6:
-      return x < 0 ? T(0) : x > 6 ? T(6) : x;
-    case Unary::relu_squared:
-      return x < 0 ? T(0) : x * x;
-    case Unary::laplace:
-      return std::erfc(-laplace_argument(x) / std::numbers::sqrt2_v<T>) / 2;
-    case Unary::elu:
-      return x > 0 ? x : std::expm1(x);
-    case Unary::hard_sigmoid:
-      return x < -3 ? T(0) : x > 3 ? T(1) : (x + 3) / 6;
-    case Unary::hard_swish:
-      return x < -3 ? T(0) : x > 3 ? x : x * (x + 3) / 6;
-    case Unary::hard_tanh:
-      return x < -1 ? T(-1) : x > 1 ? T(1) : x;
-  }
-  return x;
-}
-
-// Where a function has a corner the derivative there is 0; that of |x| has x's sign there. relu has
-// the derivative 1 at NaN: its gradient passes wherever x is not known to be cut off.
-template <class T>
-T unary_derivative(Unary function, T x) {
-  const auto logistic = [](T v) { return 1 / (1 + std::exp(-v)); };
-  const auto logistic_slope = [](T v) { return 1 / (2 + 2 * std::cosh(v)); };
-  const bool infinite = std::isinf(x);
-  switch (function) {
-    case Unary::copy:
-      return 1;
-    case Unary::negate:
-      return -1;
-    case Unary::absolute:
-      return x > 0 ? T(1) : x < 0 ? T(-1) : x;
-    case Unary::square:
-      return 2 * x;
-    case Unary::square_root:
-      return T(0.5) / std::sqrt(x);
-    case Unary::reciprocal:
-      return -1 / (x * x);
-    case Unary::exponential:
-      return std::exp(x);
-    case Unary::logarithm:
-      return 1 / x;
-    case Unary::sine:
-      return std::cos(x);
-    case Unary::cosine:
-      return -std::sin(x);
-    case Unary::relu:
-      return x <= 0 ? T(0) : T(1);
-    case Unary::gelu:  // Phi(x) + x phi(x)
-      if (infinite) return x > 0 ? 1 : 0;
-      return std::erfc(-x / std::numbers::sqrt2_v<T>) / 2 +
-             x * std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi_v<T>);
-    case Unary::gelu_tanh: {
-      if (std::fabs(x) > 100) return x > 0 ? 1 : 0;
-      const T u = gelu_tanh_argument(x);
-      const T slope = std::sqrt(T(2) / std::numbers::pi_v<T>) * (1 + 3 * T(0.044715) * x * x);
-      return logistic(2 * u) + x * logistic_slope(2 * u) * 2 * slope;
-    }
-    case Unary::tanh:
-      return 1 / (std::cosh(x) * std::cosh(x));
-    case Unary::sigmoid:
-      return logistic_slope(x);
-    case Unary::silu:
-      if (infinite) return x > 0 ? 1 : 0;
-      return logistic(x) + x * logistic_slope(x);
-    case Unary::softplus:
-      return logistic(x);
-    case Unary::gelu_sigmoid: {
-      if (infinite) return x > 0 ? 1 : 0;
-      const T v = T(1.702) * x;
-      return logistic(v) + v * logistic_slope(v);
-    }
-    case Unary::gelu_clipped:
-      return x > T(gelu_clip) ? T(0) : unary_derivative(Unary::gelu, x);
-    case Unary::mish: {
-      if (std::fabs(x) > 300) return x > 0 ? 1 : 0;
-      const T gate = std::tanh((x > 0 ? x : 0) + std::log1p(std::exp(-std::fabs(x))));
-      return gate + x * (1 - gate * gate) * logistic(x);
-    }
-    case Unary::leaky_relu:
-      return x > 0 ? T(1) : T(leaky_slope);
-    case Unary::relu6:
-      return x <= 0 || x >= 6 ? T(0) : T(1);
-    case Unary::relu_squared:
-      return x <= 0 ? T(0) : 2 * x;
-    case Unary::laplace: {
-      const T t = laplace_argument(x);
-      return std::exp(-t * t / 2) / (T(0.282095) * std::sqrt(2 * std::numbers::pi_v<T>));
-    }
-    case Unary::elu:
-      return x > 0 ? T(1) : std::exp(x);
-    case Unary::hard_sigmoid:
-      return x <= -3 || x >= 3 ? T(0) : T(1) / 6;
-    case Unary::hard_swish:
-      return x <= -3 ? T(0) : x >= 3 ? T(1) : x / 3 + T(0.5);
-    case Unary::hard_tanh:
-      return x <= -1 || x >= 1 ? T(0) : T(1);
-  }
-  return x;
-}
-
-// dy times the derivative, in the order of the kernels. The slopes of tanh, sigmoid, GELU and SiLU
-// may round to 0 where these functions are almost flat, and the slope of |x| is 0 at 0: an infinite
-// or NaN dy then gives NaN, as in PyTorch. Where a function is cut off, as relu is at zero, every
-// dy gives 0, as PyTorch's threshold_backward does: sqrt(relu(x)) has a gradient.
-template <class T>
-T unary_gradient(Unary function, T x, T dy) {
-  if (function == Unary::reciprocal) return dy * (1 / x) * -(1 / x);
-  if (function == Unary::relu) return x <= 0 ? std::copysign(T(0), dy) : dy;
-  const bool above = (function == Unary::gelu_clipped && x > T(gelu_clip)) ||
-                     (function == Unary::relu6 && x >= 6) ||
-                     (function == Unary::hard_sigmoid && x >= 3) ||
-                     (function == Unary::hard_tanh && x >= 1);
-  const bool below =
-      ((function == Unary::relu6 || function == Unary::relu_squared) && x <= 0) ||
-      ((function == Unary::hard_sigmoid || function == Unary::hard_swish) && x <= -3) ||
-      (function == Unary::hard_tanh && x <= -1);
-  if (above || below) return std::copysign(T(0), dy);
-  return dy * unary_derivative(function, x);
-}
-
-template <class T>
-T binary(Binary function, T a, T b, T b_scale = 1) {
-  switch (function) {
-    case Binary::add:
-      return a + b * b_scale;
-    case Binary::subtract:
-      return a - b * b_scale;
-    case Binary::multiply:
-      return a * b;
-    case Binary::divide:
-      return a / b;
-    case Binary::maximum:
-      return a > b || std::isnan(a) ? a : b;
-    case Binary::minimum:
-      return a < b || std::isnan(a) ? a : b;
-  }
-  return a;
-}
-
-template <class T>
-T dropout(T x, std::uint32_t word, const DropoutArgs& args) {
-  return word < args.threshold ? T(0) : x * static_cast<T>(args.keep_scale);
-}
-
-}  // namespace SOMA_NAMESPACE::reference
-
 namespace SOMA_NAMESPACE {
 namespace detail {
 
@@ -31584,7 +31347,7 @@ inline void unary_shape(const ShapeCall& call, Unary function) {
 }
 
 inline void unary_host(const OperatorCall& call, Unary function) {
-  const Tensor x = regular(call.context, call.inputs[0]);
+  const TensorRows x = rows_of(call.context, call.inputs[0]);
   const MatrixOperand from = operand(x);
   const MatrixTarget to = target(call.outputs[0]);
   for_elements(call.context, x.shape(), x.contiguous(), 8,
@@ -31603,8 +31366,8 @@ inline void unary_backward_shape(const ShapeCall& call, Unary function) {
 }
 
 inline void unary_backward_host(const OperatorCall& call, Unary function) {
-  const Tensor x = regular(call.context, call.inputs[0]);
-  const Tensor dy = regular(call.context, call.inputs[1]);
+  const TensorRows x = rows_of(call.context, call.inputs[0]);
+  const TensorRows dy = rows_of(call.context, call.inputs[1]);
   const MatrixOperand from = operand(x), gradient = operand(dy);
   const MatrixTarget to = target(call.outputs[0]);
   for_elements(call.context, x.shape(), x.contiguous() && dy.contiguous(), 8,
@@ -31616,29 +31379,6 @@ inline void unary_backward_host(const OperatorCall& call, Unary function) {
                                                                 .y = part(to, row, column),
                                                                 .dy = part(gradient, row, column)});
                });
-}
-
-inline std::vector<Sample> unary_inputs(Unary function) {
-  const double low = describe(function).least_sample, high = 6;
-  std::vector<Sample> samples;
-  for (const Shape& shape : {Shape{}, Shape{0, 3}, Shape{1}, Shape{7, 31}, Shape{2, 3, 17}})
-    samples.push_back({.name = to_string(shape),
-                       .inputs = {{.shape = shape, .low = low, .high = high}},
-                       .attributes = {},
-                       .lengths = {},
-                       .error = 8 * 0x1p-24,
-                       .gradient_error = 16 * 0x1p-24});
-  return samples;
-}
-template <Unary function>
-OperatorSamples unary_samples() {
-  OperatorSamples result{.samples = unary_inputs(function), .reference = {}};
-  result.reference = [](const Sample&, const std::vector<ReferenceTensor>& inputs) {
-    std::vector<ReferenceTensor> outputs{inputs[0]};
-    for (double& value : outputs[0].values) value = reference::unary(function, value);
-    return outputs;
-  };
-  return result;
 }
 
 template <Unary function>
@@ -31664,7 +31404,7 @@ constexpr Operator OfUnary<function>::record{
     .shape = [](const ShapeCall& call) { detail::unary_shape(call, function); },
     .host = [](const OperatorCall& call) { detail::unary_host(call, function); },
     .gradient = &detail::unary_gradient<function>,
-    .samples = SOMA_BUILT_IN_SAMPLES(detail::unary_samples<function>)};
+    .built_in_samples = true};
 template <Unary function>
 inline constexpr const Operator& unary = OfUnary<function>::record;
 
@@ -31749,7 +31489,7 @@ inline void sums_by_segments(Context& context, const ColumnSumArgs& args) {
 // columns.
 inline void column_sums(Context& context, const Tensor& matrix, const Sequences& sequences,
                         float* out) {
-  const Tensor x = regular(context, matrix);
+  const TensorRows x = rows_of(context, matrix);
   const std::size_t rows = x.shape().rows(), columns = x.shape().columns();
   const RowSegments segments(sequences, rows);
   const ColumnSumArgs all{
@@ -31781,7 +31521,8 @@ inline Tensor row_sums(Context& context, const Tensor& tensor, std::size_t trail
   }
   const Tensor result = Tensor::empty(context, left);
   float* out = result.mutable_data<float>();
-  MatrixOperand rows = operand(x);
+  const TensorRows source = rows_of(context, x);
+  MatrixOperand rows = operand(source);
   rows.row_stride = columns;
   for_ranges(context, left.elements(), columns, [&](std::size_t begin, std::size_t end) {
     context.kernels().reduce.rows({.reduction = Reduction::sum,
@@ -31842,46 +31583,6 @@ inline void reduce_gradient(const GradientCall& call) {
   call.input_gradients[0].values = clone(call.context, dy.reshape(with_ones).broadcast_to(shape));
 }
 
-inline OperatorSamples reduce_samples() {
-  OperatorSamples result;
-  const auto add = [&](const Shape& shape, std::uint32_t dimensions, bool mean,
-                       std::vector<std::size_t> lengths) {
-    result.samples.push_back(
-        {.name = to_string(shape) + (mean ? " mean " : " sum ") + std::to_string(dimensions),
-         .inputs = {{.shape = shape}},
-         .attributes = ReduceSetting{dimensions, mean},
-         .lengths = std::move(lengths),
-         .error = static_cast<double>(shape.elements() + 1) * 0x1p-24,
-         .gradient_error = 2 * 0x1p-24});
-  };
-  add({}, ~0u, false, {});
-  add({5}, ~0u, true, {});
-  add({13, 7}, 1, false, {5, 0, 8});
-  add({13, 7}, 2, false, {});
-  add({3, 5, 2, 4}, 0b0101, true, {});
-  add({0, 3}, 1, false, {});
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    const auto& setting = sample.attributes.as<ReduceSetting>();
-    const ReferenceTensor& x = inputs[0];
-    ReferenceTensor y{reduced_shape(x.shape, setting.dimensions), {}};
-    y.values.assign(y.shape.elements(), 0.0);
-    for (std::size_t i = 0; i < x.values.size(); ++i) {
-      std::size_t rest = i, to = 0, step = 1;
-      for (std::size_t d = x.shape.rank(); d-- > 0; rest /= x.shape[d])
-        if ((setting.dimensions >> d & 1) == 0) {
-          to += rest % x.shape[d] * step;
-          step *= x.shape[d];
-        }
-      y.values[to] += x.values[i];
-    }
-    if (setting.mean)
-      for (double& value : y.values)
-        value *= static_cast<double>(y.values.size()) / static_cast<double>(x.values.size());
-    return std::vector<ReferenceTensor>{y};
-  };
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -31890,7 +31591,7 @@ inline constexpr Operator reduce{.name = "reduce",
                                  .shape = &detail::reduce_shape,
                                  .host = &detail::reduce_host,
                                  .gradient = &detail::reduce_gradient,
-                                 .samples = SOMA_BUILT_IN_SAMPLES(detail::reduce_samples)};
+                                 .built_in_samples = true};
 
 }  // namespace ops
 
@@ -31944,35 +31645,24 @@ inline void binary_into(Context& context, Binary function, const Tensor& a, cons
                                       .y = part(to, 0, offset + row * to.row_stride + column)});
   };
   if (a.shape() == shape && b.shape() == shape && a.contiguous() && b.contiguous()) {
+    const TensorRows all_a = rows_of(context, a), all_b = rows_of(context, b);
+    const MatrixOperand x = operand(all_a), z = operand(all_b);
     for_ranges(context, shape.elements(), 4, [&](std::size_t begin, std::size_t end) {
-      run_part(operand(a), operand(b), 0, 0, begin, 1, end - begin);
+      run_part(x, z, 0, 0, begin, 1, end - begin);
     });
     return;
   }
-  // Matrix by matrix: the last two dimensions may have any strides; the others are looped over
-  // here.
-  const Tensor wide_a = a.broadcast_to(shape), wide_b = b.broadcast_to(shape);
+  // Matrix by matrix: the last two dimensions may have any strides.
   const std::size_t columns = shape.columns();
   const std::size_t rows = shape.rank() < 2 ? 1 : shape[shape.rank() - 2];
-  const Shape outer(std::span(shape.begin(), shape.rank() < 2 ? 0 : shape.rank() - 2));
   std::size_t matrix = 0;
-  const auto each = [&](std::size_t offset_a, std::size_t offset_b) {
-    MatrixOperand x = operand(wide_a), z = operand(wide_b);
-    x.data = static_cast<const std::byte*>(x.data) + offset_a * size_of(x.dtype);
-    z.data = static_cast<const std::byte*>(z.data) + offset_b * size_of(z.dtype);
-    const std::size_t offset = matrix++ * rows * columns;
-    for_ranges(context, rows, columns * 4, [&](std::size_t begin, std::size_t end) {
-      run_part(x, z, offset, begin, 0, end - begin, columns);
-    });
-  };
-  if (shape.elements() == 0) return;
-  if (outer.rank() == 0) return each(0, 0);
-  const std::size_t last = outer.rank() - 1;
-  for_each_row(
-      outer, wide_a.strides(), wide_b.strides(), [&](std::size_t offset_a, std::size_t offset_b) {
-        for (std::size_t i = 0; i < outer[last]; ++i)
-          each(offset_a + i * wide_a.strides()[last], offset_b + i * wide_b.strides()[last]);
-      });
+  for_each_matrix(a.broadcast_to(shape), b.broadcast_to(shape),
+                  [&](const MatrixOperand& x, const MatrixOperand& z) {
+                    const std::size_t offset = matrix++ * rows * columns;
+                    for_ranges(context, rows, columns * 4, [&](std::size_t begin, std::size_t end) {
+                      run_part(x, z, offset, begin, 0, end - begin, columns);
+                    });
+                  });
 }
 
 template <Binary function>
@@ -31982,66 +31672,6 @@ void binary_host(const OperatorCall& call) {
 
 template <Binary function>
 void binary_gradient(const GradientCall& call);
-
-template <Binary function>
-OperatorSamples binary_samples() {
-  OperatorSamples result;
-  const auto add = [&](const Shape& a, const Shape& b) {
-    // Divisors stay away from zero, and a stays away from b if equal elements make a kink.
-    result.samples.push_back(
-        {.name = to_string(a) + " " + to_string(b),
-         .inputs = {{.shape = a, .low = -2, .high = 2}, {.shape = b, .low = 2.5, .high = 4}},
-         .attributes = {},
-         .lengths = {},
-         .error = 2 * 0x1p-24,
-         .gradient_error = static_cast<double>(a.elements() + b.elements() + 4) * 0x1p-24});
-  };
-  add({}, {});
-  add({7, 33}, {7, 33});
-  add({7, 33}, {33});
-  add({5, 1}, {3});
-  add({2, 1, 4, 3}, {3, 1, 3});
-  add({3, 2, 2, 5}, {2, 5});
-  add({0, 3}, {3});
-  result.reference = [](const Sample&, const std::vector<ReferenceTensor>& inputs) {
-    const Shape shape = broadcast(inputs[0].shape, inputs[1].shape, "reference");
-    ReferenceTensor y{shape, {}};
-    const auto at = [&](const ReferenceTensor& x, std::size_t index) {
-      std::size_t offset = 0, step = 1;
-      for (std::size_t d = shape.rank(), e = x.shape.rank(); d-- > 0 && e > 0; index /= shape[d]) {
-        --e;
-        offset += (x.shape[e] == 1 ? 0 : index % shape[d]) * step;
-        step *= x.shape[e];
-      }
-      return x.values[offset];
-    };
-    for (std::size_t i = 0; i < shape.elements(); ++i) {
-      const double a = at(inputs[0], i), b = at(inputs[1], i);
-      switch (function) {
-        case Binary::add:
-          y.values.push_back(a + b);
-          break;
-        case Binary::subtract:
-          y.values.push_back(a - b);
-          break;
-        case Binary::multiply:
-          y.values.push_back(a * b);
-          break;
-        case Binary::divide:
-          y.values.push_back(a / b);
-          break;
-        case Binary::maximum:
-          y.values.push_back((std::max)(a, b));
-          break;
-        case Binary::minimum:
-          y.values.push_back((std::min)(a, b));
-          break;
-      }
-    }
-    return std::vector<ReferenceTensor>{y};
-  };
-  return result;
-}
 
 }  // namespace detail
 
@@ -32056,7 +31686,7 @@ constexpr Operator OfBinary<function>::record{
     .shape = &detail::binary_shape<function>,
     .host = &detail::binary_host<function>,
     .gradient = &detail::binary_gradient<function>,
-    .samples = SOMA_BUILT_IN_SAMPLES(detail::binary_samples<function>)};
+    .built_in_samples = true};
 template <Binary function>
 inline constexpr const Operator& binary = OfBinary<function>::record;
 
@@ -32313,11 +31943,12 @@ inline void embedding_host(const OperatorCall& call) {
   const Tensor ids = contiguous(call.context, call.inputs[1]);
   const std::size_t rows = ids.elements(), columns = table.size(1);
   check_ids(table, ids);
+  const TensorRows source = rows_of(call.context, table);
   const MatrixTarget to = target(call.outputs[0]);
   for_ranges(call.context, rows, columns, [&](std::size_t begin, std::size_t end) {
     call.context.kernels().embedding.gather({.rows = end - begin,
                                              .columns = columns,
-                                             .table = operand(table),
+                                             .table = operand(source),
                                              .ids = ids.raw() + begin * size_of(ids.dtype()),
                                              .id_dtype = ids.dtype(),
                                              .y = part(to, begin, 0)});
@@ -32404,7 +32035,7 @@ inline void check_occurrences(const Tensor& list, const Tensor& starts) {
 // Within a shard rows are added in ascending order; shards are added in the fixed tree.
 inline void embedding_backward_host(const OperatorCall& call) {
   Context& context = call.context;
-  const Tensor dy = regular(context, call.inputs[0]);
+  const TensorRows dy = rows_of(context, call.inputs[0]);
   const Tensor &list = call.inputs[1], &sums = call.outputs[0];
   const std::int64_t* starts = call.inputs[2].data<std::int64_t>();
   check_occurrences(list, call.inputs[2]);
@@ -32436,39 +32067,6 @@ inline void embedding_backward_host(const OperatorCall& call) {
 
 inline void embedding_gradient(const GradientCall& call);
 
-inline OperatorSamples embedding_samples() {
-  OperatorSamples result;
-  const auto add = [&](std::size_t rows, std::size_t columns, const Shape& ids, bool dense,
-                       std::vector<std::size_t> lengths) {
-    const double error = static_cast<double>(ids.elements() + 1) * 0x1p-24;
-    result.samples.push_back({.name = std::to_string(rows) + " rows, ids " + to_string(ids),
-                              .inputs = {{.shape = Shape{rows, columns}},
-                                         {.shape = ids,
-                                          .dtype = dense ? DType::int64 : DType::int32,
-                                          .low = 0,
-                                          .high = static_cast<double>(rows - 1)}},
-                              .attributes = EmbeddingSetting{dense},
-                              .lengths = std::move(lengths),
-                              .error = 0,
-                              .gradient_error = error});
-  };
-  add(7, 5, Shape{23}, false, {5, 0, 11, 7});
-  add(3, 33, Shape{40}, true, {});
-  add(4, 3, Shape{2, 5}, false, {});
-  add(4, 3, Shape{0}, true, {});
-  result.reference = [](const Sample&, const std::vector<ReferenceTensor>& inputs) {
-    const std::size_t columns = inputs[0].shape[1];
-    std::vector<std::size_t> sizes(inputs[1].shape.begin(), inputs[1].shape.end());
-    sizes.push_back(columns);
-    ReferenceTensor y{Shape(sizes), {}};
-    for (const double id : inputs[1].values)
-      for (std::size_t c = 0; c < columns; ++c)
-        y.values.push_back(inputs[0].values[static_cast<std::size_t>(id) * columns + c]);
-    return std::vector<ReferenceTensor>{y};
-  };
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -32487,7 +32085,7 @@ inline constexpr Operator embedding{.name = "embedding",
                                     .shape = &detail::embedding_shape,
                                     .host = &detail::embedding_host,
                                     .gradient = &detail::embedding_gradient,
-                                    .samples = SOMA_BUILT_IN_SAMPLES(detail::embedding_samples)};
+                                    .built_in_samples = true};
 
 }  // namespace ops
 
@@ -32592,42 +32190,6 @@ inline void gather_gradient(const GradientCall& call) {
   call.input_gradients[0].values = dtype == DType::fp32 ? dx : in_type(call.context, dx, dtype);
 }
 
-inline OperatorSamples gather_samples() {
-  OperatorSamples result;
-  const auto add = [&](const Shape& x, const Shape& index, std::size_t dimension) {
-    result.samples.push_back({.name = to_string(x) + " " + to_string(index),
-                              .inputs = {{.shape = x},
-                                         {.shape = index,
-                                          .dtype = dimension == 0 ? DType::int32 : DType::int64,
-                                          .low = 0,
-                                          .high = static_cast<double>(x[dimension]) - 1}},
-                              .attributes = GatherSetting{dimension},
-                              .lengths = {},
-                              .error = 0,
-                              .gradient_error = static_cast<double>(index.elements()) * 0x1p-24});
-  };
-  add({7}, {11}, 0);
-  add({5, 33}, {5, 4}, 1);
-  add({4, 3, 2}, {2, 9, 2}, 1);
-  add({4, 6}, {3, 5}, 0);
-  add({3, 4}, {0, 4}, 0);
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    const std::size_t dimension = sample.attributes.as<GatherSetting>().dimension;
-    const Shape &x = inputs[0].shape, &shape = inputs[1].shape;
-    const Strides strides = x.strides();
-    ReferenceTensor y{shape, {}};
-    for (std::size_t i = 0; i < shape.elements(); ++i) {
-      std::size_t rest = i, from = 0;
-      for (std::size_t d = shape.rank(); d-- > 0; rest /= shape[d])
-        from += (d == dimension ? static_cast<std::size_t>(inputs[1].values[i]) : rest % shape[d]) *
-                strides[d];
-      y.values.push_back(inputs[0].values[from]);
-    }
-    return std::vector<ReferenceTensor>{y};
-  };
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -32639,7 +32201,7 @@ inline constexpr Operator gather{.name = "gather",
                                  .shape = &detail::gather_shape,
                                  .host = &detail::gather_host,
                                  .gradient = &detail::gather_gradient,
-                                 .samples = SOMA_BUILT_IN_SAMPLES(detail::gather_samples)};
+                                 .built_in_samples = true};
 
 }  // namespace ops
 }  // namespace SOMA_NAMESPACE
@@ -32699,41 +32261,6 @@ inline void pad_gradient(const GradientCall& call) {
                                                   call.attributes.as<PadSetting>());
 }
 
-inline OperatorSamples pad_samples() {
-  OperatorSamples result;
-  const auto add = [&](const Shape& x, const PadSetting& setting) {
-    result.samples.push_back({.name = to_string(x),
-                              .inputs = {{.shape = x}},
-                              .attributes = setting,
-                              .lengths = {},
-                              .error = 0,
-                              .gradient_error = 2 * 0x1p-24});
-  };
-  add({5}, {{0, 0, 0, 2}, {0, 0, 0, 3}, 0.5f});
-  add({3, 4}, {{0, 0, 1, 0}, {0, 0, 0, 2}, -2});
-  add({2, 3, 4, 2}, {{1, 0, 2, 1}, {0, 2, 0, 1}, 0});
-  add({0, 3}, {{0, 0, 1, 0}, {0, 0, 0, 1}, 1});
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    const auto& setting = sample.attributes.as<PadSetting>();
-    const Shape &x = inputs[0].shape, shape = padded_shape(x, setting);
-    const Strides strides = x.strides();
-    ReferenceTensor y{shape, {}};
-    for (std::size_t i = 0; i < shape.elements(); ++i) {
-      std::size_t rest = i, from = 0;
-      bool inside = true;
-      for (std::size_t d = shape.rank(); d-- > 0; rest /= shape[d]) {
-        const std::size_t entry = d + PadSetting::most - x.rank(), at = rest % shape[d];
-        const bool own = at >= setting.before[entry] && at < setting.before[entry] + x[d];
-        inside = inside && own;
-        if (own) from += (at - setting.before[entry]) * strides[d];
-      }
-      y.values.push_back(inside ? inputs[0].values[from] : static_cast<double>(setting.value));
-    }
-    return std::vector<ReferenceTensor>{y};
-  };
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -32742,7 +32269,7 @@ inline constexpr Operator pad{.name = "pad",
                               .shape = &detail::pad_shape,
                               .host = &detail::pad_host,
                               .gradient = &detail::pad_gradient,
-                              .samples = SOMA_BUILT_IN_SAMPLES(detail::pad_samples)};
+                              .built_in_samples = true};
 
 }  // namespace ops
 }  // namespace SOMA_NAMESPACE
@@ -32874,54 +32401,6 @@ inline void top_k_gradient(const GradientCall& call) {
   call.input_gradients[0].values = dx;
 }
 
-inline OperatorSamples top_k_samples() {
-  OperatorSamples result;
-  const auto add = [&](const Shape& x, const TopKSetting& setting) {
-    // Values so far apart that no step of a difference quotient changes their order.
-    std::vector<double> values;
-    for (std::size_t i = 0; i < x.elements(); ++i)
-      values.push_back(static_cast<double>(i * 37 % 101) * 0.0625 - 3);
-    result.samples.push_back({.name = to_string(x) + " " + std::to_string(setting.k),
-                              .inputs = {{.shape = x, .values = values}},
-                              .attributes = setting,
-                              .lengths = {},
-                              .error = 0,
-                              .gradient_error = 2 * 0x1p-24});
-  };
-  add({9}, {0, 1, false});
-  add({5, 13}, {1, 1, true});
-  add({5, 13}, {1, 4, false});
-  add({3, 6, 4}, {1, 3, true});
-  add({3, 6, 4}, {0, 1, false});
-  add({0, 4}, {1, 2, false});
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    const auto& setting = sample.attributes.as<TopKSetting>();
-    const Along along(inputs[0].shape, setting.dimension);
-    const Shape shape = inputs[0].shape.with(setting.dimension, setting.k);
-    ReferenceTensor values{shape, {}}, numbers{shape, {}};
-    for (std::size_t i = 0; i < shape.elements(); ++i) {  // counts those that come before
-      const std::size_t n = i % along.inner, rank = i / along.inner % setting.k;
-      const std::size_t outer = i / along.inner / setting.k;
-      const auto at = [&](std::size_t j) {
-        return inputs[0].values[(outer * along.size + j) * along.inner + n];
-      };
-      for (std::size_t j = 0; j < along.size; ++j) {
-        std::size_t before = 0;
-        for (std::size_t other = 0; other < along.size; ++other)
-          before += (setting.smallest ? at(other) < at(j) : at(other) > at(j)) ||
-                            (at(other) == at(j) && other < j)
-                        ? 1u
-                        : 0u;
-        if (before != rank) continue;
-        values.values.push_back(at(j));
-        numbers.values.push_back(static_cast<double>(j));
-      }
-    }
-    return std::vector<ReferenceTensor>{values, numbers};
-  };
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -32932,7 +32411,7 @@ inline constexpr Operator top_k{.name = "top_k",
                                 .shape = &detail::top_k_shape,
                                 .host = &detail::top_k_host,
                                 .gradient = &detail::top_k_gradient,
-                                .samples = SOMA_BUILT_IN_SAMPLES(detail::top_k_samples)};
+                                .built_in_samples = true};
 
 }  // namespace ops
 }  // namespace SOMA_NAMESPACE
@@ -32977,44 +32456,6 @@ inline void where_host(const OperatorCall& call) {
 
 inline void where_gradient(const GradientCall& call);
 
-inline OperatorSamples where_samples() {
-  OperatorSamples result;
-  const auto add = [&](const Shape& condition, const Shape& a, const Shape& b) {
-    const Shape shape = where_result(condition, a, b);
-    result.samples.push_back(
-        {.name = to_string(condition) + " " + to_string(a) + " " + to_string(b),
-         .inputs = {{.shape = condition, .dtype = DType::uint8, .low = 0, .high = 1},
-                    {.shape = a},
-                    {.shape = b}},
-         .attributes = {},
-         .lengths = {},
-         .error = 0,
-         .gradient_error = static_cast<double>(shape.elements() + 1) * 0x1p-24});
-  };
-  add({}, {}, {});
-  add({7, 33}, {7, 33}, {7, 33});
-  add({5, 1}, {3}, {});
-  add({3}, {2, 1, 3}, {4, 1});
-  add({0, 3}, {3}, {1});
-  result.reference = [](const Sample&, const std::vector<ReferenceTensor>& inputs) {
-    const Shape shape = where_result(inputs[0].shape, inputs[1].shape, inputs[2].shape);
-    ReferenceTensor y{shape, {}};
-    const auto at = [&](const ReferenceTensor& x, std::size_t index) {
-      std::size_t offset = 0, step = 1;
-      for (std::size_t d = shape.rank(), e = x.shape.rank(); d-- > 0 && e > 0; index /= shape[d]) {
-        --e;
-        if (x.shape[e] != 1) offset += index % shape[d] * step;
-        step *= x.shape[e];
-      }
-      return x.values[offset];
-    };
-    for (std::size_t i = 0; i < shape.elements(); ++i)
-      y.values.push_back(at(inputs[0], i) != 0 ? at(inputs[1], i) : at(inputs[2], i));
-    return std::vector<ReferenceTensor>{y};
-  };
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -33026,7 +32467,7 @@ inline constexpr Operator where{.name = "where",
                                 .shape = &detail::where_shape,
                                 .host = &detail::where_host,
                                 .gradient = &detail::where_gradient,
-                                .samples = SOMA_BUILT_IN_SAMPLES(detail::where_samples)};
+                                .built_in_samples = true};
 
 }  // namespace ops
 
@@ -33172,42 +32613,6 @@ void parametric_backward_host(const OperatorCall& call) {
 template <class Function>
 void parametric_gradient(const GradientCall& call);
 
-inline OperatorSamples parametric_inputs(std::vector<Attributes> settings, double low,
-                                         double high) {
-  OperatorSamples result;
-  for (const Attributes& setting : settings)
-    for (const Shape& shape : {Shape{}, Shape{0, 3}, Shape{7, 31}, Shape{2, 3, 17}})
-      result.samples.push_back({.name = to_string(shape),
-                                .inputs = {{.shape = shape, .low = low, .high = high}},
-                                .attributes = setting,
-                                .lengths = {},
-                                .error = 2 * 0x1p-24,
-                                .gradient_error = 4 * 0x1p-24});
-  return result;
-}
-template <class Function>
-OperatorSamples parametric_samples() {
-  OperatorSamples result;
-  if constexpr (std::is_same_v<Function, Clamp>)
-    result = parametric_inputs({ClampSetting{-0.7f, 1.3f}}, -2, 2);
-  else if constexpr (std::is_same_v<Function, Power>)
-    result = parametric_inputs({PowerSetting{3}, PowerSetting{-0.5f}, PowerSetting{1.7f}}, 0.3, 2);
-  else
-    result = parametric_inputs({LeakySetting{0.2f}}, -2, 2);
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    const auto& setting = sample.attributes.as<typename Function::Setting>();
-    std::vector<ReferenceTensor> outputs{inputs[0]};
-    for (double& x : outputs[0].values) {
-      if constexpr (std::is_same_v<Function, Power>)
-        x = std::pow(x, static_cast<double>(setting.exponent));
-      else
-        x = Function::value(setting, x);
-    }
-    return outputs;
-  };
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -33221,13 +32626,12 @@ inline constexpr Operator parametric_backward{.name = Function::backward_name,
                                               .host = &detail::parametric_backward_host<Function>};
 
 template <class Function>
-constexpr Operator Parametric<Function>::record{
-    .name = Function::name,
-    .keeps_inputs = 1,
-    .shape = &detail::parametric_shape<Function>,
-    .host = &detail::parametric_host<Function>,
-    .gradient = &detail::parametric_gradient<Function>,
-    .samples = SOMA_BUILT_IN_SAMPLES(detail::parametric_samples<Function>)};
+constexpr Operator Parametric<Function>::record{.name = Function::name,
+                                                .keeps_inputs = 1,
+                                                .shape = &detail::parametric_shape<Function>,
+                                                .host = &detail::parametric_host<Function>,
+                                                .gradient = &detail::parametric_gradient<Function>,
+                                                .built_in_samples = true};
 template <class Function>
 inline constexpr const Operator& parametric = Parametric<Function>::record;
 
@@ -33427,34 +32831,6 @@ inline void cast_host(const OperatorCall& call) {
 }
 inline void cast_gradient(const GradientCall& call);
 
-inline OperatorSamples cast_samples() {
-  OperatorSamples result;
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    ReferenceTensor y = inputs[0];
-    if (!is_floating(sample.attributes.as<CastSetting>().dtype))
-      for (double& value : y.values) value = std::nearbyint(value);
-    return std::vector<ReferenceTensor>{y};
-  };
-  const auto add = [&](std::string name, DType from, DType to, double error) {
-    const double low = from == DType::uint8 ? 0 : from == DType::fp32 ? -1 : -100;
-    result.samples.push_back({.name = std::move(name),
-                              .inputs = {{.shape = Shape{7, 9},
-                                          .dtype = from,
-                                          .low = low,
-                                          .high = from == DType::uint8 ? 255 : -low}},
-                              .attributes = CastSetting{to, {}, {}},
-                              .lengths = {},
-                              .error = error,
-                              .gradient_error = 0x1p-9});
-  };
-  add("to bf16", DType::fp32, DType::bf16, 0x1p-9);  // half a unit of 8 bits
-  add("int8 to bf16", DType::int8, DType::bf16, 0);
-  add("uint8 to fp32", DType::uint8, DType::fp32, 0);
-  add("int32 to fp16", DType::int32, DType::fp16, 0);
-  add("int64 to fp32", DType::int64, DType::fp32, 0);
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -33463,7 +32839,7 @@ inline constexpr Operator cast{.name = "cast",
                                .shape = &detail::cast_shape,
                                .host = &detail::cast_host,
                                .gradient = &detail::cast_gradient,
-                               .samples = SOMA_BUILT_IN_SAMPLES(detail::cast_samples)};
+                               .built_in_samples = true};
 
 }  // namespace ops
 
@@ -33727,58 +33103,6 @@ inline void convolution_backward_host(const OperatorCall& call) {
 
 inline void convolution_gradient(const GradientCall& call);
 
-inline std::vector<ReferenceTensor> convolution_reference(
-    const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-  const auto& setting = sample.attributes.as<ConvolutionSetting>();
-  const Shape &x = inputs[0].shape, &w = inputs[1].shape;
-  const std::size_t height = (x[2] + 2 * setting.pad_height - w[2]) / setting.stride_height + 1;
-  const std::size_t width = (x[3] + 2 * setting.pad_width - w[3]) / setting.stride_width + 1;
-  ReferenceTensor y{Shape{x[0], w[0], height, width}, {}};
-  for (std::size_t n = 0; n < x[0]; ++n)
-    for (std::size_t o = 0; o < w[0]; ++o)
-      for (std::size_t i = 0; i < height; ++i)
-        for (std::size_t j = 0; j < width; ++j) {
-          double sum = inputs.size() > 2 && inputs[2].defined ? inputs[2].values[o] : 0;
-          for (std::size_t c = 0; c < x[1]; ++c)
-            for (std::size_t a = 0; a < w[2]; ++a)
-              for (std::size_t b = 0; b < w[3]; ++b) {
-                const std::size_t row = i * setting.stride_height + a;
-                const std::size_t column = j * setting.stride_width + b;
-                if (row < setting.pad_height || row >= x[2] + setting.pad_height ||
-                    column < setting.pad_width || column >= x[3] + setting.pad_width)
-                  continue;
-                sum += inputs[0].values[((n * x[1] + c) * x[2] + row - setting.pad_height) * x[3] +
-                                        column - setting.pad_width] *
-                       inputs[1].values[((o * x[1] + c) * w[2] + a) * w[3] + b];
-              }
-          y.values.push_back(sum);
-        }
-  return {y};
-}
-
-inline OperatorSamples convolution_samples() {
-  OperatorSamples result;
-  result.reference = &convolution_reference;
-  const auto add = [&](const Shape& x, const Shape& weight, bool bias,
-                       const ConvolutionSetting& setting) {
-    const double error = static_cast<double>(weight.elements() + x.elements() + 8) * 0x1p-24;
-    result.samples.push_back({.name = to_string(x) + " " + to_string(weight),
-                              .inputs = {{.shape = x},
-                                         {.shape = weight},
-                                         {.shape = Shape{weight[0]}, .left_out = !bias}},
-                              .attributes = setting,
-                              .lengths = {},
-                              .error = error,
-                              .gradient_error = error});
-  };
-  add({1, 1, 3, 3}, {1, 1, 3, 3}, false, {});
-  add({3, 2, 5, 7}, {4, 2, 3, 3}, true, {.pad_height = 1, .pad_width = 1});
-  add({2, 3, 8, 6}, {5, 3, 2, 4}, true,
-      {.stride_height = 2, .stride_width = 3, .pad_height = 1, .pad_width = 2});
-  add({0, 1, 4, 4}, {2, 1, 3, 3}, true, {});
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -33799,7 +33123,7 @@ inline constexpr Operator convolution{.name = "convolution",
                                       .shape = &detail::convolution_shape,
                                       .host = &detail::image_host<detail::convolution_host>,
                                       .gradient = &detail::convolution_gradient,
-                                      .samples = SOMA_BUILT_IN_SAMPLES(detail::convolution_samples),
+                                      .built_in_samples = true,
                                       .operations = &detail::convolution_operations};
 
 }  // namespace ops
@@ -33965,66 +33289,15 @@ inline void average_pool_gradient(const GradientCall& call) {
   });
 }
 
-inline OperatorSamples average_pool_samples() {
-  OperatorSamples result;
-  const auto add = [&](const Shape& shape, const AveragePoolSetting& setting) {
-    result.samples.push_back({.name = to_string(shape),
-                              .inputs = {{.shape = shape}},
-                              .attributes = setting,
-                              .lengths = {},
-                              .error = static_cast<double>(shape[2] * shape[3] + 1) * 0x1p-24,
-                              .gradient_error = 16 * 0x1p-24});
-  };
-  add({2, 3, 4, 6}, {});
-  add({1, 2, 5, 5}, {3, 3, {1, 1, 1, 1}, true});
-  add({1, 2, 5, 6}, {3, 2, {2, 2, 1, 1}, false});
-  add({2, 2, 7, 5}, {.out_height = 3, .out_width = 5});
-  add({1, 1, 2, 3}, {.out_height = 4, .out_width = 1});
-  add({0, 1, 4, 4}, {});
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    const auto& setting = sample.attributes.as<AveragePoolSetting>();
-    const Shape& x = inputs[0].shape;
-    const PoolAxes axes = pool_axes(x, setting);
-    const bool adaptive = setting.out_height != 0;
-    ReferenceTensor y{Shape{x[0], x[1], axes.height.out, axes.width.out}, {}};
-    // A pixel belongs to an adaptive window if the window's two ends, as fractions, enclose a part
-    // of it.
-    const auto covers = [&](const PoolAxis& axis, std::size_t window, std::size_t pixel) {
-      if (adaptive)
-        return (pixel + 1) * axis.out > window * axis.size &&
-               pixel * axis.out < (window + 1) * axis.size;
-      return pixel + axis.pad >= window * axis.stride &&
-             pixel + axis.pad < window * axis.stride + axis.kernel;
-    };
-    for (std::size_t plane = 0; plane < x[0] * x[1]; ++plane)
-      for (std::size_t i = 0; i < axes.height.out; ++i)
-        for (std::size_t j = 0; j < axes.width.out; ++j) {
-          double sum = 0, count = 0;
-          for (std::size_t r = 0; r < x[2]; ++r)
-            for (std::size_t c = 0; c < x[3]; ++c) {
-              if (!covers(axes.height, i, r) || !covers(axes.width, j, c)) continue;
-              sum += inputs[0].values[(plane * x[2] + r) * x[3] + c];
-              ++count;
-            }
-          if (!adaptive && setting.count_padding)
-            count = static_cast<double>(setting.kernel_height * setting.kernel_width);
-          y.values.push_back(sum / count);
-        }
-    return std::vector<ReferenceTensor>{y};
-  };
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
 
-inline constexpr Operator average_pool{
-    .name = "average_pool",
-    .shape = &detail::average_pool_shape,
-    .host = &detail::average_pool_host,
-    .gradient = &detail::average_pool_gradient,
-    .samples = SOMA_BUILT_IN_SAMPLES(detail::average_pool_samples)};
+inline constexpr Operator average_pool{.name = "average_pool",
+                                       .shape = &detail::average_pool_shape,
+                                       .host = &detail::average_pool_host,
+                                       .gradient = &detail::average_pool_gradient,
+                                       .built_in_samples = true};
 
 }  // namespace ops
 }  // namespace SOMA_NAMESPACE
@@ -34115,60 +33388,19 @@ inline void convolution_transpose_gradient(const GradientCall& call) {
                                          {dy, weight, x}, call.sequences)[1];
 }
 
-inline OperatorSamples convolution_transpose_samples() {
-  OperatorSamples result;
-  const auto add = [&](const Shape& x, const Shape& weight, const TransposedSetting& setting) {
-    const double error =
-        static_cast<double>(weight.elements() * 4 + x.elements() * 4 + 8) * 0x1p-24;
-    result.samples.push_back({.name = to_string(x) + " " + to_string(weight),
-                              .inputs = {{.shape = x}, {.shape = weight}},
-                              .attributes = setting,
-                              .lengths = {},
-                              .error = error,
-                              .gradient_error = error});
-  };
-  add({1, 1, 3, 3}, {1, 1, 3, 3}, {});
-  add({2, 3, 4, 3}, {3, 2, 3, 2}, {{.stride_height = 2, .stride_width = 3, .pad_height = 1}, 1, 0});
-  add({0, 2, 3, 3}, {2, 3, 2, 2}, {});
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    const auto& setting = sample.attributes.as<TransposedSetting>();
-    const Shape &x = inputs[0].shape, &w = inputs[1].shape;
-    ReferenceTensor y{transposed_shape(x, w, setting), {}};
-    const Shape& shape = y.shape;
-    y.values.assign(shape.elements(), 0.0);
-    for (std::size_t n = 0; n < x[0]; ++n)
-      for (std::size_t c = 0; c < x[1]; ++c)
-        for (std::size_t i = 0; i < x[2] * x[3]; ++i)
-          for (std::size_t o = 0; o < w[1]; ++o)
-            for (std::size_t k = 0; k < w[2] * w[3]; ++k) {
-              const std::size_t row = i / x[3] * setting.steps.stride_height + k / w[3];
-              const std::size_t column = i % x[3] * setting.steps.stride_width + k % w[3];
-              const std::size_t up = setting.steps.pad_height, left = setting.steps.pad_width;
-              if (row < up || row >= up + shape[2] || column < left || column >= left + shape[3])
-                continue;
-              y.values[((n * shape[1] + o) * shape[2] + row - up) * shape[3] + column - left] +=
-                  inputs[0].values[(n * x[1] + c) * x[2] * x[3] + i] *
-                  inputs[1].values[(c * w[1] + o) * w[2] * w[3] + k];
-            }
-    return std::vector<ReferenceTensor>{y};
-  };
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
 
-inline constexpr Operator convolution_transpose{
-    .name = "convolution_transpose",
-    .min_inputs = 2,
-    .max_inputs = 2,
-    .keeps_inputs = 3,
-    .composite = true,
-    .shape = &detail::convolution_transpose_shape,
-    .host = &detail::convolution_transpose_host,
-    .gradient = &detail::convolution_transpose_gradient,
-    .samples = SOMA_BUILT_IN_SAMPLES(detail::convolution_transpose_samples)};
+inline constexpr Operator convolution_transpose{.name = "convolution_transpose",
+                                                .min_inputs = 2,
+                                                .max_inputs = 2,
+                                                .keeps_inputs = 3,
+                                                .composite = true,
+                                                .shape = &detail::convolution_transpose_shape,
+                                                .host = &detail::convolution_transpose_host,
+                                                .gradient = &detail::convolution_transpose_gradient,
+                                                .built_in_samples = true};
 
 }  // namespace ops
 }  // namespace SOMA_NAMESPACE
@@ -34237,49 +33469,6 @@ inline void max_pool_backward_host(const OperatorCall& call) {
 
 inline void max_pool_gradient(const GradientCall& call);
 
-inline OperatorSamples max_pool_samples() {
-  OperatorSamples result;
-  const auto add = [&](const Shape& shape, const MaxPoolSetting& setting) {
-    // Values so far apart that no step of a difference quotient changes the largest.
-    std::vector<double> values;
-    for (std::size_t i = 0; i < shape.elements(); ++i)
-      values.push_back(static_cast<double>(i * 37 % 101) * 0.0625 - 3);
-    result.samples.push_back({.name = to_string(shape),
-                              .inputs = {{.shape = shape, .values = values}},
-                              .attributes = setting,
-                              .lengths = {},
-                              .error = 0,
-                              .gradient_error = 8 * 0x1p-24});
-  };
-  add({2, 3, 4, 6}, {});
-  add({1, 2, 5, 5}, {3, 3, {1, 1, 1, 1}});
-  add({1, 1, 7, 4}, {3, 2, {2, 2, 0, 0}});
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    const auto& setting = sample.attributes.as<MaxPoolSetting>();
-    const Shape& x = inputs[0].shape;
-    const Window w = pool_window(x, setting);
-    ReferenceTensor y{Shape{x[0], x[1], w.out_height, w.out_width}, {}};
-    for (std::size_t plane = 0; plane < x[0] * x[1]; ++plane)
-      for (std::size_t i = 0; i < w.out_height; ++i)
-        for (std::size_t j = 0; j < w.out_width; ++j) {
-          double largest = -std::numeric_limits<double>::infinity();
-          for (std::size_t a = 0; a < w.kernel_height; ++a)
-            for (std::size_t b = 0; b < w.kernel_width; ++b) {
-              const std::size_t row = i * w.stride_height + a, column = j * w.stride_width + b;
-              if (row < w.pad_height || row >= x[2] + w.pad_height || column < w.pad_width ||
-                  column >= x[3] + w.pad_width)
-                continue;
-              largest =
-                  (std::max)(largest, inputs[0].values[(plane * x[2] + row - w.pad_height) * x[3] +
-                                                       column - w.pad_width]);
-            }
-          y.values.push_back(largest);
-        }
-    return std::vector<ReferenceTensor>{y};
-  };
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -34297,7 +33486,7 @@ inline constexpr Operator max_pool{.name = "max_pool",
                                    .shape = &detail::max_pool_shape,
                                    .host = &detail::image_host<detail::max_pool_host>,
                                    .gradient = &detail::max_pool_gradient,
-                                   .samples = SOMA_BUILT_IN_SAMPLES(detail::max_pool_samples)};
+                                   .built_in_samples = true};
 
 }  // namespace ops
 
@@ -34334,12 +33523,6 @@ inline float ordered_sum(Context& context, const Tensor& values, const Sequences
 inline float loss_denominator(LossReduction reduction, double given, std::size_t counted) {
   if (reduction != LossReduction::mean) return 1;
   return static_cast<float>(given != 0 ? given : static_cast<double>(counted));
-}
-
-inline double reduced_loss(const ReferenceTensor& losses, LossReduction reduction, double count) {
-  double total = 0;
-  for (const double loss : losses.values) total += loss;
-  return reduction == LossReduction::mean ? total / count : total;
 }
 
 }  // namespace detail
@@ -34467,49 +33650,6 @@ inline void cosine_gradient(const GradientCall& call) {
   with_plain_tensors(call, cosine_gradient_plain);
 }
 
-inline OperatorSamples cosine_samples() {
-  OperatorSamples result;
-  const auto add = [&](const Shape& shape, const CosineLossSetting& setting,
-                       std::vector<std::size_t> lengths) {
-    std::vector<double> marks;
-    for (std::size_t i = 0; i < shape[0]; ++i)
-      marks.push_back(i % 3 == 0 ? 1 : i % 3 == 1 ? -1 : 0);
-    result.samples.push_back(
-        {.name = to_string(shape),
-         .inputs = {{.shape = shape},
-                    {.shape = shape},
-                    {.shape = Shape{shape[0]}, .values = marks, .differentiable = false}},
-         .attributes = setting,
-         .lengths = std::move(lengths),
-         .error = static_cast<double>(shape[0] + 4) * 0x1p-24,
-         .gradient_error = 8 * 0x1p-24});
-  };
-  add({7, 5}, {}, {});
-  add({8, 33}, {-0.5f, LossReduction::sum, 0}, {3, 0, 5});
-  add({4, 3}, {0.25f, LossReduction::none, 0}, {});
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    const auto& setting = sample.attributes.as<CosineLossSetting>();
-    const std::size_t columns = inputs[0].shape[1];
-    ReferenceTensor losses{Shape{inputs[0].shape[0]}, {}};
-    for (std::size_t row = 0; row < losses.shape[0]; ++row) {
-      double product = 0, a = 1e-12, b = 1e-12;
-      for (std::size_t i = row * columns; i < (row + 1) * columns; ++i) {
-        product += inputs[0].values[i] * inputs[1].values[i];
-        a += inputs[0].values[i] * inputs[0].values[i];
-        b += inputs[1].values[i] * inputs[1].values[i];
-      }
-      const double cosine = product / std::sqrt(a * b), mark = inputs[2].values[row];
-      const double above = cosine - static_cast<double>(setting.margin);
-      losses.values.push_back(mark == 1 ? 1 - cosine : mark == -1 && above > 0 ? above : 0);
-    }
-    if (setting.reduction == LossReduction::none) return std::vector<ReferenceTensor>{losses};
-    return std::vector<ReferenceTensor>{
-        {Shape{},
-         {reduced_loss(losses, setting.reduction, static_cast<double>(losses.values.size()))}}};
-  };
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -34521,7 +33661,7 @@ inline constexpr Operator cosine_loss{.name = "cosine_loss",
                                       .shape = &detail::cosine_shape,
                                       .host = &detail::cosine_host,
                                       .gradient = &detail::cosine_gradient,
-                                      .samples = SOMA_BUILT_IN_SAMPLES(detail::cosine_samples)};
+                                      .built_in_samples = true};
 
 }  // namespace ops
 }  // namespace SOMA_NAMESPACE
@@ -34551,10 +33691,10 @@ inline void cross_entropy_shape(const ShapeCall& call) {
   call.outputs[1] = {Shape{logits.shape().rows(), 2}, DType::fp32};
 }
 
-inline CrossEntropyArgs cross_entropy_args(const CrossEntropySetting& setting, const Tensor& logits,
-                                           const Tensor& labels) {
-  return {.rows = logits.shape().rows(),
-          .columns = logits.shape().columns(),
+inline CrossEntropyArgs cross_entropy_args(const CrossEntropySetting& setting,
+                                           const TensorRows& logits, const Tensor& labels) {
+  return {.rows = logits.rows(),
+          .columns = logits.columns(),
           .logits = operand(logits),
           .labels = labels.raw(),
           .label_dtype = labels.dtype(),
@@ -34589,7 +33729,7 @@ inline std::size_t counted_labels(const CrossEntropySetting& setting, const Tens
 inline void cross_entropy_host(const OperatorCall& call) {
   const auto& setting = call.attributes.as<CrossEntropySetting>();
   Context& context = call.context;
-  const Tensor logits = regular(context, call.inputs[0]);
+  const TensorRows logits = rows_of(context, call.inputs[0]);
   const Tensor labels = contiguous(context, call.inputs[1]);
   const std::size_t counted = counted_labels(setting, labels, logits.shape().columns());
   const bool each = setting.reduction == LossReduction::none;
@@ -34614,7 +33754,7 @@ inline void cross_entropy_backward_shape(const ShapeCall& call) {
 inline void cross_entropy_backward_host(const OperatorCall& call) {
   const auto& setting = call.attributes.as<CrossEntropySetting>();
   Context& context = call.context;
-  const Tensor logits = regular(context, call.inputs[0]);
+  const TensorRows logits = rows_of(context, call.inputs[0]);
   const Tensor labels = contiguous(context, call.inputs[1]);
   const Tensor dloss = contiguous(context, call.inputs[3]);
   CrossEntropyArgs args = cross_entropy_args(setting, logits, labels);
@@ -34633,51 +33773,6 @@ inline void cross_entropy_backward_host(const OperatorCall& call) {
 
 inline void cross_entropy_gradient(const GradientCall& call);
 
-inline OperatorSamples cross_entropy_samples() {
-  OperatorSamples result;
-  const auto add = [&](const Shape& logits, const CrossEntropySetting& setting,
-                       std::vector<double> labels, std::vector<std::size_t> lengths) {
-    const double error = static_cast<double>(logits.elements() + 32) * 0x1p-24;
-    result.samples.push_back(
-        {.name = to_string(logits),
-         .inputs = {{.shape = logits, .low = -3, .high = 3},
-                    {.shape = Shape{labels.size()}, .dtype = DType::int64, .values = labels}},
-         .attributes = setting,
-         .lengths = std::move(lengths),
-         .error = error,
-         .gradient_error = error});
-  };
-  add({5, 3}, {}, {0, 2, 1, 1, 0}, {});
-  add({5, 3}, {.reduction = LossReduction::sum}, {0, -100, 1, 1, 0}, {2, 3});
-  add({4, 37}, {.label_smoothing = 0.1f, .ignore_index = 7}, {0, 36, 7, 12}, {});
-  add({3, 2}, {.reduction = LossReduction::none, .label_smoothing = 0.2f}, {1, 0, 1}, {});
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    const auto& setting = sample.attributes.as<CrossEntropySetting>();
-    const std::size_t columns = inputs[0].shape.columns();
-    const double smoothing = static_cast<double>(setting.label_smoothing);
-    ReferenceTensor losses{Shape{inputs[0].shape.rows()}, {}};
-    double counted = 0;
-    for (std::size_t row = 0; row < losses.shape[0]; ++row) {
-      const double* x = &inputs[0].values[row * columns];
-      const auto label = static_cast<std::int64_t>(inputs[1].values[row]);
-      double sum = 0, mean = 0;
-      for (std::size_t c = 0; c < columns; ++c) {
-        sum += std::exp(x[c]);
-        mean += x[c] / static_cast<double>(columns);
-      }
-      const bool counts = label != setting.ignore_index;
-      counted += counts ? 1 : 0;
-      losses.values.push_back(counts ? (1 - smoothing) * (std::log(sum) - x[label]) +
-                                           smoothing * (std::log(sum) - mean)
-                                     : 0);
-    }
-    if (setting.reduction == LossReduction::none) return std::vector<ReferenceTensor>{losses};
-    return std::vector<ReferenceTensor>{
-        {Shape{}, {reduced_loss(losses, setting.reduction, counted)}}};
-  };
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -34688,17 +33783,16 @@ inline constexpr Operator cross_entropy_backward{.name = "cross_entropy backward
                                                  .shape = &detail::cross_entropy_backward_shape,
                                                  .host = &detail::cross_entropy_backward_host};
 
-inline constexpr Operator cross_entropy{
-    .name = "cross_entropy",
-    .min_inputs = 2,
-    .max_inputs = 2,
-    .outputs = 2,
-    .keeps_inputs = 3,
-    .keeps_outputs = 2,
-    .shape = &detail::cross_entropy_shape,
-    .host = &detail::cross_entropy_host,
-    .gradient = &detail::cross_entropy_gradient,
-    .samples = SOMA_BUILT_IN_SAMPLES(detail::cross_entropy_samples)};
+inline constexpr Operator cross_entropy{.name = "cross_entropy",
+                                        .min_inputs = 2,
+                                        .max_inputs = 2,
+                                        .outputs = 2,
+                                        .keeps_inputs = 3,
+                                        .keeps_outputs = 2,
+                                        .shape = &detail::cross_entropy_shape,
+                                        .host = &detail::cross_entropy_host,
+                                        .gradient = &detail::cross_entropy_gradient,
+                                        .built_in_samples = true};
 
 }  // namespace ops
 
@@ -34713,158 +33807,6 @@ inline void detail::cross_entropy_gradient(const GradientCall& call) {
 // ---- soma/ops/loss/element_loss.hpp
 // Element-wise losses: squared and absolute errors, Huber's and hinge, divergence of probabilities,
 // binary cross entropy of logits with probabilities. Formulas: kernels/loss/args.hpp.
-
-// ---- soma/kernels/reference/loss.hpp
-// Losses as plain scalar code, to compare kernels with.
-
-// ---- soma/kernels/reference/norm.hpp
-// Layer norm, RMS norm and softmax of one row as plain scalar code, to compare kernels with.
-
-namespace SOMA_NAMESPACE::reference {
-
-template <class T>
-struct Moments {
-  T mean = 0, rstd = 0;
-};
-
-template <class T>
-Moments<T> moments(std::span<const T> x, bool rms, T epsilon) {
-  const T count = static_cast<T>(x.size());
-  Moments<T> result;
-  if (!rms) {
-    for (const T value : x) result.mean += value;
-    result.mean /= count;
-  }
-  T squares = 0;
-  for (const T value : x) squares += (value - result.mean) * (value - result.mean);
-  result.rstd = 1 / std::sqrt(squares / count + epsilon);
-  return result;
-}
-
-// gamma and beta may be empty: ones and zeros.
-template <class T>
-void norm(std::span<const T> x, const Moments<T>& m, std::span<const T> gamma,
-          std::span<const T> beta, std::span<T> y) {
-  for (std::size_t i = 0; i < x.size(); ++i)
-    y[i] = (x[i] - m.mean) * m.rstd * (gamma.empty() ? T(1) : gamma[i]) +
-           (beta.empty() ? T(0) : beta[i]);
-}
-
-template <class T>
-void norm_backward(std::span<const T> x, const Moments<T>& m, bool rms, std::span<const T> gamma,
-                   std::span<const T> dy, std::span<T> dx) {
-  const T count = static_cast<T>(x.size());
-  T mean_g = 0, mean_g_xhat = 0;
-  const auto g = [&](std::size_t i) { return dy[i] * (gamma.empty() ? T(1) : gamma[i]); };
-  const auto xhat = [&](std::size_t i) { return (x[i] - m.mean) * m.rstd; };
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    mean_g += rms ? T(0) : g(i) / count;
-    mean_g_xhat += g(i) * xhat(i) / count;
-  }
-  for (std::size_t i = 0; i < x.size(); ++i)
-    dx[i] = m.rstd * (g(i) - mean_g - xhat(i) * mean_g_xhat);
-}
-
-template <class T>
-T log_sum_exp(std::span<const T> x) {
-  const T largest = *std::max_element(x.begin(), x.end());
-  T sum = 0;
-  for (const T value : x) sum += std::exp(value - largest);
-  return largest + std::log(sum);
-}
-
-template <class T>
-void softmax(std::span<const T> x, bool logarithm, std::span<T> y) {
-  const T rest = log_sum_exp(x);
-  for (std::size_t i = 0; i < x.size(); ++i) y[i] = logarithm ? x[i] - rest : std::exp(x[i] - rest);
-}
-
-template <class T>
-void softmax_backward(std::span<const T> y, std::span<const T> dy, bool logarithm,
-                      std::span<T> dx) {
-  T sum = 0;
-  for (std::size_t i = 0; i < y.size(); ++i) sum += logarithm ? dy[i] : y[i] * dy[i];
-  for (std::size_t i = 0; i < y.size(); ++i)
-    dx[i] = logarithm ? dy[i] - std::exp(y[i]) * sum : y[i] * (dy[i] - sum);
-}
-
-}  // namespace SOMA_NAMESPACE::reference
-
-namespace SOMA_NAMESPACE::reference {
-
-template <class T>
-T cross_entropy(std::span<const T> x, std::size_t label, T smoothing) {
-  const T rest = log_sum_exp(x);
-  T mean = 0;
-  for (const T value : x) mean += value / static_cast<T>(x.size());
-  const T from_label = rest - x[label];
-  return smoothing == 0 ? from_label : (1 - smoothing) * from_label + smoothing * (rest - mean);
-}
-
-template <class T>
-void cross_entropy_backward(std::span<const T> x, std::size_t label, T smoothing, T factor,
-                            std::span<T> dx) {
-  const T rest = log_sum_exp(x);
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    const T target = (i == label ? 1 - smoothing : T(0)) + smoothing / static_cast<T>(x.size());
-    dx[i] = factor * (std::exp(x[i] - rest) - target);
-  }
-}
-
-template <class T>
-T element_loss(ElementLoss loss, T x, T target, T parameter = 1) {
-  const T size = std::fabs(x - target);
-  const T huber = size > parameter ? parameter * (size - parameter / 2) : size * size / 2;
-  switch (loss) {
-    case ElementLoss::squared_error:
-      return (x - target) * (x - target);
-    case ElementLoss::absolute_error:
-      return size;
-    case ElementLoss::huber:
-      return huber;
-    case ElementLoss::smooth_absolute:
-      return huber / parameter;
-    case ElementLoss::hinge:
-      return parameter - target * x < 0 ? T(0) : parameter - target * x;
-    case ElementLoss::divergence:
-      return target == 0 ? T(0) : target * (std::log(target) - x);
-    case ElementLoss::binary_cross_entropy_logits:
-      break;
-  }
-  if (std::isinf(x)) {  // its limit
-    const T other = x > 0 ? 1 - target : target;
-    return other == 0 ? T(0) : std::fabs(x) * other;
-  }
-  return (x > 0 ? x : 0) - x * target + std::log1p(std::exp(-std::fabs(x)));
-}
-
-template <class T>
-T element_loss_derivative(ElementLoss loss, T x, T target, T parameter = 1) {
-  const T difference = x - target;
-  const T within = difference > parameter    ? parameter
-                   : difference < -parameter ? -parameter
-                                             : difference;
-  switch (loss) {
-    case ElementLoss::squared_error:
-      return 2 * difference;
-    case ElementLoss::absolute_error:
-      return difference > 0 ? T(1) : difference < 0 ? T(-1) : difference;
-    case ElementLoss::huber:
-      return within;
-    case ElementLoss::smooth_absolute:
-      return within / parameter;
-    case ElementLoss::hinge:
-      return parameter - target * x <= 0 ? T(0) : -target;
-    case ElementLoss::divergence:
-      return -target;
-    case ElementLoss::binary_cross_entropy_logits:
-      break;
-  }
-  const T tail = 1 / (1 + std::exp(std::fabs(x)));
-  return x > 0 ? (1 - target) - tail : tail - target;
-}
-
-}  // namespace SOMA_NAMESPACE::reference
 
 namespace SOMA_NAMESPACE {
 
@@ -34887,7 +33829,7 @@ inline void element_loss_shape(const ShapeCall& call) {
 inline void element_loss_host(const OperatorCall& call) {
   const auto& setting = call.attributes.as<ElementLossSetting>();
   Context& context = call.context;
-  const Tensor x = regular(context, call.inputs[0]), t = regular(context, call.inputs[1]);
+  const TensorRows x = rows_of(context, call.inputs[0]), t = rows_of(context, call.inputs[1]);
   const bool each = setting.reduction == LossReduction::none;
   const Tensor losses = each ? call.outputs[0] : Tensor::empty(context, x.shape());
   float* out = losses.mutable_data<float>();
@@ -34914,7 +33856,7 @@ inline void element_loss_backward_shape(const ShapeCall& call) {
 inline void element_loss_backward_host(const OperatorCall& call) {
   const auto& setting = call.attributes.as<ElementLossSetting>();
   Context& context = call.context;
-  const Tensor x = regular(context, call.inputs[0]), t = regular(context, call.inputs[1]);
+  const TensorRows x = rows_of(context, call.inputs[0]), t = rows_of(context, call.inputs[1]);
   const Tensor dloss = contiguous(context, call.inputs[2]);
   const bool each = setting.reduction == LossReduction::none;
   const float factor =
@@ -34939,48 +33881,6 @@ inline void element_loss_backward_host(const OperatorCall& call) {
 
 inline void element_loss_gradient(const GradientCall& call);
 
-inline OperatorSamples element_loss_samples() {
-  OperatorSamples result;
-  struct Named {
-    ElementLoss loss;
-    std::string_view name;
-    float parameter = 1;
-  };
-  for (const Named& each : {Named{ElementLoss::squared_error, "squared error"},
-                            {ElementLoss::binary_cross_entropy_logits, "binary cross entropy"},
-                            {ElementLoss::absolute_error, "absolute error"},
-                            {ElementLoss::huber, "huber", 1.5f},
-                            {ElementLoss::smooth_absolute, "smooth absolute error", 0.5f},
-                            {ElementLoss::hinge, "hinge", 0.75f},
-                            {ElementLoss::divergence, "divergence"}})
-    for (const LossReduction reduction :
-         {LossReduction::mean, LossReduction::sum, LossReduction::none}) {
-      const double error = 64 * 0x1p-24;
-      result.samples.push_back(
-          {.name = std::string(each.name),
-           .inputs = {{.shape = Shape{5, 7}, .low = -3, .high = 3},
-                      {.shape = Shape{5, 7}, .low = 0, .high = 1, .differentiable = false}},
-           .attributes = ElementLossSetting{each.loss, reduction, 0, each.parameter},
-           .lengths = {},
-           .error = error,
-           .gradient_error = error});
-    }
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    const auto& setting = sample.attributes.as<ElementLossSetting>();
-    ReferenceTensor losses{inputs[0].shape, {}};
-    for (std::size_t i = 0; i < inputs[0].values.size(); ++i) {
-      const double x = inputs[0].values[i], t = inputs[1].values[i];
-      losses.values.push_back(
-          reference::element_loss(setting.loss, x, t, static_cast<double>(setting.parameter)));
-    }
-    if (setting.reduction == LossReduction::none) return std::vector<ReferenceTensor>{losses};
-    return std::vector<ReferenceTensor>{
-        {Shape{},
-         {reduced_loss(losses, setting.reduction, static_cast<double>(losses.values.size()))}}};
-  };
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -34991,15 +33891,14 @@ inline constexpr Operator element_loss_backward{.name = "element_loss backward",
                                                 .shape = &detail::element_loss_backward_shape,
                                                 .host = &detail::element_loss_backward_host};
 
-inline constexpr Operator element_loss{
-    .name = "element_loss",
-    .min_inputs = 2,
-    .max_inputs = 2,
-    .keeps_inputs = 3,
-    .shape = &detail::element_loss_shape,
-    .host = &detail::element_loss_host,
-    .gradient = &detail::element_loss_gradient,
-    .samples = SOMA_BUILT_IN_SAMPLES(detail::element_loss_samples)};
+inline constexpr Operator element_loss{.name = "element_loss",
+                                       .min_inputs = 2,
+                                       .max_inputs = 2,
+                                       .keeps_inputs = 3,
+                                       .shape = &detail::element_loss_shape,
+                                       .host = &detail::element_loss_host,
+                                       .gradient = &detail::element_loss_gradient,
+                                       .built_in_samples = true};
 
 }  // namespace ops
 
@@ -35086,43 +33985,6 @@ inline void nll_gradient(const GradientCall& call) {
   call.input_gradients[0].values = dtype == DType::fp32 ? dx : in_type(call.context, dx, dtype);
 }
 
-inline OperatorSamples nll_samples() {
-  OperatorSamples result;
-  const auto add = [&](const Shape& x, const CrossEntropySetting& setting,
-                       std::vector<double> labels, std::vector<std::size_t> lengths) {
-    const double error = static_cast<double>(x.elements() + 2) * 0x1p-24;
-    result.samples.push_back(
-        {.name = to_string(x),
-         .inputs = {{.shape = x, .low = -3, .high = 0},
-                    {.shape = Shape{labels.size()}, .dtype = DType::int64, .values = labels}},
-         .attributes = setting,
-         .lengths = std::move(lengths),
-         .error = error,
-         .gradient_error = error});
-  };
-  add({5, 3}, {}, {0, 2, 1, 1, 0}, {});
-  add({5, 3}, {.reduction = LossReduction::sum}, {0, -100, 1, 1, 0}, {2, 3});
-  add({4, 37}, {.ignore_index = 7}, {0, 36, 7, 12}, {});
-  add({3, 2}, {.reduction = LossReduction::none}, {1, 0, 1}, {});
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    const auto& setting = sample.attributes.as<CrossEntropySetting>();
-    const std::size_t columns = inputs[0].shape.columns();
-    ReferenceTensor losses{Shape{inputs[0].shape.rows()}, {}};
-    double counted = 0;
-    for (std::size_t row = 0; row < losses.shape[0]; ++row) {
-      const auto label = static_cast<std::int64_t>(inputs[1].values[row]);
-      const bool counts = label != setting.ignore_index;
-      counted += counts ? 1 : 0;
-      losses.values.push_back(
-          counts ? -inputs[0].values[row * columns + static_cast<std::size_t>(label)] : 0);
-    }
-    if (setting.reduction == LossReduction::none) return std::vector<ReferenceTensor>{losses};
-    return std::vector<ReferenceTensor>{
-        {Shape{}, {reduced_loss(losses, setting.reduction, counted)}}};
-  };
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -35134,7 +33996,7 @@ inline constexpr Operator nll_loss{.name = "nll_loss",
                                    .shape = &detail::nll_shape,
                                    .host = &detail::nll_host,
                                    .gradient = &detail::nll_gradient,
-                                   .samples = SOMA_BUILT_IN_SAMPLES(detail::nll_samples)};
+                                   .built_in_samples = true};
 
 }  // namespace ops
 }  // namespace SOMA_NAMESPACE
@@ -35240,24 +34102,42 @@ inline std::span<const std::int64_t> touched_rows(const Tensor& weight, const Te
   return touched;
 }
 
+// The gradient's values as rows without gaps, whatever view they are. All steps get them here, and
+// none reads the gradient itself.
+inline TensorRows step_gradient(const OperatorCall& call) {
+  return rows_of(call.context, contiguous(call.context, call.inputs[1]));
+}
+// The same in the shape of the parameter; a sparse gradient is zero elsewhere. Error
+// operator.value.
+inline TensorRows dense_step_gradient(const OperatorCall& call) {
+  const Tensor& weight = call.inputs[0];
+  const Tensor rows = input_or_none(call.inputs, 2);
+  const TensorRows values = step_gradient(call);
+  if (!rows.defined()) return values;
+  touched_rows(weight, rows);
+  const Tensor dense = Tensor::zeros(call.context, weight.shape());
+  add_rows(call.context, dense, {values.tensor(), rows});
+  return rows_of(call.context, dense);
+}
+
 // Calls step(run) for runs that cover the parameter once. Inputs: weight, gradient values, gradient
 // rows (not defined: dense), states.
 template <class Setting, class Step>
 void for_step_runs(const OperatorCall& call, const Setting& setting, const Step& step) {
   Context& context = call.context;
   const Tensor& weight = call.inputs[0];
-  const Tensor values = contiguous(context, call.inputs[1]);
+  const TensorRows values = step_gradient(call);
   const Tensor rows = input_or_none(call.inputs, 2);
   const std::size_t width = size_of(values.dtype());
   const std::size_t elements = weight.elements();
   const std::size_t columns =
       weight.rank() == 0 ? 1 : weight.elements() / (std::max)(weight.size(0), std::size_t{1});
   const DrawIndices indices(setting, columns);
-  const GradientRun gradient{.data = values.raw(),
+  const GradientRun gradient{.data = values.data(),
                              .dtype = values.dtype(),
                              .factor = setting.gradient_factor,
                              .sparse = rows.defined()};
-  const auto elements_from = [&](std::size_t element) { return values.raw() + element * width; };
+  const auto elements_from = [&](std::size_t element) { return values.data() + element * width; };
   if (!rows.defined() && !indices.rows_apart()) {
     if (indices.any()) static_cast<void>(indices.at(setting.first_row + elements));
     for_ranges(context, elements, 16, [&](std::size_t begin, std::size_t end) {
@@ -35400,12 +34280,7 @@ inline void lamb_host(const OperatorCall& call) {
   Context& context = call.context;
   const Tensor &weight = call.inputs[0], &m = call.inputs[3], &v = call.inputs[4];
   std::byte *weights = weight.mutable_raw(), *firsts = m.mutable_raw(), *seconds = v.mutable_raw();
-  touched_rows(weight, call.inputs[2]);
-  Tensor gradient = call.inputs[1];
-  if (call.inputs[2].defined()) {
-    gradient = Tensor::zeros(context, weight.shape());
-    add_rows(context, gradient, {call.inputs[1], call.inputs[2]});
-  }
+  const TensorRows gradient = dense_step_gradient(call);
   const Tensor update = Tensor::empty(context, weight.shape());
   float* updates = update.mutable_data<float>();
   const std::size_t elements = weight.elements();
@@ -35419,7 +34294,7 @@ inline void lamb_host(const OperatorCall& call) {
     const StepRun run{
         .begin = index * block,
         .rows = {1, (std::min)(block, elements - index * block), 0},
-        .gradient = {.data = gradient.raw() + index * block * size_of(gradient.dtype()),
+        .gradient = {.data = gradient.data() + index * block * size_of(gradient.dtype()),
                      .dtype = gradient.dtype(),
                      .factor = setting.gradient_factor},
         .draw_index = indices.any() ? indices.at(by_row ? index : index * block) : 0};
@@ -35601,13 +34476,11 @@ class AdafactorStep {
   // A copy of the gradient: it becomes the update.
   static Tensor dense_gradient(const OperatorCall& call) {
     const auto& setting = call.attributes.as<AdafactorSetting>();
-    const Tensor rows = input_or_none(call.inputs, 2);
-    touched_rows(call.inputs[0], rows);
-    const Tensor gradient = Tensor::zeros(call.context, call.inputs[0].shape());
-    if (rows.defined())
-      add_rows(call.context, gradient, {call.inputs[1], rows});
-    else
-      copy(plain(call.context, call.inputs[1]), gradient);
+    Tensor gradient = dense_step_gradient(call).tensor();
+    if (gradient.dtype() != DType::fp32)
+      gradient = in_type(call.context, gradient, DType::fp32);
+    else if (!gradient.storage().unique())
+      gradient = clone(call.context, gradient);
     if (setting.gradient_factor != 1)
       for (float& g : gradient.mutable_span<float>()) g *= setting.gradient_factor;
     return gradient;
@@ -36327,9 +35200,10 @@ inline void matmul_host(const OperatorCall& call) {
   const auto& setting = call.attributes.as<MatmulSetting>();
   const MatmulSizes sizes = matmul_sizes(call.inputs, setting);
   const bool stacks = call.inputs[1].rank() > 2;
-  const Tensor a =
-      stacks ? contiguous(call.context, call.inputs[0]) : regular(call.context, call.inputs[0]);
-  const Tensor b = stacks ? contiguous(call.context, call.inputs[1]) : call.inputs[1];
+  const auto rows = [&](const Tensor& tensor) {
+    return rows_of(call.context, stacks ? contiguous(call.context, tensor) : tensor);
+  };
+  const TensorRows a = rows(call.inputs[0]), b = rows(call.inputs[1]);
   const RowSegments segments(call.sequences, sizes.k);
   GemmArgs args{.m = sizes.m, .n = sizes.n, .k = sizes.k};
   args.a = operand(a);
@@ -36353,8 +35227,8 @@ inline void matmul_host(const OperatorCall& call) {
   }
   args.accumulation = setting.accumulation;
   args.factor = setting.factor;
-  const bool integers =
-      has_8bit_integers(a) && has_8bit_integers(b) && setting.accumulation.plain();
+  const bool integers = has_8bit_integers(a.tensor()) && has_8bit_integers(b.tensor()) &&
+                        setting.accumulation.plain();
   for (std::size_t i = 0; i < sizes.batch; ++i) {
     if (integers)
       multiply_integers(call.context, args);
@@ -36368,76 +35242,6 @@ inline void matmul_host(const OperatorCall& call) {
 
 inline void matmul_gradient(const GradientCall& call);
 
-inline std::vector<ReferenceTensor> matmul_reference(const Sample& sample,
-                                                     const std::vector<ReferenceTensor>& inputs) {
-  const auto& setting = sample.attributes.as<MatmulSetting>();
-  const ReferenceTensor &a = inputs[0], &b = inputs[1];
-  const std::size_t rank = b.shape.rank();
-  std::size_t batch = 1;
-  for (std::size_t i = 0; i + 2 < rank; ++i) batch *= b.shape[i];
-  const std::size_t rows = a.shape.rows() / batch, columns = a.shape.columns();
-  const std::size_t m = setting.transpose_a ? columns : rows;
-  const std::size_t k = setting.transpose_a ? rows : columns;
-  const std::size_t n =
-      k == 0 ? b.shape[rank - (setting.transpose_b ? 2 : 1)] : b.shape.elements() / batch / k;
-  ReferenceTensor y;
-  for (std::size_t s = 0; s < batch; ++s)
-    for (std::size_t i = 0; i < m; ++i)
-      for (std::size_t j = 0; j < n; ++j) {
-        double sum = 0;
-        for (std::size_t p = 0; p < k; ++p) {
-          const std::size_t x = setting.transpose_a ? p * m + i : i * k + p;
-          const std::size_t z = setting.transpose_b ? j * k + p : p * n + j;
-          sum += (a.values[s * m * k + x] - setting.a.zero_point) *
-                 static_cast<double>(setting.a.scale) *
-                 ((b.values[s * k * n + z] - setting.b.zero_point) *
-                  static_cast<double>(setting.b.scale));
-        }
-        y.values.push_back(sum);
-      }
-  if (rank > 2)
-    y.shape = a.shape.with(rank - 2, m).with(rank - 1, n);
-  else
-    y.shape = setting.transpose_a ? Shape{m, n} : a.shape.with(a.shape.rank() - 1, n);
-  return {y};
-}
-
-inline OperatorSamples matmul_samples() {
-  OperatorSamples result;
-  result.reference = &matmul_reference;
-  const auto add = [&](const Shape& a, const Shape& b, const MatmulSetting& setting,
-                       std::vector<std::size_t> lengths = {}, DType dtype = DType::fp32) {
-    const bool integer = !is_floating(dtype);
-    const double low = dtype == DType::uint8 ? 0 : integer ? -20 : -1, high = integer ? 20 : 1;
-    const double inner = static_cast<double>(a.elements() + b.elements());
-    result.samples.push_back(
-        {.name = to_string(a) + " " + to_string(b) + " " + std::string(to_string(dtype)),
-         .inputs = {{.shape = a, .dtype = dtype, .low = low, .high = high},
-                    {.shape = b, .dtype = dtype, .low = low, .high = high}},
-         .attributes = setting,
-         .lengths = std::move(lengths),
-         .error = inner * (integer ? 400 : 1) * 0x1p-24,
-         .gradient_error = inner * 0x1p-24});
-  };
-  add({5, 7}, {7, 3}, {});
-  add({37, 19}, {19, 65}, {});
-  add({2, 3, 5}, {5, 4}, {});
-  add({2, 3, 5}, {2, 5, 4}, {});
-  add({4, 0}, {0, 3}, {});
-  add({0, 4}, {4, 3}, {});
-  add({13, 5}, {7, 5}, {.transpose_b = true});
-  add({13, 5}, {13, 7}, {.transpose_a = true, .over_rows = true}, {3, 0, 9, 1});
-  add({13, 5}, {13, 7}, {.transpose_a = true});
-  add({2, 5, 3}, {2, 4, 5}, {.transpose_a = true, .transpose_b = true});
-  for (const bool turned : {false, true})
-    add({6, 6}, {6, 6}, {.transpose_a = turned, .transpose_b = turned, .a = {0.5f}, .b = {3}});
-  add({6, 10}, {10, 5}, {.a = {0.5f, 3}, .b = {0.25f, -2}}, {}, DType::int8);
-  add({6, 10}, {10, 5}, {.a = {0.5f, 3}, .b = {0.25f, 7}}, {}, DType::uint8);
-  add({3, 1030}, {1030, 2}, {.b = {1, 5}}, {}, DType::int8);
-  add({6, 10}, {10, 5}, {.b = {1, 5}, .output = DType::int32}, {}, DType::int8);
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -36449,7 +35253,7 @@ inline constexpr Operator matmul{.name = "matmul",
                                  .shape = &detail::matmul_shape,
                                  .host = &detail::matmul_host,
                                  .gradient = &detail::matmul_gradient,
-                                 .samples = SOMA_BUILT_IN_SAMPLES(detail::matmul_samples),
+                                 .built_in_samples = true,
                                  .operations = &detail::matmul_operations};
 
 }  // namespace ops
@@ -36519,12 +35323,12 @@ inline void linear_shape(const ShapeCall& call) {
 inline void linear_host(const OperatorCall& call) {
   const auto& setting = call.attributes.as<LinearSetting>();
   Context& context = call.context;
-  const Tensor x = regular(context, call.inputs[0]);
-  const Tensor& weight = call.inputs[1];
+  const TensorRows x = rows_of(context, call.inputs[0]);
+  const TensorRows weight = rows_of(context, call.inputs[1]);
   const Tensor bias = call.inputs.size() > 2 ? plain_fp32(context, call.inputs[2]) : Tensor();
-  const Tensor residual = call.inputs.size() > 3 ? regular(context, call.inputs[3]) : Tensor();
+  const TensorRows residual = rows_of(context, input_or_none(call.inputs, 3));
   const Tensor& y = call.outputs[0];
-  GemmArgs args{.m = x.shape().rows(), .n = weight.size(0), .k = weight.size(1)};
+  GemmArgs args{.m = x.shape().rows(), .n = weight.rows(), .k = weight.columns()};
   args.a = operand(x);
   args.b = transposed(operand(weight));
   args.a.scale = setting.x_scale;
@@ -36595,53 +35399,6 @@ inline void linear_gradient(const GradientCall& call) {
   addend_gradients(call, d);
 }
 
-inline std::vector<ReferenceTensor> linear_reference(const Sample& sample,
-                                                     const std::vector<ReferenceTensor>& inputs) {
-  const auto& setting = sample.attributes.as<LinearSetting>();
-  const ReferenceTensor &x = inputs[0], &weight = inputs[1];
-  const std::size_t n = weight.shape[0], k = weight.shape[1], rows = x.shape.rows();
-  ReferenceTensor y{x.shape.with(x.shape.rank() - 1, n), {}};
-  for (std::size_t i = 0; i < rows; ++i)
-    for (std::size_t j = 0; j < n; ++j) {
-      double sum = inputs.size() > 2 && inputs[2].defined ? inputs[2].values[j] : 0;
-      for (std::size_t p = 0; p < k; ++p) sum += x.values[i * k + p] * weight.values[j * k + p];
-      sum = reference::unary(unary_of(setting.activation), sum);
-      sum = dropped(setting.dropout, sample, i, j, sum);
-      if (inputs.size() > 3 && inputs[3].defined) sum += inputs[3].values[i * n + j];
-      y.values.push_back(sum);
-    }
-  return {y};
-}
-
-inline OperatorSamples linear_samples() {
-  OperatorSamples result;
-  result.reference = &linear_reference;
-  const auto add = [&](const Shape& x, std::size_t n, bool bias, bool residual,
-                       const LinearSetting& setting, std::vector<std::size_t> lengths = {}) {
-    const std::size_t k = x.columns();
-    const double error = 4 * static_cast<double>(k + x.rows() + n + 8) * 0x1p-24;
-    result.samples.push_back({.name = to_string(x) + " to " + std::to_string(n),
-                              .inputs = {{.shape = x},
-                                         {.shape = Shape{n, k}},
-                                         {.shape = Shape{n}, .left_out = !bias},
-                                         {.shape = x.with(x.rank() - 1, n), .left_out = !residual}},
-                              .attributes = setting,
-                              .lengths = std::move(lengths),
-                              .error = error,
-                              .gradient_error = error});
-  };
-  const DropoutSetting drop{.probability = 0.3f, .draw = {.seed = 5, .stream = 6, .step = 7}};
-  add({5, 7}, 3, false, false, {});
-  add({5, 7}, 3, true, true, {});
-  add({19, 23}, 17, true, false, {.activation = Activation::gelu}, {4, 0, 15});
-  add({19, 23}, 17, true, true, {.activation = Activation::relu, .dropout = drop}, {4, 0, 15});
-  add({3, 4, 5}, 6, true, false, {.activation = Activation::tanh});
-  add({6, 5}, 4, true, true, {.activation = Activation::gelu_tanh, .dropout = drop});
-  add({0, 5}, 4, true, false, {});
-  add({9}, 4, true, false, {});
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -36655,7 +35412,7 @@ inline constexpr Operator linear{.name = "linear",
                                  .shape = &detail::linear_shape,
                                  .host = &detail::linear_host,
                                  .gradient = &detail::linear_gradient,
-                                 .samples = SOMA_BUILT_IN_SAMPLES(detail::linear_samples),
+                                 .built_in_samples = true,
                                  .operations = &detail::linear_operations};
 
 }  // namespace ops
@@ -36923,7 +35680,7 @@ inline float quantize_blocks(const OperatorCall& call, const QuantizeGrid& grid,
 
 inline void quantize_host(const OperatorCall& call) {
   const auto& setting = call.attributes.as<QuantizeSetting>();
-  const Tensor x = regular(call.context, call.inputs[0]);
+  const TensorRows x = rows_of(call.context, call.inputs[0]);
   const std::size_t rows = x.shape().rows(), columns = x.shape().columns();
   const QuantizeGrid grid(setting, call.sequences, rows, columns);
   QuantizeArgs args;
@@ -36938,142 +35695,6 @@ inline void quantize_host(const OperatorCall& call) {
       grid.one_scale() ? quantize_whole(call, grid, args) : quantize_blocks(call, grid, args);
 }
 
-// The group of scaling blocks of each row, and the rest of the definition: element by element, by
-// the scalar codec. Not for a batch whose shards follow its sequences.
-inline std::vector<std::size_t> reference_row_groups(const QuantizeSetting& setting,
-                                                     std::size_t rows) {
-  const Scaling& scaling = setting.quantizer.scaling;
-  const ScalingBlock along = scaling_block(scaling.granularity);
-  const bool turned = setting.along_rows && scaling.granularity != Granularity::block_128x128;
-  const std::size_t step = turned ? along.columns : along.rows;
-  std::vector<std::size_t> groups(rows, 0);
-  if (has_one_scale(scaling)) return groups;
-  const std::size_t shards = setting.along_rows && !setting.parameter ? default_shards : 1;
-  std::size_t group = 0;
-  for (std::size_t s = 0; s < shards; ++s) {
-    const std::size_t begin = rows / shards * s + rows % shards * s / shards;
-    const std::size_t end = rows / shards * (s + 1) + rows % shards * (s + 1) / shards;
-    for (std::size_t row = begin; row < end; ++row) {
-      if (row != begin && step != 0 && (row - begin) % step == 0) ++group;
-      groups[row] = group;
-    }
-    if (begin != end) ++group;
-  }
-  return groups;
-}
-
-inline std::uint32_t reference_quantize_word(const Sample& sample, std::size_t row,
-                                             std::size_t column) {
-  const auto& setting = sample.attributes.as<QuantizeSetting>();
-  Draw draw = setting.draw;
-  draw.index = setting.parameter ? parameter_index(row, column) : token_index(row, 0, column);
-  std::size_t begin = 0;
-  for (std::size_t i = 0; i < sample.lengths.size() && !setting.parameter;
-       begin += sample.lengths[i++])
-    if (row >= begin && row < begin + sample.lengths[i])
-      draw.index = token_index(i, row - begin, column);
-  const Quantizer& quantizer = setting.quantizer;
-  return rounding_word(draw, random_bits(quantizer.rounding, quantizer.format), 0,
-                       quantizer.rounding.draws);
-}
-
-inline std::vector<ReferenceTensor> quantize_reference(const Sample& sample,
-                                                       const std::vector<ReferenceTensor>& inputs) {
-  const auto& setting = sample.attributes.as<QuantizeSetting>();
-  const Quantizer& quantizer = setting.quantizer;
-  const Scaling& scaling = quantizer.scaling;
-  const bool one = has_one_scale(scaling), codes = quantized_code_dtype(quantizer) >= 0;
-  const std::size_t rows = inputs[0].shape.rows(), columns = inputs[0].shape.columns();
-  const std::vector<std::size_t> row_groups = reference_row_groups(setting, rows);
-  const bool turned = setting.along_rows && scaling.granularity != Granularity::block_128x128;
-  const ScalingBlock along = scaling_block(scaling.granularity);
-  const std::size_t width = one ? 0 : turned ? along.rows : along.columns;
-  const std::size_t grid_columns = width == 0 ? 1 : (columns + width - 1) / width;
-  const std::size_t grid_rows = one ? 1 : rows == 0 ? 0 : row_groups.back() + 1;
-  const auto block_of = [&](std::size_t i) {
-    return row_groups[i / columns] * grid_columns + (width == 0 ? 0 : i % columns / width);
-  };
-
-  std::vector<float> amax(grid_rows * grid_columns), scales(amax.size(), 1.0f);
-  float largest = 0;
-  const std::vector<double>& x = inputs[0].values;
-  for (std::size_t i = 0; i < x.size(); ++i)
-    if (const auto size = static_cast<float>(std::fabs(x[i])); std::isfinite(size)) {
-      amax[block_of(i)] = (std::max)(amax[block_of(i)], size);
-      largest = (std::max)(largest, size);
-    }
-  for (std::size_t g = 0; g < scales.size(); ++g)
-    if (scaling.policy != ScalePolicy::none)
-      scales[g] = scaling.policy == ScalePolicy::delayed
-                      ? setting.scale
-                      : scale_for(scaling, quantizer.format, amax[g]);
-
-  const float limit = decode(quantizer.format, quantizer.format.max_finite_code());
-  ReferenceTensor values{inputs[0].shape, {}};
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    const float scale = scales[block_of(i)];
-    auto value = static_cast<float>(x[i]);
-    if (scaling.policy != ScalePolicy::none) {
-      const float product = value * (1.0f / scale);
-      value = std::isfinite(value) ? (std::clamp)(product, -limit, limit) : product;
-    }
-    const float rounded =
-        decode(quantizer.format, encode(quantizer.format, value, quantizer.rounding,
-                                        reference_quantize_word(sample, i / columns, i % columns)));
-    values.values.push_back(static_cast<double>(codes ? rounded : rounded * scale));
-  }
-  ReferenceTensor grid{Shape{grid_rows, grid_columns}, {scales.begin(), scales.end()}};
-  return {values, grid, {Shape{1}, {static_cast<double>(largest)}}};
-}
-
-inline OperatorSamples quantize_samples() {
-  OperatorSamples result;
-  result.reference = &quantize_reference;
-  const auto add = [&](const Shape& shape, const QuantizeSetting& setting,
-                       std::vector<std::size_t> lengths = {}) {
-    result.samples.push_back(
-        {.name = to_string(shape) + " " + to_string(setting.quantizer.format) + " granularity " +
-                 std::to_string(static_cast<int>(setting.quantizer.scaling.granularity)),
-         .inputs = {{.shape = shape, .low = -3, .high = 3}},
-         .attributes = setting,
-         .lengths = std::move(lengths)});
-  };
-  const Draw draw{.seed = 5, .stream = 2, .step = 1};
-  const auto scaling = [](Granularity granularity, ScaleFormat format) {
-    return Scaling{
-        .policy = ScalePolicy::current, .granularity = granularity, .format = format, .margin = 1};
-  };
-  for (const Granularity granularity :
-       {Granularity::tensor, Granularity::row, Granularity::block_1x128, Granularity::block_128x128,
-        Granularity::group_32})
-    for (const bool along_rows : {false, true}) {
-      add({19, 150}, {.quantizer = {.format = formats::fp8_e4m3fn,
-                                    .scaling = scaling(granularity, ScaleFormat::power_of_two)},
-                      .along_rows = along_rows});
-      add({35, 7}, {.quantizer = {.format = formats::fp6_e3m2,
-                                  .rounding = Rounding::stochastic,
-                                  .scaling = scaling(granularity, ScaleFormat::fp32)},
-                    .along_rows = along_rows,
-                    .parameter = true,
-                    .draw = draw});
-    }
-  add({7}, {.quantizer = {.format = formats::fp8_e4m3.with_bias(11)}});
-  add({0, 4}, {.quantizer = {.format = formats::fp8_e5m2,
-                             .scaling = scaling(Granularity::tensor, ScaleFormat::fp32)}});
-  add({3, 0}, {.quantizer = {.format = formats::fp8_e5m2,
-                             .scaling = scaling(Granularity::group_32, ScaleFormat::mx)}});
-  add({2, 3, 5},
-      {.quantizer = {.format = formats::fp8_e5m2, .scaling = {.policy = ScalePolicy::delayed}},
-       .scale = 0.3f});
-  add({13, 40},
-      {.quantizer = {.format = formats::fp8_e4m3fn,
-                     .rounding = Rounding::stochastic,
-                     .scaling = scaling(Granularity::group_32, ScaleFormat::mx)},
-       .draw = draw},
-      {4, 0, 9});
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -37082,7 +35703,7 @@ inline constexpr Operator quantize{.name = "quantize",
                                    .outputs = 3,
                                    .shape = &detail::quantize_shape,
                                    .host = &detail::quantize_host,
-                                   .samples = SOMA_BUILT_IN_SAMPLES(detail::quantize_samples)};
+                                   .built_in_samples = true};
 
 }  // namespace ops
 }  // namespace SOMA_NAMESPACE
@@ -37203,7 +35824,7 @@ struct OperandUse {
 };
 
 inline float largest_magnitude(Context& context, const Tensor& x) {
-  const Tensor all = regular(context, x);
+  const TensorRows all = rows_of(context, x);
   const std::size_t rows = all.shape().rows(), columns = all.shape().columns();
   AtomicMaximum amax;
   for_ranges(context, rows, columns, [&](std::size_t begin, std::size_t end) {
@@ -37257,8 +35878,7 @@ inline ConvertedOperand converted_weight(Context& context, LinearFormats& format
   if (leaves_alone(quantizer, weight.dtype())) return {weight, 1};
   LinearFormats::Converted& kept =
       along_rows && has_direction(quantizer) ? formats.backward : formats.forward;
-  const bool fresh = kept.source == weight.raw() && kept.version == weight.version() &&
-                     kept.wanted_scale == formats.weight.scale;
+  const bool fresh = kept.source == weight.identity() && kept.wanted_scale == formats.weight.scale;
   if (!fresh) {
     const ConvertedOperand made =
         convert_operand(context, formats.weight, formats.maximum, weight, {},
@@ -37267,8 +35887,7 @@ inline ConvertedOperand converted_weight(Context& context, LinearFormats& format
                          .training = setting.training,
                          .record = setting.record,
                          .step = setting.step});
-    kept = {weight.raw(), weight.version(), formats.weight.scale,
-            made.values,  made.scale,       made.amax};
+    kept = {weight.identity(), formats.weight.scale, made.values, made.scale, made.amax};
   } else if (setting.training) {
     // An evaluation may have made the conversion: the step still counts its amax.
     formats.weight.amax = (std::max)(formats.weight.amax, kept.amax);
@@ -37355,45 +35974,21 @@ inline void quantized_linear_gradient(const GradientCall& call) {
   addend_gradients(call, d);
 }
 
-inline std::vector<ReferenceTensor> quantized_linear_reference(
-    const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-  const auto& setting = sample.attributes.as<QuantizedLinearSetting>();
-  Sample plain = sample;
-  plain.attributes = LinearSetting{.activation = setting.activation, .dropout = setting.dropout};
-  return linear_reference(plain, inputs);
-}
-
-// Without any conversion it is a linear layer.
-inline OperatorSamples quantized_linear_samples() {
-  static LinearFormats wide;
-  OperatorSamples result = linear_samples();
-  for (Sample& sample : result.samples) {
-    const auto setting = sample.attributes.as<LinearSetting>();
-    sample.attributes = QuantizedLinearSetting{.activation = setting.activation,
-                                               .dropout = setting.dropout,
-                                               .formats = &wide,
-                                               .record = true};
-  }
-  result.reference = &quantized_linear_reference;
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
 
-inline constexpr Operator quantized_linear{
-    .name = "quantized_linear",
-    .min_inputs = 2,
-    .max_inputs = 4,
-    .outputs = 4,
-    .keeps_inputs = 2,
-    .keeps_outputs = 14,
-    .allocates_outputs = true,
-    .composite = true,
-    .host = &detail::quantized_linear_host,
-    .gradient = &detail::quantized_linear_gradient,
-    .samples = SOMA_BUILT_IN_SAMPLES(detail::quantized_linear_samples)};
+inline constexpr Operator quantized_linear{.name = "quantized_linear",
+                                           .min_inputs = 2,
+                                           .max_inputs = 4,
+                                           .outputs = 4,
+                                           .keeps_inputs = 2,
+                                           .keeps_outputs = 14,
+                                           .allocates_outputs = true,
+                                           .composite = true,
+                                           .host = &detail::quantized_linear_host,
+                                           .gradient = &detail::quantized_linear_gradient,
+                                           .built_in_samples = true};
 
 }  // namespace ops
 }  // namespace SOMA_NAMESPACE
@@ -37633,56 +36228,6 @@ inline void batch_norm_gradient(const GradientCall& call) {
   with_plain_tensors(call, batch_norm_gradient_plain);
 }
 
-inline OperatorSamples batch_norm_samples() {
-  OperatorSamples result;
-  const auto add = [&](const Shape& shape, bool given, std::vector<std::size_t> lengths) {
-    const Shape channels{shape[1]};
-    const double error = static_cast<double>(shape.elements() / shape[1] + 64) * 0x1p-24;
-    Sample sample{.name = to_string(shape) + (given ? " given" : ""),
-                  .inputs = {{.shape = shape, .low = -2, .high = 3},
-                             {.shape = channels, .low = 0.5, .high = 2},
-                             {.shape = channels}},
-                  .attributes = BatchNormSetting{1e-3f, given, nullptr},
-                  .lengths = std::move(lengths),
-                  .error = error,
-                  .gradient_error = 4 * error};
-    if (given) {
-      sample.inputs.push_back({.shape = channels, .differentiable = false});
-      sample.inputs.push_back({.shape = channels, .low = 0.5, .high = 2, .differentiable = false});
-    }
-    result.samples.push_back(std::move(sample));
-  };
-  add({6, 3}, false, {});
-  add({5, 2, 3, 4}, false, {2, 1, 1, 1});
-  add({3, 4, 33}, false, {});
-  add({4, 3, 5}, true, {});
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    const auto& setting = sample.attributes.as<BatchNormSetting>();
-    const Planes planes(inputs[0].shape);
-    ReferenceTensor y{inputs[0]};
-    for (std::size_t c = 0; c < planes.channels; ++c) {
-      std::vector<std::size_t> own;
-      for (std::size_t i = 0; i < y.values.size(); ++i)
-        if (i / planes.pixels % planes.channels == c) own.push_back(i);
-      double mean = 0, variance = 0;
-      const auto count = static_cast<double>(own.size());
-      for (const std::size_t i : own) mean += inputs[0].values[i] / count;
-      for (const std::size_t i : own)
-        variance += (inputs[0].values[i] - mean) * (inputs[0].values[i] - mean) / count;
-      if (setting.given) {
-        mean = inputs[3].values[c];
-        variance = inputs[4].values[c];
-      }
-      const double deviation = std::sqrt(variance + static_cast<double>(setting.epsilon));
-      for (const std::size_t i : own)
-        y.values[i] =
-            (inputs[0].values[i] - mean) / deviation * inputs[1].values[c] + inputs[2].values[c];
-    }
-    return std::vector<ReferenceTensor>{y};
-  };
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -37696,7 +36241,7 @@ inline constexpr Operator batch_norm{.name = "batch_norm",
                                      .shape = &detail::batch_norm_shape,
                                      .host = &detail::batch_norm_host,
                                      .gradient = &detail::batch_norm_gradient,
-                                     .samples = SOMA_BUILT_IN_SAMPLES(detail::batch_norm_samples)};
+                                     .built_in_samples = true};
 
 }  // namespace ops
 }  // namespace SOMA_NAMESPACE
@@ -37733,7 +36278,7 @@ inline void norm_shape(const ShapeCall& call) {
 inline void norm_host(const OperatorCall& call) {
   const auto& setting = call.attributes.as<NormSetting>();
   Context& context = call.context;
-  const Tensor x = regular(context, call.inputs[0]);
+  const TensorRows x = rows_of(context, call.inputs[0]);
   const Tensor gamma = plain_fp32(context, call.inputs[1]);
   const Tensor beta = call.inputs.size() > 2 ? plain_fp32(context, call.inputs[2]) : Tensor();
   const MatrixTarget y = target(call.outputs[0]);
@@ -37839,7 +36384,7 @@ inline void norm_gradients_at_once(Context& context, const NormArgs& args) {
 inline void norm_backward_host(const OperatorCall& call) {
   const auto& setting = call.attributes.as<NormSetting>();
   Context& context = call.context;
-  const Tensor x = regular(context, call.inputs[0]), dy = regular(context, call.inputs[4]);
+  const TensorRows x = rows_of(context, call.inputs[0]), dy = rows_of(context, call.inputs[4]);
   const Tensor gamma = plain_fp32(context, call.inputs[1]);
   const std::size_t rows = x.shape().rows(), columns = x.shape().columns();
   // The kernel's pointers serve both directions; backward only reads through them.
@@ -37872,52 +36417,6 @@ inline void norm_backward_host(const OperatorCall& call) {
 
 inline void norm_gradient(const GradientCall& call);
 
-inline OperatorSamples norm_samples() {
-  OperatorSamples result;
-  const auto add = [&](const Shape& x, const NormSetting& setting,
-                       std::vector<std::size_t> lengths) {
-    const Shape columns{x.columns()};
-    // A normalised value is divided by a standard deviation of about 0.6: errors of sums over the
-    // row and of sums over rows grow by its inverse, squared in the gradient.
-    const double size = static_cast<double>(x.columns() + x.rows() + 16);
-    result.samples.push_back({.name = to_string(x) + (setting.rms ? " rms" : ""),
-                              .inputs = {{.shape = x},
-                                         {.shape = columns, .low = 0.5, .high = 1.5},
-                                         {.shape = columns, .left_out = setting.rms}},
-                              .attributes = setting,
-                              .lengths = std::move(lengths),
-                              .error = 4 * size * 0x1p-24,
-                              .gradient_error = 16 * size * 0x1p-24});
-  };
-  for (const bool rms : {false, true}) {
-    add({5, 33}, {1e-5f, rms}, {2, 3});
-    add({17, 16}, {1e-12f, rms}, {});
-    add({2, 3, 24}, {1e-5f, rms}, {});
-    add({0, 8}, {1e-5f, rms}, {});
-    add({13}, {1e-5f, rms}, {});
-  }
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    const auto& setting = sample.attributes.as<NormSetting>();
-    const std::size_t columns = inputs[0].shape.columns();
-    ReferenceTensor y{inputs[0].shape, inputs[0].values};
-    for (std::size_t row = 0; row < y.values.size(); row += columns) {
-      double mean = 0, variance = 0;
-      for (std::size_t c = 0; c < columns && !setting.rms; ++c) mean += y.values[row + c];
-      mean /= static_cast<double>(columns);
-      for (std::size_t c = 0; c < columns; ++c)
-        variance += (y.values[row + c] - mean) * (y.values[row + c] - mean);
-      variance /= static_cast<double>(columns);
-      for (std::size_t c = 0; c < columns; ++c)
-        y.values[row + c] = (y.values[row + c] - mean) /
-                                std::sqrt(variance + static_cast<double>(setting.epsilon)) *
-                                inputs[1].values[c] +
-                            (inputs.size() > 2 && inputs[2].defined ? inputs[2].values[c] : 0);
-    }
-    return std::vector<ReferenceTensor>{y};
-  };
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -37938,7 +36437,7 @@ inline constexpr Operator norm{.name = "norm",
                                .shape = &detail::norm_shape,
                                .host = &detail::norm_host,
                                .gradient = &detail::norm_gradient,
-                               .samples = SOMA_BUILT_IN_SAMPLES(detail::norm_samples)};
+                               .built_in_samples = true};
 
 }  // namespace ops
 
@@ -37966,7 +36465,7 @@ inline void softmax_shape(const ShapeCall& call) {
 }
 
 inline void softmax_host(const OperatorCall& call) {
-  const Tensor x = regular(call.context, call.inputs[0]);
+  const TensorRows x = rows_of(call.context, call.inputs[0]);
   const MatrixTarget y = target(call.outputs[0]);
   const std::size_t columns = x.shape().columns();
   for_ranges(call.context, x.shape().rows(), columns * 16, [&](std::size_t begin, std::size_t end) {
@@ -37985,7 +36484,8 @@ inline void softmax_backward_shape(const ShapeCall& call) {
   call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
 }
 inline void softmax_backward_host(const OperatorCall& call) {
-  const Tensor y = call.inputs[0], dy = regular(call.context, call.inputs[1]);
+  const TensorRows y = rows_of(call.context, call.inputs[0]),
+                   dy = rows_of(call.context, call.inputs[1]);
   const MatrixTarget dx = target(call.outputs[0]);
   const std::size_t columns = y.shape().columns();
   for_ranges(call.context, y.shape().rows(), columns * 4, [&](std::size_t begin, std::size_t end) {
@@ -38000,33 +36500,6 @@ inline void softmax_backward_host(const OperatorCall& call) {
 }
 
 inline void softmax_gradient(const GradientCall& call);
-
-inline OperatorSamples softmax_samples() {
-  OperatorSamples result;
-  for (const bool logarithm : {false, true})
-    for (const Shape& shape : {Shape{1}, Shape{5, 33}, Shape{3, 2, 16}, Shape{0, 4}, Shape{7, 2}})
-      result.samples.push_back(
-          {.name = to_string(shape) + (logarithm ? " logarithm" : ""),
-           .inputs = {{.shape = shape, .low = -4, .high = 4}},
-           .attributes = SoftmaxSetting{logarithm},
-           .lengths = {},
-           .error = static_cast<double>(shape.columns() + 16) * 0x1p-24,
-           .gradient_error = 4 * static_cast<double>(shape.columns() + 16) * 0x1p-24});
-  result.reference = [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    ReferenceTensor y{inputs[0]};
-    const std::size_t columns = y.shape.columns();
-    for (std::size_t row = 0; row < y.values.size(); row += columns) {
-      double sum = 0;
-      for (std::size_t c = 0; c < columns; ++c) sum += std::exp(y.values[row + c]);
-      for (std::size_t c = 0; c < columns; ++c)
-        y.values[row + c] = sample.attributes.as<SoftmaxSetting>().logarithm
-                                ? y.values[row + c] - std::log(sum)
-                                : std::exp(y.values[row + c]) / sum;
-    }
-    return std::vector<ReferenceTensor>{y};
-  };
-  return result;
-}
 
 }  // namespace detail
 
@@ -38043,7 +36516,7 @@ inline constexpr Operator softmax{.name = "softmax",
                                   .shape = &detail::softmax_shape,
                                   .host = &detail::softmax_host,
                                   .gradient = &detail::softmax_gradient,
-                                  .samples = SOMA_BUILT_IN_SAMPLES(detail::softmax_samples)};
+                                  .built_in_samples = true};
 
 }  // namespace ops
 
@@ -38073,6 +36546,27 @@ inline void detail::softmax_gradient(const GradientCall& call) {
 //
 // Errors tensor.rank, tensor.dtype, tensor.shape, operator.sequences.
 
+// ---- soma/ops/sequence/gradients.hpp
+// The gradients that recurrent layers share.
+
+namespace SOMA_NAMESPACE::detail {
+
+// The gradients that follow from those of x and of the hidden gates: of x, weight and bias. The
+// states before each row are in the notes from column `before` H on.
+inline void recurrent_gradients(const GradientCall& call, const Tensor& dx, const Tensor& dh,
+                                const Tensor& notes, std::size_t before) {
+  const std::size_t hidden = call.inputs[1].size(1);
+  if (call.wanted[0]) call.input_gradients[0].values = dx;
+  if (call.wanted[1])
+    call.input_gradients[1].values =
+        run(call.context, ops::matmul, MatmulSetting{.transpose_a = true, .over_rows = true},
+            {dh, notes.slice(1, before * hidden, (before + 1) * hidden)}, call.sequences)[0];
+  if (is_wanted(call, 2))
+    call.input_gradients[2].values =
+        sum_to(call.context, dh, call.inputs[2].shape(), call.sequences);
+}
+
+}  // namespace SOMA_NAMESPACE::detail
 // ---- soma/ops/sequence/recurrent.hpp
 // Code that recurrent layers share: the distribution of sequences to tasks, step by step, and a
 // product with the same weights at every step.
@@ -38267,119 +36761,6 @@ inline void copy_state(const Tensor& from, std::size_t row, std::size_t count, f
 }
 
 }  // namespace SOMA_NAMESPACE::detail
-// ---- soma/ops/sequence/reference.hpp
-// References of recurrent layers in double, their samples, and the gradients that they share.
-
-namespace SOMA_NAMESPACE::detail {
-
-// The gradients that follow from those of x and of the hidden gates: of x, weight and bias. The
-// states before each row are in the notes from column `before` H on.
-inline void recurrent_gradients(const GradientCall& call, const Tensor& dx, const Tensor& dh,
-                                const Tensor& notes, std::size_t before) {
-  const std::size_t hidden = call.inputs[1].size(1);
-  if (call.wanted[0]) call.input_gradients[0].values = dx;
-  if (call.wanted[1])
-    call.input_gradients[1].values =
-        run(call.context, ops::matmul, MatmulSetting{.transpose_a = true, .over_rows = true},
-            {dh, notes.slice(1, before * hidden, (before + 1) * hidden)}, call.sequences)[0];
-  if (is_wanted(call, 2))
-    call.input_gradients[2].values =
-        sum_to(call.context, dh, call.inputs[2].shape(), call.sequences);
-}
-
-inline double reference_sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
-
-// A step of one row: x and h are the gates; state and cell are updated.
-using RecurrentStep = void (*)(std::size_t hidden, const double* x, const std::vector<double>& h,
-                               double* state, double* cell);
-
-inline void gru_reference_step(std::size_t hidden, const double* x, const std::vector<double>& h,
-                               double* state, double*) {
-  for (std::size_t i = 0; i < hidden; ++i) {
-    const double r = reference_sigmoid(x[i] + h[i]),
-                 z = reference_sigmoid(x[hidden + i] + h[hidden + i]),
-                 n = std::tanh(x[2 * hidden + i] + r * h[2 * hidden + i]);
-    state[i] = (1 - z) * n + z * state[i];
-  }
-}
-inline void lstm_reference_step(std::size_t hidden, const double* x, const std::vector<double>& h,
-                                double* state, double* cell) {
-  for (std::size_t i = 0; i < hidden; ++i) {
-    const auto sum = [&](std::size_t gate) { return x[gate * hidden + i] + h[gate * hidden + i]; };
-    cell[i] = reference_sigmoid(sum(1)) * cell[i] + reference_sigmoid(sum(0)) * std::tanh(sum(2));
-    state[i] = reference_sigmoid(sum(3)) * std::tanh(cell[i]);
-  }
-}
-
-// All outputs except the notes; `cells`: 1 if there is a cell.
-inline std::vector<ReferenceTensor> recurrent_reference(const Sample& sample,
-                                                        const std::vector<ReferenceTensor>& inputs,
-                                                        std::size_t gates, std::size_t cells,
-                                                        RecurrentStep step) {
-  const ReferenceTensor &x = inputs[0], &weight = inputs[1];
-  const std::size_t hidden = weight.shape[1], count = sample.lengths.size();
-  ReferenceTensor y{Shape{x.shape[0], hidden}, std::vector<double>(x.shape[0] * hidden)};
-  ReferenceTensor state{Shape{count, hidden}, std::vector<double>(count * hidden)}, cell = state;
-  if (inputs[3].defined) state.values = inputs[3].values;
-  if (cells != 0 && inputs[4].defined) cell.values = inputs[4].values;
-  std::size_t begin = 0;
-  for (std::size_t s = 0; s < count; begin += sample.lengths[s++])
-    for (std::size_t t = 0; t < sample.lengths[s]; ++t) {
-      const bool reverse = sample.attributes.as<RecurrentSetting>().reverse;
-      const std::size_t row = begin + (reverse ? sample.lengths[s] - 1 - t : t);
-      std::vector<double> h(gates * hidden);
-      for (std::size_t gate = 0; gate < h.size(); ++gate) {
-        h[gate] = inputs[2].defined ? inputs[2].values[gate] : 0;
-        for (std::size_t i = 0; i < hidden; ++i)
-          h[gate] += weight.values[gate * hidden + i] * state.values[s * hidden + i];
-      }
-      step(hidden, &x.values[row * gates * hidden], h, &state.values[s * hidden],
-           &cell.values[s * hidden]);
-      std::copy_n(&state.values[s * hidden], hidden, &y.values[row * hidden]);
-    }
-  if (cells == 0) return {y, state};
-  return {y, state, cell};
-}
-
-inline OperatorSamples recurrent_samples(
-    std::size_t gates,
-    std::vector<ReferenceTensor> (*reference)(const Sample&, const std::vector<ReferenceTensor>&)) {
-  OperatorSamples result;
-  result.reference = reference;
-  const auto add = [&](std::size_t hidden, std::vector<std::size_t> lengths, bool bias, bool state,
-                       bool reverse) {
-    std::size_t rows = 0, longest = 0;
-    for (const std::size_t length : lengths) {
-      rows += length;
-      longest = (std::max)(longest, length);
-    }
-    const Shape states{lengths.size(), hidden};
-    // Each step adds the rounding errors of a product and of its gates, and passes on less than
-    // twice the earlier error because the weights are small.
-    const double error = 16 * static_cast<double>((longest + 1) * (hidden + 12)) * 0x1p-24;
-    const double bound = 1 / std::sqrt(static_cast<double>(hidden));
-    Sample sample{.name = std::to_string(rows) + " rows to " + std::to_string(hidden) +
-                          (reverse ? ", reverse" : ""),
-                  .inputs = {{.shape = Shape{rows, gates * hidden}},
-                             {.shape = Shape{gates * hidden, hidden}, .low = -bound, .high = bound},
-                             {.shape = Shape{gates * hidden}, .left_out = !bias},
-                             {.shape = states, .left_out = !state}},
-                  .attributes = RecurrentSetting{reverse},
-                  .lengths = std::move(lengths),
-                  .error = error,
-                  .gradient_error = 4 * error};
-    if (gates == 4) sample.inputs.push_back({.shape = states, .left_out = !state});
-    result.samples.push_back(std::move(sample));
-  };
-  add(4, {3, 0, 1, 5}, true, false, false);
-  add(5, {2, 6, 6}, true, true, false);
-  add(17, {4, 1}, false, true, true);
-  add(3, {0, 2, 1, 7, 2}, true, true, true);
-  add(4, {0, 0}, true, true, false);
-  return result;
-}
-
-}  // namespace SOMA_NAMESPACE::detail
 
 namespace SOMA_NAMESPACE {
 
@@ -38401,7 +36782,8 @@ inline void gru_steps(const OperatorCall& call) {
   const std::size_t hidden = weight.size(1), gates = 3 * hidden;
   const StepPlan plan(context, call.sequences, call.attributes.as<RecurrentSetting>().reverse,
                       hidden * gates);
-  const StepProduct product(context, transposed(operand(weight)), hidden, gates, plan.most());
+  const TensorRows weight_rows = rows_of(context, weight);
+  const StepProduct product(context, transposed(operand(weight_rows)), hidden, gates, plan.most());
   const StepRows memory(context, plan.tasks(), plan.most() * (hidden + gates),
                         product.workspace_bytes());
   float *const y = call.outputs[0].mutable_data<float>(),
@@ -38448,7 +36830,8 @@ inline void gru_backward_steps(const OperatorCall& call) {
   const std::size_t hidden = weight.size(1), gates = 3 * hidden;
   const StepPlan plan(context, call.sequences, call.attributes.as<RecurrentSetting>().reverse,
                       hidden * gates);
-  const StepProduct product(context, operand(weight), gates, hidden, plan.most());
+  const TensorRows weight_rows = rows_of(context, weight);
+  const StepProduct product(context, operand(weight_rows), gates, hidden, plan.most());
   const StepRows memory(context, plan.tasks(), plan.most() * (hidden + gates) + hidden,
                         product.workspace_bytes());
   float *const dx = call.outputs[0].mutable_data<float>(),
@@ -38494,12 +36877,6 @@ inline double gru_operations(const OperatorCall& call) {
 
 inline void gru_gradient(const GradientCall& call);
 
-inline OperatorSamples gru_samples() {
-  return recurrent_samples(3, [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    return recurrent_reference(sample, inputs, 3, 0, gru_reference_step);
-  });
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -38521,7 +36898,7 @@ inline constexpr Operator gru{.name = "gru",
                               .shape = &detail::gru_shape,
                               .host = &detail::gru_host,
                               .gradient = &detail::gru_gradient,
-                              .samples = SOMA_BUILT_IN_SAMPLES(detail::gru_samples),
+                              .built_in_samples = true,
                               .operations = &detail::gru_operations};
 
 }  // namespace ops
@@ -38581,7 +36958,8 @@ inline void lstm_steps(const OperatorCall& call) {
   const std::size_t hidden = weight.size(1), gates = 4 * hidden;
   const StepPlan plan(context, call.sequences, call.attributes.as<RecurrentSetting>().reverse,
                       hidden * gates);
-  const StepProduct product(context, transposed(operand(weight)), hidden, gates, plan.most());
+  const TensorRows weight_rows = rows_of(context, weight);
+  const StepProduct product(context, transposed(operand(weight_rows)), hidden, gates, plan.most());
   const StepRows memory(context, plan.tasks(), plan.most() * (2 * hidden + gates),
                         product.workspace_bytes());
   float *const y = call.outputs[0].mutable_data<float>(),
@@ -38636,7 +37014,8 @@ inline void lstm_backward_steps(const OperatorCall& call) {
   const std::size_t hidden = weight.size(1), gates = 4 * hidden;
   const StepPlan plan(context, call.sequences, call.attributes.as<RecurrentSetting>().reverse,
                       hidden * gates);
-  const StepProduct product(context, operand(weight), gates, hidden, plan.most());
+  const TensorRows weight_rows = rows_of(context, weight);
+  const StepProduct product(context, operand(weight_rows), gates, hidden, plan.most());
   const StepRows memory(context, plan.tasks(), plan.most() * (2 * hidden + gates) + hidden,
                         product.workspace_bytes());
   float *const dgates = call.outputs[0].mutable_data<float>(),
@@ -38685,12 +37064,6 @@ inline double lstm_operations(const OperatorCall& call) {
 
 inline void lstm_gradient(const GradientCall& call);
 
-inline OperatorSamples lstm_samples() {
-  return recurrent_samples(4, [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-    return recurrent_reference(sample, inputs, 4, 1, lstm_reference_step);
-  });
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -38712,7 +37085,7 @@ inline constexpr Operator lstm{.name = "lstm",
                                .shape = &detail::lstm_shape,
                                .host = &detail::lstm_host,
                                .gradient = &detail::lstm_gradient,
-                               .samples = SOMA_BUILT_IN_SAMPLES(detail::lstm_samples),
+                               .built_in_samples = true,
                                .operations = &detail::lstm_operations};
 
 }  // namespace ops
@@ -38798,12 +37171,13 @@ struct RotaryTurn {
 inline void turn_rows(const OperatorCall& call, bool back) {
   const auto& setting = call.attributes.as<RotarySetting>();
   Context& context = call.context;
-  const Tensor x = regular(context, call.inputs[0]);
+  const TensorRows x = rows_of(context, call.inputs[0]);
   if (x.elements() == 0) return;
-  const bool ragged = x.rank() == 2;
+  const bool ragged = x.shape().rank() == 2;
   const std::size_t rows = x.shape().rows(), columns = x.shape().columns();
-  const std::size_t positions = ragged ? call.sequences.longest() : x.size(x.rank() - 2);
-  const std::size_t width = rotary_columns(setting, x) / setting.heads, half = width / 2;
+  const std::size_t positions =
+      ragged ? call.sequences.longest() : x.tensor().size(x.shape().rank() - 2);
+  const std::size_t width = rotary_columns(setting, x.tensor()) / setting.heads, half = width / 2;
   HeapVector<float> cosines(positions * half, context.heap()),
       sines(positions * half, context.heap());
   for_ranges(context, positions, half * 64, [&](std::size_t begin, std::size_t end) {
@@ -38839,55 +37213,6 @@ inline void rotary_backward_host(const OperatorCall& call) { turn_rows(call, tru
 
 inline void rotary_gradient(const GradientCall& call);
 
-inline std::vector<ReferenceTensor> rotary_reference(const Sample& sample,
-                                                     const std::vector<ReferenceTensor>& inputs) {
-  const auto& setting = sample.attributes.as<RotarySetting>();
-  ReferenceTensor y{inputs[0]};
-  const Shape& shape = y.shape;
-  const std::size_t columns = shape.columns();
-  const std::size_t turned = setting.columns == 0 ? columns : setting.columns,
-                    width = turned / setting.heads, half = width / 2;
-  std::vector<std::size_t> positions;
-  for (const std::size_t length : sample.lengths)
-    for (std::size_t i = 0; i < length; ++i) positions.push_back(i);
-  for (std::size_t row = 0; row < shape.rows(); ++row) {
-    const std::size_t position = shape.rank() == 2 ? positions[row] : row % shape[shape.rank() - 2];
-    for (std::size_t column = 0; column < turned; ++column) {
-      if (column % width >= half) continue;
-      const double angle =
-          static_cast<double>(position + setting.first_position) /
-          std::pow(static_cast<double>(setting.base),
-                   2.0 * static_cast<double>(column % width) / static_cast<double>(width));
-      double &a = y.values[row * columns + column], &b = y.values[row * columns + column + half];
-      const double before = a;
-      a = before * std::cos(angle) - b * std::sin(angle);
-      b = b * std::cos(angle) + before * std::sin(angle);
-    }
-  }
-  return {y};
-}
-
-inline OperatorSamples rotary_samples() {
-  OperatorSamples result;
-  result.reference = &rotary_reference;
-  const auto add = [&](const Shape& shape, const RotarySetting& setting,
-                       std::vector<std::size_t> lengths) {
-    result.samples.push_back(
-        {.name = to_string(shape) + ", " + std::to_string(setting.heads) + " heads",
-         .inputs = {{.shape = shape}},
-         .attributes = setting,
-         .lengths = std::move(lengths),
-         .error = 8 * 0x1p-24,
-         .gradient_error = 8 * 0x1p-24});
-  };
-  add({9, 12}, {.heads = 2}, {5, 0, 4});
-  add({7, 38}, {.heads = 1, .base = 500}, {1, 6});
-  add({5, 12}, {.heads = 2, .columns = 8, .first_position = 1000}, {5});
-  add({2, 3, 8}, {.heads = 2}, {});
-  add({0, 8}, {.heads = 2}, {0});
-  return result;
-}
-
 }  // namespace detail
 
 namespace ops {
@@ -38900,7 +37225,7 @@ inline constexpr Operator rotary{.name = "rotary",
                                  .shape = &detail::rotary_shape,
                                  .host = &detail::rotary_host,
                                  .gradient = &detail::rotary_gradient,
-                                 .samples = SOMA_BUILT_IN_SAMPLES(detail::rotary_samples)};
+                                 .built_in_samples = true};
 
 }  // namespace ops
 
@@ -38972,9 +37297,10 @@ inline void sequence_first_shape(const ShapeCall& call) {
 }
 inline void sequence_first_host(const OperatorCall& call) {
   const Tensor rows = first_rows(call.context, call.sequences);
+  const TensorRows x = rows_of(call.context, call.inputs[0]);
   call.context.kernels().embedding.gather({.rows = rows.elements(),
                                            .columns = call.inputs[0].size(1),
-                                           .table = operand(call.inputs[0]),
+                                           .table = operand(x),
                                            .ids = rows.raw(),
                                            .id_dtype = DType::int64,
                                            .y = target(call.outputs[0])});
@@ -39022,126 +37348,6 @@ inline void concatenate_gradient(const GradientCall& call) {
   }
 }
 
-inline OperatorSamples view_samples(
-    std::vector<ReferenceTensor> (*reference)(const Sample&, const std::vector<ReferenceTensor>&),
-    std::vector<Sample> samples) {
-  return {std::move(samples), reference};
-}
-
-// The reference of a view: each output element is the input element with that number.
-inline std::vector<ReferenceTensor> numbered_reference(const Sample&,
-                                                       const std::vector<ReferenceTensor>& inputs,
-                                                       const Shape& shape, const Strides& strides,
-                                                       std::size_t first) {
-  ReferenceTensor y{shape, {}};
-  for (std::size_t i = 0; i < shape.elements(); ++i) {
-    std::size_t rest = i, from = first;
-    for (std::size_t d = shape.rank(); d-- > 0; rest /= shape[d])
-      from += rest % shape[d] * strides[d];
-    y.values.push_back(inputs[0].values[from]);
-  }
-  return {y};
-}
-
-inline OperatorSamples reshape_samples() {
-  return view_samples(
-      [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-        return std::vector<ReferenceTensor>{
-            {sample.attributes.as<ReshapeSetting>().shape, inputs[0].values}};
-      },
-      {{.name = "2 x 6 to 3 x 4",
-        .inputs = {{.shape = Shape{2, 6}}},
-        .attributes = ReshapeSetting{Shape{3, 4}},
-        .lengths = {}},
-       {.name = "nothing",
-        .inputs = {{.shape = Shape{0, 6}}},
-        .attributes = ReshapeSetting{Shape{3, 0}},
-        .lengths = {}}});
-}
-inline OperatorSamples transpose_samples() {
-  return view_samples(
-      [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-        const auto& setting = sample.attributes.as<TransposeSetting>();
-        Strides strides = inputs[0].shape.strides();
-        std::swap(strides[setting.a], strides[setting.b]);
-        const Shape shape = inputs[0]
-                                .shape.with(setting.a, inputs[0].shape[setting.b])
-                                .with(setting.b, inputs[0].shape[setting.a]);
-        return numbered_reference(sample, inputs, shape, strides, 0);
-      },
-      {{.name = "0 and 2",
-        .inputs = {{.shape = Shape{2, 3, 5}}},
-        .attributes = TransposeSetting{0, 2},
-        .lengths = {}}});
-}
-inline OperatorSamples slice_samples() {
-  return view_samples(
-      [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-        const auto& setting = sample.attributes.as<SliceSetting>();
-        Strides strides = inputs[0].shape.strides();
-        const std::size_t first = setting.begin * strides[setting.dimension];
-        const std::size_t end =
-            setting.end == to_end ? inputs[0].shape[setting.dimension] : setting.end;
-        strides[setting.dimension] *= setting.step;
-        return numbered_reference(
-            sample, inputs,
-            inputs[0].shape.with(setting.dimension,
-                                 (end - setting.begin + setting.step - 1) / setting.step),
-            strides, first);
-      },
-      {{.name = "rows",
-        .inputs = {{.shape = Shape{7, 3}}},
-        .attributes = SliceSetting{0, 2, to_end, 2},
-        .lengths = {}},
-       {.name = "columns",
-        .inputs = {{.shape = Shape{2, 5, 3}}},
-        .attributes = SliceSetting{1, 1, 4, 1},
-        .lengths = {}}});
-}
-inline OperatorSamples sequence_first_samples() {
-  return view_samples(
-      [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-        const std::size_t columns = inputs[0].shape[1];
-        ReferenceTensor y{Shape{sample.lengths.size(), columns}, {}};
-        std::size_t row = 0;
-        for (const std::size_t length : sample.lengths) {
-          for (std::size_t c = 0; c < columns; ++c)
-            y.values.push_back(inputs[0].values[row * columns + c]);
-          row += length;
-        }
-        return std::vector<ReferenceTensor>{y};
-      },
-      {{.name = "three sequences",
-        .inputs = {{.shape = Shape{9, 5}}},
-        .attributes = {},
-        .lengths = {1, 5, 3}}});
-}
-inline OperatorSamples concatenate_samples() {
-  return view_samples(
-      [](const Sample& sample, const std::vector<ReferenceTensor>& inputs) {
-        const auto dimension = sample.attributes.as<std::size_t>();
-        std::size_t outer = 1, size = 0;
-        for (std::size_t d = 0; d < dimension; ++d) outer *= inputs[0].shape[d];
-        ReferenceTensor y;
-        for (std::size_t i = 0; i < outer; ++i)
-          for (const ReferenceTensor& input : inputs) {
-            const std::size_t run_length = input.values.size() / outer;
-            for (std::size_t j = 0; j < run_length; ++j)
-              y.values.push_back(input.values[i * run_length + j]);
-          }
-        for (const ReferenceTensor& input : inputs) size += input.shape[dimension];
-        y.shape = inputs[0].shape.with(dimension, size);
-        return std::vector<ReferenceTensor>{y};
-      },
-      {{.name = "rows",
-        .inputs = {{.shape = Shape{2, 3}}, {.shape = Shape{0, 3}}, {.shape = Shape{4, 3}}},
-        .attributes = std::size_t{0},
-        .lengths = {}},
-       {.name = "columns",
-        .inputs = {{.shape = Shape{2, 3}}, {.shape = Shape{2, 1}}},
-        .attributes = std::size_t{1},
-        .lengths = {}}});
-}
 }  // namespace detail
 
 namespace ops {
@@ -39151,32 +37357,30 @@ inline constexpr Operator reshape{.name = "reshape",
                                   .shape = &detail::view_shape,
                                   .host = &detail::reshape_host,
                                   .gradient = &detail::reshape_gradient,
-                                  .samples = SOMA_BUILT_IN_SAMPLES(detail::reshape_samples)};
+                                  .built_in_samples = true};
 inline constexpr Operator transpose{.name = "transpose",
                                     .makes_views = true,
                                     .shape = &detail::view_shape,
                                     .host = &detail::transpose_host,
                                     .gradient = &detail::transpose_gradient,
-                                    .samples = SOMA_BUILT_IN_SAMPLES(detail::transpose_samples)};
+                                    .built_in_samples = true};
 inline constexpr Operator slice{.name = "slice",
                                 .makes_views = true,
                                 .shape = &detail::view_shape,
                                 .host = &detail::slice_host,
                                 .gradient = &detail::slice_gradient,
-                                .samples = SOMA_BUILT_IN_SAMPLES(detail::slice_samples)};
-inline constexpr Operator sequence_first{
-    .name = "sequence_first",
-    .shape = &detail::sequence_first_shape,
-    .host = &detail::sequence_first_host,
-    .gradient = &detail::sequence_first_gradient,
-    .samples = SOMA_BUILT_IN_SAMPLES(detail::sequence_first_samples)};
-inline constexpr Operator concatenate{
-    .name = "concatenate",
-    .max_inputs = 32,
-    .shape = &detail::concatenate_shape,
-    .host = &detail::concatenate_host,
-    .gradient = &detail::concatenate_gradient,
-    .samples = SOMA_BUILT_IN_SAMPLES(detail::concatenate_samples)};
+                                .built_in_samples = true};
+inline constexpr Operator sequence_first{.name = "sequence_first",
+                                         .shape = &detail::sequence_first_shape,
+                                         .host = &detail::sequence_first_host,
+                                         .gradient = &detail::sequence_first_gradient,
+                                         .built_in_samples = true};
+inline constexpr Operator concatenate{.name = "concatenate",
+                                      .max_inputs = 32,
+                                      .shape = &detail::concatenate_shape,
+                                      .host = &detail::concatenate_host,
+                                      .gradient = &detail::concatenate_gradient,
+                                      .built_in_samples = true};
 }  // namespace ops
 
 }  // namespace SOMA_NAMESPACE
@@ -42933,7 +41137,8 @@ SOMA_INLINE StepInfo TrainerBase::step(const StepSums& sums) {
         options_.clip == 0 ? 1.0f : optim::clipping_factor(info.gradient_norm, options_.clip);
     optimizer_->step(
         {.rate = info.learning_rate,
-         .gradient_factor = share == 1 ? clipping : static_cast<float>(share * double{clipping})});
+         .gradient_factor = share == 1 ? clipping : static_cast<float>(share * double{clipping}),
+         .may_be_empty = gradients_->others_step()});
     gradients_->stepped();
     progress_.skipped_in_a_row = 0;
   } else {
