@@ -7,6 +7,7 @@
 #include <soma/neuroncore/finite_watch.hpp>
 #include <soma/numeric/codec.hpp>
 #include <soma/ops/program.hpp>
+#include <soma/ops/tensor_rows.hpp>
 #include <soma/programs/graph/call_graph.hpp>
 #include <soma/programs/run_mode.hpp>
 
