@@ -11,7 +11,6 @@
 #include <soma/data/impl/batch.ipp>
 #include <soma/data/impl/batch_options.ipp>
 #include <soma/data/impl/bucketed_source.ipp>
-#include <soma/data/impl/content_hash.ipp>
 #include <soma/data/impl/idx.ipp>
 #include <soma/data/impl/indexed_source.ipp>
 #include <soma/data/impl/labels.ipp>
