@@ -24,7 +24,7 @@
 
 namespace {
 
-// What to change first.
+// Change these first.
 constexpr std::size_t training_images = 10000, held_out_images = 2000;
 constexpr std::uint64_t epochs = 3;
 constexpr std::uint64_t seed = 1;  // of the images, the initial weights and the order

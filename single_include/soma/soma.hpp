@@ -41220,8 +41220,8 @@ SOMA_INLINE bool TrainerBase::evaluates_after(const data::BatchSource& batches, 
   return batches.position().epoch != epoch && progress_.step != progress_.evaluated_at;
 }
 
-// What follows a step and its evaluation, the same on all ranks. `cut`: the evaluation was cut
-// short.
+// Decides whether to save and whether to stop, after a step and its evaluation, the same on all
+// ranks. `cut`: the evaluation was cut short.
 SOMA_INLINE auto TrainerBase::after_step(bool stepped, bool cut, const StopFlag* stop)
     -> AfterStep {
   AfterStep next;

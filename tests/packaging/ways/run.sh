@@ -80,7 +80,7 @@ fi
 # Nothing is lost: operators that no line names are there, as in the library.
 object names.o names.cpp
 run "$CXX" names.o -pthread -o names
-# (Samples are there on request: SOMA_SAMPLES.)
+# The lists are compared without their word "samples".
 plain() { sed -e 's/,*  *samples//' -e 's/  */ /g'; }
 ./names | plain >names_header.txt
 grep -qx convolution names_header.txt || fail "a unit that names no operator lacks convolution"
