@@ -67,7 +67,7 @@
 #endif
 
 // SOMA_NAMESPACE opens soma and an inline namespace in it, which names version and way:
-// soma::v0_2 with SOMA_DISPATCH, soma::v0_2_header with a whole table, soma::v0_2_header_AVX2 where
+// soma::v0_3 with SOMA_DISPATCH, soma::v0_3_header with a whole table, soma::v0_3_header_AVX2 where
 // a unit has kernels of its own. Programs write soma:: and nothing else, but the linker sees the
 // full names. So two versions in one process share no symbol; and units that use soma in different
 // ways do not link if they exchange soma's types, which would be against the one-definition rule.

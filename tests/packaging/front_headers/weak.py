@@ -33,7 +33,7 @@ def output(*command):
 
 
 def short(name):
-    """"Shape::elements" of a demangled "soma::v0_2::Shape::elements() const"."""
+    """"Shape::elements" of a demangled "soma::v0_3::Shape::elements() const"."""
     plain = re.sub(r"operator(<=>|<<|<|>>|>|\(\))", "operator_", name).replace("(anonymous namespace)", "anonymous")
     return re.sub(r"^.*?\bsoma::v\w+::", "", plain.split("(")[0].split("[abi:")[0])
 

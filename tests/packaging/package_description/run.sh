@@ -18,7 +18,7 @@ install() { # install <name> <arguments>...
 }
 find_package=$SOMA_SOURCE/tests/packaging/find_package
 install described -DSOMA_INSTALL_CPS=ON
-project "$find_package" described_consumer "-DCMAKE_PREFIX_PATH=$SOMA_WORK/described" -DCOMPONENTS=dispatch -DWANTED_VERSION=0.2
+project "$find_package" described_consumer "-DCMAKE_PREFIX_PATH=$SOMA_WORK/described" -DCOMPONENTS=dispatch -DWANTED_VERSION=0.3
 grep -q 'soma_DIR.*/cps/soma$' described_consumer/CMakeCache.txt || fail "CMake did not take the package description"
 install plain -DSOMA_INSTALL_CPS=OFF
 if find plain -name '*.cps' | grep .; then fail "descriptions were installed though they are off"; fi
