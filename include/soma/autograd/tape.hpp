@@ -61,7 +61,9 @@ class Tape {
   Var input(Tensor value, Sequences sequences = {});
   // The value without its history.
   Var detach(const Var& var);
-  // The same variable, with rows that form other sequences: for operators that change their number.
+  // The same variable, with the rows of a batch at the place that the sequences name: for operators
+  // that change their number, or whose record does not say where they are. Error
+  // operator.sequences: the variable does not have these rows there.
   Var with_sequences(Var var, Sequences sequences);
 
   // Stops recording as long as the returned object lives.
@@ -69,8 +71,8 @@ class Tape {
   // Errors of operators name `layer` as long as the returned object lives. Modules call it.
   detail::WithinLayer within(std::string_view layer);
 
-  // Applies an operator, and records it if an input has a gradient. The result takes the sequences
-  // of the first input that has some. Errors autograd.foreign_tape (an input is the result of
+  // Applies an operator, and records it if an input has a gradient. Its record says which results
+  // have the batch of the inputs, and where (Operator::batch). Errors autograd.foreign_tape (an input is the result of
   // another tape), autograd.freed (an input from before backward or reset),
   // autograd.not_differentiable (before the operator runs), and the operator's.
   VarOutputs apply_all(const Operator& op, const Attributes& attributes,
@@ -117,7 +119,8 @@ class Tape {
   struct Node {
     const Operator* op;
     Attributes attributes;
-    Sequences sequences;
+    Sequences sequences, output_sequences;
+    HeapVector<Sequences> batches;  // of each input, if the operator wants them
     std::size_t first_slot;  // for the gradients of the outputs
     std::size_t inputs;
     Tensors tensors;  // inputs, then outputs: whole where the operator keeps them, else outlines
@@ -143,7 +146,18 @@ class Tape {
   Var make_result(Tensor value, Sequences sequences, bool record, std::size_t index);
 
   void append(const Operator& op, const Attributes& attributes, const Sequences& sequences,
-              std::span<const Var> inputs, const Outputs& outputs, Shared<Recompute> recompute);
+              std::span<const Var> inputs, const Outputs& outputs, Shared<Recompute> recompute,
+              const Sequences& output_sequences = {}, std::span<const Sequences> batches = {});
+
+  static bool any_batch(std::span<const Var> inputs);
+  // The number of the input that has the batch of a call: of those that are read as rows, if the
+  // operator reads rows. inputs.size(): none has one, or it lies outside of the rows.
+  static std::size_t batch_input(const Operator& op, std::span<const Var> inputs);
+  // The batch with a row for each row that the operator reads.
+  Sequences batch_of_rows(const Operator& op, const Var& input);
+  // Applies an operator that reads rows to inputs whose batch is not in front.
+  VarOutputs apply_in_batch_order(const Operator& op, const Attributes& attributes,
+                                  std::span<const Var> inputs, const Var& rows);
 
   // Takes the gradients of a node's outputs and adds its inputs' gradients to their destinations.
   void differentiate(Node& node);
@@ -170,6 +184,7 @@ class Tape {
   std::uint64_t differentiable_ = 0;  // those with a gradient in an input
   Replay* latest_ = nullptr;          // the place where recompute() notes operators' outputs
   const Replay* replay_ = nullptr;    // while recompute() runs its function again
+  Sequences rows_of_, rows_;          // the latest batch_of_rows(): of this batch, with its result
 };
 
 }  // namespace SOMA_NAMESPACE

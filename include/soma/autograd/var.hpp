@@ -39,7 +39,8 @@ class Var {
   Var() = default;  // defined() is false: an omitted input
 
   // parameter(): a leaf with a gradient; constant(): a leaf without. `sequences` describes how its
-  // rows form a batch; results computed from the leaf inherit the sequences.
+  // rows form a batch, and where the rows are (Sequences::place); results computed from the leaf
+  // inherit them. Error operator.sequences: the tensor does not have these rows there.
   static Var parameter(Context& context, Tensor value);
   static Var constant(Context& context, Tensor value, Sequences sequences = {});
   static Var constant(Context& context, const Ragged& ragged);
@@ -52,6 +53,7 @@ class Var {
   // Defined variables only, as for all members below. Error tensor.undefined.
   const Tensor& value() const;
   const Shape& shape() const;
+  // The batch, with the place of its rows in this variable; not defined(): the variable has none.
   const Sequences& sequences() const;
   bool is_leaf() const;
   // The context in which the variable was made.

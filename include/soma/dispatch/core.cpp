@@ -53,6 +53,7 @@
 #include <soma/ops/choose/impl/settings.ipp>
 #include <soma/ops/element/impl/settings.ipp>
 #include <soma/ops/image/impl/settings.ipp>
+#include <soma/ops/impl/batch.ipp>
 #include <soma/ops/impl/built_in.ipp>
 #include <soma/ops/impl/checks.ipp>
 #include <soma/ops/impl/elementwise.ipp>

@@ -117,9 +117,33 @@ struct OperatorCall {
   const Attributes& attributes;
   std::span<const Tensor> inputs;
   std::span<Tensor> outputs;
-  // The division of the inputs' rows into sequences and shards; not defined() if unknown.
+  // The batch of the first input that has one, with its place in that input; not defined() if
+  // unknown. Operators with batch_inputs get a row for each of their rows.
   const Sequences& sequences;
   const void* state = nullptr;  // Operator::state
+  // The batch of each input, if Operator::wants_batches and one has some; else empty.
+  std::span<const Sequences> batches{};
+};
+
+// The arguments of a batch rule: each input and its batch, and the outputs. The rule sets the batch
+// of outputs that have one: the rows that it stands for, and their place in the output.
+struct BatchCall {
+  Context& context;
+  const Attributes& attributes;
+  std::span<const Tensor> inputs;
+  std::span<const Sequences> batches;  // not defined(): the input has none
+  std::span<const Tensor> outputs;
+  std::span<Sequences> results;
+
+  // The first input that has a batch; there is one.
+  std::size_t first() const;
+};
+
+// The rows of an operator: sums over a batch and random draws follow them.
+enum class RowDimensions : std::uint8_t {
+  first,         // each element of the first dimension is a row
+  all_but_last,  // each element of all dimensions but the last
+  all,           // each element
 };
 
 // The gradient of a tensor: of the same shape, or only for the rows that were touched.
@@ -151,6 +175,9 @@ struct GradientCall {
   std::span<const bool> wanted;  // for each input
   std::span<Gradient> input_gradients;
   const void* state = nullptr;  // Operator::state
+  // The batch of the first output, with its place in it; not defined() if it has none.
+  Sequences output_sequences{};
+  std::span<const Sequences> batches{};  // as OperatorCall::batches
 };
 
 // The work of a call of the accelerator's processors.
@@ -185,6 +212,18 @@ struct Operator {
   // `host` is composed of other operators, which a device runs one by one.
   bool composite = false;
 
+  // Bit i: input i is read as rows, as `row_dimensions` says. The tape brings a batch of such
+  // inputs to the front, and its result back; `sequences` of a call then has a row for each row of
+  // the operator. A batch outside of the rows is none to the operator. 0: the operator takes a
+  // batch wherever it is.
+  std::uint32_t batch_inputs = 0;
+  RowDimensions row_dimensions = RowDimensions::all_but_last;
+  // True: calls have OperatorCall::batches.
+  bool wants_batches = false;
+
+  // What becomes of the batch; called if an input has one. nullptr: the first output has it in the
+  // same dimension, if that dimension has the same size there.
+  void (*batch)(const BatchCall&) = nullptr;
   void (*shape)(const ShapeCall&) = nullptr;
   void (*host)(const OperatorCall&) = nullptr;
   // The same as one instruction of the accelerator's general-purpose processors; nullptr: not such

@@ -47,7 +47,8 @@ void with_plain_tensors(const OperatorCall& call, std::uint32_t writes_inputs,
                      ? call.outputs[i]
                      : Tensor::empty(context, call.outputs[i].shape(), DType::fp32);
   function(OperatorCall{context, call.attributes, inputs,
-                        std::span(outputs).first(call.outputs.size()), call.sequences, call.state});
+                        std::span(outputs).first(call.outputs.size()), call.sequences, call.state,
+                        call.batches});
   for (std::size_t i = 0; i < call.outputs.size(); ++i) {
     const bool rounded = !is_plain(call.outputs[i]) && outputs[i].defined() &&
                          outputs[i].dtype() == DType::fp32 &&
@@ -75,7 +76,8 @@ void with_plain_tensors(const GradientCall& call, Function&& function) {
     const PlainTensors inputs(context, call.inputs), outputs(context, call.outputs),
         output_gradients(context, call.output_gradients);
     function(GradientCall{context, call.attributes, inputs, outputs, output_gradients,
-                          call.sequences, call.wanted, call.input_gradients, call.state});
+                          call.sequences, call.wanted, call.input_gradients, call.state,
+                          call.output_sequences, call.batches});
   }
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
     Tensor& values = call.input_gradients[i].values;

@@ -37,7 +37,8 @@ void check_outputs(const Operator& op, std::span<const Tensor> outputs,
 // operator.inputs (their number), operator.outputs and the operator's own; nothing is written
 // before the shape rule has passed.
 Outputs run(Context& context, const Operator& op, const Attributes& attributes,
-            std::span<const Tensor> inputs, const Sequences& sequences = {});
+            std::span<const Tensor> inputs, const Sequences& sequences = {},
+            std::span<const Sequences> batches = {});
 
 Outputs run(Context& context, const Operator& op, const Attributes& attributes,
             std::initializer_list<Tensor> inputs, const Sequences& sequences = {});

@@ -37,20 +37,19 @@ SOMA_INLINE VarOutputs apply_all(Tape& tape, std::string_view name,
 namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE HeapVector<Var> composed_inputs(Tape& tape, std::span<const Tensor> tensors,
-                                            const Sequences& sequences,
+                                            std::span<const Sequences> batches,
                                             std::span<const bool> wanted) {
   Context& context = tape.context();
   HeapVector<Var> inputs(context.heap());
   inputs.reserve(tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const Tensor& tensor = tensors[i];
-    const bool rows = tensor.defined() && sequences.defined() && tensor.rank() > 0 &&
-                      tensor.size(0) == sequences.rows();
     Var input;
     if (tensor.defined())
       input = !wanted.empty() && wanted[i] ? Var::parameter(context, tensor)
                                            : Var::constant(context, tensor);
-    inputs.push_back(rows ? tape.with_sequences(input, sequences) : input);
+    if (tensor.defined() && !batches.empty()) input = tape.with_sequences(input, batches[i]);
+    inputs.push_back(input);
   }
   return inputs;
 }

@@ -7,6 +7,7 @@
 #include <soma/autograd/tape_guards.hpp>
 #include <soma/autograd/tape_options.hpp>
 #include <soma/autograd/var.hpp>
+#include <soma/ops/batch.hpp>
 #include <soma/ops/records.hpp>
 #include <soma/ops/run.hpp>
 #include <soma/runtime/float_environment.hpp>
@@ -39,6 +40,7 @@ SOMA_INLINE std::size_t Tape::size() const { return nodes_.size(); }
 SOMA_INLINE void Tape::reset() {
   while (!nodes_.empty()) nodes_.pop_back();  // the latest first
   slots_.clear();
+  rows_of_ = rows_ = {};
   recording_ = context_.next_id();
 }
 
@@ -55,6 +57,7 @@ SOMA_INLINE Var Tape::constant(Tensor value, Sequences sequences) {
 SOMA_INLINE Var Tape::constant(const Ragged& ragged) { return Var::constant(context_, ragged); }
 
 SOMA_INLINE Var Tape::input(Tensor value, Sequences sequences) {
+  detail::check_batch("Tape::input", value, sequences);
   Var leaf(context_, std::move(value), true, std::move(sequences));
   leaf.state_->stands_in = true;
   return leaf;
@@ -63,6 +66,7 @@ SOMA_INLINE Var Tape::input(Tensor value, Sequences sequences) {
 SOMA_INLINE Var Tape::detach(const Var& var) { return constant(var.value(), var.sequences()); }
 
 SOMA_INLINE Var Tape::with_sequences(Var var, Sequences sequences) {
+  detail::check_batch("Tape::with_sequences", var.value(), sequences);
   var.state().sequences = std::move(sequences);
   return var;
 }
@@ -71,15 +75,92 @@ SOMA_INLINE detail::Paused Tape::no_gradient() { return detail::Paused(paused_);
 
 SOMA_INLINE detail::WithinLayer Tape::within(std::string_view layer) { return {layer_, layer}; }
 
+SOMA_INLINE bool Tape::any_batch(std::span<const Var> inputs) {
+  for (const Var& input : inputs)
+    if (input.defined() && input.sequences().defined()) return true;
+  return false;
+}
+
+SOMA_INLINE std::size_t Tape::batch_input(const Operator& op, std::span<const Var> inputs) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].defined() || !inputs[i].sequences().defined()) continue;
+    if (op.batch_inputs == 0) return i;
+    if ((op.batch_inputs >> i & 1) == 0) continue;
+    const std::size_t dimension = inputs[i].sequences().place().dimension;
+    switch (op.row_dimensions) {
+      case RowDimensions::first:
+        return dimension == 0 ? i : inputs.size();
+      case RowDimensions::all_but_last:
+        return dimension + 1 < inputs[i].shape().rank() ? i : inputs.size();
+      case RowDimensions::all:
+        return i;
+    }
+  }
+  return inputs.size();
+}
+
+SOMA_INLINE Sequences Tape::batch_of_rows(const Operator& op, const Var& input) {
+  const Sequences& batch = input.sequences();
+  const Shape& shape = input.shape();
+  const std::size_t end = op.row_dimensions == RowDimensions::first          ? 1
+                          : op.row_dimensions == RowDimensions::all_but_last ? shape.rank() - 1
+                                                                             : shape.rank();
+  const std::size_t inner = batch.place().inner * detail::elements_between(shape, 1, end);
+  if (inner == 1) return batch;
+  const bool known = rows_of_.same_batch(batch) && rows_of_.place().inner == inner;
+  if (!known) {
+    rows_of_ = batch.at({.inner = inner});
+    rows_ = batch.with_inner_rows(context_, inner);
+  }
+  return rows_;
+}
+
+SOMA_INLINE VarOutputs Tape::apply_in_batch_order(const Operator& op, const Attributes& attributes,
+                                                  std::span<const Var> inputs, const Var& rows) {
+  const Sequences batch = rows.sequences();
+  const BatchPlace place = batch.place();
+  const std::size_t dimension = place.dimension;
+  const bool several = place.outer != 1;
+  const auto exchanged = [&](const Var& x) {
+    return apply(*operators().transpose, TransposeSetting{0, dimension + (several ? 1 : 0)}, {x});
+  };
+  HeapVector<Var> moved(context_.heap());
+  moved.reserve(inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    Var x = inputs[i];
+    if (x.defined() && (op.batch_inputs >> i & 1) != 0) {
+      if (several)
+        x = apply(*operators().reshape,
+                  ReshapeSetting{detail::with_cut(x.shape(), batch)}, {x});
+      x = with_sequences(exchanged(x), batch.at({.inner = place.inner}));
+    }
+    moved.push_back(x);
+  }
+  VarOutputs results = apply_all(op, attributes, moved);
+  if (!results[0].sequences().defined()) return results;
+  Var y = exchanged(results[0]);
+  if (several)
+    y = apply(*operators().reshape, ReshapeSetting{detail::without_cut(y.shape(), dimension)}, {y});
+  results[0] = with_sequences(y, batch.at(place));
+  return results;
+}
+
 SOMA_INLINE VarOutputs Tape::apply_all(const Operator& op, const Attributes& attributes,
                                        std::span<const Var> inputs) {
+  const std::size_t with_batch = batch_input(op, inputs);
+  const bool batch = with_batch != inputs.size(), by_rows = batch && op.batch_inputs != 0;
+  if (by_rows && !inputs[with_batch].sequences().place().leads())
+    return apply_in_batch_order(op, attributes, inputs, inputs[with_batch]);
   const detail::ExclusiveUse use(in_use_);
   Tensors values(context_.heap());
   values.reserve(inputs.size());
+  HeapVector<Sequences> batches(context_.heap());  // of each input, for who asks
+  const bool asks = (op.wants_batches || op.batch != nullptr) && any_batch(inputs);
+  if (asks) batches.reserve(inputs.size());
   bool differentiable = false;
-  Sequences sequences;
   for (const Var& input : inputs) {
     values.push_back(input.defined() ? input.value() : Tensor());
+    if (asks) batches.push_back(input.defined() ? input.sequences() : Sequences());
     if (!input.defined()) continue;
     check_origin(op.name, input);
     const bool needed = input.requires_gradient() || values.size() <= op.min_inputs;
@@ -87,8 +168,10 @@ SOMA_INLINE VarOutputs Tape::apply_all(const Operator& op, const Attributes& att
     if (input.value().defined() && &input.value().heap() != &context_.heap())
       refuse_foreign(op.name, values.size() - 1);
     differentiable |= input.requires_gradient();
-    if (!sequences.defined()) sequences = input.sequences();
   }
+  Sequences sequences;
+  if (batch)
+    sequences = by_rows ? batch_of_rows(op, inputs[with_batch]) : inputs[with_batch].sequences();
   ++applied_;
   if (differentiable) ++differentiable_;
   const bool record = differentiable && recording();
@@ -96,19 +179,27 @@ SOMA_INLINE VarOutputs Tape::apply_all(const Operator& op, const Attributes& att
     fail(error_id::not_differentiable, op.name, "operator", "without a gradient",
          "an operator with a gradient, or constant inputs (Tape::detach)");
   const bool known = replay_ != nullptr && replay_->number == applied_ && replay_->unchanged();
+  const std::span<const Sequences> wanted =
+      op.wants_batches ? std::span<const Sequences>(batches) : std::span<const Sequences>();
   const Outputs outputs = known ? replay_->outputs : detail::in_layer(layer_, [&] {
-    return run(context_, op, attributes, values, sequences);
+    return run(context_, op, attributes, values, sequences, wanted);
   });
   if (options_.hook != nullptr) options_.hook->between();
   if (latest_ != nullptr) *latest_ = op.composite ? Replay() : Replay(applied_, outputs);
   if (options_.stop_at_non_finite) check_finite(op.name, "", std::span(outputs).first(op.outputs));
+  std::array<Sequences, max_outputs> places;
+  if (op.batch != nullptr && asks)
+    op.batch({context_, attributes, values, batches, std::span(outputs).first(op.outputs),
+              std::span(places).first(op.outputs)});
+  else if (op.batch == nullptr && batch && op.outputs != 0)
+    places[0] = detail::batch_of_same_dimension(inputs[with_batch].sequences(),
+                                                values[with_batch], outputs[0]);
+  for (std::size_t i = 0; i < op.outputs; ++i) detail::check_batch(op.name, outputs[i], places[i]);
   VarOutputs results;
-  for (std::size_t i = 0; i < op.outputs; ++i) {
-    const bool rows_stay =
-        sequences.defined() && outputs[i].rank() > 0 && outputs[i].size(0) == sequences.rows();
-    results[i] = make_result(outputs[i], rows_stay ? sequences : Sequences(), record, i);
-  }
-  if (record) append(op, attributes, sequences, inputs, outputs, nullptr);
+  for (std::size_t i = 0; i < op.outputs; ++i)
+    results[i] = make_result(outputs[i], places[i], record, i);
+  if (record)
+    append(op, attributes, sequences, inputs, outputs, nullptr, places[0], wanted);
   return results;
 }
 
@@ -200,17 +291,23 @@ SOMA_INLINE Var Tape::make_result(Tensor value, Sequences sequences, bool record
 
 SOMA_INLINE void Tape::append(const Operator& op, const Attributes& attributes,
                               const Sequences& sequences, std::span<const Var> inputs,
-                              const Outputs& outputs, Shared<Recompute> recompute) {
+                              const Outputs& outputs, Shared<Recompute> recompute,
+                              const Sequences& output_sequences,
+                              std::span<const Sequences> batches) {
   Heap& heap = context_.heap();
   Node node{&op,
             attributes,
             sequences,
+            output_sequences,
+            HeapVector<Sequences>(heap),
             slots_.size(),
             inputs.size(),
             Tensors(heap),
             HeapVector<std::uint64_t>(heap),
             HeapVector<Target>(heap),
             std::move(recompute)};
+  node.batches.reserve(batches.size());
+  for (const Sequences& batch : batches) node.batches.push_back(batch);
   node.tensors.reserve(inputs.size() + op.outputs);
   node.versions.reserve(inputs.size() + op.outputs);
   node.targets.reserve(inputs.size());
@@ -268,7 +365,9 @@ SOMA_INLINE void Tape::differentiate(Node& node) {
                           node.sequences,
                           std::span<const bool>(wanted).first(node.inputs),
                           gradients,
-                          node.op->state};
+                          node.op->state,
+                          node.output_sequences,
+                          node.batches};
   node.op->gradient(call);
   if (options_.hook != nullptr) options_.hook->between();
   detail::check_gradients(node.op->name, call);

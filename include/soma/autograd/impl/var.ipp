@@ -3,6 +3,7 @@
 
 #include <soma/autograd/var.hpp>
 
+#include <soma/ops/batch.hpp>
 #include <soma/ops/operator.hpp>
 #include <soma/runtime/shared.hpp>
 
@@ -62,11 +63,12 @@ SOMA_INLINE Var Var::parameter(Context& context, Tensor value) {
 }
 
 SOMA_INLINE Var Var::constant(Context& context, Tensor value, Sequences sequences) {
+  if (value.defined()) detail::check_batch("Var::constant", value, sequences);
   return Var(context, std::move(value), false, std::move(sequences));
 }
 
 SOMA_INLINE Var Var::constant(Context& context, const Ragged& ragged) {
-  return Var(context, ragged.rows, false, ragged.sequences);
+  return constant(context, ragged.rows, ragged.sequences);
 }
 
 SOMA_INLINE bool Var::is(const Var& other) const {

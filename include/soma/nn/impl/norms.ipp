@@ -60,7 +60,6 @@ SOMA_INLINE Var GroupNorm::operator()(Tape& tape, const Var& x) const {
   const Var rows = reshape(tape, x, Shape{shape[0] * groups, width});
   const Var inputs[] = {rows, ones};
   const Var normal = tape.apply_all(*tape.operators().norm, NormSetting{epsilon, false}, inputs)[0];
-  // Again by rows of x, so that sums follow the shards of a batch.
   const Var y = tape.with_sequences(reshape(tape, normal, shape), x.sequences());
   const Shape by_channel{std::span<const std::size_t>(sizes)};
   return add(tape, mul(tape, y, reshape(tape, weight, by_channel)),

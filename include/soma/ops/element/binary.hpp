@@ -1,6 +1,7 @@
 #pragma once
 // Element-wise functions of two tensors with NumPy's broadcasting: y = f(a, b), of a's type.
 
+#include <soma/ops/batch.hpp>
 #include <soma/ops/built_in.hpp>
 #include <soma/ops/element/unary.hpp>
 #include <soma/ops/rows/reduce.hpp>
@@ -82,6 +83,7 @@ constexpr Operator OfBinary<function>::record{
     .min_inputs = 2,
     .max_inputs = 2,
     .keeps_inputs = function == Binary::add || function == Binary::subtract ? 0u : 3u,
+    .batch = &detail::batch_by_broadcasting,
     .shape = &detail::binary_shape<function>,
     .host = &detail::binary_host<function>,
     .gradient = &detail::binary_gradient<function>,
@@ -127,7 +129,7 @@ void binary_gradient(const GradientCall& call) {
   const Tensor &a = call.inputs[0], &b = call.inputs[1], &dy = call.output_gradients[0];
   const auto give = [&](std::size_t input, const Tensor& gradient) {
     call.input_gradients[input].values =
-        sum_to(context, gradient, call.inputs[input].shape(), call.sequences);
+        sum_to(context, gradient, call.inputs[input].shape(), call.output_sequences);
   };
   if constexpr (function == Binary::add || function == Binary::subtract) {
     if (call.wanted[0]) give(0, dy);

@@ -34,9 +34,8 @@ inline DropoutArgs dropout_args(const DropoutSetting& setting, const Sequences& 
   args.keep_scale = static_cast<float>(1 / (1 - static_cast<double>(setting.probability)));
   args.draw = setting.draw;
   args.draw.index = 0;
-  if (sequences.defined() && sequences.rows() == rows) {
-    args.row_indices = sequences.row_indices().data();
-  } else if (rows != 0) {
+  args.row_indices = draw_rows(sequences, rows);
+  if (!sequences.defined() && rows != 0) {
     static_cast<void>(token_index(rows - 1, 0, 0));
     args.draw_row_stride = std::size_t{1} << 40;
   }
@@ -74,6 +73,7 @@ inline void dropout_gradient(const GradientCall& call);
 namespace ops {
 
 inline constexpr Operator dropout{.name = "dropout",
+                                  .batch_inputs = 1,
                                   .shape = &detail::dropout_shape,
                                   .host = &detail::dropout_host,
                                   .gradient = &detail::dropout_gradient,

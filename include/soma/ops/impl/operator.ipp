@@ -29,6 +29,12 @@ SOMA_INLINE bool Attributes::same_name(std::string_view name, std::size_t size) 
   return type_ != nullptr && !name.empty() && type_->name == name && size_ == size;
 }
 
+SOMA_INLINE std::size_t BatchCall::first() const {
+  std::size_t i = 0;
+  while (!batches[i].defined()) ++i;
+  return i;
+}
+
 SOMA_INLINE bool Gradient::defined() const { return values.defined(); }
 
 SOMA_INLINE bool Gradient::sparse() const { return rows.defined(); }

@@ -80,7 +80,7 @@ inline void cosine_plain(const OperatorCall& call) {
   });
   if (!each)
     *call.outputs[0].mutable_data<float>() =
-        ordered_sum(call.context, losses, call.sequences) /
+        ordered_sum(call.context, losses, Shape{rows}, call.sequences) /
         loss_denominator(setting.reduction, setting.denominator, rows);
 }
 inline void cosine_host(const OperatorCall& call) { with_plain_tensors(call, 0, cosine_plain); }

@@ -89,7 +89,8 @@ inline void cross_entropy_host(const OperatorCall& call) {
   });
   if (!each)
     *call.outputs[0].mutable_data<float>() =
-        ordered_sum(context, losses, call.sequences) /
+        ordered_sum(context, losses, logits.shape().without(logits.shape().rank() - 1),
+                    call.sequences) /
         loss_denominator(setting.reduction, setting.denominator, counted);
 }
 

@@ -91,11 +91,11 @@ inline bool is_wanted(const GradientCall& call, std::size_t input) {
   return input < call.inputs.size() && call.wanted[input];
 }
 
-// The gradients of bias and residual, from the gradient of the product's result.
-inline void addend_gradients(const GradientCall& call, const Tensor& d) {
+// The gradients of bias and residual, from the gradient of the product's result, as rows.
+inline void addend_gradients(const GradientCall& call, const Tensor& rows) {
   if (is_wanted(call, 2))
     call.input_gradients[2].values =
-        sum_to(call.context, d, call.inputs[2].shape(), call.sequences);
+        sum_to(call.context, rows, call.inputs[2].shape(), call.sequences);
   if (is_wanted(call, 3)) call.input_gradients[3].values = call.output_gradients[0];
 }
 
@@ -120,7 +120,7 @@ inline void linear_gradient(const GradientCall& call) {
                           .b = {.scale = setting.x_scale},
                           .accumulation = setting.accumulation},
             {rows, as_rows(context, call.inputs[0])}, call.sequences)[0];
-  addend_gradients(call, d);
+  addend_gradients(call, rows);
 }
 
 }  // namespace detail
@@ -133,6 +133,7 @@ inline constexpr Operator linear{.name = "linear",
                                  .outputs = 2,
                                  .keeps_inputs = 3,
                                  .keeps_outputs = 2,
+                                 .batch_inputs = 1 | 8,
                                  .shape = &detail::linear_shape,
                                  .host = &detail::linear_host,
                                  .gradient = &detail::linear_gradient,

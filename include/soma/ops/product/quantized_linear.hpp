@@ -204,7 +204,7 @@ inline void quantized_linear_gradient(const GradientCall& call) {
                                         .accumulation = formats.accumulation},
                           {dy.values, as_rows(context, call.outputs[2])}, call.sequences)[0];
   }
-  addend_gradients(call, d);
+  addend_gradients(call, rows);
 }
 
 }  // namespace detail
@@ -219,6 +219,7 @@ inline constexpr Operator quantized_linear{.name = "quantized_linear",
                                            .keeps_outputs = 14,
                                            .allocates_outputs = true,
                                            .composite = true,
+                                           .batch_inputs = 1 | 8,
                                            .host = &detail::quantized_linear_host,
                                            .gradient = &detail::quantized_linear_gradient,
                                            .built_in_samples = true};
