@@ -59,6 +59,7 @@
 #include <soma/ops/impl/elementwise.ipp>
 #include <soma/ops/impl/fields.ipp>
 #include <soma/ops/impl/graph_log.ipp>
+#include <soma/ops/impl/number_range.ipp>
 #include <soma/ops/impl/operator.ipp>
 #include <soma/ops/impl/plain_call.ipp>
 #include <soma/ops/impl/profiler.ipp>

@@ -14,8 +14,9 @@ namespace SOMA_NAMESPACE::nn {
 
 struct BatchNormOptions {
   float epsilon = 1e-5f;
-  float momentum = 0.1f;  // share of the new batch in running statistics
+  float momentum = 0.1f;  // share of the new batch in running statistics, 0 to 1
 };
+void fields(FieldVisitor& visitor, BatchNormOptions& options);
 
 // Normalises the channels of x [N, channels, ...]. Training uses the mean and variance of the whole
 // batch, over all ranks that share it; otherwise the running statistics are used. The running
@@ -28,6 +29,7 @@ struct BatchNormOptions {
 class BatchNorm {
  public:
   BatchNorm() = default;
+  // Error operator.value: an epsilon that is not above 0, a momentum that is not 0 to 1.
   BatchNorm(const Scope& scope, std::size_t channels, const BatchNormOptions& norm_options = {});
   // Errors tensor.shape, operator.value (a channel with a single element in training).
   Var operator()(Tape& tape, const Var& x) const;

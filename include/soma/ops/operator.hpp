@@ -58,6 +58,8 @@ class Attributes {
   bool lists_fields() const { return type_ == nullptr || type_->fields != nullptr; }
   // Shows the fields to a visitor, which may change them. Does nothing if lists_fields() is false.
   void visit(FieldVisitor& visitor);
+  // Error operator.value, or the id of a field's range: a field is outside of its range.
+  void check(std::string_view operation) const;
 
  private:
   struct Type {

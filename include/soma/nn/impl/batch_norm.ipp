@@ -7,6 +7,7 @@
 #include <soma/base/record.hpp>
 #include <soma/nn/initial.hpp>
 #include <soma/nn/scope.hpp>
+#include <soma/ops/fields.hpp>
 #include <soma/ops/records.hpp>
 #include <soma/ops/rows/settings.hpp>
 
@@ -16,6 +17,11 @@
 
 namespace SOMA_NAMESPACE::nn {
 
+SOMA_INLINE void fields(FieldVisitor& visitor, BatchNormOptions& options) {
+  visitor.option("epsilon", options.epsilon, epsilon_range);
+  visitor.option("momentum", options.momentum, NumberRange::within(0, 1));
+}
+
 SOMA_INLINE BatchNorm::BatchNorm(const Scope& scope, std::size_t channels,
                                  const BatchNormOptions& norm_options)
     : weight(initial_parameter(scope, Shape{channels}, {Initial::full(1)})),
@@ -23,7 +29,9 @@ SOMA_INLINE BatchNorm::BatchNorm(const Scope& scope, std::size_t channels,
       running_mean(initial_parameter(scope, Shape{channels}, {Initial::full(0)})),
       running_var(initial_parameter(scope, Shape{channels}, {Initial::full(1)})),
       options(norm_options),
-      path(scope) {}
+      path(scope) {
+  check_ranges("BatchNorm", options);
+}
 
 SOMA_INLINE Var BatchNorm::operator()(Tape& tape, const Var& x) const {
   const auto within = tape.within(path.view());

@@ -46,7 +46,6 @@ inline void attention_shape(const ShapeCall& call) {
   check_floating("attention", "qkv", all);
   check_sequences("attention", all, call.sequences);
   if (setting.first_rows) check_first_rows("attention", call.sequences);
-  check_dropout("attention", setting.dropout);
   const AttentionInputs inputs = attention_inputs(call.inputs);
   if (setting.heads == 0 || all.size(1) % ((inputs.apart ? 2 : 3) * setting.heads) != 0)
     fail(error_id::operator_value, "attention", "heads", std::to_string(setting.heads),

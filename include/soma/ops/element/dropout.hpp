@@ -14,12 +14,6 @@ namespace SOMA_NAMESPACE {
 
 namespace detail {
 
-inline void check_dropout(std::string_view operation, const DropoutSetting& setting) {
-  if (!(setting.probability >= 0 && setting.probability < 1))
-    fail(error_id::probability, operation, "dropout", std::to_string(setting.probability),
-         "0 to below 1");
-}
-
 inline std::uint32_t dropout_threshold(const DropoutSetting& setting) {
   return static_cast<std::uint32_t>(static_cast<double>(setting.probability) * 0x1p32);
 }
@@ -44,7 +38,6 @@ inline DropoutArgs dropout_args(const DropoutSetting& setting, const Sequences& 
 }
 
 inline void dropout_shape(const ShapeCall& call) {
-  check_dropout("dropout", call.attributes.as<DropoutSetting>());
   check_floating("dropout", "x", call.inputs[0]);
   call.outputs[0] = {call.inputs[0].shape(), call.inputs[0].dtype()};
 }

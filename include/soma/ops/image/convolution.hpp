@@ -20,12 +20,10 @@ namespace SOMA_NAMESPACE {
 
 namespace detail {
 
-// Window of a convolution or a pool over x. Errors operator.value (stride 0), tensor.shape (no
-// pixels, or a kernel larger than the padded image).
+// Window of a convolution or a pool over x. Error tensor.shape: no pixels, or a kernel larger than
+// the padded image.
 inline Window window_of(std::string_view operation, const Shape& x, std::size_t kernel_height,
                         std::size_t kernel_width, const ConvolutionSetting& setting) {
-  if (setting.stride_height == 0 || setting.stride_width == 0)
-    fail(error_id::operator_value, operation, "stride", "0", "1 or more");
   if (x[2] == 0 || x[3] == 0)
     fail(error_id::tensor_shape, operation, "x", to_string(x), "images of one pixel at least");
   Window window{.channels = x[1],

@@ -3,6 +3,7 @@
 
 #include <soma/ops/operator.hpp>
 
+#include <soma/ops/fields.hpp>
 #include <soma/tensor/ragged.hpp>
 #include <soma/tensor/tensor.hpp>
 
@@ -23,6 +24,12 @@ SOMA_INLINE std::span<const std::byte> Attributes::bytes() const { return {bytes
 
 SOMA_INLINE void Attributes::visit(FieldVisitor& visitor) {
   if (type_ != nullptr && type_->fields != nullptr) type_->fields(visitor, bytes_);
+}
+
+SOMA_INLINE void Attributes::check(std::string_view operation) const {
+  if (type_ == nullptr || type_->fields == nullptr) return;
+  Attributes copy = *this;
+  detail::check_fields(operation, type_->fields, copy.bytes_, error_id::operator_value);
 }
 
 SOMA_INLINE bool Attributes::same_name(std::string_view name, std::size_t size) const {

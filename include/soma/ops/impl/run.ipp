@@ -23,6 +23,7 @@ SOMA_INLINE std::array<TensorSpec, max_outputs> output_specs(const Operator& op,
                                                              const Attributes& attributes,
                                                              std::span<const Tensor> inputs,
                                                              const Sequences& sequences) {
+  attributes.check(op.name);
   constexpr auto left_out = static_cast<DType>(dtypes.size());
   std::array<TensorSpec, max_outputs> specs;
   for (TensorSpec& spec : specs) spec.dtype = left_out;

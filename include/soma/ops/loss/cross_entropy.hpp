@@ -28,9 +28,6 @@ inline void cross_entropy_shape(const ShapeCall& call) {
   if (labels.elements() != logits.shape().rows())
     fail(error_id::tensor_shape, "cross_entropy", "labels", labels.describe(),
          "one for each row of logits, " + logits.describe());
-  if (!(setting.label_smoothing >= 0 && setting.label_smoothing <= 1))
-    fail(error_id::operator_value, "cross_entropy", "label_smoothing",
-         std::to_string(setting.label_smoothing), "0 to 1");
   const Shape rows = logits.shape().without(logits.rank() - 1);
   call.outputs[0] = {setting.reduction == LossReduction::none ? rows : Shape{}, DType::fp32};
   // log-sum-exp in two terms (CrossEntropyArgs)

@@ -35,7 +35,6 @@ inline void linear_shape(const ShapeCall& call) {
     check_shape("linear", "bias", call.inputs[2], Shape{weight.size(0)});
   if (call.inputs.size() > 3 && call.inputs[3].defined())
     check_shape("linear", "residual", call.inputs[3], shape);
-  check_dropout("linear", setting.dropout);
   check_accumulation("linear", setting.accumulation);
   const DType dtype = setting.output.value_or(x.dtype());
   check_output("linear", dtype);

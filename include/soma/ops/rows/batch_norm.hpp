@@ -44,8 +44,6 @@ inline void batch_norm_shape(const ShapeCall& call) {
     check_floating(name, arguments[i], vector);
     check_shape(name, arguments[i], vector, channels);
   }
-  if (!(setting.epsilon >= 0))
-    fail(error_id::operator_value, name, "epsilon", std::to_string(setting.epsilon), "0 or more");
   call.outputs[0] = {x.shape(), x.dtype()};
   call.outputs[1] = {Shape{3, x.size(1)}, DType::fp32};
   call.outputs[2] = {Shape{}, DType::int64};
