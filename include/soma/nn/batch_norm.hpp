@@ -21,8 +21,10 @@ void fields(FieldVisitor& visitor, BatchNormOptions& options);
 // Normalises the channels of x [N, channels, ...]. Training uses the mean and variance of the whole
 // batch, over all ranks that share it; otherwise the running statistics are used. The running
 // statistics advance once for each batch that a training tape records (a recomputed part is
-// recorded once), in the order of the batches. They are parameters without gradients, so that
-// checkpoints contain them and no optimizer changes them.
+// recorded once), in the order of the batches: running = (1 - momentum) running + momentum now. A
+// channel whose mean or variance is not finite gives NaN, and its running statistics stay as they
+// are. They are parameters without gradients, so that checkpoints contain them and no optimizer
+// changes them.
 //
 // Several ranks give the same bits as one process. A pipeline with several micro-batches refuses
 // this layer.

@@ -65,13 +65,15 @@ SOMA_INLINE void BatchNorm::advance(const Tensor& statistics) const {
   const FloatEnvironment environment;
   const std::size_t channels = weight.shape()[0];
   const float* batch = statistics.data<float>();
-  const auto mix = [&](const Var& running, const float* now) {
-    float* values = running.value().mutable_data<float>();
-    for (std::size_t c = 0; c < channels; ++c)
-      values[c] = std::fma(options.momentum, now[c] - values[c], values[c]);
-  };
-  mix(running_mean, batch);
-  mix(running_var, batch + 2 * channels);
+  const float *mean = batch, *variance = batch + 2 * channels;
+  float* means = running_mean.value().mutable_data<float>();
+  float* variances = running_var.value().mutable_data<float>();
+  const float share = options.momentum;
+  for (std::size_t c = 0; c < channels; ++c) {
+    if (!std::isfinite(mean[c]) || !std::isfinite(variance[c])) continue;
+    means[c] = std::fma(share, mean[c], (1 - share) * means[c]);
+    variances[c] = std::fma(share, variance[c], (1 - share) * variances[c]);
+  }
 }
 
 }  // namespace SOMA_NAMESPACE::nn

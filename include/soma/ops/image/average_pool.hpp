@@ -88,7 +88,29 @@ void for_windows(const PoolAxes& axes, const Each& each) {
   }
 }
 
-// A sum runs over the pixels of a window, row by row.
+// Windows of up to so many pixels are summed pixel by pixel, row by row: that is faster for them.
+inline constexpr std::size_t few_pixels = 16;
+
+// The sum of a window. With more pixels its order is the order of sums over a row, whose error does
+// not grow with the window (kernels/reduce/args.hpp).
+inline float window_sum(Context& context, const float* pixels, std::size_t width,
+                        const PoolSpan& rows, const PoolSpan& columns) {
+  const std::size_t height = rows.end - rows.begin, line = columns.end - columns.begin;
+  float sum = 0;
+  if (height * line <= few_pixels) {
+    for (std::size_t r = rows.begin; r < rows.end; ++r)
+      for (std::size_t c = columns.begin; c < columns.end; ++c) sum += pixels[r * width + c];
+    return sum;
+  }
+  context.kernels().reduce.rows({.rows = 1,
+                                 .columns = height * line,
+                                 .x = {.data = pixels + rows.begin * width + columns.begin},
+                                 .line = line == width ? 0 : line,
+                                 .line_stride = width,
+                                 .out = &sum});
+  return sum;
+}
+
 inline void average_pool_plain(const OperatorCall& call) {
   const Tensor& x = call.inputs[0];
   const PoolAxes axes = pool_axes(x.shape(), call.attributes.as<AveragePoolSetting>());
@@ -101,11 +123,7 @@ inline void average_pool_plain(const OperatorCall& call) {
       float* y = out + plane * result;
       for_windows(
           axes, [&](std::size_t at, const PoolSpan& rows, const PoolSpan& columns, float counted) {
-            float sum = 0;
-            for (std::size_t r = rows.begin; r < rows.end; ++r)
-              for (std::size_t c = columns.begin; c < columns.end; ++c)
-                sum += pixels[r * width + c];
-            y[at] = sum / counted;
+            y[at] = window_sum(call.context, pixels, width, rows, columns) / counted;
           });
     }
   });
