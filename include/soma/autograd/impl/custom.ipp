@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,7 +39,8 @@ namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE HeapVector<Var> composed_inputs(Tape& tape, std::span<const Tensor> tensors,
                                             const Sequences& sequences,
-                                            std::span<const bool> wanted) {
+                                            std::span<const bool> wanted,
+                                            std::span<const std::optional<DType>> sums) {
   Context& context = tape.context();
   HeapVector<Var> inputs(context.heap());
   inputs.reserve(tensors.size());
@@ -48,8 +50,9 @@ SOMA_INLINE HeapVector<Var> composed_inputs(Tape& tape, std::span<const Tensor> 
                       tensor.size(0) == sequences.rows();
     Var input;
     if (tensor.defined())
-      input = !wanted.empty() && wanted[i] ? Var::parameter(context, tensor)
-                                           : Var::constant(context, tensor);
+      input = wanted.empty() || !wanted[i]        ? Var::constant(context, tensor)
+              : i < sums.size() && sums[i] ? Var::parameter(context, tensor)
+                                                  : tape.input(tensor);
     inputs.push_back(rows ? tape.with_sequences(input, sequences) : input);
   }
   return inputs;

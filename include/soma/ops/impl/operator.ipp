@@ -29,6 +29,10 @@ SOMA_INLINE bool Attributes::same_name(std::string_view name, std::size_t size) 
   return type_ != nullptr && !name.empty() && type_->name == name && size_ == size;
 }
 
+SOMA_INLINE std::optional<DType> GradientCall::sum_type(std::size_t input) const {
+  return input < sums.size() ? sums[input] : std::nullopt;
+}
+
 SOMA_INLINE bool Gradient::defined() const { return values.defined(); }
 
 SOMA_INLINE bool Gradient::sparse() const { return rows.defined(); }

@@ -128,6 +128,7 @@ inline constexpr Operator matmul{.name = "matmul",
                                  .shape = &detail::matmul_shape,
                                  .host = &detail::matmul_host,
                                  .gradient = &detail::matmul_gradient,
+                                 .wide_gradients = true,
                                  .built_in_samples = true,
                                  .operations = &detail::matmul_operations};
 
@@ -143,6 +144,7 @@ inline void detail::matmul_gradient(const GradientCall& call) {
   };
   const Tensor a = rows(call.inputs[0]), b = call.inputs[1], dy = rows(call.output_gradients[0]);
   const auto give = [&](std::size_t input, const Tensor& x, const Tensor& z, MatmulSetting how) {
+    how.output = call.sum_type(input);
     how.accumulation = setting.accumulation;
     call.input_gradients[input].values =
         run(call.context, ops::matmul, how, {x, z}, call.sequences)[0].reshape(
