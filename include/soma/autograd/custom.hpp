@@ -22,6 +22,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -234,8 +235,10 @@ Var run_composed(const CustomOperator<A>& custom, Tape& tape, std::span<const Va
   return result.is_leaf() ? tape.apply(tape.operators().of(Unary::copy), {}, {result}) : result;
 }
 
+// Inputs with a gradient: leaves for results, and parameters where gradients are sums.
 HeapVector<Var> composed_inputs(Tape& tape, std::span<const Tensor> tensors,
-                                std::span<const Sequences> batches, std::span<const bool> wanted);
+                                std::span<const Sequences> batches, std::span<const bool> wanted,
+                                std::span<const std::optional<DType>> sums = {});
 
 template <class A>
 void composed_host(const OperatorCall& call) {
@@ -259,7 +262,7 @@ void composed_gradient(const GradientCall& call) {
   const auto gradient = [&](const GradientCall& given) {
     Tape tape(given.context, {.training = false});
     const HeapVector<Var> inputs =
-        composed_inputs(tape, given.inputs, given.batches, given.wanted);
+        composed_inputs(tape, given.inputs, given.batches, given.wanted, given.sums);
     const Var result = run_composed(custom, tape, inputs, given.attributes);
     if (result.requires_gradient()) tape.backward(result, given.output_gradients[0]);
     for (std::size_t i = 0; i < inputs.size(); ++i)
@@ -289,6 +292,7 @@ OperatorFunction<A> register_operator(OperatorRegistry& registry, std::string_vi
                   .batch = custom.batch,
                   .program = custom.program,
                   .samples = custom.samples,
+                  .wide_gradients = !custom.as_given,
                   .state = state.get()};
   if (custom.shape != nullptr)
     record.shape = [](const ShapeCall& call) {

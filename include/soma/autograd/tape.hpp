@@ -27,6 +27,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -101,6 +102,15 @@ class Tape {
     Shared<Var::State> leaf;
     std::size_t slot = 0;
     bool wanted = false;
+    bool sum = false;  // over the batch: see GradientCall::sum_type
+  };
+
+  // A parameter whose complete gradient is stored in a narrower type.
+  struct Narrow {
+    Shared<Var::State> leaf;
+    DType type;
+    std::size_t first;     // the first node that uses it: the last that gives it a gradient
+    std::size_t uses = 1;
   };
 
   using Replay = detail::Replay;
@@ -109,10 +119,12 @@ class Tape {
   // attention for programs without it.)
   struct Recompute : Counted {
     using Run = Var (*)(Recompute& self, Tape& tape, std::span<const Var> inputs);
-    Recompute(Heap& heap, Run function) : Counted(heap), run(function), sequences(heap) {}
+    Recompute(Heap& heap, Run function)
+        : Counted(heap), run(function), sequences(heap), of_batch(heap) {}
     virtual ~Recompute() = default;
     Run run;
     HeapVector<Sequences> sequences;  // the sequences of the inputs
+    HeapVector<bool> of_batch;        // Var::State::of_batch of the inputs
     Replay replay;
   };
 
@@ -121,12 +133,21 @@ class Tape {
     Attributes attributes;
     Sequences sequences, output_sequences;
     HeapVector<Sequences> batches;  // of each input, if the operator wants them
+    bool sums;                      // its results are of parameters alone
     std::size_t first_slot;  // for the gradients of the outputs
     std::size_t inputs;
     Tensors tensors;  // inputs, then outputs: whole where the operator keeps them, else outlines
     HeapVector<std::uint64_t> versions;
     HeapVector<Target> targets;
     Shared<Recompute> recompute;
+    // Everything is widened to fp32.
+    bool is_wide() const { return sums && op->wide_gradients; }
+  };
+
+  // The gradients of a node's outputs, in the types of the outputs, or in fp32.
+  struct Given {
+    std::array<Tensor, max_outputs> gradients{};
+    bool any = false, rounded = false;
   };
 
   struct Finish {  // a recording is differentiated once, even if backward fails
@@ -143,11 +164,13 @@ class Tape {
   void check_finite(std::string_view name, std::string_view way, std::span<const Tensor> tensors);
 
   // Output `index` of the node that is about to be appended. An unrecorded output is a constant.
-  Var make_result(Tensor value, Sequences sequences, bool record, std::size_t index);
+  Var make_result(Tensor value, Sequences sequences, bool of_batch, bool record,
+                  std::size_t index);
 
   void append(const Operator& op, const Attributes& attributes, const Sequences& sequences,
               std::span<const Var> inputs, const Outputs& outputs, Shared<Recompute> recompute,
-              const Sequences& output_sequences = {}, std::span<const Sequences> batches = {});
+              bool of_batch, const Sequences& output_sequences = {},
+              std::span<const Sequences> batches = {});
 
   static bool any_batch(std::span<const Var> inputs);
   // The number of the input that has the batch of a call: of those that are read as rows, if the
@@ -159,8 +182,21 @@ class Tape {
   VarOutputs apply_in_batch_order(const Operator& op, const Attributes& attributes,
                                   std::span<const Var> inputs, const Var& rows);
 
-  // Takes the gradients of a node's outputs and adds its inputs' gradients to their destinations.
+  static bool is_of_batch(const Var& var);
+  // Notes that the node that is recorded next uses a parameter.
+  void note_use(const Var& input);
+  // Completes the gradients of parameters that no node before this one uses.
+  void complete(std::size_t node);
+  Tensor in_type(const Tensor& tensor, DType type);
+  // The type in which an operator is asked for the gradient of an input: narrower than fp32 only if
+  // this gradient is the whole sum of a parameter.
+  std::optional<DType> sum_type(const Target& target) const;
+
+  Given take_gradients(const Node& node);
+  // Takes the gradients of a node's outputs and gives its inputs' gradients to their destinations.
   void differentiate(Node& node);
+  // Adds the gradient of an input to those that its destination has.
+  void give(const Node& node, std::size_t input, Gradient gradient);
 
   // Runs the function again on a tape of its own, from its inputs, and differentiates that.
   // Gradients are added one by one to those already there: the same sums in the same order as
@@ -175,6 +211,7 @@ class Tape {
   TapeOptions options_;
   HeapVector<Node> nodes_;
   HeapVector<Gradient> slots_;  // gradients of results, while backward runs
+  HeapVector<Narrow> narrow_;   // in the order of their first nodes
   std::uint64_t recording_;
   int paused_ = 0;
   std::string_view layer_{};  // the layer that errors name
@@ -185,6 +222,7 @@ class Tape {
   Replay* latest_ = nullptr;          // the place where recompute() notes operators' outputs
   const Replay* replay_ = nullptr;    // while recompute() runs its function again
   Sequences rows_of_, rows_;          // the latest batch_of_rows(): of this batch, with its result
+  bool inner_ = false;                // runs a recomputed function: others may use its parameters
 };
 
 }  // namespace SOMA_NAMESPACE

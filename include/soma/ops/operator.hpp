@@ -152,10 +152,10 @@ enum class RowDimensions : std::uint8_t {
 struct Gradient {
   Tensor values;
   Tensor rows;  // int64, ascending, each once; not defined(): all rows
-  // For a part of a batch (LinearFormats::part): the remaining steps for the sum of all parts. The
-  // sum is multiplied by `factor`, then rounded to type `stored`; not set: no rounding.
+  // For a part of a batch (LinearFormats::part): what the sum of all parts is multiplied by.
   float factor = 1;
-  std::optional<DType> stored{};
+  // A sum over some rows of a batch that was rounded below fp32 before the other rows were added.
+  bool rounded = false;
   // If a rank keeps the gradient of some rows only: values, and the numbers in `rows`, count from
   // this row.
   std::size_t first_row = 0;
@@ -180,6 +180,14 @@ struct GradientCall {
   // The batch of the first output, with its place in it; not defined() if it has none.
   Sequences output_sequences{};
   std::span<const Sequences> batches{};  // as OperatorCall::batches
+  // The types of gradients that are sums over a batch, see sum_type(). May be empty.
+  std::span<const std::optional<DType>> sums{};
+
+  // Set where the gradient of an input is a sum over the batch: that of a parameter, or of a result
+  // of parameters alone. Such a sum is made in fp32 and rounded once: to fp32, or to a narrower
+  // type where it is the whole sum of a step. Not set: the gradient of hidden states, which may
+  // have any floating type.
+  std::optional<DType> sum_type(std::size_t input) const;
 };
 
 // The work of a call of the accelerator's processors.
@@ -234,6 +242,10 @@ struct Operator {
   const Program* program = nullptr;
   void (*gradient)(const GradientCall&) = nullptr;  // nullptr: has none
   OperatorSamples (*samples)() = nullptr;
+  // True: `gradient` also takes inputs, outputs and output gradients that were widened to fp32, and
+  // then makes fp32. Gradients that are sums over a batch (GradientCall::sum_type) pass only such
+  // operators without another rounding. False: tensors have the types that forward had.
+  bool wide_gradients = false;
   // True: soma::testing has samples for this name (testing/samples.hpp).
   bool built_in_samples = false;
   // The multiplications and additions of a call's matrix products, for profiles; nullptr: none.

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,7 +39,8 @@ namespace SOMA_NAMESPACE::detail {
 
 SOMA_INLINE HeapVector<Var> composed_inputs(Tape& tape, std::span<const Tensor> tensors,
                                             std::span<const Sequences> batches,
-                                            std::span<const bool> wanted) {
+                                            std::span<const bool> wanted,
+                                            std::span<const std::optional<DType>> sums) {
   Context& context = tape.context();
   HeapVector<Var> inputs(context.heap());
   inputs.reserve(tensors.size());
@@ -46,8 +48,9 @@ SOMA_INLINE HeapVector<Var> composed_inputs(Tape& tape, std::span<const Tensor> 
     const Tensor& tensor = tensors[i];
     Var input;
     if (tensor.defined())
-      input = !wanted.empty() && wanted[i] ? Var::parameter(context, tensor)
-                                           : Var::constant(context, tensor);
+      input = wanted.empty() || !wanted[i] ? Var::constant(context, tensor)
+              : i < sums.size() && sums[i] ? Var::parameter(context, tensor)
+                                           : tape.input(tensor);
     if (tensor.defined() && !batches.empty()) input = tape.with_sequences(input, batches[i]);
     inputs.push_back(input);
   }

@@ -8,8 +8,10 @@
 #include <soma/autograd/tape_options.hpp>
 #include <soma/autograd/var.hpp>
 #include <soma/ops/batch.hpp>
+#include <soma/ops/product_formats.hpp>
 #include <soma/ops/records.hpp>
 #include <soma/ops/run.hpp>
+#include <soma/ops/settings.hpp>
 #include <soma/runtime/float_environment.hpp>
 #include <soma/runtime/heap_vector.hpp>
 #include <soma/runtime/shared.hpp>
@@ -19,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,6 +34,7 @@ SOMA_INLINE Tape::Tape(Context& context, const TapeOptions& options)
       options_(options),
       nodes_(context.heap()),
       slots_(context.heap()),
+      narrow_(context.heap()),
       recording_(context.next_id()) {}
 
 SOMA_INLINE const BuiltInOperators& Tape::operators() const { return context_.built_in(); }
@@ -41,6 +45,7 @@ SOMA_INLINE void Tape::reset() {
   while (!nodes_.empty()) nodes_.pop_back();  // the latest first
   slots_.clear();
   rows_of_ = rows_ = {};
+  narrow_.clear();
   recording_ = context_.next_id();
 }
 
@@ -60,10 +65,15 @@ SOMA_INLINE Var Tape::input(Tensor value, Sequences sequences) {
   detail::check_batch("Tape::input", value, sequences);
   Var leaf(context_, std::move(value), true, std::move(sequences));
   leaf.state_->stands_in = true;
+  leaf.state_->of_batch = true;
   return leaf;
 }
 
-SOMA_INLINE Var Tape::detach(const Var& var) { return constant(var.value(), var.sequences()); }
+SOMA_INLINE Var Tape::detach(const Var& var) {
+  Var leaf = constant(var.value(), var.sequences());
+  leaf.state_->of_batch = var.state_->of_batch;
+  return leaf;
+}
 
 SOMA_INLINE Var Tape::with_sequences(Var var, Sequences sequences) {
   detail::check_batch("Tape::with_sequences", var.value(), sequences);
@@ -157,7 +167,7 @@ SOMA_INLINE VarOutputs Tape::apply_all(const Operator& op, const Attributes& att
   HeapVector<Sequences> batches(context_.heap());  // of each input, for who asks
   const bool asks = (op.wants_batches || op.batch != nullptr) && any_batch(inputs);
   if (asks) batches.reserve(inputs.size());
-  bool differentiable = false;
+  bool differentiable = false, of_batch = false;
   for (const Var& input : inputs) {
     values.push_back(input.defined() ? input.value() : Tensor());
     if (asks) batches.push_back(input.defined() ? input.sequences() : Sequences());
@@ -168,6 +178,9 @@ SOMA_INLINE VarOutputs Tape::apply_all(const Operator& op, const Attributes& att
     if (input.value().defined() && &input.value().heap() != &context_.heap())
       refuse_foreign(op.name, values.size() - 1);
     differentiable |= input.requires_gradient();
+    // A constant without sequences is data where it comes first, else a mask, a factor, an index.
+    of_batch |= input.state_->of_batch || input.sequences().defined() ||
+                (!input.requires_gradient() && input.is_leaf() && values.size() == 1);
   }
   Sequences sequences;
   if (batch)
@@ -185,6 +198,8 @@ SOMA_INLINE VarOutputs Tape::apply_all(const Operator& op, const Attributes& att
     return run(context_, op, attributes, values, sequences, wanted);
   });
   if (options_.hook != nullptr) options_.hook->between();
+  if (latest_ != nullptr && options_.record)
+    for (const Var& input : inputs) note_use(input);
   if (latest_ != nullptr) *latest_ = op.composite ? Replay() : Replay(applied_, outputs);
   if (options_.stop_at_non_finite) check_finite(op.name, "", std::span(outputs).first(op.outputs));
   std::array<Sequences, max_outputs> places;
@@ -197,9 +212,9 @@ SOMA_INLINE VarOutputs Tape::apply_all(const Operator& op, const Attributes& att
   for (std::size_t i = 0; i < op.outputs; ++i) detail::check_batch(op.name, outputs[i], places[i]);
   VarOutputs results;
   for (std::size_t i = 0; i < op.outputs; ++i)
-    results[i] = make_result(outputs[i], places[i], record, i);
+    results[i] = make_result(outputs[i], places[i], of_batch, record, i);
   if (record)
-    append(op, attributes, sequences, inputs, outputs, nullptr, places[0], wanted);
+    append(op, attributes, sequences, inputs, outputs, nullptr, of_batch, places[0], wanted);
   return results;
 }
 
@@ -237,6 +252,7 @@ SOMA_INLINE void Tape::backward(const Var& result, const Tensor& gradient) {
   slots_[result.state_->slot].values = gradient;
   while (!nodes_.empty()) {
     differentiate(nodes_.back());
+    complete(nodes_.size() - 1);
     slots_.resize(nodes_.back().first_slot);
     nodes_.pop_back();
   }
@@ -279,9 +295,10 @@ SOMA_INLINE void Tape::check_finite(std::string_view name, std::string_view way,
            tensor.describe() + " with NaN or infinity", "finite numbers");
 }
 
-SOMA_INLINE Var Tape::make_result(Tensor value, Sequences sequences, bool record,
+SOMA_INLINE Var Tape::make_result(Tensor value, Sequences sequences, bool of_batch, bool record,
                                   std::size_t index) {
   Var result(context_, std::move(value), record, std::move(sequences));
+  result.state_->of_batch = of_batch;
   if (!record) return result;
   result.state_->tape = this;
   result.state_->recording = recording_;
@@ -292,7 +309,7 @@ SOMA_INLINE Var Tape::make_result(Tensor value, Sequences sequences, bool record
 SOMA_INLINE void Tape::append(const Operator& op, const Attributes& attributes,
                               const Sequences& sequences, std::span<const Var> inputs,
                               const Outputs& outputs, Shared<Recompute> recompute,
-                              const Sequences& output_sequences,
+                              bool of_batch, const Sequences& output_sequences,
                               std::span<const Sequences> batches) {
   Heap& heap = context_.heap();
   Node node{&op,
@@ -300,6 +317,7 @@ SOMA_INLINE void Tape::append(const Operator& op, const Attributes& attributes,
             sequences,
             output_sequences,
             HeapVector<Sequences>(heap),
+            !of_batch,
             slots_.size(),
             inputs.size(),
             Tensors(heap),
@@ -321,6 +339,8 @@ SOMA_INLINE void Tape::append(const Operator& op, const Attributes& attributes,
     keep(inputs[i].defined() ? inputs[i].value() : none, (op.keeps_inputs >> i & 1) != 0);
     Target target;
     target.wanted = inputs[i].requires_gradient();
+    target.sum = target.wanted && !inputs[i].state_->of_batch;
+    note_use(inputs[i]);
     if (target.wanted && inputs[i].is_leaf())
       target.leaf = inputs[i].state_;
     else if (target.wanted)
@@ -332,67 +352,137 @@ SOMA_INLINE void Tape::append(const Operator& op, const Attributes& attributes,
   nodes_.push_back(std::move(node));
 }
 
-SOMA_INLINE void Tape::differentiate(Node& node) {
-  const std::size_t outputs = node.op->outputs;
-  std::array<Tensor, max_outputs> output_gradients;
-  bool any = false;
-  for (std::size_t i = 0; i < outputs; ++i) {
+SOMA_INLINE bool Tape::is_of_batch(const Var& var) { return var.defined() && var.state_->of_batch; }
+
+SOMA_INLINE void Tape::note_use(const Var& input) {
+  const bool parameter = input.requires_gradient() && input.is_leaf() && !input.state_->stands_in;
+  if (!parameter || inner_ || options_.precision == nullptr) return;
+  for (std::size_t i = narrow_.size(); i-- > 0;)
+    if (narrow_[i].leaf.operator->() == input.state_.operator->()) {
+      ++narrow_[i].uses;
+      return;
+    }
+  const DType type = options_.precision->gradient_type(input.shape());
+  if (type != DType::fp32) narrow_.push_back({input.state_, type, nodes_.size()});
+}
+
+SOMA_INLINE void Tape::complete(std::size_t node) {
+  for (; !narrow_.empty() && narrow_.back().first >= node; narrow_.pop_back()) {
+    const Var parameter(narrow_.back().leaf);
+    if (options_.receiver != nullptr)
+      options_.receiver->complete(parameter, narrow_.back().type);
+    else
+      round_gradient(context_, parameter, narrow_.back().type);
+  }
+}
+
+SOMA_INLINE Tensor Tape::in_type(const Tensor& tensor, DType type) {
+  if (tensor.dtype() == type || !is_floating(tensor.dtype()) || !is_floating(type)) return tensor;
+  if (!tensor.defined()) return tensor.outline(type);
+  return run(context_, *operators().cast, CastSetting{.dtype = type}, {tensor})[0];
+}
+
+SOMA_INLINE std::optional<DType> Tape::sum_type(const Target& target) const {
+  if (!target.sum) return std::nullopt;
+  if (target.leaf == nullptr || options_.receiver != nullptr || target.leaf->gradient.defined())
+    return DType::fp32;
+  for (std::size_t i = narrow_.size(); i-- > 0;)
+    if (narrow_[i].leaf.operator->() == target.leaf.operator->() && narrow_[i].uses == 1)
+      return narrow_[i].type;
+  return DType::fp32;
+}
+
+SOMA_INLINE Tape::Given Tape::take_gradients(const Node& node) {
+  Given given;
+  for (std::size_t i = 0; i < node.op->outputs; ++i) {
     Gradient& slot = slots_[node.first_slot + i];
     if (!slot.defined()) continue;
-    output_gradients[i] =
-        operators().to_dense(context_, slot, node.tensors[node.inputs + i].shape());
+    const Tensor& output = node.tensors[node.inputs + i];
+    const Tensor sum = operators().to_dense(context_, slot, output.shape());
+    // Eight bits are too few for gradients.
+    const bool as_output =
+        !node.op->wide_gradients || (!node.is_wide() && size_of(output.dtype()) == 2);
+    given.gradients[i] = in_type(sum, as_output ? output.dtype() : DType::fp32);
+    given.rounded |= slot.rounded || (node.sums && size_of(given.gradients[i].dtype()) <
+                                                       size_of(sum.dtype()));
+    given.any = true;
     slot = {};
-    any = true;
   }
-  if (!any) return;
+  return given;
+}
+
+SOMA_INLINE void Tape::differentiate(Node& node) {
+  const Given given = take_gradients(node);
+  if (!given.any) return;
   for (std::size_t i = 0; i < node.tensors.size(); ++i)
     if (node.tensors[i].defined() && node.tensors[i].version() != node.versions[i])
       fail(error_id::changed_in_place, node.op->name,
            i < node.inputs ? detail::input_name(i) : "output", "changed since",
            "the value that backward needs (write to a copy)");
 
-  if (node.recompute != nullptr) return differentiate_again(node, output_gradients[0]);
+  if (node.recompute != nullptr) return differentiate_again(node, given.gradients[0]);
 
   HeapVector<Gradient> gradients(node.inputs, context_.heap());
   std::array<bool, most_inputs> wanted{};
-  for (std::size_t i = 0; i < node.inputs; ++i) wanted[i] = node.targets[i].wanted;
+  std::array<std::optional<DType>, most_inputs> sums{};
+  for (std::size_t i = 0; i < node.inputs; ++i) {
+    wanted[i] = node.targets[i].wanted;
+    sums[i] = sum_type(node.targets[i]);
+  }
+  // Operators that are composed of others pass inputs on to them, in any type; quantized_linear
+  // knows its weight again.
+  const std::size_t first_widened = node.op->composite ? node.inputs : 0;
+  for (std::size_t i = first_widened; node.is_wide() && i < node.tensors.size(); ++i)
+    node.tensors[i] = in_type(node.tensors[i], DType::fp32);
   const std::span<const Tensor> tensors(node.tensors);
   const GradientCall call{context_,
                           node.attributes,
                           tensors.first(node.inputs),
                           tensors.subspan(node.inputs),
-                          std::span<const Tensor>(output_gradients).first(outputs),
+                          std::span<const Tensor>(given.gradients).first(node.op->outputs),
                           node.sequences,
                           std::span<const bool>(wanted).first(node.inputs),
                           gradients,
                           node.op->state,
                           node.output_sequences,
-                          node.batches};
+                          node.batches,
+                          std::span<const std::optional<DType>>(sums).first(node.inputs)};
   node.op->gradient(call);
   if (options_.hook != nullptr) options_.hook->between();
   detail::check_gradients(node.op->name, call);
   for (std::size_t i = 0; i < node.inputs; ++i) {
-    const Target& target = node.targets[i];
-    if (!target.wanted || !gradients[i].defined()) continue;
+    Gradient& gradient = gradients[i];
+    if (!wanted[i] || !gradient.defined()) continue;
     if (options_.stop_at_non_finite)
-      check_finite(node.op->name, " (backward)", {&gradients[i].values, 1});
-    const bool parameter = target.leaf != nullptr && !target.leaf->stands_in;
-    if (parameter && options_.receiver != nullptr) {
-      options_.receiver->receive(Var(target.leaf), std::move(gradients[i]));
-      continue;
+      check_finite(node.op->name, " (backward)", {&gradient.values, 1});
+    if (sums[i]) {
+      const DType type = gradient.values.dtype();
+      const bool narrow = type != *sums[i] && size_of(type) < sizeof(float);
+      gradient.rounded = given.rounded || (narrow && !node.op->wide_gradients);
+      if (narrow) gradient.values = in_type(gradient.values, DType::fp32);
     }
-    if (gradients[i].stored)
-      fail(error_id::parallel_gradient, node.op->name, detail::input_name(i),
-           parameter ? "a parameter, without TapeOptions::receiver" : "the result of an operator",
-           "a parameter whose gradient ranks add up");
-    operators().accumulate(context_,
-                           target.leaf != nullptr ? target.leaf->gradient : slots_[target.slot],
-                           std::move(gradients[i]));
+    give(node, i, std::move(gradient));
   }
+}
+
+SOMA_INLINE void Tape::give(const Node& node, std::size_t input, Gradient gradient) {
+  const Target& target = node.targets[input];
+  const bool parameter = target.leaf != nullptr && !target.leaf->stands_in;
+  if (parameter && options_.receiver != nullptr)
+    return options_.receiver->receive(Var(target.leaf), std::move(gradient));
+  if (gradient.factor != 1)
+    fail(error_id::parallel_gradient, node.op->name, detail::input_name(input),
+         parameter ? "a parameter, without TapeOptions::receiver" : "the result of an operator",
+         "a parameter whose gradient ranks add up");
+  Gradient& total = target.leaf != nullptr ? target.leaf->gradient : slots_[target.slot];
+  const bool rounded = gradient.rounded || total.rounded;
+  operators().accumulate(context_, total, std::move(gradient));
+  total.rounded = rounded;
 }
 
 SOMA_INLINE void Tape::differentiate_again(Node& node, const Tensor& gradient) {
   Tape inner(context_, options_);
+  inner.inner_ = true;
   HeapVector<Var> leaves(context_.heap());
   leaves.reserve(node.inputs);
   for (std::size_t i = 0; i < node.inputs; ++i) leaves.push_back(input_again(node, i, leaves));
@@ -415,6 +505,7 @@ SOMA_INLINE Var Tape::input_again(const Node& node, std::size_t i, std::span<con
       return before[j];
   Var leaf(context_, node.tensors[i], target.wanted, node.recompute->sequences[i]);
   leaf.state_->stands_in = true;
+  leaf.state_->of_batch = node.recompute->of_batch[i];
   if (target.wanted) leaf.state_->gradient = std::move(slots_[target.slot]);
   return leaf;
 }

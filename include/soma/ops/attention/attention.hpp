@@ -194,6 +194,7 @@ inline constexpr Operator attention{.name = "attention",
                                     .shape = &detail::attention_shape,
                                     .host = &detail::attention_host,
                                     .gradient = &detail::attention_gradient,
+                                    .wide_gradients = true,
                                     .built_in_samples = true,
                                     .operations = &detail::attention_forward_operations};
 

@@ -101,7 +101,8 @@ inline void gather_gradient(const GradientCall& call) {
     if (!reach.contiguous()) copy(sums, reach);
   }
   const DType dtype = call.inputs[0].dtype();
-  call.input_gradients[0].values = dtype == DType::fp32 ? dx : in_type(call.context, dx, dtype);
+  const bool keep = dtype == DType::fp32 || call.sum_type(0);
+  call.input_gradients[0].values = keep ? dx : in_type(call.context, dx, dtype);
 }
 
 // The elements of a whole row stay in it; elements that are chosen among rows have the batch of
@@ -127,6 +128,7 @@ inline constexpr Operator gather{.name = "gather",
                                  .shape = &detail::gather_shape,
                                  .host = &detail::gather_host,
                                  .gradient = &detail::gather_gradient,
+                                 .wide_gradients = true,
                                  .built_in_samples = true};
 
 }  // namespace ops

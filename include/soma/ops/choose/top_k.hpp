@@ -156,6 +156,7 @@ inline constexpr Operator top_k{.name = "top_k",
                                 .shape = &detail::top_k_shape,
                                 .host = &detail::top_k_host,
                                 .gradient = &detail::top_k_gradient,
+                                .wide_gradients = true,
                                 .built_in_samples = true};
 
 }  // namespace ops

@@ -61,6 +61,7 @@ inline constexpr Operator where{.name = "where",
                                 .shape = &detail::where_shape,
                                 .host = &detail::where_host,
                                 .gradient = &detail::where_gradient,
+                                .wide_gradients = true,
                                 .built_in_samples = true};
 
 }  // namespace ops

@@ -70,6 +70,7 @@ inline constexpr Operator dropout{.name = "dropout",
                                   .shape = &detail::dropout_shape,
                                   .host = &detail::dropout_host,
                                   .gradient = &detail::dropout_gradient,
+                                  .wide_gradients = true,
                                   .built_in_samples = true};
 
 }  // namespace ops

@@ -124,6 +124,7 @@ constexpr Operator Parametric<Function>::record{.name = Function::name,
                                                 .shape = &detail::parametric_shape<Function>,
                                                 .host = &detail::parametric_host<Function>,
                                                 .gradient = &detail::parametric_gradient<Function>,
+                                                .wide_gradients = true,
                                                 .built_in_samples = true};
 template <class Function>
 inline constexpr const Operator& parametric = Parametric<Function>::record;

@@ -168,6 +168,7 @@ inline constexpr Operator average_pool{.name = "average_pool",
                                        .shape = &detail::average_pool_shape,
                                        .host = &detail::average_pool_host,
                                        .gradient = &detail::average_pool_gradient,
+                                       .wide_gradients = true,
                                        .built_in_samples = true};
 
 }  // namespace ops

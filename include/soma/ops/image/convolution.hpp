@@ -2,7 +2,7 @@
 // 2-D convolution (cross-correlation, as everywhere in the field) through the matrix product: x
 // [N, C, H, W], weight [O, C, kernel height, kernel width], bias [O]; y [N, O, H', W'] with
 // H' = (H + 2 pad - kernel) / stride + 1. Each image is unfolded into columns, fp32. Any
-// floating types; y has x's, and gradients of x and weight have theirs.
+// floating types; y has x's, and so has its gradient; that of weight and bias is fp32.
 
 #include <soma/ops/element/binary.hpp>
 #include <soma/ops/image/widened.hpp>
@@ -151,7 +151,7 @@ inline void convolution_host(const OperatorCall& call) {
 inline void convolution_backward_shape(const ShapeCall& call) {
   const Tensor &x = call.inputs[0], &weight = call.inputs[1];
   call.outputs[0] = {x.shape(), x.dtype()};
-  call.outputs[1] = {weight.shape(), weight.dtype()};
+  call.outputs[1] = {weight.shape(), DType::fp32};
   call.outputs[2] = {Shape{weight.size(0)}, DType::fp32};
 }
 
@@ -245,6 +245,7 @@ inline constexpr Operator convolution{.name = "convolution",
                                       .shape = &detail::convolution_shape,
                                       .host = &detail::image_host<detail::convolution_host>,
                                       .gradient = &detail::convolution_gradient,
+                                      .wide_gradients = true,
                                       .built_in_samples = true,
                                       .operations = &detail::convolution_operations};
 

@@ -107,6 +107,7 @@ inline constexpr Operator convolution_transpose{.name = "convolution_transpose",
                                                 .shape = &detail::convolution_transpose_shape,
                                                 .host = &detail::convolution_transpose_host,
                                                 .gradient = &detail::convolution_transpose_gradient,
+                                                .wide_gradients = true,
                                                 .built_in_samples = true};
 
 }  // namespace ops

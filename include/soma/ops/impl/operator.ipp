@@ -42,6 +42,10 @@ SOMA_INLINE std::size_t BatchCall::first() const {
   return i;
 }
 
+SOMA_INLINE std::optional<DType> GradientCall::sum_type(std::size_t input) const {
+  return input < sums.size() ? sums[input] : std::nullopt;
+}
+
 SOMA_INLINE bool Gradient::defined() const { return values.defined(); }
 
 SOMA_INLINE bool Gradient::sparse() const { return rows.defined(); }

@@ -133,6 +133,7 @@ inline constexpr Operator cosine_loss{.name = "cosine_loss",
                                       .shape = &detail::cosine_shape,
                                       .host = &detail::cosine_host,
                                       .gradient = &detail::cosine_gradient,
+                                      .wide_gradients = true,
                                       .built_in_samples = true};
 
 }  // namespace ops

@@ -136,6 +136,7 @@ inline constexpr Operator cross_entropy{.name = "cross_entropy",
                                         .shape = &detail::cross_entropy_shape,
                                         .host = &detail::cross_entropy_host,
                                         .gradient = &detail::cross_entropy_gradient,
+                                        .wide_gradients = true,
                                         .built_in_samples = true};
 
 }  // namespace ops

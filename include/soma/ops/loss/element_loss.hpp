@@ -103,6 +103,7 @@ inline constexpr Operator element_loss{.name = "element_loss",
                                        .shape = &detail::element_loss_shape,
                                        .host = &detail::element_loss_host,
                                        .gradient = &detail::element_loss_gradient,
+                                       .wide_gradients = true,
                                        .built_in_samples = true};
 
 }  // namespace ops

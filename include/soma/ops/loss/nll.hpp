@@ -94,6 +94,7 @@ inline constexpr Operator nll_loss{.name = "nll_loss",
                                    .shape = &detail::nll_shape,
                                    .host = &detail::nll_host,
                                    .gradient = &detail::nll_gradient,
+                                   .wide_gradients = true,
                                    .built_in_samples = true};
 
 }  // namespace ops

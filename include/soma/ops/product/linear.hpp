@@ -107,6 +107,7 @@ inline void linear_gradient(const GradientCall& call) {
     call.input_gradients[0].values = run(context, ops::matmul,
                                          MatmulSetting{.a = {.scale = setting.x_scale},
                                                        .b = {.scale = setting.weight_scale},
+                                                       .output = call.sum_type(0),
                                                        .accumulation = setting.accumulation},
                                          {rows, call.inputs[1]}, call.sequences)[0]
                                          .reshape(call.inputs[0].shape());
@@ -117,6 +118,7 @@ inline void linear_gradient(const GradientCall& call) {
                           .over_rows = true,
                           .a = {.scale = setting.weight_scale},
                           .b = {.scale = setting.x_scale},
+                          .output = call.sum_type(1),
                           .accumulation = setting.accumulation},
             {rows, as_rows(context, call.inputs[0])}, call.sequences)[0];
   addend_gradients(call, rows);
@@ -136,6 +138,7 @@ inline constexpr Operator linear{.name = "linear",
                                  .shape = &detail::linear_shape,
                                  .host = &detail::linear_host,
                                  .gradient = &detail::linear_gradient,
+                                 .wide_gradients = true,
                                  .built_in_samples = true,
                                  .operations = &detail::linear_operations};
 

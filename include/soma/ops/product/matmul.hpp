@@ -151,6 +151,7 @@ inline constexpr Operator matmul{.name = "matmul",
                                  .shape = &detail::matmul_shape,
                                  .host = &detail::matmul_host,
                                  .gradient = &detail::matmul_gradient,
+                                 .wide_gradients = true,
                                  .built_in_samples = true,
                                  .operations = &detail::matmul_operations};
 
@@ -167,6 +168,7 @@ inline void detail::matmul_gradient(const GradientCall& call) {
   };
   const auto give = [&](std::size_t input, const Tensor& x, const Tensor& z, MatmulSetting how,
                         const Sequences& batch) {
+    how.output = call.sum_type(input);
     how.accumulation = setting.accumulation;
     call.input_gradients[input].values =
         run(call.context, ops::matmul, how, {x, z}, batch)[0].reshape(call.inputs[input].shape());

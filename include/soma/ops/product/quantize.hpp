@@ -203,6 +203,7 @@ inline constexpr Operator quantize{.name = "quantize",
                                    .batch_inputs = 1,
                                    .shape = &detail::quantize_shape,
                                    .host = &detail::quantize_host,
+                                   .wide_gradients = true,
                                    .built_in_samples = true};
 
 }  // namespace ops

@@ -306,6 +306,7 @@ inline constexpr Operator batch_norm{.name = "batch_norm",
                                      .shape = &detail::batch_norm_shape,
                                      .host = &detail::batch_norm_host,
                                      .gradient = &detail::batch_norm_gradient,
+                                     .wide_gradients = true,
                                      .built_in_samples = true};
 
 }  // namespace ops

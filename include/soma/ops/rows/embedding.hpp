@@ -212,6 +212,7 @@ inline constexpr Operator embedding{.name = "embedding",
                                     .shape = &detail::embedding_shape,
                                     .host = &detail::embedding_host,
                                     .gradient = &detail::embedding_gradient,
+                                    .wide_gradients = true,
                                     .built_in_samples = true};
 
 }  // namespace ops

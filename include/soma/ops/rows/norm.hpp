@@ -199,6 +199,7 @@ inline constexpr Operator norm{.name = "norm",
                                .shape = &detail::norm_shape,
                                .host = &detail::norm_host,
                                .gradient = &detail::norm_gradient,
+                               .wide_gradients = true,
                                .built_in_samples = true};
 
 }  // namespace ops

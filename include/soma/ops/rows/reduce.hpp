@@ -215,6 +215,7 @@ inline constexpr Operator reduce{.name = "reduce",
                                  .shape = &detail::reduce_shape,
                                  .host = &detail::reduce_host,
                                  .gradient = &detail::reduce_gradient,
+                                 .wide_gradients = true,
                                  .built_in_samples = true};
 
 }  // namespace ops

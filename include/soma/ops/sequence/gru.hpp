@@ -164,6 +164,7 @@ inline constexpr Operator gru{.name = "gru",
                               .shape = &detail::gru_shape,
                               .host = &detail::gru_host,
                               .gradient = &detail::gru_gradient,
+                              .wide_gradients = true,
                               .built_in_samples = true,
                               .operations = &detail::gru_operations};
 

@@ -178,6 +178,7 @@ inline constexpr Operator lstm{.name = "lstm",
                                .shape = &detail::lstm_shape,
                                .host = &detail::lstm_host,
                                .gradient = &detail::lstm_gradient,
+                               .wide_gradients = true,
                                .built_in_samples = true,
                                .operations = &detail::lstm_operations};
 

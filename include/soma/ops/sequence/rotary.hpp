@@ -130,6 +130,7 @@ inline constexpr Operator rotary{.name = "rotary",
                                  .shape = &detail::rotary_shape,
                                  .host = &detail::rotary_host,
                                  .gradient = &detail::rotary_gradient,
+                                 .wide_gradients = true,
                                  .built_in_samples = true};
 
 }  // namespace ops

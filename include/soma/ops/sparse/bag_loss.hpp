@@ -117,6 +117,7 @@ inline constexpr Operator bag_loss{.name = detail::bag_loss_name,
                                    .shape = &detail::bag_loss_shape,
                                    .host = &detail::bag_loss_host,
                                    .gradient = &detail::bag_loss_gradient,
+                                   .wide_gradients = true,
                                    .built_in_samples = true};
 
 }  // namespace ops

@@ -202,6 +202,7 @@ inline constexpr Operator embedding_bag{.name = detail::bag_name,
                                         .shape = &detail::embedding_bag_shape,
                                         .host = &detail::embedding_bag_host,
                                         .gradient = &detail::embedding_bag_gradient,
+                                        .wide_gradients = true,
                                         .built_in_samples = true};
 
 inline constexpr Operator embedding_bag_backward{.name = "sparse::embedding_bag_backward",

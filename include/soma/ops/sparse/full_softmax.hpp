@@ -197,6 +197,7 @@ inline constexpr Operator full_softmax{.name = detail::full_softmax_name,
                                        .shape = &detail::full_softmax_shape,
                                        .host = &detail::full_softmax_host,
                                        .gradient = &detail::full_softmax_gradient,
+                                       .wide_gradients = true,
                                        .built_in_samples = true};
 
 }  // namespace ops

@@ -202,6 +202,7 @@ inline constexpr Operator list_loss{.name = detail::list_loss_name,
                                     .shape = &detail::list_loss_shape,
                                     .host = &detail::list_loss_host,
                                     .gradient = &detail::list_loss_gradient,
+                                    .wide_gradients = true,
                                     .built_in_samples = true};
 
 }  // namespace ops
