@@ -73,7 +73,7 @@ class RowSgd final : public RowOptimizer {
 };
 
 struct RowAdagradOptions {
-  double epsilon = 1e-10;
+  double epsilon = 1e-10;  // at least 2^-100
 };
 void fields(FieldVisitor& visitor, RowAdagradOptions& options);
 

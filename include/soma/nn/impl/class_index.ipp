@@ -21,8 +21,10 @@
 namespace SOMA_NAMESPACE::nn {
 
 SOMA_INLINE void fields(FieldVisitor& visitor, ClassIndexOptions& options) {
-  visitor.option("tables", options.tables, NumberRange::at_least(1));
-  visitor.option("codes", options.codes, NumberRange::within(0, 5));
+  // The same error where the options are a member of a sampler's.
+  constexpr ErrorId id = error_id::operator_value;
+  visitor.option("tables", options.tables, {.least = 1, .id = id});
+  visitor.option("codes", options.codes, {.least = 0, .most = 5, .id = id});
   visitor.option("seed", options.seed);
 }
 

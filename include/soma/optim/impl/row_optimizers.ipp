@@ -161,7 +161,9 @@ SOMA_INLINE void RowOptimizer::refuse_extra(const StateDict& state) const {
 }
 
 SOMA_INLINE void fields(FieldVisitor& visitor, RowAdagradOptions& options) {
-  visitor.option("epsilon", options.epsilon, epsilon_range);
+  // A row has one factor, the learning rate divided by the root and epsilon. It has to be finite
+  // where the root is 0, or it would make NaN of gradients of 0.
+  visitor.option("epsilon", options.epsilon, {.least = 0x1p-100, .fp32 = true});
 }
 
 SOMA_INLINE RowAdagrad::RowAdagrad(Context& context, const std::vector<Group>& groups,
