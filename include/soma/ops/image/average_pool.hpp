@@ -7,9 +7,11 @@
 #include <soma/ops/image/settings.hpp>
 #include <soma/ops/plain_call.hpp>
 #include <soma/ops/run.hpp>
+#include <soma/runtime/heap_vector.hpp>
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -103,12 +105,12 @@ inline void window_sums(Context& context, const float* first, std::size_t width,
                                  .out = sums});
 }
 
-// The means of a row of windows of one plane.
-inline void average_windows(Context& context, const PoolAxes& axes, const float* pixels,
-                            const PoolSpan& rows, float* y) {
-  const std::size_t width = axes.width.size, height = rows.end - rows.begin;
-  for (std::size_t j = 0; j < axes.width.out;) {
-    const PoolSpan columns = axes.width.span(j);
+// The means of a row of windows of one plane, whose rows have `width` pixels.
+inline void average_windows(Context& context, const float* pixels, std::size_t width,
+                            const PoolSpan& rows, std::span<const PoolSpan> across, float* y) {
+  const std::size_t height = rows.end - rows.begin;
+  for (std::size_t j = 0; j < across.size();) {
+    const PoolSpan columns = across[j];
     const std::size_t line = columns.end - columns.begin;
     const auto counted = static_cast<float>(rows.counted * columns.counted);
     if (height * line <= few_pixels) {
@@ -120,8 +122,8 @@ inline void average_windows(Context& context, const PoolAxes& axes, const float*
     }
     // Windows of the same size, at the same distances, are summed together.
     std::size_t last = j + 1, distance = 0;
-    for (std::size_t begin = columns.begin; last < axes.width.out; ++last) {
-      const PoolSpan next = axes.width.span(last);
+    for (std::size_t begin = columns.begin; last < across.size(); ++last) {
+      const PoolSpan& next = across[last];
       if (next.end - next.begin != line) break;
       if (last > j + 1 && next.begin - begin != distance) break;
       distance = next.begin - begin;
@@ -139,12 +141,16 @@ inline void average_pool_plain(const OperatorCall& call) {
   const std::size_t width = x.size(3), image = x.size(2) * width;
   const std::size_t result = axes.height.out * axes.width.out;
   float* out = call.outputs[0].mutable_data<float>();
+  HeapVector<PoolSpan> across(call.context.heap());
+  across.resize(axes.width.out);
+  for (std::size_t j = 0; j < across.size(); ++j) across[j] = axes.width.span(j);
   for_ranges(call.context, x.size(0) * x.size(1), image, [&](std::size_t begin, std::size_t end) {
     const float* pixels = x.data<float>() + begin * image;
     float* y = out + begin * result;
     for (std::size_t plane = begin; plane < end; ++plane, pixels += image)
       for (std::size_t i = 0; i < axes.height.out; ++i, y += axes.width.out)
-        average_windows(call.context, axes, pixels, axes.height.span(i), y);
+        average_windows(call.context, pixels, width, axes.height.span(i),
+                        {across.data(), across.size()}, y);
   });
 }
 inline void average_pool_host(const OperatorCall& call) {
