@@ -115,6 +115,31 @@ TEST_CASE("softmax agrees with the reference", "[unit][norm][softmax]") {
         }
 }
 
+TEST_CASE("softmax of a long row keeps its bounds", "[unit][norm][softmax]") {
+  auto any = make_context();
+  constexpr std::size_t columns = 300'001;
+  for (const Target& target : any.targets().targets)
+    for (const bool logarithm : {false, true}) {
+      // Equal numbers are the hardest: the roundings of their sum all go the same way.
+      const std::vector<float> x(columns, 0.3f), dy(columns, 0.1f);
+      const Result result = run(*target.kernels, x, dy, columns, logarithm);
+      INFO(std::string(target.name) << ": log " << logarithm);
+      CHECK(forward_excess(x, result.y, logarithm) <= 1);
+      CHECK(backward_excess(result.y, dy, result.dx, logarithm) <= 1);
+    }
+}
+
+TEST_CASE("softmax over one column has the gradient 0", "[unit][norm][softmax]") {
+  auto any = make_context();
+  for (const Target& target : any.targets().targets)
+    for (const bool logarithm : {false, true}) {
+      RandomFloats random(44, 30);
+      const std::vector<float> x = random.many(50), dy = random.many(50);
+      const Result result = run(*target.kernels, x, dy, 1, logarithm);
+      CHECK(result.dx == std::vector<float>(50, 0));
+    }
+}
+
 TEST_CASE("softmax has the same bits on every target", "[unit][norm][softmax][invariance]") {
   auto any = make_context();
   for (const std::size_t columns : lengths)

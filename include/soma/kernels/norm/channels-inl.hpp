@@ -26,8 +26,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 static inline void channel_moments_kernel(const ChannelArgs& args) noexcept {
   for (std::size_t row = 0; row < args.rows; ++row) {
     const float* x = args.x + row * args.columns;
-    const CenteredSums sums =
-        centered_sums(args.columns, [x](std::size_t first, std::size_t) { return x + first; });
+    const CenteredSums sums = centered_sums<row_run>(
+        args.columns, [x](std::size_t first, std::size_t) { return x + first; });
     args.centers[row] = sums.center;
     args.sums[row] = sums.rest;
     args.squares[row] = sums.square;
@@ -70,8 +70,8 @@ static inline void channel_sums_kernel(const ChannelArgs& args) noexcept {
   for (std::size_t row = 0; row < args.rows; ++row) {
     const std::size_t c = (args.first_row + row) % args.channels;
     const float *x = args.x + row * args.columns, *dy = args.dy + row * args.columns;
-    const auto sums =
-        sums_of_row<2>(args.columns, [&](std::size_t first, std::size_t count, auto& lanes) {
+    const auto sums = sums_of_row<2, row_run>(
+        args.columns, [&](std::size_t first, std::size_t count, auto& lanes) {
           add_channel_gradients(x + first, dy + first, count, args.mean[c], args.rstd[c], lanes);
         });
     args.sums[row] = sums[0];

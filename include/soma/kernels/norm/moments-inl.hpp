@@ -51,18 +51,19 @@ HWY_INLINE float square_sum(std::size_t columns, const Read& read) {
   })[0];
 }
 
-// The sums of a row around its center.
-template <class Read>
+// The sums of a row around its center; kChunk as in sums_of_row().
+template <std::size_t kChunk = convert_chunk, class Read>
 HWY_INLINE CenteredSums centered_sums(std::size_t columns, const Read& read) {
   const auto number = static_cast<float>(columns);
   CenteredSums sums;
-  sums.center =
-      sums_of_row<1>(columns, [&](std::size_t first, std::size_t count,
-                                  auto& lanes) { add_run(read(first, count), count, lanes); })[0] /
-      number;
+  sums.center = sums_of_row<1, kChunk>(columns,
+                                       [&](std::size_t first, std::size_t count, auto& lanes) {
+                                         add_run(read(first, count), count, lanes);
+                                       })[0] /
+                number;
   for (bool again = false;; again = true) {
     const auto around =
-        sums_of_row<2>(columns, [&](std::size_t first, std::size_t count, auto& lanes) {
+        sums_of_row<2, kChunk>(columns, [&](std::size_t first, std::size_t count, auto& lanes) {
           add_deviations(read(first, count), count, sums.center, lanes);
         });
     sums.square = around[0], sums.rest = around[1];

@@ -65,6 +65,10 @@ HWY_NOINLINE HWY_MAYBE_UNUSED static std::int32_t largest_ordered(const float* v
   return hn::GetLane(hn::MaxOfLanes(d, best));
 }
 
+static inline const float* plain_run(const RunSource& source, std::size_t row, std::size_t column) {
+  return reinterpret_cast<const float*>(source.data) + row * source.row_stride + column;
+}
+
 // A chunk of a row, which may consist of lines: whole groups of floats.
 static inline const float* load_chunk(const RowReduceArgs& args, const RunSource& source,
                                       std::size_t row, std::size_t first, std::size_t count,
@@ -76,9 +80,8 @@ static inline const float* load_chunk(const RowReduceArgs& args, const RunSource
     const std::size_t part = (std::min)(args.line - at, count - done);
     const std::size_t column = line * args.line_stride + at;
     const float* from =
-        source.plain
-            ? reinterpret_cast<const float*>(source.data) + row * source.row_stride + column
-            : load_run(source, row, column, part, buffers.line.values, buffers.scratch);
+        source.plain ? plain_run(source, row, column)
+                     : load_run(source, row, column, part, buffers.line.values, buffers.scratch);
     std::memcpy(values + done, from, part * sizeof(float));
     done += part;
   }
@@ -109,8 +112,11 @@ static inline float row_extreme(const RowReduceArgs& args, const RunSource& sour
 
 static inline float row_sum(const RowReduceArgs& args, const RunSource& source, std::size_t row,
                             RowBuffers& buffers) {
+  const bool in_place = source.plain && args.line == 0;
   return sums_of_row<1>(args.columns, [&](std::size_t first, std::size_t count, auto& lanes) {
-    add_run(load_chunk(args, source, row, first, count, buffers), count, lanes);
+    add_run(in_place ? plain_run(source, row, first)
+                     : load_chunk(args, source, row, first, count, buffers),
+            count, lanes);
   })[0];
 }
 

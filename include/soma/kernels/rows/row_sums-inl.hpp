@@ -64,16 +64,17 @@ class RunTree {
 }  // namespace
 
 // kSums sums over a row of so many columns. add(first column, columns, lanes) adds a chunk of at
-// most convert_chunk elements to the LaneSums of its run.
-template <std::size_t kSums, class Add>
+// most kChunk elements to the LaneSums of its run: convert_chunk, or row_run where elements are
+// read in place.
+template <std::size_t kSums, std::size_t kChunk = convert_chunk, class Add>
 HWY_INLINE std::array<float, kSums> sums_of_row(std::size_t columns, const Add& add) {
   RunTree<kSums> tree;
   std::size_t begin = 0;
   do {  // without columns, one empty run: 0
     const std::size_t end = (std::min)(columns, begin + row_run);
     LaneSums<kSums> lanes;
-    for (std::size_t first = begin; first < end; first += convert_chunk)
-      add(first, (std::min)(convert_chunk, end - first), lanes);
+    for (std::size_t first = begin; first < end; first += kChunk)
+      add(first, (std::min)(kChunk, end - first), lanes);
     tree.add(lanes);
     begin = end;
   } while (begin < columns);
