@@ -2,7 +2,9 @@
 // the operators behind it return; gradients of parameters are summed in fp32 and rounded once.
 
 #include <soma/autograd/choosing.hpp>
+#include <soma/autograd/losses.hpp>
 #include <soma/autograd/recompute.hpp>
+#include <soma/autograd/sequence_functions.hpp>
 #include <soma/ops/product_formats.hpp>
 
 #include "autograd/custom_operators.hpp"

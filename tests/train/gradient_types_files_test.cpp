@@ -2,6 +2,7 @@
 // transposed weight, the first rows) and beside it, must not show in the bits of one process, ranks
 // and micro-batches, in any preset.
 
+#include <soma/nn.hpp>
 #include <soma/pipeline.hpp>
 
 #include "train/parallel_run.hpp"
@@ -116,7 +117,7 @@ struct Result {
 };
 
 train::TrainerOptions options_of(const Precision& precision, std::size_t accumulate) {
-  return {.epochs = 1, .learning_rate = 1e-2, .accumulate = accumulate, .precision = precision};
+  return {.epochs = 1, .accumulate = accumulate, .learning_rate = 1e-2, .precision = precision};
 }
 
 template <class MakeModel, class Source>

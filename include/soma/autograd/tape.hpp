@@ -105,9 +105,9 @@ class Tape {
 
   // A parameter whose complete gradient is stored in a narrower type.
   struct Narrow {
-    Shared<Var::State> leaf;
-    DType type;
-    std::size_t first;     // the first node that uses it: the last that gives it a gradient
+    Shared<Var::State> leaf{};
+    DType type = DType::fp32;
+    std::size_t first = 0;  // the first node that uses it: the last that gives it a gradient
     std::size_t uses = 1;
   };
 
@@ -171,6 +171,8 @@ class Tape {
   static bool is_of_batch(const Var& var);
   // Notes that the node that is recorded next uses a parameter.
   void note_use(const Var& input);
+  // narrow_.size(): not noted.
+  std::size_t index_of_narrow(const Var::State* leaf) const;
   // Completes the gradients of parameters that no node before this one uses.
   void complete(std::size_t node);
   Tensor in_type(const Tensor& tensor, DType type);
@@ -207,7 +209,7 @@ class Tape {
   std::uint64_t differentiable_ = 0;  // those with a gradient in an input
   Replay* latest_ = nullptr;          // the place where recompute() notes operators' outputs
   const Replay* replay_ = nullptr;    // while recompute() runs its function again
-  bool inner_ = false;                // runs a recomputed function: others may use its parameters
+  const Tape* outer_ = nullptr;       // the tape whose last node this one runs again
 };
 
 }  // namespace SOMA_NAMESPACE
