@@ -161,8 +161,7 @@ class Tape {
   void check_finite(std::string_view name, std::string_view way, std::span<const Tensor> tensors);
 
   // Output `index` of the node that is about to be appended. An unrecorded output is a constant.
-  Var make_result(Tensor value, Sequences sequences, bool of_batch, bool record,
-                  std::size_t index);
+  Var make_result(Tensor value, Sequences sequences, bool of_batch, bool record, std::size_t index);
 
   void append(const Operator& op, const Attributes& attributes, const Sequences& sequences,
               std::span<const Var> inputs, const Outputs& outputs, Shared<Recompute> recompute,

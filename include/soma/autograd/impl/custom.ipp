@@ -50,9 +50,9 @@ SOMA_INLINE HeapVector<Var> composed_inputs(Tape& tape, std::span<const Tensor> 
                       tensor.size(0) == sequences.rows();
     Var input;
     if (tensor.defined())
-      input = wanted.empty() || !wanted[i]        ? Var::constant(context, tensor)
+      input = wanted.empty() || !wanted[i] ? Var::constant(context, tensor)
               : i < sums.size() && sums[i] ? Var::parameter(context, tensor)
-                                                  : tape.input(tensor);
+                                           : tape.input(tensor);
     inputs.push_back(rows ? tape.with_sequences(input, sequences) : input);
   }
   return inputs;

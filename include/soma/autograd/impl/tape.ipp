@@ -217,8 +217,7 @@ SOMA_INLINE Var Tape::make_result(Tensor value, Sequences sequences, bool of_bat
 
 SOMA_INLINE void Tape::append(const Operator& op, const Attributes& attributes,
                               const Sequences& sequences, std::span<const Var> inputs,
-                              const Outputs& outputs, Shared<Recompute> recompute,
-                              bool of_batch) {
+                              const Outputs& outputs, Shared<Recompute> recompute, bool of_batch) {
   Heap& heap = context_.heap();
   Node node{&op,
             attributes,
@@ -318,8 +317,8 @@ SOMA_INLINE Tape::Given Tape::take_gradients(const Node& node) {
     const bool as_output =
         !node.op->wide_gradients || (!node.is_wide() && size_of(output.dtype()) == 2);
     given.gradients[i] = in_type(sum, as_output ? output.dtype() : DType::fp32);
-    given.rounded |= slot.rounded || (node.sums && size_of(given.gradients[i].dtype()) <
-                                                       size_of(sum.dtype()));
+    given.rounded |=
+        slot.rounded || (node.sums && size_of(given.gradients[i].dtype()) < size_of(sum.dtype()));
     given.any = true;
     slot = {};
   }
