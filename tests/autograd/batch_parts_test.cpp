@@ -318,6 +318,25 @@ TEST_CASE("gradients of parts of a batch add up to those of the whole batch",
   }
 }
 
+TEST_CASE("an element is dropped by the ordinal of its row, its inner row and its column",
+          "[unit][autograd]") {
+  auto context = make_context();
+  const std::vector<std::size_t> lengths = {2, 0, 1};
+  const Sequences batch = Sequences::from_lengths(context, lengths, {.first_ordinal = 7});
+  const std::size_t sequence[] = {0, 0, 2}, position[] = {0, 1, 0};
+  Tape tape(context, {.seed = 5, .step = 2});
+  const Var x = tape.constant(Tensor::full(context, Shape{3, T, C}, 1.0f), batch);
+  const Tensor y = dropout(tape, x, 0.5f, 9).value();
+  for (std::size_t row = 0; row < 3; ++row)
+    for (std::size_t t = 0; t < T; ++t)
+      for (std::size_t c = 0; c < C; ++c) {
+        const std::uint64_t index = token_index(7 + sequence[row], position[row] * T + t, c);
+        const bool dropped =
+            random_word({.seed = 5, .stream = 9, .step = 2, .index = index}) < 0x80000000u;
+        CHECK(y.span<float>()[(row * T + t) * C + c] == (dropped ? 0.0f : 2.0f));
+      }
+}
+
 TEST_CASE("a variable says where the rows of its batch are", "[unit][autograd]") {
   auto context = make_context();
   const Sequences batch = Sequences::uniform(context, 4);

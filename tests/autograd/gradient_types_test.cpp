@@ -2,7 +2,9 @@
 // the operators behind it return; gradients of parameters are summed in fp32 and rounded once.
 
 #include <soma/autograd/choosing.hpp>
+#include <soma/autograd/losses.hpp>
 #include <soma/autograd/recompute.hpp>
+#include <soma/autograd/sequence_functions.hpp>
 #include <soma/ops/product_formats.hpp>
 
 #include "autograd/custom_operators.hpp"
@@ -98,48 +100,73 @@ std::vector<Use> uses() {
       {"div", {4, 3}, {3}, [](auto& t, auto& x, auto& p) { return div(t, x, p); }},
       {"maximum", {4, 3}, {3}, [](auto& t, auto& x, auto& p) { return maximum(t, x, p); }},
       {"linear", {4, 3}, {2, 3}, [](auto& t, auto& x, auto& p) { return linear(t, x, p); }},
-      {"bias", {4, 3}, {2}, [](auto& t, auto& x, auto& p) {
+      {"bias",
+       {4, 3},
+       {2},
+       [](auto& t, auto& x, auto& p) {
          return linear(t, x, t.constant(Tensor::full(t.context(), {2, 3}, 1.0f)), p);
        }},
-      {"residual", {4, 3}, {4, 2}, [](auto& t, auto& x, auto& p) {
+      {"residual",
+       {4, 3},
+       {4, 2},
+       [](auto& t, auto& x, auto& p) {
          return linear(t, x, t.constant(Tensor::full(t.context(), {2, 3}, 1.0f)), {}, {}, p);
        }},
       {"matmul", {4, 3}, {3, 2}, [](auto& t, auto& x, auto& p) { return matmul(t, x, p); }},
-      {"matmul of stacks", {2, 4, 3}, {2, 3, 2}, [](auto& t, auto& x, auto& p) {
-         return matmul(t, x, p);
-       }},
-      {"transpose", {4, 3}, {2, 3}, [](auto& t, auto& x, auto& p) {
-         return matmul(t, x, transpose(t, p, 0, 1));
-       }},
-      {"reshape", {4, 3}, {6}, [](auto& t, auto& x, auto& p) {
+      {"matmul of stacks",
+       {2, 4, 3},
+       {2, 3, 2},
+       [](auto& t, auto& x, auto& p) { return matmul(t, x, p); }},
+      {"transpose",
+       {4, 3},
+       {2, 3},
+       [](auto& t, auto& x, auto& p) { return matmul(t, x, transpose(t, p, 0, 1)); }},
+      {"reshape",
+       {4, 3},
+       {6},
+       [](auto& t, auto& x, auto& p) {
          return matmul(t, x, reshape(t, p, Shape{3, 2}));
        }},
-      {"slice", {4, 3}, {5, 2}, [](auto& t, auto& x, auto& p) {
-         return matmul(t, x, slice(t, p, 0, 1, 4));
-       }},
-      {"cast", {4, 3}, {3, 2}, [](auto& t, auto& x, auto& p) {
-         return matmul(t, x, cast(t, p, DType::bf16));
-       }},
-      {"concatenate", {4, 3}, {2, 2}, [](auto& t, auto& x, auto& p) {
+      {"slice",
+       {4, 3},
+       {5, 2},
+       [](auto& t, auto& x, auto& p) { return matmul(t, x, slice(t, p, 0, 1, 4)); }},
+      {"cast",
+       {4, 3},
+       {3, 2},
+       [](auto& t, auto& x, auto& p) { return matmul(t, x, cast(t, p, DType::bf16)); }},
+      {"concatenate",
+       {4, 3},
+       {2, 2},
+       [](auto& t, auto& x, auto& p) {
          return matmul(t, x, concatenate(t, {p, slice(t, p, 0, 0, 1)}, 0));
        }},
       {"tanh", {4, 3}, {3, 2}, [](auto& t, auto& x, auto& p) { return matmul(t, x, tanh(t, p)); }},
-      {"conv2d", {2, 1, 4, 4}, {2, 1, 3, 3}, [](auto& t, auto& x, auto& p) {
-         return conv2d(t, x, p);
-       }},
-      {"conv_transpose2d", {2, 1, 3, 3}, {1, 2, 2, 2}, [](auto& t, auto& x, auto& p) {
-         return conv_transpose2d(t, x, p);
-       }},
+      {"conv2d",
+       {2, 1, 4, 4},
+       {2, 1, 3, 3},
+       [](auto& t, auto& x, auto& p) { return conv2d(t, x, p); }},
+      {"conv_transpose2d",
+       {2, 1, 3, 3},
+       {1, 2, 2, 2},
+       [](auto& t, auto& x, auto& p) { return conv_transpose2d(t, x, p); }},
       {"layer_norm", {4, 3}, {3}, [](auto& t, auto& x, auto& p) { return layer_norm(t, x, p, p); }},
       {"rms_norm", {4, 3}, {3}, [](auto& t, auto& x, auto& p) { return rms_norm(t, x, p); }},
-      {"embedding", {4, 3}, {5, 3}, [](auto& t, auto& x, auto& p) {
+      {"embedding",
+       {4, 3},
+       {5, 3},
+       [](auto& t, auto& x, auto& p) {
          const Tensor ids = Tensor::from<std::int32_t>(t.context(), {0, 3, 3, 1}, {4});
          return mul(t, x, embedding(t, p, t.constant(ids)));
        }},
-      {"gru", {4, 6}, {6, 2}, [rows](auto& t, auto& x, auto& p) { return gru(t, rows(t, x), p).rows; }},
-      {"lstm", {4, 8}, {8, 2}, [rows](auto& t, auto& x, auto& p) {
-         return lstm(t, rows(t, x), p).rows;
-       }},
+      {"gru",
+       {4, 6},
+       {6, 2},
+       [rows](auto& t, auto& x, auto& p) { return gru(t, rows(t, x), p).rows; }},
+      {"lstm",
+       {4, 8},
+       {8, 2},
+       [rows](auto& t, auto& x, auto& p) { return lstm(t, rows(t, x), p).rows; }},
   };
 }
 
@@ -196,17 +223,20 @@ TEST_CASE("losses and means take gradients of any type", "[unit][grad]") {
   const std::pair<const char*, Function> cases[] = {
       {"mean", [](Tape& t, const Var& x) { return mean(t, x); }},
       {"sum of columns", [](Tape& t, const Var& x) { return sum(t, x, 2); }},
-      {"mse", [](Tape& t, const Var& x) {
+      {"mse",
+       [](Tape& t, const Var& x) {
          return mse_loss(t, x, t.constant(Tensor::zeros(t.context(), {2, 3})));
        }},
-      {"l1 none", [](Tape& t, const Var& x) {
+      {"l1 none",
+       [](Tape& t, const Var& x) {
          return l1_loss(t, x, t.constant(Tensor::zeros(t.context(), {2, 3})), LossReduction::none);
        }},
       {"cross entropy", [&](Tape& t, const Var& x) { return cross_entropy(t, x, labels(t)); }},
       {"nll", [&](Tape& t, const Var& x) { return nll_loss(t, log_softmax(t, x), labels(t)); }},
-      {"cosine", [](Tape& t, const Var& x) {
+      {"cosine",
+       [](Tape& t, const Var& x) {
          return cosine_embedding_loss(t, x, t.constant(Tensor::full(t.context(), {2, 3}, 1.0f)),
-                            t.constant(Tensor::full(t.context(), {2}, 1.0f)));
+                                      t.constant(Tensor::full(t.context(), {2}, 1.0f)));
        }},
   };
   for (const auto& [name, function] : cases) {
@@ -214,7 +244,8 @@ TEST_CASE("losses and means take gradients of any type", "[unit][grad]") {
     std::vector<float> found[2];
     for (const bool narrow : {false, true}) {
       Tape tape(context);
-      const Var x = Var::parameter(context, Tensor::from<float>(context, {1, 2, 3, 4, 5, 6}, {2, 3}));
+      const Var x =
+          Var::parameter(context, Tensor::from<float>(context, {1, 2, 3, 4, 5, 6}, {2, 3}));
       Var factor = tape.constant(Tensor::full(context, {}, 2.0f));
       if (narrow) factor = cast(tape, factor, DType::bf16);
       const Var y = mul(tape, factor, function(tape, x));
@@ -263,17 +294,18 @@ TEST_CASE("a sum of batches keeps every addend", "[unit]") {
           use.name == "gru" || use.name == "lstm" || use.name == "div" || use.name == "maximum")
         continue;  // gradients that are no whole numbers
       INFO(use.name << ", parameter " << to_string(stored));
-      const Var parameter =
-          Var::parameter(context, in_type(context, Tensor::full(context, use.parameter, 1.0f), stored));
+      const Var parameter = Var::parameter(
+          context, in_type(context, Tensor::full(context, use.parameter, 1.0f), stored));
       std::vector<float> once;
       for (int i = 0; i < 300; ++i) {
         Tape tape(context);
-        const Var x = tape.constant(
-            in_type(context, Tensor::full(context, use.x, 1.0f), DType::bf16));
+        const Var x =
+            tape.constant(in_type(context, Tensor::full(context, use.x, 1.0f), DType::bf16));
         const Var y = use.function(tape, x, parameter);
         tape.backward(y, Tensor::full(context, y.shape(), 1.0f));
-        if (i == 0) once = floats_of(context, context.built_in().to_dense(
-                                                  context, parameter.gradient(), use.parameter));
+        if (i == 0)
+          once = floats_of(
+              context, context.built_in().to_dense(context, parameter.gradient(), use.parameter));
       }
       for (float& value : once) value *= 300;
       CHECK(floats_of(context, context.built_in().to_dense(context, parameter.gradient(),
@@ -297,8 +329,10 @@ TEST_CASE("a gradient is rounded once, when all uses have been added", "[unit]")
   const std::pair<const char*, Function> cases[] = {
       {"three uses", all},
       {"recomputed",
-       [&](Tape& tape, const Var& w) { return recompute(tape, std::span(&w, 1), [&](Tape& t, std::span<const Var> in) {
-           return all(t, in[0]); }); }},
+       [&](Tape& tape, const Var& w) {
+         return recompute(tape, std::span(&w, 1),
+                          [&](Tape& t, std::span<const Var> in) { return all(t, in[0]); });
+       }},
       {"recomputed in part",
        [&](Tape& tape, const Var& w) {
          const Var one = term(tape, w, 1);
@@ -316,7 +350,8 @@ TEST_CASE("a gradient is rounded once, when all uses have been added", "[unit]")
   };
   for (const auto& [name, function] : cases) {
     INFO(name);
-    const Var w = Var::parameter(context, in_type(context, Tensor::full(context, {1, 1}, 1.0f), DType::bf16));
+    const Var w =
+        Var::parameter(context, in_type(context, Tensor::full(context, {1, 1}, 1.0f), DType::bf16));
     Tape tape(context, {.precision = &narrow});
     const Var y = function(tape, w);
     tape.backward(y);
@@ -351,8 +386,8 @@ TEST_CASE("a receiver learns when a parameter has all its terms, and what was ro
   // An operator that wants its own types between a product and the parameter.
   Noting noting{.returned = DType::bf16};
   received.addends.clear();
-  const Var bf16 = Var::parameter(
-      context, in_type(context, Tensor::full(context, {2, 2}, 1.0f), DType::bf16));
+  const Var bf16 =
+      Var::parameter(context, in_type(context, Tensor::full(context, {2, 2}, 1.0f), DType::bf16));
   const Var y = matmul(tape, x, tape.apply(noting_operator(noting), {}, {bf16}));
   tape.backward(sum(tape, y));
   REQUIRE(received.addends.size() == 1);

@@ -2,6 +2,7 @@
 // transposed weight, the first rows) and beside it, must not show in the bits of one process, ranks
 // and micro-batches, in any preset.
 
+#include <soma/nn.hpp>
 #include <soma/pipeline.hpp>
 
 #include "train/parallel_run.hpp"
@@ -22,7 +23,8 @@ namespace {
 enum class Layer { linear, gru, lstm, attention, product, views, shared };
 
 const char* name_of(Layer layer) {
-  constexpr const char* names[] = {"linear", "gru", "lstm", "attention", "product", "views", "shared"};
+  constexpr const char* names[] = {"linear",  "gru",   "lstm",  "attention",
+                                   "product", "views", "shared"};
   return names[static_cast<std::size_t>(layer)];
 }
 
@@ -44,13 +46,19 @@ struct Model {
 
   Var between(Tape& tape, const Var& x) const {
     switch (layer) {
-      case Layer::linear: return hidden(tape, x);
-      case Layer::gru: return gru(tape, x).rows;
-      case Layer::lstm: return lstm(tape, x).rows;
-      case Layer::attention: return attention(tape, before(tape, x), {.heads = 2});
-      case Layer::product: return matmul(tape, x, weight);
+      case Layer::linear:
+        return hidden(tape, x);
+      case Layer::gru:
+        return gru(tape, x).rows;
+      case Layer::lstm:
+        return lstm(tape, x).rows;
+      case Layer::attention:
+        return attention(tape, before(tape, x), {.heads = 2});
+      case Layer::product:
+        return matmul(tape, x, weight);
       case Layer::views:
-        return mul(tape, matmul(tape, x, transpose(tape, reshape(tape, weight, weight.shape()), 0, 1)),
+        return mul(tape,
+                   matmul(tape, x, transpose(tape, reshape(tape, weight, weight.shape()), 0, 1)),
                    gain);
       case Layer::shared:
         return matmul(tape, tanh(tape, linear(tape, x, weight)), transpose(tape, weight, 0, 1));
@@ -88,7 +96,9 @@ struct Model {
 // Images: a convolution, a transposed one, a mean over pixels.
 struct Images {
   explicit Images(const nn::Scope& scope)
-      : first(scope / "first", 1, 4, 3), second(scope / "second", 4, 3, 2), last(scope / "last", 3, 2) {}
+      : first(scope / "first", 1, 4, 3),
+        second(scope / "second", 4, 3, 2),
+        last(scope / "last", 3, 2) {}
   Var operator()(Tape& tape, const Var& x) const {
     Var h = x;
     if (const DType type = tape.options().activations; type != DType::fp32) h = cast(tape, h, type);
@@ -116,7 +126,7 @@ struct Result {
 };
 
 train::TrainerOptions options_of(const Precision& precision, std::size_t accumulate) {
-  return {.epochs = 1, .learning_rate = 1e-2, .accumulate = accumulate, .precision = precision};
+  return {.epochs = 1, .accumulate = accumulate, .learning_rate = 1e-2, .precision = precision};
 }
 
 template <class MakeModel, class Source>
@@ -179,10 +189,10 @@ Result of_images(const Precision& precision, std::size_t accumulate, const Topol
   return on_ranks(topology, [&](Context& context, Communicator* communicator) {
     std::vector<std::int64_t> labels;
     for (std::int64_t i = 0; i < 48; ++i) labels.push_back(i * i % 3 % 2);
-    data::ArraySource source(context,
-                             nn::normal(context, Shape{48, 1, 6, 6}, 1,
-                                        {.seed = 4, .stream = stream_id("x", "test")}),
-                             Tensor::from(context, labels, Shape{48}), {.batch_sequences = 16});
+    data::ArraySource source(
+        context,
+        nn::normal(context, Shape{48, 1, 6, 6}, 1, {.seed = 4, .stream = stream_id("x", "test")}),
+        Tensor::from(context, labels, Shape{48}), {.batch_sequences = 16});
     return train_one(
         context, [](const nn::Scope& scope) { return Images(scope); }, source,
         options_of(precision, accumulate), communicator, topology.microbatches);
@@ -220,8 +230,9 @@ TEST_CASE("every preset and layer: one process, ranks and micro-batches have one
     for (const Layer layer : {Layer::linear, Layer::gru, Layer::lstm, Layer::attention,
                               Layer::product, Layer::views, Layer::shared}) {
       INFO(precision.name << ", " << name_of(layer));
-      expect_one_hash(precision,
-                      [&](const Topology& topology) { return of_tokens(layer, precision, 1, topology); });
+      expect_one_hash(precision, [&](const Topology& topology) {
+        return of_tokens(layer, precision, 1, topology);
+      });
     }
 }
 

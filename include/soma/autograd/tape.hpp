@@ -107,9 +107,9 @@ class Tape {
 
   // A parameter whose complete gradient is stored in a narrower type.
   struct Narrow {
-    Shared<Var::State> leaf;
-    DType type;
-    std::size_t first;     // the first node that uses it: the last that gives it a gradient
+    Shared<Var::State> leaf{};
+    DType type = DType::fp32;
+    std::size_t first = 0;  // the first node that uses it: the last that gives it a gradient
     std::size_t uses = 1;
   };
 
@@ -164,8 +164,7 @@ class Tape {
   void check_finite(std::string_view name, std::string_view way, std::span<const Tensor> tensors);
 
   // Output `index` of the node that is about to be appended. An unrecorded output is a constant.
-  Var make_result(Tensor value, Sequences sequences, bool of_batch, bool record,
-                  std::size_t index);
+  Var make_result(Tensor value, Sequences sequences, bool of_batch, bool record, std::size_t index);
 
   void append(const Operator& op, const Attributes& attributes, const Sequences& sequences,
               std::span<const Var> inputs, const Outputs& outputs, Shared<Recompute> recompute,
@@ -185,6 +184,8 @@ class Tape {
   static bool is_of_batch(const Var& var);
   // Notes that the node that is recorded next uses a parameter.
   void note_use(const Var& input);
+  // narrow_.size(): not noted.
+  std::size_t index_of_narrow(const Var::State* leaf) const;
   // Completes the gradients of parameters that no node before this one uses.
   void complete(std::size_t node);
   Tensor in_type(const Tensor& tensor, DType type);
@@ -222,7 +223,7 @@ class Tape {
   Replay* latest_ = nullptr;          // the place where recompute() notes operators' outputs
   const Replay* replay_ = nullptr;    // while recompute() runs its function again
   Sequences rows_of_, rows_;          // the latest batch_of_rows(): of this batch, with its result
-  bool inner_ = false;                // runs a recomputed function: others may use its parameters
+  const Tape* outer_ = nullptr;       // the tape whose last node this one runs again
 };
 
 }  // namespace SOMA_NAMESPACE

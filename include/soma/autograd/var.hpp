@@ -81,7 +81,7 @@ class Var {
     Tensor value;
     Sequences sequences;
     bool requires_gradient = false;
-    bool stands_in = false;         // true: replaces a result while recompute() runs its function
+    bool stands_in = false;  // true: replaces a result while recompute() runs its function
     // True: computed from the rows of a batch. A result of parameters alone is not, so its gradient
     // is a sum over the batch, as a parameter's is.
     bool of_batch = false;
@@ -104,8 +104,8 @@ class Var {
   Shared<State> state_;
 };
 
-// Rounds the complete gradient of a parameter, once, to the type in which it is stored. Does nothing
-// if there is no gradient, or if it has that type.
+// Rounds the complete gradient of a parameter to the type in which it is stored. Does nothing if
+// there is no gradient, or if it has that type.
 void round_gradient(Context& context, const Var& parameter, DType type);
 
 // Receives every term that backward would add to parameters' gradients, in backward's order

@@ -11,8 +11,8 @@
 // Dense addends are collected in buckets, in the order in which backward makes them. A full bucket
 // starts as soon as few enough are in transit, and advances whenever the next addend comes; nothing
 // waits before finish(). Once a bucket is summed, its gradients are passed to their parameters, and
-// its memory is free again: gradients with a narrower storage type take fp32 memory only until their
-// last addend. Sparse addends (embeddings, the last that backward makes) are
+// its memory is free again: gradients with a narrower storage type take fp32 memory only until
+// their last addend. Sparse addends (embeddings, the last that backward makes) are
 // summed in finish(): first the lists of rows, then the values on the union of all ranks' rows.
 // Sparse addends, and later ones, stay until then: so call finish() after each batch.
 //
@@ -86,7 +86,7 @@ class GradientReducer final : public GradientReceiver {
     Var parameter;
     RowPartition rows;
     float factor = 1;
-    std::optional<DType> complete{};  // the last addend: the sum is rounded to this type
+    std::optional<DType> complete{};    // the last addend: the sum is rounded to this type
     std::size_t bucket = 0, begin = 0;  // where the gradient's sums are
     Gradient sparse{};
   };

@@ -354,14 +354,27 @@ SOMA_INLINE void Tape::append(const Operator& op, const Attributes& attributes,
 
 SOMA_INLINE bool Tape::is_of_batch(const Var& var) { return var.defined() && var.state_->of_batch; }
 
+SOMA_INLINE std::size_t Tape::index_of_narrow(const Var::State* leaf) const {
+  std::size_t i = narrow_.size();
+  while (i-- > 0)
+    if (narrow_[i].leaf.operator->() == leaf) return i;
+  return narrow_.size();
+}
+
 SOMA_INLINE void Tape::note_use(const Var& input) {
   const bool parameter = input.requires_gradient() && input.is_leaf() && !input.state_->stands_in;
-  if (!parameter || inner_ || options_.precision == nullptr) return;
-  for (std::size_t i = narrow_.size(); i-- > 0;)
-    if (narrow_[i].leaf.operator->() == input.state_.operator->()) {
-      ++narrow_[i].uses;
+  if (!parameter || options_.precision == nullptr) return;
+  const Var::State* leaf = input.state_.operator->();
+  if (const std::size_t known = index_of_narrow(leaf); known < narrow_.size()) {
+    ++narrow_[known].uses;
+    return;
+  }
+  if (outer_ != nullptr) {  // nodes before the one that runs again may use the parameter
+    const std::size_t known = outer_->index_of_narrow(leaf);
+    if (known == outer_->narrow_.size() ||
+        outer_->narrow_[known].first + 1 != outer_->nodes_.size())
       return;
-    }
+  }
   const DType type = options_.precision->gradient_type(input.shape());
   if (type != DType::fp32) narrow_.push_back({input.state_, type, nodes_.size()});
 }
@@ -386,10 +399,8 @@ SOMA_INLINE std::optional<DType> Tape::sum_type(const Target& target) const {
   if (!target.sum) return std::nullopt;
   if (target.leaf == nullptr || options_.receiver != nullptr || target.leaf->gradient.defined())
     return DType::fp32;
-  for (std::size_t i = narrow_.size(); i-- > 0;)
-    if (narrow_[i].leaf.operator->() == target.leaf.operator->() && narrow_[i].uses == 1)
-      return narrow_[i].type;
-  return DType::fp32;
+  const std::size_t known = index_of_narrow(target.leaf.operator->());
+  return known < narrow_.size() && narrow_[known].uses == 1 ? narrow_[known].type : DType::fp32;
 }
 
 SOMA_INLINE Tape::Given Tape::take_gradients(const Node& node) {
@@ -403,8 +414,8 @@ SOMA_INLINE Tape::Given Tape::take_gradients(const Node& node) {
     const bool as_output =
         !node.op->wide_gradients || (!node.is_wide() && size_of(output.dtype()) == 2);
     given.gradients[i] = in_type(sum, as_output ? output.dtype() : DType::fp32);
-    given.rounded |= slot.rounded || (node.sums && size_of(given.gradients[i].dtype()) <
-                                                       size_of(sum.dtype()));
+    given.rounded |=
+        slot.rounded || (node.sums && size_of(given.gradients[i].dtype()) < size_of(sum.dtype()));
     given.any = true;
     slot = {};
   }
@@ -482,7 +493,7 @@ SOMA_INLINE void Tape::give(const Node& node, std::size_t input, Gradient gradie
 
 SOMA_INLINE void Tape::differentiate_again(Node& node, const Tensor& gradient) {
   Tape inner(context_, options_);
-  inner.inner_ = true;
+  inner.outer_ = this;
   HeapVector<Var> leaves(context_.heap());
   leaves.reserve(node.inputs);
   for (std::size_t i = 0; i < node.inputs; ++i) leaves.push_back(input_again(node, i, leaves));

@@ -201,8 +201,7 @@ inline constexpr Operator cast{.name = "cast",
 
 // Passes the gradient, which the tape casts where it is read. Integers have none.
 inline void detail::cast_gradient(const GradientCall& call) {
-  if (is_floating(call.inputs[0].dtype()) &&
-      is_floating(call.attributes.as<CastSetting>().dtype))
+  if (is_floating(call.inputs[0].dtype()) && is_floating(call.attributes.as<CastSetting>().dtype))
     call.input_gradients[0].values = call.output_gradients[0];
 }
 

@@ -143,7 +143,8 @@ SOMA_INLINE void PipelineStage::receive(const Var& parameter, const Tensor& grad
   const bool narrow = gradient.dtype() != DType::fp32;
   const Operator& cast = *context_.built_in().cast;
   const CastSetting wide{.dtype = DType::fp32};
-  sums_.receive(parameter, {narrow ? soma::run(context_, cast, wide, {gradient})[0] : gradient, {}});
+  sums_.receive(parameter,
+                {narrow ? soma::run(context_, cast, wide, {gradient})[0] : gradient, {}});
   if (options_.precision == nullptr) return;
   const DType type = options_.precision->gradient_type(parameter.shape());
   if (type != DType::fp32) sums_.complete(parameter, type);
