@@ -163,10 +163,9 @@ std::vector<Call> calls_of_programs(Context& context, const NeuronCoreDevice& de
   context.set_device(nullptr);
   std::vector<Call> some;
   for (const Call& call : log.calls) {
-    constexpr std::size_t most = 3;
+    const std::ptrdiff_t most = dtype == DType::fp32 ? 2 : 1;
     const auto same = [&](const Call& other) { return other.op == call.op; };
-    if (std::count_if(some.begin(), some.end(), same) < static_cast<std::ptrdiff_t>(most))
-      some.push_back(call);
+    if (std::count_if(some.begin(), some.end(), same) < most) some.push_back(call);
   }
   return some;
 }
@@ -264,14 +263,18 @@ bool same_bits(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
 // All modes beside the eager run.
 class Modes {
  public:
-  explicit Modes(Context& context) : context_(context), eager_(context, "eager", strict, {}) {
+  explicit Modes(Context& context)
+      : context_(context),
+        eager_(context, "eager", strict, {}),
+        dry_(context, "dry", {.compute = false}, {.mode = RunMode::lazy}),
+        loaded_(context, "loaded", stressed(4), {.mode = RunMode::lazy, .compile = false}) {
     const auto add = [&](std::string name, std::uint64_t seed, RunMode mode) {
       others_.push_back(std::make_unique<Mode>(context, std::move(name), stressed(seed),
                                                RunOptions{.mode = mode}));
     };
     add("eager, late", 5, RunMode::eager);
     add("jit, late", 6, RunMode::jit);
-    for (const std::uint64_t seed : {0u, 1u, 2u, 3u})
+    for (const std::uint64_t seed : {0u, 1u, 2u})
       add("lazy, seed " + std::to_string(seed), seed, RunMode::lazy);
   }
 
@@ -306,18 +309,21 @@ class Modes {
  private:
   void ahead_of_time(const Call& call, std::size_t chosen, const Viewed& view,
                      const std::vector<Tensor>& wanted) {
-    Mode dry(context_, "dry", {.compute = false}, {.mode = RunMode::lazy});
-    if (id_of([&] { static_cast<void>(dry.run(call, chosen, view, false)); }) != "no error") return;
-    Mode loaded(context_, "ahead of time", stressed(4), {.mode = RunMode::lazy, .compile = false});
-    for (const Executable& executable : dry.device.executables().executables())
-      loaded.device.executables().add(executable);
+    ExecutableCache& made = dry_.device.executables();
+    const std::uint64_t before = made.compilations();
+    // Zeros may be refused, as rows that are not ascending.
+    if (id_of([&] { static_cast<void>(dry_.run(call, chosen, view, false)); }) != "no error")
+      return;
+    auto newest = made.executables().begin();
+    for (std::uint64_t i = before; i < made.compilations(); ++i)
+      loaded_.device.executables().add(*newest++);
     INFO("ahead of time");
-    CHECK(same_bits(loaded.run(call, chosen, view, false), wanted));
+    CHECK(same_bits(loaded_.run(call, chosen, view, false), wanted));
     ++compared;
   }
 
   Context& context_;
-  Mode eager_;
+  Mode eager_, dry_, loaded_;
   std::vector<std::unique_ptr<Mode>> others_;
 };
 
