@@ -349,7 +349,7 @@ TEST_CASE("programs read views that are still on their way", "[unit][invariance]
         }
     }
   }
-  CHECK(modes.compared > 10 * modes.refusals);
+  CHECK(modes.compared > 5 * modes.refusals);
   for (const OperatorProgram& entry : dispatch::built_in_programs()) {
     INFO(entry.op->name);
     CHECK(std::find(seen.begin(), seen.end(), entry.op->name) != seen.end());
