@@ -212,11 +212,13 @@ TEST_CASE("loading queries, keys and values writes the one matrix", "[unit][tran
 
 TEST_CASE("heads divide the width", "[unit][transformer]") {
   auto context = make_context({.threads = 1});
-  for (const std::size_t heads : {std::size_t{0}, std::size_t{5}})
-    CHECK(soma_test::message_of([&] {
-            nn::MultiHeadAttention(nn::Scope{context}, {.width = 12, .heads = heads});
-          }) == "MultiHeadAttention: heads is " + std::to_string(heads) +
-                    ", wanted a divisor of the width, 12 [operator.value]");
+  const auto message_of = [&](std::size_t heads) {
+    return soma_test::message_of(
+        [&] { nn::MultiHeadAttention(nn::Scope{context}, {.width = 12, .heads = heads}); });
+  };
+  CHECK(message_of(5) ==
+        "MultiHeadAttention: heads is 5, wanted a divisor of the width, 12 [operator.value]");
+  CHECK(message_of(0) == "MultiHeadAttention: heads is 0, wanted at least 1 [operator.value]");
 }
 
 TEST_CASE("an encoder is its layers, one after the other", "[unit][transformer]") {
