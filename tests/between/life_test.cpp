@@ -1,4 +1,4 @@
-// Random lives of models: steps, new weights in all ways, copies, casts and devices in any order. At
+// Random lives of models: steps, new weights in all ways, copies, casts, devices, in any order. At
 // each look, results and gradients have the bits of a new context with these weights.
 
 #include <soma/neuroncore.hpp>
